@@ -1,0 +1,214 @@
+//! The one error type of the library: variants by what the caller can do, sentences with the facts inside.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Result of everything that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an operation failed, sorted by what the caller can do about it.
+///
+/// Errors are cheap to clone, because one background failure may be told to many callers.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Stored bytes are not what was written. Reading the same place again will fail again; other places may
+    /// be fine. `esker verify` lists all damage.
+    #[error("{0}")]
+    Corruption(Box<Corruption>),
+
+    /// The operating system refused or failed.
+    #[error("{0}")]
+    Io(Box<IoFailure>),
+
+    /// No room: on the disk or in the memory budget. Nothing was written; free room and try again.
+    #[error("no room: {0}")]
+    Full(Arc<str>),
+
+    /// Another transaction committed a change to something this one read or wrote. Retry it.
+    #[error("conflict on key {} in keyspace {keyspace:?}", key.escape_ascii())]
+    Conflict {
+        /// The keyspace of the key.
+        keyspace: Arc<str>,
+        /// The key that changed.
+        key: Arc<[u8]>,
+    },
+
+    /// The call itself is wrong; nothing was changed.
+    #[error("{0}")]
+    InvalidArgument(Arc<str>),
+
+    /// What was named does not exist.
+    #[error("{0}")]
+    NotFound(Arc<str>),
+
+    /// The database takes no writes: it was opened so, or a failed flush of the log made it so. For the write
+    /// that met the failure the outcome is unknown: it may or may not survive. Reopening clears the state.
+    #[error("the database is read-only: {cause}")]
+    ReadOnly {
+        /// Why.
+        cause: Arc<str>,
+    },
+
+    /// The database directory is in use.
+    #[error("{} is in use by {owner}", path.display())]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+        /// Who holds it, as far as the lock file tells.
+        owner: Arc<str>,
+    },
+
+    /// `try_write` would have had to wait.
+    #[error("writes are held back for about {} ms: {cause}", retry_after.as_millis())]
+    WouldStall {
+        /// When trying again is worthwhile.
+        retry_after: Duration,
+        /// What is being waited for.
+        cause: Arc<str>,
+    },
+
+    /// The file was written by a newer version, or uses a feature that this build does not have.
+    #[error("unsupported: {0}")]
+    Unsupported(Arc<str>),
+
+    /// The database was closed.
+    #[error("the database is closed")]
+    Closed,
+
+    /// A defect of Esker itself was noticed before it could do harm.
+    #[error("internal error, please report it: {0}")]
+    Internal(Arc<str>),
+}
+
+/// Where damage was found and what it looks like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Corruption {
+    /// The damaged file.
+    pub file: PathBuf,
+    /// Byte offset of the damage, if it has a place.
+    pub offset: Option<u64>,
+    /// The keyspace whose data is hit, if known.
+    pub keyspace: Option<Arc<str>>,
+    /// What was expected and what was found.
+    pub detail: String,
+}
+
+impl fmt::Display for Corruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "corruption in {}", self.file.display())?;
+        if let Some(offset) = self.offset {
+            write!(f, " at byte {offset}")?;
+        }
+        if let Some(keyspace) = &self.keyspace {
+            write!(f, " (keyspace {keyspace:?})")?;
+        }
+        write!(f, ": {}", self.detail)
+    }
+}
+
+/// A failed call to the operating system.
+#[derive(Clone, Debug)]
+pub struct IoFailure {
+    /// What was attempted, as a verb: "open", "read", "sync".
+    pub operation: &'static str,
+    /// The file or directory.
+    pub path: PathBuf,
+    /// What the operating system said.
+    pub source: Arc<std::io::Error>,
+}
+
+impl fmt::Display for IoFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot {} {}: {}", self.operation, self.path.display(), self.source)
+    }
+}
+
+impl Error {
+    /// Damage in `file` at `offset`.
+    pub fn corruption(
+        file: impl Into<PathBuf>,
+        offset: impl Into<Option<u64>>,
+        detail: impl Into<String>,
+    ) -> Error {
+        let detail = detail.into();
+        Error::Corruption(Box::new(Corruption {
+            file: file.into(),
+            offset: offset.into(),
+            keyspace: None,
+            detail,
+        }))
+    }
+
+    /// A failed call to the operating system; a full disk or an exceeded quota becomes [`Error::Full`].
+    pub fn io(operation: &'static str, path: impl AsRef<Path>, source: std::io::Error) -> Error {
+        use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+        let path = path.as_ref().to_path_buf();
+        let failure = IoFailure { operation, path, source: Arc::new(source) };
+        if matches!(failure.source.kind(), StorageFull | QuotaExceeded) {
+            return Error::Full(failure.to_string().into());
+        }
+        Error::Io(Box::new(failure))
+    }
+
+    /// A wrong call.
+    pub fn invalid(message: impl Into<String>) -> Error {
+        Error::InvalidArgument(message.into().into())
+    }
+
+    /// A defect of Esker.
+    pub fn internal(message: impl Into<String>) -> Error {
+        Error::Internal(message.into().into())
+    }
+
+    /// The same error, naming the keyspace it belongs to if it is about damage and does not name one yet.
+    #[must_use]
+    pub fn in_keyspace(self, name: &str) -> Error {
+        match self {
+            Error::Corruption(mut corruption) => {
+                corruption.keyspace.get_or_insert_with(|| name.into());
+                Error::Corruption(corruption)
+            }
+            other => other,
+        }
+    }
+
+    /// Whether this is damage of stored data.
+    pub fn is_corruption(&self) -> bool {
+        matches!(self, Error::Corruption(_))
+    }
+
+    /// Whether the operating system reported that the file or directory does not exist.
+    pub fn is_not_found(&self) -> bool {
+        match self {
+            Error::NotFound(_) => true,
+            Error::Io(failure) => failure.source.kind() == std::io::ErrorKind::NotFound,
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_hold_the_facts() {
+        let error = Error::corruption("/d/7.sst", 4096, "checksum 1 expected, 2 found").in_keyspace("users");
+        let text = error.to_string();
+        assert_eq!(
+            text,
+            "corruption in /d/7.sst at byte 4096 (keyspace \"users\"): checksum 1 expected, 2 found"
+        );
+        assert!(error.is_corruption());
+    }
+
+    #[test]
+    fn a_full_disk_is_not_a_mere_io_error() {
+        let error = Error::io("write", "/d/7.sst", std::io::Error::from(std::io::ErrorKind::StorageFull));
+        assert!(matches!(error, Error::Full(_)));
+        assert!(std::mem::size_of::<Error>() <= 40);
+    }
+}

@@ -1,0 +1,1 @@
+//! Workloads, histograms and reports.

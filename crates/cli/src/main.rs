@@ -1,0 +1,3 @@
+//! The `esker` command.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! The database engine: commit, read path, flush, compaction, recovery.

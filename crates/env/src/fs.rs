@@ -1,0 +1,223 @@
+//! What the engine asks of a file system, and nothing more.
+//!
+//! Errors come as [`esker_base::Error`] and name the operation and the path. Every implementation retries
+//! interrupted calls and continues short ones; a caller sees all of a transfer or an error.
+
+use esker_base::Result;
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// How [`FileSystem::open`] opens a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// An existing file, for reading.
+    Read,
+    /// An existing file, for reading past the page cache. Offsets, lengths and buffers must be multiples of
+    /// 4096; falls back to [`OpenMode::Read`] where the file system has no direct access.
+    ReadDirect,
+    /// An existing file, for reading and writing.
+    ReadWrite,
+    /// A new file, for reading and writing; an error if it exists.
+    CreateNew,
+    /// A file for reading and writing, made if missing and emptied if present.
+    CreateOrTruncate,
+}
+
+/// One name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirEntry {
+    /// The name without the directory.
+    pub name: String,
+    /// Length in bytes; 0 for directories.
+    pub len: u64,
+    /// Whether it is a directory.
+    pub is_dir: bool,
+}
+
+/// Who else may hold a lock at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockKind {
+    /// Nobody.
+    Exclusive,
+    /// Other shared holders.
+    Shared,
+}
+
+/// A held lock; dropping it lets go.
+pub trait FileLock: Send + Sync + Debug {}
+
+/// A file system.
+pub trait FileSystem: Send + Sync + Debug {
+    /// Opens a file. A missing file is an error for which [`esker_base::Error::is_not_found`] holds.
+    fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>>;
+
+    /// Creates a directory and its missing parents; no error if it exists.
+    fn create_dir_all(&self, path: &Path) -> Result<()>;
+
+    /// Everything in a directory, sorted by name.
+    fn list(&self, dir: &Path) -> Result<Vec<DirEntry>>;
+
+    /// Length of a file, `None` if there is none.
+    fn file_len(&self, path: &Path) -> Result<Option<u64>>;
+
+    /// Renames a file, replacing the target. Durable only after [`FileSystem::sync_dir`].
+    fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+
+    /// Removes a file. Durable only after [`FileSystem::sync_dir`].
+    fn remove_file(&self, path: &Path) -> Result<()>;
+
+    /// Removes a directory and everything in it.
+    fn remove_dir_all(&self, path: &Path) -> Result<()>;
+
+    /// Gives a file a second name. Durable only after [`FileSystem::sync_dir`].
+    fn hard_link(&self, from: &Path, to: &Path) -> Result<()>;
+
+    /// Makes the names in a directory durable: creations, renames and removals.
+    fn sync_dir(&self, dir: &Path) -> Result<()>;
+
+    /// Locks a file, making it if missing, against other processes and other opens of this process.
+    ///
+    /// An exclusive holder leaves its process id in the file, so that [`esker_base::Error::Locked`] can name it.
+    fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn FileLock>>;
+
+    /// Bytes that can still be written to the file system that holds `dir`.
+    fn free_bytes(&self, dir: &Path) -> Result<u64>;
+
+    /// Whether files in `dir` may be written through shared maps once their extents are allocated: true only
+    /// for file systems known to keep such extents (`protocols.md` 1.9: ext4, xfs, tmpfs).
+    fn can_map_writable(&self, dir: &Path) -> bool;
+
+    /// Identifies the present boot of the machine; all zero if unknown. Two equal values mean that no power
+    /// was lost in between, so that everything ever stored in the page cache is still there.
+    fn boot_id(&self) -> [u8; 16];
+}
+
+/// An open file.
+pub trait File: Send + Sync + Debug {
+    /// The path it was opened by.
+    fn path(&self) -> &Path;
+
+    /// Reads up to `buffer.len()` bytes at `offset`; fewer only at the end of the file.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize>;
+
+    /// Fills `buffer` from `offset`; a file that ends earlier is reported as damage with its offset.
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        let read = self.read_at(buffer, offset)?;
+        if read == buffer.len() {
+            return Ok(());
+        }
+        let detail = format!("{} bytes expected, the file ends after {read}", buffer.len());
+        Err(esker_base::Error::corruption(self.path(), offset, detail))
+    }
+
+    /// Writes all of `bytes` at `offset`.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()>;
+
+    /// Length in bytes.
+    fn len(&self) -> Result<u64>;
+
+    /// Whether the file has no bytes.
+    fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Changes the length.
+    fn set_len(&self, len: u64) -> Result<()>;
+
+    /// Allocates real extents for a range, so that writing there cannot run out of space. The length grows to
+    /// cover the range unless `keep_len`. `false` if the file system cannot allocate ahead.
+    fn allocate(&self, offset: u64, len: u64, keep_len: bool) -> Result<bool>;
+
+    /// Makes the data, and the length if it grew, durable.
+    fn sync_data(&self) -> Result<()>;
+
+    /// Makes data and all metadata durable.
+    fn sync_all(&self) -> Result<()>;
+
+    /// Maps the first `len` bytes for shared writing. The range must lie within the file and be allocated:
+    /// storing to a hole of a full file system is fatal for the process.
+    fn map_writable(&self, len: usize) -> Result<Mapping>;
+
+    /// Tells the kernel that a range will be read soon. Only a hint; errors are ignored.
+    fn will_need(&self, offset: u64, len: u64);
+}
+
+/// Told about every store into a [`Mapping`]; how a test file system learns what the page cache holds.
+pub trait StoreObserver: Send + Sync + Debug {
+    /// `bytes` were stored at `offset`.
+    fn stored(&self, offset: usize, bytes: &[u8]);
+}
+
+/// Keeps the memory of a [`Mapping`] alive and unmaps it on drop.
+pub trait MappingOwner: Send + Sync + Debug {}
+
+/// The first bytes of a file as memory, shared with the page cache: what is stored here survives the death of
+/// the process, and reaches the disk with the next sync of the file.
+#[derive(Debug)]
+pub struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+    observer: Option<Arc<dyn StoreObserver>>,
+    _owner: Box<dyn MappingOwner>,
+}
+
+// SAFETY: the memory is plain bytes, valid from every thread until the owner is dropped with the mapping; writes
+// need `&mut self`, so two threads never store through one mapping at the same time.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; nothing can be read or written through `&Mapping`.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Wraps mapped memory.
+    ///
+    /// # Safety
+    /// `base..base+len` must be writable memory that nothing else in the process refers to, until `owner` is
+    /// dropped.
+    pub unsafe fn new(
+        base: NonNull<u8>,
+        len: usize,
+        owner: Box<dyn MappingOwner>,
+        observer: Option<Arc<dyn StoreObserver>>,
+    ) -> Mapping {
+        Mapping { base, len, observer, _owner: owner }
+    }
+
+    /// Bytes mapped.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing is mapped.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Stores `bytes` at `offset`.
+    ///
+    /// # Panics
+    /// If the range does not lie within the mapping.
+    #[inline]
+    pub fn write(&mut self, offset: usize, bytes: &[u8]) {
+        assert!(offset <= self.len && bytes.len() <= self.len - offset, "store outside of the mapping");
+        // SAFETY: the range was just checked; `bytes` cannot overlap it, because nothing else refers to the
+        // mapped memory.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.base.as_ptr().add(offset), bytes.len());
+        }
+        if let Some(observer) = &self.observer {
+            observer.stored(offset, bytes);
+        }
+    }
+}
+
+/// The parent directory of a path; "." for a bare name.
+pub fn parent_dir(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
+        _ => PathBuf::from("."),
+    }
+}

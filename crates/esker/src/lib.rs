@@ -1,0 +1,1 @@
+//! Esker, a log-structured merge-tree key-value store.

@@ -1,0 +1,1 @@
+//! Filters: which keys a table certainly does not hold.

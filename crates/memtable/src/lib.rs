@@ -1,0 +1,1 @@
+//! Memtables: the sorted structures that take writes first.

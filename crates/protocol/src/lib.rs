@@ -1,0 +1,1 @@
+//! Protocols without input or output: the CS265 text DSL.

@@ -1,0 +1,1 @@
+//! Network services on top of the library's public API.

@@ -1,0 +1,1 @@
+//! Table files: blocks, block index, filter, properties, writer and reader.

@@ -1,0 +1,1 @@
+//! Compaction strategies: pure functions from shape to plan.

@@ -1,0 +1,1 @@
+//! Oracle, workload generators and crash sweeps for tests.

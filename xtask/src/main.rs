@@ -1,0 +1,3 @@
+//! The projects own checks and chores.
+
+fn main() {}
