@@ -1,0 +1,258 @@
+//! One line of text to one command, or to a sentence that says what is wrong with it.
+
+use crate::scalar::{Kind, Scalar};
+use crate::words::{Word, Words};
+use std::fmt;
+
+/// A command of the DSL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// `p K V`: store a pair.
+    Put {
+        /// The key.
+        key: Scalar,
+        /// The value, of either kind.
+        value: Scalar,
+    },
+    /// `g K`: the value of a key.
+    Get {
+        /// The key.
+        key: Scalar,
+    },
+    /// `r A B`: the pairs from `start` up to but not including `end`; both are of one kind.
+    Range {
+        /// First key that belongs to the range.
+        start: Scalar,
+        /// First key that no longer belongs to it.
+        end: Scalar,
+    },
+    /// `d K`: delete a key.
+    Delete {
+        /// The key.
+        key: Scalar,
+    },
+    /// `l "FILE"`: load a file of pairs (see [`crate::pairs`]).
+    Load {
+        /// The file as it was written; whoever executes the command decides what it is relative to.
+        path: String,
+    },
+    /// `s [LIMIT]`: counts and contents by level.
+    Show {
+        /// At most so many pairs of contents; all of them without a limit.
+        limit: Option<u64>,
+    },
+    /// `q`: close this connection.
+    Quit,
+}
+
+/// What is wrong with a line. Shown to the user behind `Error: `.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ParseError {
+    /// Nothing but white space.
+    Blank,
+    /// The first word is no command.
+    UnknownCommand(Vec<u8>),
+    /// The line ends too early.
+    Missing {
+        /// What should have followed.
+        what: &'static str,
+        /// How the command is written.
+        usage: &'static str,
+    },
+    /// Something follows a complete command.
+    Extra {
+        /// How the command is written.
+        usage: &'static str,
+    },
+    /// A bare word that is neither a number nor quoted.
+    NotAScalar(Vec<u8>),
+    /// Digits that do not fit a signed 64-bit integer.
+    OutOfRange(Vec<u8>),
+    /// The bounds of a range are an integer and a string.
+    MixedRange,
+    /// The limit of `s` is not a count.
+    BadLimit(Vec<u8>),
+    /// The file of `l` is not a quoted string of UTF-8.
+    BadFileName,
+    /// The closing quote is missing.
+    OpenString,
+    /// Something follows a closing quote without a space.
+    GluedString,
+    /// An escape that does not exist.
+    BadEscape(Vec<u8>),
+}
+
+/// The command table: letter and how the command is written.
+pub const USAGE: [(&str, &str); 7] = [
+    ("p", "p KEY VALUE"),
+    ("g", "g KEY"),
+    ("r", "r START END"),
+    ("d", "d KEY"),
+    ("l", "l \"FILE\""),
+    ("s", "s [LIMIT]"),
+    ("q", "q"),
+];
+
+/// Whether a line holds no command at all: it is skipped without an answer.
+pub fn is_blank(line: &[u8]) -> bool {
+    line.trim_ascii().is_empty()
+}
+
+/// Parses one line, with or without its end-of-line bytes.
+///
+/// # Errors
+/// A [`ParseError`] for anything but exactly one well-formed command. Takes time and memory in proportion to the
+/// line, and does not panic, whatever the bytes.
+pub fn parse_line(line: &[u8]) -> Result<Command, ParseError> {
+    let mut words = Words::new(line);
+    let name = match words.next()? {
+        None => return Err(ParseError::Blank),
+        Some(Word::Bare(name)) => name,
+        Some(Word::Quoted(name)) => return Err(ParseError::UnknownCommand(name)),
+    };
+    let Some(usage) = USAGE.iter().find(|(letter, _)| letter.as_bytes() == name).map(|(_, usage)| *usage)
+    else {
+        return Err(ParseError::UnknownCommand(name.to_vec()));
+    };
+    let mut arguments = Arguments { words, usage };
+    let command = match name {
+        b"p" => Command::Put { key: arguments.scalar("a key")?, value: arguments.scalar("a value")? },
+        b"g" => Command::Get { key: arguments.scalar("a key")? },
+        b"r" => arguments.range()?,
+        b"d" => Command::Delete { key: arguments.scalar("a key")? },
+        b"l" => Command::Load { path: arguments.file()? },
+        b"s" => Command::Show { limit: arguments.limit()? },
+        _ => Command::Quit,
+    };
+    arguments.end()?;
+    Ok(command)
+}
+
+/// What follows the letter of a command.
+struct Arguments<'a> {
+    words: Words<'a>,
+    usage: &'static str,
+}
+
+impl<'a> Arguments<'a> {
+    fn word(&mut self, what: &'static str) -> Result<Word<'a>, ParseError> {
+        self.words.next()?.ok_or(ParseError::Missing { what, usage: self.usage })
+    }
+
+    fn scalar(&mut self, what: &'static str) -> Result<Scalar, ParseError> {
+        match self.word(what)? {
+            Word::Quoted(bytes) => Ok(Scalar::Text(bytes)),
+            Word::Bare(word) => parse_integer(word).map(Scalar::Integer),
+        }
+    }
+
+    fn range(&mut self) -> Result<Command, ParseError> {
+        let start = self.scalar("a first key")?;
+        let end = self.scalar("an end key")?;
+        if start.kind() != end.kind() {
+            return Err(ParseError::MixedRange);
+        }
+        Ok(Command::Range { start, end })
+    }
+
+    fn file(&mut self) -> Result<String, ParseError> {
+        match self.word("a file name in double quotes")? {
+            Word::Quoted(bytes) if !bytes.is_empty() => {
+                String::from_utf8(bytes).map_err(|_| ParseError::BadFileName)
+            }
+            _ => Err(ParseError::BadFileName),
+        }
+    }
+
+    fn limit(&mut self) -> Result<Option<u64>, ParseError> {
+        match self.words.next()? {
+            None => Ok(None),
+            Some(Word::Quoted(word)) => Err(ParseError::BadLimit(word)),
+            Some(Word::Bare(word)) => match parse_integer(word).map(u64::try_from) {
+                Ok(Ok(limit)) => Ok(Some(limit)),
+                _ => Err(ParseError::BadLimit(word.to_vec())),
+            },
+        }
+    }
+
+    fn end(&mut self) -> Result<(), ParseError> {
+        match self.words.next() {
+            Ok(None) => Ok(()),
+            _ => Err(ParseError::Extra { usage: self.usage }),
+        }
+    }
+}
+
+/// Digits with at most one minus sign; nothing else counts as a number, not even a plus sign.
+fn parse_integer(word: &[u8]) -> Result<i64, ParseError> {
+    let digits = word.strip_prefix(b"-").unwrap_or(word);
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(ParseError::NotAScalar(word.to_vec()));
+    }
+    let number = std::str::from_utf8(word).ok().and_then(|word| word.parse().ok());
+    number.ok_or_else(|| ParseError::OutOfRange(word.to_vec()))
+}
+
+impl Command {
+    /// The kind of the keys that the command is about, if it is about keys.
+    pub fn kind(&self) -> Option<Kind> {
+        match self {
+            Command::Put { key, .. } | Command::Get { key } | Command::Delete { key } => Some(key.kind()),
+            Command::Range { start, .. } => Some(start.kind()),
+            Command::Load { .. } => Some(Kind::Integer),
+            Command::Show { .. } | Command::Quit => None,
+        }
+    }
+}
+
+/// Bytes of the user's own line, made safe for one line of an answer and cut to a readable length.
+struct Echo<'a>(&'a [u8]);
+
+impl fmt::Display for Echo<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const LONGEST: usize = 40;
+        let shown = self.0.get(..LONGEST).unwrap_or(self.0);
+        let dots = if shown.len() < self.0.len() { "..." } else { "" };
+        write!(f, "'{}{dots}'", shown.escape_ascii())
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ParseError::Blank => write!(f, "the line holds no command"),
+            ParseError::UnknownCommand(name) => {
+                write!(f, "unknown command {}; the commands are p, g, r, d, l, s and q", Echo(name))
+            }
+            ParseError::Missing { what, usage } => write!(f, "{what} is missing; write {usage}"),
+            ParseError::Extra { usage } => write!(f, "extra words after the command; write {usage}"),
+            ParseError::NotAScalar(word) => write!(
+                f,
+                "{} is not a number; write a 64-bit integer, or a string in double quotes",
+                Echo(word)
+            ),
+            ParseError::OutOfRange(word) => {
+                write!(f, "{} is out of range; integers go from {} to {}", Echo(word), i64::MIN, i64::MAX)
+            }
+            ParseError::MixedRange => {
+                write!(f, "a range goes from integer to integer or from string to string")
+            }
+            ParseError::BadLimit(word) => write!(f, "{} is not a count; write s or s LIMIT", Echo(word)),
+            ParseError::BadFileName => {
+                write!(f, "the file name must be UTF-8 in double quotes; write l \"FILE\"")
+            }
+            ParseError::OpenString => write!(f, "the closing double quote is missing"),
+            ParseError::GluedString => write!(f, "a space must follow the closing double quote"),
+            ParseError::BadEscape(escape) => write!(
+                f,
+                "{} is no escape; there are \\\", \\\\, \\n, \\t and \\xHH with two hexadecimal digits",
+                Echo(escape)
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+#[cfg(test)]
+mod tests;
