@@ -3,15 +3,29 @@
 //! No other crate of the engine calls `std::fs`, reads a clock, asks for randomness or starts a thread (clippy
 //! bans it). Everything goes through an [`Env`], so that a test can replace the world: a file system that loses
 //! what was not synced, a clock that stands still, randomness from a seed, background work in one thread.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`fs`] | what the engine asks of a file system: the traits, and [`Mapping`] |
+//! | [`std_fs`] | [`StdFileSystem`], the machine's own |
+//! | [`memory`] | [`Region`], large pieces of anonymous memory |
+//! | [`clock`], [`random`] | time and randomness, the machine's and a test's |
+//! | [`world`] | [`Env`], all of it in one value, and the starting of threads |
+//!
+//! Unsafe code is found in [`memory`], in [`fs`] ([`Mapping`]) and in `std_fs::mapping`, nowhere else.
 
 pub mod clock;
 pub mod fs;
 pub mod memory;
 pub mod random;
+pub mod std_fs;
 pub mod world;
 
-pub use clock::Clock;
-pub use fs::{DirEntry, File, FileLock, FileSystem, LockKind, Mapping, OpenMode, StoreObserver};
-pub use memory::Region;
-pub use random::Random;
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use fs::{
+    DirEntry, File, FileLock, FileSystem, LockKind, Mapping, MappingOwner, OpenMode, StoreObserver,
+};
+pub use memory::{PageAdvice, Region};
+pub use random::{Random, SeededRandom, SystemRandom};
+pub use std_fs::StdFileSystem;
 pub use world::{Background, Env};

@@ -1,7 +1,9 @@
 //! The [`Env`]: file system, clock, randomness and threads in one value.
 
-use crate::{Clock, FileSystem, Random};
+use crate::{Clock, FileSystem, ManualClock, Random, SeededRandom, StdFileSystem, SystemClock, SystemRandom};
+use esker_base::{Error, Result};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 /// How background work runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,4 +29,70 @@ pub struct Env {
     pub random: Arc<dyn Random>,
     /// How background work runs.
     pub background: Background,
+}
+
+/// What a simulated wall clock shows at first: some moment that is neither zero nor now.
+const SIMULATED_START_MS: u64 = 1_600_000_000_000;
+
+impl Env {
+    /// The machine as it is.
+    pub fn real() -> Env {
+        Env {
+            fs: Arc::new(StdFileSystem),
+            clock: Arc::new(SystemClock::new()),
+            random: Arc::new(SystemRandom),
+            background: Background::Threads,
+        }
+    }
+
+    /// A world that depends on nothing but `fs` and `seed`: a [`ManualClock`], [`SeededRandom`] and
+    /// [`Background::Stepped`]. A test that moves time puts a clock of its own into [`Env::clock`] and keeps it.
+    pub fn simulated(fs: Arc<dyn FileSystem>, seed: u64) -> Env {
+        Env {
+            fs,
+            clock: Arc::new(ManualClock::new(SIMULATED_START_MS)),
+            random: Arc::new(SeededRandom::new(seed)),
+            background: Background::Stepped { seed },
+        }
+    }
+
+    /// Starts a thread: the one place in Esker that does. The operating system shows the first 15 bytes of
+    /// `name`. Whoever starts a thread joins it; [`Error::Io`] if the system refuses.
+    pub fn spawn(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+        if name.contains('\0') {
+            return Err(Error::invalid(format!("a thread name with a zero byte: {name:?}")));
+        }
+        let builder = std::thread::Builder::new().name(name.to_owned());
+        builder.spawn(work).map_err(|source| Error::io("start the thread", name, source))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::StdFileSystem as StrictFs;
+
+    #[test]
+    fn a_spawned_thread_has_its_name_and_does_its_work() {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let handle = Env::real()
+            .spawn("esker-test", move || {
+                let name = std::thread::current().name().map(str::to_owned);
+                sender.send(name).unwrap();
+            })
+            .unwrap();
+        handle.join().unwrap();
+        assert_eq!(receiver.recv().unwrap().as_deref(), Some("esker-test"));
+        assert!(Env::real().spawn("a\0b", || ()).is_err());
+    }
+
+    #[test]
+    fn two_simulated_worlds_of_one_seed_are_alike() {
+        let world = |seed| Env::simulated(Arc::new(StrictFs), seed);
+        let (first, second) = (world(9), world(9));
+        assert_eq!(first.random.next_u64(), second.random.next_u64());
+        assert_eq!(first.clock.wall_ms(), second.clock.wall_ms());
+        assert_eq!(first.background, Background::Stepped { seed: 9 });
+        assert_ne!(first.random.next_u64(), world(10).random.next_u64());
+    }
 }

@@ -1,0 +1,137 @@
+//! The machine's own file system.
+//!
+//! A thin layer: it retries interrupted calls, continues short transfers, turns errors into sentences, and hides
+//! what platforms do differently (`platform`). Two things are more than that: locks, which must also hold against
+//! the same process (`lock`), and shared writable maps (`mapping`).
+//!
+//! Durability is the platform's best: `fdatasync` on Linux, `F_FULLFSYNC` on Apple systems, where a plain `fsync`
+//! leaves the data in the drive's cache, `FlushFileBuffers` on Windows.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the banned functions of std::fs are banned in favour of this module"
+)]
+
+mod file;
+mod lock;
+mod mapping;
+mod platform;
+
+use crate::fs::{DirEntry, File, FileLock, FileSystem, LockKind, OpenMode};
+use esker_base::{Error, Result};
+use file::StdFile;
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Offsets, lengths and buffers of direct reads are multiples of this: the block size of every device in use.
+pub const DIRECT_ALIGNMENT_BYTES: usize = 4096;
+
+/// The machine's own file system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StdFileSystem;
+
+impl FileSystem for StdFileSystem {
+    fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
+        let mut options = OpenOptions::new();
+        options.read(true);
+        match mode {
+            OpenMode::Read => {}
+            OpenMode::ReadDirect => {
+                // A file system without direct access refuses the open; any other reason to fail will come up
+                // again in the plain open below.
+                if let Some(file) = platform::open_direct(path) {
+                    return Ok(Arc::new(StdFile::new(file, path, true)));
+                }
+            }
+            OpenMode::ReadWrite => {
+                options.write(true);
+            }
+            OpenMode::CreateNew => {
+                options.write(true).create_new(true);
+            }
+            OpenMode::CreateOrTruncate => {
+                options.write(true).create(true).truncate(true);
+            }
+        }
+        let operation = match mode {
+            OpenMode::CreateNew | OpenMode::CreateOrTruncate => "create",
+            _ => "open",
+        };
+        let file = options.open(path).map_err(|source| Error::io(operation, path, source))?;
+        Ok(Arc::new(StdFile::new(file, path, false)))
+    }
+
+    fn create_dir_all(&self, path: &Path) -> Result<()> {
+        fs::create_dir_all(path).map_err(|source| Error::io("create the directory", path, source))
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<DirEntry>> {
+        let failed = |source| Error::io("list", dir, source);
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(dir).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            // Through the path, so that a symbolic link counts as what it points to.
+            let metadata = match fs::metadata(entry.path()) {
+                Ok(metadata) => metadata,
+                // Removed since the directory was read, or a link to nothing: not there.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(Error::io("inspect", entry.path(), error)),
+            };
+            let is_dir = metadata.is_dir();
+            // Names that are not UTF-8 are none of ours; they are listed, but cannot be opened by this text.
+            let name = entry.file_name().to_string_lossy().into_owned();
+            entries.push(DirEntry { name, len: if is_dir { 0 } else { metadata.len() }, is_dir });
+        }
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+
+    fn file_len(&self, path: &Path) -> Result<Option<u64>> {
+        match fs::metadata(path) {
+            Ok(metadata) => Ok((!metadata.is_dir()).then_some(metadata.len())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io("inspect", path, error)),
+        }
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        fs::rename(from, to).map_err(|source| Error::io("rename", from, source))
+    }
+
+    fn remove_file(&self, path: &Path) -> Result<()> {
+        fs::remove_file(path).map_err(|source| Error::io("remove", path, source))
+    }
+
+    fn remove_dir_all(&self, path: &Path) -> Result<()> {
+        fs::remove_dir_all(path).map_err(|source| Error::io("remove the directory", path, source))
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
+        fs::hard_link(from, to).map_err(|source| Error::io("link", from, source))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        platform::sync_dir(dir).map_err(|source| Error::io("sync the directory", dir, source))
+    }
+
+    fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn FileLock>> {
+        Ok(Box::new(lock::StdLock::acquire(path, kind)?))
+    }
+
+    fn free_bytes(&self, dir: &Path) -> Result<u64> {
+        platform::free_bytes(dir).map_err(|source| Error::io("inspect the file system of", dir, source))
+    }
+
+    fn can_map_writable(&self, dir: &Path) -> bool {
+        platform::keeps_extents(dir)
+    }
+
+    fn boot_id(&self) -> [u8; 16] {
+        platform::boot_id()
+    }
+}
+
+#[cfg(test)]
+mod tests;

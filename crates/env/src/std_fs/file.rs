@@ -1,0 +1,121 @@
+//! An open file of the machine.
+
+use super::{DIRECT_ALIGNMENT_BYTES, mapping, platform};
+use crate::fs::{File, Mapping};
+use esker_base::{Error, Result};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+/// An open file of the machine.
+#[derive(Debug)]
+pub(super) struct StdFile {
+    file: std::fs::File,
+    path: PathBuf,
+    /// Whether reads go past the page cache and must be aligned.
+    direct: bool,
+}
+
+impl StdFile {
+    pub(super) fn new(file: std::fs::File, path: &Path, direct: bool) -> StdFile {
+        StdFile { file, path: path.to_path_buf(), direct }
+    }
+
+    fn failed(&self, operation: &'static str) -> impl Fn(io::Error) -> Error + '_ {
+        move |source| Error::io(operation, &self.path, source)
+    }
+
+    /// The kernel answers a misaligned direct read with a bare "invalid argument"; say which.
+    fn check_alignment(&self, buffer: &[u8], offset: u64) -> Result<()> {
+        let alignment = DIRECT_ALIGNMENT_BYTES;
+        let address = buffer.as_ptr().addr();
+        // The lowest bits of all three at once: the alignment is a power of two.
+        if (address as u64 | buffer.len() as u64 | offset).is_multiple_of(alignment as u64) {
+            return Ok(());
+        }
+        let (len, path) = (buffer.len(), self.path.display());
+        Err(Error::invalid(format!(
+            "direct read of {len} bytes at {offset} of {path} into address {address:#x}: \
+             all three must be multiples of {alignment}"
+        )))
+    }
+}
+
+impl File for StdFile {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        if self.direct {
+            self.check_alignment(buffer, offset)?;
+        }
+        let mut done = 0;
+        while done < buffer.len() {
+            match platform::read_at(&self.file, &mut buffer[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(self.failed("read")(error)),
+            }
+            // A direct read that stops between blocks met the end of the file, and cannot be continued.
+            if self.direct && !done.is_multiple_of(DIRECT_ALIGNMENT_BYTES) {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        let mut done = 0;
+        while done < bytes.len() {
+            match platform::write_at(&self.file, &bytes[done..], offset + done as u64) {
+                Ok(0) => return Err(self.failed("write")(ErrorKind::WriteZero.into())),
+                Ok(written) => done += written,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failed("write")(error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn len(&self) -> Result<u64> {
+        Ok(self.file.metadata().map_err(self.failed("inspect"))?.len())
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.file.set_len(len).map_err(self.failed("set the length of"))
+    }
+
+    fn allocate(&self, offset: u64, len: u64, keep_len: bool) -> Result<bool> {
+        if len == 0 {
+            return Ok(true);
+        }
+        loop {
+            match platform::allocate(&self.file, offset, len, keep_len) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                outcome => return outcome.map_err(self.failed("allocate space for")),
+            }
+        }
+    }
+
+    fn sync_data(&self) -> Result<()> {
+        self.file.sync_data().map_err(self.failed("sync"))
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        self.file.sync_all().map_err(self.failed("sync"))
+    }
+
+    fn map_writable(&self, len: usize) -> Result<Mapping> {
+        let present = self.len()?;
+        if len == 0 || len as u64 > present {
+            let path = self.path.display();
+            return Err(Error::invalid(format!("a map of {len} bytes of {path}, which has {present}")));
+        }
+        mapping::map_writable(&self.file, &self.path, len)
+    }
+
+    fn will_need(&self, offset: u64, len: u64) {
+        platform::will_need(&self.file, offset, len);
+    }
+}

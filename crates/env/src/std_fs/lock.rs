@@ -1,0 +1,139 @@
+//! Locks on files that hold against other processes and against the same one.
+//!
+//! The operating system's lock (`flock` on Unix) ends with the process, however it dies, which a lock file with a
+//! process id alone cannot do. It belongs to an open file, so on most file systems it also holds against a second
+//! open of the same process; but on NFS it is emulated by locks that belong to the *process*: there a second open
+//! would succeed, and worse, closing that second open would drop the first one's lock. Hence a registry in the
+//! process, asked before the file is even opened.
+
+use super::platform;
+use crate::fs::{FileLock, LockKind};
+use esker_base::{Error, Result};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+/// The most digits of a process id that are read from a lock file.
+const OWNER_BYTES: usize = 20;
+
+/// A held lock.
+#[derive(Debug)]
+pub(super) struct StdLock {
+    // The order matters: the file is closed, and with it the system's lock released, before the claim ends.
+    file: File,
+    kind: LockKind,
+    _claim: Claim,
+}
+
+impl FileLock for StdLock {}
+
+impl StdLock {
+    pub(super) fn acquire(path: &Path, kind: LockKind) -> Result<StdLock> {
+        let failed = |source| Error::io("lock", path, source);
+        let claim = Claim::make(identity(path).map_err(failed)?, kind).ok_or_else(|| Error::Locked {
+            path: path.to_path_buf(),
+            owner: format!("this process ({})", std::process::id()).into(),
+        })?;
+        let file = open(path, kind).map_err(failed)?;
+        let taken = match kind {
+            LockKind::Exclusive => file.try_lock(),
+            LockKind::Shared => file.try_lock_shared(),
+        };
+        match taken {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::Locked { path: path.to_path_buf(), owner: owner(&file).into() });
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        if kind == LockKind::Exclusive {
+            // Only a courtesy to whoever comes second: on a full disk the database must still open.
+            let _ = write_owner(&file);
+        }
+        Ok(StdLock { file, kind, _claim: claim })
+    }
+}
+
+impl Drop for StdLock {
+    fn drop(&mut self) {
+        if self.kind == LockKind::Exclusive {
+            // So that later shared holders are not mistaken for this process. A process that is killed leaves its
+            // id behind; `owner` knows.
+            let _ = self.file.set_len(0);
+        }
+    }
+}
+
+/// One name for the file whatever path leads to it.
+fn identity(path: &Path) -> io::Result<PathBuf> {
+    let parent = crate::fs::parent_dir(path).canonicalize()?;
+    let name = path.file_name().ok_or(ErrorKind::InvalidInput)?;
+    Ok(parent.join(name))
+}
+
+fn open(path: &Path, kind: LockKind) -> io::Result<File> {
+    if kind == LockKind::Shared {
+        // Shared locks are for readers, who may have no right to write here.
+        match OpenOptions::new().read(true).open(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            outcome => return outcome,
+        }
+    }
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+}
+
+fn write_owner(file: &File) -> io::Result<()> {
+    let text = format!("{}\n", std::process::id());
+    platform::write_at(file, text.as_bytes(), 0)?;
+    file.set_len(text.len() as u64)
+}
+
+/// Who holds a lock that could not be had, as far as the file tells.
+fn owner(file: &File) -> String {
+    let mut buffer = [0; OWNER_BYTES];
+    let read = platform::read_at(file, &mut buffer, 0).unwrap_or(0);
+    let text = String::from_utf8_lossy(&buffer[..read]);
+    match text.trim().parse::<u32>() {
+        // An id that a killed process left behind says nothing about the present holder.
+        Ok(process) if platform::is_running(process) => format!("process {process}"),
+        _ => "another process".to_owned(),
+    }
+}
+
+/// Locks that this process holds or is about to take; the number counts shared holders.
+static CLAIMS: Mutex<BTreeMap<PathBuf, (LockKind, usize)>> = Mutex::new(BTreeMap::new());
+
+/// An entry in [`CLAIMS`], taken back on drop.
+#[derive(Debug)]
+struct Claim {
+    identity: PathBuf,
+}
+
+impl Claim {
+    /// `None` if another holder in this process excludes it.
+    fn make(identity: PathBuf, kind: LockKind) -> Option<Claim> {
+        let mut claims = CLAIMS.lock();
+        match claims.get_mut(&identity) {
+            None => {
+                claims.insert(identity.clone(), (kind, 1));
+            }
+            Some((LockKind::Shared, holders)) if kind == LockKind::Shared => *holders += 1,
+            Some(_) => return None,
+        }
+        Some(Claim { identity })
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let mut claims = CLAIMS.lock();
+        if let Some((_, holders)) = claims.get_mut(&self.identity) {
+            *holders -= 1;
+            if *holders == 0 {
+                claims.remove(&self.identity);
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Shared writable maps of files: the memory is the page cache itself, so that what is stored is in the kernel's
+//! hands at once and outlives the process (CP3).
+//!
+//! Hazards, and who deals with them: a store to a hole of a full file system kills the process, so callers
+//! allocate first and ask [`crate::FileSystem::can_map_writable`]; a child of `fork` would keep the pages mapped,
+//! so they are left out of it; an error of the device shows up at the next sync, never at the store.
+
+use crate::fs::Mapping;
+use esker_base::Result;
+use std::fs::File;
+use std::path::Path;
+
+#[cfg(unix)]
+pub(super) fn map_writable(file: &File, path: &Path, len: usize) -> Result<Mapping> {
+    unix::map_writable(file, path, len)
+}
+
+#[cfg(not(unix))]
+pub(super) fn map_writable(_file: &File, path: &Path, _len: usize) -> Result<Mapping> {
+    let path = path.display();
+    Err(esker_base::Error::Unsupported(format!("writable maps of files on this system ({path})").into()))
+}
+
+#[cfg(unix)]
+mod unix {
+    use crate::fs::{Mapping, MappingOwner};
+    use esker_base::{Error, Result};
+    use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+    use std::ffi::c_void;
+    use std::fs::File;
+    use std::path::Path;
+    use std::ptr::NonNull;
+
+    /// Unmaps on drop.
+    #[derive(Debug)]
+    struct Unmap {
+        base: NonNull<u8>,
+        len: usize,
+    }
+
+    // SAFETY: holds an address and a length, and uses them once, when it is dropped by whatever thread.
+    unsafe impl Send for Unmap {}
+    // SAFETY: nothing can be done through `&Unmap`.
+    unsafe impl Sync for Unmap {}
+
+    impl MappingOwner for Unmap {}
+
+    impl Drop for Unmap {
+        fn drop(&mut self) {
+            // SAFETY: the whole map as made below; the `Mapping` that owned this is gone, so nobody stores to it.
+            let _ = unsafe { munmap(self.base.as_ptr().cast::<c_void>(), self.len) };
+        }
+    }
+
+    pub(super) fn map_writable(file: &File, path: &Path, len: usize) -> Result<Mapping> {
+        let failed = |source: rustix::io::Errno| Error::io("map", path, source.into());
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new map at an address of the kernel's choice touches no existing memory.
+        let base = unsafe { mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, file, 0) };
+        let base = NonNull::new(base.map_err(failed)?.cast::<u8>());
+        let base = base.ok_or_else(|| Error::internal("the kernel mapped a file at address zero"))?;
+        let owner = Unmap { base, len };
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        {
+            use rustix::mm::{Advice, madvise};
+            // SAFETY: concerns children only. They would be second writers of the log.
+            let advised = unsafe { madvise(base.as_ptr().cast::<c_void>(), len, Advice::LinuxDontFork) };
+            advised.map_err(failed)?;
+        }
+        // SAFETY: `base..base+len` was just mapped for writing, nothing else in the process knows the address, and
+        // dropping `owner` is what ends the map.
+        Ok(unsafe { Mapping::new(base, len, Box::new(owner), None) })
+    }
+}

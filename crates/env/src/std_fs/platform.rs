@@ -1,0 +1,169 @@
+//! What systems do differently. Linux has everything; for the others each function says what it does instead.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::OnceLock;
+
+#[cfg(unix)]
+pub(super) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    std::os::unix::fs::FileExt::read_at(file, buffer, offset)
+}
+
+#[cfg(unix)]
+pub(super) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
+    std::os::unix::fs::FileExt::write_at(file, bytes, offset)
+}
+
+#[cfg(windows)]
+pub(super) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    std::os::windows::fs::FileExt::seek_read(file, buffer, offset)
+}
+
+#[cfg(windows)]
+pub(super) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
+    std::os::windows::fs::FileExt::seek_write(file, bytes, offset)
+}
+
+/// Opens a file for reading past the page cache; `None` if that fails for whatever reason.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn open_direct(path: &Path) -> Option<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).ok()?;
+    std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path).ok()
+}
+
+/// No direct access here: the caller reads through the page cache.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn open_direct(_path: &Path) -> Option<File> {
+    None
+}
+
+/// Allocates extents; `false` if the file system cannot, and then nothing has changed.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn allocate(file: &File, offset: u64, len: u64, keep_len: bool) -> io::Result<bool> {
+    use rustix::fs::FallocateFlags;
+    use rustix::io::Errno;
+    let flags = if keep_len { FallocateFlags::KEEP_SIZE } else { FallocateFlags::empty() };
+    match rustix::fs::fallocate(file, flags, offset, len) {
+        Ok(()) => Ok(true),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Not offered, or not with the promise that later writes cannot run out of space.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn allocate(_file: &File, _offset: u64, _len: u64, _keep_len: bool) -> io::Result<bool> {
+    Ok(false)
+}
+
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
+pub(super) fn will_need(file: &File, offset: u64, len: u64) {
+    use rustix::fs::Advice;
+    // A length of zero would mean "to the end of the file".
+    if let Some(len) = std::num::NonZeroU64::new(len) {
+        let _ = rustix::fs::fadvise(file, offset, Some(len), Advice::WillNeed);
+    }
+}
+
+#[cfg(any(target_os = "macos", target_os = "ios"))]
+pub(super) fn will_need(file: &File, offset: u64, len: u64) {
+    let _ = rustix::fs::fcntl_rdadvise(file, offset, len);
+}
+
+/// No such hint here.
+#[cfg(not(any(
+    target_os = "linux",
+    target_os = "android",
+    target_os = "freebsd",
+    target_os = "macos",
+    target_os = "ios"
+)))]
+pub(super) fn will_need(_file: &File, _offset: u64, _len: u64) {}
+
+#[cfg(unix)]
+pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
+    match File::open(dir)?.sync_all() {
+        // The file system has no syncing of directories (some network and FUSE ones): names are as durable there
+        // as they will ever be, and refusing to run would not make them more so.
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+/// Windows journals names itself and has no way to ask for it.
+#[cfg(not(unix))]
+pub(super) fn sync_dir(_dir: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(unix)]
+pub(super) fn free_bytes(dir: &Path) -> io::Result<u64> {
+    let stat = rustix::fs::statvfs(dir)?;
+    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+/// Unknown here, so nothing is ever held back for want of space; a full disk shows in the write that fails.
+#[cfg(not(unix))]
+pub(super) fn free_bytes(_dir: &Path) -> io::Result<u64> {
+    Ok(u64::MAX)
+}
+
+/// Whether the file system is known to let shared maps be written without ever needing new blocks.
+///
+/// A list of the good and not of the bad: copy-on-write, network and stacked file systems may need space for a
+/// store into an allocated block, and the only way to say that there is none is to kill the process.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn keeps_extents(dir: &Path) -> bool {
+    /// As `man 2 statfs` lists them: ext4 (which also serves ext2 and ext3), xfs, tmpfs.
+    const GOOD: [u64; 3] = [0xEF53, 0x5846_5342, 0x0102_1994];
+    // The field is signed on some machines and 32 bits wide on others; the numbers are 32-bit ones.
+    rustix::fs::statfs(dir).is_ok_and(|stat| GOOD.contains(&(stat.f_type as u64 & 0xFFFF_FFFF)))
+}
+
+/// Only Linux has a list.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn keeps_extents(_dir: &Path) -> bool {
+    false
+}
+
+/// The kernel's id of this boot; zero where there is none.
+pub(super) fn boot_id() -> [u8; 16] {
+    static BOOT_ID: OnceLock<[u8; 16]> = OnceLock::new();
+    *BOOT_ID.get_or_init(|| {
+        if !cfg!(any(target_os = "linux", target_os = "android")) {
+            return [0; 16];
+        }
+        let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+        text.ok().and_then(|text| parse_boot_id(&text)).unwrap_or_default()
+    })
+}
+
+/// Reads 32 hexadecimal digits, ignoring the dashes between them.
+pub(super) fn parse_boot_id(text: &str) -> Option<[u8; 16]> {
+    let mut digits = text.trim().chars().filter(|&c| c != '-').map(|c| c.to_digit(16));
+    let mut id = [0; 16];
+    for byte in &mut id {
+        let (high, low) = (digits.next()??, digits.next()??);
+        *byte = u8::try_from(high * 16 + low).ok()?;
+    }
+    digits.next().is_none().then_some(id)
+}
+
+/// Whether a process of that id exists on this machine.
+#[cfg(unix)]
+pub(super) fn is_running(process: u32) -> bool {
+    use rustix::process::{Pid, test_kill_process};
+    let Some(process) = i32::try_from(process).ok().and_then(Pid::from_raw) else {
+        return false;
+    };
+    // Not being allowed to signal it proves that it is there.
+    matches!(test_kill_process(process), Ok(()) | Err(rustix::io::Errno::PERM))
+}
+
+/// Cannot be told without a further dependency; the lock file is believed.
+#[cfg(not(unix))]
+pub(super) fn is_running(_process: u32) -> bool {
+    true
+}
