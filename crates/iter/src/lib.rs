@@ -1,58 +1,36 @@
 //! The cursor contract, and what can be built from cursors alone: merging, visibility, bounds.
 //!
 //! A *cursor* walks entries in internal order: by user key ascending, and among the versions of one key by
-//! [`Tag`] descending, so that the newest version comes first. Memtables and tables give cursors; the engine merges
-//! them and shows the user what is visible.
+//! [`Tag`](esker_base::Tag) descending, so that the newest version comes first. Memtables and tables give cursors;
+//! the engine merges them and shows the user what is visible.
+//!
+//! ```text
+//!   memtables   tables        Cursor: all versions of one source
+//!        \      /
+//!         Merge               all versions of all sources, in internal order
+//!           |
+//!        Visible (Bounds)     for readers: each key once, as seen at a sequence number
+//! ```
+//!
+//! Everything is generic over the cursor, with no dynamic dispatch, and lends keys and values instead of copying
+//! them where the direction allows it. An error of any source ends the walk and is returned by the call that met it.
+//!
+//! Files, in reading order: [`cursor`] the contract; [`slice`] the simplest source; [`merge`] the loser tree;
+//! `meaning` what each kind of entry tells a reader; [`bounds`] ranges of keys; [`visible`] the reader's view.
 
-use esker_base::{Result, SeqNo, Tag};
+#![forbid(unsafe_code)]
 
-/// A position among the entries of one source.
-///
-/// # Contract
-/// * C1. A new cursor is invalid until a seek succeeds.
-/// * C2. Entries come in internal order: key ascending, then tag descending. No two entries are equal in both.
-/// * C3. `key`, `tag`, `value` and `head` may only be called while `is_valid`; the slices live until the next
-///   call that moves the cursor.
-/// * C4. Moving past either end makes the cursor invalid without an error; only a seek makes it valid again.
-/// * C5. An error leaves the cursor invalid, and it is returned by the call that met it: a read error never
-///   looks like the end of the data.
-/// * C6. Entries written after the cursor was made may or may not be met; callers filter by sequence number.
-pub trait Cursor {
-    /// Moves to the first entry.
-    fn seek_to_first(&mut self) -> Result<()>;
+pub mod bounds;
+pub mod cursor;
+mod meaning;
+pub mod merge;
+pub mod slice;
+#[cfg(test)]
+mod testing;
+pub mod visible;
 
-    /// Moves to the last entry.
-    fn seek_to_last(&mut self) -> Result<()>;
-
-    /// Moves to the first entry whose key is greater than `key`, or equal with a sequence number of at most
-    /// `seqno`: the newest version of `key` that a reader at `seqno` sees, or what follows it.
-    fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()>;
-
-    /// Moves to the last entry whose key is less than `key`, whatever its version.
-    fn seek_before(&mut self, key: &[u8]) -> Result<()>;
-
-    /// Moves to the following entry. The cursor must be valid.
-    fn next(&mut self) -> Result<()>;
-
-    /// Moves to the preceding entry. The cursor must be valid.
-    fn prev(&mut self) -> Result<()>;
-
-    /// Whether the cursor stands on an entry.
-    fn is_valid(&self) -> bool;
-
-    /// The user key.
-    fn key(&self) -> &[u8];
-
-    /// Sequence number and kind.
-    fn tag(&self) -> Tag;
-
-    /// The value; empty for tombstones. With [`esker_base::kind::FLAG_EXPIRY`] it starts with the expiry time.
-    fn value(&self) -> &[u8];
-
-    /// Eight bytes of the key after its first `skip` bytes, as [`esker_base::key::head`] gives them. Sources that
-    /// hold the key in pieces override it, so that a merge compares without assembling keys.
-    #[inline]
-    fn head(&self, skip: usize) -> u64 {
-        esker_base::key::head(self.key(), skip)
-    }
-}
+pub use bounds::Bounds;
+pub use cursor::Cursor;
+pub use merge::Merge;
+pub use slice::{Entry, SliceCursor};
+pub use visible::Visible;

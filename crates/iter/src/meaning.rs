@@ -1,0 +1,89 @@
+//! What an entry means to a reader: the one place to extend when a kind or flag gets its reader.
+
+use esker_base::{Error, Result, Tag, ValueKind};
+
+/// What the newest version of a key that a reader may see tells about the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    /// The key has the entry's value.
+    Present,
+    /// The key is gone.
+    Absent,
+}
+
+/// The meaning of the newest visible version of `key`.
+///
+/// # Errors
+/// [`Error::Unsupported`] for what no reader is built for yet: merge operands, range deletes, expiry times, blob
+/// pointers, and bytes that no format assigned. Showing something plausible instead would be a wrong answer.
+#[inline]
+pub(crate) fn meaning(tag: Tag, key: &[u8]) -> Result<Meaning> {
+    const DELETE: u8 = ValueKind::Delete as u8;
+    const PUT: u8 = ValueKind::Put as u8;
+    const SINGLE_DELETE: u8 = ValueKind::SingleDelete as u8;
+    // Flags are part of the byte, so that a flagged entry is none of these.
+    match tag.kind_byte() {
+        PUT => Ok(Meaning::Present),
+        DELETE | SINGLE_DELETE => Ok(Meaning::Absent),
+        _ => Err(unsupported(tag, key)),
+    }
+}
+
+/// Checks that a version hidden by a newer one of the same key concerns this key only.
+///
+/// # Errors
+/// [`Error::Unsupported`] for range deletes, which reach beyond their key, and for unassigned bytes.
+#[inline]
+pub(crate) fn check_hidden(tag: Tag, key: &[u8]) -> Result<()> {
+    match tag.kind() {
+        Some(ValueKind::Put | ValueKind::Delete | ValueKind::SingleDelete | ValueKind::Merge) => Ok(()),
+        Some(ValueKind::RangeDelete) | None => Err(unsupported(tag, key)),
+    }
+}
+
+#[cold]
+fn unsupported(tag: Tag, key: &[u8]) -> Error {
+    use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
+    let byte = tag.kind_byte();
+    let what = match tag.kind() {
+        None => format!("an entry of the unknown kind {byte:#04x}"),
+        Some(kind) => {
+            let expiry = if byte & FLAG_EXPIRY != 0 { " with an expiry time" } else { "" };
+            let blob = if byte & FLAG_BLOB != 0 { " with its value in a blob file" } else { "" };
+            format!("a {kind:?}{expiry}{blob}")
+        }
+    };
+    let sentence = format!(
+        "key {} has {what} at sequence number {}, which cannot be read",
+        key.escape_ascii(),
+        tag.seqno()
+    );
+    Error::Unsupported(sentence.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_base::SeqNo;
+
+    #[test]
+    fn every_kind_byte_is_readable_or_named() {
+        for byte in 0..=255u8 {
+            let tag = Tag::from_parts(SeqNo::new(7), byte);
+            match (byte, meaning(tag, b"k\x01")) {
+                (1, Ok(Meaning::Present)) | (0 | 2, Ok(Meaning::Absent)) => {}
+                (0..=2, other) => panic!("kind {byte}: {other:?}"),
+                (_, Ok(meaning)) => panic!("kind {byte} is taken for {meaning:?}"),
+                (_, Err(error)) => {
+                    let text = error.to_string();
+                    assert!(text.contains("key k\\x01 has") && text.contains("number 7"), "{text}");
+                }
+            }
+        }
+        let tag = Tag::from_parts(SeqNo::new(1), 1 | esker_base::kind::FLAG_EXPIRY);
+        let error = meaning(tag, b"k").unwrap_err().to_string();
+        assert!(error.contains("a Put with an expiry time"), "{error}");
+        assert!(check_hidden(tag, b"k").is_ok());
+        assert!(check_hidden(Tag::new(SeqNo::new(1), ValueKind::RangeDelete), b"k").is_err());
+    }
+}

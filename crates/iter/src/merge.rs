@@ -1,0 +1,337 @@
+//! One cursor over many: entries of all sources in internal order.
+//!
+//! # Design
+//! A loser tree (`Tournament`) over *ranks*: the key's eight-byte head behind a prefix that all keys share, taken
+//! as a number. Walking backwards, the rank is the head's complement, so that the least rank wins in both
+//! directions and there is one tree. An exhausted source has the greatest rank there is. Equal ranks are rare when
+//! the shared prefix is known, and are settled out of line by whole keys, then by tags, newest first; an
+//! exhausted source loses them.
+//!
+//! One source alone is passed straight through. A source that has won [`STREAK`] times in a row is compared with
+//! the second's rank only, one well-predicted branch instead of a walk up the tree, until that fails: a large run
+//! beside small ones, or disjoint ranges. Trying this at each step instead loses up to a third when the sources
+//! are equal, because then the branch is a coin toss.
+//!
+//! # Invariants
+//! * Walking forwards at entry e, every other source stands on its first entry after e; backwards, on its last
+//!   entry before e; or it is exhausted in that direction.
+//! * Hence a change of direction must move *every* other source over e. They are sought anew, not stepped: an entry
+//!   written meanwhile into a live memtable (C6) may lie between a source's old place and e, and exhausted sources
+//!   have no place to step from.
+//! * After an error the merge is invalid, whatever the other sources hold (C5).
+//!
+//! Rejected: a binary heap (1.5 to 2.5 times slower, its sift is all branches), SIMD minimum over up to eight heads
+//! (21-25 ns an entry against 10-16).
+
+mod tournament;
+
+#[cfg(test)]
+mod tests;
+
+use crate::cursor::Cursor;
+use esker_base::{Result, SeqNo, Tag};
+use std::cmp::Ordering;
+use tournament::{Entrant, Tournament};
+
+/// Wins in a row after which a source is taken to dominate. With equal sources four wins in a row are rare enough
+/// (1 in 64 for four sources) that the attempt costs nothing, and a dominating source gets there at once.
+const STREAK: u32 = 4;
+
+/// Rounds of [`Cursor::prepare_seek`] that a seek grants at most: block, directory, entry, and one to spare.
+const MAX_PREPARE_ROUNDS: u32 = 4;
+
+/// The winner when there is none.
+const NONE: usize = usize::MAX;
+
+/// The rank of an exhausted source.
+const EXHAUSTED: u64 = u64::MAX;
+
+/// A cursor over all entries of several cursors, in internal order.
+///
+/// Give the sources newest first. No two sources hold an entry with equal key and equal tag; if they do all the
+/// same, both are given, the newer source's first.
+///
+/// Cost per step: O(log k) matches without branches, about 10 ns for two to 15 ns for eight sources.
+#[derive(Debug)]
+pub struct Merge<C> {
+    sources: Vec<C>,
+    tree: Tournament,
+    /// The source that stands on the current entry, or [`NONE`].
+    winner: usize,
+    backward: bool,
+    /// Length of the prefix that all keys share.
+    skip: usize,
+    /// While a source dominates, the least rank of the others, else 0. A winner with a lesser rank wins again.
+    second_rank: u64,
+    streak: u32,
+    /// The key at which the direction changes. Kept for its memory.
+    pivot: Vec<u8>,
+}
+
+impl<C: Cursor> Merge<C> {
+    /// A merge of `sources`, newest first; invalid until a seek. Up to 16 sources take no further allocation.
+    ///
+    /// # Panics
+    /// If there are 2^32 - 1 sources or more.
+    pub fn new(sources: Vec<C>) -> Merge<C> {
+        assert!(u32::try_from(sources.len()).is_ok_and(|len| len < u32::MAX), "too many sources");
+        let tree = Tournament::new(sources.len());
+        Merge {
+            sources,
+            tree,
+            winner: NONE,
+            backward: false,
+            skip: 0,
+            second_rank: 0,
+            streak: 0,
+            pivot: Vec::new(),
+        }
+    }
+
+    /// Tells the merge that *all* keys of *all* sources, also those that are written later, agree in their first
+    /// `skip` bytes. The merge then compares the eight bytes behind, which differ more often: for keys with a long
+    /// common prefix this saves a third of the time. If it is not so, the order of the entries is wrong.
+    ///
+    /// The merge is invalid afterwards until a seek.
+    pub fn set_skip(&mut self, skip: usize) {
+        self.skip = skip;
+        self.winner = NONE;
+    }
+
+    /// The sources, in the order given.
+    pub fn sources(&self) -> &[C] {
+        &self.sources
+    }
+
+    /// Gives the sources back, so that their owner can use their memory again.
+    pub fn into_sources(self) -> Vec<C> {
+        self.sources
+    }
+
+    /// Places every source with `place`, all in the same direction, and finds the first.
+    fn place_all<const BACKWARD: bool>(
+        &mut self,
+        mut place: impl FnMut(usize, &mut C) -> Result<()>,
+    ) -> Result<()> {
+        // Invalid until all is done, so that an error on the way leaves it so.
+        self.winner = NONE;
+        for (number, source) in self.sources.iter_mut().enumerate() {
+            place(number, source)?;
+        }
+        self.backward = BACKWARD;
+        self.second_rank = 0;
+        self.streak = 0;
+        if let [source] = self.sources.as_slice() {
+            self.winner = if source.is_valid() { 0 } else { NONE };
+        } else if !self.sources.is_empty() {
+            self.seed_all::<BACKWARD>();
+        }
+        Ok(())
+    }
+
+    fn seed_all<const BACKWARD: bool>(&mut self) {
+        self.check_skip();
+        self.tree.clear();
+        let sources = self.sources.as_slice();
+        for (number, source) in sources.iter().enumerate() {
+            let entrant = Entrant { rank: rank::<C, BACKWARD>(source, self.skip), source: number as u32 };
+            self.tree.seed(entrant, |a, b| precedes::<C, BACKWARD>(sources, a, b));
+        }
+        let winner = self.tree.winner().source as usize;
+        self.winner = if sources[winner].is_valid() { winner } else { NONE };
+    }
+
+    /// In builds with assertions, checks the promise of [`Merge::set_skip`] for the entries at hand.
+    fn check_skip(&self) {
+        #[cfg(debug_assertions)]
+        if self.skip > 0 {
+            let mut keys = self.sources.iter().filter(|s| s.is_valid()).map(Cursor::key);
+            let first = keys.next().unwrap_or_default();
+            assert!(
+                keys.all(|key| key.len() >= self.skip && key.get(..self.skip) == first.get(..self.skip)),
+                "keys do not agree in their first {} bytes",
+                self.skip
+            );
+        }
+    }
+
+    /// Moves the source that stands on the current entry, and finds the new first.
+    #[inline]
+    fn advance<const BACKWARD: bool>(&mut self) -> Result<()> {
+        let winner = self.winner;
+        let source = &mut self.sources[winner];
+        let moved = if BACKWARD { source.prev() } else { source.next() };
+        if let Err(error) = moved {
+            self.winner = NONE;
+            return Err(error);
+        }
+        if let [source] = self.sources.as_slice() {
+            self.winner = if source.is_valid() { 0 } else { NONE };
+            return Ok(());
+        }
+        let rank = rank::<C, BACKWARD>(&self.sources[winner], self.skip);
+        if rank < self.second_rank {
+            return Ok(());
+        }
+        self.second_rank = 0;
+        let sources = self.sources.as_slice();
+        let first = self
+            .tree
+            .replay(Entrant { rank, source: winner as u32 }, |a, b| precedes::<C, BACKWARD>(sources, a, b));
+        self.winner = first.source as usize;
+        self.streak = if self.winner == winner { self.streak + 1 } else { 0 };
+        if self.streak == STREAK {
+            self.streak = 0;
+            self.second_rank = self.tree.second_rank();
+        }
+        if first.rank == EXHAUSTED && !self.sources[self.winner].is_valid() {
+            self.winner = NONE;
+        }
+        Ok(())
+    }
+
+    /// Steps against the direction walked so far.
+    #[cold]
+    fn turn<const BACKWARD: bool>(&mut self) -> Result<()> {
+        if self.sources.len() == 1 {
+            self.backward = BACKWARD;
+            return self.advance::<BACKWARD>();
+        }
+        let winner = self.winner;
+        let tag = self.sources[winner].tag();
+        let mut pivot = std::mem::take(&mut self.pivot);
+        pivot.clear();
+        pivot.extend_from_slice(self.sources[winner].key());
+        let turned = self.place_all::<BACKWARD>(|number, source| match (BACKWARD, number == winner) {
+            (false, true) => source.next(),
+            (true, true) => source.prev(),
+            (false, false) => seek_behind(source, &pivot, tag),
+            (true, false) => seek_ahead(source, &pivot, tag),
+        });
+        self.pivot = pivot;
+        turned
+    }
+
+    fn prepare(&mut self, key: &[u8]) {
+        if self.sources.len() < 2 {
+            return;
+        }
+        for round in 0..MAX_PREPARE_ROUNDS {
+            if !self.prepare_seek(key, round) {
+                return;
+            }
+        }
+    }
+}
+
+/// Where a source's current entry stands among those of the others: the lesser the earlier.
+#[inline]
+fn rank<C: Cursor, const BACKWARD: bool>(source: &C, skip: usize) -> u64 {
+    if !source.is_valid() {
+        return EXHAUSTED;
+    }
+    let head = source.head(skip);
+    if BACKWARD { !head } else { head }
+}
+
+/// Whether source `a` comes before source `b` although their ranks are equal.
+#[cold]
+#[inline(never)]
+fn precedes<C: Cursor, const BACKWARD: bool>(sources: &[C], a: u32, b: u32) -> bool {
+    let (x, y) = (&sources[a as usize], &sources[b as usize]);
+    if !x.is_valid() || !y.is_valid() {
+        return x.is_valid();
+    }
+    let order = x.key().cmp(y.key()).then_with(|| y.tag().cmp(&x.tag())).then(a.cmp(&b));
+    if BACKWARD { order == Ordering::Greater } else { order == Ordering::Less }
+}
+
+/// Moves to the first entry that comes after version `tag` of `key`.
+fn seek_behind<C: Cursor>(source: &mut C, key: &[u8], tag: Tag) -> Result<()> {
+    source.seek(key, tag.seqno())?;
+    // Kinds are the low bits of tags: with the same sequence number a greater kind still comes before.
+    while source.is_valid() && source.tag() > tag && source.key() == key {
+        source.next()?;
+    }
+    Ok(())
+}
+
+/// Moves to the last entry that comes before version `tag` of `key`.
+fn seek_ahead<C: Cursor>(source: &mut C, key: &[u8], tag: Tag) -> Result<()> {
+    seek_behind(source, key, tag)?;
+    if source.is_valid() {
+        source.prev()?;
+    } else {
+        source.seek_to_last()?;
+    }
+    // An entry may have been written in between since (C6).
+    while source.is_valid() && source.key() >= key && !(source.key() == key && source.tag() > tag) {
+        source.prev()?;
+    }
+    Ok(())
+}
+
+impl<C: Cursor> Cursor for Merge<C> {
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.place_all::<false>(|_, source| source.seek_to_first())
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.place_all::<true>(|_, source| source.seek_to_last())
+    }
+
+    fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        self.prepare(key);
+        self.place_all::<false>(|_, source| source.seek(key, seqno))
+    }
+
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.prepare(key);
+        self.place_all::<true>(|_, source| source.seek_before(key))
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        if self.backward { self.turn::<false>() } else { self.advance::<false>() }
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        if self.backward { self.advance::<true>() } else { self.turn::<true>() }
+    }
+
+    #[inline]
+    fn is_valid(&self) -> bool {
+        self.winner != NONE
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.sources[self.winner].key()
+    }
+
+    #[inline]
+    fn tag(&self) -> Tag {
+        self.sources[self.winner].tag()
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.sources[self.winner].value()
+    }
+
+    #[inline]
+    fn head(&self, skip: usize) -> u64 {
+        self.sources[self.winner].head(skip)
+    }
+
+    fn prepare_seek(&mut self, key: &[u8], round: u32) -> bool {
+        self.winner = NONE;
+        let mut again = false;
+        // Every source takes part in every round, so this is no `any`.
+        for source in &mut self.sources {
+            again |= source.prepare_seek(key, round);
+        }
+        again
+    }
+}

@@ -1,0 +1,341 @@
+use super::*;
+use crate::slice::{Entry, SliceCursor};
+use crate::testing::{Fuse, Rng, Strict, deal, random_entries, random_key};
+use esker_base::ValueKind;
+
+/// Compares a merge with a cursor over the same entries in one slice.
+fn assert_same(merge: &Merge<Strict<'_>>, model: &SliceCursor<'_>, context: &str) {
+    assert_eq!(merge.is_valid(), model.is_valid(), "{context}");
+    if model.is_valid() {
+        let expected = (model.key(), model.tag(), model.value(), model.head(0));
+        assert_eq!((merge.key(), merge.tag(), merge.value(), merge.head(0)), expected, "{context}");
+    }
+}
+
+fn random_move(rng: &mut Rng, space: usize, valid: bool) -> (usize, Vec<u8>, SeqNo) {
+    // Mostly steps, often many in one direction, and rarely a seek.
+    let action = if valid && !rng.chance(10) { 4 + rng.below(2) } else { rng.below(4) };
+    (action, random_key(rng, space), SeqNo::new(rng.next() % 300))
+}
+
+fn make_move(cursor: &mut impl Cursor, action: usize, key: &[u8], seqno: SeqNo) -> Result<()> {
+    match action {
+        0 => cursor.seek_to_first(),
+        1 => cursor.seek_to_last(),
+        2 => cursor.seek(key, seqno),
+        3 => cursor.seek_before(key),
+        4 => cursor.next(),
+        _ => cursor.prev(),
+    }
+}
+
+#[test]
+fn walks_like_one_sorted_list() {
+    for seed in 0..300u64 {
+        let rng = &mut Rng::new(seed);
+        let space = 1 + rng.below(200);
+        let count = rng.below(300);
+        let all = random_entries(rng, count, space);
+        let source_count = [0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 40, 130][rng.below(13)];
+        let all = if source_count == 0 { Vec::new() } else { all };
+        let dealt = deal(rng, &all, source_count);
+        let fuse = Fuse::never();
+        let mut merge = Merge::new(dealt.iter().map(|entries| Strict::new(entries, &fuse)).collect());
+        let mut model = SliceCursor::new(&all);
+        assert!(!merge.is_valid());
+        let mut repeat = 0;
+        let mut action = (0, Vec::new(), SeqNo::ZERO);
+        for step in 0..600 {
+            if repeat == 0 || (action.0 >= 4 && !model.is_valid()) {
+                action = random_move(rng, space, model.is_valid());
+                repeat = if action.0 >= 4 { 1 + rng.below(30) } else { 1 };
+            }
+            repeat -= 1;
+            make_move(&mut merge, action.0, &action.1, action.2).unwrap();
+            make_move(&mut model, action.0, &action.1, action.2).unwrap();
+            assert_same(
+                &merge,
+                &model,
+                &format!("seed {seed} step {step} {action:?} of {source_count} sources"),
+            );
+        }
+    }
+}
+
+#[test]
+fn an_error_is_returned_and_ends_the_walk_until_a_seek() {
+    let mut met = 0;
+    for seed in 0..400u64 {
+        let rng = &mut Rng::new(seed);
+        let all = random_entries(rng, 100, 40);
+        let source_count = 1 + rng.below(6);
+        let dealt = deal(rng, &all, source_count);
+        let fuse = Fuse::never();
+        let mut merge = Merge::new(dealt.iter().map(|entries| Strict::new(entries, &fuse)).collect());
+        let mut model = SliceCursor::new(&all);
+        for step in 0..200 {
+            if fuse.is_blown() {
+                fuse.set(None);
+            }
+            if rng.chance(5) {
+                fuse.set(Some(1 + rng.below(8)));
+            }
+            let (action, key, seqno) = random_move(rng, 40, merge.is_valid());
+            let result = make_move(&mut merge, action, &key, seqno);
+            assert_eq!(result.is_err(), fuse.is_blown(), "seed {seed} step {step}");
+            if result.is_err() {
+                met += 1;
+                assert!(!merge.is_valid(), "seed {seed} step {step}");
+                model = SliceCursor::new(&all);
+            } else {
+                make_move(&mut model, action, &key, seqno).unwrap();
+                assert_same(&merge, &model, &format!("seed {seed} step {step}"));
+            }
+        }
+    }
+    assert!(met > 1000, "the test met only {met} errors");
+}
+
+#[test]
+fn a_known_prefix_changes_nothing_but_the_cost() {
+    let rng = &mut Rng::new(1);
+    let mut all = random_entries(rng, 500, 300);
+    for entry in &mut all {
+        entry.key.splice(0..0, *b"the same for all");
+    }
+    let dealt = deal(rng, &all, 5);
+    for skip in [0, 7, 16] {
+        let mut merge = Merge::new(dealt.iter().map(|entries| SliceCursor::new(entries)).collect());
+        merge.set_skip(skip);
+        merge.seek_to_first().unwrap();
+        for entry in &all {
+            assert_eq!((merge.key(), merge.tag()), (entry.key.as_slice(), entry.tag), "skip {skip}");
+            merge.next().unwrap();
+        }
+        assert!(!merge.is_valid());
+        merge.seek_to_last().unwrap();
+        for entry in all.iter().rev() {
+            assert_eq!((merge.key(), merge.tag()), (entry.key.as_slice(), entry.tag), "skip {skip}");
+            merge.prev().unwrap();
+        }
+    }
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "keys do not agree in their first 3 bytes")]
+fn a_wrong_prefix_is_noticed() {
+    let entry = |key: &str| Entry {
+        key: key.into(),
+        tag: Tag::new(SeqNo::new(1), ValueKind::Put),
+        value: Vec::new(),
+    };
+    let (a, b) = ([entry("abc")], [entry("abd")]);
+    let mut merge = Merge::new(vec![SliceCursor::new(&a), SliceCursor::new(&b)]);
+    merge.set_skip(3);
+    let _ = merge.seek_to_first();
+}
+
+/// Versions of one key that differ in their kind only, spread over sources: the direction changes on each.
+#[test]
+fn turns_on_equal_sequence_numbers() {
+    let tag = |kind| Tag::new(SeqNo::new(5), kind);
+    let entry = |kind| Entry { key: b"k".to_vec(), tag: tag(kind), value: Vec::new() };
+    let a = [entry(ValueKind::RangeDelete), entry(ValueKind::Delete)];
+    let b = [entry(ValueKind::SingleDelete)];
+    let c = [entry(ValueKind::Merge), entry(ValueKind::Put)];
+    let order = [
+        tag(ValueKind::Merge),
+        tag(ValueKind::RangeDelete),
+        tag(ValueKind::SingleDelete),
+        tag(ValueKind::Put),
+        tag(ValueKind::Delete),
+    ];
+    let mut merge = Merge::new(vec![SliceCursor::new(&a), SliceCursor::new(&b), SliceCursor::new(&c)]);
+    merge.seek_to_first().unwrap();
+    for pair in order.windows(2) {
+        assert_eq!(merge.tag(), pair[0]);
+        merge.next().unwrap();
+        assert_eq!(merge.tag(), pair[1]);
+        merge.prev().unwrap();
+        assert_eq!(merge.tag(), pair[0]);
+        merge.next().unwrap();
+    }
+    merge.next().unwrap();
+    assert!(!merge.is_valid());
+}
+
+/// A source to which entries are added behind the merge's back, as a live memtable does.
+struct Growing<'a>(&'a std::cell::RefCell<Vec<Entry>>, Option<Entry>);
+
+impl Growing<'_> {
+    fn place(&mut self, find: impl FnOnce(&mut SliceCursor<'_>) -> Result<()>) -> Result<()> {
+        let entries = self.0.borrow();
+        let mut cursor = SliceCursor::new(&entries);
+        if let Some(entry) = &self.1 {
+            cursor.seek(&entry.key, entry.tag.seqno())?;
+        }
+        find(&mut cursor)?;
+        self.1 = cursor.is_valid().then(|| Entry {
+            key: cursor.key().to_vec(),
+            tag: cursor.tag(),
+            value: cursor.value().to_vec(),
+        });
+        Ok(())
+    }
+
+    fn entry(&self) -> &Entry {
+        self.1.as_ref().expect("only called while valid")
+    }
+}
+
+impl Cursor for Growing<'_> {
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.place(|cursor| cursor.seek_to_first())
+    }
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.place(|cursor| cursor.seek_to_last())
+    }
+    fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        self.place(|cursor| cursor.seek(key, seqno))
+    }
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.place(|cursor| cursor.seek_before(key))
+    }
+    fn next(&mut self) -> Result<()> {
+        self.place(|cursor| cursor.next())
+    }
+    fn prev(&mut self) -> Result<()> {
+        self.place(|cursor| cursor.prev())
+    }
+    fn is_valid(&self) -> bool {
+        self.1.is_some()
+    }
+    fn key(&self) -> &[u8] {
+        &self.entry().key
+    }
+    fn tag(&self) -> Tag {
+        self.entry().tag
+    }
+    fn value(&self) -> &[u8] {
+        &self.entry().value
+    }
+}
+
+/// Entries that appear while a merge walks may be met or not, but never out of order and never twice, and the old
+/// ones are all met, whatever the direction.
+#[test]
+fn entries_that_appear_meanwhile_do_not_disturb_the_order() {
+    for seed in 0..200u64 {
+        let rng = &mut Rng::new(seed);
+        let mut pool = random_entries(rng, 120, 60);
+        let mut late: Vec<Entry> = Vec::new();
+        pool.retain(|entry| {
+            let early = rng.chance(50);
+            if !early {
+                late.push(entry.clone());
+            }
+            early
+        });
+        let old = pool;
+        let dealt = deal(rng, &old, 4);
+        let cells: Vec<_> = dealt.into_iter().map(std::cell::RefCell::new).collect();
+        let mut merge = Merge::new(cells.iter().map(|cell| Growing(cell, None)).collect());
+        merge.seek_to_first().unwrap();
+        let place = |merge: &Merge<Growing<'_>>| {
+            merge.is_valid().then(|| (merge.key().to_vec(), std::cmp::Reverse(merge.tag())))
+        };
+        for step in 0..300 {
+            if rng.chance(30) && !late.is_empty() {
+                let entry = late.swap_remove(rng.below(late.len()));
+                let mut entries = cells[rng.below(4)].borrow_mut();
+                entries.push(entry);
+                Entry::sort(&mut entries);
+            }
+            let before = place(&merge);
+            let forward = rng.chance(50);
+            let Some(before) = before else {
+                if forward {
+                    merge.seek_to_first().unwrap();
+                } else {
+                    merge.seek_to_last().unwrap();
+                }
+                continue;
+            };
+            if forward {
+                merge.next().unwrap();
+            } else {
+                merge.prev().unwrap();
+            }
+            let after = place(&merge);
+            let context = format!("seed {seed} step {step} forward {forward}: {before:?} {after:?}");
+            let position = |e: &Entry| (e.key.clone(), std::cmp::Reverse(e.tag));
+            let missed = old.iter().map(position).find(|place| match (&after, forward) {
+                (Some(after), true) => *place > before && place < after,
+                (Some(after), false) => *place < before && place > after,
+                (None, true) => *place > before,
+                (None, false) => *place < before,
+            });
+            assert_eq!(missed, None, "{context}");
+            if let Some(after) = after {
+                assert!(if forward { after > before } else { after < before }, "{context}");
+            }
+        }
+    }
+}
+
+/// A source that asks for two rounds of preparation, and notes the order of calls.
+struct Staged<'a>(SliceCursor<'a>, &'a std::cell::RefCell<Vec<String>>);
+
+impl Cursor for Staged<'_> {
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.0.seek_to_first()
+    }
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.0.seek_to_last()
+    }
+    fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        self.1.borrow_mut().push("seek".into());
+        self.0.seek(key, seqno)
+    }
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.0.seek_before(key)
+    }
+    fn next(&mut self) -> Result<()> {
+        self.0.next()
+    }
+    fn prev(&mut self) -> Result<()> {
+        self.0.prev()
+    }
+    fn is_valid(&self) -> bool {
+        self.0.is_valid()
+    }
+    fn key(&self) -> &[u8] {
+        self.0.key()
+    }
+    fn tag(&self) -> Tag {
+        self.0.tag()
+    }
+    fn value(&self) -> &[u8] {
+        self.0.value()
+    }
+    fn prepare_seek(&mut self, key: &[u8], round: u32) -> bool {
+        self.1.borrow_mut().push(format!("prepare {} round {round}", key.escape_ascii()));
+        round < 1
+    }
+}
+
+#[test]
+fn a_seek_prepares_all_sources_before_it_searches_any() {
+    let calls = std::cell::RefCell::new(Vec::new());
+    let staged = || Staged(SliceCursor::new(&[]), &calls);
+    let mut merge = Merge::new(vec![staged(), staged()]);
+    merge.seek(b"k", SeqNo::MAX).unwrap();
+    let expected =
+        ["prepare k round 0", "prepare k round 0", "prepare k round 1", "prepare k round 1", "seek", "seek"];
+    assert_eq!(*calls.borrow(), expected);
+    calls.borrow_mut().clear();
+    // With one source there is nothing to overlap.
+    Merge::new(vec![staged()]).seek(b"k", SeqNo::MAX).unwrap();
+    assert_eq!(*calls.borrow(), ["seek"]);
+}

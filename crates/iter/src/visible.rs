@@ -1,0 +1,424 @@
+//! What a reader at one sequence number sees of a cursor's entries: each key once, with its newest visible value.
+//!
+//! # Forwards
+//! The versions of a key come newest first, so the first one that is not too new decides the key, and the rest is
+//! passed over. Keys and values are borrowed from the cursor; only the key of the entry that is left behind is
+//! copied, to recognise its older versions.
+//!
+//! # Backwards
+//! The versions come oldest first, so a key is decided only when the entry *before* its newest visible version has
+//! been met, and by then the cursor has left it. The last candidate is therefore kept in a buffer that is used again,
+//! and the cursor waits on the previous key. The alternative, stepping forward onto the candidate again, would turn
+//! the merge around twice for each key. Only values too long to copy cheaply ([`MAX_HELD_LEN`]) are sought anew.
+//! The cursor is never stepped against its direction; a change of direction is a seek.
+//!
+//! # Long chains
+//! Versions of one key that do not matter are stepped over [`MAX_STEPS`] times, then jumped over by a seek, so that a
+//! key written a million times costs a reader a bounded number of steps.
+//!
+//! # Single version
+//! When the owner knows that the cursor holds one version of each key, and none newer than the reader's sequence
+//! number, then nothing is copied and nothing is compared, in both directions.
+//!
+//! # Bounds
+//! are checked here, at each key met and not only at those shown, so that a reader of a short range does not walk
+//! through a million tombstones that lie behind it.
+
+#[cfg(test)]
+mod tests;
+
+use crate::bounds::Bounds;
+use crate::cursor::Cursor;
+use crate::meaning::{Meaning, check_hidden, meaning};
+use esker_base::{Error, Result, SeqNo, Tag};
+use std::ops::Bound;
+
+/// Versions of one key to step over before seeking past them. A step through a merge costs 10-20 ns, a seek over
+/// one to four runs 400-900 ns: after as many steps as a seek would have cost, at most half of the work is wasted.
+const MAX_STEPS: u32 = 32;
+
+/// The longest value that is copied when walking backwards. Copying 32 KiB takes about as long as the two seeks that
+/// save it, and it bounds the memory that an iterator holds.
+const MAX_HELD_LEN: usize = 32 << 10;
+
+/// Where the current entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Position {
+    /// There is none.
+    Nowhere,
+    /// The cursor stands on it.
+    OnCursor,
+    /// In the buffers. The cursor stands on the last entry of an earlier key, or is exhausted backwards.
+    Held,
+}
+
+/// A cursor over the keys that a reader sees, within bounds.
+///
+/// It follows the rules C1 to C5 of [`Cursor`], but shows keys instead of versions: each key at most once, and no
+/// tombstones. Entries of kinds that cannot be read yet give [`Error::Unsupported`], never a wrong answer.
+#[derive(Debug)]
+pub struct Visible<C> {
+    cursor: C,
+    seqno: SeqNo,
+    bounds: Bounds,
+    single_version: bool,
+    position: Position,
+    /// When `Held`, the current key. When moving, the key that was met last.
+    key: Vec<u8>,
+    /// When `Held`, the current value.
+    value: Vec<u8>,
+    /// When `Held`, the current tag.
+    tag: Tag,
+}
+
+impl<C: Cursor> Visible<C> {
+    /// What a reader at `seqno` sees of `cursor`; invalid until a seek.
+    pub fn new(cursor: C, seqno: SeqNo) -> Visible<C> {
+        Visible {
+            cursor,
+            seqno,
+            bounds: Bounds::all(),
+            single_version: false,
+            position: Position::Nowhere,
+            key: Vec::new(),
+            value: Vec::new(),
+            tag: Tag::OLDEST,
+        }
+    }
+
+    /// Shows only keys within `bounds`. The next call must be a seek.
+    #[must_use]
+    pub fn within(mut self, bounds: Bounds) -> Visible<C> {
+        self.bounds = bounds;
+        self.position = Position::Nowhere;
+        self
+    }
+
+    /// Promises that the cursor meets at most one version of each key and none newer than `seqno`: one table that
+    /// is marked single-version with `max_seqno` of at most `seqno`. This skips all work for visibility.
+    #[must_use]
+    pub fn assume_single_version(mut self) -> Visible<C> {
+        self.single_version = true;
+        self.position = Position::Nowhere;
+        self
+    }
+
+    /// The sequence number of the reader.
+    pub fn seqno(&self) -> SeqNo {
+        self.seqno
+    }
+
+    /// The bounds.
+    pub fn bounds(&self) -> &Bounds {
+        &self.bounds
+    }
+
+    /// Gives the cursor back, so that its owner can use its memory again.
+    pub fn into_inner(self) -> C {
+        self.cursor
+    }
+
+    /// Whether there is a current entry.
+    #[inline]
+    pub fn is_valid(&self) -> bool {
+        self.position != Position::Nowhere
+    }
+
+    /// The current key. There must be one.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        debug_assert!(self.is_valid());
+        if self.position == Position::Held { &self.key } else { self.cursor.key() }
+    }
+
+    /// The current key's value. There must be one.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        debug_assert!(self.is_valid());
+        if self.position == Position::Held { &self.value } else { self.cursor.value() }
+    }
+
+    /// Sequence number and kind of the version that is shown. There must be one.
+    #[inline]
+    pub fn tag(&self) -> Tag {
+        debug_assert!(self.is_valid());
+        if self.position == Position::Held { self.tag } else { self.cursor.tag() }
+    }
+
+    /// The current key and value, if there are any.
+    #[inline]
+    pub fn entry(&self) -> Option<(&[u8], &[u8])> {
+        match self.position {
+            Position::Nowhere => None,
+            Position::OnCursor => Some((self.cursor.key(), self.cursor.value())),
+            Position::Held => Some((&self.key, &self.value)),
+        }
+    }
+
+    /// Moves to the first key.
+    pub fn seek_to_first(&mut self) -> Result<()> {
+        self.position = Position::Nowhere;
+        match self.bounds.lower() {
+            Bound::Unbounded => self.cursor.seek_to_first()?,
+            Bound::Included(lower) => self.cursor.seek(lower, self.seqno)?,
+            Bound::Excluded(lower) => {
+                self.cursor.seek(lower, SeqNo::ZERO)?;
+                remember(&mut self.key, lower);
+                return self.find_forward(true);
+            }
+        }
+        self.find_forward(false)
+    }
+
+    /// Moves to the last key.
+    pub fn seek_to_last(&mut self) -> Result<()> {
+        self.position = Position::Nowhere;
+        match self.bounds.upper() {
+            Bound::Unbounded => self.cursor.seek_to_last()?,
+            Bound::Excluded(upper) => self.cursor.seek_before(upper)?,
+            Bound::Included(upper) => {
+                remember(&mut self.key, upper);
+                return self.find_at_or_before_remembered();
+            }
+        }
+        self.find_backward()
+    }
+
+    /// Moves to the first key that is not less than `key`.
+    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+        if self.bounds.is_before(key) {
+            return self.seek_to_first();
+        }
+        self.position = Position::Nowhere;
+        self.cursor.seek(key, self.seqno)?;
+        self.find_forward(false)
+    }
+
+    /// Moves to the last key that is not greater than `key`.
+    pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
+        if self.bounds.is_behind(key) {
+            return self.seek_to_last();
+        }
+        self.position = Position::Nowhere;
+        remember(&mut self.key, key);
+        self.find_at_or_before_remembered()
+    }
+
+    /// Moves to the following key. There must be a current one.
+    #[inline]
+    #[expect(clippy::should_implement_trait, reason = "a cursor lends its entries, which `Iterator` cannot")]
+    pub fn next(&mut self) -> Result<()> {
+        debug_assert!(self.is_valid());
+        let position = std::mem::replace(&mut self.position, Position::Nowhere);
+        if self.single_version {
+            self.cursor.next()?;
+            return self.find_single::<false>();
+        }
+        if position == Position::Held {
+            self.cursor.seek(&self.key, SeqNo::ZERO)?;
+        } else {
+            remember(&mut self.key, self.cursor.key());
+            self.cursor.next()?;
+        }
+        self.find_forward(true)
+    }
+
+    /// Moves to the preceding key. There must be a current one.
+    #[inline]
+    pub fn prev(&mut self) -> Result<()> {
+        debug_assert!(self.is_valid());
+        let position = std::mem::replace(&mut self.position, Position::Nowhere);
+        if self.single_version {
+            self.cursor.prev()?;
+            return self.find_single::<true>();
+        }
+        if position == Position::OnCursor {
+            remember(&mut self.key, self.cursor.key());
+            self.cursor.seek_before(&self.key)?;
+        }
+        self.find_backward()
+    }
+
+    /// Goes on to the first visible key from where the cursor stands. With `decided`, `self.key` has been shown or
+    /// is excluded, and what is left of it is passed over.
+    #[inline]
+    fn find_forward(&mut self, decided: bool) -> Result<()> {
+        if self.single_version && !decided {
+            return self.find_single::<false>();
+        }
+        if !self.cursor.is_valid() {
+            return Ok(());
+        }
+        // The usual case first: an entry of another key, visible, with a plain value.
+        let tag = self.cursor.tag();
+        let key = self.cursor.key();
+        if tag <= Tag::visible_at(self.seqno) && tag.is_plain_put() && !(decided && key == self.key) {
+            if !self.bounds.is_behind(key) {
+                self.position = Position::OnCursor;
+            }
+            return Ok(());
+        }
+        self.search_forward(decided)
+    }
+
+    fn search_forward(&mut self, mut decided: bool) -> Result<()> {
+        let newest = Tag::visible_at(self.seqno);
+        let mut known = decided;
+        let mut steps = 0;
+        while self.cursor.is_valid() {
+            let (tag, key) = (self.cursor.tag(), self.cursor.key());
+            if !known || key != self.key {
+                if self.bounds.is_behind(key) {
+                    return Ok(());
+                }
+                if tag <= newest && meaning(tag, key)? == Meaning::Present {
+                    self.position = Position::OnCursor;
+                    return Ok(());
+                }
+                remember(&mut self.key, key);
+                (known, decided, steps) = (true, tag <= newest, 0);
+            } else if decided {
+                check_hidden(tag, key)?;
+            } else if tag <= newest {
+                // The versions met so far are too new; this one decides.
+                if meaning(tag, key)? == Meaning::Present {
+                    self.position = Position::OnCursor;
+                    return Ok(());
+                }
+                (decided, steps) = (true, 0);
+            }
+            steps += 1;
+            if steps <= MAX_STEPS {
+                self.cursor.next()?;
+            } else if !decided {
+                self.cursor.seek(&self.key, self.seqno)?;
+            } else if tag.seqno() > SeqNo::ZERO {
+                self.cursor.seek(&self.key, SeqNo::ZERO)?;
+            } else {
+                self.cursor.next()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes back to the last visible key from where the cursor stands, which is the last entry of a key.
+    fn find_backward(&mut self) -> Result<()> {
+        if self.single_version {
+            return self.find_single::<true>();
+        }
+        while self.cursor.is_valid() && !self.bounds.is_before(self.cursor.key()) {
+            remember(&mut self.key, self.cursor.key());
+            let Some(candidate) = self.pass_versions()? else { continue };
+            if meaning(candidate.tag, &self.key)? == Meaning::Absent {
+                continue;
+            }
+            if !candidate.is_held {
+                return self.stand_on_remembered(candidate.tag);
+            }
+            self.tag = candidate.tag;
+            self.position = Position::Held;
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    /// Takes the cursor from the oldest version of `self.key` to the last entry before that key, and returns the
+    /// newest visible version that was met.
+    fn pass_versions(&mut self) -> Result<Option<Candidate>> {
+        let newest = Tag::visible_at(self.seqno);
+        let mut candidate = None;
+        for _ in 0..MAX_STEPS {
+            if self.cursor.tag() <= newest {
+                candidate = Some(self.hold()?);
+            }
+            self.cursor.prev()?;
+            if !self.cursor.is_valid() || self.cursor.key() != self.key {
+                return Ok(candidate);
+            }
+        }
+        if self.cursor.tag() <= newest {
+            // There may be many newer visible versions: jump to the newest of them.
+            self.cursor.seek(&self.key, self.seqno)?;
+            if self.cursor.is_valid() && self.cursor.key() == self.key {
+                candidate = Some(self.hold()?);
+            }
+        }
+        self.cursor.seek_before(&self.key)?;
+        Ok(candidate)
+    }
+
+    /// Copies the cursor's value, if it is one to show and not too long.
+    fn hold(&mut self) -> Result<Candidate> {
+        let tag = self.cursor.tag();
+        check_hidden(tag, &self.key)?;
+        self.value.clear();
+        let value = self.cursor.value();
+        let is_held = value.len() <= MAX_HELD_LEN;
+        if is_held && tag.is_plain_put() {
+            self.value.extend_from_slice(value);
+        }
+        Ok(Candidate { tag, is_held })
+    }
+
+    /// Shows version `tag` of `self.key` where it lies.
+    fn stand_on_remembered(&mut self, tag: Tag) -> Result<()> {
+        self.cursor.seek(&self.key, tag.seqno())?;
+        while self.cursor.is_valid() && self.cursor.tag() > tag && self.cursor.key() == self.key {
+            self.cursor.next()?;
+        }
+        if !self.cursor.is_valid() || self.cursor.tag() != tag || self.cursor.key() != self.key {
+            let key = self.key.escape_ascii();
+            return Err(Error::internal(format!("version {} of key {key} vanished while read", tag.seqno())));
+        }
+        self.position = Position::OnCursor;
+        Ok(())
+    }
+
+    /// Moves to `self.key` if it is visible, else to the last visible key before it.
+    fn find_at_or_before_remembered(&mut self) -> Result<()> {
+        self.cursor.seek(&self.key, self.seqno)?;
+        if self.cursor.is_valid()
+            && self.cursor.key() == self.key
+            && meaning(self.cursor.tag(), &self.key)? == Meaning::Present
+        {
+            if !self.bounds.is_before(&self.key) {
+                self.position = Position::OnCursor;
+            }
+            return Ok(());
+        }
+        self.cursor.seek_before(&self.key)?;
+        self.find_backward()
+    }
+
+    /// Goes on from where the cursor stands, when every entry is the only version of its key.
+    #[inline]
+    fn find_single<const BACKWARD: bool>(&mut self) -> Result<()> {
+        while self.cursor.is_valid() {
+            let (tag, key) = (self.cursor.tag(), self.cursor.key());
+            debug_assert!(tag <= Tag::visible_at(self.seqno), "not all entries are visible");
+            if if BACKWARD { self.bounds.is_before(key) } else { self.bounds.is_behind(key) } {
+                return Ok(());
+            }
+            // One comparison keeps the promise never to show what cannot be read.
+            if tag.is_plain_put() || meaning(tag, key)? == Meaning::Present {
+                self.position = Position::OnCursor;
+                return Ok(());
+            }
+            if BACKWARD { self.cursor.prev()? } else { self.cursor.next()? }
+        }
+        Ok(())
+    }
+}
+
+/// A version of the key being passed backwards.
+struct Candidate {
+    tag: Tag,
+    /// Whether the value, if there is one to show, is in the buffer.
+    is_held: bool,
+}
+
+#[inline]
+fn remember(buffer: &mut Vec<u8>, key: &[u8]) {
+    buffer.clear();
+    buffer.extend_from_slice(key);
+}

@@ -1,0 +1,314 @@
+use super::*;
+use crate::merge::Merge;
+use crate::slice::{Entry, SliceCursor};
+use crate::testing::{Fuse, Rng, Strict, deal, random_entries, random_key};
+use esker_base::ValueKind;
+use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
+use std::collections::BTreeMap;
+
+type Model = BTreeMap<Vec<u8>, (Tag, Vec<u8>)>;
+
+/// What a reader at `seqno` must see of entries in internal order, within bounds.
+fn model_of(entries: &[Entry], seqno: SeqNo, bounds: &Bounds) -> Model {
+    let mut newest: BTreeMap<Vec<u8>, &Entry> = BTreeMap::new();
+    for entry in entries.iter().filter(|entry| entry.tag.seqno() <= seqno && bounds.contains(&entry.key)) {
+        let known = newest.entry(entry.key.clone()).or_insert(entry);
+        if entry.tag > known.tag {
+            *known = entry;
+        }
+    }
+    newest.retain(|_, entry| entry.tag.kind() == Some(ValueKind::Put));
+    newest.into_iter().map(|(key, entry)| (key, (entry.tag, entry.value.clone()))).collect()
+}
+
+fn random_bounds(rng: &mut Rng, space: usize) -> Bounds {
+    let bound = |rng: &mut Rng| match rng.below(4) {
+        0 => Bound::Included(random_key(rng, space)),
+        1 => Bound::Excluded(random_key(rng, space)),
+        _ => Bound::Unbounded,
+    };
+    let (lower, upper) = (bound(rng), bound(rng));
+    Bounds::new(lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice))
+}
+
+/// One random call on the cursor, and the place in the model where it must lead. `None` stands for a step from
+/// nowhere, which is not allowed.
+fn random_move<C: Cursor>(
+    rng: &mut Rng,
+    visible: &mut Visible<C>,
+    model: &Model,
+    space: usize,
+) -> (Result<()>, Option<Vec<u8>>) {
+    let steps = visible.is_valid() && !rng.chance(15);
+    if !steps {
+        let key = random_key(rng, space);
+        return match rng.below(4) {
+            0 => (visible.seek_to_first(), model.keys().next().cloned()),
+            1 => (visible.seek_to_last(), model.keys().next_back().cloned()),
+            2 => {
+                // Bounds may be inverted, which a BTreeMap refuses: filter by hand.
+                let expected = model.keys().find(|k| **k >= key).cloned();
+                (visible.seek(&key), expected)
+            }
+            _ => (visible.seek_for_prev(&key), model.keys().rfind(|k| **k <= key).cloned()),
+        };
+    }
+    let at = visible.key().to_vec();
+    if rng.chance(50) {
+        (visible.next(), model.keys().find(|k| **k > at).cloned())
+    } else {
+        (visible.prev(), model.keys().rfind(|k| **k < at).cloned())
+    }
+}
+
+fn assert_at<C: Cursor>(visible: &Visible<C>, model: &Model, expected: Option<Vec<u8>>, context: &str) {
+    let found = visible.entry().map(|(key, value)| (key.to_vec(), (visible.tag(), value.to_vec())));
+    let expected = expected.map(|key| (key.clone(), model[&key].clone()));
+    assert_eq!(found, expected, "{context}");
+    if let Some((key, (_, value))) = found {
+        assert_eq!((visible.key(), visible.value()), (&key[..], &value[..]));
+    }
+}
+
+#[test]
+fn shows_what_the_model_shows() {
+    for seed in 0..600u64 {
+        let rng = &mut Rng::new(seed);
+        // Few keys make chains longer than MAX_STEPS.
+        let space = [1, 2, 5, 40, 150][rng.below(5)];
+        let count = rng.below(300);
+        let mut all = random_entries(rng, count, space);
+        if rng.chance(20) {
+            // A table whose oldest versions had their sequence number set to zero.
+            for at in 0..all.len() {
+                let is_last_of_key = all.get(at + 1).is_none_or(|next| next.key != all[at].key);
+                if is_last_of_key {
+                    all[at].tag = Tag::from_parts(SeqNo::ZERO, all[at].tag.kind_byte());
+                }
+            }
+        }
+        let seqno = SeqNo::new(rng.next() % 320);
+        let bounds = if rng.chance(50) { Bounds::all() } else { random_bounds(rng, space) };
+        let model = model_of(&all, seqno, &bounds);
+        let source_count = 1 + rng.below(5);
+        let dealt = deal(rng, &all, source_count);
+        let fuse = Fuse::never();
+        let merge = Merge::new(dealt.iter().map(|entries| Strict::new(entries, &fuse)).collect());
+        let mut visible = Visible::new(merge, seqno).within(bounds.clone());
+        assert!(visible.entry().is_none());
+        for step in 0..150 {
+            let (result, expected) = random_move(rng, &mut visible, &model, space);
+            result.unwrap();
+            assert_at(&visible, &model, expected, &format!("seed {seed} step {step} {bounds:?} at {seqno}"));
+        }
+    }
+}
+
+#[test]
+fn walks_whole_ranges_both_ways() {
+    for seed in 0..200u64 {
+        let rng = &mut Rng::new(seed);
+        let all = random_entries(rng, 200, 60);
+        let seqno = SeqNo::new(rng.next() % 220);
+        let bounds = random_bounds(rng, 60);
+        let model = model_of(&all, seqno, &bounds);
+        let dealt = deal(rng, &all, 3);
+        let merge = Merge::new(dealt.iter().map(|entries| SliceCursor::new(entries)).collect());
+        let mut visible = Visible::new(merge, seqno).within(bounds);
+        let mut keys = Vec::new();
+        visible.seek_to_first().unwrap();
+        while visible.is_valid() {
+            keys.push(visible.key().to_vec());
+            visible.next().unwrap();
+        }
+        assert_eq!(keys, model.keys().cloned().collect::<Vec<_>>(), "seed {seed}");
+        keys.clear();
+        visible.seek_to_last().unwrap();
+        while visible.is_valid() {
+            keys.push(visible.key().to_vec());
+            visible.prev().unwrap();
+        }
+        assert_eq!(keys, model.keys().rev().cloned().collect::<Vec<_>>(), "seed {seed}");
+    }
+}
+
+#[test]
+fn single_version_sources_show_the_same() {
+    for seed in 0..200u64 {
+        let rng = &mut Rng::new(seed);
+        let mut all = random_entries(rng, 150, 100);
+        all.dedup_by(|older, newer| older.key == newer.key);
+        let bounds = random_bounds(rng, 100);
+        let model = model_of(&all, SeqNo::MAX, &bounds);
+        let fuse = Fuse::never();
+        let cursor = Strict::new(&all, &fuse);
+        let mut visible = Visible::new(cursor, SeqNo::MAX).within(bounds.clone()).assume_single_version();
+        for step in 0..150 {
+            let (result, expected) = random_move(rng, &mut visible, &model, 100);
+            result.unwrap();
+            assert_at(&visible, &model, expected, &format!("seed {seed} step {step} {bounds:?}"));
+        }
+    }
+}
+
+#[test]
+fn an_error_is_returned_and_never_looks_like_the_end() {
+    let mut met = 0;
+    for seed in 0..300u64 {
+        let rng = &mut Rng::new(seed);
+        let space = [1, 3, 30][rng.below(3)];
+        let all = random_entries(rng, 150, space);
+        let seqno = SeqNo::new(rng.next() % 170);
+        let model = model_of(&all, seqno, &Bounds::all());
+        let dealt = deal(rng, &all, 3);
+        let fuse = Fuse::never();
+        let merge = Merge::new(dealt.iter().map(|entries| Strict::new(entries, &fuse)).collect());
+        let mut visible = Visible::new(merge, seqno);
+        for step in 0..100 {
+            fuse.set(rng.chance(30).then(|| 1 + rng.below(20)));
+            let (result, expected) = random_move(rng, &mut visible, &model, space);
+            assert_eq!(result.is_err(), fuse.is_blown(), "seed {seed} step {step}");
+            let expected = if result.is_ok() { expected } else { None };
+            assert_at(&visible, &model, expected, &format!("seed {seed} step {step}"));
+            met += usize::from(result.is_err());
+        }
+    }
+    assert!(met > 1000, "the test met only {met} errors");
+}
+
+fn put(key: &[u8], seqno: u64, value: &[u8]) -> Entry {
+    Entry { key: key.to_vec(), tag: Tag::new(SeqNo::new(seqno), ValueKind::Put), value: value.to_vec() }
+}
+
+#[test]
+fn long_chains_are_jumped_over() {
+    let mut all: Vec<Entry> = (1..=100_000).map(|seqno| put(b"k", seqno, b"")).collect();
+    all.push(put(b"a", 1, b""));
+    all.push(put(b"z", 1, b""));
+    Entry::sort(&mut all);
+    let fuse = Fuse::never();
+    let calls = |visible: &Visible<Strict<'_>>| visible.cursor.steps;
+    for at in [1u64, 50_000, 100_000] {
+        let seqno = SeqNo::new(at);
+        let mut visible = Visible::new(Strict::new(&all, &fuse), seqno);
+        visible.seek(b"a").unwrap();
+        visible.next().unwrap();
+        assert_eq!((visible.key(), visible.tag().seqno()), (&b"k"[..], seqno));
+        visible.next().unwrap();
+        assert_eq!(visible.key(), b"z");
+        visible.prev().unwrap();
+        assert_eq!((visible.key(), visible.tag().seqno()), (&b"k"[..], seqno));
+        visible.prev().unwrap();
+        assert_eq!(visible.key(), b"a");
+        assert!(calls(&visible) < 5 * MAX_STEPS as usize, "{} calls at {at}", calls(&visible));
+    }
+}
+
+#[test]
+fn tombstones_outside_the_bounds_are_not_walked() {
+    let mut all: Vec<Entry> = (0..10_000u64)
+        .map(|n| Entry {
+            key: format!("k{n:05}").into_bytes(),
+            tag: Tag::new(SeqNo::new(n + 1), ValueKind::Delete),
+            value: Vec::new(),
+        })
+        .collect();
+    all.push(put(b"k05000", 20_000, b"v"));
+    Entry::sort(&mut all);
+    let fuse = Fuse::never();
+    let bounds = Bounds::of(&("k04998".."k05003"));
+    let mut visible = Visible::new(Strict::new(&all, &fuse), SeqNo::MAX).within(bounds);
+    visible.seek_to_first().unwrap();
+    assert_eq!(visible.key(), b"k05000");
+    visible.next().unwrap();
+    assert!(!visible.is_valid());
+    visible.seek_to_last().unwrap();
+    assert_eq!(visible.key(), b"k05000");
+    visible.prev().unwrap();
+    assert!(!visible.is_valid());
+    assert!(visible.cursor.steps < 30, "{} calls", visible.cursor.steps);
+}
+
+#[test]
+fn long_values_are_shown_but_not_copied() {
+    let long = vec![7u8; MAX_HELD_LEN + 1];
+    let mut all = vec![put(b"a", 1, b"short"), put(b"b", 2, &long), put(b"b", 3, &long), put(b"c", 1, b"s")];
+    all.push(Entry {
+        key: b"b".to_vec(),
+        tag: Tag::new(SeqNo::new(4), ValueKind::Delete),
+        value: Vec::new(),
+    });
+    Entry::sort(&mut all);
+    for (seqno, shown) in [(2, Some(2)), (3, Some(3)), (4, None)] {
+        let mut visible = Visible::new(SliceCursor::new(&all), SeqNo::new(seqno));
+        visible.seek_to_last().unwrap();
+        assert_eq!(visible.key(), b"c");
+        visible.prev().unwrap();
+        if let Some(shown) = shown {
+            assert_eq!((visible.key(), visible.tag().seqno()), (&b"b"[..], SeqNo::new(shown)));
+            assert!(visible.value() == long && visible.value.capacity() <= MAX_HELD_LEN);
+            visible.next().unwrap();
+            assert_eq!(visible.key(), b"c");
+            visible.prev().unwrap();
+            visible.prev().unwrap();
+        }
+        assert_eq!(visible.entry(), Some((&b"a"[..], &b"short"[..])));
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_an_error_where_it_would_be_shown() {
+    let odd_bytes = [
+        ValueKind::Merge as u8,
+        ValueKind::RangeDelete as u8,
+        ValueKind::Put as u8 | FLAG_EXPIRY,
+        ValueKind::Put as u8 | FLAG_BLOB,
+        ValueKind::Delete as u8 | FLAG_EXPIRY,
+        0x0f,
+        0x21,
+    ];
+    for byte in odd_bytes {
+        let mut all = vec![put(b"a", 1, b"1"), put(b"b", 1, b"1"), put(b"c", 1, b"1")];
+        all.push(Entry {
+            key: b"b".to_vec(),
+            tag: Tag::from_parts(SeqNo::new(5), byte),
+            value: b"x".to_vec(),
+        });
+        Entry::sort(&mut all);
+        let at = |seqno| Visible::new(SliceCursor::new(&all), SeqNo::new(seqno));
+        // Not visible yet: no concern of this reader.
+        let mut early = at(4);
+        early.seek(b"b").unwrap();
+        assert_eq!(early.entry(), Some((&b"b"[..], &b"1"[..])));
+        for single_version in [false, true] {
+            let mut late = if single_version { at(5).assume_single_version() } else { at(5) };
+            late.seek_to_first().unwrap();
+            let error = late.next().unwrap_err();
+            assert!(matches!(error, Error::Unsupported(_)), "{error}");
+            assert!(error.to_string().contains("key b has"), "{error}");
+            assert!(!late.is_valid());
+            assert!(matches!(late.seek(b"b"), Err(Error::Unsupported(_))));
+            assert!(matches!(late.seek_for_prev(b"b"), Err(Error::Unsupported(_))));
+            late.seek_to_last().unwrap();
+            if !single_version {
+                assert!(matches!(late.prev(), Err(Error::Unsupported(_))));
+            }
+            late.seek_to_last().unwrap();
+            assert_eq!(late.key(), b"c");
+        }
+    }
+}
+
+#[test]
+fn a_range_delete_is_noticed_under_a_newer_version() {
+    let range_delete = Tag::new(SeqNo::new(2), ValueKind::RangeDelete);
+    let mut all = vec![put(b"a", 5, b"1"), put(b"b", 1, b"1"), put(b"c", 6, b"1")];
+    all.push(Entry { key: b"a".to_vec(), tag: range_delete, value: b"c".to_vec() });
+    Entry::sort(&mut all);
+    let mut visible = Visible::new(SliceCursor::new(&all), SeqNo::MAX);
+    visible.seek_to_first().unwrap();
+    assert!(matches!(visible.next(), Err(Error::Unsupported(_))));
+    visible.seek_to_last().unwrap();
+    visible.prev().unwrap();
+    assert!(matches!(visible.prev(), Err(Error::Unsupported(_))));
+}
