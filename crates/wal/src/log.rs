@@ -1,0 +1,533 @@
+//! The life cycle of segments, and what all threads share of the log.
+//!
+//! ```text
+//! Absent -> Allocated -> Zeroed and synced -> Ready -> Active -> Closed -> Released -> Ready | Deleted
+//!           \_______ prepare_next _______/    rotate    rotate   release_below
+//! ```
+//!
+//! A background job calls [`Log::prepare_next`] to keep one Ready segment ahead of the writer, so that a rotation
+//! is a handful of stores. When there is none, the writer lets go of its lock and waits in [`Log::wait_ready`];
+//! if preparing failed, it gets that error (a full disk is [`Error::Full`], met by nobody who holds a record).
+//!
+//! A segment that a durable manifest no longer needs (WL7) is *released*: it becomes Ready again as it is,
+//! mapped, its pages still in memory, with a new salt for its next life. Nothing is renamed, rewritten or synced
+//! until the next rotation stores a new header. At most `kept_segments` wait like that, the rest is deleted.
+//! Segments are reused within one life of the database only: those found at open are read and deleted, never
+//! written (WL1, WL4).
+//!
+//! **Locks.** The writers' lock of the engine comes first, then the pool's, then the lane's. None of the two here
+//! is held over a system call.
+
+use crate::file::SegmentFile;
+use crate::record::{LogPosition, record_len};
+use crate::segment::{DATA_START, parse_slot_file_name};
+use crate::sync::FlushLane;
+use crate::writer::LogWriter;
+use esker_base::limits::MAX_RECORD_LEN;
+use esker_base::{Error, LogId, Result, SeqNo};
+use esker_env::fs::parent_dir;
+use esker_env::{Env, File, FileSystem, Random};
+use parking_lot::{Condvar, Mutex};
+use std::collections::{BTreeSet, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Room that is always kept at the end of a segment: an end record with a mark takes 56 bytes.
+pub(crate) const END_ROOM: u64 = 64;
+/// Smallest segment: header page and one page of records.
+const MIN_SEGMENT_BYTES: u64 = 8 << 10;
+/// Largest segment that is not a private one.
+const MAX_SEGMENT_BYTES: u64 = 1 << 30;
+/// Sizes of segments are multiples of this.
+const PAGE: u64 = 4096;
+/// How many prepared segments are kept ahead of the writer.
+const READY_AHEAD: usize = 1;
+
+/// What can be chosen about the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogOptions {
+    /// Bytes of a segment file: a multiple of 4096 from 8 KiB to 1 GiB.
+    pub segment_bytes: u64,
+    /// Whether segments are written through memory maps where the file system is known to allow it; else, and
+    /// everywhere else, by positioned writes of the same bytes.
+    pub mapped: bool,
+    /// Most released segments that are kept for reuse.
+    pub kept_segments: usize,
+}
+
+impl Default for LogOptions {
+    fn default() -> LogOptions {
+        LogOptions { segment_bytes: 16 << 20, mapped: true, kept_segments: 8 }
+    }
+}
+
+impl LogOptions {
+    fn check(&self) -> Result<()> {
+        let size = self.segment_bytes;
+        if (MIN_SEGMENT_BYTES..=MAX_SEGMENT_BYTES).contains(&size) && size.is_multiple_of(PAGE) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "log segments of {size} bytes: the size must be a multiple of {PAGE} \
+             from {MIN_SEGMENT_BYTES} to {MAX_SEGMENT_BYTES}"
+        )))
+    }
+}
+
+/// Where a new life of the log starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogStart {
+    /// The database that the log belongs to.
+    pub db_uuid: [u8; 16],
+    /// The id of the first segment: greater than every id seen so far (RC3).
+    pub log_id: LogId,
+    /// The last sequence number given out so far, discarded ones included (RC3).
+    pub last_seqno: SeqNo,
+    /// The last durable edit of the manifest.
+    pub manifest_edit: u64,
+    /// Wall clock, in milliseconds since 1970.
+    pub wall_ms: u64,
+}
+
+/// What the log has done since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogCounters {
+    /// Flushes that reached the disk.
+    pub flushes: u64,
+    /// Files synced by those flushes.
+    pub files_synced: u64,
+    /// Segments made anew.
+    pub prepared: u64,
+    /// Preparations that failed.
+    pub preparations_failed: u64,
+    /// Segments used again.
+    pub recycled: u64,
+    /// Segments deleted.
+    pub deleted: u64,
+}
+
+/// The shared part of the log. What only the holder of the writers' lock may touch is in [`LogWriter`].
+#[derive(Debug)]
+pub struct Log {
+    fs: Arc<dyn FileSystem>,
+    random: Arc<dyn Random>,
+    dir: PathBuf,
+    options: LogOptions,
+    pub(crate) db_uuid: [u8; 16],
+    pub(crate) boot_id: [u8; 16],
+    map: bool,
+    pool: Mutex<Pool>,
+    segment_ready: Condvar,
+    pub(crate) lane: FlushLane,
+    manifest_edit: AtomicU64,
+    counters: Mutex<LogCounters>,
+}
+
+#[derive(Debug)]
+struct Pool {
+    ready: Vec<SegmentFile>,
+    /// Segments that hold records, oldest first; the last one is the active one.
+    live: VecDeque<LiveSegment>,
+    /// Slot numbers that have a file.
+    slots: BTreeSet<u32>,
+    preparing: bool,
+    /// Why the last preparation failed.
+    failure: Option<Error>,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct LiveSegment {
+    log_id: LogId,
+    size_bytes: u64,
+    lane: Arc<dyn File>,
+    /// The file itself once it is closed; while it is active the writer has it.
+    closed: Option<SegmentFile>,
+    /// Whether a flush that began after it was closed has succeeded.
+    synced: bool,
+}
+
+impl Log {
+    /// Begins a new life of the log in `dir`, which is made if missing: the first segment is prepared and active.
+    ///
+    /// Files that stand there already are left alone.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for options out of range, [`Error::Full`] and [`Error::Io`] from the file
+    /// system.
+    pub fn create(
+        env: &Env,
+        dir: &Path,
+        start: &LogStart,
+        options: LogOptions,
+    ) -> Result<(Arc<Log>, LogWriter)> {
+        options.check()?;
+        env.fs.create_dir_all(dir)?;
+        env.fs.sync_dir(&parent_dir(dir))?;
+        let names = env.fs.list(dir)?;
+        let slots = names.iter().filter_map(|entry| parse_slot_file_name(&entry.name)).collect();
+        let position = LogPosition::new(start.log_id, DATA_START);
+        let log = Arc::new(Log {
+            fs: env.fs.clone(),
+            random: env.random.clone(),
+            dir: dir.to_path_buf(),
+            db_uuid: start.db_uuid,
+            boot_id: env.fs.boot_id(),
+            map: options.mapped && env.fs.can_map_writable(dir),
+            options,
+            pool: Mutex::new(Pool {
+                ready: Vec::new(),
+                live: VecDeque::new(),
+                slots,
+                preparing: false,
+                failure: None,
+                closed: false,
+            }),
+            segment_ready: Condvar::new(),
+            // Nothing of this life is durable yet, and nothing of earlier lives is still in the log.
+            lane: FlushLane::new(start.last_seqno.get(), position),
+            manifest_edit: AtomicU64::new(start.manifest_edit),
+            counters: Mutex::new(LogCounters::default()),
+        });
+        let first = log.prepare(log.options.segment_bytes)?;
+        let writer = LogWriter::begin(log.clone(), first, start)?;
+        Ok((log, writer))
+    }
+
+    /// The directory of the segments.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Whether a record with this payload fits into an ordinary segment. If not, it needs
+    /// [`Log::prepare_private`].
+    #[inline]
+    pub fn fits_segment(&self, payload_len: usize) -> bool {
+        DATA_START + record_len(payload_len, true) + END_ROOM <= self.options.segment_bytes
+    }
+
+    /// Whether the writer would find no Ready segment, or soon will not: time for [`Log::prepare_next`].
+    pub fn needs_preparation(&self) -> bool {
+        let pool = self.pool.lock();
+        !pool.closed && !pool.preparing && pool.ready.len() < READY_AHEAD
+    }
+
+    /// Makes one more segment Ready unless enough are; `true` if it did. Takes as long as writing and syncing
+    /// a segment. Of several concurrent callers one works, the others return at once.
+    ///
+    /// # Errors
+    /// [`Error::Full`] or [`Error::Io`]; also told to those who wait for a segment. Worth another try when
+    /// space was freed or time has passed.
+    pub fn prepare_next(&self) -> Result<bool> {
+        {
+            let mut pool = self.pool.lock();
+            if pool.closed || pool.preparing || pool.ready.len() >= READY_AHEAD {
+                return Ok(false);
+            }
+            pool.preparing = true;
+        }
+        let prepared = self.prepare(self.options.segment_bytes);
+        let mut pool = self.pool.lock();
+        pool.preparing = false;
+        let outcome = match prepared {
+            Ok(segment) => {
+                pool.failure = None;
+                pool.ready.push(segment);
+                Ok(true)
+            }
+            Err(error) => {
+                pool.failure = Some(error.clone());
+                Err(error)
+            }
+        };
+        drop(pool);
+        self.segment_ready.notify_all();
+        outcome
+    }
+
+    /// Waits until a Ready segment exists. To be called without the writers' lock, before anything was consumed.
+    ///
+    /// # Errors
+    /// Why the last attempt to prepare one failed; [`Error::ReadOnly`] if the log is poisoned meanwhile,
+    /// [`Error::Closed`] after [`Log::close`].
+    pub fn wait_ready(&self) -> Result<()> {
+        let mut pool = self.pool.lock();
+        loop {
+            if let Some(cause) = self.lane.cause() {
+                return Err(Error::ReadOnly { cause });
+            }
+            if pool.closed {
+                return Err(Error::Closed);
+            }
+            if !pool.ready.is_empty() {
+                return Ok(());
+            }
+            if let Some(error) = &pool.failure
+                && !pool.preparing
+            {
+                return Err(error.clone());
+            }
+            self.segment_ready.wait(&mut pool);
+        }
+    }
+
+    /// Whether a rotation would find a segment right now.
+    pub fn has_ready(&self) -> bool {
+        !self.pool.lock().ready.is_empty()
+    }
+
+    /// Prepares a segment for one record that is larger than ordinary segments. To be called before the
+    /// writers' lock is taken; an unused one deletes itself when dropped.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] past the limit of a record, [`Error::Full`] or [`Error::Io`]; nothing is left
+    /// behind.
+    pub fn prepare_private(self: &Arc<Log>, payload_len: usize) -> Result<PrivateSegment> {
+        if payload_len > MAX_RECORD_LEN {
+            let what = format!("a record of {payload_len} bytes; the largest has {MAX_RECORD_LEN}");
+            return Err(Error::invalid(what));
+        }
+        let size = (DATA_START + record_len(payload_len, true) + END_ROOM).next_multiple_of(PAGE);
+        let segment = self.prepare(size.max(self.options.segment_bytes))?;
+        Ok(PrivateSegment { log: self.clone(), segment: Some(segment) })
+    }
+
+    /// Makes a new file Ready, whichever its size.
+    fn prepare(&self, size_bytes: u64) -> Result<SegmentFile> {
+        let slot = {
+            let mut pool = self.pool.lock();
+            let slot = (1..=u32::MAX).find(|slot| !pool.slots.contains(slot));
+            let slot = slot.ok_or_else(|| Error::internal("no slot number is free for a log segment"))?;
+            pool.slots.insert(slot);
+            slot
+        };
+        let salt = self.random.next_u64();
+        let prepared = SegmentFile::prepare(&*self.fs, &self.dir, slot, size_bytes, self.map, salt);
+        match &prepared {
+            Ok(_) => self.counters.lock().prepared += 1,
+            Err(_) => {
+                self.pool.lock().slots.remove(&slot);
+                self.counters.lock().preparations_failed += 1;
+            }
+        }
+        prepared
+    }
+
+    /// Lets go of all closed segments with an id below `min_log_id`. To be called after a *durable* manifest
+    /// says so (WL7). Gives the number of segments released.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if a surplus file could not be removed; all segments are released nevertheless.
+    pub fn release_below(&self, min_log_id: LogId) -> Result<usize> {
+        let mut surplus = Vec::new();
+        let mut released = 0;
+        {
+            let mut pool = self.pool.lock();
+            while let Some(segment) = pool.pop_closed_below(min_log_id) {
+                released += 1;
+                let usable = segment.size_bytes == self.options.segment_bytes;
+                if usable && pool.ready.len() < self.options.kept_segments && !pool.closed {
+                    pool.ready.push(segment);
+                } else {
+                    surplus.push(segment);
+                }
+            }
+            // Each life has a salt of its own; see [`crate::record`]. Whoever takes a segment out of the pool
+            // needs the pool's lock, so all of them have theirs by then.
+            let fresh = pool.ready.len().min(released - surplus.len());
+            let first = pool.ready.len() - fresh;
+            for segment in &mut pool.ready[first..] {
+                segment.salt = self.random.next_u64();
+            }
+            self.counters.lock().recycled += fresh as u64;
+        }
+        self.segment_ready.notify_all();
+        let mut outcome = Ok(released);
+        for segment in surplus {
+            let deleted = self.delete(segment);
+            outcome = outcome.and_then(|released| deleted.map(|()| released));
+        }
+        outcome
+    }
+
+    fn delete(&self, segment: SegmentFile) -> Result<()> {
+        let (slot, path) = (segment.slot, segment.path.clone());
+        drop(segment);
+        self.fs.remove_file(&path)?;
+        self.pool.lock().slots.remove(&slot);
+        self.counters.lock().deleted += 1;
+        Ok(())
+    }
+
+    /// Returns once everything up to `seqno` survives a power cut; see [`crate::sync`].
+    ///
+    /// `capture` takes the writers' lock for a moment and gives the last sequence number handed out together
+    /// with [`LogWriter::position`]; every record up to there must be complete.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`] if a flush failed, now or earlier: the log is poisoned. The caller then wakes its
+    /// own waiters too.
+    pub fn sync_up_to(&self, seqno: SeqNo, capture: impl Fn() -> (SeqNo, LogPosition)) -> Result<()> {
+        let raw_capture = || {
+            let (seqno, position) = capture();
+            (seqno.get(), position)
+        };
+        let outcome = self.lane.sync_up_to(seqno.get(), raw_capture, |position| self.flush(position));
+        if self.lane.is_poisoned() {
+            self.wake_waiters();
+        }
+        outcome
+    }
+
+    /// Syncs every segment with unsynced bytes before `position`, oldest first.
+    fn flush(&self, position: LogPosition) -> Result<()> {
+        let files: Vec<_> = {
+            let pool = self.pool.lock();
+            let unsynced = pool.live.iter().filter(|live| live.log_id <= position.log_id && !live.synced);
+            unsynced.map(|live| (live.log_id, live.closed.is_some(), live.lane.clone())).collect()
+        };
+        for (log_id, closed, file) in &files {
+            file.sync_data()?;
+            if *closed {
+                self.pool.lock().mark_synced(*log_id);
+            }
+        }
+        let mut counters = self.counters.lock();
+        counters.flushes += 1;
+        counters.files_synced += files.len() as u64;
+        Ok(())
+    }
+
+    /// Everything up to here survives a power cut.
+    #[inline]
+    pub fn durable_seqno(&self) -> SeqNo {
+        SeqNo::new(self.lane.durable_seqno())
+    }
+
+    /// Everything before this place survives a power cut; for the manifest's edits.
+    pub fn durable_position(&self) -> LogPosition {
+        self.lane.durable_position()
+    }
+
+    /// Whether the log takes no more writes. One load; see [`Log::poisoned`] for the cause.
+    #[inline]
+    pub fn is_poisoned(&self) -> bool {
+        self.lane.is_poisoned()
+    }
+
+    /// Why the log takes no more writes, if so.
+    pub fn poisoned(&self) -> Option<Arc<str>> {
+        self.lane.cause()
+    }
+
+    /// Poisons the log for a reason that it cannot see itself, such as a panic under the writers' lock. The
+    /// first cause stays.
+    pub fn poison(&self, cause: impl Into<Arc<str>>) {
+        self.lane.poison(cause.into());
+        self.wake_waiters();
+    }
+
+    /// Ends every wait for a segment with [`Error::Closed`]; nothing is prepared any more. Records can still be
+    /// appended and synced, for the final mark.
+    pub fn close(&self) {
+        self.pool.lock().closed = true;
+        self.segment_ready.notify_all();
+    }
+
+    /// Tells the log the number of a manifest edit that has become durable; segments begun from now on name it,
+    /// so that a manifest that lost it is noticed.
+    pub fn note_manifest_edit(&self, edit: u64) {
+        self.manifest_edit.fetch_max(edit, Ordering::Relaxed);
+    }
+
+    pub(crate) fn manifest_edit(&self) -> u64 {
+        self.manifest_edit.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of all segments that hold records, the active one included.
+    pub fn live_bytes(&self) -> u64 {
+        self.pool.lock().live.iter().map(|live| live.size_bytes).sum()
+    }
+
+    /// The oldest segment that is not released.
+    pub fn oldest_log_id(&self) -> Option<LogId> {
+        self.pool.lock().live.front().map(|live| live.log_id)
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> LogCounters {
+        *self.counters.lock()
+    }
+
+    /// Somebody who waits for a segment and has just tested the poison sleeps by the time this has the lock.
+    fn wake_waiters(&self) {
+        drop(self.pool.lock());
+        self.segment_ready.notify_all();
+    }
+
+    /// Takes a Ready segment for the writer.
+    pub(crate) fn take_ready(&self) -> Option<SegmentFile> {
+        self.pool.lock().ready.pop()
+    }
+
+    /// Gives a segment back whose first use failed.
+    pub(crate) fn give_back(&self, segment: SegmentFile) {
+        self.pool.lock().ready.push(segment);
+        self.segment_ready.notify_all();
+    }
+
+    /// Enters a new active segment; `closed` is the one before it.
+    pub(crate) fn activated(&self, log_id: LogId, segment: &SegmentFile, closed: Option<SegmentFile>) {
+        let (size_bytes, lane) = (segment.size_bytes, segment.lane.clone());
+        let mut pool = self.pool.lock();
+        if let Some(last) = pool.live.back_mut() {
+            last.closed = closed;
+        }
+        pool.live.push_back(LiveSegment { log_id, size_bytes, lane, closed: None, synced: false });
+    }
+}
+
+impl Pool {
+    fn pop_closed_below(&mut self, min_log_id: LogId) -> Option<SegmentFile> {
+        let oldest = self.live.front_mut()?;
+        if oldest.log_id >= min_log_id {
+            return None;
+        }
+        let segment = oldest.closed.take()?;
+        self.live.pop_front();
+        Some(segment)
+    }
+
+    fn mark_synced(&mut self, log_id: LogId) {
+        if let Some(live) = self.live.iter_mut().find(|live| live.log_id == log_id) {
+            live.synced = true;
+        }
+    }
+}
+
+/// A prepared segment for one large record. Dropped unused, it removes its file.
+#[derive(Debug)]
+pub struct PrivateSegment {
+    log: Arc<Log>,
+    segment: Option<SegmentFile>,
+}
+
+impl PrivateSegment {
+    pub(crate) fn take(&mut self) -> Option<SegmentFile> {
+        self.segment.take()
+    }
+
+    pub(crate) fn restore(&mut self, segment: SegmentFile) {
+        self.segment = Some(segment);
+    }
+}
+
+impl Drop for PrivateSegment {
+    fn drop(&mut self) {
+        if let Some(segment) = self.segment.take() {
+            // The next open finds a file that stays and removes it: its header names no part of the log.
+            let _ = self.log.delete(segment);
+        }
+    }
+}
