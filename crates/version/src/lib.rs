@@ -1,1 +1,39 @@
-//! The shape of the tree on disk: runs, levels, versions, edits and the manifest.
+//! The shape of the tree on disk: parts, runs, levels, versions, edits and the manifest.
+//!
+//! This crate knows what is in table files only by their metadata; it never opens one. A keyspace's tree at one
+//! moment is a [`Version`]: levels, each a list of runs (newest first), each a list of disjoint parts in key
+//! order. A part is a table file or a slice of one. A [`VersionEdit`] is a set of changes that become durable
+//! and visible together; a [`DatabaseState`] is what all edits add up to.
+//!
+//! ```text
+//! L0     run 9 [a....z]          newest: flushes
+//!        run 8   [c..m] [n..z]
+//! L1     run 5 [a..f] [g......z]
+//! Llast  run 2 [a.c][d.f][g..p][q..z]
+//! ```
+//!
+//! Invariants, in the words of the protocols that rely on them:
+//!
+//! * I1, IN6: in reading order (level 0 newest run to oldest, level 1, ...) versions of one user key get older.
+//! * I2, I3, IN5: parts of a run share no key, so all versions of a user key in a run lie in one part; a part
+//!   that an edit removes is there. [`DatabaseState::apply`] refuses edits that violate it.
+//! * RC3: ids, file numbers and sequence numbers never go back.
+//!
+//! Map: [`range`] and [`part`] are the nouns, [`run`] and [`version`] the tree, [`edit`] and [`state`] its
+//! changes, [`check`] what can be verified without reading tables.
+#![forbid(unsafe_code)]
+
+mod check;
+pub mod edit;
+pub mod part;
+pub mod range;
+pub mod run;
+pub mod state;
+pub mod version;
+
+pub use edit::{EditOp, VersionEdit};
+pub use part::{PartFlags, PartMeta};
+pub use range::{Key, KeyEnd, KeyRange};
+pub use run::Run;
+pub use state::{Applied, DatabaseState, DatabaseUuid, EditError, KeyspaceState, LiveFile};
+pub use version::{Level, LevelIndex, Place, PlacementError, Version};

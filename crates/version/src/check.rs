@@ -1,0 +1,89 @@
+//! Structural checks, for tests and for `verify`.
+//!
+//! What cannot be checked from metadata: that versions of one key get older in reading order (I1, IN6). Not
+//! even "overlapping parts have ordered sequence numbers" holds: two flushes may be placed at both sides of a
+//! newer run's key, and a later merge may join them to one part that spans that key with newer numbers than its.
+//! Only a scan of the entries can tell; this module checks everything that needs no scan.
+
+use crate::part::PartMeta;
+use crate::version::Version;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+pub(crate) fn problems_of(version: &Version) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut ids = BTreeSet::new();
+    let mut run_ids = BTreeSet::new();
+    for level in version.levels() {
+        if level.runs().is_empty() {
+            problems.push(format!("{} is listed but holds no run", level.index));
+        }
+        for pair in level.runs().windows(2) {
+            if pair[0].order <= pair[1].order {
+                problems.push(format!(
+                    "runs {} and {} of {} have orders {} and {}, which must fall",
+                    pair[0].id, pair[1].id, level.index, pair[0].order, pair[1].order
+                ));
+            }
+        }
+        for run in level.runs() {
+            if !run_ids.insert(run.id) {
+                problems.push(format!("run {} is listed twice", run.id));
+            }
+            if run.parts().is_empty() {
+                problems.push(format!("run {} of {} holds no part", run.id, level.index));
+            }
+            for pair in run.parts().windows(2) {
+                if !pair[0].range.is_before(&pair[1].range) {
+                    problems.push(format!("run {} holds {} before {}", run.id, pair[0], pair[1]));
+                }
+            }
+            for part in run.parts() {
+                if !ids.insert(part.id) {
+                    problems.push(format!("part {} is listed twice", part.id));
+                }
+                problems.extend(part_problem(part));
+            }
+        }
+    }
+    problems.extend(file_problems(version));
+    problems
+}
+
+/// What is wrong with the facts about a part taken alone.
+pub(crate) fn part_problem(part: &PartMeta) -> Option<String> {
+    if part.range.is_empty() || part.range.end.key().is_none() {
+        return Some(format!("part {} has the impossible range {}", part.id, part.range));
+    }
+    if part.min_seqno > part.max_seqno {
+        return Some(format!("{part} has its sequence numbers the wrong way round"));
+    }
+    if part.bytes > part.file_bytes {
+        return Some(format!("{part} is larger than its file of {} bytes", part.file_bytes));
+    }
+    None
+}
+
+/// Parts of one file must be slices that share no key, and agree about the file.
+fn file_problems(version: &Version) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut files: BTreeMap<_, Vec<&Arc<PartMeta>>> = BTreeMap::new();
+    for (_, _, part) in version.parts() {
+        files.entry(part.file).or_default().push(part);
+    }
+    for (file, mut parts) in files {
+        parts.sort_by(|a, b| a.range.start.cmp(&b.range.start));
+        for pair in parts.windows(2) {
+            if !pair[0].sliced || !pair[1].sliced {
+                problems.push(format!("file {file} has several parts and one of them is whole"));
+            }
+            if !pair[0].range.is_before(&pair[1].range) {
+                problems.push(format!("slices of file {file} share keys: {} and {}", pair[0], pair[1]));
+            }
+            if pair[0].table_uid != pair[1].table_uid || pair[0].file_bytes != pair[1].file_bytes {
+                problems.push(format!("parts {} and {} disagree about file {file}", pair[0].id, pair[1].id));
+            }
+        }
+    }
+    problems
+}

@@ -1,0 +1,174 @@
+//! Parts: the tables of the tree's shape.
+
+use crate::range::{KeyRange, SHARE_ONE};
+use esker_base::{FileNumber, PartId, SeqNo, TableUid};
+use std::fmt;
+
+/// Yes-or-no facts about a part, as persisted bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartFlags(pub u64);
+
+impl PartFlags {
+    /// One version of each key, only plain puts, no range deletes: readers may skip visibility checks if
+    /// [`PartMeta::max_seqno`] is not newer than what they read at.
+    pub const SINGLE_VERSION: PartFlags = PartFlags(1);
+
+    /// The two sets together.
+    #[must_use]
+    pub const fn with(self, other: PartFlags) -> PartFlags {
+        PartFlags(self.0 | other.0)
+    }
+
+    /// Whether all bits of `other` are set.
+    pub const fn has(self, other: PartFlags) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// A key range of a table file, with everything that planning and reading need to know without opening it.
+///
+/// Usually a part is a whole file. A compaction may consume a slice of a table; then the part is replaced by
+/// parts for what remains, which share the file, and the file goes when its last part goes. Figures of such
+/// parts are shares of the file's, estimated or measured by whoever made the slice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartMeta {
+    /// Identity of the part; never reused, and kept when the part moves to another level.
+    pub id: PartId,
+    /// The table file.
+    pub file: FileNumber,
+    /// Length of the whole file in bytes.
+    pub file_bytes: u64,
+    /// What the table file says it is, so that a swapped file is noticed.
+    pub table_uid: TableUid,
+    /// Whether the part is a slice: a reader must then ignore what the file holds outside of [`PartMeta::range`].
+    pub sliced: bool,
+    /// The keys of the part, range deletes included. Exact for whole tables; the borders of a slice need not be
+    /// keys that exist. Never unbounded.
+    pub range: KeyRange,
+    /// The oldest sequence number inside.
+    pub min_seqno: SeqNo,
+    /// The newest sequence number inside.
+    pub max_seqno: SeqNo,
+    /// Bytes of the file that belong to this part; all of them for a whole table.
+    pub bytes: u64,
+    /// Bytes of keys and values before encoding.
+    pub raw_bytes: u64,
+    /// Entries of all kinds.
+    pub entries: u64,
+    /// Deletes and single deletes among the entries.
+    pub tombstones: u64,
+    /// Range deletes.
+    pub range_deletes: u64,
+    /// When the oldest tombstone or range delete was written, in milliseconds since 1970.
+    pub oldest_delete_ms: Option<u64>,
+    /// The earliest expiry time of an entry, in milliseconds since 1970.
+    pub min_expiry_ms: Option<u64>,
+    /// The latest expiry time; present only if every entry expires.
+    pub max_expiry_ms: Option<u64>,
+    /// When the file was written, in milliseconds since 1970; 0 if unknown.
+    pub created_ms: u64,
+    /// Facts that readers use.
+    pub flags: PartFlags,
+    /// Entries that could have been dropped had no snapshot needed them: not worth another try until the oldest
+    /// snapshot is newer than this.
+    pub pinned_by: Option<SeqNo>,
+}
+
+impl PartMeta {
+    /// A part for a whole table file with no entries counted yet; fill in the rest.
+    pub fn new(
+        id: PartId,
+        file: FileNumber,
+        file_bytes: u64,
+        table_uid: TableUid,
+        range: KeyRange,
+    ) -> PartMeta {
+        PartMeta {
+            id,
+            file,
+            file_bytes,
+            table_uid,
+            sliced: false,
+            range,
+            min_seqno: SeqNo::ZERO,
+            max_seqno: SeqNo::ZERO,
+            bytes: file_bytes,
+            raw_bytes: 0,
+            entries: 0,
+            tombstones: 0,
+            range_deletes: 0,
+            oldest_delete_ms: None,
+            min_expiry_ms: None,
+            max_expiry_ms: None,
+            created_ms: 0,
+            flags: PartFlags::default(),
+            pinned_by: None,
+        }
+    }
+
+    /// The first key of the part.
+    #[inline]
+    pub fn smallest(&self) -> &[u8] {
+        &self.range.start
+    }
+
+    /// The last key of the part, or the border behind it if [`crate::KeyEnd::Excluded`].
+    #[inline]
+    pub fn largest(&self) -> &[u8] {
+        self.range.end.key().map_or(&[], |key| key)
+    }
+
+    /// Whether the part may hold versions of `key`.
+    #[inline]
+    pub fn contains(&self, key: &[u8]) -> bool {
+        self.range.contains(key)
+    }
+
+    /// Bytes with which the part counts when garbage is judged: each tombstone also kills an average entry
+    /// below it, so deleting data makes a tree as eager to merge as overwriting it.
+    pub fn effective_bytes(&self) -> u64 {
+        let average = self.bytes.checked_div(self.entries).unwrap_or(0);
+        self.bytes.saturating_add(self.tombstones.saturating_mul(average))
+    }
+
+    /// Whether the part holds tombstones of any kind.
+    pub fn has_tombstones(&self) -> bool {
+        self.tombstones > 0 || self.range_deletes > 0
+    }
+
+    /// The part of this part that lies in `range`, under a new id; `None` if they share nothing. Figures are
+    /// shared out by [`KeyRange::share_inside`]; counts that decide whether something must be looked at
+    /// (entries, tombstones, range deletes) never round down to zero.
+    pub fn slice(&self, id: PartId, range: &KeyRange) -> Option<PartMeta> {
+        let inside = self.range.intersection(range)?;
+        let share = self.range.share_inside(range);
+        let part_of = |figure: u64| (u128::from(figure) * u128::from(share) / u128::from(SHARE_ONE)) as u64;
+        let some_of = |figure: u64| if figure == 0 { 0 } else { part_of(figure).max(1) };
+        Some(PartMeta {
+            id,
+            sliced: self.sliced || inside != self.range,
+            range: inside,
+            bytes: some_of(self.bytes),
+            raw_bytes: part_of(self.raw_bytes),
+            entries: some_of(self.entries),
+            tombstones: some_of(self.tombstones),
+            range_deletes: some_of(self.range_deletes),
+            ..self.clone()
+        })
+    }
+}
+
+impl fmt::Display for PartMeta {
+    /// One line: `part 7 file 12 [a..m] 4096 bytes, 31 entries, seqno 5..9`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "part {} file {} {} {} bytes", self.id, self.file, self.range, self.bytes)?;
+        if self.sliced {
+            write!(f, " (a slice of {})", self.file_bytes)?;
+        }
+        write!(f, ", {} entries", self.entries)?;
+        if self.has_tombstones() {
+            write!(f, ", {} tombstones, {} range deletes", self.tombstones, self.range_deletes)?;
+        }
+        write!(f, ", seqno {}..{}", self.min_seqno, self.max_seqno)
+    }
+}

@@ -1,0 +1,417 @@
+//! The database's metadata as a value: what the edits of a manifest add up to.
+
+use crate::edit::{EditOp, VersionEdit};
+use crate::part::PartMeta;
+use crate::range::Key;
+use crate::version::{LevelIndex, Place, Version};
+use esker_base::limits::MAX_KEYSPACE_NAME_LEN;
+use esker_base::{Error, FileNumber, KeyspaceId, LogId, PartId, RunId, SeqNo};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+/// Random identity of a database, in each of its files.
+pub type DatabaseUuid = [u8; 16];
+
+/// One keyspace of a [`DatabaseState`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyspaceState {
+    /// Its id.
+    pub id: KeyspaceId,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its options as the engine encodes them.
+    pub options: Arc<[u8]>,
+    /// Its tree.
+    pub version: Arc<Version>,
+    /// All its entries at or below this are in parts: replay of the log skips them.
+    pub flushed_seqno: SeqNo,
+    /// Where the planner stopped, by level.
+    pub cursors: BTreeMap<LevelIndex, Key>,
+}
+
+/// The database's metadata. Cheap to clone: versions are shared until changed.
+///
+/// The holder of the manifest lock clones it, applies an edit to the clone, appends the edit to the manifest and
+/// then puts the clone in place of the original. So an edit that violates an invariant never reaches the disk,
+/// and memory is never ahead of the manifest (IN2).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DatabaseState {
+    /// Identity of the database.
+    pub uuid: DatabaseUuid,
+    /// Living keyspaces.
+    pub keyspaces: BTreeMap<KeyspaceId, KeyspaceState>,
+    /// Log segments with smaller ids are not needed.
+    pub min_log_id: LogId,
+    /// Above the number of every file.
+    pub next_file: FileNumber,
+    /// No part holds a newer sequence number.
+    pub last_seqno: SeqNo,
+    /// Above the id of every keyspace that ever was: an unknown id below it was dropped, one above it never was.
+    pub next_keyspace: KeyspaceId,
+    /// Above the id of every part and every run.
+    pub next_part: PartId,
+    /// Everything in the log before this segment and offset is known to be durable.
+    pub durable_position: Option<(LogId, u64)>,
+    /// The latest time given out, in milliseconds since 1970.
+    pub time_floor_ms: u64,
+    /// Lifetime totals, numbered by the engine.
+    pub counters: BTreeMap<u32, u64>,
+}
+
+/// An edit does not fit the state it was applied to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EditError(pub String);
+
+impl fmt::Display for EditError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<EditError> for Error {
+    /// An edit of our own making that does not fit is a defect; one read from a file is damage, which the reader
+    /// of the manifest reports with its place.
+    fn from(error: EditError) -> Error {
+        Error::internal(format!("an edit does not fit the tree: {error}"))
+    }
+}
+
+/// What an edit did beyond the state itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// Files whose last part went: to be deleted once the edit is durable and no reader has them (IN3).
+    pub obsolete_files: Vec<FileNumber>,
+    /// Keyspaces whose version is another one now; those that were dropped are not among them.
+    pub changed: Vec<KeyspaceId>,
+    /// Keyspaces that were dropped.
+    pub dropped: Vec<KeyspaceId>,
+}
+
+impl DatabaseState {
+    /// The state of a database that was just created: no keyspace yet, all counters at one.
+    pub fn new(uuid: DatabaseUuid) -> DatabaseState {
+        DatabaseState {
+            uuid,
+            min_log_id: LogId(1),
+            next_file: FileNumber(1),
+            next_part: PartId(1),
+            ..DatabaseState::default()
+        }
+    }
+
+    /// A keyspace by id.
+    pub fn keyspace(&self, id: KeyspaceId) -> Option<&KeyspaceState> {
+        self.keyspaces.get(&id)
+    }
+
+    /// A keyspace by name. O(keyspaces).
+    pub fn keyspace_named(&self, name: &str) -> Option<&KeyspaceState> {
+        self.keyspaces.values().find(|keyspace| &*keyspace.name == name)
+    }
+
+    /// Takes the next part id.
+    pub fn take_part_id(&mut self) -> PartId {
+        let id = self.next_part;
+        self.next_part = id.next();
+        id
+    }
+
+    /// Takes the next run id; runs are numbered by the counter of the parts.
+    pub fn take_run_id(&mut self) -> RunId {
+        RunId(self.take_part_id().get())
+    }
+
+    /// Takes the next file number.
+    pub fn take_file_number(&mut self) -> FileNumber {
+        let number = self.next_file;
+        self.next_file = number.next();
+        number
+    }
+
+    /// Files that parts refer to, each with its length and the number of its parts. O(parts).
+    pub fn live_files(&self) -> BTreeMap<FileNumber, LiveFile> {
+        let mut files = BTreeMap::new();
+        for keyspace in self.keyspaces.values() {
+            for (_, _, part) in keyspace.version.parts() {
+                let file = files.entry(part.file).or_insert(LiveFile {
+                    keyspace: keyspace.id,
+                    bytes: part.file_bytes,
+                    table_uid: part.table_uid,
+                    parts: 0,
+                });
+                file.parts += 1;
+            }
+        }
+        files
+    }
+
+    /// Applies an edit.
+    ///
+    /// # Errors
+    /// If the edit violates an invariant (IN5: a removed part is missing, a run would not be disjoint) or names
+    /// a keyspace that does not live. The state is then half changed: throw it away, it was a clone.
+    pub fn apply(&mut self, edit: &VersionEdit) -> Result<Applied, EditError> {
+        let mut applied = AppliedBuilder::default();
+        for (at, op) in edit.ops.iter().enumerate() {
+            match op {
+                EditOp::Snapshot if at == 0 => {
+                    *self = DatabaseState { uuid: self.uuid, ..DatabaseState::default() };
+                }
+                EditOp::Snapshot => return Err(EditError("a snapshot in the middle of an edit".into())),
+                _ => self.apply_keyspace_op(op, &mut applied)?,
+            }
+        }
+        // All removals come before all additions: a part that moves, and parts that replace another, would
+        // overlap themselves otherwise.
+        for op in &edit.ops {
+            if let EditOp::RemovePart { keyspace, level, run, part, start } = op {
+                let version = Arc::make_mut(&mut self.living(*keyspace)?.version);
+                let Some(removed) = version.remove(*level, *run, *part, start) else {
+                    return Err(EditError(format!("the part to remove is not there: {op}")));
+                };
+                applied.changed.insert(*keyspace);
+                *applied.removed_files.entry(removed.file).or_default() |= removed.sliced;
+            }
+        }
+        for op in &edit.ops {
+            if let EditOp::AddPart { keyspace, place, part } = op {
+                self.add_part(*keyspace, *place, part, &mut applied)?;
+            }
+        }
+        self.check_seqnos(edit)?;
+        Ok(self.finish(applied))
+    }
+
+    fn living(&mut self, id: KeyspaceId) -> Result<&mut KeyspaceState, EditError> {
+        self.keyspaces.get_mut(&id).ok_or_else(|| EditError(format!("keyspace {id} does not live")))
+    }
+
+    fn check_name(&self, name: &str) -> Result<(), EditError> {
+        if name.is_empty() || name.len() > MAX_KEYSPACE_NAME_LEN {
+            let len = name.len();
+            return Err(EditError(format!(
+                "a keyspace name of {len} bytes, 1 to {MAX_KEYSPACE_NAME_LEN} allowed"
+            )));
+        }
+        match self.keyspace_named(name) {
+            Some(other) => Err(EditError(format!("the name {name:?} belongs to keyspace {}", other.id))),
+            None => Ok(()),
+        }
+    }
+
+    /// Everything that is not about parts.
+    fn apply_keyspace_op(&mut self, op: &EditOp, applied: &mut AppliedBuilder) -> Result<(), EditError> {
+        match op {
+            EditOp::CreateKeyspace { id, name, options } => {
+                self.create_keyspace(*id, name, options)?;
+                applied.changed.insert(*id);
+            }
+            EditOp::DropKeyspace { id } => {
+                self.living(*id)?;
+                if let Some(keyspace) = self.keyspaces.remove(id) {
+                    let files = keyspace.version.parts().map(|(_, _, part)| (part.file, false));
+                    applied.removed_files.extend(files);
+                    applied.dropped.push(*id);
+                }
+            }
+            EditOp::RenameKeyspace { id, name } => {
+                self.check_name(name)?;
+                self.living(*id)?.name = name.clone();
+            }
+            EditOp::SetKeyspaceOptions { id, options } => self.living(*id)?.options = options.clone(),
+            EditOp::FlushedSeqno { keyspace, seqno } => {
+                let keyspace = self.living(*keyspace)?;
+                if *seqno < keyspace.flushed_seqno {
+                    let (id, before) = (keyspace.id, keyspace.flushed_seqno);
+                    return Err(EditError(format!(
+                        "keyspace {id} was flushed to {before}, not only to {seqno}"
+                    )));
+                }
+                keyspace.flushed_seqno = *seqno;
+            }
+            EditOp::Cursor { keyspace, level, key } => {
+                self.living(*keyspace)?.cursors.insert(*level, key.clone());
+            }
+            EditOp::MinLogId(log) if *log < self.min_log_id => {
+                let before = self.min_log_id;
+                return Err(EditError(format!("logs before {before} were given up, {log} is asked for")));
+            }
+            EditOp::MinLogId(log) => self.min_log_id = *log,
+            EditOp::NextFile(number) => self.next_file = self.next_file.max(*number),
+            EditOp::LastSeqno(seqno) => self.last_seqno = self.last_seqno.max(*seqno),
+            EditOp::NextKeyspace(id) => self.next_keyspace = self.next_keyspace.max(*id),
+            EditOp::NextPart(id) => self.next_part = self.next_part.max(*id),
+            EditOp::DurablePosition(log, offset) => {
+                self.durable_position = self.durable_position.max(Some((*log, *offset)));
+            }
+            EditOp::TimeFloor(ms) => self.time_floor_ms = self.time_floor_ms.max(*ms),
+            EditOp::Counter { number, value } => {
+                self.counters.insert(*number, *value);
+            }
+            EditOp::Snapshot | EditOp::AddPart { .. } | EditOp::RemovePart { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn create_keyspace(
+        &mut self,
+        id: KeyspaceId,
+        name: &Arc<str>,
+        options: &Arc<[u8]>,
+    ) -> Result<(), EditError> {
+        self.check_name(name)?;
+        if id < self.next_keyspace || id.get() == u32::MAX {
+            let next = self.next_keyspace;
+            return Err(EditError(format!("keyspace id {id} was used before, ids from {next} on are free")));
+        }
+        self.next_keyspace = id.next();
+        let keyspace = KeyspaceState {
+            id,
+            name: name.clone(),
+            options: options.clone(),
+            version: Arc::default(),
+            flushed_seqno: SeqNo::ZERO,
+            cursors: BTreeMap::new(),
+        };
+        self.keyspaces.insert(id, keyspace);
+        Ok(())
+    }
+
+    fn add_part(
+        &mut self,
+        keyspace: KeyspaceId,
+        place: Place,
+        part: &Arc<PartMeta>,
+        applied: &mut AppliedBuilder,
+    ) -> Result<(), EditError> {
+        if let Some(problem) = crate::check::part_problem(part) {
+            return Err(EditError(problem));
+        }
+        let version = Arc::make_mut(&mut self.living(keyspace)?.version);
+        version.insert(place, part.clone()).map_err(|error| EditError(error.to_string()))?;
+        let above = part.id.max(PartId(place.run.get())).get().saturating_add(1);
+        self.next_part = self.next_part.max(PartId(above));
+        self.next_file = self.next_file.max(FileNumber(part.file.get().saturating_add(1)));
+        // It moved, or a slice of it stays.
+        applied.removed_files.remove(&part.file);
+        applied.changed.insert(keyspace);
+        Ok(())
+    }
+
+    /// No part may be newer than what the database says was ever written.
+    fn check_seqnos(&self, edit: &VersionEdit) -> Result<(), EditError> {
+        for op in &edit.ops {
+            if let EditOp::AddPart { part, .. } = op
+                && part.max_seqno > self.last_seqno
+            {
+                return Err(EditError(format!("{part} is newer than the last seqno, {}", self.last_seqno)));
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&self, applied: AppliedBuilder) -> Applied {
+        let AppliedBuilder { mut removed_files, mut changed, dropped } = applied;
+        if removed_files.values().any(|&sliced| sliced) {
+            // Another slice of the file may live on. Files belong to one keyspace, so only changed ones need a
+            // look.
+            for keyspace in changed.iter().filter_map(|id| self.keyspaces.get(id)) {
+                for (_, _, part) in keyspace.version.parts() {
+                    removed_files.remove(&part.file);
+                }
+            }
+        }
+        changed.retain(|id| self.keyspaces.contains_key(id));
+        Applied {
+            obsolete_files: removed_files.into_keys().collect(),
+            changed: changed.into_iter().collect(),
+            dropped,
+        }
+    }
+
+    /// The one edit that makes this state out of nothing: what a new manifest starts with.
+    pub fn to_snapshot_edit(&self) -> VersionEdit {
+        let mut edit = VersionEdit::new();
+        edit.push(EditOp::Snapshot)
+            .push(EditOp::MinLogId(self.min_log_id))
+            .push(EditOp::NextFile(self.next_file))
+            .push(EditOp::LastSeqno(self.last_seqno))
+            .push(EditOp::NextPart(self.next_part))
+            .push(EditOp::TimeFloor(self.time_floor_ms));
+        if let Some((log, offset)) = self.durable_position {
+            edit.push(EditOp::DurablePosition(log, offset));
+        }
+        for (&number, &value) in &self.counters {
+            edit.push(EditOp::Counter { number, value });
+        }
+        for keyspace in self.keyspaces.values() {
+            let KeyspaceState { id, name, options, flushed_seqno: seqno, .. } = keyspace;
+            let (name, options) = (name.clone(), options.clone());
+            edit.push(EditOp::CreateKeyspace { id: *id, name, options })
+                .push(EditOp::FlushedSeqno { keyspace: *id, seqno: *seqno });
+            for (&level, key) in &keyspace.cursors {
+                edit.push(EditOp::Cursor { keyspace: *id, level, key: key.clone() });
+            }
+            for (level, run, part) in keyspace.version.parts() {
+                let place = Place { level, run: run.id, order: run.order };
+                edit.add_part(*id, place, part.clone());
+            }
+        }
+        // Last, because a keyspace is made with ids from the next one on.
+        edit.push(EditOp::NextKeyspace(self.next_keyspace));
+        edit
+    }
+
+    /// What is wrong with the state, as sentences; empty if nothing is. O(parts log parts).
+    pub fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        let mut owners: BTreeMap<FileNumber, KeyspaceId> = BTreeMap::new();
+        for keyspace in self.keyspaces.values() {
+            let name = &keyspace.name;
+            problems.extend(keyspace.version.problems().into_iter().map(|p| format!("{name:?}: {p}")));
+            if keyspace.id >= self.next_keyspace {
+                problems.push(format!("{name:?}: its id is not below {}", self.next_keyspace));
+            }
+            for (_, run, part) in keyspace.version.parts() {
+                if part.id >= self.next_part || run.id.get() >= self.next_part.get() {
+                    problems.push(format!("{name:?}: {part} is not below id {}", self.next_part));
+                }
+                if part.file >= self.next_file {
+                    problems.push(format!("{name:?}: {part} is not below file {}", self.next_file));
+                }
+                if part.max_seqno > self.last_seqno {
+                    problems.push(format!("{name:?}: {part} is newer than {}", self.last_seqno));
+                }
+                if *owners.entry(part.file).or_insert(keyspace.id) != keyspace.id {
+                    problems.push(format!("{name:?}: file {} belongs to another keyspace", part.file));
+                }
+            }
+        }
+        problems
+    }
+}
+
+/// A table file that parts refer to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LiveFile {
+    /// The keyspace of its parts.
+    pub keyspace: KeyspaceId,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// Its identity.
+    pub table_uid: esker_base::TableUid,
+    /// How many parts refer to it.
+    pub parts: u32,
+}
+
+#[derive(Debug, Default)]
+struct AppliedBuilder {
+    /// Files that lost a part, and whether the part was a slice.
+    removed_files: BTreeMap<FileNumber, bool>,
+    changed: BTreeSet<KeyspaceId>,
+    dropped: Vec<KeyspaceId>,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+use super::*;
+use crate::range::KeyRange;
+use esker_base::TableUid;
+
+const KEYSPACE: KeyspaceId = KeyspaceId(0);
+
+fn part(id: u64, range: KeyRange) -> Arc<PartMeta> {
+    let mut part = PartMeta::new(PartId(id), FileNumber(id), 100, TableUid(id), range);
+    part.max_seqno = SeqNo::new(id);
+    Arc::new(part)
+}
+
+fn keys(a: &str, b: &str) -> KeyRange {
+    KeyRange::inclusive(a.as_bytes(), b.as_bytes())
+}
+
+fn place(level: u8, run: u64) -> Place {
+    Place { level: LevelIndex::new(level).unwrap(), run: RunId(run), order: run }
+}
+
+fn state_with_keyspace() -> DatabaseState {
+    let mut state = DatabaseState::new([7; 16]);
+    let mut edit = VersionEdit::new();
+    edit.push(EditOp::CreateKeyspace { id: KEYSPACE, name: "default".into(), options: Arc::default() });
+    edit.push(EditOp::LastSeqno(SeqNo::new(1000)));
+    let applied = state.apply(&edit).unwrap();
+    assert_eq!(applied.changed, [KEYSPACE]);
+    state
+}
+
+fn apply(state: &mut DatabaseState, edit: &VersionEdit) -> Result<Applied, EditError> {
+    let mut next = state.clone();
+    let before = state.clone();
+    let applied = next.apply(edit)?;
+    assert_eq!(*state, before, "applying to a clone must not show through");
+    assert_eq!(next.problems(), Vec::<String>::new());
+    *state = next;
+    Ok(applied)
+}
+
+#[test]
+fn parts_come_move_and_go() {
+    let mut state = state_with_keyspace();
+    let (low, high) = (part(1, keys("a", "f")), part(2, keys("g", "m")));
+    let mut edit = VersionEdit::new();
+    edit.add_part(KEYSPACE, place(0, 10), low.clone()).add_part(KEYSPACE, place(0, 10), high.clone());
+    apply(&mut state, &edit).unwrap();
+    assert_eq!(state.next_part, PartId(11));
+    assert_eq!(state.next_file, FileNumber(3));
+
+    // Moving a part keeps its file; the addition may be listed before the removal.
+    let mut edit = VersionEdit::new();
+    edit.add_part(KEYSPACE, place(1, 11), low.clone());
+    edit.remove_part(KEYSPACE, LevelIndex::FLUSH, RunId(10), &low);
+    let applied = apply(&mut state, &edit).unwrap();
+    assert_eq!(applied.obsolete_files, []);
+
+    let mut edit = VersionEdit::new();
+    edit.remove_part(KEYSPACE, LevelIndex::FLUSH, RunId(10), &high);
+    let applied = apply(&mut state, &edit).unwrap();
+    assert_eq!(applied.obsolete_files, [FileNumber(2)]);
+    let version = &state.keyspaces[&KEYSPACE].version;
+    assert_eq!(version.run_count(), 1, "an empty run and an empty level go away");
+    assert_eq!(version.levels()[0].index, LevelIndex::new(1).unwrap());
+}
+
+#[test]
+fn a_file_lives_as_long_as_a_slice_of_it() {
+    let mut state = state_with_keyspace();
+    let whole = part(1, keys("a", "z"));
+    let mut edit = VersionEdit::new();
+    apply(&mut state, edit.add_part(KEYSPACE, place(0, 10), whole.clone())).unwrap();
+
+    let (before, after) = whole.range.without(&keys("h", "m"));
+    let before = Arc::new(whole.slice(PartId(20), &before.unwrap()).unwrap());
+    let after = Arc::new(whole.slice(PartId(21), &after.unwrap()).unwrap());
+    assert!(before.sliced && before.bytes < whole.bytes);
+    let mut edit = VersionEdit::new();
+    edit.remove_part(KEYSPACE, LevelIndex::FLUSH, RunId(10), &whole)
+        .add_part(KEYSPACE, place(0, 10), before.clone())
+        .add_part(KEYSPACE, place(0, 10), after.clone());
+    assert_eq!(apply(&mut state, &edit).unwrap().obsolete_files, []);
+    let run = &state.keyspaces[&KEYSPACE].version.runs_of(LevelIndex::FLUSH)[0];
+    assert_eq!(run.part_for(b"g").unwrap().id, before.id);
+    assert!(run.part_for(b"h").is_none() && run.part_for(b"m").is_none());
+    assert_eq!(run.part_for(b"m\0").unwrap().id, after.id);
+    assert_eq!(state.live_files()[&FileNumber(1)].parts, 2);
+
+    for (slice, obsolete) in [(&before, vec![]), (&after, vec![FileNumber(1)])] {
+        let mut edit = VersionEdit::new();
+        edit.remove_part(KEYSPACE, LevelIndex::FLUSH, RunId(10), slice);
+        assert_eq!(apply(&mut state, &edit).unwrap().obsolete_files, obsolete);
+    }
+}
+
+#[test]
+fn edits_that_break_an_invariant_are_refused() {
+    let mut state = state_with_keyspace();
+    let mut edit = VersionEdit::new();
+    edit.add_part(KEYSPACE, place(0, 10), part(1, keys("a", "f")));
+    edit.push(EditOp::FlushedSeqno { keyspace: KEYSPACE, seqno: SeqNo::new(5) });
+    edit.push(EditOp::MinLogId(LogId(4)));
+    apply(&mut state, &edit).unwrap();
+
+    let refused = |ops: Vec<EditOp>, reason: &str| {
+        let error = state.clone().apply(&VersionEdit { ops }).unwrap_err();
+        assert!(error.0.contains(reason), "{error}");
+    };
+    let add = |place, part| vec![EditOp::AddPart { keyspace: KEYSPACE, place, part }];
+    refused(add(place(0, 10), part(2, keys("f", "g"))), "cannot join run 10");
+    refused(add(Place { order: 9, ..place(0, 10) }, part(2, keys("g", "g"))), "order 9 was asked for");
+    refused(add(Place { order: 10, ..place(0, 11) }, part(2, keys("g", "g"))), "which run 10 has");
+    refused(add(place(0, 10), part(2000, keys("g", "g"))), "newer than the last seqno");
+    refused(add(place(0, 10), part(2, KeyRange::from_key(&b"g"[..]))), "impossible range");
+    refused(add(place(0, 10), part(2, keys("g", "b"))), "impossible range");
+    let absent = part(3, keys("a", "f"));
+    let mut edit = VersionEdit::new();
+    edit.remove_part(KEYSPACE, LevelIndex::FLUSH, RunId(10), &absent);
+    refused(edit.ops, "not there");
+    refused(vec![EditOp::FlushedSeqno { keyspace: KEYSPACE, seqno: SeqNo::new(4) }], "was flushed to 5");
+    refused(vec![EditOp::MinLogId(LogId(3))], "given up");
+    refused(vec![EditOp::DropKeyspace { id: KeyspaceId(9) }], "does not live");
+    let create =
+        |id, name: &str| vec![EditOp::CreateKeyspace { id, name: name.into(), options: Arc::default() }];
+    refused(create(KEYSPACE, "other"), "used before");
+    refused(create(KeyspaceId(1), "default"), "belongs to keyspace 0");
+    refused(create(KeyspaceId(1), ""), "0 bytes");
+    refused(create(KeyspaceId(1), &"x".repeat(256)), "256 bytes");
+    refused(vec![EditOp::MinLogId(LogId(9)), EditOp::Snapshot], "in the middle");
+}
+
+#[test]
+fn dropped_ids_are_never_used_again() {
+    let mut state = state_with_keyspace();
+    let mut edit = VersionEdit::new();
+    edit.add_part(KEYSPACE, place(0, 10), part(1, keys("a", "f")));
+    apply(&mut state, &edit).unwrap();
+    let mut edit = VersionEdit::new();
+    let applied = apply(&mut state, edit.push(EditOp::DropKeyspace { id: KEYSPACE })).unwrap();
+    assert_eq!(applied.dropped, [KEYSPACE]);
+    assert_eq!(applied.obsolete_files, [FileNumber(1)]);
+    assert!(applied.changed.is_empty());
+    let again = EditOp::CreateKeyspace { id: KEYSPACE, name: "default".into(), options: Arc::default() };
+    let mut reopened = DatabaseState::new(state.uuid);
+    reopened.apply(&state.to_snapshot_edit()).unwrap();
+    assert!(reopened.apply(&VersionEdit { ops: vec![again] }).is_err());
+}
+
+#[test]
+fn a_snapshot_makes_the_same_state() {
+    let mut state = state_with_keyspace();
+    let mut edit = VersionEdit::new();
+    edit.push(EditOp::CreateKeyspace { id: KeyspaceId(3), name: "users".into(), options: Arc::new([1, 2]) })
+        .push(EditOp::Cursor { keyspace: KeyspaceId(3), level: LevelIndex::LAST, key: b"k"[..].into() })
+        .push(EditOp::DurablePosition(LogId(4), 4096))
+        .push(EditOp::Counter { number: 3, value: 9 })
+        .push(EditOp::TimeFloor(1234));
+    for id in 1..20 {
+        let name = format!("k{id:02}");
+        let range = KeyRange::half_open(name.as_bytes(), format!("{name}~").as_bytes());
+        edit.add_part(KeyspaceId(id as u32 % 2 * 3), place(id as u8 % 3, 30 + id % 3), part(id, range));
+    }
+    apply(&mut state, &edit).unwrap();
+    let snapshot = state.to_snapshot_edit();
+    let mut again = DatabaseState::new(state.uuid);
+    again.apply(&snapshot).unwrap();
+    assert_eq!(again, state);
+}
