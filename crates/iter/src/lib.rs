@@ -10,18 +10,23 @@
 //!         Merge               all versions of all sources, in internal order
 //!           |
 //!        Visible (Bounds)     for readers: each key once, as seen at a sequence number
+//!           |
+//!       DoubleEnded           a range taken from both ends
 //! ```
 //!
 //! Everything is generic over the cursor, with no dynamic dispatch, and lends keys and values instead of copying
 //! them where the direction allows it. An error of any source ends the walk and is returned by the call that met it.
 //!
 //! Files, in reading order: [`cursor`] the contract; [`slice`] the simplest source; [`merge`] the loser tree;
-//! `meaning` what each kind of entry tells a reader; [`bounds`] ranges of keys; [`visible`] the reader's view.
+//! `meaning` what each kind of entry tells a reader; [`bounds`] ranges of keys; [`visible`] the reader's view;
+//! [`double_ended`] two readers that meet.
 
 #![forbid(unsafe_code)]
 
 pub mod bounds;
 pub mod cursor;
+pub mod double_ended;
+mod key_buffer;
 mod meaning;
 pub mod merge;
 pub mod slice;
@@ -31,6 +36,7 @@ pub mod visible;
 
 pub use bounds::Bounds;
 pub use cursor::Cursor;
+pub use double_ended::{DoubleEnded, View};
 pub use merge::Merge;
 pub use slice::{Entry, SliceCursor};
 pub use visible::Visible;

@@ -29,6 +29,7 @@ mod tests;
 
 use crate::bounds::Bounds;
 use crate::cursor::Cursor;
+use crate::key_buffer::KeyBuffer;
 use crate::meaning::{Meaning, check_hidden, meaning};
 use esker_base::{Error, Result, SeqNo, Tag};
 use std::ops::Bound;
@@ -64,7 +65,7 @@ pub struct Visible<C> {
     single_version: bool,
     position: Position,
     /// When `Held`, the current key. When moving, the key that was met last.
-    key: Vec<u8>,
+    key: KeyBuffer,
     /// When `Held`, the current value.
     value: Vec<u8>,
     /// When `Held`, the current tag.
@@ -80,7 +81,7 @@ impl<C: Cursor> Visible<C> {
             bounds: Bounds::all(),
             single_version: false,
             position: Position::Nowhere,
-            key: Vec::new(),
+            key: KeyBuffer::default(),
             value: Vec::new(),
             tag: Tag::OLDEST,
         }
@@ -128,7 +129,7 @@ impl<C: Cursor> Visible<C> {
     #[inline]
     pub fn key(&self) -> &[u8] {
         debug_assert!(self.is_valid());
-        if self.position == Position::Held { &self.key } else { self.cursor.key() }
+        if self.position == Position::Held { self.key.as_slice() } else { self.cursor.key() }
     }
 
     /// The current key's value. There must be one.
@@ -151,7 +152,7 @@ impl<C: Cursor> Visible<C> {
         match self.position {
             Position::Nowhere => None,
             Position::OnCursor => Some((self.cursor.key(), self.cursor.value())),
-            Position::Held => Some((&self.key, &self.value)),
+            Position::Held => Some((self.key.as_slice(), &self.value)),
         }
     }
 
@@ -163,7 +164,7 @@ impl<C: Cursor> Visible<C> {
             Bound::Included(lower) => self.cursor.seek(lower, self.seqno)?,
             Bound::Excluded(lower) => {
                 self.cursor.seek(lower, SeqNo::ZERO)?;
-                remember(&mut self.key, lower);
+                self.key.set(lower);
                 return self.find_forward(true);
             }
         }
@@ -177,7 +178,7 @@ impl<C: Cursor> Visible<C> {
             Bound::Unbounded => self.cursor.seek_to_last()?,
             Bound::Excluded(upper) => self.cursor.seek_before(upper)?,
             Bound::Included(upper) => {
-                remember(&mut self.key, upper);
+                self.key.set(upper);
                 return self.find_at_or_before_remembered();
             }
         }
@@ -200,7 +201,7 @@ impl<C: Cursor> Visible<C> {
             return self.seek_to_last();
         }
         self.position = Position::Nowhere;
-        remember(&mut self.key, key);
+        self.key.set(key);
         self.find_at_or_before_remembered()
     }
 
@@ -215,9 +216,9 @@ impl<C: Cursor> Visible<C> {
             return self.find_single::<false>();
         }
         if position == Position::Held {
-            self.cursor.seek(&self.key, SeqNo::ZERO)?;
+            self.cursor.seek(self.key.as_slice(), SeqNo::ZERO)?;
         } else {
-            remember(&mut self.key, self.cursor.key());
+            self.key.set(self.cursor.key());
             self.cursor.next()?;
         }
         self.find_forward(true)
@@ -233,8 +234,8 @@ impl<C: Cursor> Visible<C> {
             return self.find_single::<true>();
         }
         if position == Position::OnCursor {
-            remember(&mut self.key, self.cursor.key());
-            self.cursor.seek_before(&self.key)?;
+            self.key.set(self.cursor.key());
+            self.cursor.seek_before(self.key.as_slice())?;
         }
         self.find_backward()
     }
@@ -252,7 +253,7 @@ impl<C: Cursor> Visible<C> {
         // The usual case first: an entry of another key, visible, with a plain value.
         let tag = self.cursor.tag();
         let key = self.cursor.key();
-        if tag <= Tag::visible_at(self.seqno) && tag.is_plain_put() && !(decided && key == self.key) {
+        if tag <= Tag::visible_at(self.seqno) && tag.is_plain_put() && !(decided && self.key.is(key)) {
             if !self.bounds.is_behind(key) {
                 self.position = Position::OnCursor;
             }
@@ -267,7 +268,7 @@ impl<C: Cursor> Visible<C> {
         let mut steps = 0;
         while self.cursor.is_valid() {
             let (tag, key) = (self.cursor.tag(), self.cursor.key());
-            if !known || key != self.key {
+            if !known || !self.key.is(key) {
                 if self.bounds.is_behind(key) {
                     return Ok(());
                 }
@@ -275,7 +276,7 @@ impl<C: Cursor> Visible<C> {
                     self.position = Position::OnCursor;
                     return Ok(());
                 }
-                remember(&mut self.key, key);
+                self.key.set(key);
                 (known, decided, steps) = (true, tag <= newest, 0);
             } else if decided {
                 check_hidden(tag, key)?;
@@ -291,9 +292,9 @@ impl<C: Cursor> Visible<C> {
             if steps <= MAX_STEPS {
                 self.cursor.next()?;
             } else if !decided {
-                self.cursor.seek(&self.key, self.seqno)?;
+                self.cursor.seek(self.key.as_slice(), self.seqno)?;
             } else if tag.seqno() > SeqNo::ZERO {
-                self.cursor.seek(&self.key, SeqNo::ZERO)?;
+                self.cursor.seek(self.key.as_slice(), SeqNo::ZERO)?;
             } else {
                 self.cursor.next()?;
             }
@@ -307,9 +308,9 @@ impl<C: Cursor> Visible<C> {
             return self.find_single::<true>();
         }
         while self.cursor.is_valid() && !self.bounds.is_before(self.cursor.key()) {
-            remember(&mut self.key, self.cursor.key());
+            self.key.set(self.cursor.key());
             let Some(candidate) = self.pass_versions()? else { continue };
-            if meaning(candidate.tag, &self.key)? == Meaning::Absent {
+            if meaning(candidate.tag, self.key.as_slice())? == Meaning::Absent {
                 continue;
             }
             if !candidate.is_held {
@@ -332,25 +333,25 @@ impl<C: Cursor> Visible<C> {
                 candidate = Some(self.hold()?);
             }
             self.cursor.prev()?;
-            if !self.cursor.is_valid() || self.cursor.key() != self.key {
+            if !self.cursor.is_valid() || !self.key.is(self.cursor.key()) {
                 return Ok(candidate);
             }
         }
         if self.cursor.tag() <= newest {
             // There may be many newer visible versions: jump to the newest of them.
-            self.cursor.seek(&self.key, self.seqno)?;
-            if self.cursor.is_valid() && self.cursor.key() == self.key {
+            self.cursor.seek(self.key.as_slice(), self.seqno)?;
+            if self.cursor.is_valid() && self.key.is(self.cursor.key()) {
                 candidate = Some(self.hold()?);
             }
         }
-        self.cursor.seek_before(&self.key)?;
+        self.cursor.seek_before(self.key.as_slice())?;
         Ok(candidate)
     }
 
     /// Copies the cursor's value, if it is one to show and not too long.
     fn hold(&mut self) -> Result<Candidate> {
         let tag = self.cursor.tag();
-        check_hidden(tag, &self.key)?;
+        check_hidden(tag, self.key.as_slice())?;
         self.value.clear();
         let value = self.cursor.value();
         let is_held = value.len() <= MAX_HELD_LEN;
@@ -362,12 +363,12 @@ impl<C: Cursor> Visible<C> {
 
     /// Shows version `tag` of `self.key` where it lies.
     fn stand_on_remembered(&mut self, tag: Tag) -> Result<()> {
-        self.cursor.seek(&self.key, tag.seqno())?;
-        while self.cursor.is_valid() && self.cursor.tag() > tag && self.cursor.key() == self.key {
+        self.cursor.seek(self.key.as_slice(), tag.seqno())?;
+        while self.cursor.is_valid() && self.cursor.tag() > tag && self.key.is(self.cursor.key()) {
             self.cursor.next()?;
         }
-        if !self.cursor.is_valid() || self.cursor.tag() != tag || self.cursor.key() != self.key {
-            let key = self.key.escape_ascii();
+        if !self.cursor.is_valid() || self.cursor.tag() != tag || !self.key.is(self.cursor.key()) {
+            let key = self.key.as_slice().escape_ascii();
             return Err(Error::internal(format!("version {} of key {key} vanished while read", tag.seqno())));
         }
         self.position = Position::OnCursor;
@@ -376,17 +377,17 @@ impl<C: Cursor> Visible<C> {
 
     /// Moves to `self.key` if it is visible, else to the last visible key before it.
     fn find_at_or_before_remembered(&mut self) -> Result<()> {
-        self.cursor.seek(&self.key, self.seqno)?;
+        self.cursor.seek(self.key.as_slice(), self.seqno)?;
         if self.cursor.is_valid()
-            && self.cursor.key() == self.key
-            && meaning(self.cursor.tag(), &self.key)? == Meaning::Present
+            && self.key.is(self.cursor.key())
+            && meaning(self.cursor.tag(), self.key.as_slice())? == Meaning::Present
         {
-            if !self.bounds.is_before(&self.key) {
+            if !self.bounds.is_before(self.key.as_slice()) {
                 self.position = Position::OnCursor;
             }
             return Ok(());
         }
-        self.cursor.seek_before(&self.key)?;
+        self.cursor.seek_before(self.key.as_slice())?;
         self.find_backward()
     }
 
@@ -415,10 +416,4 @@ struct Candidate {
     tag: Tag,
     /// Whether the value, if there is one to show, is in the buffer.
     is_held: bool,
-}
-
-#[inline]
-fn remember(buffer: &mut Vec<u8>, key: &[u8]) {
-    buffer.clear();
-    buffer.extend_from_slice(key);
 }

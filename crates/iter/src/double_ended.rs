@@ -1,0 +1,97 @@
+//! A range walked from both of its ends.
+//!
+//! Two readers of the same view: they see the same keys (same sequence number, same sources), so that the one which
+//! walks forwards and the one which walks backwards meet exactly, and between them give each key once. Each end
+//! stands on the key it gave last; an end that reaches or passes the other's key has found the meeting point. One
+//! cursor for both ends would have to be sought anew at each change of end.
+//!
+//! An end is opened when it is first asked for: most ranges are walked in one direction only, and a reader of many
+//! sources is not free.
+
+#[cfg(test)]
+mod tests;
+
+use crate::cursor::Cursor;
+use crate::visible::Visible;
+use esker_base::Result;
+
+/// What readers of one state of the data are made from.
+pub trait View {
+    /// What the readers walk.
+    type Cursor: Cursor;
+
+    /// Opens a reader. All readers of a view must show the same keys: same sources, sequence number and bounds.
+    fn open(&self) -> Result<Visible<Self::Cursor>>;
+}
+
+/// The entries of a view, taken from either end: each key is given exactly once.
+#[derive(Debug)]
+pub struct DoubleEnded<V: View> {
+    view: V,
+    /// Stands on the key it gave last; `None` before the first call.
+    front: Option<Visible<V::Cursor>>,
+    /// As `front`, from the other end.
+    back: Option<Visible<V::Cursor>>,
+    /// All keys have been given, or an error has.
+    is_finished: bool,
+}
+
+impl<V: View> DoubleEnded<V> {
+    /// The entries of `view`. Nothing is opened yet.
+    pub fn new(view: V) -> DoubleEnded<V> {
+        DoubleEnded { view, front: None, back: None, is_finished: false }
+    }
+
+    /// The first entry that has not been given yet, borrowed until the next call; `None` when all have been given
+    /// and after an error.
+    pub fn next_front(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        if self.is_finished {
+            return Ok(None);
+        }
+        // Until the end of this call has been found to exist, an error or the end of the keys finishes the walk.
+        self.is_finished = true;
+        let front = match &mut self.front {
+            Some(front) => {
+                front.next()?;
+                front
+            }
+            closed => {
+                let front = closed.insert(self.view.open()?);
+                front.seek_to_first()?;
+                front
+            }
+        };
+        let Some((key, value)) = front.entry() else { return Ok(None) };
+        if self.back.as_ref().is_some_and(|back| key >= back.key()) {
+            return Ok(None);
+        }
+        self.is_finished = false;
+        Ok(Some((key, value)))
+    }
+
+    /// The last entry that has not been given yet, borrowed until the next call; `None` when all have been given
+    /// and after an error.
+    pub fn next_back(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        if self.is_finished {
+            return Ok(None);
+        }
+        self.is_finished = true;
+        let back = match &mut self.back {
+            Some(back) => {
+                back.prev()?;
+                back
+            }
+            closed => {
+                let back = closed.insert(self.view.open()?);
+                back.seek_to_last()?;
+                back
+            }
+        };
+        let Some((key, value)) = back.entry() else { return Ok(None) };
+        if self.front.as_ref().is_some_and(|front| key <= front.key()) {
+            return Ok(None);
+        }
+        self.is_finished = false;
+        Ok(Some((key, value)))
+    }
+}
