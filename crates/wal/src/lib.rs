@@ -1,14 +1,68 @@
-//! The write-ahead log.
+//! The write-ahead log: what makes a write survive before it is in a table.
+//!
+//! One log serves all keyspaces of a database. It is a chain of *segments*, files of a fixed size that are
+//! prepared before they are needed and used again when they are not; a segment holds *records*, one for each
+//! batch. Storing a record is a copy into the page cache: a process that dies loses nothing that was acknowledged,
+//! and who must survive a power cut shares a flush with the others.
+//!
+//! ```text
+//!   engine, under its writers' lock:   LogWriter::has_room, rotate, append      (writer.rs)
+//!   any thread that needs Power:       Log::sync_up_to                          (log.rs, sync.rs)
+//!   background job:                    Log::prepare_next, release_below         (log.rs, file.rs)
+//!   open:                              recover, Log::create, Log::delete_old    (recover.rs, catalog.rs, scan.rs)
+//! ```
+//!
+//! # Invariants
+//!
+//! * **WL1** A segment's life is identified by log id and salt, both part of every record's checksum; nothing is
+//!   appended to a segment that recovery has read.
+//! * **WL2** Order of records is order of offsets is order of sequence numbers.
+//! * **WL3** Recovery gives out whole records, and none after the first place without a valid one.
+//! * **WL4** A segment is Ready only when its extents, its size and its directory entry are durable, so neither
+//!   rotation nor stores can meet a full disk.
+//! * **WL5, WL6** are kept by the engine: keyspace ids are durable before their first use; before a table's
+//!   contents count as flushed the log is durable up to there ([`Log::sync_up_to`]).
+//! * **WL7** A segment is released after a durable manifest says that it is not needed ([`Log::release_below`]).
+//! * **CP3, CP5, CP7** Acknowledged implies that everything earlier is complete; nothing fails once a sequence
+//!   number is taken; durable covers only what was complete before the flush began.
+//!
+//! # Files
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`batch`] | the entries of a batch: encoder and iterator |
+//! | [`record`] | record headers, places in the log |
+//! | [`segment`] | segment headers, file names |
+//! | [`writer`] | appending, rotation, marks |
+//! | [`mod@log`] | the life cycle of segments; what all threads share |
+//! | `file` | one prepared segment: mapped, or written |
+//! | `sync` | the shared flush, poison |
+//! | `scan`, `catalog` | reading records out of a file; which file is which segment |
+//! | [`mod@recover`] | what the end of a log means |
+//! | [`inspect`] | one segment file for people to look at |
+//!
+//! The bytes are documented in `docs/format/wal.md`. No code here is unsafe: the store into mapped memory is
+//! [`esker_env::Mapping`]'s.
+
+#![forbid(unsafe_code)]
 
 pub mod batch;
+mod catalog;
 mod file;
+pub mod inspect;
 pub mod log;
 pub mod record;
+pub mod recover;
+mod scan;
 pub mod segment;
 mod sync;
 pub mod writer;
 
-pub use batch::{BatchEncoder, Entry, EntryIter};
-pub use log::{Log, LogOptions, LogStart, PrivateSegment};
-pub use record::{LogPosition, RecordKind};
+pub use batch::{BatchDamage, BatchEncoder, Entry, EntryIter};
+pub use catalog::HeaderCopies;
+pub use inspect::{InspectedRecord, SegmentInspector};
+pub use log::{Log, LogCounters, LogOptions, LogStart, PrivateSegment};
+pub use record::{LogPosition, RecordHeader, RecordKind};
+pub use recover::{RecordView, RecoverInput, RecoveryReport, WalRecovery, recover};
+pub use scan::StopReason;
 pub use writer::{LogWriter, Rotation};

@@ -20,6 +20,7 @@
 
 use crate::file::SegmentFile;
 use crate::record::{LogPosition, record_len};
+use crate::recover::RecoveryReport;
 use crate::segment::{DATA_START, parse_slot_file_name};
 use crate::sync::FlushLane;
 use crate::writer::LogWriter;
@@ -151,7 +152,7 @@ struct LiveSegment {
 impl Log {
     /// Begins a new life of the log in `dir`, which is made if missing: the first segment is prepared and active.
     ///
-    /// Files that stand there already are left alone.
+    /// Files that stand there already are left alone until [`Log::delete_old`].
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] for options out of range, [`Error::Full`] and [`Error::Io`] from the file
@@ -167,7 +168,6 @@ impl Log {
         env.fs.sync_dir(&parent_dir(dir))?;
         let names = env.fs.list(dir)?;
         let slots = names.iter().filter_map(|entry| parse_slot_file_name(&entry.name)).collect();
-        let position = LogPosition::new(start.log_id, DATA_START);
         let log = Arc::new(Log {
             fs: env.fs.clone(),
             random: env.random.clone(),
@@ -185,8 +185,9 @@ impl Log {
                 closed: false,
             }),
             segment_ready: Condvar::new(),
-            // Nothing of this life is durable yet, and nothing of earlier lives is still in the log.
-            lane: FlushLane::new(start.last_seqno.get(), position),
+            // Nothing of this life is durable yet, not even the first header; what earlier lives wrote is in
+            // tables by the time that somebody asks.
+            lane: FlushLane::new(start.last_seqno.get(), LogPosition::new(start.log_id, 0)),
             manifest_edit: AtomicU64::new(start.manifest_edit),
             counters: Mutex::new(LogCounters::default()),
         });
@@ -320,28 +321,19 @@ impl Log {
     /// # Errors
     /// [`Error::Io`] if a surplus file could not be removed; all segments are released nevertheless.
     pub fn release_below(&self, min_log_id: LogId) -> Result<usize> {
-        let mut surplus = Vec::new();
-        let mut released = 0;
+        let mut closed = Vec::new();
         {
             let mut pool = self.pool.lock();
             while let Some(segment) = pool.pop_closed_below(min_log_id) {
-                released += 1;
-                let usable = segment.size_bytes == self.options.segment_bytes;
-                if usable && pool.ready.len() < self.options.kept_segments && !pool.closed {
-                    pool.ready.push(segment);
-                } else {
-                    surplus.push(segment);
-                }
+                closed.push(segment);
             }
-            // Each life has a salt of its own; see [`crate::record`]. Whoever takes a segment out of the pool
-            // needs the pool's lock, so all of them have theirs by then.
-            let fresh = pool.ready.len().min(released - surplus.len());
-            let first = pool.ready.len() - fresh;
-            for segment in &mut pool.ready[first..] {
-                segment.salt = self.random.next_u64();
-            }
-            self.counters.lock().recycled += fresh as u64;
         }
+        let released = closed.len();
+        // Each life of a file has a salt of its own; see [`crate::record`].
+        for segment in &mut closed {
+            segment.salt = self.random.next_u64();
+        }
+        let surplus = self.keep(closed);
         self.segment_ready.notify_all();
         let mut outcome = Ok(released);
         for segment in surplus {
@@ -351,6 +343,23 @@ impl Log {
         outcome
     }
 
+    /// Makes segments Ready again as far as they are wanted; gives back the others.
+    fn keep(&self, mut released: Vec<SegmentFile>) -> Vec<SegmentFile> {
+        let count = released.len();
+        let mut pool = self.pool.lock();
+        let free = self.options.kept_segments.saturating_sub(pool.ready.len());
+        let mut left = if pool.closed { 0 } else { free };
+        let wanted = |segment: &mut SegmentFile| {
+            let wanted = left > 0 && segment.size_bytes == self.options.segment_bytes;
+            left -= usize::from(wanted);
+            wanted
+        };
+        pool.ready.extend(released.extract_if(.., wanted));
+        drop(pool);
+        self.counters.lock().recycled += (count - released.len()) as u64;
+        released
+    }
+
     fn delete(&self, segment: SegmentFile) -> Result<()> {
         let (slot, path) = (segment.slot, segment.path.clone());
         drop(segment);
@@ -358,6 +367,25 @@ impl Log {
         self.pool.lock().slots.remove(&slot);
         self.counters.lock().deleted += 1;
         Ok(())
+    }
+
+    /// Removes the segments of earlier lives that a recovery listed, once its result is committed (RC1). Gives
+    /// the number of files removed.
+    ///
+    /// # Errors
+    /// [`Error::Io`] for the first file that could not be removed; the next open will find it again.
+    pub fn delete_old(&self, report: &RecoveryReport) -> Result<usize> {
+        let mut outcome = Ok(0);
+        for (slot, path) in &report.removable {
+            match self.fs.remove_file(path) {
+                Ok(()) => {
+                    self.pool.lock().slots.remove(slot);
+                    outcome = outcome.map(|removed| removed + 1);
+                }
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
+        }
+        outcome
     }
 
     /// Returns once everything up to `seqno` survives a power cut; see [`crate::sync`].

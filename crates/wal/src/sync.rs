@@ -69,6 +69,15 @@ struct LaneState {
     cause: Option<Arc<str>>,
 }
 
+impl LaneState {
+    fn poison(&mut self, cause: Arc<str>, flag: &AtomicBool) {
+        if self.cause.is_none() {
+            self.cause = Some(cause);
+            flag.store(true, Ordering::Release);
+        }
+    }
+}
+
 impl FlushLane {
     /// A lane for a log that is durable up to here.
     pub(crate) fn new(seqno: u64, position: LogPosition) -> FlushLane {
@@ -123,11 +132,16 @@ impl FlushLane {
 
     /// Poisons the log; the first cause stays.
     pub(crate) fn poison(&self, cause: Arc<str>) {
+        self.lock().poison(cause, &self.poisoned);
+        self.changed.notify_all();
+    }
+
+    /// Ends a flush that did not succeed. Letting the lane go and poisoning are one step: in between, a
+    /// follower would lead a second flush, which may succeed although the data is lost.
+    fn end_with_poison(&self, cause: Arc<str>) {
         let mut state = self.lock();
-        if state.cause.is_none() {
-            state.cause = Some(cause);
-            self.poisoned.store(true, Ordering::Release);
-        }
+        state.in_flight = false;
+        state.poison(cause, &self.poisoned);
         drop(state);
         self.changed.notify_all();
     }
@@ -207,15 +221,20 @@ impl Leader<'_> {
     fn failed(self, error: &Error) -> Error {
         let lane = self.lane;
         std::mem::forget(self);
-        lane.lock().in_flight = false;
-        lane.poison(format!("a flush of the log failed and cannot be repeated safely: {error}").into());
+        lane.end_with_poison(
+            format!("a flush of the log failed and cannot be repeated safely: {error}").into(),
+        );
         Error::ReadOnly { cause: lane.cause().unwrap_or_else(|| error.to_string().into()) }
     }
 }
 
 impl Drop for Leader<'_> {
     fn drop(&mut self) {
-        self.lane.lock().in_flight = false;
-        self.lane.poison("a flush of the log panicked".into());
+        self.lane.end_with_poison("a flush of the log panicked".into());
     }
 }
+
+#[cfg(all(test, loom))]
+mod model;
+#[cfg(all(test, not(loom)))]
+mod tests;

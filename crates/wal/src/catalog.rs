@@ -1,0 +1,145 @@
+//! Which segment files there are and what each one says that it is.
+
+use crate::scan::Window;
+use crate::segment::{
+    HEADER_OFFSETS, SEGMENT_HEADER_LEN, SegmentHeader, SegmentHeaderFault, parse_slot_file_name,
+};
+use esker_base::{Error, LogId, Result};
+use esker_env::{File, FileSystem, OpenMode};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes that hold both copies of a header.
+const HEADERS_END: u64 = HEADER_OFFSETS[1] + SEGMENT_HEADER_LEN as u64;
+
+/// The two copies of a segment's header, each valid or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderCopies(pub [Result<SegmentHeader, SegmentHeaderFault>; 2]);
+
+impl HeaderCopies {
+    /// Reads both copies.
+    pub(crate) fn read(window: &mut Window) -> Result<HeaderCopies> {
+        let page = window.bytes(0, HEADERS_END)?;
+        let copy = |offset: u64| SegmentHeader::decode(page.get(offset as usize..).unwrap_or_default());
+        Ok(HeaderCopies(HEADER_OFFSETS.map(copy)))
+    }
+
+    /// The copy that counts: the valid one with the greater log id, because after recycling the other one may
+    /// still show the earlier life.
+    pub fn valid(&self) -> Option<&SegmentHeader> {
+        // `max_by_key` takes the last of equals; equal ids mean equal headers.
+        self.0.iter().filter_map(|copy| copy.as_ref().ok()).max_by_key(|header| header.log_id)
+    }
+
+    /// Whether both copies were written and both are damaged. One damaged copy beside zeros is how a process
+    /// leaves a new file that dies while it stores the first one.
+    fn damaged(&self) -> bool {
+        self.0.iter().all(|copy| {
+            matches!(
+                copy,
+                Err(SegmentHeaderFault::Checksum { .. } | SegmentHeaderFault::Magic { zeroed: false })
+            )
+        })
+    }
+
+    /// What no version that this one knows writes on purpose.
+    fn strange(&self) -> Option<&SegmentHeaderFault> {
+        self.0.iter().filter_map(|copy| copy.as_ref().err()).find(|fault| {
+            matches!(fault, SegmentHeaderFault::Unsupported { .. } | SegmentHeaderFault::Impossible(_))
+        })
+    }
+}
+
+/// A segment that the log may need.
+#[derive(Clone, Debug)]
+pub(crate) struct LiveSegment {
+    pub(crate) file: Arc<dyn File>,
+    pub(crate) header: SegmentHeader,
+}
+
+/// All segment files of a directory.
+#[derive(Debug)]
+pub(crate) struct Catalog {
+    /// By log id.
+    pub(crate) live: BTreeMap<LogId, LiveSegment>,
+    /// Every segment file of this database, live or not.
+    pub(crate) files: Vec<(u32, PathBuf)>,
+    /// Segment files of another database.
+    pub(crate) foreign: Vec<PathBuf>,
+    /// Segment files that had a header and have none that is valid.
+    pub(crate) damaged: Vec<PathBuf>,
+    /// The greatest id in any valid header.
+    pub(crate) greatest_log_id: LogId,
+}
+
+impl Catalog {
+    /// Reads the headers of all segment files in `dir`; a missing directory holds none.
+    pub(crate) fn read(
+        fs: &dyn FileSystem,
+        dir: &Path,
+        db_uuid: &[u8; 16],
+        min_log_id: LogId,
+    ) -> Result<Catalog> {
+        let mut catalog = Catalog {
+            live: BTreeMap::new(),
+            files: Vec::new(),
+            foreign: Vec::new(),
+            damaged: Vec::new(),
+            greatest_log_id: LogId(0),
+        };
+        let names = match fs.list(dir) {
+            Err(error) if error.is_not_found() => return Ok(catalog),
+            names => names?,
+        };
+        for entry in names {
+            let Some(slot) = parse_slot_file_name(&entry.name) else { continue };
+            let path = dir.join(&entry.name);
+            let file = fs.open(&path, OpenMode::Read)?;
+            catalog.add(slot, path, file, db_uuid, min_log_id)?;
+        }
+        Ok(catalog)
+    }
+
+    fn add(
+        &mut self,
+        slot: u32,
+        path: PathBuf,
+        file: Arc<dyn File>,
+        db_uuid: &[u8; 16],
+        min_log_id: LogId,
+    ) -> Result<()> {
+        let copies = HeaderCopies::read(&mut Window::new(file.clone())?)?;
+        match copies.strange() {
+            Some(fault @ SegmentHeaderFault::Unsupported { .. }) => {
+                return Err(Error::Unsupported(format!("{}: {fault}", path.display()).into()));
+            }
+            Some(fault) => return Err(Error::corruption(path, 0, fault.to_string())),
+            None => {}
+        }
+        let Some(header) = copies.valid() else {
+            if copies.damaged() {
+                self.damaged.push(path.clone());
+            }
+            self.files.push((slot, path));
+            return Ok(());
+        };
+        if header.db_uuid != *db_uuid {
+            self.foreign.push(path);
+            return Ok(());
+        }
+        self.greatest_log_id = self.greatest_log_id.max(header.log_id);
+        // A copy made by a recovery that did not get to its commit replaces nothing.
+        let uncommitted = header.replaces_upto != LogId(0) && header.replaces_upto >= min_log_id;
+        if header.log_id >= min_log_id && !uncommitted {
+            let segment = LiveSegment { file, header: header.clone() };
+            if let Some(twin) = self.live.insert(header.log_id, segment) {
+                let twin = twin.file.path().display().to_string();
+                let detail = format!("it says it is log segment {}, and so does {twin}", header.log_id);
+                return Err(Error::corruption(path, 0, detail));
+            }
+        }
+        self.files.push((slot, path));
+        Ok(())
+    }
+}

@@ -1,0 +1,511 @@
+//! Recovery: reading back what earlier lives of the database wrote, up to where it can be believed.
+//!
+//! **What is promised.** The records given out are a prefix of the order of writing, each one whole (WL3), and
+//! the prefix holds everything that was acknowledged at its level of durability. Where that cannot be, the open
+//! fails with the file and the offset: a database that lost acknowledged data says so.
+//!
+//! **How it goes.** Scanning starts at the segment that the manifest names and follows the end records. The first
+//! place without a valid record is the *stop*, at h. Every log has one, for nothing marks the end of a log that
+//! was cut off in the middle of its life. What the stop means is decided by what lies behind it and by what is
+//! known to have been durable. So the rest of the segment and all later segments are searched for valid records:
+//! n of them, and D is the greatest of the marks in any valid record and of the manifest's durable positions.
+//!
+//! | finding, the first that applies | verdict |
+//! |---|---|
+//! | D > (segment, h) | corruption: data known durable is gone |
+//! | a segment is missing and a file has a header that is damaged at both places | corruption: neither a kill nor a power cut damages two sectors |
+//! | same boot as now, and behind the stop a record that had fewer incomplete records before it than are between | corruption: h was complete, and no power was lost since |
+//! | same boot, an end record names a segment that no header claims | corruption: headers are stored first |
+//! | same boot, no such record | a process died while it wrote h: cut, h was not acknowledged |
+//! | other or unknown boot | a power cut took an arbitrary subset of unsynced pages: cut, n as a warning |
+//!
+//! A segment begun after an edit of the manifest that the manifest does not have is corruption as well. In this
+//! version nothing is ever in flight (see [`crate::writer`]), so within one boot *any* valid record behind the
+//! stop convicts it; the general rule is the format's and costs nothing. [`WalRecovery::PowerCut`] leaves of the
+//! table only its first and last row.
+//!
+//! What stays undetected: damage to the very last records that were never synced, with nothing valid after them.
+//! It looks like a torn tail and is one, as far as anybody can tell.
+//!
+//! **WL1.** A cut is never made by truncating or overwriting: bytes that recovery has read may exist only in the
+//! page cache, and a failed flush may have marked them clean. So nothing is ever appended to a segment that was
+//! read; the caller puts what was replayed into tables, begins a new log, commits that, and deletes the old
+//! files ([`crate::Log::delete_old`]). Until then nothing here writes (RC1), and the same files give the same
+//! result however often recovery is interrupted (RC2).
+//!
+//! **RC3.** Ids and sequence numbers do not go back, not even past what is cut: the report counts them all.
+//! CP7 and the marks give D its meaning: a mark is written only after the flush that it tells of succeeded.
+
+use crate::batch::{BatchDamage, CarryIter, Entry, EntryIter, Ingest};
+use crate::catalog::{Catalog, LiveSegment};
+use crate::record::{LogPosition, RecordHeader, RecordKind, decode_segment_end};
+use crate::scan::{Probe, SegmentReader, StopReason, Window};
+use esker_base::{Error, LogId, Result, SeqNo};
+use esker_env::FileSystem;
+use std::path::{Path, PathBuf};
+
+/// How a stop is judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WalRecovery {
+    /// By the boot in which the segment was written.
+    #[default]
+    Strict,
+    /// As if power had been lost since the log was written: for an image that was copied from a running host,
+    /// or a device that was lost and mounted again within one boot.
+    PowerCut,
+}
+
+/// What recovery needs to know.
+#[derive(Clone, Copy, Debug)]
+pub struct RecoverInput<'a> {
+    /// The file system.
+    pub fs: &'a dyn FileSystem,
+    /// The directory of the segments; missing means that there are none.
+    pub dir: &'a Path,
+    /// The database.
+    pub db_uuid: [u8; 16],
+    /// The first segment that is needed, as the manifest says.
+    pub min_log_id: LogId,
+    /// The greatest durable position that the manifest tells.
+    pub durable: LogPosition,
+    /// The number of the last edit in the manifest.
+    pub last_manifest_edit: u64,
+    /// How to judge the stop.
+    pub mode: WalRecovery,
+}
+
+/// What recovery found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// Segment files of this database in the directory.
+    pub segments_seen: usize,
+    /// Those that held a part of the log.
+    pub segments_read: usize,
+    /// Records given out.
+    pub records: u64,
+    /// Bytes of all records before the stop, marks and ends of segments, headers and padding included.
+    pub bytes: u64,
+    /// Valid records behind the cut, lost with a power cut.
+    pub dropped_records: u64,
+    /// For the log and for people: what was dropped, what was left alone.
+    pub warning: Option<String>,
+    /// The id for the next segment: greater than every id seen.
+    pub next_log_id: LogId,
+    /// The greatest sequence number in any valid record, dropped ones included; zero if there is none.
+    pub greatest_seqno: SeqNo,
+    /// Where the log ended.
+    pub end: LogPosition,
+    /// What stood there; `None` if the first segment does not exist.
+    pub end_reason: Option<StopReason>,
+    /// Slot and path of every segment file that a new life replaces.
+    pub removable: Vec<(u32, PathBuf)>,
+}
+
+/// One record, as recovery gives it out.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordView<'a> {
+    /// Its segment's file.
+    pub file: &'a Path,
+    /// Its place.
+    pub position: LogPosition,
+    /// Its header.
+    pub header: &'a RecordHeader,
+    /// Its payload.
+    pub payload: &'a [u8],
+}
+
+impl<'a> RecordView<'a> {
+    /// The entries of a batch or Carry record with their sequence numbers; nothing for other kinds.
+    ///
+    /// A batch whose entries are not as many as its header says gives an error at its end.
+    pub fn entries(&self) -> RecordEntries<'a> {
+        let source = match self.header.kind {
+            RecordKind::Batch => Source::Batch(EntryIter::new(self.payload)),
+            RecordKind::Carry => Source::Carry(CarryIter::new(self.payload)),
+            _ => Source::Batch(EntryIter::new(&[])),
+        };
+        RecordEntries { record: *self, source, given: 0, ended: false }
+    }
+
+    /// The files that an Ingest record adds.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] if the payload is no list of files.
+    pub fn ingest(&self) -> Result<Ingest> {
+        Ingest::decode(self.payload).map_err(|damage| self.damage(damage))
+    }
+
+    /// Damage inside the payload as an error with file and offset.
+    fn damage(&self, damage: BatchDamage) -> Error {
+        let at = self.position.offset + (self.header.encoded_len() + damage.offset) as u64;
+        Error::corruption(self.file, at, damage.to_string())
+    }
+}
+
+/// Entries of one record; see [`RecordView::entries`].
+#[derive(Clone, Debug)]
+pub struct RecordEntries<'a> {
+    record: RecordView<'a>,
+    source: Source<'a>,
+    given: u32,
+    ended: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Source<'a> {
+    Batch(EntryIter<'a>),
+    Carry(CarryIter<'a>),
+}
+
+impl<'a> Iterator for RecordEntries<'a> {
+    type Item = Result<(SeqNo, Entry<'a>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let header = self.record.header;
+        let next = match &mut self.source {
+            Source::Carry(carried) => carried.next(),
+            Source::Batch(entries) => {
+                let seqno = header.first_seqno.plus(u64::from(self.given));
+                entries.next().map(|entry| entry.map(|entry| (seqno, entry)))
+            }
+        };
+        let batch = header.kind == RecordKind::Batch;
+        match next {
+            Some(Ok(entry)) if !batch || self.given < header.count => {
+                self.given += 1;
+                Some(Ok(entry))
+            }
+            Some(Err(damage)) => {
+                self.ended = true;
+                Some(Err(self.record.damage(damage)))
+            }
+            None if !batch || self.given == header.count || self.ended => None,
+            _ => {
+                self.ended = true;
+                self.source = Source::Batch(EntryIter::new(&[]));
+                let more = if next.is_some() { "more" } else { "fewer" };
+                let detail = format!("{} entries expected, the batch has {more}", header.count);
+                Some(Err(Error::corruption(self.record.file, self.record.position.offset, detail)))
+            }
+        }
+    }
+}
+
+/// Reads the log and gives every batch, Carry and Ingest record to `on_record`, in order, up to the stop.
+///
+/// Reads each live segment once, through a buffer of about 1 MiB or the largest record; changes nothing. The
+/// verdict comes last: what was given out counts only if this returns a report.
+///
+/// # Errors
+/// [`Error::Corruption`] by the verdicts at the head of this file, [`Error::Unsupported`] for what a newer version
+/// wrote, [`Error::Io`] from the device, and whatever `on_record` returns.
+pub fn recover(
+    input: &RecoverInput<'_>,
+    on_record: &mut dyn FnMut(&RecordView<'_>) -> Result<()>,
+) -> Result<RecoveryReport> {
+    let catalog = Catalog::read(input.fs, input.dir, &input.db_uuid, input.min_log_id)?;
+    for segment in catalog.live.values() {
+        if segment.header.manifest_edit > input.last_manifest_edit {
+            let detail = format!(
+                "the log segment was begun after edit {} of the manifest, which ends with edit {}: \
+                 the manifest has lost durable edits",
+                segment.header.manifest_edit, input.last_manifest_edit
+            );
+            return Err(Error::corruption(segment.file.path(), 0, detail));
+        }
+    }
+    let mut scan = Scan::new(input, &catalog);
+    let stop = scan.follow_chain(on_record)?;
+    scan.search_behind(&stop)?;
+    scan.judge(&stop)?;
+    Ok(scan.report(&stop))
+}
+
+/// Where and why the chain of valid records ends.
+#[derive(Debug)]
+struct Stop {
+    position: LogPosition,
+    /// The damaged or missing piece, for error messages.
+    file: PathBuf,
+    file_offset: u64,
+    reason: Option<StopReason>,
+    what: String,
+    /// The boot in which the piece was written, as far as known.
+    boot_id: [u8; 16],
+    /// Whether an end record names the segment that is not there.
+    header_lost: bool,
+}
+
+/// A pass over the log.
+struct Scan<'a> {
+    input: &'a RecoverInput<'a>,
+    catalog: &'a Catalog,
+    /// D: everything before this is known to have been durable.
+    durable: LogPosition,
+    /// The smallest sequence number that the next record may have.
+    expected: u64,
+    greatest_seqno: u64,
+    greatest_log_id: LogId,
+    segments_read: usize,
+    records: u64,
+    bytes: u64,
+    /// n: valid records behind the stop that have sequence numbers.
+    behind: u64,
+    /// Whether one of them proves that the stop was complete once: where it stands.
+    witness: Option<LogPosition>,
+}
+
+impl<'a> Scan<'a> {
+    fn new(input: &'a RecoverInput<'a>, catalog: &'a Catalog) -> Scan<'a> {
+        Scan {
+            input,
+            catalog,
+            durable: input.durable,
+            expected: 0,
+            greatest_seqno: 0,
+            greatest_log_id: catalog.greatest_log_id.max(input.min_log_id).max(input.durable.log_id),
+            segments_read: 0,
+            records: 0,
+            bytes: 0,
+            behind: 0,
+            witness: None,
+        }
+    }
+
+    /// Gives out records from segment to segment until the first place without one.
+    fn follow_chain(&mut self, on_record: &mut dyn FnMut(&RecordView<'_>) -> Result<()>) -> Result<Stop> {
+        let Some(mut segment) = self.catalog.live.get(&self.input.min_log_id) else {
+            return Ok(self.first_missing());
+        };
+        loop {
+            let (end, next) = match self.read_segment(segment, on_record)? {
+                Ok(chain) => chain,
+                Err(stop) => return Ok(stop),
+            };
+            let Some(follower) = self.catalog.live.get(&next) else {
+                return Ok(self.follower_missing(segment, end, next));
+            };
+            if follower.header.prev_end != end {
+                let detail = format!(
+                    "log segment {next} says that it continues {}, but it was reached from {end}",
+                    follower.header.prev_end
+                );
+                return Err(Error::corruption(follower.file.path(), 0, detail));
+            }
+            segment = follower;
+        }
+    }
+
+    /// Reads one segment: the place of its end record and the segment that it names, or the stop.
+    fn read_segment(
+        &mut self,
+        segment: &LiveSegment,
+        on_record: &mut dyn FnMut(&RecordView<'_>) -> Result<()>,
+    ) -> Result<Result<(LogPosition, LogId), Stop>> {
+        let header = &segment.header;
+        let file = segment.file.path();
+        let mut reader = SegmentReader::new(Window::new(segment.file.clone())?, header);
+        self.segments_read += 1;
+        self.expected = self.expected.max(header.first_seqno.get());
+        let mut position = LogPosition::new(header.log_id, u64::from(header.data_start));
+        loop {
+            let (record, payload) = match reader.probe(position.offset)? {
+                Probe::Record { header, payload } => (header, payload),
+                Probe::Nothing { reason, .. } => return Ok(Err(Stop::at(segment, position, reason))),
+            };
+            self.check_order(&record, file, position)?;
+            self.note(&record);
+            self.bytes += record.record_len();
+            match record.kind {
+                RecordKind::Batch | RecordKind::Carry | RecordKind::Ingest => {
+                    self.records += 1;
+                    on_record(&RecordView { file, position, header: &record, payload })?;
+                }
+                RecordKind::Mark => {}
+                RecordKind::SegmentEnd => {
+                    let next = self.end_record(payload, file, position)?;
+                    return Ok(Ok((position, next)));
+                }
+            }
+            position.offset += record.record_len();
+        }
+    }
+
+    /// The follower that an end record names: always a later id, so that following ends.
+    fn end_record(&mut self, payload: &[u8], file: &Path, at: LogPosition) -> Result<LogId> {
+        match decode_segment_end(payload) {
+            Some(next) if next > at.log_id && next.get() < u64::MAX => {
+                self.greatest_log_id = self.greatest_log_id.max(next);
+                Ok(next)
+            }
+            _ => Err(Error::corruption(file, at.offset, "an end record that names no later segment")),
+        }
+    }
+
+    /// WL2; a valid checksum over a number that goes back is no torn write.
+    fn check_order(&mut self, record: &RecordHeader, file: &Path, at: LogPosition) -> Result<()> {
+        let first = record.first_seqno.get();
+        if first < self.expected {
+            let detail = format!("sequence number {first} in a record, at least {} expected", self.expected);
+            return Err(Error::corruption(file, at.offset, detail));
+        }
+        self.expected = first + u64::from(record.count);
+        Ok(())
+    }
+
+    /// Remembers what every valid record tells, before and behind the stop.
+    fn note(&mut self, record: &RecordHeader) {
+        self.greatest_seqno = self.greatest_seqno.max(record.last_seqno().get());
+        if let Some(mark) = record.mark {
+            self.durable = self.durable.max(mark);
+            self.greatest_log_id = self.greatest_log_id.max(mark.log_id);
+        }
+    }
+
+    /// Looks for valid records behind the stop, in its segment and in all later ones.
+    fn search_behind(&mut self, stop: &Stop) -> Result<()> {
+        let catalog = self.catalog;
+        for (&log_id, segment) in catalog.live.range(stop.position.log_id..) {
+            let start = u64::from(segment.header.data_start);
+            let here = log_id == stop.position.log_id && stop.position.offset > 0;
+            let from = if here { stop.position.offset + 1 } else { start };
+            self.search_segment(segment, from)?;
+        }
+        Ok(())
+    }
+
+    fn search_segment(&mut self, segment: &LiveSegment, from: u64) -> Result<()> {
+        let mut reader = SegmentReader::new(Window::new(segment.file.clone())?, &segment.header);
+        let mut at = from;
+        while let Some(candidate) = reader.next_candidate(at)? {
+            let Probe::Record { header, payload } = reader.probe(candidate)? else {
+                at = candidate + 1;
+                continue;
+            };
+            let position = LogPosition::new(segment.header.log_id, candidate);
+            if header.kind == RecordKind::SegmentEnd {
+                self.end_record(payload, segment.file.path(), position)?;
+            }
+            at = candidate + header.record_len();
+            self.note(&header);
+            if header.count > 0 {
+                // Had the stop been incomplete when this record's place was taken, at least it and all valid
+                // records between the two would have counted as in flight.
+                if self.behind >= u64::from(header.in_flight) {
+                    self.witness.get_or_insert(position);
+                }
+                self.behind += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// The table at the head of this file.
+    fn judge(&self, stop: &Stop) -> Result<()> {
+        let damage = |why: String| Err(Error::corruption(&stop.file, stop.file_offset, why));
+        if self.durable > stop.position {
+            return damage(format!(
+                "{}; everything before {} is known to have been durable, so data is lost and this is not the \
+                 end of the log",
+                stop.what, self.durable
+            ));
+        }
+        if self.input.mode == WalRecovery::PowerCut {
+            return Ok(());
+        }
+        if let Some(damaged) = self.catalog.damaged.first()
+            && stop.reason.is_none()
+        {
+            let why = format!("{}, and both copies of the header of this file are damaged", stop.what);
+            return Err(Error::corruption(damaged, 0, why));
+        }
+        let boot = self.input.fs.boot_id();
+        if boot != stop.boot_id || boot == [0; 16] {
+            return Ok(());
+        }
+        const ADVICE: &str = "if this is a copy of a running host's disk, or the device was lost and mounted \
+                              again, open it with the option WalRecovery::PowerCut";
+        if stop.header_lost {
+            return damage(format!("{}, and no power was lost since it was written; {ADVICE}", stop.what));
+        }
+        if let Some(witness) = self.witness {
+            return damage(format!(
+                "{}; the record at {witness} was written after it and no power was lost since, so this was \
+                 complete once; {ADVICE}",
+                stop.what
+            ));
+        }
+        Ok(())
+    }
+
+    fn report(&self, stop: &Stop) -> RecoveryReport {
+        let mut warnings = Vec::new();
+        if self.behind > 0 {
+            warnings.push(format!(
+                "the log was cut at {}: {}; {} later records that were never known durable are dropped",
+                stop.position, stop.what, self.behind
+            ));
+        }
+        for path in &self.catalog.foreign {
+            warnings.push(format!("{} belongs to another database and is left alone", path.display()));
+        }
+        RecoveryReport {
+            segments_seen: self.catalog.files.len(),
+            segments_read: self.segments_read,
+            records: self.records,
+            bytes: self.bytes,
+            dropped_records: self.behind,
+            warning: (!warnings.is_empty()).then(|| warnings.join("; ")),
+            next_log_id: self.greatest_log_id.next(),
+            greatest_seqno: SeqNo::new(self.greatest_seqno),
+            end: stop.position,
+            end_reason: stop.reason,
+            removable: self.catalog.files.clone(),
+        }
+    }
+
+    /// The segment that the manifest names does not exist. That is how a log looks whose first header a power
+    /// cut took, or that was never begun.
+    fn first_missing(&self) -> Stop {
+        let log_id = self.input.min_log_id;
+        let later = self.catalog.live.values().next();
+        Stop {
+            position: LogPosition::new(log_id, 0),
+            file: self.input.dir.to_path_buf(),
+            file_offset: 0,
+            reason: None,
+            what: format!("no file is log segment {log_id}, where the log should start"),
+            boot_id: later.map_or([0; 16], |segment| segment.header.boot_id),
+            header_lost: false,
+        }
+    }
+
+    /// An end record leads to a segment that no valid header claims.
+    fn follower_missing(&self, segment: &LiveSegment, end: LogPosition, next: LogId) -> Stop {
+        Stop {
+            position: LogPosition::new(next, 0),
+            file: segment.file.path().to_path_buf(),
+            file_offset: end.offset,
+            reason: None,
+            what: format!(
+                "the log goes on in segment {next}, and no file has a valid header of that segment"
+            ),
+            boot_id: segment.header.boot_id,
+            header_lost: true,
+        }
+    }
+}
+
+impl Stop {
+    fn at(segment: &LiveSegment, position: LogPosition, reason: StopReason) -> Stop {
+        Stop {
+            position,
+            file: segment.file.path().to_path_buf(),
+            file_offset: position.offset,
+            reason: Some(reason),
+            what: reason.to_string(),
+            boot_id: segment.header.boot_id,
+            header_lost: false,
+        }
+    }
+}

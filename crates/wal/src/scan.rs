@@ -1,0 +1,201 @@
+//! Reading one segment: bytes of the file through a window, records out of the bytes.
+//!
+//! Everything is read by positioned reads into one buffer, so this serves a read-only open and files that may be
+//! damaged or cut short just as well. An error of the device is an error, never the end of the log; what the
+//! bytes fail to be is a [`StopReason`], and what that means is for [`crate::recover`] to say.
+
+use crate::record::{HeaderFault, MARK_LEN, RECORD_ALIGN, RECORD_HEADER_LEN, RecordHeader, SegmentIdentity};
+use crate::segment::SegmentHeader;
+use esker_base::checksum::crc32c;
+use esker_base::{Error, Result};
+use esker_env::File;
+use std::fmt;
+use std::sync::Arc;
+
+/// Bytes fetched at least by one read.
+const READ_BYTES: u64 = 1 << 20;
+
+/// The part of a file that is in memory at the moment; moves forward as asked.
+#[derive(Debug)]
+pub(crate) struct Window {
+    file: Arc<dyn File>,
+    file_len: u64,
+    start: u64,
+    buffer: Vec<u8>,
+}
+
+impl Window {
+    pub(crate) fn new(file: Arc<dyn File>) -> Result<Window> {
+        let file_len = file.len()?;
+        Ok(Window { file, file_len, start: 0, buffer: Vec::new() })
+    }
+
+    pub(crate) fn file_len(&self) -> u64 {
+        self.file_len
+    }
+
+    /// The bytes from `offset`, at least `least` of them unless the file ends before.
+    ///
+    /// Memory is bounded by the file's length, whatever a damaged length field asks for.
+    pub(crate) fn bytes(&mut self, offset: u64, least: u64) -> Result<&[u8]> {
+        let end = offset.saturating_add(least).min(self.file_len);
+        let held = self.start + self.buffer.len() as u64;
+        if offset < self.start || end > held || offset > held {
+            self.load(offset, least)?;
+        }
+        let from = (offset - self.start).min(self.buffer.len() as u64) as usize;
+        Ok(&self.buffer[from..])
+    }
+
+    fn load(&mut self, offset: u64, least: u64) -> Result<()> {
+        let wanted = least.max(READ_BYTES).min(self.file_len.saturating_sub(offset));
+        let len = usize::try_from(wanted).map_err(|_| {
+            Error::invalid(format!("{} is too large for this machine", self.file.path().display()))
+        })?;
+        self.start = offset;
+        self.buffer.resize(len, 0);
+        let read = self.file.read_at(&mut self.buffer, offset)?;
+        self.buffer.truncate(read);
+        Ok(())
+    }
+}
+
+/// Why no valid record of a segment's present life stands at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// The segment has no room for another record.
+    SegmentFull,
+    /// No valid record header.
+    Header(HeaderFault),
+    /// A valid header, but the record reaches past the end of the file or of the segment.
+    CutOff {
+        /// Bytes that the record takes with its header.
+        record_len: u64,
+        /// Bytes that there are.
+        available: u64,
+    },
+    /// A valid header, but the payload is another one.
+    PayloadChecksum {
+        /// Stored in the header.
+        stored: u32,
+        /// Computed from the payload.
+        computed: u32,
+    },
+}
+
+impl fmt::Display for StopReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StopReason::SegmentFull => f.write_str("the segment ends without an end record"),
+            StopReason::Header(fault) => fault.fmt(f),
+            StopReason::CutOff { record_len, available } => {
+                write!(f, "a record of {record_len} bytes, {available} are left in the segment")
+            }
+            StopReason::PayloadChecksum { stored, computed } => {
+                write!(f, "payload checksum {stored:#010x} stored, {computed:#010x} computed")
+            }
+        }
+    }
+}
+
+/// What stands at a place of a segment.
+#[derive(Debug)]
+pub(crate) enum Probe<'a> {
+    /// A record that is valid in itself.
+    Record { header: RecordHeader, payload: &'a [u8] },
+    /// Something else; the header, if at least that is valid.
+    Nothing { reason: StopReason, header: Option<RecordHeader> },
+}
+
+/// Reads the records of one life of a segment.
+#[derive(Debug)]
+pub(crate) struct SegmentReader {
+    window: Window,
+    identity: SegmentIdentity,
+    /// Where records end at the latest.
+    end: u64,
+}
+
+impl SegmentReader {
+    pub(crate) fn new(window: Window, header: &SegmentHeader) -> SegmentReader {
+        let end = header.size_bytes.min(window.file_len());
+        SegmentReader { window, identity: header.identity(), end }
+    }
+
+    /// Looks at the record that starts at `offset`.
+    ///
+    /// # Errors
+    /// Of the device; and [`Error::Unsupported`] or [`Error::Corruption`] for a header that is intact but says
+    /// what this version does not know or no version says.
+    pub(crate) fn probe(&mut self, offset: u64) -> Result<Probe<'_>> {
+        let available = self.end.saturating_sub(offset);
+        if available < RECORD_HEADER_LEN as u64 {
+            return Ok(Probe::Nothing { reason: StopReason::SegmentFull, header: None });
+        }
+        let head_len = (available as usize).min(RECORD_HEADER_LEN + MARK_LEN);
+        let bytes = self.window.bytes(offset, head_len as u64)?;
+        let bytes = bytes.get(..head_len).unwrap_or(bytes);
+        let header = match RecordHeader::decode(bytes, &self.identity, offset) {
+            Ok(header) => header,
+            Err(fault @ (HeaderFault::Unknown { .. } | HeaderFault::Impossible(_))) => {
+                return Err(self.strange(offset, fault));
+            }
+            Err(fault) => return Ok(Probe::Nothing { reason: StopReason::Header(fault), header: None }),
+        };
+        let record_len = header.encoded_len() as u64 + u64::from(header.payload_len);
+        if record_len > available {
+            let reason = StopReason::CutOff { record_len, available };
+            return Ok(Probe::Nothing { reason, header: Some(header) });
+        }
+        let bytes = self.window.bytes(offset, record_len)?;
+        let Some(payload) = bytes.get(header.encoded_len()..record_len as usize) else {
+            // The file became shorter since its length was asked for.
+            let reason = StopReason::CutOff { record_len, available: bytes.len() as u64 };
+            return Ok(Probe::Nothing { reason, header: Some(header) });
+        };
+        let computed = crc32c(payload);
+        if computed != header.payload_crc {
+            let reason = StopReason::PayloadChecksum { stored: header.payload_crc, computed };
+            return Ok(Probe::Nothing { reason, header: Some(header) });
+        }
+        Ok(Probe::Record { header, payload })
+    }
+
+    /// The next place from `from` on where the word that holds the low half of the log id fits: a cheap filter,
+    /// nothing more. `None` if there is none up to the end of the segment.
+    pub(crate) fn next_candidate(&mut self, from: u64) -> Result<Option<u64>> {
+        let wanted = self.identity.log_id().get() as u32;
+        let mut at = from.next_multiple_of(RECORD_ALIGN);
+        while at + RECORD_HEADER_LEN as u64 <= self.end {
+            let least = READ_BYTES.min(self.end - at);
+            let bytes = self.window.bytes(at, least)?;
+            let bytes = &bytes[..bytes.len().min(least as usize)];
+            // The id is the upper half of the second word of a header.
+            let words = bytes.chunks_exact(8).skip(1);
+            let hit = words.map(upper_half).position(|upper| upper == wanted);
+            if let Some(index) = hit {
+                return Ok(Some(at + index as u64 * RECORD_ALIGN));
+            }
+            // The last word was looked at as a second word only; the next round takes it as a first one.
+            let passed = (bytes.len() as u64 / RECORD_ALIGN).saturating_sub(1) * RECORD_ALIGN;
+            if passed == 0 {
+                break;
+            }
+            at += passed;
+        }
+        Ok(None)
+    }
+
+    fn strange(&self, offset: u64, fault: HeaderFault) -> Error {
+        let path = self.window.file.path();
+        if matches!(fault, HeaderFault::Unknown { .. }) {
+            return Error::Unsupported(format!("{} byte {offset}: {fault}", path.display()).into());
+        }
+        Error::corruption(path, offset, fault.to_string())
+    }
+}
+
+#[inline]
+fn upper_half(word: &[u8]) -> u32 {
+    u32::from_le_bytes([word[4], word[5], word[6], word[7]])
+}

@@ -1,0 +1,98 @@
+//! The hand-over between leaders and followers, in every interleaving of up to three threads.
+
+use super::*;
+use esker_base::LogId;
+use esker_base::sync::{Arc, thread};
+
+struct World {
+    lane: FlushLane,
+    end: Mutex<u64>,
+    on_disk: AtomicU64,
+    flushes: AtomicU64,
+}
+
+impl World {
+    fn new() -> Arc<World> {
+        Arc::new(World {
+            lane: FlushLane::new(0, LogPosition::ZERO),
+            end: Mutex::new(0),
+            on_disk: AtomicU64::new(0),
+            flushes: AtomicU64::new(0),
+        })
+    }
+
+    fn append(&self) -> u64 {
+        let mut end = self.end.lock().expect("no test panics while it holds this");
+        *end += 1;
+        *end
+    }
+
+    fn sync(&self, seqno: u64, fails: impl Fn(u64) -> bool) -> Result<()> {
+        let capture = || {
+            let end = *self.end.lock().expect("no test panics while it holds this");
+            (end, LogPosition::new(LogId(1), end))
+        };
+        self.lane.sync_up_to(seqno, capture, |position| {
+            if fails(self.flushes.fetch_add(1, Ordering::Relaxed)) {
+                return Err(Error::internal("the device is gone"));
+            }
+            self.on_disk.fetch_max(position.offset, Ordering::Relaxed);
+            Ok(())
+        })
+    }
+}
+
+/// Three writers, one flush at a time: everybody returns, nobody before the own record is durable.
+#[test]
+fn leaders_and_followers() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let world = World::new();
+        let threads: Vec<_> = (0..2)
+            .map(|_| {
+                let world = world.clone();
+                thread::spawn(move || {
+                    let seqno = world.append();
+                    world.sync(seqno, |_| false).unwrap();
+                    assert!(world.on_disk.load(Ordering::Relaxed) >= seqno);
+                })
+            })
+            .collect();
+        let seqno = world.append();
+        world.sync(seqno, |_| false).unwrap();
+        assert!(world.on_disk.load(Ordering::Relaxed) >= seqno);
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(world.lane.durable_seqno(), 3);
+        assert_eq!(world.on_disk.load(Ordering::Relaxed), 3);
+        assert!(world.flushes.load(Ordering::Relaxed) <= 3);
+    });
+}
+
+/// The first flush fails: whoever is told success was durable before, nobody flushes again, nobody hangs.
+#[test]
+fn failure_reaches_everybody() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let world = World::new();
+        let threads: Vec<_> = (0..2)
+            .map(|_| {
+                let world = world.clone();
+                thread::spawn(move || {
+                    let seqno = world.append();
+                    let outcome = world.sync(seqno, |flush| flush == 0);
+                    assert!(matches!(outcome, Err(Error::ReadOnly { .. })));
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(world.flushes.load(Ordering::Relaxed), 1);
+        assert_eq!(world.lane.durable_seqno(), 0);
+        assert!(world.lane.is_poisoned());
+    });
+}
