@@ -2,7 +2,7 @@
 //!
 //! Everything is read by positioned reads into one buffer, so this serves a read-only open and files that may be
 //! damaged or cut short just as well. An error of the device is an error, never the end of the log; what the
-//! bytes fail to be is a [`StopReason`], and what that means is for [`crate::recover`] to say.
+//! bytes fail to be is a [`StopReason`], and what that means is for [`mod@crate::recover`] to say.
 
 use crate::record::{HeaderFault, MARK_LEN, RECORD_ALIGN, RECORD_HEADER_LEN, RecordHeader, SegmentIdentity};
 use crate::segment::SegmentHeader;
