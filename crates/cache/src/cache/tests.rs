@@ -1,0 +1,367 @@
+//! The cache against a plain map, its accounting, its priorities, and many threads at once.
+
+use super::*;
+use std::collections::BTreeMap;
+use std::sync::Weak;
+use std::sync::atomic::AtomicU64;
+
+/// A block that knows which one it is.
+#[derive(Debug)]
+struct Block {
+    key: CacheKey,
+    bytes: usize,
+}
+
+impl Charge for Block {
+    fn charge_bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+fn key(table: u64, number: u64) -> CacheKey {
+    CacheKey { table, offset: number * 4096 }
+}
+
+fn block(key: CacheKey, bytes: usize) -> Arc<Block> {
+    Arc::new(Block { key, bytes })
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % end
+    }
+}
+
+/// BS4 and the counters, when nothing is under way; answers what is resident.
+fn audit<V: Charge>(cache: &BlockCache<V>) -> BTreeMap<CacheKey, Arc<V>> {
+    let mut resident = BTreeMap::new();
+    let (mut used, mut scanned) = (0, 0);
+    let mut by_kind = [(0u64, 0usize); BlockKind::ALL.len()];
+    for (at, shard) in cache.shards.iter().enumerate() {
+        for entry in shard.lock().entries() {
+            assert_eq!(entry.charge as usize, entry.value.charge_bytes() + ENTRY_OVERHEAD_BYTES);
+            assert_eq!(cache.shard_of(hash_of(&entry.key)), at);
+            used += entry.charge as usize;
+            scanned += if entry.scanned { entry.charge as usize } else { 0 };
+            by_kind[entry.kind as usize].0 += 1;
+            by_kind[entry.kind as usize].1 += entry.charge as usize;
+            assert!(resident.insert(entry.key, Arc::clone(&entry.value)).is_none(), "twice: {:?}", entry.key);
+        }
+    }
+    let stats = cache.stats();
+    assert_eq!(cache.used_bytes(), used, "BS4");
+    assert!(used <= cache.capacity_bytes());
+    assert_eq!((stats.used_bytes, stats.scanned_bytes, stats.entries), (used, scanned, resident.len()));
+    for kind in BlockKind::ALL {
+        let counted = &stats[kind];
+        assert_eq!(
+            counted.inserts - counted.evictions - counted.removals,
+            by_kind[kind as usize].0,
+            "{kind:?}"
+        );
+        assert_eq!(counted.resident_bytes, by_kind[kind as usize].1, "{kind:?}");
+    }
+    resident
+}
+
+#[test]
+fn a_block_is_found_until_its_table_goes() {
+    let cache = BlockCache::new(1 << 20);
+    let (a, b) = (key(1, 0), key(2, 0));
+    assert!(cache.get(&a, BlockKind::Data, Admission::Point).is_none());
+    let first = cache.insert(a, block(a, 100), BlockKind::Data, Admission::Point);
+    cache.insert(b, block(b, 200), BlockKind::Index, Admission::Scan);
+    assert!(Arc::ptr_eq(&cache.get(&a, BlockKind::Data, Admission::Point).unwrap(), &first));
+    assert_eq!(cache.used_bytes(), 300 + 2 * ENTRY_OVERHEAD_BYTES);
+
+    // A second load of the same block yields the resident one.
+    let second = block(a, 100);
+    assert!(Arc::ptr_eq(&cache.insert(a, second, BlockKind::Data, Admission::Point), &first));
+    let stats = cache.stats();
+    assert_eq!((stats.duplicate_loads, stats.entries), (1, 2));
+    assert_eq!((stats[BlockKind::Data].hits, stats[BlockKind::Data].misses), (1, 1));
+    assert_eq!(stats[BlockKind::Data].hit_rate(), Some(0.5));
+    assert_eq!(stats[BlockKind::Filter].hit_rate(), None);
+
+    assert_eq!(cache.remove_table(1), 1);
+    assert_eq!(cache.remove_table(1), 0);
+    assert!(cache.get(&a, BlockKind::Data, Admission::Point).is_none());
+    assert!(cache.get(&b, BlockKind::Index, Admission::Point).is_some());
+    assert_eq!(first.bytes, 100, "whoever holds a block keeps it");
+    assert_eq!(audit(&cache).len(), 1);
+}
+
+#[test]
+fn what_is_too_large_is_answered_but_not_kept() {
+    let cache = BlockCache::new(10_000);
+    let (large, fitting) = (key(1, 1), key(1, 2));
+    let value = block(large, 10_000);
+    let answer = cache.insert(large, Arc::clone(&value), BlockKind::Data, Admission::Point);
+    assert!(Arc::ptr_eq(&answer, &value));
+    cache.insert(large, block(large, usize::MAX), BlockKind::Data, Admission::Point);
+    assert!(cache.get(&large, BlockKind::Data, Admission::Point).is_none());
+    // Exactly the budget fits, and evicts everything else.
+    cache.insert(key(1, 3), block(key(1, 3), 50), BlockKind::Filter, Admission::Point);
+    let exactly = 10_000 - ENTRY_OVERHEAD_BYTES;
+    cache.insert(fitting, block(fitting, exactly), BlockKind::Data, Admission::Point);
+    assert_eq!(audit(&cache).into_keys().collect::<Vec<_>>(), [fitting]);
+    // A scan may not take all.
+    cache.insert(large, block(large, 5000), BlockKind::Data, Admission::Scan);
+    assert_eq!(cache.stats().declined, 3);
+
+    let nothing = BlockCache::new(0);
+    nothing.insert(large, block(large, 0), BlockKind::Data, Admission::Point);
+    assert!(audit(&nothing).is_empty());
+}
+
+#[test]
+fn a_block_larger_than_a_shards_part_borrows_from_others() {
+    let cache = BlockCache::with_shards(1 << 20, 16);
+    for number in 0..400 {
+        let key = key(1, number);
+        cache.insert(key, block(key, 4096), BlockKind::Data, Admission::Point);
+    }
+    for number in 0..20 {
+        let key = key(2, number);
+        cache.insert(key, block(key, 600_000), BlockKind::Data, Admission::Point);
+        assert!(audit(&cache).contains_key(&key));
+    }
+    assert!(cache.used_bytes() > 600_000);
+}
+
+/// Random operations against a map of everything ever inserted and not removed since.
+#[test]
+fn agrees_with_a_plain_map() {
+    for (seed, capacity, shards) in [(1, 1 << 30, 8), (2, 300_000, 1), (3, 1 << 20, 4), (4, 40_000, 16)] {
+        println!("seed {seed}");
+        let mut random = Random(seed);
+        let cache = BlockCache::with_shards(capacity, shards);
+        let mut model: BTreeMap<CacheKey, Arc<Block>> = BTreeMap::new();
+        let kind_of = |key: &CacheKey| BlockKind::ALL[(key.offset / 4096 % 7 % 4) as usize];
+        let mut lowered = false;
+        for step in 0..30_000u64 {
+            let key = key(random.below(6), random.below(150));
+            let admission = if random.below(3) == 0 { Admission::Scan } else { Admission::Point };
+            match random.below(1000) {
+                0 => {
+                    let tables = [random.below(6), random.below(6)];
+                    cache.remove_tables(&tables);
+                    model.retain(|key, _| !tables.contains(&key.table));
+                }
+                1 if capacity < 1 << 30 => {
+                    cache.set_capacity_bytes(capacity / (1 + random.below(4) as usize));
+                    lowered = true;
+                }
+                2..500 => {
+                    let new = block(key, 10 + random.below(5000) as usize);
+                    let answer = cache.insert(key, Arc::clone(&new), kind_of(&key), admission);
+                    let is_new = Arc::ptr_eq(&answer, &new);
+                    assert!(
+                        is_new || Arc::ptr_eq(&answer, &model[&key]),
+                        "neither the new nor the resident one"
+                    );
+                    model.insert(key, answer);
+                }
+                _ => match cache.get(&key, kind_of(&key), admission) {
+                    Some(found) => assert!(Arc::ptr_eq(&found, &model[&key]), "step {step}"),
+                    None => assert!(capacity < 1 << 30 || !model.contains_key(&key), "lost without need"),
+                },
+            }
+            if step % 500 == 0 {
+                for (key, value) in audit(&cache) {
+                    assert!(Arc::ptr_eq(&value, &model[&key]));
+                }
+            }
+        }
+        let stats = cache.stats();
+        assert_eq!(stats.total().evictions > 0, capacity < 1 << 30);
+        assert!(lowered || capacity == 1 << 30);
+        assert_eq!(audit(&cache).len() == model.len(), capacity == 1 << 30);
+        cache.set_capacity_bytes(0);
+        assert!(audit(&cache).is_empty());
+    }
+}
+
+/// A hot set of 60 % of the cache survives a scan over twenty times the cache, and the scan keeps its share.
+#[test]
+fn scans_leave_the_hot_set_alone() {
+    let blocks = 4000;
+    let charge = 4096 + ENTRY_OVERHEAD_BYTES;
+    let cache = BlockCache::with_shards(blocks as usize * charge, 4);
+    let hot = blocks * 11 / 20;
+    for _ in 0..3 {
+        for number in 0..hot {
+            let key = key(1, number);
+            if cache.get(&key, BlockKind::Data, Admission::Point).is_none() {
+                cache.insert(key, block(key, 4096), BlockKind::Data, Admission::Point);
+            }
+        }
+    }
+    for number in 0..20 * blocks {
+        let key = key(2 + number / 1000, number);
+        assert!(cache.get(&key, BlockKind::Data, Admission::Scan).is_none());
+        cache.insert(key, block(key, 4096), BlockKind::Data, Admission::Scan);
+    }
+    let (numerator, denominator) = SCAN_SHARE;
+    let resident = audit(&cache);
+    let survivors = resident.keys().filter(|key| key.table == 1).count();
+    assert!(survivors as u64 == hot, "{survivors} of {hot} hot blocks survived");
+    let stats = cache.stats();
+    assert!(stats.scanned_bytes <= stats.capacity_bytes * numerator / denominator);
+    assert!(stats.scanned_bytes > stats.capacity_bytes * numerator / denominator * 9 / 10);
+
+    // A lookup makes a scan's block an ordinary one, a scan's own hit does not.
+    let scanned = resident.keys().rfind(|key| key.table > 1).unwrap();
+    cache.get(scanned, BlockKind::Data, Admission::Scan).unwrap();
+    assert_eq!(cache.stats().scanned_bytes, stats.scanned_bytes);
+    cache.get(scanned, BlockKind::Data, Admission::Point).unwrap();
+    assert_eq!(cache.stats().scanned_bytes, stats.scanned_bytes - charge);
+    audit(&cache);
+}
+
+/// Blocks used again and again outlive a stream of blocks used once, and unused index blocks outlive unused data.
+#[test]
+fn use_and_kind_decide_who_stays() {
+    let charge = 1000 + ENTRY_OVERHEAD_BYTES;
+    let cache = BlockCache::with_shards(1000 * charge, 2);
+    let put = |key: CacheKey, kind| {
+        if cache.get(&key, kind, Admission::Point).is_none() {
+            cache.insert(key, block(key, 1000), kind, Admission::Point);
+        }
+    };
+    (0..100).for_each(|number| put(key(1, number), BlockKind::Data));
+    (0..100).for_each(|number| put(key(2, number), BlockKind::Index));
+    (0..100).for_each(|number| put(key(3, number), BlockKind::Data));
+    for number in 0..2000 {
+        put(key(1, number % 100), BlockKind::Data);
+        put(key(4, number), BlockKind::Data);
+    }
+    let resident = audit(&cache);
+    let count = |table| resident.keys().filter(|key| key.table == table).count();
+    assert_eq!(count(1), 100, "used data");
+    assert_eq!(count(3), 0, "unused data");
+    assert_eq!(count(2), 100, "unused index blocks, after three rounds of the hand");
+    for number in 2000..12_000 {
+        put(key(4, number), BlockKind::Data);
+    }
+    assert!(audit(&cache).keys().all(|key| key.table == 4), "nothing stays for ever");
+}
+
+/// A block whose end asks the cache for something: it must not hold the lock meanwhile.
+struct Nosy {
+    cache: Weak<BlockCache<Nosy>>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Charge for Nosy {
+    fn charge_bytes(&self) -> usize {
+        1000
+    }
+}
+
+impl Drop for Nosy {
+    fn drop(&mut self) {
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+        if let Some(cache) = self.cache.upgrade() {
+            assert!(cache.stats().entries < 1000);
+        }
+    }
+}
+
+#[test]
+fn values_are_freed_outside_of_the_locks_and_once() {
+    let cache = Arc::new(BlockCache::with_shards(20_000, 2));
+    let dropped = Arc::new(AtomicU64::new(0));
+    for round in 0..4 {
+        for number in 0..100 {
+            let nosy = Nosy { cache: Arc::downgrade(&cache), dropped: Arc::clone(&dropped) };
+            let admission = if number % 2 == 0 { Admission::Point } else { Admission::Scan };
+            cache.insert(key(round, number), Arc::new(nosy), BlockKind::Data, admission);
+        }
+        cache.remove_table(round / 2);
+        cache.set_capacity_bytes(20_000 - round as usize * 3000);
+    }
+    let resident = audit(&cache).len() as u64;
+    assert!(resident > 0);
+    assert_eq!(dropped.load(Ordering::Relaxed), 400 - resident);
+    drop(cache);
+    assert_eq!(dropped.load(Ordering::Relaxed), 400);
+}
+
+/// Threads that load, hit, delete tables and change the capacity; whoever gets a block gets the right one.
+#[test]
+fn many_threads_keep_the_books() {
+    let cache = BlockCache::with_shards(1 << 20, 4);
+    // Table numbers are never reused: removed ones make room for higher ones.
+    let oldest = AtomicU64::new(0);
+    let loads = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (cache, oldest, loads) = (&cache, &oldest, &loads);
+            scope.spawn(move || {
+                let mut random = Random(0x5eed_0040 + thread);
+                for step in 0..40_000u64 {
+                    // Skewed towards low numbers, so that threads often want the same block.
+                    let number = random.below(40) * random.below(20);
+                    let key = key(oldest.load(Ordering::Relaxed) + random.below(3), number);
+                    let kind = BlockKind::ALL[(number % 4) as usize];
+                    let admission = if random.below(4) == 0 { Admission::Scan } else { Admission::Point };
+                    let found = cache.get(&key, kind, admission).unwrap_or_else(|| {
+                        loads.fetch_add(1, Ordering::Relaxed);
+                        let large = if number.is_multiple_of(31) { 200_000 } else { 0 };
+                        cache.insert(key, block(key, 3000 + large + number as usize), kind, admission)
+                    });
+                    assert_eq!(found.key, key);
+                    assert!(cache.used_bytes() <= 1 << 20);
+                    if thread == 0 && step % 2000 == 1999 {
+                        let table = oldest.fetch_add(1, Ordering::Relaxed);
+                        cache.remove_table(table);
+                    }
+                    if thread == 1 && step % 3000 == 2999 {
+                        cache.set_capacity_bytes(
+                            if step % 2 == 0 { 1 << 19 } else { 1 << 20 } - number as usize,
+                        );
+                    }
+                }
+            });
+        }
+    });
+    // An insertion that raced with a lowered capacity is set right by the next one.
+    cache.insert(key(1 << 40, 0), block(key(1 << 40, 0), 100), BlockKind::Data, Admission::Point);
+    let stats = cache.stats();
+    let total = stats.total();
+    assert_eq!(total.hits + total.misses, 4 * 40_000);
+    assert_eq!(total.misses, loads.load(Ordering::Relaxed));
+    assert_eq!(total.inserts + stats.duplicate_loads + stats.declined, total.misses + 1);
+    assert!(total.evictions > 1000 && total.removals > 100, "{total:?}");
+    audit(&cache);
+}
+
+/// Few large blocks in many shards: nearly every insertion has to let go of its shard to find room elsewhere, and
+/// often another thread has loaded the same block meanwhile.
+#[test]
+fn borrowing_threads_agree_on_one_block() {
+    let cache = BlockCache::with_shards(1_000_000, 64);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let cache = &cache;
+            scope.spawn(move || {
+                let mut random = Random(0x5eed_0050 + thread);
+                for _ in 0..20_000 {
+                    let key = key(1, random.below(14));
+                    let found = cache.get(&key, BlockKind::Data, Admission::Point).unwrap_or_else(|| {
+                        cache.insert(key, block(key, 99_000), BlockKind::Data, Admission::Point)
+                    });
+                    assert_eq!(found.key, key);
+                }
+            });
+        }
+    });
+    assert!(audit(&cache).len() >= 9);
+}

@@ -1,0 +1,81 @@
+//! What lies in the cache, and how it got there.
+
+use crate::table::BUCKET_BYTES;
+
+/// Names a block: which table, and where in its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CacheKey {
+    /// A number of the table that is never reused, and unique among all databases that share the cache.
+    pub table: u64,
+    /// Offset of the block in the file.
+    pub offset: u64,
+}
+
+/// What a block is for; decides its priority and is counted apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum BlockKind {
+    /// Keys and values.
+    Data,
+    /// Part of a block index.
+    Index,
+    /// A filter or part of one.
+    Filter,
+    /// Anything else that serves a whole table: range deletes, dictionaries.
+    Meta,
+}
+
+impl BlockKind {
+    /// All kinds, in the order of their numbers.
+    pub const ALL: [BlockKind; 4] = [BlockKind::Data, BlockKind::Index, BlockKind::Filter, BlockKind::Meta];
+
+    /// The name in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            BlockKind::Data => "data",
+            BlockKind::Index => "index",
+            BlockKind::Filter => "filter",
+            BlockKind::Meta => "meta",
+        }
+    }
+
+    /// Rounds of the clock hand that an entry survives from its insertion on without being used.
+    ///
+    /// A data block that a lookup asked for gets one, so that a second use has a full round to come. An index block
+    /// stands for hundreds of data blocks, a filter for thousands: losing one makes all their lookups read twice,
+    /// so three rounds more.
+    #[inline]
+    pub(crate) const fn initial_chances(self) -> u8 {
+        match self {
+            BlockKind::Data => 1,
+            BlockKind::Index | BlockKind::Filter | BlockKind::Meta => 4,
+        }
+    }
+
+    /// Most rounds an entry can earn by being used: one more than it started with. More would only make the
+    /// hand's first round longer when everything is hot.
+    #[inline]
+    pub(crate) const fn most_chances(self) -> u8 {
+        self.initial_chances() + 1
+    }
+}
+
+/// On whose behalf the cache is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// A lookup of a key: the block may well be asked for again.
+    Point,
+    /// A scan: it comes by once. Its data blocks enter without a chance and within the scans' share; its hits
+    /// prove nothing. Blocks of other kinds are treated as for a lookup.
+    Scan,
+}
+
+/// How much of the budget a value takes.
+pub trait Charge {
+    /// Bytes the value holds, its own struct and allocations included. Must not change while it is cached.
+    fn charge_bytes(&self) -> usize;
+}
+
+/// What each entry is charged beyond its value: its share of the hash table, which is 3/8 to 3/4 full, and the two
+/// counters of its `Arc`.
+pub const ENTRY_OVERHEAD_BYTES: usize = 2 * BUCKET_BYTES + 16;

@@ -1,0 +1,171 @@
+//! One shard: the clock policy, the scans' share and the counters, without any locking.
+
+use crate::entry::{Admission, BlockKind, CacheKey};
+use crate::stats::KindStats;
+use crate::table::{Entry, Table};
+use std::sync::Arc;
+
+#[derive(Debug)]
+pub(crate) struct Shard<V> {
+    table: Table<V>,
+    /// The bucket that the clock's hand points to.
+    hand: usize,
+    /// Where the next victim among the scans' blocks is looked for.
+    scan_hand: usize,
+    /// Charges of entries that are marked `scanned`.
+    scanned_bytes: usize,
+    /// By the number of the kind. Plain numbers: whoever counts holds the lock already.
+    pub(crate) kinds: [KindStats; BlockKind::ALL.len()],
+    pub(crate) duplicate_loads: u64,
+    pub(crate) declined: u64,
+}
+
+impl<V> Shard<V> {
+    pub(crate) fn new() -> Shard<V> {
+        Shard {
+            table: Table::new(),
+            hand: 0,
+            scan_hand: 0,
+            scanned_bytes: 0,
+            kinds: Default::default(),
+            duplicate_loads: 0,
+            declined: 0,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub(crate) fn scanned_bytes(&self) -> usize {
+        self.scanned_bytes
+    }
+
+    /// A lookup: counts, and gives the entry a chance back unless only a scan came by.
+    #[inline]
+    pub(crate) fn get(
+        &mut self,
+        hash: u64,
+        key: &CacheKey,
+        kind: BlockKind,
+        admission: Admission,
+    ) -> Option<Arc<V>> {
+        let counters = &mut self.kinds[kind as usize];
+        let Some(entry) = self.table.find_mut(hash, key) else {
+            counters.misses += 1;
+            return None;
+        };
+        counters.hits += 1;
+        if admission == Admission::Point || kind != BlockKind::Data {
+            // Stored only if it changes, so that a hot entry's line stays clean.
+            if entry.chances < entry.kind.most_chances() {
+                entry.chances += 1;
+            }
+            if entry.scanned {
+                entry.scanned = false;
+                self.scanned_bytes -= entry.charge as usize;
+            }
+        }
+        Some(Arc::clone(&entry.value))
+    }
+
+    /// The resident value of a key, without counting anything.
+    pub(crate) fn resident(&mut self, hash: u64, key: &CacheKey) -> Option<Arc<V>> {
+        self.table.find_mut(hash, key).map(|entry| Arc::clone(&entry.value))
+    }
+
+    /// Adds an entry whose key is absent and whose charge is reserved.
+    pub(crate) fn insert(&mut self, hash: u64, entry: Entry<V>) {
+        let counters = &mut self.kinds[entry.kind as usize];
+        counters.inserts += 1;
+        counters.resident_bytes += entry.charge as usize;
+        if entry.scanned {
+            self.scanned_bytes += entry.charge as usize;
+        }
+        self.table.insert(hash, entry);
+    }
+
+    /// Evicts by the clock; `None` if the shard is empty.
+    ///
+    /// Every bucket passed is empty, or gives up a chance that a use of it had paid for: the cost is constant over
+    /// time. At worst all entries have all their chances, and one call walks round as many times.
+    pub(crate) fn evict(&mut self) -> Option<Entry<V>> {
+        if self.table.len() == 0 {
+            return None;
+        }
+        let mask = self.table.bucket_count() - 1;
+        let mut bucket = self.hand & mask;
+        loop {
+            match self.table.at_mut(bucket) {
+                Some(entry) if entry.chances == 0 => break,
+                Some(entry) => entry.chances -= 1,
+                None => {}
+            }
+            bucket = (bucket + 1) & mask;
+        }
+        // The hand stays: removing may have moved another entry here.
+        self.hand = bucket;
+        self.evict_at(bucket)
+    }
+
+    /// Evicts a block that a scan brought in and nobody looked up since; `None` if there is none.
+    ///
+    /// Called when such blocks have used up their share, so they are frequent and one is soon found. No chance of
+    /// any other entry is touched.
+    pub(crate) fn evict_scanned(&mut self) -> Option<Entry<V>> {
+        if self.scanned_bytes == 0 {
+            return None;
+        }
+        let mask = self.table.bucket_count() - 1;
+        let first = self.scan_hand & mask;
+        let bucket = (0..=mask)
+            .map(|step| (first + step) & mask)
+            .find(|&bucket| self.table.at(bucket).is_some_and(|entry| entry.scanned))?;
+        self.scan_hand = bucket;
+        self.evict_at(bucket)
+    }
+
+    fn evict_at(&mut self, bucket: usize) -> Option<Entry<V>> {
+        let entry = self.remove_at(bucket)?;
+        self.kinds[entry.kind as usize].evictions += 1;
+        Some(entry)
+    }
+
+    fn remove_at(&mut self, bucket: usize) -> Option<Entry<V>> {
+        let entry = self.table.remove_at(bucket)?;
+        self.kinds[entry.kind as usize].resident_bytes -= entry.charge as usize;
+        if entry.scanned {
+            self.scanned_bytes -= entry.charge as usize;
+        }
+        Some(entry)
+    }
+
+    /// Removes the entries of some tables, given in ascending order.
+    pub(crate) fn remove_tables(&mut self, tables: &[u64], removed: &mut Vec<Entry<V>>) {
+        // Closing a gap moves entries only from buckets not yet looked at into the present one or later ones, or
+        // from the beginning to the end where they are looked at again.
+        let mut bucket = 0;
+        while bucket < self.table.bucket_count() {
+            let doomed =
+                self.table.at(bucket).is_some_and(|entry| tables.binary_search(&entry.key.table).is_ok());
+            match doomed.then(|| self.remove_at(bucket)).flatten() {
+                Some(entry) => {
+                    self.kinds[entry.kind as usize].removals += 1;
+                    removed.push(entry);
+                }
+                None => bucket += 1,
+            }
+        }
+    }
+
+    /// Gives the memory of empty buckets back.
+    pub(crate) fn shrink_to_fit(&mut self) {
+        self.table.shrink_to_fit();
+    }
+
+    /// All entries, for checks.
+    #[cfg(test)]
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry<V>> {
+        (0..self.table.bucket_count()).filter_map(|bucket| self.table.at(bucket))
+    }
+}
