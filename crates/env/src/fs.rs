@@ -3,11 +3,14 @@
 //! Errors come as [`esker_base::Error`] and name the operation and the path. Every implementation retries
 //! interrupted calls and continues short ones; a caller sees all of a transfer or an error.
 
-use esker_base::Result;
+use esker_base::{Error, Result};
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::Arc;
+
+/// Offsets, lengths and buffers of direct reads are multiples of this: the block size of every device in use.
+pub const DIRECT_ALIGNMENT_BYTES: usize = 4096;
 
 /// How [`FileSystem::open`] opens a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +18,7 @@ pub enum OpenMode {
     /// An existing file, for reading.
     Read,
     /// An existing file, for reading past the page cache. Offsets, lengths and buffers must be multiples of
-    /// 4096; falls back to [`OpenMode::Read`] where the file system has no direct access.
+    /// [`DIRECT_ALIGNMENT_BYTES`]; falls back to [`OpenMode::Read`] where the file system has no direct access.
     ReadDirect,
     /// An existing file, for reading and writing.
     ReadWrite,
@@ -109,7 +112,7 @@ pub trait File: Send + Sync + Debug {
             return Ok(());
         }
         let detail = format!("{} bytes expected, the file ends after {read}", buffer.len());
-        Err(esker_base::Error::corruption(self.path(), offset, detail))
+        Err(Error::corruption(self.path(), offset, detail))
     }
 
     /// Writes all of `bytes` at `offset`.
@@ -212,6 +215,21 @@ impl Mapping {
             observer.stored(offset, bytes);
         }
     }
+}
+
+/// Refuses a misaligned direct read with its numbers; the kernel would say "invalid argument" and no more.
+pub(crate) fn check_direct_alignment(path: &Path, buffer: &[u8], offset: u64) -> Result<()> {
+    let alignment = DIRECT_ALIGNMENT_BYTES as u64;
+    let (address, len) = (buffer.as_ptr().addr(), buffer.len());
+    // The lowest bits of all three at once: the alignment is a power of two.
+    if (address as u64 | len as u64 | offset).is_multiple_of(alignment) {
+        return Ok(());
+    }
+    let path = path.display();
+    Err(Error::invalid(format!(
+        "direct read of {len} bytes at {offset} of {path} into address {address:#x}: \
+         all three must be multiples of {alignment}"
+    )))
 }
 
 /// The parent directory of a path; "." for a bare name.

@@ -10,11 +10,13 @@
 //! | [`std_fs`] | [`StdFileSystem`], the machine's own |
 //! | [`memory`] | [`Region`], large pieces of anonymous memory |
 //! | [`clock`], [`random`] | time and randomness, the machine's and a test's |
+//! | [`fault`] | file systems for tests: one that forgets what was not synced, one that fails on demand |
 //! | [`world`] | [`Env`], all of it in one value, and the starting of threads |
 //!
-//! Unsafe code is found in [`memory`], in [`fs`] ([`Mapping`]) and in `std_fs::mapping`, nowhere else.
+//! Unsafe code is found in [`memory`], in [`fs`] ([`Mapping`]) and in the two modules `mapping`, nowhere else.
 
 pub mod clock;
+pub mod fault;
 pub mod fs;
 pub mod memory;
 pub mod random;
@@ -23,7 +25,8 @@ pub mod world;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use fs::{
-    DirEntry, File, FileLock, FileSystem, LockKind, Mapping, MappingOwner, OpenMode, StoreObserver,
+    DIRECT_ALIGNMENT_BYTES, DirEntry, File, FileLock, FileSystem, LockKind, Mapping, MappingOwner, OpenMode,
+    StoreObserver,
 };
 pub use memory::{PageAdvice, Region};
 pub use random::{Random, SeededRandom, SystemRandom};

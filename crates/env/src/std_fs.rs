@@ -25,9 +25,6 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Offsets, lengths and buffers of direct reads are multiples of this: the block size of every device in use.
-pub const DIRECT_ALIGNMENT_BYTES: usize = 4096;
-
 /// The machine's own file system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StdFileSystem;

@@ -70,7 +70,7 @@ impl Env {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::StdFileSystem as StrictFs;
+    use crate::fault::StrictFs;
 
     #[test]
     fn a_spawned_thread_has_its_name_and_does_its_work() {
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn two_simulated_worlds_of_one_seed_are_alike() {
-        let world = |seed| Env::simulated(Arc::new(StrictFs), seed);
+        let world = |seed| Env::simulated(Arc::new(StrictFs::new()), seed);
         let (first, second) = (world(9), world(9));
         assert_eq!(first.random.next_u64(), second.random.next_u64());
         assert_eq!(first.clock.wall_ms(), second.clock.wall_ms());

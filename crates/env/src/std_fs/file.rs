@@ -1,7 +1,7 @@
 //! An open file of the machine.
 
-use super::{DIRECT_ALIGNMENT_BYTES, mapping, platform};
-use crate::fs::{File, Mapping};
+use super::{mapping, platform};
+use crate::fs::{DIRECT_ALIGNMENT_BYTES, File, Mapping, check_direct_alignment};
 use esker_base::{Error, Result};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -23,21 +23,6 @@ impl StdFile {
     fn failed(&self, operation: &'static str) -> impl Fn(io::Error) -> Error + '_ {
         move |source| Error::io(operation, &self.path, source)
     }
-
-    /// The kernel answers a misaligned direct read with a bare "invalid argument"; say which.
-    fn check_alignment(&self, buffer: &[u8], offset: u64) -> Result<()> {
-        let alignment = DIRECT_ALIGNMENT_BYTES;
-        let address = buffer.as_ptr().addr();
-        // The lowest bits of all three at once: the alignment is a power of two.
-        if (address as u64 | buffer.len() as u64 | offset).is_multiple_of(alignment as u64) {
-            return Ok(());
-        }
-        let (len, path) = (buffer.len(), self.path.display());
-        Err(Error::invalid(format!(
-            "direct read of {len} bytes at {offset} of {path} into address {address:#x}: \
-             all three must be multiples of {alignment}"
-        )))
-    }
 }
 
 impl File for StdFile {
@@ -47,7 +32,7 @@ impl File for StdFile {
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         if self.direct {
-            self.check_alignment(buffer, offset)?;
+            check_direct_alignment(&self.path, buffer, offset)?;
         }
         let mut done = 0;
         while done < buffer.len() {

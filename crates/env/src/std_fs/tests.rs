@@ -2,6 +2,7 @@
 //! `tests/contract.rs`.
 
 use super::*;
+use crate::fs::DIRECT_ALIGNMENT_BYTES;
 use crate::{Clock, SystemClock};
 use std::path::PathBuf;
 
