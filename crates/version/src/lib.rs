@@ -33,7 +33,7 @@ pub mod version;
 
 pub use edit::{EditOp, VersionEdit};
 pub use part::{PartFlags, PartMeta};
-pub use range::{Key, KeyEnd, KeyRange};
+pub use range::{Key, KeyEnd, KeyRange, SHARE_ONE};
 pub use run::Run;
 pub use state::{Applied, DatabaseState, DatabaseUuid, EditError, KeyspaceState, LiveFile};
 pub use version::{Level, LevelIndex, Place, PlacementError, Version};

@@ -175,9 +175,13 @@ impl Version {
         self.parts().map(|(_, _, part)| part.max_seqno).max().unwrap_or_default()
     }
 
-    /// The order that makes a new run of `level` newer than all that are there.
-    pub fn front_order(&self, level: LevelIndex) -> u64 {
-        self.runs_of(level).first().map_or(1, |run| run.order.saturating_add(1))
+    /// The place of a new run that is newer than all runs of `level`.
+    ///
+    /// Ids grow, so an order that is not below the id is never used twice, not even after its run went: a job
+    /// that still remembers a vanished run can bring it back in its old place.
+    pub fn front(&self, level: LevelIndex, run: RunId) -> Place {
+        let above = self.runs_of(level).first().map_or(1, |newest| newest.order.saturating_add(1));
+        Place { level, run, order: above.max(run.get()) }
     }
 
     /// Whether some part shares keys with `range`.

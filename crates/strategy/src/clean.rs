@@ -1,0 +1,127 @@
+//! Getting rid of tombstones and expired entries: rules that every merging strategy shares.
+//!
+//! A rule fires only where its merge is certain to change something, or compaction would never end: a part above the
+//! last level always changes its level; a part of the last level is rewritten only if no snapshot and no other part
+//! can keep its tombstones.
+
+use crate::column::Columns;
+use crate::draft::{Context, Draft, input_from};
+use crate::plan::{Class, CompactionPlan, InputPart, PlanInput, PlanKind, Position, Reason};
+use crate::validate::position;
+use esker_version::{LevelIndex, PartMeta, Run};
+use std::sync::Arc;
+
+/// A quarter of a part must be tombstones before it is merged for their sake.
+const DENSE_TOMBSTONES: u64 = 4;
+/// Of a part of the last level, a tenth.
+const LAST_TOMBSTONES: u64 = 10;
+/// Parts with fewer entries are not worth a job of their own.
+const LEAST_ENTRIES: u64 = 1024;
+/// Most parts dropped by one plan.
+const MAX_DROPPED_PARTS: usize = 256;
+/// How many due parts are tried when running jobs are in the way.
+const MAX_TRIES: usize = 8;
+
+/// The most pressing of the rules without a deadline.
+pub(crate) fn plan(cx: &Context<'_>) -> Option<CompactionPlan> {
+    drop_expired(cx).or_else(|| merge_tombstones(cx)).or_else(|| rewrite_last(cx))
+}
+
+/// Deleted data that must be gone by a deadline which comes near: the earliest first.
+pub(crate) fn plan_promise(cx: &Context<'_>) -> Option<CompactionPlan> {
+    cx.options.delete_within_ms?;
+    let mut due: Vec<(u64, LevelIndex, &Arc<Run>, &Arc<PartMeta>)> = cx
+        .shape
+        .version
+        .parts()
+        .filter_map(|(level, run, part)| {
+            let due_ms = cx.options.delete_due_ms(part.oldest_delete_ms?)?;
+            (due_ms <= cx.shape.now_ms && !cx.busy.has(part)).then_some((due_ms, level, run, part))
+        })
+        .collect();
+    due.sort_by_key(|(due_ms, level, _, part)| (*due_ms, std::cmp::Reverse(*level), part.id));
+    let columns = Columns::new(cx);
+    let base = cx.shape.base().map(|run| run.id);
+    due.into_iter().take(MAX_TRIES).find_map(|(_, level, run, part)| {
+        if level == LevelIndex::LAST && Some(run.id) == base {
+            return rewrite(cx, run, part, Class::Promise, Reason::DeletePromise);
+        }
+        let plan = columns.merge(columns.window_of(&part.range), Class::Promise, Reason::DeletePromise)?;
+        let includes_it = plan.parts().any(|(_, input)| input.part.id == part.id);
+        includes_it.then_some(plan)
+    })
+}
+
+/// Parts in which every entry has expired, and under which nothing would come to light, simply go.
+fn drop_expired(cx: &Context<'_>) -> Option<CompactionPlan> {
+    let version = cx.shape.version;
+    for (level, run) in version.runs() {
+        let at = position(level, run);
+        let covers_older = |part: &PartMeta| {
+            version.runs().any(|(level, run)| position(level, run) > at && run.overlaps(&part.range))
+        };
+        let gone = |part: &&Arc<PartMeta>| {
+            let expired = part.max_expiry_ms.is_some_and(|ms| ms <= cx.shape.expired_ms);
+            expired && !cx.busy.has(part) && !covers_older(part)
+        };
+        let parts: Vec<InputPart> =
+            run.parts().iter().filter(gone).take(MAX_DROPPED_PARTS).cloned().map(InputPart::whole).collect();
+        if parts.is_empty() {
+            continue;
+        }
+        let to = Position::Into { level, run: run.id, order: run.order };
+        let inputs = vec![PlanInput { level, run: run.id, order: run.order, parts }];
+        let draft = Draft { inputs, to, class: Class::Clean, reason: Reason::Expired };
+        if let Some(plan) = cx.complete(PlanKind::Drop, draft) {
+            return Some(plan);
+        }
+    }
+    None
+}
+
+/// A part above the last level that is full of tombstones: its column, oldest run first.
+fn merge_tombstones(cx: &Context<'_>) -> Option<CompactionPlan> {
+    let columns = Columns::new(cx);
+    let due = columns.upper().iter().flat_map(|(_, run)| run.parts()).filter(|part| {
+        let tombstones = part.tombstones.saturating_add(part.range_deletes);
+        part.entries > LEAST_ENTRIES
+            && tombstones.saturating_mul(DENSE_TOMBSTONES) >= part.entries
+            && !cx.busy.has(part)
+    });
+    due.take(MAX_TRIES)
+        .find_map(|part| columns.merge(columns.window_of(&part.range), Class::Clean, Reason::Tombstones))
+}
+
+/// A part of the last level with tombstones that nothing needs any more.
+fn rewrite_last(cx: &Context<'_>) -> Option<CompactionPlan> {
+    let run = cx.shape.base()?;
+    let due = run.parts().iter().filter(|part| {
+        let tombstones = part.tombstones.saturating_add(part.range_deletes);
+        tombstones > 0 && tombstones.saturating_mul(LAST_TOMBSTONES) >= part.entries
+    });
+    due.filter(|part| !cx.busy.has(part))
+        .take(MAX_TRIES)
+        .find_map(|part| rewrite(cx, run, part, Class::Clean, Reason::LastTombstones))
+}
+
+/// Rewrites one part of the last level, if that is sure to drop its tombstones: every snapshot sees all of them, and
+/// nothing above may hold older versions of the same keys.
+fn rewrite(
+    cx: &Context<'_>,
+    run: &Arc<Run>,
+    part: &Arc<PartMeta>,
+    class: Class,
+    reason: Reason,
+) -> Option<CompactionPlan> {
+    let snapshot = cx.shape.oldest_snapshot;
+    let pinned = part.max_seqno > snapshot || part.pinned_by.is_some_and(|seqno| seqno >= snapshot);
+    let kept_above = cx.shape.upper().any(|(_, upper)| {
+        upper.overlapping(&part.range).iter().any(|above| above.min_seqno <= part.max_seqno)
+    });
+    if pinned || kept_above || !part.has_tombstones() {
+        return None;
+    }
+    let to = Position::Into { level: LevelIndex::LAST, run: run.id, order: run.order };
+    let inputs = input_from(LevelIndex::LAST, run, Some(&part.range)).into_iter().collect();
+    cx.finish(Draft { inputs, to, class, reason })
+}

@@ -1,0 +1,106 @@
+//! Where output tables end.
+
+use crate::options::StrategyOptions;
+use crate::plan::Position;
+use esker_version::{LevelIndex, Run, Version};
+use std::sync::Arc;
+
+/// The rules by which the executor ends one output table and begins the next, as data.
+///
+/// Tables above the last level end at the borders of the run that they will be merged into, as soon as they are
+/// worth a table: then that merge is a column of whole tables and rewrites nothing beside it. A table is never
+/// cut inside a user key (I2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// The size at which a table ends. It may grow to twice that if little would be left for another.
+    pub table_bytes: u64,
+    /// The run whose part borders are preferred.
+    pub align: Option<Arc<Run>>,
+    /// The size from which a table ends at such a border.
+    pub min_aligned_bytes: u64,
+    /// A table ends before it overlaps more bytes of that run.
+    pub max_overlap_bytes: u64,
+}
+
+impl Cut {
+    /// Tables of one size, whatever lies below.
+    pub fn plain(table_bytes: u64) -> Cut {
+        Cut { table_bytes, align: None, min_aligned_bytes: table_bytes, max_overlap_bytes: u64::MAX }
+    }
+
+    /// The rules for output, of a flush or a merge, that goes to `to`.
+    pub fn for_output(version: &Version, to: Position, options: &StrategyOptions) -> Cut {
+        let last_bytes = version.level(LevelIndex::LAST).map_or(0, |last| last.bytes());
+        let table_bytes = options.table_bytes(last_bytes).max(1);
+        Cut {
+            table_bytes,
+            align: merge_partner(version, to.level()).cloned(),
+            min_aligned_bytes: (table_bytes / 16).max(1),
+            max_overlap_bytes: table_bytes.saturating_mul(10),
+        }
+    }
+}
+
+/// The run that output in `level` will be merged with: the one run of the next level, or, where that level is a
+/// tier of several, the oldest run of the last level.
+pub(crate) fn merge_partner(version: &Version, level: LevelIndex) -> Option<&Arc<Run>> {
+    let below = version.levels().iter().find(|below| below.index > level)?;
+    match below.runs() {
+        [only] => Some(only),
+        _ => version.runs_of(LevelIndex::LAST).last(),
+    }
+}
+
+/// Applies a [`Cut`] to a stream of keys.
+#[derive(Clone, Debug)]
+pub struct Cutter<'a> {
+    cut: &'a Cut,
+    /// Parts of the aligned run that start at or before the last key; `None` before the first key.
+    reached: Option<usize>,
+    /// Bytes of the aligned run that the present table overlaps.
+    overlap_bytes: u64,
+}
+
+impl<'a> Cutter<'a> {
+    /// A cutter before the first key.
+    pub fn new(cut: &'a Cut) -> Cutter<'a> {
+        Cutter { cut, reached: None, overlap_bytes: 0 }
+    }
+
+    /// Whether the present table, of `written_bytes`, ends before `key`. To be asked once for each user key, in
+    /// ascending order; `left_bytes` estimates what is still to come. Amortised O(1).
+    pub fn ends_before(&mut self, key: &[u8], written_bytes: u64, left_bytes: u64) -> bool {
+        let (crossed, entered_bytes) = self.advance(key);
+        let overlap_bytes = self.overlap_bytes.saturating_add(entered_bytes);
+        let cut = self.cut;
+        let ends = written_bytes > 0
+            && (written_bytes >= cut.table_bytes.saturating_mul(2)
+                || (written_bytes >= cut.table_bytes && left_bytes >= cut.table_bytes / 4)
+                || (crossed && written_bytes >= cut.min_aligned_bytes)
+                || (entered_bytes > 0 && overlap_bytes > cut.max_overlap_bytes));
+        self.overlap_bytes = if ends { self.overlapped_by(key) } else { overlap_bytes };
+        ends
+    }
+
+    /// Moves to `key`: whether a border was crossed, and the bytes of the parts that were reached.
+    fn advance(&mut self, key: &[u8]) -> (bool, u64) {
+        let Some(run) = &self.cut.align else { return (false, 0) };
+        let Some(before) = self.reached else {
+            self.reached = Some(run.parts().partition_point(|part| part.smallest() <= key));
+            return (false, self.overlapped_by(key));
+        };
+        let reached = run.parts()[before..].iter().take_while(|part| part.smallest() <= key);
+        let (count, bytes) =
+            reached.fold((0, 0u64), |(count, bytes), part| (count + 1, bytes.saturating_add(part.bytes)));
+        self.reached = Some(before + count);
+        // What lies before the first part belongs to its partition, so its start is no border.
+        (count > 0 && before > 0, bytes)
+    }
+
+    /// Bytes of the part of the aligned run that `key` lies in.
+    fn overlapped_by(&self, key: &[u8]) -> u64 {
+        let run = self.cut.align.as_ref();
+        let last = run.zip(self.reached).and_then(|(run, reached)| run.parts().get(reached.checked_sub(1)?));
+        last.filter(|part| part.contains(key)).map_or(0, |part| part.bytes)
+    }
+}

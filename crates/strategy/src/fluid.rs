@@ -1,0 +1,233 @@
+//! The fluid tree: levels grow by a ratio, each may hold a number of runs.
+//!
+//! Leveling, tiering and lazy leveling are instances (Dostoevsky, SIGMOD'18): `upper_runs` K runs in each level above
+//! the last, `last_runs` Z in the last. K = Z = 1 is leveling, K = Z = T-1 is tiering, K = T-1 and Z = 1 is lazy
+//! leveling. The number of levels follows from the size of the last: capacities are anchored there, so a level is
+//! never much smaller than what level 0 delivers at once, and a tree that shrinks loses levels.
+
+use crate::column::Columns;
+use crate::draft::{Context, Draft, bytes_of, hull_of, input_from};
+use crate::options::SizeRatio;
+use crate::plan::{Class, CompactionPlan, PlanInput, Position, Reason};
+use crate::{clean, score::Score};
+use esker_version::{KeyRange, LevelIndex, Run};
+use std::sync::Arc;
+
+/// Runs of level 0 that start a merge where the number of runs per level does not say.
+const LEVEL0_TRIGGER_RUNS: u32 = 4;
+
+/// A fluid tree's parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fluid {
+    /// T.
+    pub(crate) size_ratio: SizeRatio,
+    /// K, at least 1.
+    pub(crate) upper_runs: u32,
+    /// Z, at least 1.
+    pub(crate) last_runs: u32,
+}
+
+/// Something to do, and how much it is wanted.
+struct Candidate {
+    score: Score,
+    level: LevelIndex,
+    draft: Draft,
+}
+
+impl Fluid {
+    pub(crate) fn plan(&self, cx: &Context<'_>) -> Option<CompactionPlan> {
+        self.urgent(cx)
+            .or_else(|| clean::plan_promise(cx))
+            .or_else(|| self.plan_shape(cx))
+            .or_else(|| clean::plan(cx))
+            .or_else(|| self.plan_idle(cx))
+    }
+
+    /// Bytes that the rules want merged at once; zero iff there is nothing to do.
+    pub(crate) fn debt(&self, cx: &Context<'_>) -> u64 {
+        let shape_bytes = self
+            .candidates(cx)
+            .iter()
+            .fold(0u64, |sum, candidate| sum.saturating_add(bytes_of(&candidate.draft.inputs)));
+        let first_bytes = self.plan(cx).map_or(0, |plan| plan.est_in_bytes.max(1));
+        shape_bytes.max(first_bytes)
+    }
+
+    fn urgent(&self, cx: &Context<'_>) -> Option<CompactionPlan> {
+        let trigger = self.level0_trigger(cx);
+        let hard = cx.options.level0_hard_runs;
+        let runs = cx.shape.runs(LevelIndex::FLUSH).len() as u64;
+        if runs < u64::from(trigger + hard.saturating_sub(trigger) / 2) {
+            return None;
+        }
+        let mut draft = self.level0(cx, trigger)?;
+        draft.class = Class::L0Urgent;
+        self.finish(cx, draft)
+    }
+
+    fn plan_shape(&self, cx: &Context<'_>) -> Option<CompactionPlan> {
+        let mut candidates = self.candidates(cx);
+        candidates.sort_by(|a, b| b.score.cmp(&a.score).then(b.level.cmp(&a.level)));
+        candidates.into_iter().find_map(|candidate| self.finish(cx, candidate.draft))
+    }
+
+    fn plan_idle(&self, cx: &Context<'_>) -> Option<CompactionPlan> {
+        if !cx.shape.idle || self.last_runs > 1 {
+            return None;
+        }
+        if self.upper_runs > 1 {
+            return Columns::new(cx).converge();
+        }
+        let mut draft = self.level0(cx, 1)?;
+        (draft.class, draft.reason) = (Class::Idle, Reason::Converge);
+        self.finish(cx, draft)
+    }
+
+    /// No filter for a run that is merged again at once: the level it joins is full already.
+    fn finish(&self, cx: &Context<'_>, draft: Draft) -> Option<CompactionPlan> {
+        let mut plan = cx.finish(draft)?;
+        if let Position::Front(level) = plan.to {
+            let full = cx.shape.runs(level).len() as u64 >= u64::from(self.upper_runs);
+            plan.filter = !(plan.class == Class::Shape && level.get() == 1 && self.upper_runs > 1 && full);
+        }
+        Some(plan)
+    }
+
+    fn level0_trigger(&self, cx: &Context<'_>) -> u32 {
+        if self.upper_runs > 1 {
+            return self.upper_runs.saturating_add(1);
+        }
+        cx.options.level0_trigger_runs.unwrap_or(LEVEL0_TRIGGER_RUNS).max(1)
+    }
+
+    /// How many levels lie between level 0 and the last.
+    pub(crate) fn depth(&self, cx: &Context<'_>) -> u8 {
+        let largest = largest_last_run(cx);
+        let batch = u128::from(self.level0_trigger(cx)) * u128::from(cx.options.memtable_bytes.max(1));
+        let mut depth = 0;
+        let mut least = self.size_ratio.times(batch);
+        while least <= largest && depth < 62 {
+            depth += 1;
+            least = self.size_ratio.times(least);
+        }
+        let deepest =
+            cx.shape.version.levels().iter().map(|level| level.index).rfind(|level| !level.is_last());
+        depth.max(deepest.map_or(0, LevelIndex::get))
+    }
+
+    fn runs_allowed(&self, level: LevelIndex) -> u32 {
+        if level.is_last() { self.last_runs } else { self.upper_runs }
+    }
+
+    /// The level that `level` is merged into.
+    fn next(&self, level: LevelIndex, depth: u8) -> LevelIndex {
+        level.next().filter(|next| next.get() <= depth).unwrap_or(LevelIndex::LAST)
+    }
+
+    /// Bytes that a level may hold: the largest run of the last level, divided by the ratio once for each level
+    /// from there up.
+    fn capacity(&self, cx: &Context<'_>, level: LevelIndex, depth: u8) -> u128 {
+        let steps = if level.is_last() { 0 } else { u32::from(depth) + 1 - u32::from(level.get()) };
+        (0..steps).fold(largest_last_run(cx), |bytes, _| self.size_ratio.divide(bytes))
+    }
+
+    /// Where a merge of `bytes` in `hull` goes in `level`: into its only run where one is allowed; else into the
+    /// newest if that has not had its share of arrivals yet; else in front.
+    fn place(&self, cx: &Context<'_>, level: LevelIndex, depth: u8, bytes: u64) -> Position {
+        let Some(newest) = cx.shape.runs(level).first() else { return Position::Front(level) };
+        let allowed = self.runs_allowed(level);
+        // Arrivals that make one run, of the T-1 that fill the level: ceil((T-1)/k).
+        let arrivals = u128::from((self.size_ratio.permille() - 1000).div_ceil(1000 * allowed));
+        let arriving = u128::from(newest.bytes()) + u128::from(bytes);
+        let share = self.size_ratio.divide(arrivals.saturating_mul(self.capacity(cx, level, depth)));
+        if allowed == 1 || (arrivals >= 2 && arriving <= share) {
+            return Position::Into { level, run: newest.id, order: newest.order };
+        }
+        Position::Front(level)
+    }
+
+    fn candidates(&self, cx: &Context<'_>) -> Vec<Candidate> {
+        let depth = self.depth(cx);
+        let trigger = self.level0_trigger(cx);
+        let mut candidates = Vec::new();
+        if let Some(draft) = self.level0(cx, trigger) {
+            let score = Score::new(free_runs(cx).len() as u64, u64::from(trigger));
+            candidates.push(Candidate { score, level: LevelIndex::FLUSH, draft });
+        }
+        for level in cx.shape.version.levels().iter().filter(|level| level.index != LevelIndex::FLUSH) {
+            candidates.extend(self.level_candidate(cx, level.index, depth));
+        }
+        candidates
+    }
+
+    /// Level 0 has `trigger` runs that are free: the oldest of them, at most twice as many, go to the next level.
+    fn level0(&self, cx: &Context<'_>, trigger: u32) -> Option<Draft> {
+        let mut runs = free_runs(cx);
+        if (runs.len() as u64) < u64::from(trigger) {
+            return None;
+        }
+        runs.truncate(self.level0_trigger(cx) as usize * 2);
+        let inputs = runs.into_iter().filter_map(|run| input_from(LevelIndex::FLUSH, run, None)).collect();
+        let depth = self.depth(cx);
+        Some(self.merge_down(cx, inputs, self.next(LevelIndex::FLUSH, depth), depth, Reason::Level0Runs))
+    }
+
+    fn level_candidate(&self, cx: &Context<'_>, level: LevelIndex, depth: u8) -> Option<Candidate> {
+        let runs = cx.shape.runs(level);
+        let allowed = self.runs_allowed(level);
+        let bytes = runs.iter().fold(0u64, |sum, run| sum.saturating_add(run.bytes()));
+        let capacity = self.capacity(cx, level, depth);
+        let too_many = runs.len() as u64 > u64::from(allowed);
+        let too_large = !level.is_last() && allowed == 1 && u128::from(bytes) > capacity;
+        if !(too_many || too_large) || runs.iter().any(|run| is_busy(cx, run)) {
+            return None;
+        }
+        let inputs: Vec<PlanInput> = runs.iter().filter_map(|run| input_from(level, run, None)).collect();
+        let score = if too_many {
+            Score::new(runs.len() as u64, u64::from(allowed) + 1)
+        } else {
+            Score { part: u128::from(bytes), whole: capacity }
+        };
+        let draft = if too_many && (allowed == 1 || level.is_last()) {
+            // One run is allowed and there are more only after a change of strategy: they become one in place.
+            let oldest = runs.last()?;
+            let to = Position::Into { level, run: oldest.id, order: oldest.order };
+            Draft { inputs, to, class: Class::Shape, reason: Reason::TooManyRuns }
+        } else {
+            let reason = if too_many { Reason::TooManyRuns } else { Reason::TooLarge };
+            self.merge_down(cx, inputs, self.next(level, depth), depth, reason)
+        };
+        Some(Candidate { score, level, draft })
+    }
+
+    /// Adds what the target run has in the way.
+    fn merge_down(
+        &self,
+        cx: &Context<'_>,
+        mut inputs: Vec<PlanInput>,
+        level: LevelIndex,
+        depth: u8,
+        reason: Reason,
+    ) -> Draft {
+        let to = self.place(cx, level, depth, bytes_of(&inputs));
+        if let Position::Into { run, .. } = to {
+            let hull: Option<KeyRange> = hull_of(&inputs);
+            let run = cx.shape.version.run(level, run);
+            inputs.extend(run.and_then(|run| input_from(level, run, hull.as_ref())));
+        }
+        Draft { inputs, to, class: Class::Shape, reason }
+    }
+}
+
+/// Runs of level 0 that no job uses, oldest first.
+fn free_runs<'a>(cx: &Context<'a>) -> Vec<&'a Arc<Run>> {
+    cx.shape.runs(LevelIndex::FLUSH).iter().rev().filter(|run| !is_busy(cx, run)).collect()
+}
+
+pub(crate) fn is_busy(cx: &Context<'_>, run: &Run) -> bool {
+    !cx.busy.is_empty() && run.parts().iter().any(|part| cx.busy.has(part))
+}
+
+fn largest_last_run(cx: &Context<'_>) -> u128 {
+    cx.shape.runs(LevelIndex::LAST).iter().map(|run| u128::from(run.bytes())).max().unwrap_or(0)
+}

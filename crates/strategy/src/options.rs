@@ -1,0 +1,169 @@
+//! What a strategy may be told.
+
+use std::fmt;
+use std::str::FromStr;
+
+const MIB: u64 = 1 << 20;
+
+/// How much larger a level is than the one above it, in 1/1000: 1.5 to 32, so that decisions need no floats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SizeRatio(u32);
+
+impl SizeRatio {
+    /// The ratio that most stores use for leveling.
+    pub const TEN: SizeRatio = SizeRatio(10_000);
+    /// The ratio that suits tiering.
+    pub const FOUR: SizeRatio = SizeRatio(4_000);
+
+    /// A ratio from its thousandfold; `None` outside of 1.5 to 32.
+    pub const fn from_permille(permille: u32) -> Option<SizeRatio> {
+        if permille >= 1_500 && permille <= 32_000 { Some(SizeRatio(permille)) } else { None }
+    }
+
+    /// The thousandfold of the ratio.
+    pub const fn permille(self) -> u32 {
+        self.0
+    }
+
+    /// `value` times the ratio, rounded up, saturating.
+    pub(crate) fn times(self, value: u128) -> u128 {
+        value.saturating_mul(u128::from(self.0)).div_ceil(1000)
+    }
+
+    /// `value` divided by the ratio.
+    pub(crate) fn divide(self, value: u128) -> u128 {
+        value.saturating_mul(1000) / u128::from(self.0)
+    }
+
+    /// Runs that a tiered level holds at rest: one less than the ratio, rounded up, at least one.
+    pub const fn tier_runs(self) -> u32 {
+        let runs = self.0.div_ceil(1000) - 1;
+        if runs == 0 { 1 } else { runs }
+    }
+}
+
+impl fmt::Display for SizeRatio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, rest) = (self.0 / 1000, self.0 % 1000);
+        if rest == 0 {
+            return write!(f, "{whole}");
+        }
+        let digits = format!("{rest:03}");
+        write!(f, "{whole}.{}", digits.trim_end_matches('0'))
+    }
+}
+
+impl FromStr for SizeRatio {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<SizeRatio, String> {
+        let wrong =
+            || format!("a size ratio is a number from 1.5 to 32 with at most 3 decimals, not {text:?}");
+        let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
+        let only_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        if !only_digits(whole) || !only_digits(decimals) || whole.len() > 2 || decimals.len() > 3 {
+            return Err(wrong());
+        }
+        let thousandths: u32 = format!("{decimals:0<3}").parse().map_err(|_| wrong())?;
+        let whole: u32 = whole.parse().map_err(|_| wrong())?;
+        SizeRatio::from_permille(whole * 1000 + thousandths).ok_or_else(wrong)
+    }
+}
+
+/// Everything that planning depends on besides the tree and the strategy itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StrategyOptions {
+    /// Bytes of data that one flush brings; the unit in which level 0 is thought of.
+    pub memtable_bytes: u64,
+    /// Where output tables are cut; from the size of the last level if `None`: 1/1024 of it, a power of two, 16
+    /// MiB to 1 GiB.
+    pub table_bytes: Option<u64>,
+    /// Most bytes of the last level that one job of the partitioned strategy rewrites; four tables and at least
+    /// 64 MiB if `None`.
+    pub max_job_bytes: Option<u64>,
+    /// Runs in level 0 that start a merge where the strategy does not fix them (leveling); 4 if `None`.
+    pub level0_trigger_runs: Option<u32>,
+    /// Runs in level 0 at which writes stop; merging becomes urgent half-way between the trigger and this.
+    pub level0_hard_runs: u32,
+    /// The partitioned strategy: runs that make a tier.
+    pub tier_runs: u32,
+    /// The partitioned strategy: how many bytes may lie above the last level, in 1/1000 of the last level.
+    pub garbage_permille: u32,
+    /// Whether plans may consume a slice of a table. Without it jobs grow until they end at table borders.
+    pub slices: bool,
+    /// How long after a delete its data must be gone, if that is promised.
+    pub delete_within_ms: Option<u64>,
+    /// How long before that moment the merge is planned; an eighth of the promise if `None`.
+    pub delete_reserve_ms: Option<u64>,
+}
+
+impl Default for StrategyOptions {
+    fn default() -> StrategyOptions {
+        StrategyOptions {
+            memtable_bytes: 64 * MIB,
+            table_bytes: None,
+            max_job_bytes: None,
+            level0_trigger_runs: None,
+            level0_hard_runs: 24,
+            tier_runs: 8,
+            garbage_permille: 250,
+            slices: true,
+            delete_within_ms: None,
+            delete_reserve_ms: None,
+        }
+    }
+}
+
+impl StrategyOptions {
+    /// Where output tables are cut, given the bytes of the last level.
+    pub fn table_bytes(&self, last_bytes: u64) -> u64 {
+        self.table_bytes.unwrap_or_else(|| {
+            let share = (last_bytes / 1024).max(1);
+            (1 << share.ilog2()).clamp(16 * MIB, 1024 * MIB)
+        })
+    }
+
+    /// Most bytes of the last level that a job rewrites, unless one table alone is larger.
+    pub fn max_job_bytes(&self, last_bytes: u64) -> u64 {
+        let tables = self.table_bytes(last_bytes).saturating_mul(4);
+        self.max_job_bytes.unwrap_or(tables.max(64 * MIB))
+    }
+
+    /// When data deleted at `oldest_delete_ms` has to be on its way out.
+    pub(crate) fn delete_due_ms(&self, oldest_delete_ms: u64) -> Option<u64> {
+        let within = self.delete_within_ms?;
+        let reserve = self.delete_reserve_ms.unwrap_or(within / 8);
+        Some(oldest_delete_ms.saturating_add(within).saturating_sub(reserve))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_read_back_as_printed() {
+        for text in ["1.5", "1.618", "2", "4", "10", "32", "3.05"] {
+            assert_eq!(text.parse::<SizeRatio>().unwrap().to_string(), text);
+        }
+        for text in ["", "1", "1.4999", "33", "32.001", "-2", "2.", ".5", "1e1", "٤"] {
+            assert!(text.parse::<SizeRatio>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn runs_of_a_tier() {
+        let runs = |text: &str| text.parse::<SizeRatio>().unwrap().tier_runs();
+        assert_eq!([runs("1.5"), runs("2"), runs("2.5"), runs("4"), runs("10")], [1, 1, 2, 3, 9]);
+    }
+
+    #[test]
+    fn tables_grow_with_the_data() {
+        let options = StrategyOptions::default();
+        assert_eq!(options.table_bytes(0), 16 * MIB);
+        assert_eq!(options.table_bytes(1100 * MIB), 16 * MIB);
+        assert_eq!(options.table_bytes(108 << 30), 64 * MIB);
+        assert_eq!(options.table_bytes(u64::MAX), 1024 * MIB);
+        assert_eq!(options.max_job_bytes(108 << 30), 256 * MIB);
+    }
+}

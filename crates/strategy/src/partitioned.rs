@@ -1,0 +1,161 @@
+//! The default: staggered partitioned lazy leveling (`tree-shape.md` 2).
+//!
+//! Above the last level runs are tiered; the last level is one run, and merges into it take one column at a time,
+//! always the densest. Merging whole levels pays `1/u` to keep the garbage below a share `u` and needs a second copy of
+//! the level while it runs; always merging the densest window spreads the windows over all densities from 0 to `2g`, so
+//! the average garbage is `g`, the cost is `1/(2g)`, and the transient space is one window per job.
+//!
+//! 1. *Tier*: enough runs of a level that are small against the last become one run of the next level.
+//! 2. *Dense*: as soon as more than `g` of the last level's bytes lie above it, or some window is very dense or has
+//!    many runs over it, the column over the best window is merged.
+//! 3. *Clean*: tombstones and expired parts.
+//! 4. *Idle*: columns until nothing lies above the last level.
+//!
+//! The number of levels follows by itself: rule 1 refuses a merge whose result would eat half the garbage budget, so
+//! those runs wait for rule 2. No state is kept beyond the shape.
+
+use crate::clean;
+use crate::column::{Columns, Load};
+use crate::draft::{Context, Draft, input_from};
+use crate::fluid::is_busy;
+use crate::plan::{Class, CompactionPlan, PlanInput, Position, Reason};
+use esker_version::{LevelIndex, Run};
+use std::sync::Arc;
+
+/// More runs than this over one window make it eligible, however small they are.
+const MAX_RUNS_OVER_WINDOW: u32 = 24;
+/// A window this many times denser than the budget is merged at once.
+const VERY_DENSE: u128 = 4;
+
+pub(crate) fn plan(cx: &Context<'_>) -> Option<CompactionPlan> {
+    urgent(cx)
+        .or_else(|| clean::plan_promise(cx))
+        .or_else(|| plan_shape(cx))
+        .or_else(|| clean::plan(cx))
+        .or_else(|| if cx.shape.idle { Columns::new(cx).converge() } else { None })
+}
+
+/// Bytes to be merged until the tree is at rest, by estimate; zero iff it is.
+pub(crate) fn debt(cx: &Context<'_>) -> u64 {
+    let Some(first) = plan(cx) else { return 0 };
+    let tier_bytes = tier_levels().map(|level| prefix_bytes(cx, level)).fold(0u64, u64::saturating_add);
+    let upper = upper_bytes(cx);
+    let budget = garbage_bytes(cx);
+    // What is over the budget takes along the base under it: 1/(2g) bytes for each.
+    let excess = u128::from(upper.saturating_sub(budget));
+    let per_byte = 1000 + 500_000 / u128::from(cx.options.garbage_permille.max(1));
+    let dense_bytes = u64::try_from(excess * per_byte / 1000).unwrap_or(u64::MAX);
+    tier_bytes.saturating_add(dense_bytes).max(first.est_in_bytes).max(1)
+}
+
+fn plan_shape(cx: &Context<'_>) -> Option<CompactionPlan> {
+    for level in tier_levels() {
+        if let Some(plan) = tier(cx, level, Class::Shape) {
+            return Some(plan);
+        }
+    }
+    dense(cx, Class::Shape)
+}
+
+/// Level 0 is half-way to stopping the writers.
+fn urgent(cx: &Context<'_>) -> Option<CompactionPlan> {
+    let (soft, hard) = (cx.options.tier_runs, cx.options.level0_hard_runs);
+    let runs = cx.shape.runs(LevelIndex::FLUSH).len() as u64;
+    if runs < u64::from(soft) + u64::from(hard.saturating_sub(soft) / 2) {
+        return None;
+    }
+    tier(cx, LevelIndex::FLUSH, Class::L0Urgent).or_else(|| dense(cx, Class::L0Urgent))
+}
+
+/// Levels whose runs may become a tier of the next.
+fn tier_levels() -> impl Iterator<Item = LevelIndex> {
+    (0..LevelIndex::LAST.get() - 1).filter_map(LevelIndex::new)
+}
+
+/// Bytes that may lie above the last level.
+fn garbage_bytes(cx: &Context<'_>) -> u64 {
+    let base_bytes = cx.shape.base().map_or(0, |run| run.bytes());
+    if base_bytes == 0 {
+        // Nothing rests yet: two full tiers of flushes.
+        return cx.options.memtable_bytes.saturating_mul(2 * u64::from(cx.options.tier_runs));
+    }
+    let bytes = u128::from(base_bytes) * u128::from(cx.options.garbage_permille) / 1000;
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+/// Bytes that one tier may have.
+fn tier_limit(cx: &Context<'_>) -> u64 {
+    if cx.shape.base().is_none() {
+        return cx.options.memtable_bytes.saturating_mul(8 * u64::from(cx.options.tier_runs));
+    }
+    garbage_bytes(cx) / 2
+}
+
+/// The oldest runs of a level that no job uses and that are small enough together, if they are enough for a tier.
+fn prefix<'a>(cx: &Context<'a>, level: LevelIndex, ignore_jobs: bool) -> Vec<&'a Arc<Run>> {
+    let limit = tier_limit(cx);
+    let most = cx.options.tier_runs.max(2) as usize * 2;
+    let mut bytes = 0u64;
+    let runs = cx.shape.runs(level).iter().rev();
+    let fitting: Vec<&Arc<Run>> = runs
+        .take(most)
+        .take_while(|run| {
+            bytes = bytes.saturating_add(run.bytes());
+            bytes <= limit && (ignore_jobs || !is_busy(cx, run))
+        })
+        .collect();
+    if fitting.len() < cx.options.tier_runs.max(2) as usize { Vec::new() } else { fitting }
+}
+
+fn prefix_bytes(cx: &Context<'_>, level: LevelIndex) -> u64 {
+    prefix(cx, level, true).iter().fold(0, |sum, run| sum.saturating_add(run.bytes()))
+}
+
+fn tier(cx: &Context<'_>, level: LevelIndex, class: Class) -> Option<CompactionPlan> {
+    let runs = prefix(cx, level, false);
+    let to = level.next().filter(|next| !next.is_last())?;
+    let inputs: Vec<PlanInput> = runs.into_iter().filter_map(|run| input_from(level, run, None)).collect();
+    if inputs.is_empty() {
+        return None;
+    }
+    let mut plan = cx.finish(Draft { inputs, to: Position::Front(to), class, reason: Reason::Tier })?;
+    // A full tier 1 is merged again at once.
+    let full = cx.shape.runs(to).len() as u64 >= u64::from(cx.options.tier_runs);
+    plan.filter = !(class == Class::Shape && to.get() == 1 && full);
+    Some(plan)
+}
+
+fn upper_bytes(cx: &Context<'_>) -> u64 {
+    let parts = cx.shape.upper().flat_map(|(_, run)| run.parts());
+    let free = parts.filter(|part| !cx.busy.has(part));
+    free.fold(0, |sum, part| sum.saturating_add(part.effective_bytes()))
+}
+
+fn dense(cx: &Context<'_>, class: Class) -> Option<CompactionPlan> {
+    let columns = Columns::new(cx);
+    if tier_levels().any(|level| !prefix(cx, level, true).is_empty()) && columns.upper_is_busy() {
+        // A tier is due, and columns are in its way. With two jobs taking turns there would always be one, so no new
+        // column begins until the tier has had its chance.
+        return None;
+    }
+    let over_budget = class == Class::L0Urgent || upper_bytes(cx) > garbage_bytes(cx);
+    if columns.base().is_empty() {
+        return if over_budget {
+            columns.merge(columns.everything(), class, Reason::DenseWindow)
+        } else {
+            None
+        };
+    }
+    let loads = columns.loads();
+    let eligible: Vec<bool> = if over_budget {
+        vec![true; loads.len()]
+    } else {
+        columns.base().iter().zip(&loads).map(|(part, load)| is_very_dense(cx, part.bytes, *load)).collect()
+    };
+    columns.merge_best(&loads, eligible, class, Reason::DenseWindow)
+}
+
+fn is_very_dense(cx: &Context<'_>, base_bytes: u64, load: Load) -> bool {
+    let budget = u128::from(base_bytes) * u128::from(cx.options.garbage_permille);
+    u128::from(load.bytes) * 1000 > VERY_DENSE * budget || load.runs >= MAX_RUNS_OVER_WINDOW
+}

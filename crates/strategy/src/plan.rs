@@ -1,0 +1,335 @@
+//! Compaction plans: what a strategy asks for, as a value.
+
+use crate::cut::Cut;
+use esker_base::{KeyspaceId, PartId, RunId};
+use esker_version::{KeyEnd, KeyRange, LevelIndex, PartMeta, Place, Version, VersionEdit};
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+/// A place in reading order: level 0 first, in a level the newest run (greatest order) first. Smaller is newer.
+///
+/// It needs no tree to be compared, so it stays right for a running job while other jobs change the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunPosition {
+    /// The level.
+    pub level: LevelIndex,
+    /// The run's order; `u64::MAX` is the place in front of all runs of the level.
+    pub order: u64,
+}
+
+impl Ord for RunPosition {
+    fn cmp(&self, other: &RunPosition) -> Ordering {
+        self.level.cmp(&other.level).then(other.order.cmp(&self.order))
+    }
+}
+
+impl PartialOrd for RunPosition {
+    fn partial_cmp(&self, other: &RunPosition) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Where output goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// A new run, newer than every run that is in the level when the job ends.
+    Front(LevelIndex),
+    /// Into a run that exists.
+    Into {
+        /// Its level.
+        level: LevelIndex,
+        /// The run.
+        run: RunId,
+        /// Its order.
+        order: u64,
+    },
+}
+
+impl Position {
+    /// The level.
+    pub fn level(&self) -> LevelIndex {
+        match self {
+            Position::Front(level) | Position::Into { level, .. } => *level,
+        }
+    }
+
+    /// The place in reading order.
+    pub fn in_reading_order(&self) -> RunPosition {
+        match *self {
+            Position::Front(level) => RunPosition { level, order: u64::MAX },
+            Position::Into { level, order, .. } => RunPosition { level, order },
+        }
+    }
+
+    /// The run that output parts join, at the moment of the install. `new_run` is a fresh id; it is used only for
+    /// [`Position::Front`].
+    pub fn place(&self, version: &Version, new_run: RunId) -> Place {
+        match *self {
+            Position::Front(level) => version.front(level, new_run),
+            Position::Into { level, run, order } => Place { level, run, order },
+        }
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Position::Front(level) => write!(f, "a new run of {level}"),
+            Position::Into { level, run, .. } => write!(f, "run {run} of {level}"),
+        }
+    }
+}
+
+/// How urgent a job is; the greatest goes first. Jobs of the two lowest classes run only while nothing higher
+/// waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// Convergence while the database is idle.
+    Idle,
+    /// Getting rid of tombstones and expired entries.
+    Clean,
+    /// Keeping the tree in its form.
+    Shape,
+    /// Keeping a promise with a deadline.
+    Promise,
+    /// Level 0 is about to stop the writers.
+    L0Urgent,
+    /// Emptying a memtable. No plan has this class; it is here so that the scheduler orders everything by one.
+    Flush,
+}
+
+/// Why a plan was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Level 0 has enough runs.
+    Level0Runs,
+    /// A level has more runs than it may.
+    TooManyRuns,
+    /// A level is larger than it may be.
+    TooLarge,
+    /// Enough runs came together for a tier.
+    Tier,
+    /// The densest window of the last level: most to gain for the bytes rewritten.
+    DenseWindow,
+    /// Many tombstones above the last level.
+    Tombstones,
+    /// Tombstones in the last level that no snapshot needs any more.
+    LastTombstones,
+    /// Deleted data has to be gone soon.
+    DeletePromise,
+    /// Every entry has expired.
+    Expired,
+    /// Nothing else to do.
+    Converge,
+    /// Somebody asked for it.
+    Manual,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reason::Level0Runs => "level 0 has enough runs",
+            Reason::TooManyRuns => "the level has too many runs",
+            Reason::TooLarge => "the level is too large",
+            Reason::Tier => "enough runs for a tier",
+            Reason::DenseWindow => "the densest window",
+            Reason::Tombstones => "many tombstones",
+            Reason::LastTombstones => "tombstones that nobody needs",
+            Reason::DeletePromise => "deleted data must go",
+            Reason::Expired => "everything in it has expired",
+            Reason::Converge => "idle",
+            Reason::Manual => "asked for",
+        })
+    }
+}
+
+/// What is done with the inputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanKind {
+    /// The parts change their place; no byte is rewritten.
+    Move,
+    /// The inputs are merged into new tables.
+    Merge,
+    /// The parts go, without replacement.
+    Drop,
+}
+
+/// A part, or a slice of it, as input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InputPart {
+    /// The part.
+    pub part: Arc<PartMeta>,
+    /// What of it is consumed; all of it if `None`.
+    pub slice: Option<KeyRange>,
+}
+
+impl InputPart {
+    /// All of a part.
+    pub fn whole(part: Arc<PartMeta>) -> InputPart {
+        InputPart { part, slice: None }
+    }
+
+    /// What of a part lies in `range`; `None` if nothing does.
+    pub fn within(part: &Arc<PartMeta>, range: &KeyRange) -> Option<InputPart> {
+        if range.covers(&part.range) {
+            return Some(InputPart::whole(part.clone()));
+        }
+        let slice = part.range.intersection(range)?;
+        Some(InputPart { part: part.clone(), slice: Some(slice) })
+    }
+
+    /// The keys that are consumed.
+    pub fn range(&self) -> &KeyRange {
+        self.slice.as_ref().unwrap_or(&self.part.range)
+    }
+
+    /// Bytes that are consumed, estimated for a slice.
+    pub fn bytes(&self) -> u64 {
+        match &self.slice {
+            None => self.part.bytes,
+            Some(slice) => {
+                let share = self.part.range.share_inside(slice);
+                (u128::from(self.part.bytes) * u128::from(share) / u128::from(esker_version::SHARE_ONE))
+                    as u64
+            }
+        }
+    }
+}
+
+/// Inputs from one run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanInput {
+    /// The level of the run.
+    pub level: LevelIndex,
+    /// The run.
+    pub run: RunId,
+    /// The run's order.
+    pub order: u64,
+    /// Its parts, in key order; never empty.
+    pub parts: Vec<InputPart>,
+}
+
+impl PlanInput {
+    /// The run's place in reading order.
+    pub fn position(&self) -> RunPosition {
+        RunPosition { level: self.level, order: self.order }
+    }
+}
+
+/// What a strategy asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompactionPlan {
+    /// What is done.
+    pub kind: PlanKind,
+    /// How urgent it is.
+    pub class: Class,
+    /// Why.
+    pub reason: Reason,
+    /// The inputs in reading order: an earlier one has the newer versions.
+    pub inputs: Vec<PlanInput>,
+    /// From the first to the last key of the inputs.
+    pub hull: KeyRange,
+    /// Where the output goes.
+    pub to: Position,
+    /// Nothing older than the output overlaps the hull. A hint for codec and filter; whether a tombstone may go is
+    /// decided key by key from sequence numbers.
+    pub bottom: bool,
+    /// Where output tables end.
+    pub cut: Cut,
+    /// Whether output tables should have filters: not if they are merged again at once.
+    pub filter: bool,
+    /// Bytes read.
+    pub est_in_bytes: u64,
+    /// Bytes written at most, by estimate.
+    pub est_out_bytes: u64,
+}
+
+impl CompactionPlan {
+    /// The place of the newest input.
+    pub fn from(&self) -> RunPosition {
+        let to = self.to.in_reading_order();
+        self.inputs.iter().map(PlanInput::position).fold(to, RunPosition::min)
+    }
+
+    /// All input parts in reading order.
+    pub fn parts(&self) -> impl Iterator<Item = (&PlanInput, &InputPart)> {
+        self.inputs.iter().flat_map(|input| input.parts.iter().map(move |part| (input, part)))
+    }
+
+    /// Says in an edit that the inputs go: whole parts are removed, sliced ones are replaced by what remains of
+    /// them, under ids from `next_part`.
+    pub fn remove_inputs(
+        &self,
+        keyspace: KeyspaceId,
+        edit: &mut VersionEdit,
+        mut next_part: impl FnMut() -> PartId,
+    ) {
+        for (input, consumed) in self.parts() {
+            edit.remove_part(keyspace, input.level, input.run, &consumed.part);
+            let Some(slice) = &consumed.slice else { continue };
+            let place = Place { level: input.level, run: input.run, order: input.order };
+            let (before, after) = consumed.part.range.without(slice);
+            for rest in [before, after].into_iter().flatten() {
+                if let Some(remains) = consumed.part.slice(next_part(), &rest) {
+                    edit.add_part(keyspace, place, Arc::new(remains));
+                }
+            }
+        }
+    }
+
+    /// The whole edit of a [`PlanKind::Move`] or [`PlanKind::Drop`]; `version` is the tree at the install.
+    pub fn edit_without_output(
+        &self,
+        keyspace: KeyspaceId,
+        version: &Version,
+        new_run: RunId,
+        next_part: impl FnMut() -> PartId,
+    ) -> VersionEdit {
+        let mut edit = VersionEdit::new();
+        self.remove_inputs(keyspace, &mut edit, next_part);
+        if self.kind == PlanKind::Move {
+            let place = self.to.place(version, new_run);
+            for (_, moved) in self.parts() {
+                edit.add_part(keyspace, place, moved.part.clone());
+            }
+        }
+        edit
+    }
+
+    /// Splits the hull into at most `pieces` ranges of about equal input bytes, for sub-compactions that run side
+    /// by side. Borders are starts of input parts, so that few tables are opened twice. Deterministic.
+    pub fn split(&self, pieces: usize) -> Vec<KeyRange> {
+        let mut starts: Vec<(&[u8], u64)> =
+            self.parts().map(|(_, part)| (&*part.range().start, part.bytes())).collect();
+        starts.sort_unstable();
+        let total: u128 = starts.iter().map(|(_, bytes)| u128::from(*bytes)).sum();
+        let mut ranges = Vec::new();
+        let mut start = self.hull.start.clone();
+        let mut done = 0u128;
+        for (key, bytes) in starts {
+            let wanted = total * (ranges.len() as u128 + 1) / pieces.max(1) as u128;
+            if ranges.len() + 1 < pieces && done >= wanted && done > 0 && *key > *start {
+                let border: esker_version::Key = key.into();
+                ranges.push(KeyRange { start, end: KeyEnd::Excluded(border.clone()) });
+                start = border;
+            }
+            done += u128::from(bytes);
+        }
+        ranges.push(KeyRange { start, end: self.hull.end.clone() });
+        ranges
+    }
+}
+
+impl fmt::Display for CompactionPlan {
+    /// One line: `Merge L0 run 9, L0 run 8 (3 parts, 4096 bytes, [a..z]) to run 2 of Llast: level 0 has enough runs`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} ", self.kind)?;
+        for (at, input) in self.inputs.iter().enumerate() {
+            let comma = if at > 0 { ", " } else { "" };
+            write!(f, "{comma}{} run {}", input.level, input.run)?;
+        }
+        let (parts, bytes) = (self.parts().count(), self.est_in_bytes);
+        write!(f, " ({parts} parts, {bytes} bytes, {}) to {}: {}", self.hull, self.to, self.reason)
+    }
+}
