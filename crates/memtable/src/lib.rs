@@ -1,1 +1,50 @@
 //! Memtables: the sorted structures that take writes first.
+//!
+//! A [`Memtable`] maps (key, tag) to values. One [`Inserter`] adds entries, any number of threads read meanwhile, and
+//! nothing is ever removed: versions that nobody can see are dropped when the memtable is flushed, and the memory
+//! of all entries is given back together.
+//!
+//! # What readers may rely on
+//! * MT1: what was published is immutable. Slices of keys and values stay valid as long as the memtable.
+//! * MT2: an entry whose insertion happened before a read began is found by it. The engine makes it so by
+//!   storing the visible sequence number (release) after the insertion, and loading it (acquire) before the read. Later
+//!   entries may be met or not; readers leave them out by their sequence numbers.
+//! * MT6: the arena is used again only when the last `Arc` of the memtable is gone; cursors hold one.
+//! * Reads are wait-free: no lock, no retry, no allocation (but for cursors deeper than 16 nodes), no shared counter.
+//!
+//! # What the inserter may rely on
+//! * One inserter at a time: [`Inserter`] is not `Clone` and takes `&mut self`; the engine keeps it under its commit lock.
+//! * CP5: once [`Memtable::has_room`] said yes, inserting cannot fail. Node memory is bounded by the number of keys,
+//!   whatever they look like.
+//! * MT5: sizes are known in constant time, from where the allocations stand.
+//!
+//! # Map
+//! [`memory`](self) holds words and bytes, `arena` the ends of an arena and the pool, `entry` versions and their chains, `art` and
+//! `skiplist` the structures, `cursor` the walk over either, `memtable` the face. Only `memory` and `entry` contain unsafe
+//! code: structures are made of checked word accesses, so a defect in them is a panic or a wrong answer,
+//! never a stray access. `tests/loom.rs` explores the structures themselves, over a model of `memory`.
+
+mod arena;
+mod art;
+mod cursor;
+mod entry;
+mod memory;
+mod memtable;
+mod skiplist;
+
+pub use arena::ArenaPool;
+pub use cursor::MemtableCursor;
+pub use entry::Operation;
+pub use memtable::{Inserter, Memtable, MemtableKind};
+
+/// Only in builds with `--cfg loom`: deliberate defects for the models to find.
+#[cfg(loom)]
+pub mod model {
+    pub use crate::memory::model::{Mutant, set_mutant};
+}
+
+/// Most keys in one [`Memtable::multi_get`].
+pub const MULTI_GET_KEYS: usize = 32;
+
+/// Keys of a batch that descend together. More find no more misses to overlap; measured.
+const LOCKSTEP_KEYS: usize = 16;

@@ -1,0 +1,175 @@
+//! Arenas: where a memtable's bytes live, and the pool that hands used ones out again.
+//!
+//! An arena is one contiguous address range. Entries are allocated upwards from its low end and nodes downwards
+//! from its high end, so that each kind stays dense, and neither can starve while the other has room. Both are
+//! addressed by 32-bit references in units of 8 bytes; one bit tells entries from nodes, which leaves 16 GiB.
+//!
+//! # Reuse (MT6)
+//! A memtable owns its arena and gives it back in `Drop`. The inserter, every cursor and every reader hold the memtable's
+//! `Arc` or borrow from one, so the arena returns to the pool only when nobody can reach it any more, and the
+//! reference count orders all their accesses before the next life. The pool does not zero it: first touch of fresh
+//! memory runs at a fraction of the speed of recycled memory, and that is what pooling saves. Hence no field
+//! may be read before it is written; debug builds fill recycled memory with 0xDE to let violations show.
+
+use crate::memory::Memory;
+use esker_base::{Error, Result};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Allocation unit and alignment of entries and nodes.
+pub(crate) const UNIT_BYTES: usize = 8;
+
+/// References have 31 bits for the unit.
+const MAX_ARENA_BYTES: u64 = (UNIT_BYTES as u64) << 31;
+
+/// The first bytes of an arena stay unused, so that no reference is zero.
+const FIRST_BYTE: usize = 64;
+
+/// Hands out arenas and keeps a bounded amount of used ones, whose memory is already touched.
+///
+/// Clones share one pool. It may be shared by all keyspaces of a database.
+#[derive(Clone, Debug)]
+pub struct ArenaPool {
+    shared: Arc<Mutex<Idle>>,
+}
+
+#[derive(Debug)]
+struct Idle {
+    /// Least recently returned first.
+    arenas: Vec<Memory>,
+    limit_bytes: u64,
+}
+
+impl Idle {
+    fn touched_bytes(&self) -> u64 {
+        self.arenas.iter().map(touched_bytes).sum()
+    }
+
+    /// Takes out what exceeds the limit; the caller frees it after unlocking, because unmapping is slow.
+    fn take_excess(&mut self) -> Vec<Memory> {
+        let mut excess = Vec::new();
+        while self.touched_bytes() > self.limit_bytes {
+            excess.push(self.arenas.remove(0));
+        }
+        excess
+    }
+}
+
+fn touched_bytes(memory: &Memory) -> u64 {
+    let (low, high) = memory.touched();
+    (low + high) as u64
+}
+
+impl ArenaPool {
+    /// A pool that keeps at most `idle_limit_bytes` of touched memory that no memtable uses.
+    pub fn new(idle_limit_bytes: u64) -> ArenaPool {
+        ArenaPool { shared: Arc::new(Mutex::new(Idle { arenas: Vec::new(), limit_bytes: idle_limit_bytes })) }
+    }
+
+    /// Touched memory that waits for its next use. Takes a lock and looks at each idle arena.
+    pub fn idle_bytes(&self) -> u64 {
+        self.lock().touched_bytes()
+    }
+
+    /// Changes the limit of idle memory and frees what exceeds it.
+    pub fn set_idle_limit_bytes(&self, limit_bytes: u64) {
+        let excess = {
+            let mut idle = self.lock();
+            idle.limit_bytes = limit_bytes;
+            idle.take_excess()
+        };
+        drop(excess);
+    }
+
+    /// An arena of at least `reserve_bytes` of address space: the idle one that fits most closely, among those
+    /// the one with most touched memory, else a fresh one.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] beyond 16 GiB; what the operating system says when it refuses.
+    pub(crate) fn acquire(&self, reserve_bytes: u64) -> Result<Memory> {
+        if reserve_bytes > MAX_ARENA_BYTES {
+            return Err(Error::invalid(format!(
+                "a memtable cannot reserve {reserve_bytes} bytes: its references reach {MAX_ARENA_BYTES} bytes"
+            )));
+        }
+        {
+            let mut idle = self.lock();
+            let fitting =
+                idle.arenas.iter().enumerate().filter(|(_, memory)| memory.len() as u64 >= reserve_bytes);
+            let best = fitting
+                .min_by_key(|(_, memory)| (memory.len(), u64::MAX - touched_bytes(memory)))
+                .map(|(index, _)| index);
+            if let Some(index) = best {
+                return Ok(idle.arenas.remove(index));
+            }
+        }
+        let bytes = usize::try_from(reserve_bytes).map_err(|_| {
+            Error::invalid(format!("{reserve_bytes} bytes exceed this machine's address space"))
+        })?;
+        Memory::reserve(bytes)
+    }
+
+    /// Takes an arena back whose life used `low` and `high` bytes of its two ends.
+    pub(crate) fn release(&self, mut memory: Memory, low: usize, high: usize) {
+        memory.retire(low, high);
+        let excess = {
+            let mut idle = self.lock();
+            idle.arenas.push(memory);
+            idle.take_excess()
+        };
+        drop(excess);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Idle> {
+        // Nothing in the pool is half done when a panic passes through.
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The two ends of the free middle of an arena; the inserter's alone.
+#[derive(Debug)]
+pub(crate) struct Allocator {
+    low: usize,
+    high: usize,
+    end: usize,
+}
+
+impl Allocator {
+    pub(crate) fn new(memory: &Memory) -> Allocator {
+        let end = memory.len() / UNIT_BYTES * UNIT_BYTES;
+        Allocator { low: FIRST_BYTE, high: end, end }
+    }
+
+    /// Room for an entry of `bytes` bytes; returns its unit number.
+    ///
+    /// # Panics
+    /// If there is no room, which `Memtable::has_room` rules out.
+    #[inline(always)]
+    pub(crate) fn entry(&mut self, bytes: usize) -> u32 {
+        let at = self.low;
+        let size = bytes.next_multiple_of(UNIT_BYTES);
+        assert!(size <= self.high - at, "the arena is full: room was not checked");
+        self.low = at + size;
+        (at / UNIT_BYTES) as u32
+    }
+
+    /// Room for a node of `words` words; returns its unit number. Panics like [`Allocator::entry`].
+    #[inline(always)]
+    pub(crate) fn node(&mut self, words: usize) -> u32 {
+        let size = (words * 4).next_multiple_of(UNIT_BYTES);
+        assert!(size <= self.high - self.low, "the arena is full: room was not checked");
+        self.high -= size;
+        (self.high / UNIT_BYTES) as u32
+    }
+
+    /// Bytes used at the low end.
+    #[inline]
+    pub(crate) fn low_bytes(&self) -> usize {
+        self.low
+    }
+
+    /// Bytes used at the high end.
+    #[inline]
+    pub(crate) fn high_bytes(&self) -> usize {
+        self.end - self.high
+    }
+}

@@ -1,0 +1,149 @@
+//! The adaptive radix tree: one writer, wait-free readers.
+//!
+//! After Leis, Kemper and Neumann, "The adaptive radix tree: ARTful indexing for main-memory databases" (ICDE 2013): nodes of four
+//! sizes branch on one byte of the key, stretches without a branch are skipped, and a subtree with a single key
+//! is a leaf, a reference to the entry itself. Readers skip prefixes without looking and compare the whole key once,
+//! at the entry; the writer and cursors compare prefixes on the way.
+//!
+//! # Publication
+//! There is one writer. Every change reaches readers by exactly one release store, and whatever a reader
+//! reads through an acquiring load of that word was written before it:
+//!
+//! * *A child more in a small node* (4 or 16): byte and reference are put behind the published ones, then the count in
+//!   the first word is published. Readers look at the first `count` places only; the words with the key bytes may
+//!   already hold more, never something else.
+//! * *... in a node of 48*: the reference is put, then the word of the index that names its place is published.
+//! * *... in a node of 256*, *the value of a node*, *the first key*: the reference itself is published.
+//! * *A full node*: a larger copy with the new child is built, then the one word that refers to the node is published.
+//! * *A leaf or a prefix that a new key leaves half-way*: a node with two branches, the old reference and the
+//!   new entry, is built, then the word that held the old reference is published.
+//! * *A newer version of a key*: an entry that links to the older one takes its place in the word that held it.
+//!
+//! Thus (MT1) what can be reached is immutable but for these words, and each of them only moves on: a count grows,
+//! an index byte or reference is set once or replaced by something that leads to everything the old value led to.
+//!
+//! **MT2**, *every entry inserted before a reader began is reachable for it*: the reader's view of the database
+//! comes from an acquiring load that the writer's release store of the visible sequence number precedes, so every
+//! publication of those entries happens before all its loads, and each load yields that publication or a later one. A
+//! node that was outgrown after the reader got there is frozen, but it was the live one at some moment
+//! after the reader began, and so was every reference in it: by induction the subtree it leads to holds all those
+//! entries. What a frozen subtree lacks was inserted later. For the same reason a cursor may walk outgrown nodes
+//! between seeks, and for the same reason every seek descends from the root again.
+//!
+//! **Wait-free**: the branch depth grows with each step down, so a lookup takes at most as many steps as the
+//! key has bytes, whatever the writer does. All descents are loops.
+//!
+//! # Costs of hostile keys
+//! A prefix is compared with eight bytes kept in the node or, if it is longer, with the node's sample entry; both are
+//! found in constant time, and the stretches compared along one path do not overlap. An insertion is therefore linear
+//! in the key's length even for 65 KB keys that share 64 KB or are prefixes of each other. Node memory is at most 40
+//! bytes for each distinct key (see `node`), because a prefix split copies nothing: depths are absolute.
+//!
+//! # Rejected
+//! Optimistic lock coupling: readers that race with plain stores and validate afterwards are data races for the
+//! language. Keeping small nodes sorted: an insertion would move published bytes. Depths relative to the
+//! parent: every prefix split would copy a node. Parallel writers: measured 1.4 to 3.3 times slower than one
+//! lock around all of it on two cores.
+
+mod insert;
+mod node;
+mod position;
+
+pub(crate) use insert::ArtWriter;
+pub(crate) use node::{MAX_BYTES_PER_INSERT, MAX_BYTES_PER_KEY};
+pub(crate) use position::ArtPosition;
+
+use crate::MULTI_GET_KEYS;
+use crate::entry::Entry;
+use crate::memory::{Memory, Site};
+use node::{LEAF, Node, target_word};
+
+/// The tree as readers know it: where its root is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Art {
+    root: usize,
+}
+
+/// What one step down leads to.
+enum Step {
+    /// Further down, by this reference.
+    Down(u32),
+    /// The only entry whose key may be equal, or none.
+    End(Entry),
+}
+
+impl Art {
+    /// The newest version of `key`, or no entry.
+    #[inline]
+    pub(crate) fn find(&self, memory: &Memory, key: &[u8]) -> Entry {
+        let mut reference = memory.load(Site::Reference, self.root);
+        loop {
+            match step(memory, reference, key) {
+                Step::Down(next) => reference = next,
+                Step::End(entry) => return if_equal(memory, entry, key),
+            }
+        }
+    }
+
+    /// [`Art::find`] for those keys whose bit is set in `wanted`. All descend one floor, then all the next, so that
+    /// their cache misses overlap.
+    pub(crate) fn find_many(
+        &self,
+        memory: &Memory,
+        keys: &[&[u8]],
+        wanted: u32,
+        found: &mut [Entry; MULTI_GET_KEYS],
+    ) {
+        let root = memory.load(Site::Reference, self.root);
+        let mut references = [root; MULTI_GET_KEYS];
+        let mut descending = wanted;
+        while descending != 0 {
+            let mut left = descending;
+            while left != 0 {
+                let index = left.trailing_zeros() as usize;
+                left &= left - 1;
+                match step(memory, references[index], keys[index]) {
+                    Step::Down(next) => {
+                        references[index] = next;
+                        memory.prefetch(target_word(next));
+                    }
+                    Step::End(entry) => {
+                        found[index] = entry;
+                        descending &= !(1 << index);
+                    }
+                }
+            }
+        }
+        let mut left = wanted;
+        while left != 0 {
+            let index = left.trailing_zeros() as usize;
+            left &= left - 1;
+            found[index] = if_equal(memory, found[index], keys[index]);
+        }
+    }
+}
+
+#[inline(always)]
+fn step(memory: &Memory, reference: u32, key: &[u8]) -> Step {
+    if reference & LEAF != 0 {
+        return Step::End(Entry(reference & !LEAF));
+    }
+    if reference == 0 {
+        return Step::End(Entry::NONE);
+    }
+    let node = Node::from_reference(reference);
+    let meta = node.load_meta(memory);
+    let depth = meta.depth();
+    let Some(&byte) = key.get(depth) else {
+        return Step::End(if depth == key.len() { node.load_value(memory) } else { Entry::NONE });
+    };
+    match node.find(memory, meta, byte) {
+        Some(slot) => Step::Down(memory.load(Site::Reference, slot)),
+        None => Step::End(Entry::NONE),
+    }
+}
+
+#[inline(always)]
+fn if_equal(memory: &Memory, entry: Entry, key: &[u8]) -> Entry {
+    if !entry.is_none() && entry.key(memory) == key { entry } else { Entry::NONE }
+}

@@ -1,0 +1,473 @@
+//! Nodes of the radix tree: layout, search, and how one child more is published.
+//!
+//! All fields are words of [`Memory`]; a node is named by its unit like an entry.
+//!
+//! | word | field |
+//! |---|---|
+//! | 0 | size class (bits 0-7), number of children (8-15), branch depth (16-31) |
+//! | 1 | the entry of the key that ends at the branch depth, 0 if none |
+//! | 2 | the sample: some entry below this node |
+//! | 3, 4 | the window: the 8 key bytes before the branch depth, most significant first, low half first |
+//!
+//! and then by size class: 4 children: word 5 key bytes, words 6-9 references; 16 children: words 5-8 and 9-24; 48
+//! children: words 5-68 a byte for each of 256 that is 0 or one more than the child's place, words 69-116 references; 256
+//! children: words 5-260 references.
+//!
+//! The branch depth is counted from the start of the key, not from the parent, and window and sample do not depend on
+//! the parent either. So a node stays as it is when its prefix is split, and only growing copies nodes: all nodes
+//! together take at most 40 bytes for each distinct key, whatever the keys look like ([`MAX_BYTES_PER_KEY`]).
+
+use crate::arena::{Allocator, UNIT_BYTES};
+use crate::entry::Entry;
+use crate::memory::{Memory, Site};
+use esker_base::key;
+
+/// Marks a reference to an entry; without it a reference names a node. 0 refers to nothing.
+pub(super) const LEAF: u32 = 1 << 31;
+
+/// Most bytes of nodes for each distinct key.
+///
+/// A tree over n keys has branches of b children and values together with sum(b - 1) = n - 1. A node that grew to
+/// its b left 40 (b >= 2), 144 (b > 4), 616 (b > 16) or 1664 bytes (b > 48) behind, outgrown copies included;
+/// over b - 1 the greatest of these is 40, at b = 2.
+pub(crate) const MAX_BYTES_PER_KEY: usize = 40;
+/// Most bytes of nodes that one insertion takes.
+pub(crate) const MAX_BYTES_PER_INSERT: usize = (WORDS[3] * 4).next_multiple_of(UNIT_BYTES);
+
+const _: () = {
+    assert!((WORDS[0] * 4).next_multiple_of(UNIT_BYTES) == 40);
+    assert!((WORDS[1] * 4).next_multiple_of(UNIT_BYTES) == 104);
+    assert!((WORDS[2] * 4).next_multiple_of(UNIT_BYTES) == 472);
+    assert!((WORDS[3] * 4).next_multiple_of(UNIT_BYTES) == 1048);
+};
+
+const VALUE: usize = 1;
+const SAMPLE: usize = 2;
+const WINDOW: usize = 3;
+const BODY: usize = 5;
+
+/// Bytes of a prefix that can be compared without looking at an entry.
+const WINDOW_BYTES: usize = 8;
+
+/// Children by size class.
+const CAPACITY: [usize; 4] = [4, 16, 48, 256];
+/// First word of the references by size class.
+const CHILDREN: [usize; 4] = [BODY + 1, BODY + 4, BODY + 64, BODY];
+/// Words of a node by size class.
+const WORDS: [usize; 4] = [
+    CHILDREN[0] + CAPACITY[0],
+    CHILDREN[1] + CAPACITY[1],
+    CHILDREN[2] + CAPACITY[2],
+    CHILDREN[3] + CAPACITY[3],
+];
+
+const CLASS_4: usize = 0;
+const CLASS_16: usize = 1;
+const CLASS_48: usize = 2;
+const CLASS_256: usize = 3;
+
+/// A node, by its first word's number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Node {
+    at: usize,
+}
+
+/// The first word of a node: what it is and how much of it is published.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Meta(u32);
+
+impl Meta {
+    fn new(class: usize, count: usize, depth: usize) -> Meta {
+        Meta(class as u32 | (count as u32) << 8 | (depth as u32) << 16)
+    }
+
+    #[inline(always)]
+    fn class(self) -> usize {
+        (self.0 & 3) as usize
+    }
+
+    /// Children; exact but in the largest class, where it is not kept.
+    #[inline(always)]
+    fn count(self) -> usize {
+        (self.0 >> 8 & 0xff) as usize
+    }
+
+    /// Where keys below this node first differ, counted from the start of the key.
+    #[inline(always)]
+    pub(super) fn depth(self) -> usize {
+        (self.0 >> 16) as usize
+    }
+
+    /// Whether the children's references lie in few cache lines.
+    #[inline(always)]
+    pub(super) fn is_small(self) -> bool {
+        self.class() <= CLASS_16
+    }
+}
+
+/// What hangs from a node: below a byte, or as its value if the key ends there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Branch {
+    pub(super) byte: Option<u8>,
+    pub(super) reference: u32,
+}
+
+impl Branch {
+    /// The branch that `key` takes at `depth`.
+    #[inline(always)]
+    pub(super) fn of(key: &[u8], depth: usize, reference: u32) -> Branch {
+        Branch { byte: key.get(depth).copied(), reference }
+    }
+}
+
+impl Node {
+    #[inline(always)]
+    pub(super) fn from_reference(reference: u32) -> Node {
+        Node { at: reference as usize * 2 }
+    }
+
+    #[inline(always)]
+    fn reference(self) -> u32 {
+        (self.at / 2) as u32
+    }
+
+    /// For readers: synchronises with the writer's latest addition of a child to a small node.
+    #[inline(always)]
+    pub(super) fn load_meta(self, memory: &Memory) -> Meta {
+        Meta(memory.load(Site::Count, self.at))
+    }
+
+    /// For the writer.
+    #[inline(always)]
+    pub(super) fn meta(self, memory: &Memory) -> Meta {
+        Meta(memory.peek(self.at))
+    }
+
+    /// The word that refers to the entry of the key that ends at the branch depth. Holds a bare entry, not a leaf.
+    #[inline(always)]
+    pub(super) fn value_slot(self) -> usize {
+        self.at + VALUE
+    }
+
+    #[inline(always)]
+    pub(super) fn load_value(self, memory: &Memory) -> Entry {
+        Entry(memory.load(Site::Reference, self.value_slot()))
+    }
+
+    #[inline(always)]
+    pub(super) fn sample(self, memory: &Memory) -> Entry {
+        Entry(memory.peek(self.at + SAMPLE))
+    }
+
+    #[inline(always)]
+    fn window(self, memory: &Memory) -> u64 {
+        let low = u64::from(memory.peek(self.at + WINDOW));
+        let high = u64::from(memory.peek(self.at + WINDOW + 1));
+        high << 32 | low
+    }
+
+    /// Compares the bytes of `key` from `from` up to the branch depth with those that all keys below this node share; they
+    /// are known to agree before `from`. `None` if they agree, else the first place where they differ or `key` ends.
+    #[inline(always)]
+    pub(super) fn mismatch(self, memory: &Memory, meta: Meta, key: &[u8], from: usize) -> Option<usize> {
+        let depth = meta.depth();
+        if depth == from {
+            return None;
+        }
+        if depth <= key.len() && depth - from <= WINDOW_BYTES {
+            let mask = u64::MAX >> (64 - 8 * (depth - from));
+            if (window_before(key, depth) ^ self.window(memory)) & mask == 0 {
+                return None;
+            }
+        }
+        self.mismatch_with_sample(memory, depth, key, from)
+    }
+
+    #[inline(never)]
+    fn mismatch_with_sample(self, memory: &Memory, depth: usize, key: &[u8], from: usize) -> Option<usize> {
+        let shared = &self.sample(memory).key(memory)[from..depth];
+        let agree = key::common_prefix_len(shared, &key[from..]);
+        (agree < shared.len()).then_some(from + agree)
+    }
+
+    /// The word that refers to the child below `byte`.
+    #[inline(always)]
+    pub(super) fn find(self, memory: &Memory, meta: Meta, byte: u8) -> Option<usize> {
+        match meta.class() {
+            CLASS_4 => {
+                let place = place_in_word(memory.peek(self.at + BODY), byte);
+                (place < meta.count()).then_some(self.at + CHILDREN[CLASS_4] + place)
+            }
+            CLASS_16 => {
+                let keys = self.keys_16(memory);
+                let place = place_in_words(keys, byte);
+                (place < meta.count()).then_some(self.at + CHILDREN[CLASS_16] + place)
+            }
+            CLASS_48 => {
+                let word = memory.load(Site::Index, self.at + BODY + byte as usize / 4);
+                let place = (word >> (byte % 4 * 8) & 0xff) as usize;
+                (place != 0).then(|| self.at + CHILDREN[CLASS_48] + place - 1)
+            }
+            _ => {
+                let slot = self.at + CHILDREN[CLASS_256] + byte as usize;
+                (memory.load(Site::Reference, slot) != 0).then_some(slot)
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn keys_16(self, memory: &Memory) -> [u32; 4] {
+        let at = self.at + BODY;
+        [memory.peek(at), memory.peek(at + 1), memory.peek(at + 2), memory.peek(at + 3)]
+    }
+
+    /// The key bytes of a small node, each with its place, for those that are published.
+    #[inline(always)]
+    fn small_keys(self, memory: &Memory, meta: Meta) -> [u8; 16] {
+        let mut bytes = [0u8; 16];
+        if meta.class() == CLASS_4 {
+            bytes[..4].copy_from_slice(&memory.peek(self.at + BODY).to_le_bytes());
+        } else {
+            for (to, word) in bytes.chunks_exact_mut(4).zip(self.keys_16(memory)) {
+                to.copy_from_slice(&word.to_le_bytes());
+            }
+        }
+        bytes
+    }
+
+    /// The child below the least byte greater than `after` (-1 for any): the byte and the word that refers to it.
+    #[inline]
+    pub(super) fn following(self, memory: &Memory, meta: Meta, after: i16) -> Option<(u8, usize)> {
+        if meta.is_small() {
+            let keys = self.small_keys(memory, meta);
+            let mut best = u16::MAX;
+            for (place, &byte) in keys.iter().enumerate() {
+                let candidate = u16::from(byte) << 8 | place as u16;
+                let fits = place < meta.count() && i16::from(byte) > after;
+                best = best.min(if fits { candidate } else { u16::MAX });
+            }
+            return self.small_choice(meta, best, u16::MAX);
+        }
+        let first = (after + 1) as usize;
+        (first..256).find_map(|byte| self.find(memory, meta, byte as u8).map(|slot| (byte as u8, slot)))
+    }
+
+    /// The child below the greatest byte less than `before` (256 for any).
+    #[inline]
+    pub(super) fn preceding(self, memory: &Memory, meta: Meta, before: i16) -> Option<(u8, usize)> {
+        if meta.is_small() {
+            let keys = self.small_keys(memory, meta);
+            // One more than the place, so that 0 means none.
+            let mut best = 0;
+            for (place, &byte) in keys.iter().enumerate() {
+                let candidate = u16::from(byte) << 8 | (place as u16 + 1);
+                let fits = place < meta.count() && i16::from(byte) < before;
+                best = best.max(if fits { candidate } else { 0 });
+            }
+            return self.small_choice(meta, best.wrapping_sub(1), u16::MAX);
+        }
+        let end = before as usize;
+        (0..end).rev().find_map(|byte| self.find(memory, meta, byte as u8).map(|slot| (byte as u8, slot)))
+    }
+
+    /// Unpacks byte and place.
+    #[inline(always)]
+    fn small_choice(self, meta: Meta, packed: u16, none: u16) -> Option<(u8, usize)> {
+        let place = usize::from(packed & 0xff);
+        (packed != none).then(|| ((packed >> 8) as u8, self.at + CHILDREN[meta.class()] + place))
+    }
+
+    /// Asks for what the children of a small node refer to.
+    #[inline]
+    pub(super) fn prefetch_children(self, memory: &Memory) {
+        let meta = self.load_meta(memory);
+        if meta.is_small() {
+            let first = self.at + CHILDREN[meta.class()];
+            for place in 0..meta.count() {
+                memory.prefetch(target_word(memory.load(Site::Reference, first + place)));
+            }
+        }
+    }
+
+    /// A new node at `depth` with two branches, which nobody else can reach yet. All keys below it agree with
+    /// `sample` before `depth`.
+    pub(super) fn with_two(
+        memory: &Memory,
+        allocator: &mut Allocator,
+        depth: usize,
+        sample: Entry,
+        branches: [Branch; 2],
+    ) -> u32 {
+        let node = Node::from_reference(allocator.node(WORDS[CLASS_4]));
+        let (mut keys, mut count, mut value) = (0, 0, 0);
+        for branch in branches {
+            match branch.byte {
+                None => value = branch.reference & !LEAF,
+                Some(byte) => {
+                    keys |= u32::from(byte) << (8 * count);
+                    memory.init(node.at + CHILDREN[CLASS_4] + count, branch.reference);
+                    count += 1;
+                }
+            }
+        }
+        let window = window_before(sample.key(memory), depth);
+        memory.init(node.at, Meta::new(CLASS_4, count, depth).0);
+        memory.init(node.at + VALUE, value);
+        memory.init(node.at + SAMPLE, sample.0);
+        memory.init(node.at + WINDOW, window as u32);
+        memory.init(node.at + WINDOW + 1, (window >> 32) as u32);
+        memory.init(node.at + BODY, keys);
+        node.reference()
+    }
+
+    /// Publishes a child below `byte`, where there is none. `slot` is the word that refers to this node; if the
+    /// node is full, a larger copy with the child takes its place there.
+    #[inline]
+    pub(super) fn add(self, memory: &Memory, allocator: &mut Allocator, slot: usize, byte: u8, child: u32) {
+        let meta = self.meta(memory);
+        let (class, count) = (meta.class(), meta.count());
+        if class != CLASS_256 && count == CAPACITY[class] {
+            let grown = self.grown(memory, allocator, meta, byte, child);
+            memory.publish(Site::Reference, slot, grown);
+            return;
+        }
+        let more = Meta::new(class, count + 1, meta.depth()).0;
+        match class {
+            CLASS_4 | CLASS_16 => {
+                let keys = self.at + BODY + count / 4;
+                let shift = 8 * (count % 4);
+                let others = memory.peek(keys) & !(0xff << shift);
+                memory.put(keys, others | u32::from(byte) << shift);
+                memory.put(self.at + CHILDREN[class] + count, child);
+                memory.publish(Site::Count, self.at, more);
+            }
+            CLASS_48 => {
+                memory.put(self.at + CHILDREN[CLASS_48] + count, child);
+                let index = self.at + BODY + byte as usize / 4;
+                let added = (count as u32 + 1) << (byte % 4 * 8);
+                memory.publish(Site::Index, index, memory.peek(index) | added);
+                // Readers of this class do not look at the count.
+                memory.put(self.at, more);
+            }
+            _ => memory.publish(Site::Reference, self.at + CHILDREN[CLASS_256] + byte as usize, child),
+        }
+    }
+
+    /// A copy of the next size class with one child more, which nobody else can reach yet.
+    #[inline(never)]
+    fn grown(self, memory: &Memory, allocator: &mut Allocator, meta: Meta, byte: u8, child: u32) -> u32 {
+        let (class, count) = (meta.class(), meta.count());
+        let next = class + 1;
+        let node = Node::from_reference(allocator.node(WORDS[next]));
+        let more = if next == CLASS_256 { 0 } else { count + 1 };
+        memory.init(node.at, Meta::new(next, more, meta.depth()).0);
+        for word in VALUE..BODY {
+            memory.init(node.at + word, memory.peek(self.at + word));
+        }
+        let children = node.at + CHILDREN[next];
+        if next != CLASS_256 {
+            for place in 0..count {
+                memory.init(children + place, memory.peek(self.at + CHILDREN[class] + place));
+            }
+            memory.init(children + count, child);
+        }
+        match next {
+            CLASS_16 => {
+                memory.init(node.at + BODY, memory.peek(self.at + BODY));
+                memory.init(node.at + BODY + 1, u32::from(byte));
+                memory.init(node.at + BODY + 2, 0);
+                memory.init(node.at + BODY + 3, 0);
+            }
+            CLASS_48 => {
+                let mut index = [0u8; 256];
+                for (place, &key) in self.small_keys(memory, meta).iter().enumerate() {
+                    index[key as usize] = place as u8 + 1;
+                }
+                index[byte as usize] = count as u8 + 1;
+                for (word, bytes) in index.as_chunks::<4>().0.iter().enumerate() {
+                    memory.init(node.at + BODY + word, u32::from_le_bytes(*bytes));
+                }
+            }
+            _ => {
+                for other in 0..=255u8 {
+                    let slot = self.find(memory, meta, other);
+                    let reference = if other == byte { child } else { slot.map_or(0, |at| memory.peek(at)) };
+                    memory.init(children + other as usize, reference);
+                }
+            }
+        }
+        node.reference()
+    }
+}
+
+/// The word that a reference leads to.
+#[inline(always)]
+pub(super) fn target_word(reference: u32) -> usize {
+    (reference & !LEAF) as usize * 2
+}
+
+/// The place of `byte` in a word, counted from the low end; 4 if it is not there.
+#[inline(always)]
+fn place_in_word(word: u32, byte: u8) -> usize {
+    let differing = word ^ (u32::from(byte) * 0x0101_0101);
+    // Exact up to the first zero byte, and that is the one we want.
+    let zeros = differing.wrapping_sub(0x0101_0101) & !differing & 0x8080_8080;
+    zeros.trailing_zeros() as usize / 8
+}
+
+/// The place of `byte` among the bytes of four words; 16 if it is not there.
+#[inline(always)]
+fn place_in_words(words: [u32; 4], byte: u8) -> usize {
+    let pattern = u64::from(byte) * 0x0101_0101_0101_0101;
+    let zeros = |low: u32, high: u32| {
+        let differing = (u64::from(high) << 32 | u64::from(low)) ^ pattern;
+        differing.wrapping_sub(0x0101_0101_0101_0101) & !differing & 0x8080_8080_8080_8080
+    };
+    let (first, second) = (zeros(words[0], words[1]), zeros(words[2], words[3]));
+    if first != 0 { first.trailing_zeros() as usize / 8 } else { 8 + second.trailing_zeros() as usize / 8 }
+}
+
+/// The (up to) eight bytes of `key` before `depth`, most significant first, zeros before the start of the key.
+/// `depth` is at most the key's length.
+#[inline(always)]
+fn window_before(key: &[u8], depth: usize) -> u64 {
+    if depth >= WINDOW_BYTES {
+        key::head(key, depth - WINDOW_BYTES)
+    } else if depth == 0 {
+        0
+    } else {
+        key::head(key, 0) >> (8 * (WINDOW_BYTES - depth))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places() {
+        for place in 0..16 {
+            let bytes: [u8; 16] = std::array::from_fn(|at| if at == place { 7 } else { at as u8 * 16 + 6 });
+            let words: [u32; 4] = std::array::from_fn(|at| {
+                u32::from_le_bytes([bytes[at * 4], bytes[at * 4 + 1], bytes[at * 4 + 2], bytes[at * 4 + 3]])
+            });
+            assert_eq!(place_in_words(words, 7), place);
+            assert_eq!(place_in_words(words, 9), 16);
+            assert_eq!(place_in_word(words[place / 4], 7), place % 4);
+            assert_eq!(place_in_word(words[place / 4], 9), 4);
+        }
+    }
+
+    #[test]
+    fn windows() {
+        let key: Vec<u8> = (1..=20).collect();
+        for depth in 0..=20 {
+            let mut expected = [0u8; 8];
+            for back in 1..=depth.min(8) {
+                expected[8 - back] = key[depth - back];
+            }
+            assert_eq!(window_before(&key, depth), u64::from_be_bytes(expected), "{depth}");
+            assert_eq!(window_before(&key[..depth], depth), u64::from_be_bytes(expected), "{depth}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Cursors over memtables: a position among the keys, and within the versions of a key.
+
+use crate::art::ArtPosition;
+use crate::entry::Entry;
+use crate::memory::Memory;
+use crate::memtable::{Memtable, Structure};
+use crate::skiplist::SkiplistPosition;
+use esker_base::{Result, SeqNo, Tag};
+use esker_iter::Cursor;
+use std::sync::Arc;
+
+/// A position among the keys of a structure. All moves return the newest version of the key they come to, no entry
+/// when they leave the keys; then only a seek may follow.
+#[derive(Debug)]
+pub(crate) enum Position {
+    Art(ArtPosition),
+    Skiplist(SkiplistPosition),
+}
+
+macro_rules! dispatch {
+    ($self:ident, $position:ident => $call:expr) => {
+        match $self {
+            Position::Art($position) => $call,
+            Position::Skiplist($position) => $call,
+        }
+    };
+}
+
+impl Position {
+    pub(crate) fn new(structure: Structure) -> Position {
+        match structure {
+            Structure::Art(tree) => Position::Art(ArtPosition::new(tree)),
+            Structure::Skiplist(list) => Position::Skiplist(SkiplistPosition::new(list)),
+        }
+    }
+
+    pub(crate) fn seek_to_first(&mut self, memory: &Memory) -> Entry {
+        dispatch!(self, position => position.seek_to_first(memory))
+    }
+
+    pub(crate) fn seek_to_last(&mut self, memory: &Memory) -> Entry {
+        dispatch!(self, position => position.seek_to_last(memory))
+    }
+
+    fn seek(&mut self, memory: &Memory, key: &[u8]) -> Entry {
+        dispatch!(self, position => position.seek(memory, key))
+    }
+
+    #[inline(always)]
+    fn next(&mut self, memory: &Memory) -> Entry {
+        dispatch!(self, position => position.next(memory))
+    }
+
+    #[inline(always)]
+    fn prev(&mut self, memory: &Memory) -> Entry {
+        dispatch!(self, position => position.prev(memory))
+    }
+}
+
+/// A cursor over all entries of a memtable. It keeps the memtable alive and can be sent to another thread.
+///
+/// It may be used while entries are inserted. Those inserted before the cursor's last seek are all met; later ones
+/// may be met or not. No call fails.
+#[derive(Debug)]
+pub struct MemtableCursor {
+    position: Position,
+    /// The newest version of the current key, as the cursor met it.
+    head: Entry,
+    /// The current entry, in the chain that starts at `head`; none when the cursor is invalid.
+    entry: Entry,
+    memtable: Arc<Memtable>,
+}
+
+impl MemtableCursor {
+    pub(crate) fn new(memtable: Arc<Memtable>, structure: Structure) -> MemtableCursor {
+        let position = Position::new(structure);
+        MemtableCursor { position, head: Entry::NONE, entry: Entry::NONE, memtable }
+    }
+
+    #[inline(always)]
+    fn stand_on_newest(&mut self, head: Entry) {
+        self.head = head;
+        self.entry = head;
+    }
+
+    fn stand_on_oldest(&mut self, head: Entry) {
+        self.head = head;
+        self.entry = if head.is_none() { head } else { head.oldest(self.memtable.memory()) };
+    }
+}
+
+impl Cursor for MemtableCursor {
+    fn seek_to_first(&mut self) -> Result<()> {
+        let head = self.position.seek_to_first(self.memtable.memory());
+        self.stand_on_newest(head);
+        Ok(())
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        let head = self.position.seek_to_last(self.memtable.memory());
+        self.stand_on_oldest(head);
+        Ok(())
+    }
+
+    fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        let memory = self.memtable.memory();
+        let head = self.position.seek(memory, key);
+        if head.is_none() || head.key(memory) != key {
+            self.stand_on_newest(head);
+            return Ok(());
+        }
+        let entry = head.visible(memory, Tag::visible_at(seqno));
+        if entry.is_none() {
+            let following = self.position.next(memory);
+            self.stand_on_newest(following);
+        } else {
+            self.head = head;
+            self.entry = entry;
+        }
+        Ok(())
+    }
+
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        let memory = self.memtable.memory();
+        let mut head = self.position.seek(memory, key);
+        head = if head.is_none() { self.position.seek_to_last(memory) } else { self.position.prev(memory) };
+        // Keys may have been inserted between the two moves.
+        while !head.is_none() && head.key(memory) >= key {
+            head = self.position.prev(memory);
+        }
+        self.stand_on_oldest(head);
+        Ok(())
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        debug_assert!(self.is_valid(), "next on an invalid cursor");
+        let memory = self.memtable.memory();
+        let older = self.entry.older(memory);
+        if older.is_none() {
+            let head = self.position.next(memory);
+            self.stand_on_newest(head);
+        } else {
+            self.entry = older;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        debug_assert!(self.is_valid(), "prev on an invalid cursor");
+        let memory = self.memtable.memory();
+        if self.entry == self.head {
+            let head = self.position.prev(memory);
+            self.stand_on_oldest(head);
+        } else {
+            self.entry = self.head.just_newer(memory, self.entry);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn is_valid(&self) -> bool {
+        !self.entry.is_none()
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.entry.key(self.memtable.memory())
+    }
+
+    #[inline]
+    fn tag(&self) -> Tag {
+        self.entry.tag(self.memtable.memory())
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.entry.value(self.memtable.memory())
+    }
+}

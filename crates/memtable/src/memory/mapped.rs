@@ -1,0 +1,153 @@
+//! The real memory: a reserved address range, committed by first touch.
+
+use super::Site;
+use esker_base::Result;
+use esker_env::Region;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The memory of one arena. See the module above for the meaning of its calls.
+///
+/// Word accesses are checked against the length of the range: a wrong reference is a panic, never a stray access.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    base: NonNull<u8>,
+    words: usize,
+    /// Bytes at either end that an earlier life of this arena has touched already.
+    touched: (usize, usize),
+    /// Owns the range; `None` for the empty memory that a memtable leaves behind when it gives its own back.
+    _region: Option<Region>,
+}
+
+// SAFETY: the range belongs to this value alone. Words are accessed atomically; bytes are written before they are
+// published and never while they can be read (the contracts of `write_bytes` and `bytes`).
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        Memory { base: NonNull::<u64>::dangling().cast(), words: 0, touched: (0, 0), _region: None }
+    }
+}
+
+impl Memory {
+    /// Reserves `bytes` of address space.
+    pub(crate) fn reserve(bytes: usize) -> Result<Memory> {
+        let region = Region::reserve(bytes)?;
+        let base = NonNull::new(region.as_ptr())
+            .ok_or_else(|| esker_base::Error::internal("the reserved memory has no address"))?;
+        Ok(Memory { base, words: region.len() / 4, touched: (0, 0), _region: Some(region) })
+    }
+
+    /// Length in bytes.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.words * 4
+    }
+
+    /// Bytes at the low and at the high end that hold pages of earlier lives.
+    #[inline]
+    pub(crate) fn touched(&self) -> (usize, usize) {
+        self.touched
+    }
+
+    /// Ends a life that used `low` and `high` bytes of the two ends.
+    pub(crate) fn retire(&mut self, low: usize, high: usize) {
+        self.touched = (self.touched.0.max(low), self.touched.1.max(high));
+        if cfg!(debug_assertions) {
+            self.poison(low, high);
+        }
+    }
+
+    /// Fills what the ended life wrote, so that a field read before it is written shows.
+    fn poison(&mut self, low: usize, high: usize) {
+        assert!(low + high <= self.len());
+        // SAFETY: both ranges lie inside the region, and `&mut self` excludes every other access.
+        unsafe {
+            std::ptr::write_bytes(self.base.as_ptr(), 0xde, low);
+            std::ptr::write_bytes(self.base.as_ptr().add(self.len() - high), 0xde, high);
+        }
+    }
+
+    #[inline(always)]
+    fn word(&self, at: usize) -> &AtomicU32 {
+        assert!(at < self.words, "word {at} of {}", self.words);
+        // SAFETY: the word lies inside the range, which is aligned to pages and lives as long as `self`; words are
+        // accessed through this function only.
+        unsafe { &*self.base.as_ptr().cast::<AtomicU32>().add(at) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn init(&self, at: usize, value: u32) {
+        self.word(at).store(value, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub(crate) fn put(&self, at: usize, value: u32) {
+        self.word(at).store(value, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub(crate) fn publish(&self, _site: Site, at: usize, value: u32) {
+        self.word(at).store(value, Ordering::Release);
+    }
+
+    #[inline(always)]
+    pub(crate) fn load(&self, _site: Site, at: usize) -> u32 {
+        self.word(at).load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    pub(crate) fn peek(&self, at: usize) -> u32 {
+        self.word(at).load(Ordering::Relaxed)
+    }
+
+    /// Copies `from` to the byte address `at`.
+    ///
+    /// # Safety
+    /// The caller has allocated `[at, at + from.len())` from this memory and has not published it.
+    #[inline(always)]
+    pub(crate) unsafe fn write_bytes(&self, at: usize, from: &[u8]) {
+        assert!(from.len() <= self.len() && at <= self.len() - from.len());
+        // SAFETY: inside the range by the check above; `from` cannot overlap a range nobody else can reach.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.base.as_ptr().add(at), from.len()) }
+    }
+
+    /// The `len` bytes at the byte address `at`.
+    ///
+    /// # Safety
+    /// The bytes were written by `write_bytes`, the caller got there through a `load` that saw their publication
+    /// (or is the writer), and nothing writes there before this memory is retired.
+    #[inline(always)]
+    pub(crate) unsafe fn bytes(&self, at: usize, len: usize) -> &[u8] {
+        assert!(len <= self.len() && at <= self.len() - len);
+        // SAFETY: inside the range by the check above, initialised and immutable by contract.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(at), len) }
+    }
+
+    /// Asks for the two cache lines from the word `at` on.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, at: usize) {
+        let address = self.base.as_ptr().cast::<u32>().wrapping_add(at).cast::<u8>();
+        prefetch_line(address);
+        prefetch_line(address.wrapping_add(64));
+    }
+}
+
+/// Asks for the cache line at `address`, which need not be valid.
+#[inline(always)]
+fn prefetch_line(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch is a hint; it accesses nothing and cannot fault, whatever the address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast::<i8>());
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a prefetch is a hint; it accesses nothing and cannot fault, whatever the address.
+    unsafe {
+        std::arch::asm!("prfm pldl1keep, [{0}]", in(reg) address, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = address;
+}

@@ -1,0 +1,391 @@
+//! The memtable: a structure, its arena and its counters behind one face.
+
+use crate::arena::{Allocator, ArenaPool};
+use crate::art::{self, Art, ArtWriter};
+use crate::cursor::MemtableCursor;
+use crate::entry::{self, Entry, Operation};
+use crate::memory::Memory;
+use crate::skiplist::{self, Skiplist, SkiplistWriter};
+use crate::{LOCKSTEP_KEYS, MULTI_GET_KEYS};
+use esker_base::sync::CachePadded;
+use esker_base::{Result, SeqNo, Tag};
+use std::fmt;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The structures to choose from. A closed set: readers dispatch on it without a virtual call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MemtableKind {
+    /// The adaptive radix tree, the default: fastest for everything that was measured.
+    #[default]
+    Art,
+    /// The skiplist: its simple twin.
+    Skiplist,
+}
+
+impl MemtableKind {
+    /// All kinds.
+    pub const ALL: [MemtableKind; 2] = [MemtableKind::Art, MemtableKind::Skiplist];
+
+    /// The name that options store.
+    pub const fn name(self) -> &'static str {
+        match self {
+            MemtableKind::Art => "art",
+            MemtableKind::Skiplist => "skiplist",
+        }
+    }
+
+    /// The kind of this name.
+    pub fn parse(name: &str) -> Option<MemtableKind> {
+        MemtableKind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// Address space that surely suffices for `entries` entries whose keys and values together have `payload_bytes`
+    /// bytes, whatever they look like: a memtable created with it has room for them. Reserve this for a
+    /// batch that exceeds the usual limit.
+    pub const fn needed_bytes(self, payload_bytes: u64, entries: u64) -> u64 {
+        let per_entry = (entry::MAX_OVERHEAD_BYTES + self.max_node_bytes_per_key()) as u64;
+        (3 * FIXED_BYTES).saturating_add(payload_bytes).saturating_add(entries.saturating_mul(per_entry))
+    }
+
+    /// Address space to reserve for a memtable that is sealed at `limit_bytes` of payload: enough for entries with
+    /// 32 bytes of key and value in the middle, and rather more in practice. Smaller entries than that
+    /// may find the memtable without room before it reaches the limit.
+    pub const fn reserve_bytes(self, limit_bytes: u64) -> u64 {
+        self.needed_bytes(limit_bytes, limit_bytes / 32)
+    }
+
+    const fn max_node_bytes_per_key(self) -> usize {
+        match self {
+            MemtableKind::Art => art::MAX_BYTES_PER_KEY,
+            MemtableKind::Skiplist => skiplist::MAX_BYTES_PER_KEY,
+        }
+    }
+
+    const fn max_node_bytes_per_insert(self) -> usize {
+        match self {
+            MemtableKind::Art => art::MAX_BYTES_PER_INSERT,
+            MemtableKind::Skiplist => skiplist::MAX_BYTES_PER_KEY,
+        }
+    }
+}
+
+impl fmt::Display for MemtableKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// More than an empty memtable takes of its arena at either end.
+const FIXED_BYTES: u64 = 256;
+
+/// A sorted set of entries that grows until its [`Inserter`] is dropped.
+///
+/// Reading is wait-free and never blocks the inserter; any number of threads may read. See the crate's head for what
+/// readers may rely on.
+pub struct Memtable {
+    structure: Structure,
+    memory: Memory,
+    pool: ArenaPool,
+    /// On lines of their own: the inserter writes them with each insertion, readers of entries never need them.
+    counters: CachePadded<Counters>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Structure {
+    Art(Art),
+    Skiplist(Skiplist),
+}
+
+/// Written by the inserter alone, so plain stores suffice; they carry no other data.
+#[derive(Debug, Default)]
+struct Counters {
+    entries: AtomicU64,
+    keys: AtomicU64,
+    payload_bytes: AtomicU64,
+    low_bytes: AtomicU64,
+    high_bytes: AtomicU64,
+}
+
+impl Memtable {
+    /// Creates an empty memtable of this kind, with an arena of at least `reserve_bytes` bytes of address
+    /// space from `pool`, and the one right to insert into it. See [`MemtableKind::reserve_bytes`].
+    ///
+    /// # Errors
+    /// [`esker_base::Error::InvalidArgument`] beyond 16 GiB, which references cannot reach, and
+    /// [`esker_base::Error::Full`] if the address space is not to be had.
+    pub fn create(
+        kind: MemtableKind,
+        pool: &ArenaPool,
+        reserve_bytes: u64,
+    ) -> Result<(Arc<Memtable>, Inserter)> {
+        let memory = pool.acquire(reserve_bytes.max(FIXED_BYTES))?;
+        let mut allocator = Allocator::new(&memory);
+        let (structure, writer) = match kind {
+            MemtableKind::Art => {
+                let (tree, writer) = ArtWriter::create(&memory, &mut allocator);
+                (Structure::Art(tree), Writer::Art(writer))
+            }
+            MemtableKind::Skiplist => {
+                let (list, writer) = SkiplistWriter::create(&memory, &mut allocator);
+                (Structure::Skiplist(list), Writer::Skiplist(writer))
+            }
+        };
+        let memtable =
+            Memtable { structure, memory, pool: pool.clone(), counters: CachePadded(Counters::default()) };
+        let memtable = Arc::new(memtable);
+        let inserter = Inserter {
+            memtable: Arc::clone(&memtable),
+            allocator,
+            writer,
+            counts: Counts::default(),
+            last_tag: None,
+        };
+        inserter.publish_counters();
+        Ok((memtable, inserter))
+    }
+
+    /// Which structure this is.
+    pub fn kind(&self) -> MemtableKind {
+        match self.structure {
+            Structure::Art(_) => MemtableKind::Art,
+            Structure::Skiplist(_) => MemtableKind::Skiplist,
+        }
+    }
+
+    /// The newest version of `key` that a reader at `seqno` sees, tombstones included.
+    pub fn get(&self, key: &[u8], seqno: SeqNo) -> Option<(Tag, &[u8])> {
+        let head = match &self.structure {
+            Structure::Art(tree) => tree.find(&self.memory, key),
+            Structure::Skiplist(list) => list.find(&self.memory, key),
+        };
+        self.visible(head, seqno)
+    }
+
+    /// [`Memtable::get`] for those of up to 32 keys whose bit is set in `wanted`; their cache misses overlap. What is
+    /// found goes to the same place in `results`, other places are left alone. Returns the bits of the keys that
+    /// were found.
+    ///
+    /// # Panics
+    /// If there are more than [`MULTI_GET_KEYS`] keys, or fewer results than keys.
+    pub fn multi_get<'a>(
+        &'a self,
+        keys: &[&[u8]],
+        wanted: u32,
+        seqno: SeqNo,
+        results: &mut [Option<(Tag, &'a [u8])>],
+    ) -> u32 {
+        assert!(keys.len() <= MULTI_GET_KEYS && results.len() >= keys.len(), "{} keys", keys.len());
+        let wanted = wanted & ((1u64 << keys.len()) - 1) as u32;
+        let mut heads = [Entry::NONE; MULTI_GET_KEYS];
+        match &self.structure {
+            Structure::Art(tree) => tree.find_many(&self.memory, keys, wanted, &mut heads),
+            Structure::Skiplist(list) => list.find_many(&self.memory, keys, wanted, &mut heads),
+        }
+        let mut found = 0;
+        for (index, (head, result)) in heads.into_iter().zip(results).enumerate() {
+            if let Some(seen) = self.visible(head, seqno) {
+                *result = Some(seen);
+                found |= 1 << index;
+            }
+        }
+        found
+    }
+
+    #[inline(always)]
+    fn visible(&self, head: Entry, seqno: SeqNo) -> Option<(Tag, &[u8])> {
+        let entry = head.visible(&self.memory, Tag::visible_at(seqno));
+        (!entry.is_none()).then(|| (entry.tag(&self.memory), entry.value(&self.memory)))
+    }
+
+    /// A cursor over all entries. It keeps the memtable alive.
+    pub fn cursor(self: &Arc<Self>) -> MemtableCursor {
+        MemtableCursor::new(Arc::clone(self), self.structure)
+    }
+
+    /// The least key, one that was there when the call began or that came since; `None` if there is none. Takes one
+    /// descent.
+    pub fn first_key(&self) -> Option<&[u8]> {
+        let entry = crate::cursor::Position::new(self.structure).seek_to_first(&self.memory);
+        (!entry.is_none()).then(|| entry.key(&self.memory))
+    }
+
+    /// The greatest key, as [`Memtable::first_key`].
+    pub fn last_key(&self) -> Option<&[u8]> {
+        let entry = crate::cursor::Position::new(self.structure).seek_to_last(&self.memory);
+        (!entry.is_none()).then(|| entry.key(&self.memory))
+    }
+
+    /// Whether a key between the bounds is possible: false only if all keys lie on one side of them.
+    pub fn may_contain_range(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> bool {
+        let (Some(first), Some(last)) = (self.first_key(), self.last_key()) else {
+            return false;
+        };
+        let reaches_up = match lower {
+            Bound::Unbounded => true,
+            Bound::Included(key) => last >= key,
+            Bound::Excluded(key) => last > key,
+        };
+        let reaches_down = match upper {
+            Bound::Unbounded => true,
+            Bound::Included(key) => first <= key,
+            Bound::Excluded(key) => first < key,
+        };
+        reaches_up && reaches_down
+    }
+
+    /// Entries, all versions counted.
+    #[inline]
+    pub fn len(&self) -> u64 {
+        self.counters.entries.load(Relaxed)
+    }
+
+    /// Whether there is no entry.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of the keys and values of all entries: what a limit is compared with.
+    #[inline]
+    pub fn payload_bytes(&self) -> u64 {
+        self.counters.payload_bytes.load(Relaxed)
+    }
+
+    /// Memory that this memtable holds, in bytes: what it uses, and what earlier lives of its arena touched.
+    #[inline]
+    pub fn allocated_bytes(&self) -> u64 {
+        let (low, high) = self.memory.touched();
+        let low = self.counters.low_bytes.load(Relaxed).max(low as u64);
+        let high = self.counters.high_bytes.load(Relaxed).max(high as u64);
+        low + high
+    }
+
+    /// Whether `entries` more entries, whose keys and values together have `payload_bytes` bytes, surely fit, whatever
+    /// they look like. Inserting them cannot fail then. Exact only in the thread that may insert.
+    pub fn has_room(&self, payload_bytes: u64, entries: u64) -> bool {
+        let kind = self.kind();
+        let used_low = self.counters.low_bytes.load(Relaxed);
+        let used_high = self.counters.high_bytes.load(Relaxed);
+        let free = (self.memory.len() as u64).saturating_sub(used_low + used_high + FIXED_BYTES);
+        // Nodes never take more than a bound for each key of all that were ever inserted; where little of that
+        // was used up, the bound of the single insertions may be tighter.
+        let keys = self.counters.keys.load(Relaxed).saturating_add(entries);
+        let all_nodes = keys.saturating_mul(kind.max_node_bytes_per_key() as u64);
+        let new_nodes = all_nodes
+            .saturating_sub(used_high)
+            .saturating_add(FIXED_BYTES)
+            .min(entries.saturating_mul(kind.max_node_bytes_per_insert() as u64));
+        let overhead = entries.saturating_mul(entry::MAX_OVERHEAD_BYTES as u64);
+        payload_bytes.saturating_add(overhead).saturating_add(new_nodes) <= free
+    }
+
+    #[inline(always)]
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+}
+
+impl Drop for Memtable {
+    fn drop(&mut self) {
+        let low = self.counters.low_bytes.load(Relaxed) as usize;
+        let high = self.counters.high_bytes.load(Relaxed) as usize;
+        self.pool.release(std::mem::take(&mut self.memory), low, high);
+    }
+}
+
+impl fmt::Debug for Memtable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memtable")
+            .field("kind", &self.kind())
+            .field("len", &self.len())
+            .field("payload_bytes", &self.payload_bytes())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The one right to insert into a memtable. Dropping it seals the memtable for good.
+#[derive(Debug)]
+pub struct Inserter {
+    memtable: Arc<Memtable>,
+    allocator: Allocator,
+    writer: Writer,
+    counts: Counts,
+    last_tag: Option<Tag>,
+}
+
+#[derive(Debug)]
+enum Writer {
+    Art(ArtWriter),
+    Skiplist(SkiplistWriter),
+}
+
+/// The inserter's own copy of the counters, so that counting needs no read-modify-write.
+#[derive(Debug, Default)]
+struct Counts {
+    entries: u64,
+    keys: u64,
+    payload_bytes: u64,
+}
+
+impl Inserter {
+    /// The memtable this one inserts into.
+    pub fn memtable(&self) -> &Arc<Memtable> {
+        &self.memtable
+    }
+
+    /// Inserts one entry. Tags increase from call to call.
+    ///
+    /// # Panics
+    /// If there is no room ([`Memtable::has_room`] says so before), or the key or value exceeds its limit.
+    pub fn insert(&mut self, key: &[u8], tag: Tag, value: &[u8]) {
+        let operation = Operation { key, tag, value };
+        self.count(&operation);
+        let memory = self.memtable.memory();
+        let is_new = match &mut self.writer {
+            Writer::Art(writer) => writer.insert(memory, &mut self.allocator, &operation),
+            Writer::Skiplist(writer) => writer.insert(memory, &mut self.allocator, &operation),
+        };
+        self.counts.keys += u64::from(is_new);
+        self.publish_counters();
+    }
+
+    /// Inserts entries in order; faster than one by one, because their descents overlap. Pieces of a large batch may
+    /// be passed one after the other; multiples of 16 serve best. Panics like [`Inserter::insert`].
+    pub fn insert_batch(&mut self, operations: &[Operation<'_>]) {
+        for operation in operations {
+            self.count(operation);
+        }
+        let memory = self.memtable.memory();
+        for chunk in operations.chunks(LOCKSTEP_KEYS) {
+            let new_keys = match &mut self.writer {
+                Writer::Art(writer) => writer.insert_chunk(memory, &mut self.allocator, chunk),
+                Writer::Skiplist(writer) => chunk
+                    .iter()
+                    .map(|operation| usize::from(writer.insert(memory, &mut self.allocator, operation)))
+                    .sum(),
+            };
+            self.counts.keys += new_keys as u64;
+        }
+        self.publish_counters();
+    }
+
+    #[inline(always)]
+    fn count(&mut self, operation: &Operation<'_>) {
+        debug_assert!(self.last_tag.is_none_or(|last| last < operation.tag), "tags increase");
+        self.last_tag = Some(operation.tag);
+        self.counts.entries += 1;
+        self.counts.payload_bytes += (operation.key.len() + operation.value.len()) as u64;
+    }
+
+    #[inline(always)]
+    fn publish_counters(&self) {
+        let counters = &self.memtable.counters;
+        counters.entries.store(self.counts.entries, Relaxed);
+        counters.keys.store(self.counts.keys, Relaxed);
+        counters.payload_bytes.store(self.counts.payload_bytes, Relaxed);
+        counters.low_bytes.store(self.allocator.low_bytes() as u64, Relaxed);
+        counters.high_bytes.store(self.allocator.high_bytes() as u64, Relaxed);
+    }
+}

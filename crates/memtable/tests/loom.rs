@@ -1,0 +1,323 @@
+//! Models of the structures with one writer and one reader, over modelled memory:
+//!
+//! ```text
+//! RUSTFLAGS="--cfg loom" cargo test -p esker-memtable --test loom --release
+//! ```
+//!
+//! The code is the real one; only the memory below it is loom's. Each scenario prepares a memtable, then the writer
+//! makes the one or two insertions that are its point while a reader looks. The reader must find everything at or
+//! below the visible sequence number it loaded (MT2), whole and in order, and whatever else it meets must be whole
+//! too (MT1); loom reports words that are read before they are ordered after their writing. The mutants at the end break
+//! one ordering each, and each must be found.
+#![cfg(loom)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
+
+use esker_base::{SeqNo, Tag, ValueKind};
+use esker_iter::Cursor;
+use esker_memtable::model::{Mutant, set_mutant};
+use esker_memtable::{ArenaPool, Inserter, Memtable, MemtableKind};
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU64, Ordering};
+use std::collections::BTreeSet;
+
+/// Keys that are there before, and keys that are inserted while the reader looks.
+#[derive(Clone, Debug)]
+struct Scenario {
+    kind: MemtableKind,
+    before: Vec<Vec<u8>>,
+    during: Vec<Vec<u8>>,
+}
+
+fn scenario(kind: MemtableKind, before: &[&[u8]], during: &[&[u8]]) -> Scenario {
+    let owned = |keys: &[&[u8]]| keys.iter().map(|key| key.to_vec()).collect();
+    Scenario { kind, before: owned(before), during: owned(during) }
+}
+
+/// The radix tree with a root that has so many children, and more to come below the bytes of `during`.
+fn wide(children: u8, during: &[u8]) -> Scenario {
+    let key = |byte: u8| vec![byte.wrapping_mul(37), byte];
+    Scenario {
+        kind: MemtableKind::Art,
+        before: (0..children).map(key).collect(),
+        during: during.iter().map(|&byte| key(byte)).collect(),
+    }
+}
+
+fn insert(inserter: &mut Inserter, key: &[u8], seqno: u64) {
+    let value = [key, &seqno.to_le_bytes()].concat();
+    inserter.insert(key, Tag::new(SeqNo::new(seqno), ValueKind::Put), &value);
+}
+
+fn check_entry(key: &[u8], tag: Tag, value: &[u8]) {
+    assert_eq!(value, [key, &tag.seqno().get().to_le_bytes()].concat(), "a torn entry");
+}
+
+/// How the reader looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    /// Looks up the keys that are inserted meanwhile, and one that was there before.
+    Get,
+    /// The same, all together.
+    MultiGet,
+    /// Walks over everything.
+    Walk,
+    /// Walks backwards.
+    WalkBack,
+    /// Seeks the keys that are inserted meanwhile.
+    Seek,
+}
+
+impl Scenario {
+    /// The newest version of each key at or below `visible`.
+    fn newest(&self, key: &[u8], visible: u64) -> Option<u64> {
+        let all = self.before.iter().chain(&self.during);
+        let seqnos = all.zip(1u64..).filter(|(other, seqno)| *other == key && *seqno <= visible);
+        seqnos.map(|(_, seqno)| seqno).max()
+    }
+
+    fn get(&self, memtable: &Memtable, visible: u64) {
+        for key in self.during.iter().chain(self.before.first()) {
+            let found = memtable.get(key, SeqNo::new(visible));
+            assert_eq!(found.map(|(tag, _)| tag.seqno().get()), self.newest(key, visible));
+            // Beyond what is visible, whatever is there must be whole.
+            if let Some((tag, value)) = memtable.get(key, SeqNo::MAX) {
+                check_entry(key, tag, value);
+            }
+        }
+    }
+
+    fn multi_get(&self, memtable: &Memtable, visible: u64) {
+        let keys: Vec<&[u8]> = self.during.iter().chain(self.before.first()).map(Vec::as_slice).collect();
+        let mut results = vec![None; keys.len()];
+        memtable.multi_get(&keys, u32::MAX, SeqNo::new(visible), &mut results);
+        for (key, found) in keys.iter().zip(results) {
+            assert_eq!(found.map(|(tag, _)| tag.seqno().get()), self.newest(key, visible));
+            if let Some((tag, value)) = found {
+                check_entry(key, tag, value);
+            }
+        }
+    }
+
+    fn walk(&self, memtable: &std::sync::Arc<Memtable>, visible: u64, forwards: bool) {
+        let mut cursor = memtable.cursor();
+        if forwards { cursor.seek_to_first() } else { cursor.seek_to_last() }.unwrap();
+        let mut met = BTreeSet::new();
+        let mut last: Option<(Vec<u8>, Tag)> = None;
+        while cursor.is_valid() {
+            let here = (cursor.key().to_vec(), cursor.tag());
+            check_entry(&here.0, here.1, cursor.value());
+            if let Some(last) = last {
+                let increases = (&last.0, here.1) < (&here.0, last.1);
+                assert!(if forwards { increases } else { !increases && last != here }, "order");
+            }
+            met.insert(here.1.seqno().get());
+            last = Some(here);
+            if forwards { cursor.next() } else { cursor.prev() }.unwrap();
+        }
+        assert!((1..=visible).all(|seqno| met.contains(&seqno)), "an entry was missed: {met:?}");
+    }
+
+    fn seek(&self, memtable: &std::sync::Arc<Memtable>, visible: u64) {
+        let mut cursor = memtable.cursor();
+        for key in &self.during {
+            cursor.seek(key, SeqNo::new(visible)).unwrap();
+            if let Some(seqno) = self.newest(key, visible) {
+                assert_eq!((cursor.key(), cursor.tag().seqno().get()), (key.as_slice(), seqno));
+                check_entry(key, cursor.tag(), cursor.value());
+            }
+            cursor.seek_before(key).unwrap();
+            if cursor.is_valid() {
+                assert!(cursor.key() < key.as_slice());
+                check_entry(cursor.key(), cursor.tag(), cursor.value());
+            }
+        }
+    }
+
+    fn run(&self, look: Look) {
+        let this = self.clone();
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = builder.preemption_bound.or(Some(3));
+        builder.max_branches = 20_000;
+        builder.check(move || {
+            let count = (this.before.len() + this.during.len()) as u64;
+            let pool = ArenaPool::new(0);
+            let reserve = this.kind.needed_bytes(count * 80, count) + 2_000;
+            let (memtable, mut inserter) = Memtable::create(this.kind, &pool, reserve).unwrap();
+            for (key, seqno) in this.before.iter().zip(1..) {
+                insert(&mut inserter, key, seqno);
+            }
+            let prepared = this.before.len() as u64;
+            let visible = Arc::new(AtomicU64::new(prepared));
+            let (reader, seen) = (this.clone(), visible.clone());
+            let reader = loom::thread::spawn(move || {
+                let visible = seen.load(Ordering::Acquire);
+                match look {
+                    Look::Get => reader.get(&memtable, visible),
+                    Look::MultiGet => reader.multi_get(&memtable, visible),
+                    Look::Walk => reader.walk(&memtable, visible, true),
+                    Look::WalkBack => reader.walk(&memtable, visible, false),
+                    Look::Seek => reader.seek(&memtable, visible),
+                }
+            });
+            for (key, seqno) in this.during.iter().zip(prepared + 1..) {
+                insert(&mut inserter, key, seqno);
+                visible.store(seqno, Ordering::Release);
+            }
+            reader.join().unwrap();
+        });
+    }
+
+    fn run_all(&self) {
+        for look in [Look::Get, Look::MultiGet, Look::Walk, Look::WalkBack, Look::Seek] {
+            self.run(look);
+        }
+    }
+}
+
+const ART: MemtableKind = MemtableKind::Art;
+
+#[test]
+fn first_key_then_leaf_split() {
+    scenario(ART, &[], &[b"ab", b"ac"]).run_all();
+}
+
+#[test]
+fn a_child_more_twice() {
+    scenario(ART, &[b"a", b"b"], &[b"d", b"c"]).run_all();
+}
+
+#[test]
+fn a_leaf_becomes_a_node_with_a_value() {
+    scenario(ART, &[b"ab", b"b"], &[b"a", b"abc"]).run_all();
+}
+
+#[test]
+fn a_prefix_is_split_twice() {
+    scenario(ART, &[b"prefix-long-1", b"prefix-long-2"], &[b"prefix", b"pre"]).run_all();
+}
+
+#[test]
+fn a_full_node_of_4_grows_and_takes_more() {
+    scenario(ART, &[b"a", b"c", b"e", b"g"], &[b"d", b"f"]).run_all();
+}
+
+#[test]
+fn a_child_splits_while_its_parent_grows() {
+    scenario(ART, &[b"aa", b"c", b"e", b"g"], &[b"ab", b"d", b"ac"]).run_all();
+}
+
+#[test]
+fn newer_versions() {
+    scenario(ART, &[b"a", b"ab"], &[b"ab", b"a", b"ab"]).run_all();
+}
+
+#[test]
+fn a_full_node_of_16_grows_and_takes_more() {
+    let scenario = wide(16, &[20, 21]);
+    scenario.run(Look::Get);
+    scenario.run(Look::MultiGet);
+}
+
+#[test]
+fn a_full_node_of_48_grows_and_takes_more() {
+    wide(48, &[60, 61]).run(Look::Get);
+}
+
+#[test]
+fn a_node_of_48_takes_more() {
+    wide(17, &[60, 61]).run(Look::Get);
+}
+
+#[test]
+fn a_node_of_256_takes_more() {
+    wide(49, &[60, 61]).run(Look::Get);
+}
+
+#[test]
+fn skiplist_links() {
+    scenario(MemtableKind::Skiplist, &[b"b"], &[b"a", b"c"]).run_all();
+    scenario(MemtableKind::Skiplist, &[], &[b"a", b"b"]).run_all();
+}
+
+#[test]
+fn skiplist_newer_versions() {
+    scenario(MemtableKind::Skiplist, &[b"a", b"b"], &[b"a", b"b"]).run_all();
+}
+
+/// The scenario holds, and the mutant breaks it.
+fn must_die(mutant: Mutant, scenario: &Scenario, look: Look) {
+    scenario.run(look);
+    set_mutant(Some(mutant));
+    let outcome = std::panic::catch_unwind(|| scenario.run(look));
+    assert!(outcome.is_err(), "{mutant:?} survived");
+}
+
+#[test]
+fn mutant_relaxed_reference() {
+    must_die(Mutant::RelaxedReference, &scenario(ART, &[b"a"], &[b"b"]), Look::Get);
+}
+
+#[test]
+fn mutant_relaxed_reference_of_a_version() {
+    must_die(Mutant::RelaxedReference, &scenario(ART, &[b"a"], &[b"a"]), Look::Get);
+}
+
+#[test]
+fn mutant_relaxed_reference_of_a_grown_node() {
+    must_die(Mutant::RelaxedReference, &scenario(ART, &[b"a", b"c", b"e", b"g"], &[b"d"]), Look::Walk);
+}
+
+#[test]
+fn mutant_relaxed_reference_in_a_node_of_256() {
+    must_die(Mutant::RelaxedReference, &wide(49, &[60]), Look::Get);
+}
+
+#[test]
+fn mutant_relaxed_reference_in_the_skiplist() {
+    must_die(Mutant::RelaxedReference, &scenario(MemtableKind::Skiplist, &[b"a"], &[b"b"]), Look::Get);
+}
+
+#[test]
+fn mutant_relaxed_reference_load() {
+    must_die(Mutant::RelaxedReferenceLoad, &scenario(ART, &[b"a"], &[b"b"]), Look::Get);
+}
+
+#[test]
+fn mutant_relaxed_reference_load_in_the_skiplist() {
+    must_die(Mutant::RelaxedReferenceLoad, &scenario(MemtableKind::Skiplist, &[b"a"], &[b"b"]), Look::Walk);
+}
+
+#[test]
+fn mutant_relaxed_count() {
+    must_die(Mutant::RelaxedCount, &scenario(ART, &[b"a", b"b"], &[b"c"]), Look::Get);
+}
+
+#[test]
+fn mutant_relaxed_count_load() {
+    must_die(Mutant::RelaxedCountLoad, &scenario(ART, &[b"a", b"b"], &[b"c"]), Look::Walk);
+}
+
+#[test]
+fn mutant_relaxed_index() {
+    must_die(Mutant::RelaxedIndex, &wide(17, &[60]), Look::Get);
+}
+
+#[test]
+fn mutant_relaxed_index_load() {
+    must_die(Mutant::RelaxedIndexLoad, &wide(17, &[60]), Look::Get);
+}
+
+#[test]
+fn mutant_late_put() {
+    must_die(Mutant::LatePut, &scenario(ART, &[b"a", b"b"], &[b"c"]), Look::Get);
+}
+
+#[test]
+fn mutant_late_put_behind_an_index() {
+    must_die(Mutant::LatePut, &wide(17, &[60]), Look::Get);
+}
+
+#[test]
+fn mutant_late_init() {
+    must_die(Mutant::LateInit, &scenario(ART, &[b"a", b"b"], &[b"c"]), Look::Get);
+}
