@@ -362,3 +362,6 @@ fn decode_figure(tag: u64, value: &mut Reader<'_>, part: &mut PartMeta) -> Optio
     }
     Some(true)
 }
+
+#[cfg(test)]
+mod tests;

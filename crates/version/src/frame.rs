@@ -67,11 +67,11 @@ impl ManifestHeader {
         if header[CRC_AT..] != crc32c(&header[..CRC_AT]).to_le_bytes() {
             return Err(HeaderError::Damaged("the header's checksum does not match"));
         }
-        Self::decode_fields(header).ok_or(HeaderError::Damaged("the header is malformed")).and_then(
-            |header| {
-                if header.format == FORMAT { Ok(header) } else { Err(HeaderError::Newer(header.format)) }
-            },
-        )
+        match Self::decode_fields(header) {
+            Some(header) if header.format == FORMAT => Ok(header),
+            Some(header) if header.format > FORMAT => Err(HeaderError::Newer(header.format)),
+            _ => Err(HeaderError::Damaged("no version ever had this format")),
+        }
     }
 
     fn decode_fields(header: &[u8]) -> Option<ManifestHeader> {
@@ -177,8 +177,11 @@ impl<'a> RawRecords<'a> {
             return Tail::Clean;
         }
         let offset = self.at as u64;
-        let least = self.last_edit.map_or(0, |last| last.saturating_add(1));
-        let most = least.saturating_add((rest.len() / RECORD_HEADER_LEN) as u64);
+        // Numbers that a record here can have; any, if the first one is bad.
+        let (least, most) = self.last_edit.map_or((0, u64::MAX), |last| {
+            let least = last.saturating_add(1);
+            (least, least.saturating_add((rest.len() / RECORD_HEADER_LEN) as u64))
+        });
         let starts = (self.at + RECORD_ALIGN..self.bytes.len()).step_by(RECORD_ALIGN);
         let valid = starts
             .filter(|&at| {
@@ -206,5 +209,98 @@ impl<'a> Iterator for RawRecords<'a> {
         self.last_edit = Some(record.edit_no);
         self.at = record.end();
         Some(record)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file_of(payloads: &[&[u8]]) -> Vec<u8> {
+        let header = ManifestHeader { format: FORMAT, uuid: [3; 16], number: FileNumber(7), salt: 99 };
+        let mut bytes = header.encode().to_vec();
+        for (at, payload) in payloads.iter().enumerate() {
+            assert!(encode_record(&mut bytes, 99, 5 + at as u64, payload));
+        }
+        bytes
+    }
+
+    fn read(bytes: &[u8]) -> (Vec<u64>, Tail) {
+        let mut records = RawRecords::new(bytes, 99);
+        let numbers = records.by_ref().map(|record| record.edit_no).collect();
+        (numbers, records.tail())
+    }
+
+    #[test]
+    fn headers_notice_every_flipped_bit() {
+        let bytes = file_of(&[]);
+        assert_eq!(ManifestHeader::decode(&bytes).unwrap().number, FileNumber(7));
+        for at in 0..HEADER_LEN {
+            assert!(ManifestHeader::decode(&bytes[..at]).is_err());
+            for bit in 0..8 {
+                let mut flipped = bytes.clone();
+                flipped[at] ^= 1 << bit;
+                assert!(
+                    matches!(ManifestHeader::decode(&flipped), Err(HeaderError::Damaged(_))),
+                    "byte {at}"
+                );
+            }
+        }
+        for (format, error) in
+            [(2, HeaderError::Newer(2)), (0, HeaderError::Damaged("no version ever had this format"))]
+        {
+            let header = ManifestHeader { format, ..ManifestHeader::decode(&bytes).unwrap() };
+            assert_eq!(ManifestHeader::decode(&header.encode()), Err(error));
+        }
+    }
+
+    #[test]
+    fn every_length_is_cut_at_the_last_whole_record() {
+        let bytes = file_of(&[b"first", b"second payload", b""]);
+        let ends = [64, 64 + 24, 64 + 24 + 32, 64 + 24 + 32 + 16];
+        for len in HEADER_LEN..=bytes.len() {
+            let (numbers, tail) = read(&bytes[..len]);
+            // The padding behind a record is not needed.
+            let whole = [64 + 16 + 5, 88 + 16 + 14, 120 + 16].iter().filter(|end| **end <= len).count();
+            assert_eq!(numbers.len(), whole, "length {len}");
+            let torn = len > ends[whole];
+            assert_eq!(matches!(tail, Tail::Torn { .. }), torn, "length {len}: {tail:?}");
+        }
+        let (numbers, tail) = read(&[&bytes[..], &[0; 100]].concat());
+        assert_eq!((numbers, tail), (vec![5, 6, 7], Tail::Clean));
+    }
+
+    #[test]
+    fn a_bad_record_before_a_good_one_is_damage() {
+        let bytes = file_of(&[b"first", b"second payload", b"third"]);
+        for at in HEADER_LEN..bytes.len() {
+            for bit in 0..8 {
+                let mut flipped = bytes.clone();
+                flipped[at] ^= 1 << bit;
+                let (numbers, tail) = read(&flipped);
+                let record = [88, 120].iter().filter(|start| at >= **start).count();
+                let padding = flipped != bytes && (85..88).contains(&at)
+                    || (118..120).contains(&at)
+                    || at >= 120 + 16 + 5;
+                if padding {
+                    assert_eq!(numbers, [5, 6, 7], "byte {at}");
+                } else if record < 2 {
+                    assert!(matches!(tail, Tail::Damaged { .. }), "byte {at} bit {bit}: {tail:?}");
+                } else {
+                    assert_eq!(numbers, [5, 6]);
+                    assert!(matches!(tail, Tail::Torn { offset: 120, .. }), "byte {at} bit {bit}: {tail:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_must_follow_each_other_and_salts_must_match() {
+        let mut bytes = file_of(&[b"first"]);
+        encode_record(&mut bytes, 99, 7, b"skips one");
+        assert_eq!(read(&bytes).0, [5]);
+        let mut bytes = file_of(&[b"first"]);
+        encode_record(&mut bytes, 98, 6, b"of another file");
+        assert_eq!(read(&bytes), (vec![5], Tail::Torn { offset: 88, bytes: 32 }));
     }
 }
