@@ -143,3 +143,44 @@ impl Catalog {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::LogPosition;
+    use esker_base::SeqNo;
+
+    fn header(log_id: u64) -> SegmentHeader {
+        SegmentHeader {
+            data_start: 4096,
+            db_uuid: [1; 16],
+            log_id: LogId(log_id),
+            salt: log_id,
+            size_bytes: 8192,
+            prev_end: LogPosition::ZERO,
+            first_seqno: SeqNo::new(1),
+            manifest_edit: 0,
+            boot_id: [0; 16],
+            wall_ms: 0,
+            replaces_upto: LogId(0),
+        }
+    }
+
+    #[test]
+    fn the_copy_of_the_later_life_counts_wherever_it_stands() {
+        let damaged = Err(SegmentHeaderFault::Magic { zeroed: false });
+        let zeroed = Err(SegmentHeaderFault::Magic { zeroed: true });
+        for copies in [
+            [Ok(header(9)), Ok(header(5))],
+            [Ok(header(5)), Ok(header(9))],
+            [Ok(header(9)), damaged.clone()],
+            [zeroed.clone(), Ok(header(9))],
+        ] {
+            let copies = HeaderCopies(copies);
+            assert_eq!(copies.valid(), Some(&header(9)));
+            assert!(!copies.damaged());
+        }
+        assert!(HeaderCopies([damaged.clone(), damaged.clone()]).damaged());
+        assert!(!HeaderCopies([damaged, zeroed]).damaged());
+    }
+}

@@ -1,0 +1,107 @@
+//! Every moment of a life is a moment to die: cut after each recorded event, by each way to crash, and look.
+
+use crate::world::{Known, Manifest, World, mix, verify};
+use esker_env::fault::{Crash, Event, StrictFs};
+
+/// Ways to die at one moment; the random ones differ from cut to cut.
+fn crashes(cut: u64, last: Option<&Event>) -> Vec<Crash> {
+    let mut crashes = vec![Crash::Process, Crash::PowerAllLost, Crash::PowerNoneLost];
+    crashes.extend((0..2).map(|round| Crash::PowerRandom { seed: mix(cut * 2 + round) }));
+    if let Some(written) = last.and_then(Event::written_bytes) {
+        crashes.push(Crash::ProcessTorn { keep_bytes: (mix(cut) % (written as u64 + 1)) as usize });
+        crashes.push(Crash::ProcessTorn { keep_bytes: written / 2 });
+    }
+    crashes
+}
+
+/// Cuts the life of `world` after each event of its trace.
+fn sweep(world: &World, before: Known, what: &str, stride: usize) -> u64 {
+    let mut replayer = world.fs.replayer();
+    let mut known = before;
+    let mut passed = 0;
+    let mut images = 0;
+    loop {
+        for &mark in &replayer.marks()[passed..] {
+            known.add(world.promises[mark as usize]);
+        }
+        passed = replayer.marks().len();
+        if replayer.position().is_multiple_of(stride) {
+            for crash in crashes(replayer.position() as u64, replayer.last_event()) {
+                let image = replayer.image(crash);
+                let what = format!("{what}, event {} {crash:?}", replayer.position());
+                verify(&image, &known, crash.is_power_loss(), &what);
+                images += 1;
+            }
+        }
+        if replayer.step().is_none() {
+            return images;
+        }
+    }
+}
+
+fn life(seed: u64, mapped: bool, steps: usize) -> World {
+    let mut world = World::new(&StrictFs::new(), seed, mapped);
+    for _ in 0..steps {
+        world.step();
+    }
+    world
+}
+
+#[test]
+fn a_mapped_log_survives_every_cut() {
+    for seed in 1..=4 {
+        let world = life(seed, true, 220);
+        assert!(world.writer.is_mapped());
+        let images = sweep(&world, Known::new(Manifest::NEW), &format!("seed {seed}"), 1);
+        assert!(images > 1000, "{images}");
+        assert!(world.log.counters().recycled > 0, "seed {seed} recycles nothing");
+    }
+}
+
+#[test]
+fn a_written_log_survives_every_cut() {
+    for seed in 11..=13 {
+        let world = life(seed, false, 220);
+        assert!(!world.writer.is_mapped());
+        let images = sweep(&world, Known::new(Manifest::NEW), &format!("seed {seed}"), 1);
+        assert!(images > 1000, "{images}");
+    }
+}
+
+/// Dies in the first life, dies in the second one, which begins on what the first one left: before its commit,
+/// while it deletes old files, and at work. What was promised by either life is there.
+#[test]
+fn crashes_in_the_life_after_a_crash() {
+    for seed in 21..=24 {
+        let world = life(seed, true, 150);
+        let end = world.fs.trace_len();
+        for round in 0..6 {
+            let cut = mix(seed * 100 + round) as usize % end;
+            let crash = match round % 3 {
+                0 => Crash::Process,
+                1 => Crash::PowerRandom { seed: seed * 100 + round },
+                _ => Crash::PowerNoneLost,
+            };
+            let mut replayer = world.fs.replayer();
+            replayer.advance_to(cut);
+            let mut known = Known::new(Manifest::NEW);
+            for &mark in replayer.marks() {
+                known.add(world.promises[mark as usize]);
+            }
+            let image = replayer.image(crash);
+            let what = format!("seed {seed}, round {round}, first life cut at {cut} by {crash:?}");
+            let old = verify(&image, &known, crash.is_power_loss(), &what);
+            // What came back once comes back again (RC2); after a power cut all of it is on the disk.
+            known.written = old.last(&known.manifest);
+            if crash.is_power_loss() {
+                known.durable = known.written;
+                known.torn = true;
+            }
+            let mut second = World::after(&image, seed + round, round % 2 == 0, &known, &old);
+            for _ in 0..25 {
+                second.step();
+            }
+            sweep(&second, known, &what, 3);
+        }
+    }
+}

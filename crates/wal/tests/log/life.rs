@@ -1,0 +1,210 @@
+//! The life cycle of segments, and marks.
+
+use crate::world::{DIR, Known, Manifest, SEGMENT_BYTES, World, batch, options, start, verify};
+use esker_base::checksum::crc32c;
+use esker_base::{Error, LogId};
+use esker_env::fault::{Crash, StrictFs, StrictOptions};
+use esker_env::{Env, FileSystem, StdFileSystem};
+use esker_wal::{Log, LogOptions, LogPosition, Rotation};
+use std::path::Path;
+use std::sync::Arc;
+
+#[test]
+fn released_segments_are_used_again_up_to_a_bound() {
+    let mut world = World::new(&StrictFs::new(), 1, true);
+    for _ in 0..6 {
+        world.write(1);
+        world.rotate();
+    }
+    assert_eq!(world.log.live_bytes(), 7 * SEGMENT_BYTES);
+    assert_eq!(world.log.oldest_log_id(), Some(LogId(1)));
+    world.flush(0);
+    let counters = world.log.counters();
+    assert_eq!((counters.recycled, counters.deleted), (2, 4));
+    assert_eq!(world.log.live_bytes(), SEGMENT_BYTES);
+    assert_eq!(world.fs.list(DIR.as_ref()).unwrap().len(), 3);
+    assert!(!world.log.needs_preparation());
+    let prepared = counters.prepared;
+    for _ in 0..2 {
+        world.write(1);
+        world.rotate();
+    }
+    assert_eq!(world.log.counters().prepared, prepared);
+    assert!(world.log.needs_preparation());
+    verify(&world.fs.crash(Crash::Process), &world.known(), false, "recycled");
+}
+
+/// WL4: what is Ready is on the disk in full, or rotation could meet a full disk after all.
+#[test]
+fn a_ready_segment_survives_a_power_cut() {
+    for mapped in [true, false] {
+        let world = World::new(&StrictFs::new(), 1, mapped);
+        world.log.prepare_next().unwrap();
+        let image = world.fs.crash(Crash::PowerAllLost);
+        assert_eq!(image.file_len(&Path::new(DIR).join("0002.seg")).unwrap(), Some(SEGMENT_BYTES));
+        assert_eq!(image.used_bytes(), 2 * SEGMENT_BYTES, "its blocks are allocated");
+    }
+}
+
+/// A recycled segment is full of records that were valid once, at the very places where new ones end.
+#[test]
+fn a_recycled_segment_never_gives_out_what_it_held_before() {
+    let mut world = World::new(&StrictFs::new(), 2, true);
+    for round in 0..12 {
+        while world.writer.has_room(600) {
+            world.write(1 + round % 3);
+            if round > 2 {
+                let image = world.fs.crash(Crash::Process);
+                let recovered = verify(&image, &world.known(), false, "in a recycled segment");
+                assert_eq!(recovered.last(&world.manifest), world.last_seqno());
+            }
+        }
+        world.rotate();
+        world.flush(0);
+    }
+    assert!(world.log.counters().recycled >= 9);
+}
+
+#[test]
+fn a_record_larger_than_a_segment_gets_one_of_its_own() {
+    let mut world = World::new(&StrictFs::new(), 3, true);
+    world.write(1);
+    world.write(1000);
+    let position = world.writer.position();
+    assert_eq!(position.log_id, LogId(2));
+    assert!(position.offset > SEGMENT_BYTES);
+    world.write(2);
+    let recovered = verify(&world.fs.crash(Crash::Process), &world.known(), false, "private");
+    assert_eq!(recovered.records, [(1, 1), (2, 1001), (1002, 1003)]);
+    // It is not of the common size, so it is not kept.
+    world.rotate();
+    world.flush(0);
+    verify(&world.fs.crash(Crash::Process), &world.known(), false, "private, released");
+    let lens: Vec<u64> = world.fs.list(DIR.as_ref()).unwrap().iter().map(|entry| entry.len).collect();
+    assert!(lens.iter().all(|len| *len == SEGMENT_BYTES), "{lens:?}");
+}
+
+#[test]
+fn marks_follow_flushes() {
+    let mut world = World::new(&StrictFs::new(), 4, true);
+    assert!(!world.writer.append_mark().unwrap(), "nothing is durable yet");
+    world.write(1);
+    world.sync();
+    let durable = world.log.durable_position();
+    assert_eq!(durable, world.writer.position());
+    let before = world.writer.bytes();
+    assert!(world.writer.append_mark().unwrap());
+    assert_eq!(world.writer.bytes() - before, 48);
+    assert!(!world.writer.append_mark().unwrap(), "it was told already");
+    // The mark makes the loss of what it speaks of noticeable after a power cut.
+    let image = world.fs.crash(Crash::PowerNoneLost);
+    let recovered = verify(&image, &world.known(), true, "marked");
+    assert_eq!(recovered.report.end, LogPosition::new(LogId(1), durable.offset + 48));
+}
+
+#[test]
+fn a_flush_covers_closed_segments_once() {
+    let mut world = World::new(&StrictFs::new(), 4, true);
+    for _ in 0..3 {
+        world.write(1);
+        world.rotate();
+    }
+    world.sync();
+    assert_eq!(world.log.counters().files_synced, 4);
+    world.write(1);
+    world.sync();
+    assert_eq!(world.log.counters().files_synced, 5);
+    world.sync();
+    assert_eq!(world.log.counters().flushes, 2, "what is durable is not flushed again");
+}
+
+#[test]
+fn where_mapping_or_allocation_is_not_to_be_had_records_are_written() {
+    for (can_map_writable, can_allocate) in [(true, false), (false, true), (false, false)] {
+        let strict =
+            StrictFs::with_options(StrictOptions { can_map_writable, can_allocate, ..Default::default() });
+        let mut world = World::new(&strict, 5, true);
+        assert!(!world.writer.is_mapped());
+        for _ in 0..60 {
+            world.step();
+        }
+        verify(&strict.crash(Crash::Process), &world.known(), false, "written");
+    }
+}
+
+#[test]
+fn an_append_without_room_is_refused_and_consumes_nothing() {
+    let mut world = World::new(&StrictFs::new(), 6, true);
+    let huge = vec![0u8; SEGMENT_BYTES as usize];
+    let position = world.writer.position();
+    let next = world.writer.last_seqno().plus(1);
+    let refused = world.writer.append(next, 1, &huge, crc32c(&huge));
+    assert!(matches!(refused, Err(Error::Internal(_))));
+    assert_eq!(world.writer.position(), position);
+    world.write(1);
+    verify(&world.fs.crash(Crash::Process), &world.known(), false, "refused");
+}
+
+#[test]
+fn options_out_of_range_are_refused() {
+    let env = Env::simulated(Arc::new(StrictFs::new()), 1);
+    for segment_bytes in [0, 4096, 12_000, (1 << 30) + 4096] {
+        let options = LogOptions { segment_bytes, ..options(true) };
+        let created = Log::create(&env, Path::new("/wal"), &start(&Manifest::NEW, LogId(1)), options);
+        assert!(matches!(created, Err(Error::InvalidArgument(_))), "{segment_bytes}");
+    }
+}
+
+#[test]
+fn a_new_life_uses_new_files_and_deletes_the_old_ones() {
+    let mut world = World::new(&StrictFs::new(), 7, true);
+    for _ in 0..40 {
+        world.step();
+    }
+    let known = world.known();
+    let image = world.fs.crash(Crash::Process);
+    let old = verify(&image, &known, false, "first life");
+    let old_files = old.report.removable.len();
+    assert!(old_files > 1);
+    let mut second = World::after(&image, 8, true, &known, &old);
+    assert_eq!(image.list(DIR.as_ref()).unwrap().len(), 1);
+    assert_eq!(second.writer.position().log_id, old.report.next_log_id);
+    second.write(3);
+    let mut known = Known::new(second.manifest);
+    known.written = second.last_seqno();
+    let recovered = verify(&image.crash(Crash::Process), &known, false, "second life");
+    assert_eq!(recovered.records.len(), 1);
+    assert_eq!(recovered.report.segments_seen, 1);
+}
+
+/// The same on real files, mapped if the file system of the temporary directory can be.
+#[test]
+fn real_files() {
+    let dir = std::env::temp_dir().join(format!("esker-wal-{}", std::process::id()));
+    let env = Env { fs: Arc::new(StdFileSystem), ..Env::simulated(Arc::new(StdFileSystem), 1) };
+    let wal = dir.join("wal");
+    let (log, mut writer) = Log::create(&env, &wal, &start(&Manifest::NEW, LogId(1)), options(true)).unwrap();
+    for seqno in 1..=500 {
+        let batch = batch(seqno, 1);
+        if !writer.has_room(batch.payload().len()) {
+            log.prepare_next().unwrap();
+            assert!(matches!(writer.rotate(0).unwrap(), Rotation::Done(_)));
+        }
+        writer.append(esker_base::SeqNo::new(seqno), 1, batch.payload(), crc32c(batch.payload())).unwrap();
+        if seqno % 100 == 0 {
+            let captured = (writer.last_seqno(), writer.position());
+            log.sync_up_to(captured.0, || captured).unwrap();
+        }
+    }
+    let mut input = Manifest::NEW.input(&StdFileSystem, esker_wal::WalRecovery::Strict);
+    input.dir = &wal;
+    let mut last = 0;
+    let report = esker_wal::recover(&input, &mut |record| {
+        last = record.header.last_seqno().get();
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!((last, report.records), (500, 500));
+    drop((log, writer));
+    env.fs.remove_dir_all(&dir).unwrap();
+}

@@ -1,0 +1,11 @@
+//! The log as a whole, on file systems that lose, damage and refuse.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod crash;
+mod damage;
+mod faults;
+mod inspect;
+mod life;
+mod sharing;
+mod world;
