@@ -163,6 +163,21 @@ fn cutting_and_growing_again_never_shows_what_was_between() {
 }
 
 #[test]
+fn cutting_within_a_sector_that_was_only_just_written_is_a_version_of_its_own() {
+    let fs = StrictFs::new();
+    let file = durable(&fs, "/file", b"");
+    file.write_at(&[b'1'; SECTOR], 0).unwrap();
+    file.set_len(10).unwrap();
+    file.set_len(SECTOR as u64).unwrap();
+    let seen = outcomes(&fs, |image| {
+        let bytes = read(image, "/file").unwrap();
+        (bytes.len(), bytes.iter().filter(|&&byte| byte == b'1').count())
+    });
+    let possible = [(0, 0), (10, 0), (10, 10), (SECTOR, 0), (SECTOR, 10), (SECTOR, SECTOR)];
+    assert_eq!(seen, BTreeSet::from(possible));
+}
+
+#[test]
 fn a_rename_within_a_directory_is_atomic() {
     let fs = StrictFs::new();
     durable(&fs, "/CURRENT", b"old");
@@ -304,6 +319,7 @@ fn files_that_only_the_process_held_open_and_locks_are_gone() {
     assert_eq!(file.len().unwrap(), 3);
     let image = fs.crash(Crash::Process);
     assert_eq!(image.used_bytes(), 4096, "only the lock file");
+    assert!(format!("{image:?}").contains("files: 1,"), "{image:?}");
     image.lock("/LOCK".as_ref(), esker_env::LockKind::Exclusive).unwrap();
 }
 
@@ -320,8 +336,10 @@ fn a_store_can_be_torn_anywhere_and_a_write_between_pages() -> Result<()> {
         assert!(torn[100 + kept..].iter().all(|&byte| byte == 0));
     }
     // What is torn away is not brought back by writing it out later.
-    let torn = fs.crash(Crash::ProcessTorn { keep_bytes: 2 }).crash(Crash::PowerNoneLost);
-    assert_eq!(&read(&torn, "/file").unwrap()[99..104], b"\0re\0\0");
+    let torn = fs.crash(Crash::ProcessTorn { keep_bytes: 2 });
+    assert_eq!(&read(&torn.crash(Crash::PowerNoneLost), "/file").unwrap()[99..104], b"\0re\0\0");
+    let seen = outcomes(&torn, |image| read(image, "/file").unwrap()[99..106].to_vec());
+    assert!(seen.contains(&b"\0re\0\0\0\0"[..]) && seen.iter().all(|bytes| bytes[3..] == [0; 4]), "{seen:?}");
 
     file.write_at(&[b'w'; 5000], 4000)?;
     let written = |keep_bytes| {
@@ -413,6 +431,10 @@ fn a_replayer_shows_at_each_cut_what_was_there() {
             let (stepped, direct) = (replayer.image(crash), fs.image(cut, crash));
             assert_eq!(everything(&stepped), everything(&direct), "cut {cut}, {crash:?}");
         }
+        // A write or a store of which nothing was carried out leaves what was there before it.
+        let torn = everything(&replayer.image(Crash::ProcessTorn { keep_bytes: 0 }));
+        let written = replayer.last_event().is_some_and(|event| event.written_bytes().is_some());
+        assert_eq!(&torn, if written { &states[cut - 1] } else { state }, "cut {cut}");
         replayer.step();
     }
     assert!(replayer.step().is_none());
@@ -516,6 +538,13 @@ fn forgotten_inodes_do_not_pile_up_nor_come_back() {
     let fs = StrictFs::with_options(StrictOptions { record_trace: false, ..StrictOptions::default() });
     let kept = durable(&fs, "/kept", b"abc");
     fs.remove_file("/kept".as_ref()).unwrap();
+    fs.create_dir_all("/a".as_ref()).unwrap();
+    fs.sync_dir("/".as_ref()).unwrap();
+    durable(&fs, "/a/durable", b"1");
+    fs.remove_file("/a/durable".as_ref()).unwrap();
+    durable_content(&fs, "/a/between", b"2");
+    durable_content(&fs, "/a/replacement", b"3");
+    fs.rename("/a/replacement".as_ref(), "/a/between".as_ref()).unwrap();
     for round in 0..2_000 {
         let path = format!("/file{round}");
         durable(&fs, &path, b"x");
@@ -525,7 +554,10 @@ fn forgotten_inodes_do_not_pile_up_nor_come_back() {
     let described = format!("{fs:?}");
     let files: usize = described.split("files: ").nth(1).unwrap().split(',').next().unwrap().parse().unwrap();
     assert!(files < 200, "{described}");
-    // The open one was never dropped.
+    // What a name on the disk still leads to was not dropped, nor what a name in between did, nor what is open.
+    assert_eq!(text(&fs.crash(Crash::PowerAllLost), "/a/durable").as_deref(), Some("1"));
+    let between = outcomes(&fs, |image| text(image, "/a/between"));
+    assert_eq!(between, BTreeSet::from([None, Some("2".to_owned()), Some("3".to_owned())]));
     let mut buffer = [0; 3];
     kept.read_exact_at(&mut buffer, 0).unwrap();
     assert_eq!(&buffer, b"abc");

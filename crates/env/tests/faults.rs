@@ -157,6 +157,51 @@ fn after_a_lost_sync_a_second_one_lies() {
 }
 
 #[test]
+fn after_a_lost_sync_a_length_can_become_durable_without_its_data() {
+    let (inner, fs) = strict();
+    let file = fs.open("/file".as_ref(), OpenMode::CreateNew).unwrap();
+    file.write_at(b"old", 0).unwrap();
+    file.sync_data().unwrap();
+    fs.sync_dir("/".as_ref()).unwrap();
+    file.write_at(b"NEW and longer", 0).unwrap();
+    fs.add(Rule::new(Fault::LostSync, When::Nth(1)).on(Operation::SyncData));
+    assert!(file.sync_data().is_err());
+    assert_eq!(read(&inner.crash(Crash::PowerAllLost), "/file"), b"old");
+    file.sync_data().unwrap();
+    assert_eq!(read(&inner.crash(Crash::PowerAllLost), "/file"), b"old\0\0\0\0\0\0\0\0\0\0\0");
+}
+
+#[test]
+fn a_sector_dirtied_again_takes_the_lost_bytes_with_it() {
+    let (inner, fs) = strict();
+    let file = fs.open("/file".as_ref(), OpenMode::CreateNew).unwrap();
+    file.write_at(&[b'0'; 512], 0).unwrap();
+    file.sync_data().unwrap();
+    fs.sync_dir("/".as_ref()).unwrap();
+    file.write_at(&[b'1'; 256], 0).unwrap();
+    fs.add(Rule::new(Fault::LostSync, When::Nth(1)).on(Operation::SyncData));
+    assert!(file.sync_data().is_err());
+    file.write_at(&[b'2'; 128], 0).unwrap();
+    let mut seen = std::collections::BTreeSet::new();
+    for seed in 0..50 {
+        let bytes = read(&inner.crash(Crash::PowerRandom { seed }), "/file");
+        seen.insert([0, 128, 256].map(|at| char::from(bytes[at])));
+    }
+    assert_eq!(seen, [['0', '0', '0'], ['2', '1', '0']].into_iter().collect());
+}
+
+#[test]
+fn of_several_rules_the_first_counts_and_all_of_them_count() {
+    let (_, fs) = strict();
+    let file = fs.open("/file".as_ref(), OpenMode::CreateNew).unwrap();
+    fs.add(Rule::new(Fault::Io, When::Nth(2)));
+    fs.add(Rule::new(Fault::Full, When::From(2)));
+    file.write_at(b"x", 0).unwrap();
+    assert!(matches!(file.write_at(b"x", 0), Err(Error::Io(_))));
+    assert!(matches!(file.write_at(b"x", 0), Err(Error::Full(_))));
+}
+
+#[test]
 fn a_lost_sync_over_another_file_system_is_a_failed_one() {
     let inner = StrictFs::new();
     let fs = FaultFs::new(std::sync::Arc::new(inner.clone()));

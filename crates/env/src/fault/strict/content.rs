@@ -199,18 +199,6 @@ impl Content {
             .filter(|sector| range.contains(sector))
             .collect()
     }
-
-    /// Copies as much as fits into zeroed memory.
-    pub(super) fn copy_to(&self, memory: &mut [u8]) {
-        // Only written pages: the memory is zero already, and touching all of it would commit it.
-        for page in self.allocated_from(0) {
-            let start = page * PAGE;
-            let end = (start + PAGE).min(memory.len() as u64);
-            if let (Page::Data(_), true) = (self.page(page), start < end) {
-                self.read(&mut memory[start as usize..end as usize], start);
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -225,7 +225,7 @@ impl History<'_> {
     fn of(file: &FileNode) -> History<'_> {
         let mut sectors = BTreeMap::<u64, Vec<usize>>::new();
         let mut lens = vec![file.durable.len()];
-        let mut len = file.settled.len();
+        let mut len = file.settled_content().len();
         for (number, change) in file.pending.iter().enumerate() {
             match change {
                 DataChange::Write { offset, bytes, .. } => {
@@ -239,7 +239,7 @@ impl History<'_> {
                     // Cutting makes everything behind the cut zero, should the file grow again.
                     let behind = cut / SECTOR_BYTES as u64..len.div_ceil(SECTOR_BYTES as u64);
                     if *cut < len {
-                        let settled = file.settled.written_sectors(behind.clone());
+                        let settled = file.settled_content().written_sectors(behind.clone());
                         let changed: Vec<u64> = sectors.range(behind).map(|(sector, _)| *sector).collect();
                         for sector in BTreeSet::from_iter(settled.into_iter().chain(changed)) {
                             sectors.entry(sector).or_default().push(number);
@@ -273,7 +273,7 @@ impl History<'_> {
         if version == 0 && torn.is_none() {
             return None;
         }
-        let mut bytes = self.file.settled.sector(sector);
+        let mut bytes = self.file.settled_content().sector(sector);
         for &number in &changes[..version] {
             apply_to_sector(&self.file.pending[number], sector, &mut bytes);
         }

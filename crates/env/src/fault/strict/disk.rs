@@ -20,10 +20,10 @@ pub(super) struct FileNode {
     pub(super) live: Arc<Content>,
     /// What the last successful sync left on the disk.
     pub(super) durable: Arc<Content>,
-    /// The page cache as it was after the last sync, successful or not. The same as `durable` unless a sync failed
-    /// and its pages were marked clean: then it has bytes that no later sync will write.
-    pub(super) settled: Arc<Content>,
-    /// Changes since then, oldest first: `settled` with these is `live`.
+    /// The page cache as it was after the last sync, if that is not what is durable: a sync failed and the pages
+    /// were marked clean, so that they hold bytes that no later sync will write.
+    lost: Option<Arc<Content>>,
+    /// Changes since the last sync, successful or not, oldest first.
     pub(super) pending: Arc<Vec<DataChange>>,
     /// Live names.
     pub(super) links: usize,
@@ -42,7 +42,12 @@ impl DataChange {
 impl FileNode {
     /// A file whose content is on the disk.
     pub(super) fn settled(content: Arc<Content>) -> FileNode {
-        FileNode { live: content.clone(), durable: content.clone(), settled: content, ..FileNode::default() }
+        FileNode { live: content.clone(), durable: content, ..FileNode::default() }
+    }
+
+    /// The page cache as it was after the last sync, successful or not: with the pending changes it is `live`.
+    pub(super) fn settled_content(&self) -> &Arc<Content> {
+        self.lost.as_ref().unwrap_or(&self.durable)
     }
 
     fn change(&mut self, change: &DataChange) {
@@ -52,7 +57,7 @@ impl FileNode {
 
     /// What the disk would hold if a sync succeeded now.
     pub(super) fn synced(&self) -> Arc<Content> {
-        if Arc::ptr_eq(&self.settled, &self.durable) {
+        if self.lost.is_none() {
             return self.live.clone();
         }
         // After a failed sync only pages that were dirtied again are written.
@@ -70,15 +75,15 @@ impl FileNode {
     }
 
     fn sync(&mut self) {
-        let nothing_lost = Arc::ptr_eq(&self.settled, &self.durable);
         self.durable = self.synced();
-        self.settled = if nothing_lost { self.durable.clone() } else { self.live.clone() };
+        // What was lost once stays so until it is written again; pages that were are the same in both.
+        self.lost = self.lost.is_some().then(|| self.live.clone());
         self.pending = Arc::default();
     }
 
     fn lose_unsynced(&mut self) {
         if !self.pending.is_empty() {
-            self.settled = self.live.clone();
+            self.lost = Some(self.live.clone());
             self.pending = Arc::default();
         }
     }

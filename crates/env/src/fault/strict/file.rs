@@ -169,7 +169,7 @@ impl File for StrictFile {
         }
         state.opened(self.inode);
         drop(state);
-        Ok(mapping::map(&self.fs, self.inode, &self.path, &content, len))
+        Ok(mapping::map(&self.fs, self.inode, &self.path, len))
     }
 
     fn will_need(&self, _offset: u64, _len: u64) {}

@@ -1,7 +1,6 @@
 //! Mappings of strict files: heap memory, and an observer that brings each store into the file's live content.
 
 use super::StrictFs;
-use super::content::Content;
 use super::disk::InodeId;
 use super::event::{Change, DataChange};
 use crate::fs::{Mapping, MappingOwner, StoreObserver};
@@ -64,9 +63,9 @@ impl Drop for Observer {
 }
 
 /// Maps the first `len` bytes. The caller has counted the mapping as an open file.
-pub(super) fn map(fs: &StrictFs, inode: InodeId, path: &Path, content: &Content, len: usize) -> Mapping {
-    let mut memory = vec![0; len].into_boxed_slice();
-    content.copy_to(&mut memory);
+pub(super) fn map(fs: &StrictFs, inode: InodeId, path: &Path, len: usize) -> Mapping {
+    // Zeros, not the file's bytes: a mapping takes stores and gives nothing back.
+    let memory = vec![0; len].into_boxed_slice();
     let base = NonNull::from(Box::leak(memory)).cast::<u8>();
     let owner = Memory { base, len };
     let observer = Observer { fs: fs.clone(), inode, path: path.to_path_buf() };
