@@ -545,6 +545,9 @@ fn forgotten_inodes_do_not_pile_up_nor_come_back() {
     durable_content(&fs, "/a/between", b"2");
     durable_content(&fs, "/a/replacement", b"3");
     fs.rename("/a/replacement".as_ref(), "/a/between".as_ref()).unwrap();
+    durable(&fs, "/a/replaced", b"4");
+    durable_content(&fs, "/b", b"5");
+    fs.rename("/b".as_ref(), "/a/replaced".as_ref()).unwrap();
     for round in 0..2_000 {
         let path = format!("/file{round}");
         durable(&fs, &path, b"x");
@@ -556,6 +559,7 @@ fn forgotten_inodes_do_not_pile_up_nor_come_back() {
     assert!(files < 200, "{described}");
     // What a name on the disk still leads to was not dropped, nor what a name in between did, nor what is open.
     assert_eq!(text(&fs.crash(Crash::PowerAllLost), "/a/durable").as_deref(), Some("1"));
+    assert_eq!(text(&fs.crash(Crash::PowerAllLost), "/a/replaced").as_deref(), Some("4"));
     let between = outcomes(&fs, |image| text(image, "/a/between"));
     assert_eq!(between, BTreeSet::from([None, Some("2".to_owned()), Some("3".to_owned())]));
     let mut buffer = [0; 3];
