@@ -1,4 +1,4 @@
-//! Measures merging and visibility over sources in memory, in nanoseconds per entry.
+//! Measures merging, visibility and retention over sources in memory, in nanoseconds per entry.
 //!
 //! `cargo run --release -p esker-iter --example merge_bench [entries]`
 //!
@@ -10,7 +10,7 @@
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 
 use esker_base::{Result, SeqNo, Tag, ValueKind};
-use esker_iter::{Cursor, Merge, Visible};
+use esker_iter::{Boundaries, Cursor, Merge, Retained, Visible};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -211,9 +211,20 @@ fn row(case: &Case, count: u64) -> Result<()> {
             Ok(sum)
         })
     };
+    let retained = best_ns(count, || {
+        let boundaries = Boundaries::new([], SeqNo::new(count + 1));
+        let (mut retained, mut sum) = (Retained::new(merge(), boundaries, |_, _| true), 0);
+        retained.seek_to_first()?;
+        while retained.is_valid() {
+            sum += u64::from(retained.key()[0]) + u64::from(retained.value()[0]);
+            retained.next()?;
+        }
+        Ok(sum)
+    })?;
     let (shown, shown_backward) = (visible(false, false)?, visible(true, false)?);
     print!(
-        "{:<10} k={:<3} merge {forward:5.1}  backward {backward:5.1}  visible {shown:5.1}  backward {shown_backward:5.1}",
+        "{:<10} k={:<3} merge {forward:5.1}  backward {backward:5.1}  visible {shown:5.1}  backward {shown_backward:5.1}  \
+         retained {retained:5.1}",
         case.name, case.sources
     );
     if case.versions == 1 {

@@ -8,35 +8,39 @@
 //!   memtables   tables        Cursor: all versions of one source
 //!        \      /
 //!         Merge               all versions of all sources, in internal order
-//!           |
-//!        Visible (Bounds)     for readers: each key once, as seen at a sequence number
-//!           |
-//!       DoubleEnded           a range taken from both ends
+//!        /      \
+//!    Visible   Retained       each key once, as a reader sees it; what a flush or compaction must write
+//!       |
+//!  DoubleEnded                a range taken from both ends
 //! ```
 //!
 //! Everything is generic over the cursor, with no dynamic dispatch, and lends keys and values instead of copying
 //! them where the direction allows it. An error of any source ends the walk and is returned by the call that met it.
 //!
-//! Files, in reading order: [`cursor`] the contract; [`slice`] the simplest source; [`merge`] the loser tree;
+//! Files, in reading order: [`cursor`] the contract; [`mod@slice`] the simplest source; [`merge`] the loser tree;
 //! `meaning` what each kind of entry tells a reader; [`bounds`] ranges of keys; [`visible`] the reader's view;
-//! [`double_ended`] two readers that meet.
+//! [`double_ended`] two readers that meet; [`boundaries`] who reads where; [`retained`] what may be dropped.
 
 #![forbid(unsafe_code)]
 
+pub mod boundaries;
 pub mod bounds;
 pub mod cursor;
 pub mod double_ended;
 mod key_buffer;
 mod meaning;
 pub mod merge;
+pub mod retained;
 pub mod slice;
 #[cfg(test)]
 mod testing;
 pub mod visible;
 
+pub use boundaries::Boundaries;
 pub use bounds::Bounds;
 pub use cursor::Cursor;
 pub use double_ended::{DoubleEnded, View};
 pub use merge::Merge;
+pub use retained::{Retained, RetainedStats};
 pub use slice::{Entry, SliceCursor};
 pub use visible::Visible;

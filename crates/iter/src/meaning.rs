@@ -31,6 +31,9 @@ pub(crate) fn meaning(tag: Tag, key: &[u8]) -> Result<Meaning> {
 
 /// Checks that a version hidden by a newer one of the same key concerns this key only.
 ///
+/// This is a net, not a guarantee: a range delete that starts before the place where a reader began is not met.
+/// Range deletes do not belong among the entries that cursors give, and whoever opens their source must refuse it.
+///
 /// # Errors
 /// [`Error::Unsupported`] for range deletes, which reach beyond their key, and for unassigned bytes.
 #[inline]

@@ -111,16 +111,19 @@ pub(crate) struct Strict<'a> {
     inner: SliceCursor<'a>,
     fuse: &'a Fuse,
     broken: bool,
-    pub(crate) steps: usize,
+    /// Calls that moved the cursor.
+    pub(crate) calls: usize,
+    /// Those of them that searched for a key.
+    pub(crate) searches: usize,
 }
 
 impl<'a> Strict<'a> {
     pub(crate) fn new(entries: &'a [Entry], fuse: &'a Fuse) -> Strict<'a> {
-        Strict { inner: SliceCursor::new(entries), fuse, broken: false, steps: 0 }
+        Strict { inner: SliceCursor::new(entries), fuse, broken: false, calls: 0, searches: 0 }
     }
 
     fn call(&mut self, action: impl FnOnce(&mut SliceCursor<'a>) -> Result<()>) -> Result<()> {
-        self.steps += 1;
+        self.calls += 1;
         self.broken = true;
         self.fuse.burn()?;
         self.broken = false;
@@ -138,10 +141,12 @@ impl Cursor for Strict<'_> {
     }
 
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        self.searches += 1;
         self.call(|inner| inner.seek(key, seqno))
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.searches += 1;
         self.call(|inner| inner.seek_before(key))
     }
 

@@ -1,6 +1,6 @@
 //! Compaction of a key range on request.
 
-use crate::column::{Columns, Window};
+use crate::column::Columns;
 use crate::draft::{Context, Draft, input_from};
 use crate::plan::{Class, CompactionPlan, Reason};
 use esker_base::{PartId, SeqNo};

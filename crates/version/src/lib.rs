@@ -20,20 +20,31 @@
 //! * RC3: ids, file numbers and sequence numbers never go back.
 //!
 //! Map: [`range`] and [`part`] are the nouns, [`run`] and [`version`] the tree, [`edit`] and [`state`] its
-//! changes, [`check`] what can be verified without reading tables.
+//! changes, `check` what can be verified without reading tables. [`encode`], [`frame`] and [`current`] are the
+//! bytes of the manifest; [`manifest`] writes it and [`recover`](mod@recover) reads it.
 #![forbid(unsafe_code)]
 
 mod check;
+pub mod current;
 pub mod edit;
+pub mod encode;
+pub mod frame;
+pub mod manifest;
 pub mod part;
 pub mod range;
+pub mod recover;
 pub mod run;
 pub mod state;
 pub mod version;
 
+pub use current::{
+    CURRENT_NAME, CURRENT_TEMPORARY_NAME, Current, LOCK_NAME, manifest_name, parse_manifest_name,
+};
 pub use edit::{EditOp, VersionEdit};
+pub use manifest::{AppendError, Manifest, RolloverError};
 pub use part::{PartFlags, PartMeta};
 pub use range::{Key, KeyEnd, KeyRange, SHARE_ONE};
+pub use recover::{Found, ManifestFile, ManifestRecord, Recovered, recover};
 pub use run::Run;
 pub use state::{Applied, DatabaseState, DatabaseUuid, EditError, KeyspaceState, LiveFile};
 pub use version::{Level, LevelIndex, Place, PlacementError, Version};

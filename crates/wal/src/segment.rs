@@ -29,6 +29,8 @@ pub const MAGIC: [u8; 8] = *b"ESKRWAL1";
 
 /// Where the checksum of a header stands, in every format.
 const CRC_AT: usize = 124;
+/// Where the first sequence number stands.
+const FIRST_SEQNO_AT: usize = 72;
 
 /// The extension of segment files.
 const EXTENSION: &str = ".seg";
@@ -175,6 +177,10 @@ impl SegmentHeader {
         if format != FORMAT || flags != 0 {
             return Err(SegmentHeaderFault::Unsupported { format, flags });
         }
+        let first_seqno = Reader::new(&covered[FIRST_SEQNO_AT..]).u64().ok_or(SegmentHeaderFault::Short)?;
+        if first_seqno > SeqNo::MAX.get() {
+            return Err(SegmentHeaderFault::Impossible("its first sequence number exceeds 56 bits"));
+        }
         let header = SegmentHeader::read(&mut reader).ok_or(SegmentHeaderFault::Short)?;
         header.check()
     }
@@ -286,6 +292,20 @@ mod tests {
             change(&mut wrong);
             let decoded = SegmentHeader::decode(&wrong.encode());
             assert!(matches!(decoded, Err(SegmentHeaderFault::Impossible(_))), "{decoded:?}");
+        }
+    }
+
+    /// Read as [`SeqNo::MAX`] it would be another number than the one that was stored.
+    #[test]
+    fn a_sequence_number_beyond_56_bits_is_refused() {
+        for (first_seqno, expected) in
+            [(SeqNo::MAX.get(), true), (SeqNo::MAX.get() + 1, false), (u64::MAX, false)]
+        {
+            let mut bytes = header().encode();
+            bytes[72..80].copy_from_slice(&first_seqno.to_le_bytes());
+            let crc = crc32c(&bytes[..CRC_AT]);
+            bytes[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
+            assert_eq!(SegmentHeader::decode(&bytes).is_ok(), expected, "{first_seqno:#x}");
         }
     }
 

@@ -187,7 +187,7 @@ fn long_chains_are_jumped_over() {
     all.push(put(b"z", 1, b""));
     Entry::sort(&mut all);
     let fuse = Fuse::never();
-    let calls = |visible: &Visible<Strict<'_>>| visible.cursor.steps;
+    let calls = |visible: &Visible<Strict<'_>>| visible.cursor.calls;
     for at in [1u64, 50_000, 100_000] {
         let seqno = SeqNo::new(at);
         let mut visible = Visible::new(Strict::new(&all, &fuse), seqno);
@@ -226,7 +226,26 @@ fn tombstones_outside_the_bounds_are_not_walked() {
     assert_eq!(visible.key(), b"k05000");
     visible.prev().unwrap();
     assert!(!visible.is_valid());
-    assert!(visible.cursor.steps < 30, "{} calls", visible.cursor.steps);
+    assert!(visible.cursor.calls < 30, "{} calls", visible.cursor.calls);
+}
+
+#[test]
+fn many_keys_that_are_not_shown_are_stepped_over() {
+    let mut all: Vec<Entry> = Vec::new();
+    for n in 0..1000u64 {
+        let key = format!("k{n:05}").into_bytes();
+        let kind = if n % 2 == 0 { ValueKind::Delete } else { ValueKind::Put };
+        // Gone, or too new.
+        let seqno = if n % 2 == 0 { 1 } else { 9 };
+        all.push(Entry { key, tag: Tag::new(SeqNo::new(seqno), kind), value: Vec::new() });
+    }
+    let fuse = Fuse::never();
+    let mut visible = Visible::new(Strict::new(&all, &fuse), SeqNo::new(5));
+    visible.seek_to_first().unwrap();
+    assert!(!visible.is_valid());
+    visible.seek_to_last().unwrap();
+    assert!(!visible.is_valid());
+    assert_eq!((visible.cursor.calls, visible.cursor.searches), (2002, 0));
 }
 
 #[test]

@@ -1,0 +1,319 @@
+//! What a flush or compaction keeps: the entries of its inputs that some reader, now or later, can tell apart from
+//! their absence.
+//!
+//! # Rules
+//! Let the [`Boundaries`] be the sequence numbers at which somebody may read, b0 the smallest and V the visible one.
+//!
+//! 1. A version under a newer Put, Delete or SingleDelete of the same key *in the same stripe* is dropped: whoever
+//!    could see it sees the newer one (RV4).
+//! 2. A tombstone `k@s` is dropped when `s <= b0`, every older version of k in the inputs is dropped, and nothing
+//!    outside the inputs may hold an older version of k. Readers see nothing where the tombstone was, as before.
+//! 3. If asked for, a Put `k@q` gets the sequence number 0 when `q <= b0`, no newer version of k is kept, and
+//!    nothing outside may hold an older version. All readers see it as before, and it takes less room. Newer
+//!    versions outside stay newer. Range deletes that cover k may be older than q but not older than 0, so the
+//!    owner asks for this only when inputs hold none; any outside are "something older" in the sense of the rule.
+//! 4. Everything else is kept as it is: merge operands, range deletes, and kinds that are not known. What lies below
+//!    them may be part of their meaning, so they hide nothing and keep the tombstones of their key.
+//! 5. A version newer than V is kept and hides nothing. There is none if the job did its part (inputs fixed first);
+//!    a snapshot taken since could divide two of them.
+//!
+//! # Why one pass suffices
+//! The versions of a key come newest first, and rule 2 asks about versions that come later. But when `s <= b0`, no
+//! boundary b has `q <= b < s` for any older version q, because `b >= b0 >= s`. So all older versions lie in the
+//! tombstone's stripe, and rule 1 drops them although the tombstone that hides them is itself not kept; the
+//! filter only has to remember its sequence number. The sole exception are the versions of rule 4, which are never
+//! dropped. Therefore a tombstone that may go is *withheld*: its key is remembered anyway and it has no value, so this
+//! costs one word. If such a version comes, the tombstone is given after all, before it. If the next key comes, it
+//! is gone. A Put cannot be withheld without copying its value, so where rule 3 meets such a version after it has
+//! already lost its number, the job fails; the owner must not ask for zeroes when inputs hold such kinds.
+//!
+//! # SingleDelete is a Delete here
+//! The usual rule lets a SingleDelete and the Put below it vanish together wherever they meet, long before the
+//! bottom. Together with rule 1 that is wrong. Take the history Put@1, Delete@2, Put@3, SingleDelete@4, which keeps
+//! the promise of at most one Put since the last delete. One job merges 2 and 3: rule 1 drops the Delete. Another
+//! merges 3 and 4: both vanish. Put@1, in a run below, is back. To forbid this, rule 1 would have to keep tombstones
+//! under Puts, at the price of every workload that never uses SingleDelete. Where nothing older exists anywhere the
+//! pair may vanish, but there rules 1 and 2 remove it as well, unless a snapshot is older than both.
+//!
+//! The history is one of those that the tests replay.
+
+#[cfg(test)]
+mod tests;
+
+use crate::boundaries::Boundaries;
+use crate::cursor::Cursor;
+use crate::key_buffer::KeyBuffer;
+use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
+use esker_base::{Error, Result, SeqNo, Tag, ValueKind};
+
+/// What was not copied unchanged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RetainedStats {
+    /// Versions dropped because a newer one hides them (rule 1).
+    pub hidden: u64,
+    /// Tombstones dropped because nothing is left for them to hide (rule 2).
+    pub tombstones: u64,
+    /// Entries whose sequence number became 0 (rule 3).
+    pub zeroed: u64,
+}
+
+/// How an entry takes part in the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// A Put, with or without expiry time or blob: hides older versions.
+    Value,
+    /// A Delete or SingleDelete: hides older versions and shows nothing.
+    Tombstone,
+    /// Anything else: left alone.
+    Untouchable,
+}
+
+impl Role {
+    #[inline]
+    fn of(tag: Tag) -> Role {
+        const PUT: u8 = ValueKind::Put as u8;
+        const DELETE: u8 = ValueKind::Delete as u8;
+        const SINGLE_DELETE: u8 = ValueKind::SingleDelete as u8;
+        match tag.kind_byte() {
+            DELETE | SINGLE_DELETE => Role::Tombstone,
+            byte if byte & !(FLAG_BLOB | FLAG_EXPIRY) == PUT => Role::Value,
+            _ => Role::Untouchable,
+        }
+    }
+}
+
+/// Where the current entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Position {
+    /// There is none.
+    Nowhere,
+    /// The cursor stands on it; its tag may have been changed.
+    OnCursor,
+    /// It is a withheld tombstone. The cursor stands on the entry that follows it.
+    Withheld,
+}
+
+/// The entries of a cursor that a flush or compaction must write, in internal order, forwards only.
+///
+/// `older_outside(key, seqno)` answers whether anything outside the inputs may hold a version of `key` older than
+/// `seqno`: of the tables that stay, whether one has `key` in its range and `min_seqno < seqno`. It is asked rarely
+/// (about tombstones, and about candidates for the sequence number 0), with keys ascending. Saying yes is always
+/// safe.
+///
+/// All versions of a key must be in one job: jobs that share the work divide it between keys.
+#[derive(Debug)]
+pub struct Retained<C, O> {
+    cursor: C,
+    boundaries: Boundaries,
+    older_outside: O,
+    zeroes_seqnos: bool,
+    position: Position,
+    /// The tag of the current entry.
+    tag: Tag,
+    group: Group,
+    stats: RetainedStats,
+}
+
+/// What is known of the versions met so far of one key.
+#[derive(Debug, Default)]
+struct Group {
+    key: KeyBuffer,
+    /// Whether `key` is one: no before the first.
+    is_begun: bool,
+    /// The sequence number of the version that hides those below it in its stripe.
+    hidden_below: Option<SeqNo>,
+    /// A tombstone that goes unless an untouchable version follows.
+    withheld: Option<Tag>,
+    is_any_kept: bool,
+    is_any_untouchable: bool,
+    is_any_zeroed: bool,
+}
+
+impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
+    /// The entries to write of `cursor`; invalid until a seek.
+    pub fn new(cursor: C, boundaries: Boundaries, older_outside: O) -> Retained<C, O> {
+        Retained {
+            cursor,
+            boundaries,
+            older_outside,
+            zeroes_seqnos: false,
+            position: Position::Nowhere,
+            tag: Tag::OLDEST,
+            group: Group::default(),
+            stats: RetainedStats::default(),
+        }
+    }
+
+    /// Applies rule 3: sequence numbers that nobody can tell from 0 become 0. For outputs at the last level, and
+    /// only if no input holds range deletes, merge operands or kinds that are not known.
+    #[must_use]
+    pub fn zeroing_seqnos(mut self) -> Retained<C, O> {
+        self.zeroes_seqnos = true;
+        self
+    }
+
+    /// Moves to the first entry to write.
+    pub fn seek_to_first(&mut self) -> Result<()> {
+        self.restart();
+        self.cursor.seek_to_first()?;
+        self.find()
+    }
+
+    /// Moves to the first entry to write whose key is at least `key`: the start of a part of the job.
+    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.restart();
+        self.cursor.seek(key, SeqNo::MAX)?;
+        self.find()
+    }
+
+    /// Moves to the following entry to write. There must be a current one.
+    #[inline]
+    #[expect(clippy::should_implement_trait, reason = "a cursor lends its entries, which `Iterator` cannot")]
+    pub fn next(&mut self) -> Result<()> {
+        debug_assert!(self.is_valid());
+        let position = std::mem::replace(&mut self.position, Position::Nowhere);
+        if position == Position::OnCursor {
+            self.cursor.next()?;
+        }
+        self.find()
+    }
+
+    /// Whether there is a current entry.
+    #[inline]
+    pub fn is_valid(&self) -> bool {
+        self.position != Position::Nowhere
+    }
+
+    /// The current entry's key. There must be one.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        debug_assert!(self.is_valid());
+        if self.position == Position::Withheld { self.group.key.as_slice() } else { self.cursor.key() }
+    }
+
+    /// The current entry's tag, which may differ from the input's by rule 3. There must be one.
+    #[inline]
+    pub fn tag(&self) -> Tag {
+        debug_assert!(self.is_valid());
+        self.tag
+    }
+
+    /// The current entry's value. There must be one.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        debug_assert!(self.is_valid());
+        if self.position == Position::Withheld { &[] } else { self.cursor.value() }
+    }
+
+    /// What has been dropped and changed so far.
+    pub fn stats(&self) -> RetainedStats {
+        self.stats
+    }
+
+    /// Gives the cursor back, so that its owner can use its memory again.
+    pub fn into_inner(self) -> C {
+        self.cursor
+    }
+
+    fn restart(&mut self) {
+        self.position = Position::Nowhere;
+        self.group.is_begun = false;
+        self.group.withheld = None;
+    }
+
+    /// Goes on to the first entry to write from where the cursor stands.
+    #[inline]
+    fn find(&mut self) -> Result<()> {
+        while self.cursor.is_valid() {
+            let (tag, key) = (self.cursor.tag(), self.cursor.key());
+            if !self.group.is_begun || !self.group.key.is(key) {
+                self.stats.tombstones += u64::from(self.group.withheld.is_some());
+                self.group.begin(key);
+            }
+            if self.decide(tag)? {
+                return Ok(());
+            }
+            self.cursor.next()?;
+        }
+        self.stats.tombstones += u64::from(self.group.withheld.take().is_some());
+        Ok(())
+    }
+
+    /// Decides about the entry with this tag, on which the cursor stands: whether it, or the tombstone withheld
+    /// before it, is the next to write.
+    #[inline]
+    fn decide(&mut self, tag: Tag) -> Result<bool> {
+        let seqno = tag.seqno();
+        let role = Role::of(tag);
+        if role == Role::Untouchable || seqno > self.boundaries.visible() {
+            return self.keep_untouched(tag);
+        }
+        if let Some(newer) = self.group.hidden_below
+            && self.boundaries.are_in_same_stripe(seqno, newer)
+        {
+            self.stats.hidden += 1;
+            return Ok(false);
+        }
+        self.group.hidden_below = Some(seqno);
+        self.tag = tag;
+        if seqno <= self.boundaries.oldest() {
+            let key = self.group.key.as_slice();
+            if role == Role::Tombstone {
+                if !self.group.is_any_untouchable && !(self.older_outside)(key, seqno) {
+                    self.group.withheld = Some(tag);
+                    return Ok(false);
+                }
+            } else if self.zeroes_seqnos
+                && !self.group.is_any_kept
+                && seqno > SeqNo::ZERO
+                && !(self.older_outside)(key, seqno)
+            {
+                self.tag = Tag::from_parts(SeqNo::ZERO, tag.kind_byte());
+                self.group.is_any_zeroed = true;
+                self.stats.zeroed += 1;
+            }
+        }
+        self.group.is_any_kept = true;
+        self.position = Position::OnCursor;
+        Ok(true)
+    }
+
+    #[cold]
+    fn keep_untouched(&mut self, tag: Tag) -> Result<bool> {
+        if self.group.is_any_zeroed {
+            // Written after a version that now has the number 0, this one would be out of order.
+            return Err(Error::Unsupported(
+                format!(
+                    "key {} has an entry of kind {:#04x} under one whose sequence number was set to 0",
+                    self.group.key.as_slice().escape_ascii(),
+                    tag.kind_byte()
+                )
+                .into(),
+            ));
+        }
+        self.group.hidden_below = None;
+        self.group.is_any_kept = true;
+        self.group.is_any_untouchable = true;
+        if let Some(withheld) = self.group.withheld.take() {
+            self.tag = withheld;
+            self.position = Position::Withheld;
+        } else {
+            self.tag = tag;
+            self.position = Position::OnCursor;
+        }
+        Ok(true)
+    }
+}
+
+impl Group {
+    #[inline]
+    fn begin(&mut self, key: &[u8]) {
+        self.key.set(key);
+        self.is_begun = true;
+        self.hidden_below = None;
+        self.withheld = None;
+        self.is_any_kept = false;
+        self.is_any_untouchable = false;
+        self.is_any_zeroed = false;
+    }
+}

@@ -1,0 +1,441 @@
+use super::*;
+use crate::merge::Merge;
+use crate::slice::{Entry, SliceCursor};
+use crate::testing::{Fuse, Rng, Strict, deal, random_entries};
+use crate::visible::Visible;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+fn entry(key: &[u8], seqno: u64, kind: ValueKind) -> Entry {
+    let value = if kind.has_value() { seqno.to_be_bytes().to_vec() } else { Vec::new() };
+    Entry { key: key.to_vec(), tag: Tag::new(SeqNo::new(seqno), kind), value }
+}
+
+fn collect<C: Cursor>(
+    retained: &mut Retained<C, impl FnMut(&[u8], SeqNo) -> bool>,
+) -> Result<(Vec<Entry>, RetainedStats)> {
+    let mut kept = Vec::new();
+    while retained.is_valid() {
+        kept.push(Entry {
+            key: retained.key().to_vec(),
+            tag: retained.tag(),
+            value: retained.value().to_vec(),
+        });
+        retained.next()?;
+    }
+    Ok((kept, retained.stats()))
+}
+
+/// What a reader at `seqno` is given for one key from versions in any order: the values of operands and of the
+/// put below them, down to the first version that hides the rest.
+fn seen_at(versions: &[Entry], seqno: u64) -> Vec<Vec<u8>> {
+    let mut visible: Vec<&Entry> = versions.iter().filter(|v| v.tag.seqno().get() <= seqno).collect();
+    visible.sort_by_key(|version| std::cmp::Reverse(version.tag));
+    let mut seen = Vec::new();
+    for version in visible {
+        match version.tag.kind() {
+            Some(ValueKind::Merge) | None => seen.push(version.value.clone()),
+            Some(ValueKind::Put) => {
+                seen.push(version.value.clone());
+                break;
+            }
+            Some(_) => break,
+        }
+    }
+    seen
+}
+
+/// One case of the exhaustive test: versions of one key, cut into what is outside and older, the job's inputs, and
+/// what is outside and newer.
+struct Case<'a> {
+    older: &'a [Entry],
+    inputs: &'a [Entry],
+    newer: &'a [Entry],
+    boundaries: &'a [u64],
+    /// Whether tables outside seem to hold older versions although they do not.
+    is_vague: bool,
+    zeroes: bool,
+}
+
+impl Case<'_> {
+    fn check(&self, visible: u64) {
+        let context = || {
+            let kinds = |versions: &[Entry]| -> Vec<_> {
+                versions.iter().map(|v| (v.tag.seqno().get(), v.tag.kind())).collect()
+            };
+            format!(
+                "outside {:?}, inputs {:?}, newer {:?}, boundaries {:?}, vague {}, zeroes {}",
+                kinds(self.older),
+                kinds(self.inputs),
+                kinds(self.newer),
+                self.boundaries,
+                self.is_vague,
+                self.zeroes
+            )
+        };
+        let boundaries =
+            Boundaries::new(self.boundaries.iter().copied().map(SeqNo::new), SeqNo::new(visible));
+        let outside = |_: &[u8], seqno: SeqNo| {
+            self.is_vague || self.older.iter().any(|version| version.tag.seqno() < seqno)
+        };
+        let mut retained = Retained::new(SliceCursor::new(self.inputs), boundaries, outside);
+        if self.zeroes {
+            retained = retained.zeroing_seqnos();
+        }
+        retained.seek_to_first().unwrap();
+        let (kept, stats) = collect(&mut retained).unwrap();
+
+        let before = [self.older, self.inputs, self.newer].concat();
+        let after = [self.older, &kept, self.newer].concat();
+        for seqno in self.boundaries.iter().copied().chain(visible..visible + 3) {
+            assert_eq!(seen_at(&after, seqno), seen_at(&before, seqno), "at {seqno}: {}", context());
+        }
+        let is_plain = |v: &Entry| Role::of(v.tag) != Role::Untouchable;
+        let untouchable = |versions: &[Entry]| -> Vec<Entry> {
+            versions.iter().filter(|v| !is_plain(v)).cloned().collect()
+        };
+        assert_eq!(untouchable(self.inputs), untouchable(&kept), "{}", context());
+        let order = |w: &[Entry]| w[0].tag > w[1].tag;
+        assert!(kept.windows(2).all(order), "{}", context());
+        let gone = self.inputs.len() - kept.len();
+        assert_eq!(stats.hidden + stats.tombstones, gone as u64, "{}", context());
+        if self.inputs.iter().all(is_plain) {
+            self.check_is_least(&kept, visible, &context());
+        }
+    }
+
+    /// With puts and deletes only, nothing is kept that the rules let go.
+    fn check_is_least(&self, kept: &[Entry], visible: u64, context: &str) {
+        let all: Vec<u64> = self.boundaries.iter().copied().chain([visible]).collect();
+        let oldest = all.iter().copied().min().unwrap_or(visible);
+        for pair in kept.windows(2) {
+            let (newer, older) = (pair[0].tag.seqno().get(), pair[1].tag.seqno().get());
+            assert!(all.iter().any(|&b| older <= b && b < newer), "{context}");
+        }
+        let is_bottom =
+            |seqno: u64| !self.is_vague && self.older.iter().all(|v| v.tag.seqno().get() >= seqno);
+        for version in kept {
+            let seqno = version.tag.seqno().get();
+            assert!(seqno > 0 || kept.len() == 1, "only a sole survivor is zeroed: {context}");
+            let must_go = version.tag.is_tombstone() && seqno <= oldest && is_bottom(seqno);
+            assert!(!must_go, "{context}");
+            let must_be_zero = self.zeroes && kept.len() == 1 && seqno <= oldest && is_bottom(seqno);
+            assert!(!must_be_zero || seqno == 0, "{context}");
+        }
+    }
+}
+
+/// All versions of one key with sequence numbers from 1 to `count`, each absent or of one of `kinds`, all cuts, and
+/// all sets of snapshots.
+fn exhaust(count: u64, kinds: &[ValueKind], may_zero: bool) -> usize {
+    let mut cases = 0;
+    let choices = kinds.len() as u64 + 1;
+    for code in 0..choices.pow(count as u32) {
+        let versions: Vec<Entry> = (1..=count)
+            .rev()
+            .filter_map(|seqno| {
+                let choice = code / choices.pow(seqno as u32 - 1) % choices;
+                (choice > 0).then(|| entry(b"k", seqno, kinds[choice as usize - 1]))
+            })
+            .collect();
+        for inputs_begin in 0..=versions.len() {
+            for inputs_end in inputs_begin..=versions.len() {
+                for snapshots in 0..1u64 << (count + 1) {
+                    let boundaries: Vec<u64> = (0..=count).filter(|bit| snapshots >> bit & 1 == 1).collect();
+                    for flags in 0..if may_zero { 4 } else { 2 } {
+                        let case = Case {
+                            newer: &versions[..inputs_begin],
+                            inputs: &versions[inputs_begin..inputs_end],
+                            older: &versions[inputs_end..],
+                            boundaries: &boundaries,
+                            is_vague: flags & 1 == 1,
+                            zeroes: flags & 2 == 2,
+                        };
+                        case.check(count);
+                        cases += 1;
+                    }
+                }
+            }
+        }
+    }
+    cases
+}
+
+#[test]
+fn every_reader_sees_what_it_saw_and_nothing_needless_is_kept() {
+    assert!(exhaust(5, &[ValueKind::Put, ValueKind::Delete], true) > 100_000);
+    assert!(exhaust(3, &[ValueKind::Put, ValueKind::Delete, ValueKind::SingleDelete], true) > 1000);
+}
+
+#[test]
+fn what_is_not_understood_is_kept_with_what_it_may_need() {
+    use ValueKind::{Delete, Merge, Put, RangeDelete};
+    assert!(exhaust(4, &[Put, Delete, Merge], false) > 10_000);
+    assert!(exhaust(3, &[Put, Delete, Merge, RangeDelete], false) > 1000);
+}
+
+#[test]
+fn an_unknown_kind_brings_a_withheld_tombstone_back() {
+    let unknown =
+        Entry { key: b"b".to_vec(), tag: Tag::from_parts(SeqNo::new(2), 0x0c), value: b"?".to_vec() };
+    let all = [
+        entry(b"a", 4, ValueKind::Delete),
+        entry(b"a", 1, ValueKind::Put),
+        entry(b"b", 5, ValueKind::Delete),
+        entry(b"b", 3, ValueKind::Put),
+        unknown.clone(),
+        entry(b"b", 1, ValueKind::Put),
+        entry(b"c", 6, ValueKind::SingleDelete),
+    ];
+    let boundaries = Boundaries::new([], SeqNo::new(9));
+    let mut retained = Retained::new(SliceCursor::new(&all), boundaries, |_, _| false);
+    retained.seek_to_first().unwrap();
+    let (kept, stats) = collect(&mut retained).unwrap();
+    assert_eq!(kept, [all[2].clone(), unknown, all[5].clone()]);
+    assert_eq!(stats, RetainedStats { hidden: 2, tombstones: 2, zeroed: 0 });
+}
+
+#[test]
+fn what_is_not_understood_keeps_the_tombstone_under_it() {
+    for kind in [ValueKind::Merge, ValueKind::RangeDelete] {
+        let all = [entry(b"k", 5, kind), entry(b"k", 3, ValueKind::Delete), entry(b"k", 1, ValueKind::Put)];
+        let boundaries = Boundaries::new([], SeqNo::new(9));
+        let mut retained = Retained::new(SliceCursor::new(&all), boundaries, |_, _| false);
+        retained.seek_to_first().unwrap();
+        assert_eq!(collect(&mut retained).unwrap().0, all[..2]);
+    }
+}
+
+#[test]
+fn zeroing_over_an_untouchable_version_fails_loudly() {
+    let all = [entry(b"k", 5, ValueKind::Put), entry(b"k", 3, ValueKind::RangeDelete)];
+    let boundaries = Boundaries::new([], SeqNo::new(9));
+    let mut retained = Retained::new(SliceCursor::new(&all), boundaries, |_, _| false).zeroing_seqnos();
+    retained.seek_to_first().unwrap();
+    assert_eq!(retained.tag().seqno(), SeqNo::ZERO);
+    assert!(matches!(retained.next(), Err(Error::Unsupported(_))));
+    assert!(!retained.is_valid());
+}
+
+#[test]
+fn versions_newer_than_the_sample_are_kept() {
+    let all: Vec<Entry> = (1..=6).rev().map(|seqno| entry(b"k", seqno, ValueKind::Put)).collect();
+    let boundaries = Boundaries::new([SeqNo::new(2)], SeqNo::new(4));
+    let mut retained = Retained::new(SliceCursor::new(&all), boundaries, |_, _| false);
+    retained.seek_to_first().unwrap();
+    let (kept, _) = collect(&mut retained).unwrap();
+    let seqnos: Vec<u64> = kept.iter().map(|e| e.tag.seqno().get()).collect();
+    assert_eq!(seqnos, [6, 5, 4, 2]);
+}
+
+#[test]
+fn the_outside_is_asked_rarely_and_in_order() {
+    let mut all = random_entries(&mut Rng::new(3), 500, 100);
+    all.push(entry(b"zz", 501, ValueKind::Put));
+    Entry::sort(&mut all);
+    let (oldest, visible) = (SeqNo::new(250), SeqNo::new(501));
+    let mut asked: Vec<Vec<u8>> = Vec::new();
+    let mut retained =
+        Retained::new(SliceCursor::new(&all), Boundaries::new([oldest], visible), |key: &[u8], seqno| {
+            assert!(seqno <= oldest);
+            asked.push(key.to_vec());
+            true
+        });
+    retained.seek_to_first().unwrap();
+    collect(&mut retained).unwrap();
+    assert!(asked.windows(2).all(|w| w[0] < w[1]) && asked.len() > 10, "{asked:?}");
+}
+
+#[test]
+fn parts_of_a_job_add_up_to_the_whole() {
+    let rng = &mut Rng::new(5);
+    let all = random_entries(rng, 400, 80);
+    let boundaries = || Boundaries::new([SeqNo::new(100), SeqNo::new(300)], SeqNo::new(400));
+    let mut whole = Retained::new(SliceCursor::new(&all), boundaries(), |_, _| false);
+    whole.seek_to_first().unwrap();
+    let (whole, stats) = collect(&mut whole).unwrap();
+    assert!(stats.hidden > 50 && stats.tombstones > 5);
+    for border in all.iter().step_by(7).map(|entry| &entry.key) {
+        let mut first = Retained::new(SliceCursor::new(&all), boundaries(), |_, _| false);
+        first.seek_to_first().unwrap();
+        let mut second = Retained::new(SliceCursor::new(&all), boundaries(), |_, _| false);
+        second.seek(border).unwrap();
+        let (mut parts, _) = collect(&mut first).unwrap();
+        parts.retain(|entry| entry.key < *border);
+        parts.extend(collect(&mut second).unwrap().0);
+        assert_eq!(parts, whole);
+    }
+}
+
+#[test]
+fn an_error_is_returned_and_never_looks_like_the_end() {
+    for seed in 0..100u64 {
+        let rng = &mut Rng::new(seed);
+        let all = random_entries(rng, 100, 40);
+        let dealt = deal(rng, &all, 3);
+        let fuse = Fuse::never();
+        fuse.set(Some(1 + rng.below(103)));
+        let merge = Merge::new(dealt.iter().map(|entries| Strict::new(entries, &fuse)).collect());
+        let mut retained = Retained::new(merge, Boundaries::new([], SeqNo::new(100)), |_, _| false);
+        let result = retained.seek_to_first().and_then(|()| collect(&mut retained).map(|_| ()));
+        // Three seeks and one step for each entry: the fuse always blows.
+        assert!(result.is_err() && !retained.is_valid(), "seed {seed}");
+    }
+}
+
+/// A run as a version of the tree knows it.
+struct Run {
+    entries: Vec<Entry>,
+}
+
+impl Run {
+    fn may_hold_older(&self, key: &[u8], seqno: SeqNo) -> bool {
+        let (Some(first), Some(last)) = (self.entries.first(), self.entries.last()) else { return false };
+        let in_range = first.key.as_slice() <= key && key <= last.key.as_slice();
+        in_range && self.entries.iter().any(|entry| entry.tag.seqno() < seqno)
+    }
+}
+
+/// A tree of runs, newest first, under random writes, flushes, merges of neighbouring runs, and snapshots.
+struct Tree {
+    runs: Vec<Run>,
+    memtable: Vec<Entry>,
+    last: u64,
+    /// What each registered snapshot must see for ever.
+    snapshots: BTreeMap<u64, BTreeMap<Vec<u8>, Vec<u8>>>,
+    now: BTreeMap<Vec<u8>, Vec<u8>>,
+    stats: RetainedStats,
+}
+
+impl Tree {
+    fn write(&mut self, rng: &mut Rng) {
+        self.last += 1;
+        let key = vec![b'a' + rng.below(12) as u8];
+        // A SingleDelete keeps its promise: it follows exactly one put. A Delete may come at any time, and a put
+        // may follow a put only where no SingleDelete is used.
+        let uses_single_delete = key[0] % 2 == 0;
+        let exists = self.now.contains_key(&key);
+        let kind = match (uses_single_delete, exists) {
+            (true, true) if rng.chance(60) => ValueKind::SingleDelete,
+            (true, true) => ValueKind::Delete,
+            (false, _) if rng.chance(40) => ValueKind::Delete,
+            _ => ValueKind::Put,
+        };
+        let entry = entry(&key, self.last, kind);
+        if kind == ValueKind::Put {
+            self.now.insert(key, entry.value.clone());
+        } else {
+            self.now.remove(&key);
+        }
+        self.memtable.push(entry);
+    }
+
+    /// What a job writes that merges `inputs`, which replaces the runs `replaced`.
+    fn job(&mut self, inputs: &[Vec<Entry>], replaced: Range<usize>, is_last: bool) -> Vec<Entry> {
+        let boundaries =
+            Boundaries::new(self.snapshots.keys().copied().map(SeqNo::new), SeqNo::new(self.last));
+        let outside = |key: &[u8], seqno: SeqNo| {
+            let mut staying = self.runs.iter().enumerate().filter(|(at, _)| !replaced.contains(at));
+            staying.any(|(_, run)| run.may_hold_older(key, seqno))
+        };
+        let merge = Merge::new(inputs.iter().map(|entries| SliceCursor::new(entries)).collect());
+        let mut retained = Retained::new(merge, boundaries, outside);
+        if is_last {
+            retained = retained.zeroing_seqnos();
+        }
+        retained.seek_to_first().unwrap();
+        let (kept, stats) = collect(&mut retained).unwrap();
+        self.stats.hidden += stats.hidden;
+        self.stats.tombstones += stats.tombstones;
+        self.stats.zeroed += stats.zeroed;
+        kept
+    }
+
+    fn flush(&mut self) {
+        let mut entries = std::mem::take(&mut self.memtable);
+        Entry::sort(&mut entries);
+        let entries = self.job(&[entries], 0..0, self.runs.is_empty());
+        self.runs.insert(0, Run { entries });
+    }
+
+    fn compact(&mut self, rng: &mut Rng) {
+        let begin = rng.below(self.runs.len());
+        let end = begin + 1 + rng.below(self.runs.len() - begin);
+        let inputs: Vec<Vec<Entry>> = self.runs[begin..end].iter().map(|run| run.entries.clone()).collect();
+        let is_last = end == self.runs.len();
+        let entries = self.job(&inputs, begin..end, is_last);
+        self.runs.splice(begin..end, [Run { entries }]);
+    }
+
+    fn check(&self, context: &str) {
+        let mut memtable = self.memtable.clone();
+        Entry::sort(&mut memtable);
+        let all = self.snapshots.iter().map(|(&seqno, model)| (seqno, model));
+        for (seqno, model) in all.chain([(self.last, &self.now)]) {
+            let sources = std::iter::once(&memtable).chain(self.runs.iter().map(|run| &run.entries));
+            let merge = Merge::new(sources.map(|entries| SliceCursor::new(entries)).collect());
+            let mut visible = Visible::new(merge, SeqNo::new(seqno));
+            let mut seen = BTreeMap::new();
+            visible.seek_to_first().unwrap();
+            while let Some((key, value)) = visible.entry() {
+                seen.insert(key.to_vec(), value.to_vec());
+                visible.next().unwrap();
+            }
+            assert_eq!(seen, *model, "{context}, reader at {seqno}");
+        }
+    }
+}
+
+/// Many jobs one after the other over the same data, each of which is right only if the ones before it left behind
+/// what it relies on.
+#[test]
+fn no_chain_of_jobs_changes_what_a_reader_sees() {
+    let mut total = RetainedStats::default();
+    for seed in 0..60u64 {
+        let rng = &mut Rng::new(seed);
+        let mut tree = Tree {
+            runs: Vec::new(),
+            memtable: Vec::new(),
+            last: 0,
+            snapshots: BTreeMap::new(),
+            now: BTreeMap::new(),
+            stats: RetainedStats::default(),
+        };
+        for step in 0..250 {
+            match rng.below(20) {
+                0..=11 => tree.write(rng),
+                12..=14 => tree.flush(),
+                15..=17 if !tree.runs.is_empty() => tree.compact(rng),
+                18 => drop(tree.snapshots.insert(tree.last, tree.now.clone())),
+                _ => drop(tree.snapshots.pop_first().filter(|_| rng.chance(80))),
+            }
+            tree.check(&format!("seed {seed} step {step}"));
+        }
+        total.hidden += tree.stats.hidden;
+        total.tombstones += tree.stats.tombstones;
+        total.zeroed += tree.stats.zeroed;
+    }
+    assert!(total.hidden > 1000 && total.tombstones > 300 && total.zeroed > 300, "{total:?}");
+}
+
+/// The history of the essay: a Delete dropped under a Put must not be missed by a SingleDelete later.
+#[test]
+fn a_single_delete_does_not_uncover_what_a_dropped_delete_hid() {
+    let boundaries = || Boundaries::new([], SeqNo::new(4));
+    let below = [entry(b"k", 1, ValueKind::Put)];
+    let middle = [entry(b"k", 3, ValueKind::Put), entry(b"k", 2, ValueKind::Delete)];
+    let outside = |_: &[u8], seqno: SeqNo| seqno > SeqNo::new(1);
+    let mut job = Retained::new(SliceCursor::new(&middle), boundaries(), outside);
+    job.seek_to_first().unwrap();
+    let (middle, _) = collect(&mut job).unwrap();
+    assert_eq!(middle.len(), 1);
+    let top = [entry(b"k", 4, ValueKind::SingleDelete)];
+    let merge = Merge::new(vec![SliceCursor::new(&top), SliceCursor::new(&middle)]);
+    let mut job = Retained::new(merge, boundaries(), outside);
+    job.seek_to_first().unwrap();
+    let (upper, _) = collect(&mut job).unwrap();
+    let mut visible =
+        Visible::new(Merge::new(vec![SliceCursor::new(&upper), SliceCursor::new(&below)]), SeqNo::MAX);
+    visible.seek_to_first().unwrap();
+    assert_eq!(visible.entry(), None);
+}

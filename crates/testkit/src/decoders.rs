@@ -1,0 +1,50 @@
+//! Every decoder of bytes from outside, as a function that a fuzzer can call.
+//!
+//! A *target* takes any bytes, hands them to a decoder and must not panic, whatever they are. What a decoder
+//! accepts is checked further: it is encoded again and must come back the same, and different ways of reading the
+//! same bytes must agree. Where a checksum guards the bytes, the target repairs it as well and decodes once more,
+//! because damage that a checksum catches never reaches the code behind it, but a newer or hostile writer does.
+//!
+//! The same functions are run in three ways: over the corpus in `fuzz/corpus`, over seeded mutations of valid
+//! encodings (`tests/decoders.rs`, with every test run), and by libFuzzer (`fuzz/README.md`).
+//!
+//! A target's first byte often selects what the rest is taken for; the module of each says so.
+
+pub mod codec;
+pub mod dsl_line;
+pub mod filter;
+pub mod mutate;
+pub mod wal_record;
+
+use esker_env::SeededRandom;
+
+/// One target with what is needed to feed it.
+#[derive(Clone, Copy, Debug)]
+pub struct Decoder {
+    /// Name of the target, of its corpus and of its fuzz binary.
+    pub name: &'static str,
+    /// Takes any bytes and answers whether they are a whole valid encoding; panics if the decoder is wrong.
+    pub accepts: fn(&[u8]) -> bool,
+    /// Writes a valid encoding.
+    pub valid: fn(&SeededRandom) -> Vec<u8>,
+}
+
+/// All targets.
+pub const ALL: &[Decoder] = &[
+    Decoder { name: "codec", accepts: codec::accepts, valid: codec::valid },
+    Decoder { name: "dsl_line", accepts: dsl_line::accepts, valid: dsl_line::valid },
+    Decoder { name: "filter", accepts: filter::accepts, valid: filter::valid },
+    Decoder { name: "wal_record", accepts: wal_record::accepts, valid: wal_record::valid },
+];
+
+/// Random bytes, fewer than `end` of them.
+fn random_bytes(random: &SeededRandom, end: u64) -> Vec<u8> {
+    let len = random.below(end);
+    (0..len).map(|_| random.below(256) as u8).collect()
+}
+
+/// Random bytes of a small alphabet, as keys and texts have it.
+fn random_text(random: &SeededRandom, end: u64) -> Vec<u8> {
+    let len = random.below(end);
+    (0..len).map(|_| b"abcdef:0123 user"[random.below(16) as usize]).collect()
+}

@@ -1,0 +1,200 @@
+//! Reading what a manifest says: the first step of an open, and of inspection.
+//!
+//! Nothing here changes a file, so recovery may be interrupted and repeated at will (RC1, RC2). A manifest that was
+//! read is never appended to: its tail may be torn. A writable open ends by writing a new one
+//! ([`crate::Manifest::create`]).
+
+use crate::current::{CURRENT_NAME, Current, LOCK_NAME, manifest_name};
+use crate::edit::VersionEdit;
+use crate::encode::DecodeError;
+use crate::frame::{HeaderError, ManifestHeader, RawRecords, Tail};
+use crate::state::DatabaseState;
+use esker_base::{Error, FileNumber, Result};
+use esker_env::{DirEntry, FileSystem, OpenMode};
+use std::path::{Path, PathBuf};
+
+/// What a directory holds.
+#[derive(Debug)]
+pub enum Found {
+    /// Nothing: the directory is missing or empty but for a lock file. A database may be created.
+    Nothing,
+    /// Files, but no `CURRENT`: a creation that was interrupted if there is neither a table nor a live log record,
+    /// else damage. Only the caller knows those files.
+    NoCurrent {
+        /// Everything in the directory but the lock file.
+        entries: Vec<DirEntry>,
+    },
+    /// A database.
+    Database(Box<Recovered>),
+}
+
+/// What a manifest says.
+#[derive(Debug)]
+pub struct Recovered {
+    /// The sum of its edits.
+    pub state: DatabaseState,
+    /// The manifest that was read.
+    pub manifest: FileNumber,
+    /// The number of the last edit in it.
+    pub last_edit: u64,
+    /// Bytes at its end that were being written when the power went, and are ignored.
+    pub torn_bytes: u64,
+    /// Everything in the directory but the lock file, as listed before the manifest was read.
+    pub entries: Vec<DirEntry>,
+}
+
+/// Finds out what a directory holds and, if it is a database, reads its manifest.
+///
+/// # Errors
+/// Corruption with file and offset if `CURRENT` or the manifest it names is damaged or missing (an older manifest is
+/// never used instead); [`Error::Unsupported`] if a newer version wrote something that must be understood.
+pub fn recover(fs: &dyn FileSystem, dir: &Path) -> Result<Found> {
+    let entries = match fs.list(dir) {
+        Err(error) if error.is_not_found() => return Ok(Found::Nothing),
+        listed => listed?,
+    };
+    let entries: Vec<DirEntry> = entries.into_iter().filter(|entry| entry.name != LOCK_NAME).collect();
+    let Some(current) = Current::read(fs, dir)? else {
+        return Ok(if entries.is_empty() { Found::Nothing } else { Found::NoCurrent { entries } });
+    };
+    let path = dir.join(manifest_name(current.manifest));
+    let file = match ManifestFile::read(fs, &path) {
+        Err(error) if error.is_not_found() => {
+            let detail = format!("it names {}, which does not exist", manifest_name(current.manifest));
+            return Err(Error::corruption(dir.join(CURRENT_NAME), None, detail));
+        }
+        read => read?,
+    };
+    if file.header.uuid != current.uuid || file.header.number != current.manifest {
+        return Err(Error::corruption(
+            path,
+            0,
+            "the manifest belongs to another database or has another number",
+        ));
+    }
+    let (state, last_edit, torn_bytes) = file.replay()?;
+    let manifest = current.manifest;
+    Ok(Found::Database(Box::new(Recovered { state, manifest, last_edit, torn_bytes, entries })))
+}
+
+/// The bytes of a manifest file. The whole file is in memory: it holds one snapshot and at most three times as much
+/// in edits.
+#[derive(Debug)]
+pub struct ManifestFile {
+    path: PathBuf,
+    bytes: Vec<u8>,
+    /// What the file says of itself.
+    pub header: ManifestHeader,
+}
+
+/// A record of a manifest, decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManifestRecord {
+    /// Where it starts in the file.
+    pub offset: u64,
+    /// The number of the edit; a snapshot has the number of the last edit it contains.
+    pub edit_no: u64,
+    /// Bytes of the encoded edit.
+    pub payload_bytes: u64,
+    /// The edit.
+    pub edit: VersionEdit,
+}
+
+impl ManifestFile {
+    /// Reads a manifest file.
+    ///
+    /// # Errors
+    /// If it cannot be read, is not a manifest, or is of a newer format.
+    pub fn read(fs: &dyn FileSystem, path: &Path) -> Result<ManifestFile> {
+        let file = fs.open(path, OpenMode::Read)?;
+        let len = usize::try_from(file.len()?)
+            .map_err(|_| Error::corruption(path, None, "the file is too large"))?;
+        let mut bytes = vec![0; len];
+        file.read_exact_at(&mut bytes, 0)?;
+        let header = ManifestHeader::decode(&bytes).map_err(|error| match error {
+            HeaderError::Damaged(reason) => Error::corruption(path, 0, reason),
+            HeaderError::Newer(format) => {
+                let path = path.display();
+                Error::Unsupported(format!("{path} has format {format}, this version reads up to 1").into())
+            }
+        })?;
+        Ok(ManifestFile { path: path.to_path_buf(), bytes, header })
+    }
+
+    /// The records, decoded one by one. The last item is an error if the file is damaged; a torn tail just ends the
+    /// records.
+    pub fn records(&self) -> ManifestRecords<'_> {
+        ManifestRecords { file: self, raw: RawRecords::new(&self.bytes, self.header.salt), ended: false }
+    }
+
+    /// How the records end.
+    pub fn tail(&self) -> Tail {
+        let mut raw = RawRecords::new(&self.bytes, self.header.salt);
+        raw.by_ref().for_each(drop);
+        raw.tail()
+    }
+
+    /// Adds up all edits: the state, the number of the last edit, and the bytes of a torn tail.
+    fn replay(&self) -> Result<(DatabaseState, u64, u64)> {
+        let mut state = DatabaseState { uuid: self.header.uuid, ..DatabaseState::default() };
+        let mut last_edit = None;
+        for record in self.records() {
+            let record = record?;
+            let damaged = |detail: String| Error::corruption(&self.path, record.offset, detail);
+            if last_edit.is_none() != record.edit.is_snapshot() {
+                return Err(damaged(format!("edit {} is not where a snapshot belongs", record.edit_no)));
+            }
+            let applied = state.apply(&record.edit);
+            applied.map_err(|error| damaged(format!("edit {} does not fit: {error}", record.edit_no)))?;
+            last_edit = Some(record.edit_no);
+        }
+        let Some(last_edit) = last_edit else {
+            let start = crate::frame::HEADER_LEN as u64;
+            return Err(Error::corruption(&self.path, start, "the manifest does not begin with a snapshot"));
+        };
+        let torn_bytes = if let Tail::Torn { bytes, .. } = self.tail() { bytes } else { 0 };
+        Ok((state, last_edit, torn_bytes))
+    }
+}
+
+/// Iterates over the records of a [`ManifestFile`].
+#[derive(Debug)]
+pub struct ManifestRecords<'a> {
+    file: &'a ManifestFile,
+    raw: RawRecords<'a>,
+    ended: bool,
+}
+
+impl ManifestRecords<'_> {
+    fn end(&self) -> Option<Result<ManifestRecord>> {
+        let Tail::Damaged { offset, valid_at } = self.raw.tail() else { return None };
+        let detail =
+            format!("the record is damaged, and the one at byte {valid_at} is not: this is no torn end");
+        Some(Err(Error::corruption(&self.file.path, offset, detail)))
+    }
+}
+
+impl Iterator for ManifestRecords<'_> {
+    type Item = Result<ManifestRecord>;
+
+    fn next(&mut self) -> Option<Result<ManifestRecord>> {
+        if self.ended {
+            return None;
+        }
+        let Some(raw) = self.raw.next() else {
+            self.ended = true;
+            return self.end();
+        };
+        let payload_bytes = raw.payload.len() as u64;
+        let decoded = VersionEdit::decode(raw.payload);
+        self.ended = decoded.is_err();
+        Some(match decoded {
+            Ok(edit) => Ok(ManifestRecord { offset: raw.offset, edit_no: raw.edit_no, payload_bytes, edit }),
+            Err(DecodeError::Damaged(detail)) => Err(Error::corruption(&self.file.path, raw.offset, detail)),
+            Err(DecodeError::Unsupported(detail)) => {
+                let path = self.file.path.display();
+                Err(Error::Unsupported(format!("{detail} ({path}, byte {})", raw.offset).into()))
+            }
+        })
+    }
+}
