@@ -541,11 +541,11 @@ fn forgotten_inodes_do_not_pile_up_nor_come_back() {
     fs.create_dir_all("/a".as_ref()).unwrap();
     fs.sync_dir("/".as_ref()).unwrap();
     durable(&fs, "/a/durable", b"1");
+    durable(&fs, "/a/replaced", b"4");
     fs.remove_file("/a/durable".as_ref()).unwrap();
     durable_content(&fs, "/a/between", b"2");
     durable_content(&fs, "/a/replacement", b"3");
     fs.rename("/a/replacement".as_ref(), "/a/between".as_ref()).unwrap();
-    durable(&fs, "/a/replaced", b"4");
     durable_content(&fs, "/b", b"5");
     fs.rename("/b".as_ref(), "/a/replaced".as_ref()).unwrap();
     for round in 0..2_000 {
