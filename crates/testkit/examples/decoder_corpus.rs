@@ -14,7 +14,7 @@ use std::path::Path;
 const FILES: usize = 20;
 
 /// Shortest and longest file: seeds are there to be mutated, small ones do it faster, tiny ones show nothing.
-const LENGTHS: std::ops::RangeInclusive<usize> = 8..=2048;
+const LENGTHS: std::ops::RangeInclusive<usize> = 8..=4096;
 
 fn main() -> Result<()> {
     let fs = StdFileSystem;

@@ -13,8 +13,10 @@
 pub mod codec;
 pub mod dsl_line;
 pub mod filter;
+pub mod manifest_edit;
 pub mod mutate;
 pub mod wal_record;
+pub mod wal_segment;
 
 use esker_env::SeededRandom;
 
@@ -34,7 +36,9 @@ pub const ALL: &[Decoder] = &[
     Decoder { name: "codec", accepts: codec::accepts, valid: codec::valid },
     Decoder { name: "dsl_line", accepts: dsl_line::accepts, valid: dsl_line::valid },
     Decoder { name: "filter", accepts: filter::accepts, valid: filter::valid },
+    Decoder { name: "manifest_edit", accepts: manifest_edit::accepts, valid: manifest_edit::valid },
     Decoder { name: "wal_record", accepts: wal_record::accepts, valid: wal_record::valid },
+    Decoder { name: "wal_segment", accepts: wal_segment::accepts, valid: wal_segment::valid },
 ];
 
 /// Random bytes, fewer than `end` of them.

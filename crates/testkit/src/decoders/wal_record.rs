@@ -197,7 +197,7 @@ pub fn valid(random: &SeededRandom) -> Vec<u8> {
     bytes
 }
 
-fn valid_segment_header(random: &SeededRandom) -> SegmentHeader {
+pub(super) fn valid_segment_header(random: &SeededRandom) -> SegmentHeader {
     SegmentHeader {
         data_start: 4096,
         db_uuid: random_uuid(random),
@@ -232,7 +232,7 @@ fn valid_record_header(random: &SeededRandom) -> RecordHeader {
     }
 }
 
-fn valid_batch(random: &SeededRandom) -> BatchEncoder {
+pub(super) fn valid_batch(random: &SeededRandom) -> BatchEncoder {
     let mut batch = BatchEncoder::new();
     for _ in 0..random.below(12) {
         add_entry(&mut batch, random);
