@@ -10,7 +10,7 @@
 //! slices are allowed and worth it; else the column ends below that part's run. Columns always begin with the oldest
 //! run and take everything that touches them, so nothing older stays behind above newer data (V1).
 
-use crate::draft::{Context, Draft, bytes_of, hull_of};
+use crate::draft::{Context, Draft, bytes_of, hull_of, input_from, narrow};
 use crate::fluid::is_busy;
 use crate::plan::{Class, CompactionPlan, InputPart, PlanInput, Position, Reason};
 use crate::score::Score;
@@ -21,8 +21,8 @@ use std::sync::Arc;
 const MAX_WINDOW_PARTS: usize = 4;
 /// How many windows are tried when running jobs are in the way of the best.
 const MAX_TRIES: usize = 8;
-/// A part that spans more partitions than this is taken to be spread evenly over them.
-const MAX_WEIGHED_SPAN: usize = 8;
+/// A slice that brings less than this share of a table for each partition of the window is left where it is.
+const LEAST_SLICE: u64 = 64;
 
 /// Neighbouring partitions, by index, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,51 +108,37 @@ impl<'a> Columns<'a> {
         parts.iter().any(|part| self.cx.busy.has(part))
     }
 
-    /// What lies over each partition. O(parts), and up to a few steps for each part that spans several.
+    /// What lies over each partition. A part that spans several is taken to be spread evenly over them: partitions are
+    /// of about equal size, so they are quantiles of the keys, and that says more than the distance between keys does.
+    /// O(parts log partitions).
     pub(crate) fn loads(&self) -> Vec<Load> {
-        let mut loads = vec![Load::default(); self.base.len()];
-        if loads.is_empty() {
-            return loads;
-        }
-        // What is added to all partitions from here on: parts that span many need two entries instead of many.
+        // What is added to all partitions from here on: a part needs two entries, however many it spans.
         let mut steps = vec![(0i128, 0i64); self.base.len() + 1];
         for (_, run) in &self.upper {
             let mut counted_to = 0;
             for part in run.parts().iter().filter(|part| !self.cx.busy.has(part)) {
-                let window = self.window_of(&part.range);
-                let span = window.last - window.first + 1;
-                let bytes = part.effective_bytes();
-                if span > MAX_WEIGHED_SPAN {
-                    steps[window.first].0 += i128::from(bytes / span as u64);
-                    steps[window.last + 1].0 -= i128::from(bytes / span as u64);
-                } else {
-                    self.weigh(part, bytes, window, &mut loads);
-                }
+                let Window { first, last } = self.window_of(&part.range);
+                let bytes = i128::from(part.effective_bytes() / (last - first + 1) as u64);
+                steps[first].0 += bytes;
+                steps[(last + 1).min(self.base.len())].0 -= bytes;
                 // Two parts of a run may share a partition; it is one run there.
-                let from = window.first.max(counted_to);
-                if from <= window.last {
+                let from = first.max(counted_to);
+                if from <= last {
                     steps[from].1 += 1;
-                    steps[window.last + 1].1 -= 1;
-                    counted_to = window.last + 1;
+                    steps[(last + 1).min(self.base.len())].1 -= 1;
+                    counted_to = last + 1;
                 }
             }
         }
-        let (mut bytes, mut runs) = (0i128, 0i64);
-        for (load, step) in loads.iter_mut().zip(&steps) {
-            bytes += step.0;
-            runs += step.1;
-            load.bytes = load.bytes.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
-            load.runs = u32::try_from(runs).unwrap_or(u32::MAX);
-        }
-        loads
-    }
-
-    fn weigh(&self, part: &PartMeta, bytes: u64, window: Window, loads: &mut [Load]) {
-        for (at, load) in loads.iter_mut().enumerate().take(window.last + 1).skip(window.first) {
-            let share = part.range.share_inside(&self.range(Window { first: at, last: at }));
-            let inside = u128::from(bytes) * u128::from(share) / u128::from(esker_version::SHARE_ONE);
-            load.bytes = load.bytes.saturating_add(inside as u64);
-        }
+        let mut sum = (0i128, 0i64);
+        let partitions = steps.iter().take(self.base.len());
+        partitions
+            .map(|step| {
+                sum = (sum.0 + step.0, sum.1 + step.1);
+                let bytes = u64::try_from(sum.0).unwrap_or(u64::MAX);
+                Load { bytes, runs: u32::try_from(sum.1).unwrap_or(u32::MAX) }
+            })
+            .collect()
     }
 
     fn density(&self, loads: &[Load], at: usize) -> Score {
@@ -235,25 +221,17 @@ impl<'a> Columns<'a> {
         if self.is_busy(window) {
             return None;
         }
-        let (mut inputs, mut range) = self.collect(window, forced);
-        let limit = self.max_job_bytes.saturating_mul(2);
-        let base_bytes = self.base_bytes(self.window_of(&hull_of(&inputs)?));
-        if self.cx.options.slices && bytes_of(&inputs).saturating_add(base_bytes) > limit {
-            range = self.narrow(&inputs, range);
-            inputs.iter_mut().for_each(|input| clip(input, &range));
-            inputs.retain(|input| !input.parts.is_empty());
-        }
+        let mut inputs = self.collect(window, forced);
         let hull = hull_of(&inputs)?;
-        let parts = self.base_run.map_or(&[][..], |run| run.overlapping(&hull));
-        let parts: Vec<InputPart> = parts.iter().filter_map(|part| InputPart::within(part, &range)).collect();
-        if let Some(run) = self.base_run {
-            inputs.push(PlanInput { level: LevelIndex::LAST, run: run.id, order: run.order, parts });
+        inputs.extend(self.base_run.and_then(|run| input_from(LevelIndex::LAST, run, Some(&hull))));
+        if self.cx.options.slices && bytes_of(&inputs) > self.max_job_bytes.saturating_mul(2) {
+            narrow(&mut inputs, self.target(), self.max_job_bytes);
         }
         Some(inputs)
     }
 
-    /// The upper parts of the column over a window, which grows where parts stick out, and its keys.
-    fn collect(&self, mut window: Window, forced: bool) -> (Vec<PlanInput>, KeyRange) {
+    /// The upper parts of the column over a window, which grows where parts stick out.
+    fn collect(&self, mut window: Window, forced: bool) -> Vec<PlanInput> {
         let slices = self.cx.options.slices;
         'widened: loop {
             let range = self.range(window);
@@ -275,40 +253,15 @@ impl<'a> Columns<'a> {
                         window = wider;
                         continue 'widened;
                     }
-                    let worth = forced || bytes_of(std::slice::from_ref(&input)) >= self.table_bytes / 64;
+                    let least = self.table_bytes / LEAST_SLICE * (window.last - window.first + 1) as u64;
+                    let worth = forced || bytes_of(std::slice::from_ref(&input)) >= least;
                     if !(slices && worth) {
                         break;
                     }
                 }
                 inputs.push(input);
             }
-            return (inputs, range);
-        }
-    }
-
-    /// The first keys of a column that is too large, so that about one job's worth of bytes lies before the border.
-    /// Borders are starts of parts; the whole range if there is none to cut at.
-    fn narrow(&self, inputs: &[PlanInput], range: KeyRange) -> KeyRange {
-        let base = self.base_run.map_or(&[][..], |run| run.overlapping(&range));
-        let upper = inputs
-            .iter()
-            .flat_map(|input| &input.parts)
-            .map(|part| (part.range().start.clone(), part.bytes()));
-        let Some(first_upper) = upper.clone().map(|(start, _)| start).min() else { return range };
-        let mut starts: Vec<(Key, u64)> = upper.collect();
-        starts.extend(base.iter().map(|part| (part.range.start.clone(), part.bytes)));
-        starts.sort_unstable();
-        let mut before = 0u64;
-        let mut border = None;
-        for (start, bytes) in starts {
-            if start > first_upper && (border.is_none() || before <= self.max_job_bytes) {
-                border = Some(start);
-            }
-            before = before.saturating_add(bytes);
-        }
-        match border {
-            Some(border) => KeyRange { start: range.start, end: KeyEnd::Excluded(border) },
-            None => range,
+            return inputs;
         }
     }
 
@@ -340,19 +293,4 @@ impl<'a> Columns<'a> {
     pub(crate) fn upper_is_busy(&self) -> bool {
         self.upper.iter().any(|(_, run)| is_busy(&self.cx, run))
     }
-}
-
-/// Keeps of an input what lies in `range`.
-fn clip(input: &mut PlanInput, range: &KeyRange) {
-    let consumed = std::mem::take(&mut input.parts);
-    input.parts = consumed
-        .into_iter()
-        .filter_map(|consumed| match consumed.slice {
-            None => InputPart::within(&consumed.part, range),
-            Some(slice) => {
-                let slice = Some(slice.intersection(range)?);
-                Some(InputPart { slice, ..consumed })
-            }
-        })
-        .collect();
 }

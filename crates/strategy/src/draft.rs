@@ -6,7 +6,7 @@ use crate::options::StrategyOptions;
 use crate::plan::{Class, CompactionPlan, InputPart, PlanInput, PlanKind, Position, Reason, RunPosition};
 use crate::shape::Shape;
 use crate::validate::{is_bottom, position, validate};
-use esker_version::{KeyRange, LevelIndex, PartMeta, Run};
+use esker_version::{Key, KeyEnd, KeyRange, LevelIndex, PartMeta, Run};
 
 /// Most parts that one move takes: it bounds the edit.
 const MAX_MOVED_PARTS: usize = 256;
@@ -45,6 +45,53 @@ pub(crate) fn hull_of(inputs: &[PlanInput]) -> Option<KeyRange> {
 pub(crate) fn bytes_of(inputs: &[PlanInput]) -> u64 {
     let parts = inputs.iter().flat_map(|input| &input.parts);
     parts.fold(0, |sum, part| sum.saturating_add(part.bytes()))
+}
+
+/// Keeps the first keys of inputs that are too many for one job, about `limit_bytes` of them. The border is the start of
+/// a part, so that most parts are taken whole; nothing changes if there is none to cut at. What lies behind the border is
+/// a job for later.
+pub(crate) fn narrow(inputs: &mut Vec<PlanInput>, to: Position, limit_bytes: u64) {
+    let target = to.in_reading_order();
+    let upper = inputs.iter().filter(|input| input.position() != target).flat_map(|input| &input.parts);
+    let Some(first_upper) = upper.map(|part| part.range().start.clone()).min() else { return };
+    let parts = || inputs.iter().flat_map(|input| &input.parts);
+    let mut starts: Vec<Key> = parts().map(|part| part.range().start.clone()).collect();
+    starts.sort_unstable();
+    starts.dedup();
+    // The bytes of a part are spread evenly over the pieces between the starts that it spans.
+    let mut steps = vec![0i128; starts.len() + 1];
+    for part in parts() {
+        let first = starts.partition_point(|start| *start < part.range().start);
+        let behind = starts.partition_point(|start| part.range().end.covers(start)).max(first + 1);
+        let bytes = i128::from(part.bytes() / (behind - first) as u64);
+        steps[first] += bytes;
+        steps[behind] -= bytes;
+    }
+    let (mut piece_bytes, mut before_bytes) = (0i128, 0i128);
+    let mut border = None;
+    for (start, step) in starts.into_iter().zip(steps) {
+        // Behind the first upper key, or the job would move nothing down.
+        if start > first_upper && (border.is_none() || before_bytes <= i128::from(limit_bytes)) {
+            border = Some(start);
+        }
+        piece_bytes += step;
+        before_bytes += piece_bytes;
+    }
+    let Some(border) = border else { return };
+    let range = KeyRange { start: Key::default(), end: KeyEnd::Excluded(border) };
+    for input in inputs.iter_mut() {
+        let consumed = std::mem::take(&mut input.parts);
+        input.parts = consumed.iter().filter_map(|consumed| clip(consumed, &range)).collect();
+    }
+    inputs.retain(|input| !input.parts.is_empty());
+}
+
+/// What of an input lies in `range`.
+fn clip(consumed: &InputPart, range: &KeyRange) -> Option<InputPart> {
+    match &consumed.slice {
+        None => InputPart::within(&consumed.part, range),
+        Some(slice) => Some(InputPart { slice: Some(slice.intersection(range)?), ..consumed.clone() }),
+    }
 }
 
 impl<'a> Context<'a> {
@@ -89,6 +136,11 @@ impl<'a> Context<'a> {
                 None
             }
         }
+    }
+
+    /// Whether the draft, or a part of it, would become a move.
+    pub(crate) fn can_move(&self, draft: &Draft) -> bool {
+        self.moved_inputs(draft).is_some()
     }
 
     /// The inputs that may simply change their place; `None` if none may.

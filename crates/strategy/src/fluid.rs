@@ -5,11 +5,12 @@
 //! leveling. The number of levels follows from the size of the last: capacities are anchored there, so a level is
 //! never much smaller than what level 0 delivers at once, and a tree that shrinks loses levels.
 
+use crate::clean;
 use crate::column::Columns;
-use crate::draft::{Context, Draft, bytes_of, hull_of, input_from};
+use crate::draft::{Context, Draft, bytes_of, hull_of, input_from, narrow};
 use crate::options::SizeRatio;
 use crate::plan::{Class, CompactionPlan, PlanInput, Position, Reason};
-use crate::{clean, score::Score};
+use crate::score::Score;
 use esker_version::{KeyRange, LevelIndex, Run};
 use std::sync::Arc;
 
@@ -84,7 +85,16 @@ impl Fluid {
     }
 
     /// No filter for a run that is merged again at once: the level it joins is full already.
-    fn finish(&self, cx: &Context<'_>, draft: Draft) -> Option<CompactionPlan> {
+    fn finish(&self, cx: &Context<'_>, mut draft: Draft) -> Option<CompactionPlan> {
+        // Merges that go on until runs are gone may go window by window; the rest of the runs keeps the rule firing.
+        // A level that is too large would stop firing after its first keys and never get to the others.
+        let continues = draft.reason != Reason::TooLarge && matches!(draft.to, Position::Into { .. });
+        if let Some(limit) = cx.options.max_job_bytes.filter(|_| continues && cx.options.slices)
+            && bytes_of(&draft.inputs) > limit.saturating_mul(2)
+            && !cx.can_move(&draft)
+        {
+            narrow(&mut draft.inputs, draft.to, limit);
+        }
         let mut plan = cx.finish(draft)?;
         if let Position::Front(level) = plan.to {
             let full = cx.shape.runs(level).len() as u64 >= u64::from(self.upper_runs);
@@ -182,7 +192,6 @@ impl Fluid {
         if !(too_many || too_large) || runs.iter().any(|run| is_busy(cx, run)) {
             return None;
         }
-        let inputs: Vec<PlanInput> = runs.iter().filter_map(|run| input_from(level, run, None)).collect();
         let score = if too_many {
             Score::new(runs.len() as u64, u64::from(allowed) + 1)
         } else {
@@ -190,33 +199,42 @@ impl Fluid {
         };
         let draft = if too_many && (allowed == 1 || level.is_last()) {
             // One run is allowed and there are more only after a change of strategy: they become one in place.
-            let oldest = runs.last()?;
+            let (oldest, newer) = runs.split_last()?;
             let to = Position::Into { level, run: oldest.id, order: oldest.order };
-            Draft { inputs, to, class: Class::Shape, reason: Reason::TooManyRuns }
+            into_run(level, oldest, whole_runs(level, newer), to, Reason::TooManyRuns)
         } else {
+            let inputs = whole_runs(level, runs);
             let reason = if too_many { Reason::TooManyRuns } else { Reason::TooLarge };
             self.merge_down(cx, inputs, self.next(level, depth), depth, reason)
         };
         Some(Candidate { score, level, draft })
     }
 
-    /// Adds what the target run has in the way.
+    /// Merges inputs into `level`, with what the target run has in the way.
     fn merge_down(
         &self,
         cx: &Context<'_>,
-        mut inputs: Vec<PlanInput>,
+        inputs: Vec<PlanInput>,
         level: LevelIndex,
         depth: u8,
         reason: Reason,
     ) -> Draft {
-        let to = self.place(cx, level, depth, bytes_of(&inputs));
-        if let Position::Into { run, .. } = to {
-            let hull: Option<KeyRange> = hull_of(&inputs);
-            let run = cx.shape.version.run(level, run);
-            inputs.extend(run.and_then(|run| input_from(level, run, hull.as_ref())));
+        match (self.place(cx, level, depth, bytes_of(&inputs)), cx.shape.runs(level).first()) {
+            (to @ Position::Into { .. }, Some(newest)) => into_run(level, newest, inputs, to, reason),
+            (to, _) => Draft { inputs, to, class: Class::Shape, reason },
         }
-        Draft { inputs, to, class: Class::Shape, reason }
     }
+}
+
+fn whole_runs(level: LevelIndex, runs: &[Arc<Run>]) -> Vec<PlanInput> {
+    runs.iter().filter_map(|run| input_from(level, run, None)).collect()
+}
+
+/// A merge into a run: the parts of it that the inputs touch are inputs as well.
+fn into_run(level: LevelIndex, run: &Run, mut inputs: Vec<PlanInput>, to: Position, reason: Reason) -> Draft {
+    let hull: Option<KeyRange> = hull_of(&inputs);
+    inputs.extend(hull.and_then(|hull| input_from(level, run, Some(&hull))));
+    Draft { inputs, to, class: Class::Shape, reason }
 }
 
 /// Runs of level 0 that no job uses, oldest first.

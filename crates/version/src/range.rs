@@ -155,9 +155,9 @@ impl KeyRange {
         (Some(before).filter(|range| !range.is_empty()), after.filter(|range| !range.is_empty()))
     }
 
-    /// How much of this range lies in `other`, in 1/65536, if keys were spread evenly: an estimate from eight
-    /// bytes of the keys behind the prefix that the ends of this range share. Integers only, so that every
-    /// platform plans alike.
+    /// How much of this range lies in `other`, in 1/65536, if keys were spread evenly: an estimate from twelve bytes
+    /// of the keys behind the prefix that the ends of this range share. Integers only, so that every platform plans
+    /// alike.
     pub fn share_inside(&self, other: &KeyRange) -> u64 {
         if !self.overlaps(other) {
             return 0;
@@ -166,17 +166,53 @@ impl KeyRange {
             return SHARE_ONE;
         }
         let Some(last) = self.end.key() else { return SHARE_ONE / 2 };
-        let skip = esker_base::key::common_prefix_len(&self.start, last);
-        let head = |key: &[u8]| u128::from(esker_base::key::head(key, skip));
-        let (low, high) = (head(&self.start), head(last).max(head(&self.start) + 1));
-        let from = if other.start > self.start { head(&other.start) } else { low };
+        let ruler = Ruler::new(&self.start, last);
+        let (low, high) = (ruler.measure(&self.start), ruler.measure(last));
+        let high = high.max(low + 1);
+        let from = if other.start > self.start { ruler.measure(&other.start) } else { low };
         let to = match other.end.key() {
-            Some(key) if other.end < self.end => head(key),
+            Some(key) if other.end < self.end => ruler.measure(key),
             _ => high,
         };
         let inside = to.clamp(low, high).saturating_sub(from.clamp(low, high));
         // At least one unit: the ranges do overlap.
         ((inside * u128::from(SHARE_ONE) / (high - low)) as u64).max(1)
+    }
+}
+
+/// Reads keys as numbers. Where the two keys it is made for both have a decimal digit, or both a small letter, the
+/// position counts in that alphabet: keys of text are sparse, and taken as plain bytes their even spread would look like
+/// a staircase.
+struct Ruler {
+    skip: usize,
+    alphabets: [(u8, u8); Ruler::POSITIONS],
+}
+
+impl Ruler {
+    /// Positions that are looked at: numbers of twelve bytes leave room to be multiplied.
+    const POSITIONS: usize = 12;
+
+    fn new(first: &[u8], last: &[u8]) -> Ruler {
+        let skip = esker_base::key::common_prefix_len(first, last);
+        let alphabets = std::array::from_fn(|at| {
+            let within = |low: u8, high: u8| {
+                let fits = |key: &[u8]| key.get(skip + at).is_none_or(|byte| (low..=high).contains(byte));
+                fits(first) && fits(last) && (first.len() > skip + at || last.len() > skip + at)
+            };
+            match () {
+                () if within(b'0', b'9') => (b'0', b'9'),
+                () if within(b'a', b'z') => (b'a', b'z'),
+                () => (0, 255),
+            }
+        });
+        Ruler { skip, alphabets }
+    }
+
+    fn measure(&self, key: &[u8]) -> u128 {
+        self.alphabets.iter().enumerate().fold(0, |number, (at, &(low, high))| {
+            let digit = key.get(self.skip + at).map_or(0, |byte| (*byte).clamp(low, high) - low);
+            number * (u128::from(high - low) + 1) + u128::from(digit)
+        })
     }
 }
 
@@ -251,6 +287,16 @@ mod tests {
         let whole = inclusive("user000", "user999");
         let half = whole.share_inside(&half_open("user000", "user500"));
         assert!((SHARE_ONE * 4 / 10..SHARE_ONE * 6 / 10).contains(&half), "{half}");
+        for (from, to, percent) in
+            [("user000", "user010", 1), ("user900", "user990", 9), ("user123", "user456", 33)]
+        {
+            let share = whole.share_inside(&half_open(from, to)) * 100;
+            assert!(share.abs_diff(SHARE_ONE * percent) < SHARE_ONE / 2, "{from} to {to}: {share}");
+        }
+        let letters = inclusive("aa", "zz").share_inside(&half_open("aa", "ak"));
+        assert!((900..1100).contains(&letters), "10 of 676 are 970 of 65536, not {letters}");
+        let bytes = inclusive("a\0\0", "a\u{7f}\u{7f}").share_inside(&half_open("a\0\0", "a\u{40}"));
+        assert!(bytes.abs_diff(SHARE_ONE / 2) < 300, "{bytes}");
         assert_eq!(whole.share_inside(&inclusive("a", "b")), 0);
         assert_eq!(whole.share_inside(&KeyRange::everything()), SHARE_ONE);
         assert!(whole.share_inside(&inclusive("user777", "user777")) >= 1);

@@ -1,5 +1,7 @@
 //! The manifest under crashes and errors: whatever happens, recovery finds the state before or after an edit.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
 use esker_base::{Error, FileNumber, KeyspaceId, PartId, RunId, SeqNo, TableUid};
 use esker_env::fault::{Crash, Fault, FaultFs, Operation, Rule, StrictFs, StrictOptions, When};
 use esker_env::{Env, FileSystem, OpenMode};

@@ -1,0 +1,308 @@
+//! Pictures of trees and the plans that are expected for them: `tests/testdata/*.txt`.
+//!
+//! A case is a command, a picture, a line `----` and the expected answer; blank lines end it, lines that start with `#`
+//! are comments before it. Commands take options as `name=value`:
+//!
+//! * `plan STRATEGY` draws the next plan. Options: `idle`, `memtable`, `table`, `max_job` (MiB), `k0`, `hard`,
+//!   `garbage` (1/1000), `slices=no`, `snapshot` (a sequence number), `now`, `delete_within`, `reserve` (seconds),
+//!   `plans=n` (so many, each added to the running jobs before the next is asked for).
+//! * `drain STRATEGY` carries plans out, without dropping anything, until there is none; draws their number and the first.
+//! * `place RANGE` draws where a flush goes.
+//! * `manual RANGE` draws the next step of a compaction of a range; option `mark` is the sequence number.
+//!
+//! A line `busy L0.1 L0.2 -> L1 front` inside a picture is a running job with these runs as input.
+//!
+//! With `UPDATE_PICTURES=1` in the environment the expected answers are rewritten; read the difference before you
+//! commit it.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+mod support;
+
+use esker_base::{KeyspaceId, PartId, SeqNo};
+use esker_strategy::*;
+use esker_version::*;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use support::*;
+
+struct Case {
+    head: Vec<String>,
+    body: Vec<String>,
+    expected: Vec<String>,
+    line: usize,
+}
+
+fn read_cases(text: &str) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let mut lines = text.lines().enumerate().peekable();
+    while lines.peek().is_some() {
+        let mut case = Case { head: Vec::new(), body: Vec::new(), expected: Vec::new(), line: 0 };
+        while let Some((_, line)) = lines.next_if(|(_, line)| line.is_empty() || line.starts_with('#')) {
+            case.head.push(line.to_string());
+        }
+        while let Some((at, line)) = lines.next_if(|(_, line)| *line != "----") {
+            case.line = case.line.max(at + 1);
+            case.body.push(line.to_string());
+        }
+        lines.next();
+        while let Some((_, line)) = lines.next_if(|(_, line)| !line.is_empty()) {
+            case.expected.push(line.to_string());
+        }
+        cases.push(case);
+    }
+    cases
+}
+
+/// The words of a command line: those without `=` in order, the others by name.
+struct Words<'a> {
+    plain: Vec<&'a str>,
+    named: BTreeMap<&'a str, &'a str>,
+}
+
+impl<'a> Words<'a> {
+    fn new(line: &'a str) -> Words<'a> {
+        let mut words = Words { plain: Vec::new(), named: BTreeMap::new() };
+        for word in line.split_whitespace() {
+            match word.split_once('=') {
+                Some((name, value)) => drop(words.named.insert(name, value)),
+                None => words.plain.push(word),
+            }
+        }
+        words
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        self.named.get(name).map(|value| value.parse().unwrap())
+    }
+
+    fn options(&self) -> StrategyOptions {
+        let seconds = |name| self.number(name).map(|seconds| seconds * 1000);
+        StrategyOptions {
+            memtable_bytes: self.number("memtable").unwrap_or(64) * MIB,
+            table_bytes: Some(self.number("table").unwrap_or(64) * MIB),
+            max_job_bytes: self.number("max_job").map(|size| size * MIB),
+            level0_trigger_runs: self.number("k0").map(|runs| runs as u32),
+            level0_hard_runs: self.number("hard").unwrap_or(24) as u32,
+            garbage_permille: self.number("garbage").unwrap_or(250) as u32,
+            slices: self.named.get("slices") != Some(&"no"),
+            delete_within_ms: seconds("delete_within"),
+            delete_reserve_ms: seconds("reserve"),
+            ..StrategyOptions::default()
+        }
+    }
+
+    fn shape<'v>(&self, version: &'v Version) -> Shape<'v> {
+        let now_ms = self.number("now").unwrap_or(0) * 1000;
+        Shape {
+            oldest_snapshot: self.number("snapshot").map_or(SeqNo::MAX, SeqNo::new),
+            now_ms,
+            expired_ms: now_ms,
+            idle: self.plain.contains(&"idle"),
+            ..Shape::new(version)
+        }
+    }
+}
+
+fn run_case(case: &Case) -> String {
+    let words = Words::new(&case.body[0]);
+    let mut picture = Picture::default();
+    let (jobs, levels): (Vec<&String>, Vec<&String>) =
+        case.body[1..].iter().partition(|line| line.starts_with("busy"));
+    levels.into_iter().for_each(|line| picture.line(line));
+    let version = picture.version();
+    let mut busy = Busy::new();
+    for job in jobs {
+        busy.add(&parse_job(&version, job));
+    }
+    let options = words.options();
+    let shape = words.shape(&version);
+    match words.plain[0] {
+        "plan" => plan_case(&words, &shape, busy, &options),
+        "drain" => drain_case(&words, version, &options),
+        "place" => {
+            let position = flush_placement(&version, &parse_range(words.plain[1]), &busy);
+            draw_position(&version, position)
+        }
+        "manual" => {
+            let mark = ManualMark {
+                seqno: words.number("mark").map_or(SeqNo::MAX, SeqNo::new),
+                part: PartId(words.number("part").unwrap_or(u64::MAX)),
+            };
+            let range = parse_range(words.plain[1]);
+            match Strategy::Partitioned.plan_manual(&shape, &busy, &options, &range, mark) {
+                ManualStep::Plan(plan) => draw_plan(&version, &plan),
+                other => format!("{other:?}"),
+            }
+        }
+        other => panic!("no command {other:?}"),
+    }
+}
+
+fn plan_case(words: &Words<'_>, shape: &Shape<'_>, mut busy: Busy, options: &StrategyOptions) -> String {
+    let strategy: Strategy = words.plain[1].parse().unwrap();
+    let mut answers = Vec::new();
+    if busy.is_empty() && !shape.idle {
+        let (debt, plan) = (strategy.debt(shape, options), strategy.plan(shape, &busy, options));
+        assert_eq!(debt == 0, plan.is_none(), "debt {debt} with {plan:?}");
+    }
+    for _ in 0..words.number("plans").unwrap_or(1) {
+        let plan = strategy.plan(shape, &busy, options);
+        assert_eq!(plan, strategy.plan(shape, &busy, options), "the same twice");
+        let Some(plan) = plan else {
+            answers.push("-".into());
+            break;
+        };
+        validate(shape.version, &busy, &plan).unwrap_or_else(|error| panic!("{error}"));
+        answers.push(draw_plan(shape.version, &plan));
+        busy.add(&plan);
+    }
+    answers.join("\n")
+}
+
+fn drain_case(words: &Words<'_>, mut version: Version, options: &StrategyOptions) -> String {
+    let strategy: Strategy = words.plain[1].parse().unwrap();
+    let mut first = None;
+    let mut count = 0;
+    loop {
+        let shape = words.shape(&version);
+        let Some(plan) = strategy.plan(&shape, &Busy::new(), options) else { break };
+        validate(&version, &Busy::new(), &plan).unwrap_or_else(|error| panic!("{error}"));
+        first.get_or_insert_with(|| draw_plan(&version, &plan));
+        version = carry_out(&version, &plan);
+        count += 1;
+        assert!(count < 10_000, "no end: {plan}");
+    }
+    format!("{count} plans, {} runs left\n{}", version.run_count(), first.unwrap_or_else(|| "-".into()))
+}
+
+/// Carries a plan out in the picture: nothing is dropped; output parts have the ranges of the parts they replace in the
+/// output run, or are one part.
+fn carry_out(version: &Version, plan: &CompactionPlan) -> Version {
+    let keyspace = KeyspaceId(0);
+    let mut state = DatabaseState::new([0; 16]);
+    let mut edit = VersionEdit::new();
+    edit.push(EditOp::CreateKeyspace { id: keyspace, name: "k".into(), options: Arc::default() });
+    edit.push(EditOp::LastSeqno(SeqNo::MAX));
+    for (level, run, part) in version.parts() {
+        edit.add_part(keyspace, Place { level, run: run.id, order: run.order }, part.clone());
+    }
+    state.apply(&edit).unwrap();
+    let new_run = state.take_run_id();
+    let mut edit = if plan.kind == PlanKind::Merge {
+        let mut edit = VersionEdit::new();
+        plan.remove_inputs(keyspace, &mut edit, || state.take_part_id());
+        edit
+    } else {
+        plan.edit_without_output(keyspace, version, new_run, || state.take_part_id())
+    };
+    if plan.kind == PlanKind::Merge {
+        let to = plan.to.in_reading_order();
+        let replaced =
+            plan.inputs.iter().filter(|input| input.position() == to).flat_map(|input| &input.parts);
+        let mut ranges: Vec<KeyRange> = replaced.map(|part| part.range().clone()).collect();
+        if ranges.is_empty() {
+            ranges.push(plan.hull.clone());
+        }
+        ranges[0].start = plan.hull.start.clone();
+        let count = ranges.len();
+        ranges[count - 1].end = plan.hull.end.clone();
+        for at in 0..count - 1 {
+            ranges[at].end = KeyEnd::Excluded(ranges[at + 1].start.clone());
+        }
+        let place = plan.to.place(version, new_run);
+        for range in ranges {
+            let (_, input) = plan.parts().next().unwrap();
+            let bytes = (plan.est_out_bytes / count as u64).max(1);
+            let file = state.take_file_number();
+            let part = PartMeta::new(state.take_part_id(), file, bytes, input.part.table_uid, range);
+            edit.add_part(keyspace, place, Arc::new(part));
+        }
+    }
+    state.apply(&edit).unwrap_or_else(|error| panic!("{plan}: {error}"));
+    assert_eq!(state.problems(), Vec::<String>::new());
+    Version::clone(&state.keyspaces[&keyspace].version)
+}
+
+/// A job that merges whole runs.
+fn parse_job(version: &Version, line: &str) -> CompactionPlan {
+    let (inputs, to) = line.strip_prefix("busy").unwrap().split_once("->").unwrap();
+    let inputs: Vec<PlanInput> = inputs
+        .split_whitespace()
+        .map(|run| {
+            let (level, at) = run.split_once('.').unwrap();
+            let level = parse_level(level);
+            let run = &version.runs_of(level)[at.parse::<usize>().unwrap()];
+            let parts = run.parts().iter().cloned().map(InputPart::whole).collect();
+            PlanInput { level, run: run.id, order: run.order, parts }
+        })
+        .collect();
+    let to = match to.split_whitespace().collect::<Vec<_>>()[..] {
+        [level, "front"] => Position::Front(parse_level(level)),
+        [run] => {
+            let (level, at) = run.split_once('.').unwrap();
+            let level = parse_level(level);
+            let run = &version.runs_of(level)[at.parse::<usize>().unwrap()];
+            Position::Into { level, run: run.id, order: run.order }
+        }
+        _ => panic!("{line}"),
+    };
+    let ranges = inputs.iter().flat_map(|input| &input.parts).map(|part| part.range().clone());
+    let hull = ranges.reduce(|hull, range| hull.hull(&range)).unwrap();
+    CompactionPlan {
+        kind: PlanKind::Merge,
+        class: Class::Shape,
+        reason: Reason::Tier,
+        inputs,
+        hull,
+        to,
+        bottom: false,
+        cut: Cut::plain(MIB),
+        filter: true,
+        est_in_bytes: 0,
+        est_out_bytes: 0,
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "test data lie in the source tree, not in a database")]
+fn check_file(name: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/testdata").join(name);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut rewritten = String::new();
+    let mut wrong = Vec::new();
+    for case in read_cases(&text).iter().filter(|case| !case.body.is_empty()) {
+        let answer = run_case(case);
+        if answer.lines().ne(case.expected.iter().map(String::as_str)) {
+            let expected = case.expected.join("\n");
+            wrong.push(format!("{name}:{}\nexpected: {expected}\n  answer: {answer}", case.line));
+        }
+        let lines = case.head.iter().chain(&case.body).map(String::as_str).chain(["----"]);
+        rewritten.extend(lines.chain(answer.lines()).flat_map(|line| [line, "\n"]));
+    }
+    if std::env::var_os("UPDATE_PICTURES").is_some() {
+        std::fs::write(&path, rewritten).unwrap();
+    } else {
+        assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    }
+}
+
+#[test]
+fn leveled() {
+    check_file("leveled.txt");
+}
+
+#[test]
+fn tiered_and_lazy() {
+    check_file("tiered_and_lazy.txt");
+}
+
+#[test]
+fn partitioned() {
+    check_file("partitioned.txt");
+}
+
+#[test]
+fn every_strategy() {
+    check_file("every_strategy.txt");
+}

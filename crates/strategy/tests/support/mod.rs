@@ -1,0 +1,183 @@
+//! Draws trees from text and plans as text.
+//!
+//! A picture has one line for each level, runs newest first and separated by `|`, parts separated by blanks:
+//!
+//! ```text
+//! L0: a-z:64 | 3*a-z:64
+//! L1: a-f:64 g-l:64;t=0.3
+//! Z: split(69,16)
+//! ```
+//!
+//! `a-f:64` is a part from key `a` to key `f` of 64 MiB; `3*` repeats a run; `split(n,size)` is n parts of `size` MiB
+//! over the keys `aa` to `zz`; `Z` is the last level. Attributes follow after `;`: `t` share of tombstones, `seq=5..9`
+//! sequence numbers (else older runs get smaller ones), `pinned` a sequence number, `deleted` and `expires` times in
+//! seconds.
+
+use esker_base::{FileNumber, PartId, RunId, SeqNo, TableUid};
+use esker_strategy::*;
+use esker_version::*;
+use std::fmt::Write;
+use std::sync::Arc;
+
+pub(crate) const MIB: u64 = 1 << 20;
+/// Bytes of an entry, as in the design's examples.
+const ENTRY_BYTES: u64 = 116;
+
+/// A tree drawn from text.
+#[derive(Debug, Default)]
+pub(crate) struct Picture {
+    parts: Vec<(Place, PartMeta, bool)>,
+}
+
+impl Picture {
+    /// Adds a line, oldest levels last.
+    pub(crate) fn line(&mut self, line: &str) {
+        let (level, runs) = line.split_once(':').unwrap_or_else(|| panic!("no level in {line:?}"));
+        let level = parse_level(level.trim());
+        let mut texts = Vec::new();
+        for run in runs.split('|').map(str::trim).filter(|run| !run.is_empty()) {
+            match run.split_once('*') {
+                Some((count, run)) => texts.extend(vec![run; count.parse().unwrap()]),
+                None => texts.push(run),
+            }
+        }
+        let count = texts.len() as u64;
+        for (at, text) in texts.into_iter().enumerate() {
+            let order = count - at as u64;
+            let place = Place { level, run: RunId(1000 * u64::from(level.get()) + order), order };
+            for part in text.split_whitespace().flat_map(parse_parts) {
+                self.parts.push((place, part.0, part.1));
+            }
+        }
+    }
+
+    /// The tree: parts are numbered in reading order, sequence numbers grow from the oldest run to the newest.
+    pub(crate) fn version(mut self) -> Version {
+        let mut runs: Vec<RunPosition> = self
+            .parts
+            .iter()
+            .map(|(place, ..)| RunPosition { level: place.level, order: place.order })
+            .collect();
+        runs.sort_unstable();
+        runs.dedup();
+        for (at, (place, part, seqnos_given)) in self.parts.iter_mut().enumerate() {
+            part.id = PartId(at as u64 + 1);
+            part.file = FileNumber(at as u64 + 1);
+            let position = RunPosition { level: place.level, order: place.order };
+            let age = runs.len() - runs.binary_search(&position).unwrap();
+            if !*seqnos_given {
+                part.min_seqno = SeqNo::new(age as u64 * 100 + 1);
+                part.max_seqno = SeqNo::new(age as u64 * 100 + 100);
+            }
+        }
+        Version::from_parts(self.parts.into_iter().map(|(place, part, _)| (place, Arc::new(part))))
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+}
+
+pub(crate) fn parse_level(text: &str) -> LevelIndex {
+    match text {
+        "Z" => LevelIndex::LAST,
+        _ => LevelIndex::new(text.strip_prefix('L').and_then(|n| n.parse().ok()).unwrap()).unwrap(),
+    }
+}
+
+pub(crate) fn parse_range(text: &str) -> KeyRange {
+    let (first, last) = text.split_once('-').unwrap_or_else(|| panic!("no range in {text:?}"));
+    KeyRange::inclusive(first.as_bytes(), last.as_bytes())
+}
+
+fn parse_parts(text: &str) -> Vec<(PartMeta, bool)> {
+    if let Some(arguments) = text.strip_prefix("split(").and_then(|rest| rest.strip_suffix(')')) {
+        let (count, size) = arguments.split_once(',').unwrap();
+        let count: u64 = count.parse().unwrap();
+        return (0..count).map(|at| (new_part(split_range(at, count), size), false)).collect();
+    }
+    let mut fields = text.split(';');
+    let (range, size) =
+        fields.next().unwrap().rsplit_once(':').unwrap_or_else(|| panic!("no size in {text:?}"));
+    let mut part = new_part(parse_range(range), size);
+    let mut seqnos_given = false;
+    for field in fields {
+        let (name, value) = field.split_once('=').unwrap();
+        let number = || value.parse::<u64>().unwrap();
+        match name {
+            "t" => part.tombstones = (part.entries as f64 * value.parse::<f64>().unwrap()).round() as u64,
+            "seq" => {
+                let (min, max) = value.split_once("..").unwrap();
+                part.min_seqno = SeqNo::new(min.parse().unwrap());
+                part.max_seqno = SeqNo::new(max.parse().unwrap());
+                seqnos_given = true;
+            }
+            "pinned" => part.pinned_by = Some(SeqNo::new(number())),
+            "deleted" => part.oldest_delete_ms = Some(number() * 1000),
+            "expires" => {
+                part.max_expiry_ms = Some(number() * 1000);
+                part.min_expiry_ms = part.max_expiry_ms;
+            }
+            _ => panic!("no attribute {name:?}"),
+        }
+    }
+    vec![(part, seqnos_given)]
+}
+
+/// The `at`th of `count` equal pieces of the keys `aa` to `zz`.
+fn split_range(at: u64, count: u64) -> KeyRange {
+    let key = |number: u64| vec![b'a' + (number / 26) as u8, b'a' + (number % 26) as u8];
+    KeyRange::inclusive(key(at * 676 / count), key((at + 1) * 676 / count - 1))
+}
+
+fn new_part(range: KeyRange, mebibytes: &str) -> PartMeta {
+    let bytes = (mebibytes.parse::<f64>().unwrap() * MIB as f64) as u64;
+    let mut part = PartMeta::new(PartId(0), FileNumber(0), bytes, TableUid(0), range);
+    part.entries = bytes / ENTRY_BYTES;
+    part
+}
+
+/// A plan in one line, runs numbered newest first: `Merge Shape (level 0 has enough runs) L0.0 L0.1 Z.0 -> Z.0 bottom, 448`.
+pub(crate) fn draw_plan(version: &Version, plan: &CompactionPlan) -> String {
+    let mut text = format!("{:?} {:?} ({})", plan.kind, plan.class, plan.reason);
+    for input in &plan.inputs {
+        let run = version.run(input.level, input.run).unwrap();
+        write!(text, " {}", draw_run(version, input.level, input.run)).unwrap();
+        let whole =
+            input.parts.len() == run.parts().len() && input.parts.iter().all(|part| part.slice.is_none());
+        if whole {
+            continue;
+        }
+        let parts: Vec<String> = input
+            .parts
+            .iter()
+            .map(|consumed| match &consumed.slice {
+                None => consumed.part.range.to_string(),
+                Some(slice) => format!("{slice} of {}", consumed.part.range),
+            })
+            .collect();
+        write!(text, "{{{}}}", parts.join(" ")).unwrap();
+    }
+    let to = match plan.to {
+        Position::Front(level) => format!("{} front", draw_level(level)),
+        Position::Into { level, run, .. } => draw_run(version, level, run),
+    };
+    write!(text, " -> {to}").unwrap();
+    text.push_str(if plan.bottom { " bottom" } else { "" });
+    text.push_str(if plan.filter { "" } else { " unfiltered" });
+    write!(text, ", {}", plan.est_in_bytes.div_ceil(MIB)).unwrap();
+    text
+}
+
+fn draw_level(level: LevelIndex) -> String {
+    if level.is_last() { "Z".into() } else { format!("L{}", level.get()) }
+}
+
+fn draw_run(version: &Version, level: LevelIndex, run: RunId) -> String {
+    let at = version.runs_of(level).iter().position(|held| held.id == run);
+    at.map_or_else(|| format!("{}.?", draw_level(level)), |at| format!("{}.{at}", draw_level(level)))
+}
+
+pub(crate) fn draw_position(version: &Version, position: Position) -> String {
+    match position {
+        Position::Front(level) => format!("{} front", draw_level(level)),
+        Position::Into { level, run, .. } => format!("into {}", draw_run(version, level, run)),
+    }
+}
