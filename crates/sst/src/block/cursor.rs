@@ -1,0 +1,399 @@
+//! Walking the entries of one block, in both directions.
+//!
+//! The cursor holds positions and a copy of the key, nothing that borrows: the table cursor owns the block's memory and
+//! this cursor side by side. Values are lent from the block. Keys are stored in pieces, so the cursor assembles
+//! the current one in a small buffer; [`BlockCursor::head`] reads the pieces instead, because reading eight bytes
+//! back that were just written in two stores stalls (17-30 ns an entry of a merge instead of 11-21).
+
+use super::delta::Delta;
+use super::flat::Flat;
+use super::raw;
+use super::{Block, HEADER_BYTES, View, delta_encode, flat_encode};
+use crate::isa::{Kernel, prefetch};
+use esker_base::Tag;
+use std::ops::Range;
+
+/// Keys of up to this many bytes need no memory of their own.
+const INLINE_KEY_BYTES: usize = 96;
+
+/// The key of the current entry.
+#[derive(Debug)]
+struct KeyBuffer {
+    inline: [u8; INLINE_KEY_BYTES + raw::COPY_SLACK],
+    /// Used instead once a longer key was met; empty until then.
+    long: Vec<u8>,
+    len: usize,
+}
+
+impl KeyBuffer {
+    fn new() -> KeyBuffer {
+        KeyBuffer { inline: [0; INLINE_KEY_BYTES + raw::COPY_SLACK], long: Vec::new(), len: 0 }
+    }
+
+    #[inline(always)]
+    fn as_slice(&self) -> &[u8] {
+        if self.long.is_empty() { &self.inline[..self.len] } else { &self.long[..self.len] }
+    }
+
+    /// Keeps the first `keep` bytes and appends the `len` bytes at `from`.
+    ///
+    /// # Safety
+    /// `keep` must not exceed the present length, and `len + COPY_SLACK` bytes must be readable at `from`, or be in
+    /// one allocation with it.
+    #[inline(always)]
+    unsafe fn assemble(&mut self, keep: usize, from: *const u8, len: usize) {
+        debug_assert!(keep <= self.len);
+        let end = keep + len;
+        if self.long.is_empty() && end <= INLINE_KEY_BYTES {
+            // SAFETY: the inline buffer has `COPY_SLACK` bytes more than `end`.
+            unsafe { raw::copy_in_steps(from, self.inline.as_mut_ptr().add(keep), len) };
+            self.len = end;
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { self.assemble_long(keep, std::slice::from_raw_parts(from, len)) };
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn assemble_long(&mut self, keep: usize, rest: &[u8]) {
+        let end = keep + rest.len();
+        if self.long.is_empty() {
+            self.long.extend_from_slice(&self.inline[..keep]);
+        }
+        if self.long.len() < end {
+            // Room for the next longer keys as well. Never empty, which would mean the inline buffer.
+            self.long.resize(end.next_power_of_two(), 0);
+        }
+        self.long[keep..end].copy_from_slice(rest);
+        self.len = end;
+    }
+}
+
+/// A position in a block.
+///
+/// Every unsafe method requires that the block given to [`BlockCursor::open`] is alive, and all that read an entry that
+/// the cursor [is on one](BlockCursor::is_valid).
+#[derive(Debug)]
+pub(crate) struct BlockCursor {
+    view: Option<View>,
+    count: usize,
+    index: usize,
+    /// Where the current entry's own key bytes lie in the payload, behind `own_from` bytes that it shares.
+    own_at: usize,
+    own_from: usize,
+    value_at: usize,
+    end: usize,
+    tag: Tag,
+    key: KeyBuffer,
+}
+
+impl BlockCursor {
+    /// A cursor on no block.
+    pub(crate) fn new() -> BlockCursor {
+        BlockCursor {
+            view: None,
+            count: 0,
+            index: 0,
+            own_at: 0,
+            own_from: 0,
+            value_at: 0,
+            end: 0,
+            tag: Tag::OLDEST,
+            key: KeyBuffer::new(),
+        }
+    }
+
+    /// Leaves the block.
+    #[inline]
+    pub(crate) fn close(&mut self) {
+        self.view = None;
+        self.count = 0;
+        self.index = 0;
+    }
+
+    /// Enters a block, on no entry yet.
+    ///
+    /// # Safety
+    /// The block must outlive every further use of the cursor up to the next `open` or `close`.
+    #[inline]
+    pub(crate) unsafe fn open(&mut self, block: &Block) {
+        let view = block.view();
+        match &view {
+            View::Flat(flat) => {
+                self.count = flat.count();
+                self.own_from = flat.prefix_len();
+                self.key.len = 0;
+                // SAFETY: the prefix lies in the payload, which has more than `COPY_SLACK` bytes behind it.
+                unsafe {
+                    let prefix = flat.base().add(flat_encode::PAYLOAD_HEADER_BYTES);
+                    self.key.assemble(0, prefix, flat.prefix_len());
+                }
+            }
+            View::Delta(delta) => self.count = delta.count(),
+        }
+        self.view = Some(view);
+        self.index = self.count;
+    }
+
+    /// Whether it is on an entry.
+    #[inline(always)]
+    pub(crate) fn is_valid(&self) -> bool {
+        self.index < self.count
+    }
+
+    /// Number of entries of the block; 0 without one.
+    #[inline(always)]
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Position of the entry in the block; [`BlockCursor::count`] if it is on none.
+    #[inline(always)]
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The key of the entry.
+    #[inline(always)]
+    pub(crate) fn key(&self) -> &[u8] {
+        self.key.as_slice()
+    }
+
+    /// The tag of the entry.
+    #[inline(always)]
+    pub(crate) fn tag(&self) -> Tag {
+        self.tag
+    }
+
+    /// Where the value lies in the [`Block`].
+    #[inline(always)]
+    pub(crate) fn value_range(&self) -> Range<usize> {
+        HEADER_BYTES + self.value_at..HEADER_BYTES + self.end
+    }
+
+    #[inline(always)]
+    fn base(&self) -> *const u8 {
+        match &self.view {
+            Some(View::Flat(flat)) => flat.base(),
+            Some(View::Delta(delta)) => delta.base(),
+            None => std::ptr::NonNull::dangling().as_ptr(),
+        }
+    }
+
+    /// The value of the entry.
+    ///
+    /// # Safety
+    /// See [`BlockCursor`].
+    #[inline(always)]
+    pub(crate) unsafe fn value(&self) -> &[u8] {
+        // SAFETY: the range of a validated entry of a living block.
+        unsafe { raw::slice_at(self.base(), self.value_at, self.end - self.value_at) }
+    }
+
+    /// Eight bytes of the key behind its first `skip`, as [`esker_base::key::head`].
+    ///
+    /// # Safety
+    /// See [`BlockCursor`].
+    #[inline(always)]
+    pub(crate) unsafe fn head(&self, skip: usize) -> u64 {
+        let (base, own_len) = (self.base(), self.value_at - self.own_at);
+        // SAFETY: own bytes lie in the payload of a living block, which has more than eight bytes behind it, and
+        // whatever lies behind `own_len` is masked out.
+        unsafe {
+            if skip >= self.own_from {
+                let skipped = (skip - self.own_from).min(own_len);
+                return raw::head_at(base, self.own_at + skipped, own_len - skipped);
+            }
+            let own = raw::head_at(base, self.own_at, own_len);
+            let shared_len = self.own_from - skip;
+            let shared = match &self.view {
+                Some(View::Flat(_)) => {
+                    raw::head_at(base, flat_encode::PAYLOAD_HEADER_BYTES + skip, shared_len)
+                }
+                // The shared bytes were written with earlier entries. The mask hides what was written just now, but
+                // only the common short keys are worth avoiding the load for.
+                _ => esker_base::key::head(&self.key.as_slice()[..self.own_from], skip),
+            };
+            if shared_len >= 8 { shared } else { shared | own >> (8 * shared_len) }
+        }
+    }
+
+    /// Moves to the first entry.
+    ///
+    /// # Safety
+    /// See [`BlockCursor`]; there must be a block.
+    #[inline]
+    pub(crate) unsafe fn to_first(&mut self) {
+        // SAFETY: blocks have at least one entry.
+        unsafe { self.to_index(0) }
+    }
+
+    /// Moves to the last entry.
+    ///
+    /// # Safety
+    /// See [`BlockCursor`]; there must be a block.
+    #[inline]
+    pub(crate) unsafe fn to_last(&mut self) {
+        // SAFETY: blocks have at least one entry.
+        unsafe { self.to_index(self.count - 1) }
+    }
+
+    /// Moves to entry `index`; to no entry if there is none.
+    ///
+    /// # Safety
+    /// See [`BlockCursor`].
+    #[inline]
+    pub(crate) unsafe fn to_index(&mut self, index: usize) {
+        if index >= self.count {
+            self.index = self.count;
+            return;
+        }
+        // SAFETY: the index is that of an entry.
+        unsafe {
+            match self.view {
+                Some(View::Flat(flat)) => self.load_flat(&flat, index),
+                Some(View::Delta(delta)) => self.walk_to(&delta, index),
+                None => {}
+            }
+        }
+    }
+
+    /// Moves to the following entry; to none at the end.
+    ///
+    /// # Safety
+    /// See [`BlockCursor`]; the cursor must be on an entry.
+    #[inline(always)]
+    pub(crate) unsafe fn next(&mut self) {
+        let index = self.index + 1;
+        if index >= self.count {
+            self.index = self.count;
+            return;
+        }
+        // SAFETY: the index is that of an entry.
+        unsafe {
+            match self.view {
+                Some(View::Flat(flat)) => self.load_flat(&flat, index),
+                Some(View::Delta(delta)) => self.load_delta(&delta, index, self.end),
+                None => {}
+            }
+        }
+    }
+
+    /// Moves to the preceding entry; to none before the first.
+    ///
+    /// # Safety
+    /// See [`BlockCursor`]; the cursor must be on an entry.
+    #[inline]
+    pub(crate) unsafe fn prev(&mut self) {
+        // SAFETY: wrapping below zero gives no index.
+        unsafe { self.to_index(self.index.wrapping_sub(1)) }
+    }
+
+    /// Moves to the first entry that is not before the version `newest` of `key`; to none if all are.
+    ///
+    /// # Safety
+    /// See [`BlockCursor`]; there must be a block, and the kernel's instructions must be available.
+    #[inline(always)]
+    pub(crate) unsafe fn seek<K: Kernel>(&mut self, key: &[u8], newest: Tag) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.view {
+                Some(View::Flat(flat)) => {
+                    let index = flat.lower_bound::<K>(key, newest);
+                    if index < self.count {
+                        self.load_flat(&flat, index);
+                        // Short scans follow: the next entries are likely wanted.
+                        prefetch(self.base().wrapping_add(self.end + 64));
+                    } else {
+                        self.index = self.count;
+                    }
+                }
+                Some(View::Delta(delta)) => self.seek_delta(&delta, key, newest),
+                None => {}
+            }
+        }
+    }
+
+    /// # Safety
+    /// The block of `flat` must be alive and `index < count`.
+    #[inline(always)]
+    unsafe fn load_flat(&mut self, flat: &Flat, index: usize) {
+        // SAFETY: entry and suffix are those of a validated block; the key buffer holds the prefix since `open`.
+        unsafe {
+            let entry = flat.entry(index);
+            self.index = index;
+            self.tag = entry.tag;
+            self.own_at = entry.suffix_at;
+            self.value_at = entry.value_at();
+            self.end = entry.end;
+            self.key.assemble(self.own_from, flat.base().add(entry.suffix_at), entry.suffix_len);
+        }
+    }
+
+    /// # Safety
+    /// The block of `delta` must be alive, `index < count`, entry `index` must start at `at`, and the key buffer must
+    /// hold the key before it unless that is a restart point.
+    #[inline(always)]
+    unsafe fn load_delta(&mut self, delta: &Delta, index: usize, at: usize) {
+        // SAFETY: D2; D3 keeps `shared_len` within the key before.
+        unsafe {
+            let entry = delta.entry(at);
+            self.index = index;
+            self.tag = entry.tag;
+            self.own_from = entry.shared_len;
+            self.own_at = entry.unshared_at;
+            self.value_at = entry.value_at();
+            self.end = entry.end;
+            self.key.assemble(entry.shared_len, delta.base().add(entry.unshared_at), entry.unshared_len);
+        }
+    }
+
+    /// Moves to entry `index` from the restart point before it.
+    ///
+    /// # Safety
+    /// The block of `delta` must be alive and `index < count`.
+    unsafe fn walk_to(&mut self, delta: &Delta, index: usize) {
+        let restart = index / delta.interval();
+        // SAFETY: the restart point of an entry exists; each entry follows the one before.
+        unsafe {
+            self.load_delta(delta, restart * delta.interval(), delta.restart(restart));
+            while self.index < index {
+                self.load_delta(delta, self.index + 1, self.end);
+            }
+        }
+    }
+
+    /// # Safety
+    /// The block of `delta` must be alive.
+    unsafe fn seek_delta(&mut self, delta: &Delta, key: &[u8], newest: Tag) {
+        // SAFETY: as in `walk_to`.
+        unsafe {
+            let restart = delta.restart_before(key, newest);
+            self.load_delta(delta, restart * delta.interval(), delta.restart(restart));
+            while (self.key(), std::cmp::Reverse(self.tag)) < (key, std::cmp::Reverse(newest)) {
+                if self.index + 1 == self.count {
+                    self.index = self.count;
+                    return;
+                }
+                self.load_delta(delta, self.index + 1, self.end);
+            }
+        }
+    }
+
+    /// Prefetches what a seek in the block will look at behind the directory.
+    ///
+    /// # Safety
+    /// The kernel's instructions must be available.
+    #[inline(always)]
+    pub(crate) unsafe fn prefetch_seek<K: Kernel>(block: &Block, key: &[u8]) {
+        match block.view() {
+            // SAFETY: the block is borrowed and validated; the caller has the instructions.
+            View::Flat(flat) => unsafe { flat.prefetch_lower_bound::<K>(key) },
+            View::Delta(delta) => {
+                let at = delta_encode::PAYLOAD_HEADER_BYTES;
+                prefetch(delta.base().wrapping_add(at));
+            }
+        }
+    }
+}

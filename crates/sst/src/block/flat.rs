@@ -1,0 +1,420 @@
+//! Reading the flat layout.
+//!
+//! ```text
+//! payload: tag coding 10 | prefix length 2 | suffix length 2 | zero 2
+//!          prefix                      what all keys start with
+//!          fingerprints 1 x n          a byte of each key's hash
+//!          offsets 2 x n (wide: 4 x n) where each entry starts
+//!          heads 2 x n                 first two bytes of each suffix, as a number
+//!          entries n x                 tag distance | [suffix length varint] | suffix | value
+//! ```
+//! A value ends where the next entry starts. The suffix length is there unless the header's flag says that all
+//! suffixes have the same. A lookup compares all fingerprints at once and touches the entry it wants; a seek ranks
+//! the heads. Both read two or three neighbouring cache lines and one more, where walking delta-coded entries
+//! reads them one after the other: half the time.
+//!
+//! # Safety argument
+//! [`Flat::validate`] is run once, when a block enters memory. It establishes, for all `i < count`:
+//! * F1. prefix and directory lie within the payload;
+//! * F2. `offset(i)` is not less than the end of the directory, offsets do not decrease, and the last entry ends
+//!   with the payload;
+//! * F3. tag distance, suffix length and suffix of entry `i` lie within `offset(i)..offset(i + 1)`;
+//! * F4. prefix and suffix together are at most [`MAX_KEY_LEN`] bytes.
+//!
+//! And a [`Block`](super::Block) has at least [`LANE_BYTES`](crate::isa::LANE_BYTES) readable bytes behind its
+//! payload. So every position computed below from an index less than `count` is readable, even by loads of up to
+//! 64 bytes, and no other position is ever computed. The order of keys is not part of it: wrong order gives wrong
+//! answers (which the checksum excludes), never a wrong access.
+
+use super::Found;
+use super::flat_encode::{PAYLOAD_HEADER_BYTES, fingerprint, head_of_suffix};
+use super::header::{BlockHeader, FLAG_FIXED_SUFFIX, HEADER_BYTES};
+use super::raw;
+use super::tags::{TAG_CODING_BYTES, TagCoding};
+use crate::flaw::{Flaw, damaged};
+use crate::isa::{Kernel, LANE_BYTES, prefetch};
+use esker_base::limits::MAX_KEY_LEN;
+use esker_base::{Tag, coding};
+use std::cmp::Ordering;
+
+/// Above this many entries fingerprints alone would name several wrong entries, so heads narrow the search first.
+const MOST_BY_FINGERPRINT_ALONE: usize = 128;
+
+/// Versions of one key looked at one by one before a binary search takes over.
+const MOST_VERSIONS_IN_A_ROW: usize = 4;
+
+/// Where the parts of a validated flat block lie.
+///
+/// Holds no lifetime, so that cursors can keep it beside the block. Every unsafe method requires that the block is
+/// alive and that indexes are less than [`Flat::count`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flat {
+    /// Start of the payload.
+    base: *const u8,
+    len: usize,
+    count: usize,
+    prefix_len: usize,
+    /// `None` if each entry states it.
+    suffix_len: Option<usize>,
+    wide: bool,
+    tags: TagCoding,
+}
+
+/// Where the parts of one entry lie in the payload.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlatEntry {
+    pub(crate) tag: Tag,
+    pub(crate) suffix_at: usize,
+    pub(crate) suffix_len: usize,
+    /// End of the value.
+    pub(crate) end: usize,
+}
+
+impl FlatEntry {
+    #[inline(always)]
+    pub(crate) fn value_at(&self) -> usize {
+        self.suffix_at + self.suffix_len
+    }
+
+    #[inline(always)]
+    pub(crate) fn found(&self) -> Found {
+        // Payloads have less than 4 GiB.
+        let start = (HEADER_BYTES + self.value_at()) as u32;
+        Found { tag: self.tag, start, len: (self.end - self.value_at()) as u32 }
+    }
+}
+
+impl Flat {
+    /// The view of a payload, which [`Flat::validate`] must have accepted before anything unsafe is called.
+    #[inline(always)]
+    pub(crate) fn new(header: &BlockHeader, payload: &[u8]) -> Flat {
+        let field = |at: usize| usize::from(u16::from_le_bytes([payload[at], payload[at + 1]]));
+        // Short payloads are refused before; the bounds check costs nothing beside the copy.
+        let tags: [u8; TAG_CODING_BYTES] = payload[..TAG_CODING_BYTES].try_into().expect("ten bytes");
+        Flat {
+            base: payload.as_ptr(),
+            len: header.raw_len as usize,
+            count: header.entries as usize,
+            prefix_len: field(10),
+            suffix_len: (header.flags & FLAG_FIXED_SUFFIX != 0).then(|| field(12)),
+            wide: header.wide_offsets(),
+            tags: TagCoding::from_validated(&tags),
+        }
+    }
+
+    /// Establishes F1 to F4 for the payload, `header.raw_len` bytes.
+    pub(crate) fn validate(header: &BlockHeader, payload: &[u8]) -> Result<(), Flaw> {
+        let Some(front) = payload.first_chunk::<PAYLOAD_HEADER_BYTES>() else {
+            return damaged(format!("a flat block of {} bytes is too short", payload.len()));
+        };
+        let tags: [u8; TAG_CODING_BYTES] = front[..TAG_CODING_BYTES].try_into().expect("ten bytes");
+        TagCoding::decode(&tags)?;
+        let flat = Flat::new(header, payload);
+        let entries_at = flat.entries_at();
+        if payload.len() != flat.len || entries_at.is_none_or(|at| at > flat.len) {
+            return damaged(format!("{} entries do not fit a flat block of {} bytes", flat.count, flat.len));
+        }
+        flat.validate_entries(payload, entries_at.unwrap_or_default())
+    }
+
+    /// End of the directory, which is where entries may start; `None` if it overflows.
+    fn entries_at(&self) -> Option<usize> {
+        let directory_bytes = self.count.checked_mul(if self.wide { 7 } else { 5 })?;
+        (PAYLOAD_HEADER_BYTES + self.prefix_len).checked_add(directory_bytes)
+    }
+
+    fn validate_entries(&self, payload: &[u8], entries_at: usize) -> Result<(), Flaw> {
+        let mut start = entries_at;
+        for i in 0..self.count {
+            // SAFETY: F1 was established, so all offsets lie within the payload.
+            let (at, end) = unsafe { (self.offset(i), self.end(i)) };
+            if at < start || end < at || end > self.len {
+                return damaged(format!("entry {i} of a flat block lies at {at}..{end} of {}", self.len));
+            }
+            let body = &payload[at..end];
+            let (suffix_len, length_bytes) = match self.suffix_len {
+                Some(len) => (len, 0),
+                None => match coding::get_varint(body.get(self.tags.width()..).unwrap_or_default()) {
+                    Some((len, bytes)) if len <= MAX_KEY_LEN as u64 => (len as usize, bytes),
+                    _ => return damaged(format!("entry {i} of a flat block has no key length")),
+                },
+            };
+            let in_entry = self.tags.width() + length_bytes + suffix_len <= body.len();
+            if !in_entry || self.prefix_len + suffix_len > MAX_KEY_LEN {
+                return damaged(format!("the key of entry {i} of a flat block does not fit"));
+            }
+            start = at;
+        }
+        Ok(())
+    }
+
+    /// Number of entries.
+    #[inline(always)]
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Start of the payload.
+    #[inline(always)]
+    pub(crate) fn base(&self) -> *const u8 {
+        self.base
+    }
+
+    /// How tags are stored.
+    pub(crate) fn tags(&self) -> TagCoding {
+        self.tags
+    }
+
+    /// Length of the prefix, which starts at [`PAYLOAD_HEADER_BYTES`].
+    #[inline(always)]
+    pub(crate) fn prefix_len(&self) -> usize {
+        self.prefix_len
+    }
+
+    /// What all keys start with.
+    ///
+    /// # Safety
+    /// The block must be alive for `'a`.
+    #[inline(always)]
+    pub(crate) unsafe fn prefix<'a>(&self) -> &'a [u8] {
+        // SAFETY: F1.
+        unsafe { raw::slice_at(self.base, PAYLOAD_HEADER_BYTES, self.prefix_len) }
+    }
+
+    #[inline(always)]
+    fn fingerprints_at(&self) -> usize {
+        PAYLOAD_HEADER_BYTES + self.prefix_len
+    }
+
+    #[inline(always)]
+    fn heads_at(&self) -> usize {
+        self.fingerprints_at() + self.count * if self.wide { 5 } else { 3 }
+    }
+
+    /// Where entry `i` starts.
+    ///
+    /// # Safety
+    /// The block must be alive and `i < count`.
+    #[inline(always)]
+    unsafe fn offset(&self, i: usize) -> usize {
+        let offsets_at = self.fingerprints_at() + self.count;
+        // SAFETY: F1.
+        unsafe {
+            if self.wide {
+                raw::u32_at(self.base, offsets_at + 4 * i) as usize
+            } else {
+                usize::from(raw::u16_at(self.base, offsets_at + 2 * i))
+            }
+        }
+    }
+
+    /// Where entry `i` ends.
+    ///
+    /// # Safety
+    /// The block must be alive and `i < count`.
+    #[inline(always)]
+    unsafe fn end(&self, i: usize) -> usize {
+        if i + 1 < self.count {
+            // SAFETY: the next index is less than `count`.
+            unsafe { self.offset(i + 1) }
+        } else {
+            self.len
+        }
+    }
+
+    /// Entry `i`.
+    ///
+    /// # Safety
+    /// The block must be alive and `i < count`.
+    #[inline(always)]
+    pub(crate) unsafe fn entry(&self, i: usize) -> FlatEntry {
+        // SAFETY: F2 and F3; eight bytes behind any offset are readable.
+        unsafe {
+            let at = self.offset(i);
+            let tag = self.tags.tag_at(self.base, at);
+            let key_at = at + self.tags.width();
+            let (suffix_len, suffix_at) = match self.suffix_len {
+                Some(len) => (len, key_at),
+                None => raw::varint_at(self.base, key_at),
+            };
+            FlatEntry { tag, suffix_at, suffix_len, end: self.end(i) }
+        }
+    }
+
+    /// Suffix of an entry of this block.
+    ///
+    /// # Safety
+    /// The block must be alive for `'a`.
+    #[inline(always)]
+    unsafe fn suffix<'a>(&self, entry: &FlatEntry) -> &'a [u8] {
+        // SAFETY: F3.
+        unsafe { raw::slice_at(self.base, entry.suffix_at, entry.suffix_len) }
+    }
+
+    /// The newest version of `key` whose tag is at most `newest`.
+    ///
+    /// # Safety
+    /// The block must be alive, and the kernel's instructions available.
+    #[inline(always)]
+    pub(crate) unsafe fn find<K: Kernel>(&self, key: &[u8], hash: u64, newest: Tag) -> Option<Found> {
+        let (mut at, mut to) = (0, self.count);
+        if self.count > MOST_BY_FINGERPRINT_ALONE {
+            let suffix = key.get(self.prefix_len..)?;
+            // SAFETY: F1, and 64 bytes behind the heads are readable.
+            (at, to) =
+                unsafe { K::rank_heads(self.base.add(self.heads_at()), self.count, head_of_suffix(suffix)) };
+        }
+        while at < to {
+            let lane = (to - at).min(LANE_BYTES);
+            // SAFETY: F1, and 64 bytes behind the fingerprints are readable.
+            let mut mask = unsafe {
+                K::match_bytes(self.base.add(self.fingerprints_at() + at), lane, fingerprint(hash))
+            };
+            while mask != 0 {
+                let i = at + mask.trailing_zeros() as usize;
+                mask &= mask - 1;
+                // SAFETY: bits are set below `lane` only, so `i < count`.
+                let entry = unsafe { self.entry(i) };
+                // SAFETY: the block is alive.
+                if unsafe { self.has_key(&entry, key) } {
+                    if entry.tag <= newest {
+                        return Some(entry.found());
+                    }
+                    // SAFETY: as above.
+                    return unsafe { self.find_older(i + 1, key, newest) };
+                }
+            }
+            at += lane;
+        }
+        None
+    }
+
+    /// # Safety
+    /// The block must be alive.
+    #[inline(always)]
+    unsafe fn has_key(&self, entry: &FlatEntry, key: &[u8]) -> bool {
+        if self.prefix_len + entry.suffix_len != key.len() {
+            return false;
+        }
+        let (front, back) = key.split_at(self.prefix_len);
+        // SAFETY: the block is alive.
+        unsafe { raw::bytes_equal(self.suffix(entry), back) && raw::bytes_equal(self.prefix(), front) }
+    }
+
+    /// Looks for an older version of `key` from entry `i` on, the entry before being too new.
+    ///
+    /// # Safety
+    /// The block must be alive.
+    #[cold]
+    unsafe fn find_older(&self, mut i: usize, key: &[u8], newest: Tag) -> Option<Found> {
+        let suffix = key.get(self.prefix_len..)?;
+        let one_by_one = self.count.min(i + MOST_VERSIONS_IN_A_ROW);
+        // SAFETY: indexes stay below `count`, and the block is alive.
+        unsafe {
+            while i < one_by_one && self.is_before(i, suffix, newest) {
+                i += 1;
+            }
+            if i == one_by_one {
+                i = self.partition(i, self.count, suffix, newest);
+            }
+            if i == self.count {
+                return None;
+            }
+            let entry = self.entry(i);
+            self.has_key(&entry, key).then(|| entry.found())
+        }
+    }
+
+    /// Whether entry `i` comes before the version `newest` of the key with this suffix.
+    ///
+    /// # Safety
+    /// The block must be alive and `i < count`.
+    #[inline(always)]
+    unsafe fn is_before(&self, i: usize, suffix: &[u8], newest: Tag) -> bool {
+        // SAFETY: the caller's promise.
+        let entry = unsafe { self.entry(i) };
+        // SAFETY: the block is alive.
+        match unsafe { self.suffix(&entry) }.cmp(suffix) {
+            Ordering::Less => true,
+            Ordering::Equal => entry.tag > newest,
+            Ordering::Greater => false,
+        }
+    }
+
+    /// # Safety
+    /// The block must be alive and `to <= count`.
+    #[inline(always)]
+    unsafe fn partition(&self, mut from: usize, mut to: usize, suffix: &[u8], newest: Tag) -> usize {
+        while from < to {
+            let middle = (from + to) / 2;
+            // SAFETY: `middle < to <= count`.
+            if unsafe { self.is_before(middle, suffix, newest) } { from = middle + 1 } else { to = middle }
+        }
+        from
+    }
+
+    /// The first entry that is not before the version `newest` of `key`; `count` if there is none.
+    ///
+    /// # Safety
+    /// The block must be alive, and the kernel's instructions available.
+    #[inline(always)]
+    pub(crate) unsafe fn lower_bound<K: Kernel>(&self, key: &[u8], newest: Tag) -> usize {
+        // SAFETY: the block is alive.
+        let prefix = unsafe { self.prefix() };
+        let shared = prefix.len().min(key.len());
+        let (front, suffix) = key.split_at(shared);
+        if !raw::bytes_equal(front, prefix) {
+            // A key that is a proper prefix of the prefix is less than all keys here.
+            return if front > prefix { self.count } else { 0 };
+        }
+        // SAFETY: F1, and 64 bytes behind the heads are readable; ranks are at most `count`.
+        unsafe {
+            let heads = self.base.add(self.heads_at());
+            let (from, to) = K::rank_heads(heads, self.count, head_of_suffix(suffix));
+            self.partition(from, to, suffix, newest)
+        }
+    }
+
+    /// Prefetches the entry that [`Flat::find`] will look at first.
+    ///
+    /// # Safety
+    /// As [`Flat::find`].
+    #[inline(always)]
+    pub(crate) unsafe fn prefetch_found<K: Kernel>(&self, hash: u64) {
+        let lane = self.count.min(LANE_BYTES);
+        // SAFETY: F1, and 64 bytes behind the fingerprints are readable.
+        let mask = unsafe { K::match_bytes(self.base.add(self.fingerprints_at()), lane, fingerprint(hash)) };
+        if mask != 0 {
+            // SAFETY: bits are set below `lane` only.
+            unsafe { self.prefetch_entry(mask.trailing_zeros() as usize) };
+        }
+    }
+
+    /// Prefetches the entry that [`Flat::lower_bound`] will look at first.
+    ///
+    /// # Safety
+    /// As [`Flat::lower_bound`].
+    #[inline(always)]
+    pub(crate) unsafe fn prefetch_lower_bound<K: Kernel>(&self, key: &[u8]) {
+        let Some(suffix) = key.get(self.prefix_len..) else { return };
+        // SAFETY: F1, and 64 bytes behind the heads are readable.
+        let (from, _) =
+            unsafe { K::rank_heads(self.base.add(self.heads_at()), self.count, head_of_suffix(suffix)) };
+        if from < self.count {
+            // SAFETY: just checked.
+            unsafe { self.prefetch_entry(from) };
+        }
+    }
+
+    /// # Safety
+    /// The block must be alive and `i < count`.
+    #[inline(always)]
+    unsafe fn prefetch_entry(&self, i: usize) {
+        // SAFETY: the caller's promise.
+        let at = self.base.wrapping_add(unsafe { self.offset(i) });
+        // A key and a small value take two or three lines.
+        prefetch(at);
+        prefetch(at.wrapping_add(64));
+        prefetch(at.wrapping_add(120));
+    }
+}

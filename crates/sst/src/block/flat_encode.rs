@@ -1,0 +1,148 @@
+//! Writing the flat layout. [`super::flat`] describes it.
+
+use super::header::{FLAG_FIXED_SUFFIX, FLAG_WIDE_OFFSETS};
+use super::raw::{COPY_SLACK, copy_in_steps};
+use super::staged::Staged;
+use super::tags::{TAG_CODING_BYTES, TagCoding};
+use esker_base::coding::varint_len;
+
+/// Bytes in front of the prefix: tag coding, prefix length, suffix length, two zero bytes.
+pub(crate) const PAYLOAD_HEADER_BYTES: usize = 16;
+
+/// Directory bytes of an entry: fingerprint, narrow offset, head.
+const DIRECTORY_BYTES: usize = 5;
+
+/// Bytes of a payload without the entries themselves, with narrow offsets.
+pub(crate) fn fixed_len(entries: usize, prefix_len: usize) -> usize {
+    PAYLOAD_HEADER_BYTES + prefix_len + entries * DIRECTORY_BYTES
+}
+
+/// The byte of a key's hash that the directory holds.
+#[inline(always)]
+pub(crate) fn fingerprint(hash: u64) -> u8 {
+    (hash >> 24) as u8
+}
+
+/// The first two bytes of a suffix, big-endian, zero-padded.
+#[inline(always)]
+pub(crate) fn head_of_suffix(suffix: &[u8]) -> u16 {
+    match suffix {
+        [first, second, ..] => u16::from_be_bytes([*first, *second]),
+        [only] => u16::from_be_bytes([*only, 0]),
+        [] => 0,
+    }
+}
+
+/// Where the parts of a payload lie.
+struct Plan {
+    prefix_len: usize,
+    tags: TagCoding,
+    fixed_suffix: bool,
+    wide: bool,
+    fingerprints_at: usize,
+    offsets_at: usize,
+    heads_at: usize,
+    entries_at: usize,
+    len: usize,
+}
+
+impl Plan {
+    fn of(staged: &Staged) -> Plan {
+        let count = staged.entries().len();
+        let prefix_len = staged.common_prefix_len();
+        let tags = staged.tag_coding();
+        let fixed_suffix = staged.has_equal_lengths();
+        let mut contents = staged.raw_len() - count * prefix_len + count * tags.width();
+        if !fixed_suffix {
+            let suffix_len = |key_len: u16| u64::from(key_len) - prefix_len as u64;
+            contents += staged.entries().iter().map(|e| varint_len(suffix_len(e.key_len))).sum::<usize>();
+        }
+        let fingerprints_at = PAYLOAD_HEADER_BYTES + prefix_len;
+        // The last entry may reach beyond what two bytes can say; where it starts may not.
+        let narrow_len = fixed_len(count, prefix_len) + contents;
+        let last_len = staged.entries().last().map_or(0, |last| last.value_len as usize);
+        let wide = narrow_len - last_len > usize::from(u16::MAX);
+        let offsets_at = fingerprints_at + count;
+        let heads_at = offsets_at + count * if wide { 4 } else { 2 };
+        let entries_at = heads_at + 2 * count;
+        let len = entries_at + contents;
+        Plan { prefix_len, tags, fixed_suffix, wide, fingerprints_at, offsets_at, heads_at, entries_at, len }
+    }
+
+    fn flags(&self) -> u8 {
+        let wide = if self.wide { FLAG_WIDE_OFFSETS } else { 0 };
+        wide | if self.fixed_suffix { FLAG_FIXED_SUFFIX } else { 0 }
+    }
+}
+
+/// Appends the payload for the staged entries, at least one, to `out`. Answers the header's flags.
+pub(crate) fn encode(staged: &Staged, out: &mut Vec<u8>) -> u8 {
+    let plan = Plan::of(staged);
+    let start = out.len();
+    out.reserve(plan.len + 2 * COPY_SLACK + 8);
+    out.extend_from_slice(&plan.tags.encode());
+    out.extend_from_slice(&(plan.prefix_len as u16).to_le_bytes());
+    let suffix_len = if plan.fixed_suffix { staged.last_key().len() - plan.prefix_len } else { 0 };
+    out.extend_from_slice(&(suffix_len as u16).to_le_bytes());
+    out.extend_from_slice(&[0; PAYLOAD_HEADER_BYTES - TAG_CODING_BYTES - 4]);
+    out.extend_from_slice(&staged.bytes()[..plan.prefix_len]);
+    // SAFETY: `plan.len` bytes and the slack of two copies behind them were reserved from `start`, and
+    // `write_entries` initialises everything from here to `plan.len`.
+    unsafe {
+        write_entries(staged, &plan, out.as_mut_ptr().add(start));
+        out.set_len(start + plan.len);
+    }
+    plan.flags()
+}
+
+/// Writes directory and entries, which is everything behind the prefix.
+///
+/// # Safety
+/// `plan.len + 2 * COPY_SLACK + 8` bytes from `to` must be writable, and `plan` must be that of `staged`.
+unsafe fn write_entries(staged: &Staged, plan: &Plan, to: *mut u8) {
+    let mut from = staged.bytes().as_ptr();
+    let mut at = plan.entries_at;
+    for (i, entry) in staged.entries().iter().enumerate() {
+        let (key_len, value_len) = (usize::from(entry.key_len), entry.value_len as usize);
+        let suffix_len = key_len - plan.prefix_len;
+        // SAFETY: `from` walks over the keys and values of `staged`, which has `COPY_SLACK` bytes of capacity behind
+        // them; `at` walks over the entries, whose lengths `plan` added up to `plan.len`; directory positions lie in
+        // front of `entries_at`. A copy in steps may spill into bytes that a later entry overwrites, never backwards.
+        unsafe {
+            let suffix = std::slice::from_raw_parts(from.add(plan.prefix_len), suffix_len);
+            to.add(plan.fingerprints_at + i).write(fingerprint(entry.hash));
+            if plan.wide {
+                to.add(plan.offsets_at + 4 * i).cast::<[u8; 4]>().write((at as u32).to_le_bytes());
+            } else {
+                to.add(plan.offsets_at + 2 * i).cast::<[u8; 2]>().write((at as u16).to_le_bytes());
+            }
+            to.add(plan.heads_at + 2 * i).cast::<[u8; 2]>().write(head_of_suffix(suffix).to_le_bytes());
+            // Eight bytes are written whatever the width; what is too much is overwritten.
+            to.add(at).cast::<[u8; 8]>().write(plan.tags.distance(entry.tag).to_le_bytes());
+            at += plan.tags.width();
+            if !plan.fixed_suffix {
+                at = write_varint(to, at, suffix_len);
+            }
+            copy_in_steps(suffix.as_ptr(), to.add(at), suffix_len);
+            copy_in_steps(from.add(key_len), to.add(at + suffix_len), value_len);
+            at += suffix_len + value_len;
+            from = from.add(key_len + value_len);
+        }
+    }
+    debug_assert_eq!(at, plan.len);
+}
+
+/// # Safety
+/// Three bytes from `to + at` must be writable; `value` must fit 16 bits.
+#[inline(always)]
+unsafe fn write_varint(to: *mut u8, mut at: usize, mut value: usize) -> usize {
+    while value >= 0x80 {
+        // SAFETY: at most two groups before the last.
+        unsafe { to.add(at).write(value as u8 | 0x80) };
+        value >>= 7;
+        at += 1;
+    }
+    // SAFETY: the third byte at most.
+    unsafe { to.add(at).write(value as u8) };
+    at + 1
+}

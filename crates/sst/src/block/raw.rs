@@ -1,0 +1,146 @@
+//! Reads and copies without bounds checks, for bytes that were validated once.
+//!
+//! Every function states what must hold; debug builds check it where they can.
+
+use std::mem::MaybeUninit;
+
+/// The byte at `at`.
+///
+/// # Safety
+/// `base + at` must be readable.
+#[inline(always)]
+pub(crate) unsafe fn u8_at(base: *const u8, at: usize) -> u8 {
+    // SAFETY: the caller's promise.
+    unsafe { base.add(at).read() }
+}
+
+/// The little-endian number at `at`.
+///
+/// # Safety
+/// Two bytes from `base + at` must be readable.
+#[inline(always)]
+pub(crate) unsafe fn u16_at(base: *const u8, at: usize) -> u16 {
+    // SAFETY: the caller's promise; byte arrays need no alignment.
+    u16::from_le_bytes(unsafe { base.add(at).cast::<[u8; 2]>().read() })
+}
+
+/// The little-endian number at `at`.
+///
+/// # Safety
+/// Four bytes from `base + at` must be readable.
+#[inline(always)]
+pub(crate) unsafe fn u32_at(base: *const u8, at: usize) -> u32 {
+    // SAFETY: the caller's promise; byte arrays need no alignment.
+    u32::from_le_bytes(unsafe { base.add(at).cast::<[u8; 4]>().read() })
+}
+
+/// The little-endian number at `at`.
+///
+/// # Safety
+/// Eight bytes from `base + at` must be readable.
+#[inline(always)]
+pub(crate) unsafe fn u64_at(base: *const u8, at: usize) -> u64 {
+    // SAFETY: the caller's promise; byte arrays need no alignment.
+    u64::from_le_bytes(unsafe { base.add(at).cast::<[u8; 8]>().read() })
+}
+
+/// Up to eight bytes at `at` as a big-endian number, zero-padded after `len` bytes.
+///
+/// # Safety
+/// Eight bytes from `base + at` must be readable, whatever `len` is.
+#[inline(always)]
+pub(crate) unsafe fn head_at(base: *const u8, at: usize, len: usize) -> u64 {
+    // SAFETY: the caller's promise.
+    let head = unsafe { u64_at(base, at) }.swap_bytes();
+    if len >= 8 { head } else { head & !(u64::MAX >> (8 * len)) }
+}
+
+/// The `len` bytes at `at`.
+///
+/// # Safety
+/// They must be readable and not be written to for as long as `'a`.
+#[inline(always)]
+pub(crate) unsafe fn slice_at<'a>(base: *const u8, at: usize, len: usize) -> &'a [u8] {
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(base.add(at), len) }
+}
+
+/// Decodes a varint of at most 32 bits that a validation has accepted: the value and where it ends.
+///
+/// # Safety
+/// The bytes at `at` must hold a whole varint of at most five bytes.
+#[inline(always)]
+pub(crate) unsafe fn varint_at(base: *const u8, at: usize) -> (usize, usize) {
+    // SAFETY: the varint has at least one byte.
+    let first = unsafe { u8_at(base, at) };
+    if first < 0x80 {
+        return (usize::from(first), at + 1);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { long_varint_at(base, at) }
+}
+
+/// # Safety
+/// As [`varint_at`].
+#[inline(never)]
+unsafe fn long_varint_at(base: *const u8, mut at: usize) -> (usize, usize) {
+    let (mut value, mut shift) = (0usize, 0);
+    loop {
+        // SAFETY: the varint goes on: its previous byte said so, and it was validated.
+        let byte = unsafe { u8_at(base, at) };
+        value |= usize::from(byte & 0x7f) << shift;
+        shift += 7;
+        at += 1;
+        // The second condition never decides for validated bytes; it bounds the shift.
+        if byte < 0x80 || shift > 28 {
+            return (value, at);
+        }
+    }
+}
+
+/// Bytes that [`copy_in_steps`] may touch behind the end of both sides.
+pub(crate) const COPY_SLACK: usize = 31;
+
+/// Copies `len` bytes, in steps of 32 where that beats a call: for the lengths of keys and small values.
+///
+/// # Safety
+/// `len` rounded up to a multiple of 32 bytes must lie within one allocation behind each pointer (the source's may
+/// be uninitialised behind `len`), and the two must not overlap.
+#[inline(always)]
+pub(crate) unsafe fn copy_in_steps(from: *const u8, to: *mut u8, len: usize) {
+    const LONGEST_IN_STEPS: usize = 512;
+    if len > LONGEST_IN_STEPS {
+        // SAFETY: the caller's promise.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
+        return;
+    }
+    let mut at = 0;
+    while at < len {
+        // SAFETY: the caller's promise. `MaybeUninit` copies whatever is there.
+        unsafe {
+            let step = from.add(at).cast::<MaybeUninit<[u8; 32]>>().read();
+            to.add(at).cast::<MaybeUninit<[u8; 32]>>().write(step);
+        }
+        at += 32;
+    }
+}
+
+/// Equality without a call for up to 16 bytes, the common lengths of keys.
+#[inline(always)]
+pub(crate) fn bytes_equal(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() {
+        return false;
+    }
+    if let (Some(x), Some(y), Some(u), Some(v)) =
+        (a.first_chunk::<8>(), b.first_chunk::<8>(), a.last_chunk::<8>(), b.last_chunk::<8>())
+        && a.len() <= 16
+    {
+        let first = u64::from_ne_bytes(*x) ^ u64::from_ne_bytes(*y);
+        let last = u64::from_ne_bytes(*u) ^ u64::from_ne_bytes(*v);
+        return first | last == 0;
+    }
+    if a.len() < 8 {
+        return a.iter().zip(b).fold(0, |difference, (x, y)| difference | (x ^ y)) == 0;
+    }
+    a == b
+}

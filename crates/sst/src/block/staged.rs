@@ -1,0 +1,244 @@
+//! The entries of the block being written, before their final form.
+//!
+//! Neither the common prefix nor the width of the tags is known before the last entry is, so entries are collected
+//! here and encoded at once. Keys and values lie back to back in one buffer that is recycled from block to block.
+
+use super::delta_encode::{self, DeltaOptions};
+use super::flat_encode;
+use super::header::{BlockLayout, FRAME_BYTES};
+use super::raw::COPY_SLACK;
+use super::tags::TagCoding;
+use esker_base::Tag;
+use esker_base::coding::varint_len;
+use esker_base::key::common_prefix_len;
+
+/// One entry; its key and value follow those of the entry before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StagedEntry {
+    pub(crate) tag: u64,
+    pub(crate) hash: u64,
+    pub(crate) value_len: u32,
+    pub(crate) key_len: u16,
+    /// Leading bytes that the key has in common with the key before; 0 for the first.
+    pub(crate) shared_len: u16,
+}
+
+/// Which layout a block gets, with its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LayoutOptions {
+    Flat,
+    Delta(DeltaOptions),
+}
+
+impl LayoutOptions {
+    pub(crate) fn layout(&self) -> BlockLayout {
+        match self {
+            LayoutOptions::Flat => BlockLayout::Flat,
+            LayoutOptions::Delta(_) => BlockLayout::Delta,
+        }
+    }
+}
+
+/// The entries of one block.
+#[derive(Debug)]
+pub(crate) struct Staged {
+    options: LayoutOptions,
+    bytes: Vec<u8>,
+    entries: Vec<StagedEntry>,
+    /// Start of the last key in `bytes`.
+    last_key_at: usize,
+    key_bytes: usize,
+    value_bytes: usize,
+    longest_key: usize,
+    shortest_key: usize,
+    min_tag: u64,
+    max_tag: u64,
+    /// Kind byte of the first entry, and the bits in which others differ from it.
+    kind: u8,
+    kind_differences: u8,
+    /// Bytes that delta coding takes so far, without tags, restart points and hash slots.
+    delta_bytes: usize,
+}
+
+impl Staged {
+    pub(crate) fn new(options: LayoutOptions) -> Staged {
+        Staged {
+            options,
+            bytes: Vec::new(),
+            entries: Vec::new(),
+            last_key_at: 0,
+            key_bytes: 0,
+            value_bytes: 0,
+            longest_key: 0,
+            shortest_key: usize::MAX,
+            min_tag: u64::MAX,
+            max_tag: 0,
+            kind: 0,
+            kind_differences: 0,
+            delta_bytes: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    #[inline]
+    pub(crate) fn entries(&self) -> &[StagedEntry] {
+        &self.entries
+    }
+
+    /// Keys and values, back to back.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Bytes of keys and values.
+    pub(crate) fn raw_len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Bytes of the values.
+    pub(crate) fn value_bytes(&self) -> usize {
+        self.value_bytes
+    }
+
+    /// Bytes of the keys.
+    pub(crate) fn key_bytes(&self) -> usize {
+        self.key_bytes
+    }
+
+    fn first_key(&self) -> &[u8] {
+        self.entries.first().map_or(&[], |entry| &self.bytes[..usize::from(entry.key_len)])
+    }
+
+    /// The key added last; empty if there is none.
+    #[inline]
+    pub(crate) fn last_key(&self) -> &[u8] {
+        self.entries
+            .last()
+            .map_or(&[], |entry| &self.bytes[self.last_key_at..self.last_key_at + usize::from(entry.key_len)])
+    }
+
+    /// Whether all keys have the same length behind any common prefix.
+    pub(crate) fn has_equal_lengths(&self) -> bool {
+        self.longest_key == self.shortest_key
+    }
+
+    /// Bytes common to all keys. They are sorted, so the first and the last one tell.
+    pub(crate) fn common_prefix_len(&self) -> usize {
+        common_prefix_len(self.first_key(), self.last_key())
+    }
+
+    pub(crate) fn tag_coding(&self) -> TagCoding {
+        TagCoding::covering(self.min_tag, self.max_tag, self.kind_differences == 0)
+    }
+
+    /// Adds an entry. `shared_len` is what its key has in common with the last one; the caller checked the order.
+    ///
+    /// The caller keeps keys and values within their limits, and adds what is too large for a block to an empty one.
+    #[inline]
+    pub(crate) fn add(&mut self, key: &[u8], hash: u64, tag: Tag, value: &[u8], shared_len: usize) {
+        debug_assert!(key.len() <= usize::from(u16::MAX) && u32::try_from(value.len()).is_ok());
+        let kind = tag.kind_byte();
+        let shared_len = if self.entries.is_empty() {
+            self.kind = kind;
+            0
+        } else {
+            shared_len
+        };
+        self.kind_differences |= self.kind ^ kind;
+        self.last_key_at = self.bytes.len();
+        self.bytes.reserve(key.len() + value.len() + COPY_SLACK);
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value);
+        if let LayoutOptions::Delta(options) = &self.options {
+            self.delta_bytes += options.entry_len(self.entries.len(), shared_len, key.len(), value.len());
+        }
+        self.key_bytes += key.len();
+        self.value_bytes += value.len();
+        self.longest_key = self.longest_key.max(key.len());
+        self.shortest_key = self.shortest_key.min(key.len());
+        self.min_tag = self.min_tag.min(tag.raw());
+        self.max_tag = self.max_tag.max(tag.raw());
+        self.entries.push(StagedEntry {
+            tag: tag.raw(),
+            hash,
+            value_len: value.len() as u32,
+            key_len: key.len() as u16,
+            shared_len: shared_len as u16,
+        });
+    }
+
+    /// Whether the block, without compression, would be larger than `limit_bytes` with this entry in it too.
+    #[inline]
+    pub(crate) fn would_exceed(
+        &self,
+        limit_bytes: usize,
+        key: &[u8],
+        tag: Tag,
+        value: &[u8],
+        shared_len: usize,
+    ) -> bool {
+        // What holds without knowing prefix or tags; enough for all but the last entries of a block.
+        const MOST_AROUND_AN_ENTRY: usize = 32;
+        let entries = self.entries.len() + 1;
+        let contents = self.bytes.len() + key.len() + value.len();
+        FRAME_BYTES + flat_encode::PAYLOAD_HEADER_BYTES + contents + entries * MOST_AROUND_AN_ENTRY
+            > limit_bytes
+            && self.exact_len_with(key, tag, value, shared_len) > limit_bytes
+    }
+
+    #[inline(never)]
+    fn exact_len_with(&self, key: &[u8], tag: Tag, value: &[u8], shared_len: usize) -> usize {
+        let entries = self.entries.len() + 1;
+        let (min, max) = (self.min_tag.min(tag.raw()), self.max_tag.max(tag.raw()));
+        let same_kind = self.kind_differences == 0 && (self.is_empty() || self.kind == tag.kind_byte());
+        let tag_bytes = entries * TagCoding::covering(min, max, same_kind).width();
+        let payload = match &self.options {
+            LayoutOptions::Flat => {
+                let first = if self.is_empty() { key } else { self.first_key() };
+                let prefix = common_prefix_len(first, key);
+                let longest = self.longest_key.max(key.len());
+                let equal = longest == self.shortest_key.min(key.len());
+                let length_bytes = if equal { 0 } else { entries * varint_len((longest - prefix) as u64) };
+                let contents = self.bytes.len() + key.len() + value.len() - entries * prefix;
+                flat_encode::fixed_len(entries, prefix) + contents + length_bytes
+            }
+            LayoutOptions::Delta(options) => {
+                let entry = options.entry_len(self.entries.len(), shared_len, key.len(), value.len());
+                options.fixed_len(entries) + self.delta_bytes + entry
+            }
+        };
+        FRAME_BYTES + payload + tag_bytes
+    }
+
+    /// Appends the payload of the block to `out` and starts the next block. Answers the flags for its header.
+    pub(crate) fn encode(&mut self, out: &mut Vec<u8>) -> u8 {
+        let flags = match self.options {
+            LayoutOptions::Flat => flat_encode::encode(self, out),
+            LayoutOptions::Delta(options) => delta_encode::encode(self, options, out),
+        };
+        self.clear();
+        flags
+    }
+
+    fn clear(&mut self) {
+        /// What a giant value made the buffer grow to is given back.
+        const LARGEST_KEPT_BYTES: usize = 1 << 20;
+        self.bytes.clear();
+        self.bytes.shrink_to(LARGEST_KEPT_BYTES);
+        self.entries.clear();
+        self.last_key_at = 0;
+        self.key_bytes = 0;
+        self.value_bytes = 0;
+        self.longest_key = 0;
+        self.shortest_key = usize::MAX;
+        self.min_tag = u64::MAX;
+        self.max_tag = 0;
+        self.kind = 0;
+        self.kind_differences = 0;
+        self.delta_bytes = 0;
+    }
+}

@@ -1,0 +1,300 @@
+//! Both layouts against sorted vectors, on every kernel of the machine.
+
+use super::cursor::BlockCursor;
+use super::delta_encode::DeltaOptions;
+use super::header::HEADER_BYTES;
+use super::staged::{LayoutOptions, Staged};
+use super::{Block, SLACK_BYTES, Scratch, View, append_image};
+use crate::isa::{Isa, Kernel, Portable};
+use crate::testing::{Entry, SHAPES, Shape, entries, expected, key_of};
+use esker_base::checksum::key_hash;
+use esker_base::key::{common_prefix_len, head};
+use esker_base::{SeqNo, Tag};
+use esker_codec::Codec;
+use esker_env::SeededRandom;
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+fn layouts() -> Vec<LayoutOptions> {
+    let delta = |restart_interval, hash_slots_percent| {
+        LayoutOptions::Delta(DeltaOptions { restart_interval, hash_slots_percent })
+    };
+    vec![LayoutOptions::Flat, delta(16, 100), delta(1, 100), delta(3, 0), delta(7, 400), delta(2, 30)]
+}
+
+fn stage(layout: LayoutOptions, entries: &[Entry]) -> Staged {
+    let mut staged = Staged::new(layout);
+    for entry in entries {
+        let shared = common_prefix_len(staged.last_key(), &entry.key);
+        staged.add(&entry.key, key_hash(&entry.key), entry.tag, &entry.value, shared);
+    }
+    staged
+}
+
+fn image(layout: LayoutOptions, entries: &[Entry]) -> Vec<u8> {
+    let mut out = Vec::new();
+    append_image(
+        &mut stage(layout, entries),
+        layout.layout(),
+        0,
+        Codec::None,
+        &mut Scratch::default(),
+        &mut out,
+    );
+    out
+}
+
+fn block(layout: LayoutOptions, entries: &[Entry]) -> Arc<Block> {
+    let mut bytes = image(layout, entries);
+    bytes.resize(bytes.len() + SLACK_BYTES, 0xa5);
+    Block::from_shared(bytes.into()).expect("what was just encoded")
+}
+
+fn check_find<K: Kernel>(block: &Block, entries: &[Entry], key: &[u8], seqno: SeqNo) {
+    let found = {
+        // SAFETY: the callers ask for kernels of this machine only.
+        unsafe { block.find::<K>(key, key_hash(key), Tag::visible_at(seqno)) }
+    };
+    let found = found.map(|found| (found.tag, block.slice(found.range()).to_vec()));
+    let wanted = expected(entries, key, seqno).map(|entry| (entry.tag, entry.value.clone()));
+    assert_eq!(found, wanted, "key {} at {seqno}", key.escape_ascii());
+}
+
+fn assert_on(cursor: &BlockCursor, entries: &[Entry], at: usize) {
+    let Some(entry) = entries.get(at) else {
+        assert!(!cursor.is_valid());
+        return;
+    };
+    assert!(cursor.is_valid(), "entry {at} of {}", entries.len());
+    assert_eq!((cursor.key(), cursor.tag()), (&entry.key[..], entry.tag));
+    // SAFETY: the cursor is valid and its block is alive in all callers.
+    unsafe {
+        assert_eq!(cursor.value(), entry.value);
+        for skip in [0, 1, 3, 5, 8, 9, 20, 23, 40, 65_530] {
+            assert_eq!(cursor.head(skip), head(&entry.key, skip), "skip {skip}");
+        }
+    }
+}
+
+fn check_cursor<K: Kernel>(block: &Block, entries: &[Entry], shape: Shape, random: &SeededRandom) {
+    let mut cursor = BlockCursor::new();
+    // SAFETY: the block outlives the cursor; moves from an entry are made on valid cursors only.
+    unsafe {
+        cursor.open(block);
+        assert_on(&cursor, entries, usize::MAX);
+        cursor.to_first();
+        for at in 0..entries.len() {
+            assert_on(&cursor, entries, at);
+            cursor.next();
+        }
+        assert_on(&cursor, entries, usize::MAX);
+        cursor.to_last();
+        for at in (0..entries.len()).rev() {
+            assert_on(&cursor, entries, at);
+            cursor.prev();
+        }
+        assert_on(&cursor, entries, usize::MAX);
+        for _ in 0..60 {
+            let entry = &entries[random.below(entries.len() as u64) as usize];
+            let key = if random.below(2) == 0 { entry.key.clone() } else { key_of(shape, 300, random) };
+            let newest =
+                if random.below(2) == 0 { entry.tag } else { Tag::visible_at(SeqNo::new(random.below(50))) };
+            cursor.seek::<K>(&key, newest);
+            let at = entries.partition_point(|entry| entry.order() < (&key, Reverse(newest)));
+            assert_on(&cursor, entries, at);
+            if at < entries.len() {
+                if random.below(2) == 0 {
+                    cursor.next();
+                    assert_on(&cursor, entries, at + 1);
+                } else {
+                    cursor.prev();
+                    assert_on(&cursor, entries, at.wrapping_sub(1));
+                }
+            }
+        }
+    }
+}
+
+fn check_block<K: Kernel>(block: &Block, entries: &[Entry], shape: Shape, random: &SeededRandom) {
+    for _ in 0..60 {
+        let entry = &entries[random.below(entries.len() as u64) as usize];
+        check_find::<K>(block, entries, &entry.key, SeqNo::MAX);
+        check_find::<K>(block, entries, &entry.key, entry.tag.seqno());
+        check_find::<K>(block, entries, &entry.key, SeqNo::new(random.below(60)));
+        check_find::<K>(block, entries, &key_of(shape, 300, random), SeqNo::MAX);
+        check_find::<K>(block, entries, &[], SeqNo::MAX);
+    }
+    check_cursor::<K>(block, entries, shape, random);
+}
+
+fn on_every_kernel(block: &Block, entries: &[Entry], shape: Shape, random: &SeededRandom) {
+    check_block::<Portable>(block, entries, shape, random);
+    #[cfg(target_arch = "x86_64")]
+    if Isa::Avx2.is_available() {
+        check_block::<crate::isa::Avx2>(block, entries, shape, random);
+    }
+    #[cfg(target_arch = "x86_64")]
+    if Isa::Avx512.is_available() {
+        check_block::<crate::isa::Avx512>(block, entries, shape, random);
+    }
+}
+
+#[test]
+fn blocks_answer_like_sorted_vectors() {
+    for (number, shape) in SHAPES.into_iter().enumerate() {
+        for (count, seqnos) in [(1, 0), (2, 9), (33, 0), (40, 50), (300, 1 << 40), (1_000, 60)] {
+            let count = if shape == Shape::Giant { count.min(30) } else { count };
+            let seed = number as u64 * 1_000 + count as u64;
+            println!("{shape:?}, {count} entries, sequence numbers to {seqnos}, seed {seed}");
+            let random = SeededRandom::new(seed);
+            let entries = entries(shape, count, seqnos, &random);
+            for layout in layouts() {
+                on_every_kernel(&block(layout, &entries), &entries, shape, &random);
+            }
+        }
+    }
+}
+
+#[test]
+fn sizes_are_foretold() {
+    for shape in SHAPES {
+        let random = SeededRandom::new(77);
+        let count = if shape == Shape::Giant { 20 } else { 400 };
+        let entries = entries(shape, count, 1_000, &random);
+        for layout in layouts() {
+            for len in [1, 2, 17, entries.len()] {
+                let Some(all) = entries.get(..len) else { continue };
+                let (last, rest) = all.split_last().unwrap();
+                let staged = stage(layout, rest);
+                let shared = common_prefix_len(staged.last_key(), &last.key);
+                let len = image(layout, all).len() + 8;
+                let exceeds = |limit| staged.would_exceed(limit, &last.key, last.tag, &last.value, shared);
+                if len <= 65_536 {
+                    assert!(exceeds(len - 1), "{shape:?} {layout:?}");
+                    // Variable suffix lengths are estimated from above.
+                    assert!(!exceeds(len + 2 * all.len()), "{shape:?} {layout:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_plain_entry_of_116_bytes_takes_at_most_124() {
+    let random = SeededRandom::new(5);
+    for (seqnos, limit) in [(0, 124.0), (1 << 30, 129.0)] {
+        let mut entries = entries(Shape::Random, 100_000, seqnos, &random);
+        entries.iter_mut().for_each(|entry| entry.value.resize(100, 7));
+        let mut staged = Staged::new(LayoutOptions::Flat);
+        let mut out = Vec::new();
+        for entry in &entries {
+            let shared = common_prefix_len(staged.last_key(), &entry.key);
+            if !staged.is_empty() && staged.would_exceed(4096, &entry.key, entry.tag, &entry.value, shared) {
+                let start = out.len();
+                append_image(
+                    &mut staged,
+                    super::BlockLayout::Flat,
+                    0,
+                    Codec::None,
+                    &mut Scratch::default(),
+                    &mut out,
+                );
+                out.extend_from_slice(&[0; 8]);
+                assert!(out.len() - start <= 4096);
+            }
+            staged.add(&entry.key, 0, entry.tag, &entry.value, shared);
+        }
+        let each = out.len() as f64 / (entries.len() - staged.entries().len()) as f64;
+        assert!(each <= limit, "{each:.1} bytes an entry, {limit} allowed");
+    }
+}
+
+#[test]
+fn hash_slots_hold_what_they_should() {
+    let random = SeededRandom::new(9);
+    let entries = entries(Shape::Random, 200, 0, &random);
+    let options = DeltaOptions { restart_interval: 1, hash_slots_percent: 100 };
+    let block = block(LayoutOptions::Delta(options), &entries);
+    let View::Delta(delta) = block.view() else { panic!("a delta block") };
+    // SAFETY: the block is alive.
+    let slots = unsafe { delta.slots() };
+    assert_eq!(slots.len(), entries.len());
+    let share = |wanted: fn(u8) -> bool| {
+        slots.iter().filter(|&&slot| wanted(slot)).count() as f64 / slots.len() as f64
+    };
+    // Poisson: 36.8 % of the slots get one key, 36.8 % none, 26.4 % more.
+    for (found, wanted) in
+        [(share(|s| s < 254), 0.368), (share(|s| s == 255), 0.368), (share(|s| s == 254), 0.264)]
+    {
+        assert!((found - wanted).abs() < 0.1, "{found} {wanted}");
+    }
+    // 300 restart points cannot be named by a byte.
+    let many = crate::testing::entries(Shape::Random, 300, 0, &random);
+    let block = self::block(LayoutOptions::Delta(options), &many);
+    let View::Delta(delta) = block.view() else { panic!("a delta block") };
+    // SAFETY: the block is alive.
+    assert!(unsafe { delta.slots() }.is_empty());
+}
+
+/// Reads everything a reader could, so that a wrong access would show.
+fn exercise(block: &Block, entries: &[Entry]) {
+    let mut cursor = BlockCursor::new();
+    // SAFETY: the block outlives the cursor.
+    unsafe {
+        cursor.open(block);
+        cursor.to_first();
+        let mut bytes = 0;
+        while cursor.is_valid() {
+            bytes += cursor.key().len() + cursor.value().len() + cursor.head(3) as usize % 2;
+            cursor.next();
+        }
+        cursor.to_last();
+        cursor.prev();
+        for entry in entries {
+            cursor.seek::<Portable>(&entry.key, entry.tag);
+            bytes +=
+                usize::from(block.find::<Portable>(&entry.key, key_hash(&entry.key), Tag::NEWEST).is_some());
+        }
+        std::hint::black_box(bytes);
+    }
+}
+
+#[test]
+fn damaged_payloads_are_refused_or_read_within_bounds() {
+    for (number, shape) in
+        [Shape::Random, Shape::Dense, Shape::Paths, Shape::Versions].into_iter().enumerate()
+    {
+        let random = SeededRandom::new(number as u64);
+        let entries = entries(shape, 40, 1_000, &random);
+        for layout in layouts() {
+            let good = image(layout, &entries);
+            for round in 0..4_000 {
+                // Boxed anew each time at its exact size, so that a sanitizer sees every byte too far.
+                let mut bytes = good.clone();
+                let changes = 1 + random.below(3);
+                for _ in 0..changes {
+                    let at = if round < good.len() * 2 {
+                        round / 2
+                    } else {
+                        random.below(good.len() as u64) as usize
+                    };
+                    bytes[at] = if round % 2 == 0 {
+                        random.below(256) as u8
+                    } else {
+                        bytes[at] ^ 1 << random.below(8)
+                    };
+                }
+                bytes.resize(good.len() + SLACK_BYTES, 0xff);
+                if let Ok(block) = Block::from_bytes(&bytes) {
+                    exercise(block, &entries);
+                }
+            }
+            for len in 0..good.len() + SLACK_BYTES {
+                let mut bytes = good.clone();
+                bytes.resize(len, 0);
+                assert!(Block::from_bytes(&bytes).is_err());
+            }
+            assert!(good.len() > HEADER_BYTES);
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! What is wrong with stored bytes, before file and offset are known.
+
+use esker_base::Error;
+use std::path::Path;
+
+/// Why bytes of a table cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Flaw {
+    /// They are not what was written.
+    Damaged(String),
+    /// A newer version wrote them.
+    Unsupported(String),
+}
+
+impl Flaw {
+    /// The error for the caller of the library.
+    #[cold]
+    pub(crate) fn into_error(self, file: &Path, offset: u64) -> Error {
+        match self {
+            Flaw::Damaged(detail) => Error::corruption(file, offset, detail),
+            Flaw::Unsupported(detail) => {
+                Error::Unsupported(format!("{} at byte {offset}: {detail}", file.display()).into())
+            }
+        }
+    }
+}
+
+/// Damage, described.
+#[cold]
+pub(crate) fn damaged<T>(detail: impl Into<String>) -> Result<T, Flaw> {
+    Err(Flaw::Damaged(detail.into()))
+}
+
+/// Something of a newer version, described.
+#[cold]
+pub(crate) fn unsupported<T>(detail: impl Into<String>) -> Result<T, Flaw> {
+    Err(Flaw::Unsupported(detail.into()))
+}
