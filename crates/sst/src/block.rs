@@ -3,10 +3,10 @@
 //! [`header`] is the frame around every block; [`flat`] and [`delta`] are the two ways to arrange the entries, each
 //! with an encoder beside it; [`staged`] collects the entries of the block being written; [`cursor`] walks.
 //!
-//! A [`Block`] is bytes that were validated. Its layout's search code then reads without bounds checks; the argument
-//! why that is sound is written at the head of [`flat`] and [`delta`]. It rests on two facts that this file
-//! establishes for every `Block`: the payload passed its layout's validation, and at least [`SLACK_BYTES`] readable
-//! bytes follow it.
+//! [`BlockBytes`] are bytes that were validated. Their layout's search code then reads without bounds checks; the
+//! argument why that is sound is written at the head of [`flat`] and [`delta`]. It rests on two facts that this
+//! file establishes for all `BlockBytes`: the payload passed its layout's validation, and at least [`SLACK_BYTES`]
+//! readable bytes follow it. A [`Block`] owns such bytes, for the cache; a compaction reads them in place.
 
 pub(crate) mod cursor;
 pub(crate) mod delta;
@@ -24,21 +24,26 @@ use crate::flaw::{Flaw, damaged};
 use crate::isa::{Kernel, LANE_BYTES, prefetch};
 use delta::Delta;
 use esker_base::Tag;
+use esker_cache::Charge;
 use flat::Flat;
 pub use header::{BlockHeader, BlockLayout};
 use header::{HEADER_BYTES, TRAILER_BYTES};
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Bytes behind the payload of a block in memory, so that vectors can be loaded from any position in it.
 pub(crate) const SLACK_BYTES: usize = LANE_BYTES;
 
 /// A validated block in memory: header, decompressed payload, [`SLACK_BYTES`] of anything.
-///
-/// It is the bytes themselves, so that an `Arc<Block>` needs one cache line for its count and the block's header, and
-/// a lookup no hop from one to the other.
 #[repr(transparent)]
-pub struct Block([u8]);
+pub(crate) struct BlockBytes([u8]);
+
+/// A block in memory of its own: what the cache holds.
+///
+/// Its bytes are an allocation of their exact size. Block sizes vary, so the directories of blocks do not all fall into
+/// the same sets of the first-level cache, as they would at strides of 4096 bytes.
+pub struct Block {
+    bytes: Box<BlockBytes>,
+}
 
 /// An entry found: its tag, and where its value lies in the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,30 +69,54 @@ pub(crate) enum View {
 }
 
 impl Block {
+    /// Validates `bytes`, which start with the header of a block and its decompressed payload. The checksum has been
+    /// verified before. What follows the payload may be anything, but [`SLACK_BYTES`] of it must be there.
+    pub(crate) fn new(bytes: Box<[u8]>) -> Result<Block, Flaw> {
+        check(&bytes)?;
+        // SAFETY: `BlockBytes` is a transparent wrapper of `[u8]`, and the bytes were just validated.
+        Ok(Block { bytes: unsafe { Box::from_raw(Box::into_raw(bytes) as *mut BlockBytes) } })
+    }
+
+    /// What the block says of itself.
+    pub fn header(&self) -> BlockHeader {
+        self.bytes.header()
+    }
+
+    /// Its contents.
+    #[inline(always)]
+    pub(crate) fn contents(&self) -> &BlockBytes {
+        &self.bytes
+    }
+
+    /// Bytes of memory that the block takes.
+    #[inline]
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Block>() + size_of_val(&self.bytes.0)
+    }
+}
+
+impl Charge for Block {
+    fn charge_bytes(&self) -> usize {
+        self.memory_bytes()
+    }
+}
+
+impl BlockBytes {
     /// Bytes that a block with a payload of `raw_len` bytes needs in memory.
     pub(crate) fn memory_len(raw_len: usize) -> usize {
         HEADER_BYTES + raw_len + SLACK_BYTES
     }
 
-    /// Validates `bytes`, which start with the header of a block and its decompressed payload. The checksum has been
-    /// verified before. What follows the payload may be anything, but [`SLACK_BYTES`] of it must be there.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<&Block, Flaw> {
+    /// As [`Block::new`], for bytes that stay where they are.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<&BlockBytes, Flaw> {
         check(bytes)?;
-        // SAFETY: `Block` is a transparent wrapper of `[u8]`, and the bytes were just validated.
-        Ok(unsafe { &*(std::ptr::from_ref(bytes) as *const Block) })
-    }
-
-    /// As [`Block::from_bytes`], for bytes to be shared.
-    pub(crate) fn from_shared(bytes: Arc<[u8]>) -> Result<Arc<Block>, Flaw> {
-        check(&bytes)?;
-        // SAFETY: `Block` is a transparent wrapper of `[u8]`, so the two have the same layout, and the bytes were just
-        // validated.
-        Ok(unsafe { Arc::from_raw(Arc::into_raw(bytes) as *const Block) })
+        // SAFETY: `BlockBytes` is a transparent wrapper of `[u8]`, and the bytes were just validated.
+        Ok(unsafe { &*(std::ptr::from_ref(bytes) as *const BlockBytes) })
     }
 
     /// What the block says of itself.
     #[inline(always)]
-    pub fn header(&self) -> BlockHeader {
+    pub(crate) fn header(&self) -> BlockHeader {
         let bytes: &[u8; HEADER_BYTES] = self.0.first_chunk().expect("a block has a header");
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         BlockHeader {
@@ -103,17 +132,6 @@ impl Block {
             entries: word(16),
             number: word(20),
         }
-    }
-
-    /// Number of entries.
-    pub fn entries(&self) -> usize {
-        self.header().entries as usize
-    }
-
-    /// Bytes of memory that the block takes.
-    #[inline]
-    pub fn memory_bytes(&self) -> usize {
-        size_of_val(&self.0)
     }
 
     /// Bytes of the block, by a range that [`Found`] or a cursor gave.
@@ -194,7 +212,7 @@ fn check(bytes: &[u8]) -> Result<(), Flaw> {
     let header = BlockHeader::decode(front)?;
     let raw_len = header.raw_len as usize;
     let payload = bytes.get(HEADER_BYTES..HEADER_BYTES + raw_len);
-    let (Some(payload), true) = (payload, bytes.len() >= Block::memory_len(raw_len)) else {
+    let (Some(payload), true) = (payload, bytes.len() >= BlockBytes::memory_len(raw_len)) else {
         return damaged(format!("a block of {raw_len} bytes does not fit {} bytes", bytes.len()));
     };
     match header.layout {

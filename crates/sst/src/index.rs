@@ -69,6 +69,16 @@ impl BlockIndex {
         self.starts[block]
     }
 
+    /// Where a block starts in the file, or where the last one ends.
+    pub(crate) fn start_or_end(&self, block: usize) -> u64 {
+        self.starts[block]
+    }
+
+    /// Number of blocks that end at `offset` or before.
+    pub(crate) fn blocks_before(&self, offset: u64) -> usize {
+        self.starts.partition_point(|&start| start <= offset).saturating_sub(1)
+    }
+
     /// Address of a block's place, to be prefetched.
     #[inline(always)]
     pub(crate) fn start_address(&self, block: usize) -> *const u8 {

@@ -26,7 +26,7 @@ pub(crate) const LANE_BYTES: usize = 64;
 
 /// The instructions that lookups use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Isa {
+pub(crate) enum Isa {
     /// Plain code for every machine.
     Portable,
     /// x86-64 with AVX2 and the bit manipulation sets.
@@ -38,7 +38,7 @@ pub enum Isa {
 impl Isa {
     /// The best of this machine. Cheap: the standard library remembers what it found.
     #[inline]
-    pub fn detect() -> Isa {
+    pub(crate) fn detect() -> Isa {
         #[cfg(target_arch = "x86_64")]
         {
             let bits = is_x86_feature_detected!("bmi1")
@@ -60,7 +60,8 @@ impl Isa {
     }
 
     /// Whether this machine can execute it.
-    pub fn is_available(self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn is_available(self) -> bool {
         match (self, Isa::detect()) {
             (Isa::Portable, _) | (_, Isa::Avx512) => true,
             (wanted, best) => wanted == best,
@@ -98,11 +99,12 @@ pub(crate) fn prefetch(address: *const u8) {
     let _ = address;
 }
 
-/// Compiles `$body`, an expression over the kernel type `$kernel`, for each instruction set and runs the one for `$isa`.
+/// Compiles `$body`, a function's body over the kernel type `$kernel`, for each instruction set and calls the one for
+/// `$isa` with the arguments.
 ///
-/// The body must be one call of an `#[inline(always)]` function, else it is not compiled with the instructions.
+/// What the body calls must be `#[inline(always)]`, else it is not compiled with the instructions.
 macro_rules! with_kernel {
-    ($isa:expr, |$kernel:ident| ($($name:ident : $type:ty),* $(,)?) -> $output:ty $body:block) => {{
+    ($isa:expr, |$kernel:ident| ($($name:ident : $type:ty),* $(,)?) -> $output:ty $body:block ($($argument:expr),* $(,)?)) => {{
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,bmi1,bmi2,popcnt,lzcnt")]
         #[allow(clippy::too_many_arguments, reason = "the arguments are those of the function behind it")]
@@ -123,13 +125,13 @@ macro_rules! with_kernel {
             $body
         }
         match $isa {
-            // SAFETY: an `Isa` is only used after `Isa::detect` or `Isa::is_available` said that it exists here.
+            // SAFETY: an `Isa` comes from `Isa::detect`, or from tests that asked `Isa::is_available`.
             #[cfg(target_arch = "x86_64")]
-            $crate::isa::Isa::Avx512 => unsafe { on_avx512($($name),*) },
+            $crate::isa::Isa::Avx512 => unsafe { on_avx512($($argument),*) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            $crate::isa::Isa::Avx2 => unsafe { on_avx2($($name),*) },
-            _ => on_any($($name),*),
+            $crate::isa::Isa::Avx2 => unsafe { on_avx2($($argument),*) },
+            _ => on_any($($argument),*),
         }
     }};
 }

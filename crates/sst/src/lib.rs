@@ -1,11 +1,62 @@
-//! Table files: blocks, block index, filter, properties, writer and reader.
+//! Table files: immutable sorted files of blocks.
+//!
+//! ```text
+//! file header | block 0 | block 1 | ... | index | filter | properties | section directory | footer
+//! ```
+//! `docs/format/table.md` describes every byte. A [`TableWriter`] takes entries in internal order (key ascending, newest
+//! version first) and writes them out as they come; a [`Table`] keeps index and filter in memory and reads blocks
+//! through the block cache; a [`TableCursor`] walks; [`multi_get`] looks up many keys with their cache misses overlapped.
+//!
+//! What holds:
+//! * **Nothing unverified is seen** (BS6). A block's checksum covers its header and its stored bytes and is bound to
+//!   the table's identity and the block's place, and it is checked before the block is decompressed, cached or read. The
+//!   same goes for sections and footer. What a checksum accepts is still validated once, so that even bytes made to
+//!   deceive cannot make a reader panic, leave its buffers or allocate more than the file's size or a block's limit.
+//! * **All versions of a key are found**, also if they fill several blocks: the index marks the blocks that go on with
+//!   the key of the block before.
+//! * **An error is an error**, never an absent key. Only a damaged filter is passed over, because lookups are right
+//!   without it; [`Table::filter_damage`] tells, and [`Table::verify`] reports it.
+//! * **No allocation** per entry or block while writing, per lookup of what is cached, or per step of a cursor.
+//!
+//! Speed comes from few cache misses in a row and from waiting for many at once: the index is searched by key heads
+//! with vector instructions, a block's directory lies in neighbouring lines and names the one entry to touch, and
+//! whole lookups are compiled for each instruction set and chosen at run time.
+//!
+//! Map, bottom up: `isa` the instruction sets; `block` the two layouts of entries and what frames them; `index` the
+//! block index, stored and in memory; `footer` and `properties` the rest of the format; `options` and `writer` make
+//! tables; `table` opens them, `load` and `read_ahead` get blocks, `lookup`, `multi_get` and `cursor` read entries;
+//! `verify` and `inspect` are for people.
 
 mod block;
+mod cursor;
 mod flaw;
+mod footer;
 mod index;
+mod inspect;
 mod isa;
-
+mod load;
+mod lookup;
+mod multi_get;
+mod options;
+mod properties;
+mod read_ahead;
+mod table;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
+mod value;
+mod verify;
+mod writer;
 
 pub use block::{Block, BlockHeader, BlockLayout};
+pub use cursor::{ReadPurpose, TableCursor};
+pub use footer::{FORMAT_VERSION, Section, SectionKind};
+pub use inspect::{BlockFacts, LayoutFacts, SlotCounts};
+pub use multi_get::{Lookup, MAX_LOOKUPS, multi_get};
+pub use options::{MAX_BLOCK_SIZE_BYTES, TableOptions, TableSummary};
+pub use properties::TableProperties;
+pub use table::{Table, TableIdentity};
+pub use value::{PinnedValue, TableHit};
+pub use verify::Verified;
+pub use writer::TableWriter;

@@ -8,10 +8,9 @@
 use super::delta::Delta;
 use super::flat::Flat;
 use super::raw;
-use super::{Block, HEADER_BYTES, View, delta_encode, flat_encode};
+use super::{BlockBytes, SLACK_BYTES, View, delta_encode, flat_encode};
 use crate::isa::{Kernel, prefetch};
 use esker_base::Tag;
-use std::ops::Range;
 
 /// Keys of up to this many bytes need no memory of their own.
 const INLINE_KEY_BYTES: usize = 96;
@@ -70,10 +69,14 @@ impl KeyBuffer {
     }
 }
 
+/// What a cursor without a block points to: as much as any method reads from positions of zero.
+static NOTHING: [u8; SLACK_BYTES] = [0; SLACK_BYTES];
+
 /// A position in a block.
 ///
-/// Every unsafe method requires that the block given to [`BlockCursor::open`] is alive, and all that read an entry that
-/// the cursor [is on one](BlockCursor::is_valid).
+/// Every unsafe method requires that the block given to [`BlockCursor::open`] is alive, nothing more: without a block
+/// or an entry they answer something meaningless, because positions are those of an entry of the present block or
+/// zero.
 #[derive(Debug)]
 pub(crate) struct BlockCursor {
     view: Option<View>,
@@ -110,6 +113,15 @@ impl BlockCursor {
         self.view = None;
         self.count = 0;
         self.index = 0;
+        self.forget_entry();
+    }
+
+    #[inline(always)]
+    fn forget_entry(&mut self) {
+        self.own_at = 0;
+        self.own_from = 0;
+        self.value_at = 0;
+        self.end = 0;
     }
 
     /// Enters a block, on no entry yet.
@@ -117,7 +129,8 @@ impl BlockCursor {
     /// # Safety
     /// The block must outlive every further use of the cursor up to the next `open` or `close`.
     #[inline]
-    pub(crate) unsafe fn open(&mut self, block: &Block) {
+    pub(crate) unsafe fn open(&mut self, block: &BlockBytes) {
+        self.forget_entry();
         let view = block.view();
         match &view {
             View::Flat(flat) => {
@@ -166,18 +179,12 @@ impl BlockCursor {
         self.tag
     }
 
-    /// Where the value lies in the [`Block`].
-    #[inline(always)]
-    pub(crate) fn value_range(&self) -> Range<usize> {
-        HEADER_BYTES + self.value_at..HEADER_BYTES + self.end
-    }
-
     #[inline(always)]
     fn base(&self) -> *const u8 {
         match &self.view {
             Some(View::Flat(flat)) => flat.base(),
             Some(View::Delta(delta)) => delta.base(),
-            None => std::ptr::NonNull::dangling().as_ptr(),
+            None => NOTHING.as_ptr(),
         }
     }
 
@@ -222,21 +229,21 @@ impl BlockCursor {
     /// Moves to the first entry.
     ///
     /// # Safety
-    /// See [`BlockCursor`]; there must be a block.
+    /// See [`BlockCursor`].
     #[inline]
-    pub(crate) unsafe fn to_first(&mut self) {
-        // SAFETY: blocks have at least one entry.
-        unsafe { self.to_index(0) }
+    pub(crate) unsafe fn move_to_first(&mut self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.move_to_index(0) }
     }
 
     /// Moves to the last entry.
     ///
     /// # Safety
-    /// See [`BlockCursor`]; there must be a block.
+    /// See [`BlockCursor`].
     #[inline]
-    pub(crate) unsafe fn to_last(&mut self) {
-        // SAFETY: blocks have at least one entry.
-        unsafe { self.to_index(self.count - 1) }
+    pub(crate) unsafe fn move_to_last(&mut self) {
+        // SAFETY: the caller's promise; blocks have at least one entry.
+        unsafe { self.move_to_index(self.count.wrapping_sub(1)) }
     }
 
     /// Moves to entry `index`; to no entry if there is none.
@@ -244,7 +251,7 @@ impl BlockCursor {
     /// # Safety
     /// See [`BlockCursor`].
     #[inline]
-    pub(crate) unsafe fn to_index(&mut self, index: usize) {
+    pub(crate) unsafe fn move_to_index(&mut self, index: usize) {
         if index >= self.count {
             self.index = self.count;
             return;
@@ -262,7 +269,7 @@ impl BlockCursor {
     /// Moves to the following entry; to none at the end.
     ///
     /// # Safety
-    /// See [`BlockCursor`]; the cursor must be on an entry.
+    /// See [`BlockCursor`].
     #[inline(always)]
     pub(crate) unsafe fn next(&mut self) {
         let index = self.index + 1;
@@ -283,17 +290,17 @@ impl BlockCursor {
     /// Moves to the preceding entry; to none before the first.
     ///
     /// # Safety
-    /// See [`BlockCursor`]; the cursor must be on an entry.
+    /// See [`BlockCursor`].
     #[inline]
     pub(crate) unsafe fn prev(&mut self) {
         // SAFETY: wrapping below zero gives no index.
-        unsafe { self.to_index(self.index.wrapping_sub(1)) }
+        unsafe { self.move_to_index(self.index.wrapping_sub(1)) }
     }
 
     /// Moves to the first entry that is not before the version `newest` of `key`; to none if all are.
     ///
     /// # Safety
-    /// See [`BlockCursor`]; there must be a block, and the kernel's instructions must be available.
+    /// See [`BlockCursor`]; the kernel's instructions must be available.
     #[inline(always)]
     pub(crate) unsafe fn seek<K: Kernel>(&mut self, key: &[u8], newest: Tag) {
         // SAFETY: the caller's promise.
@@ -386,7 +393,7 @@ impl BlockCursor {
     /// # Safety
     /// The kernel's instructions must be available.
     #[inline(always)]
-    pub(crate) unsafe fn prefetch_seek<K: Kernel>(block: &Block, key: &[u8]) {
+    pub(crate) unsafe fn prefetch_seek<K: Kernel>(block: &BlockBytes, key: &[u8]) {
         match block.view() {
             // SAFETY: the block is borrowed and validated; the caller has the instructions.
             View::Flat(flat) => unsafe { flat.prefetch_lower_bound::<K>(key) },

@@ -446,9 +446,9 @@ enum Scan {
 
 /// Bytes that the delta layout saved in a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Savings {
+pub(crate) struct Savings {
     /// Key bytes not stored because the key before has them.
-    pub shared_bytes: u64,
+    pub(crate) shared_bytes: u64,
     /// Bytes that varints saved against lengths of two, two and four bytes.
-    pub varint_bytes: u64,
+    pub(crate) varint_bytes: u64,
 }

@@ -29,11 +29,12 @@ pub(crate) const FLAG_WIDE_OFFSETS: u8 = 1;
 pub(crate) const FLAG_FIXED_SUFFIX: u8 = 2;
 
 /// How a block's entries are arranged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BlockLayout {
-    /// Common prefix once, a directory, then the entries.
+    /// Common prefix once, a directory, then the entries: the fastest to read.
+    #[default]
     Flat,
-    /// Each key as its difference from the one before, with restart points.
+    /// Each key as its difference from the one before, with restart points: the smallest.
     Delta,
 }
 
@@ -55,6 +56,19 @@ impl BlockLayout {
         }
     }
 
+    /// Its name in options and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            BlockLayout::Flat => "flat",
+            BlockLayout::Delta => "delta",
+        }
+    }
+
+    /// The layout with this name.
+    pub fn parse(name: &str) -> Option<BlockLayout> {
+        [BlockLayout::Flat, BlockLayout::Delta].into_iter().find(|layout| layout.name() == name)
+    }
+
     const fn known_flags(self) -> u8 {
         match self {
             BlockLayout::Flat => FLAG_WIDE_OFFSETS | FLAG_FIXED_SUFFIX,
@@ -65,10 +79,7 @@ impl BlockLayout {
 
 impl std::fmt::Display for BlockLayout {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            BlockLayout::Flat => "flat",
-            BlockLayout::Delta => "delta",
-        })
+        f.write_str(self.name())
     }
 }
 

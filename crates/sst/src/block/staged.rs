@@ -5,7 +5,7 @@
 
 use super::delta_encode::{self, DeltaOptions};
 use super::flat_encode;
-use super::header::{BlockLayout, FRAME_BYTES};
+use super::header::FRAME_BYTES;
 use super::raw::COPY_SLACK;
 use super::tags::TagCoding;
 use esker_base::Tag;
@@ -30,15 +30,6 @@ pub(crate) enum LayoutOptions {
     Delta(DeltaOptions),
 }
 
-impl LayoutOptions {
-    pub(crate) fn layout(&self) -> BlockLayout {
-        match self {
-            LayoutOptions::Flat => BlockLayout::Flat,
-            LayoutOptions::Delta(_) => BlockLayout::Delta,
-        }
-    }
-}
-
 /// The entries of one block.
 #[derive(Debug)]
 pub(crate) struct Staged {
@@ -47,8 +38,6 @@ pub(crate) struct Staged {
     entries: Vec<StagedEntry>,
     /// Start of the last key in `bytes`.
     last_key_at: usize,
-    key_bytes: usize,
-    value_bytes: usize,
     longest_key: usize,
     shortest_key: usize,
     min_tag: u64,
@@ -67,8 +56,6 @@ impl Staged {
             bytes: Vec::new(),
             entries: Vec::new(),
             last_key_at: 0,
-            key_bytes: 0,
-            value_bytes: 0,
             longest_key: 0,
             shortest_key: usize::MAX,
             min_tag: u64::MAX,
@@ -97,16 +84,6 @@ impl Staged {
     /// Bytes of keys and values.
     pub(crate) fn raw_len(&self) -> usize {
         self.bytes.len()
-    }
-
-    /// Bytes of the values.
-    pub(crate) fn value_bytes(&self) -> usize {
-        self.value_bytes
-    }
-
-    /// Bytes of the keys.
-    pub(crate) fn key_bytes(&self) -> usize {
-        self.key_bytes
     }
 
     fn first_key(&self) -> &[u8] {
@@ -156,8 +133,6 @@ impl Staged {
         if let LayoutOptions::Delta(options) = &self.options {
             self.delta_bytes += options.entry_len(self.entries.len(), shared_len, key.len(), value.len());
         }
-        self.key_bytes += key.len();
-        self.value_bytes += value.len();
         self.longest_key = self.longest_key.max(key.len());
         self.shortest_key = self.shortest_key.min(key.len());
         self.min_tag = self.min_tag.min(tag.raw());
@@ -231,8 +206,6 @@ impl Staged {
         self.bytes.shrink_to(LARGEST_KEPT_BYTES);
         self.entries.clear();
         self.last_key_at = 0;
-        self.key_bytes = 0;
-        self.value_bytes = 0;
         self.longest_key = 0;
         self.shortest_key = usize::MAX;
         self.min_tag = u64::MAX;

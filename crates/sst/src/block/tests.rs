@@ -4,7 +4,7 @@ use super::cursor::BlockCursor;
 use super::delta_encode::DeltaOptions;
 use super::header::HEADER_BYTES;
 use super::staged::{LayoutOptions, Staged};
-use super::{Block, SLACK_BYTES, Scratch, View, append_image};
+use super::{Block, BlockBytes, BlockLayout, SLACK_BYTES, Scratch, View, append_image};
 use crate::isa::{Isa, Kernel, Portable};
 use crate::testing::{Entry, SHAPES, Shape, entries, expected, key_of};
 use esker_base::checksum::key_hash;
@@ -13,13 +13,16 @@ use esker_base::{SeqNo, Tag};
 use esker_codec::Codec;
 use esker_env::SeededRandom;
 use std::cmp::Reverse;
-use std::sync::Arc;
 
 fn layouts() -> Vec<LayoutOptions> {
     let delta = |restart_interval, hash_slots_percent| {
         LayoutOptions::Delta(DeltaOptions { restart_interval, hash_slots_percent })
     };
     vec![LayoutOptions::Flat, delta(16, 100), delta(1, 100), delta(3, 0), delta(7, 400), delta(2, 30)]
+}
+
+fn layout_of(options: LayoutOptions) -> BlockLayout {
+    if options == LayoutOptions::Flat { BlockLayout::Flat } else { BlockLayout::Delta }
 }
 
 fn stage(layout: LayoutOptions, entries: &[Entry]) -> Staged {
@@ -35,7 +38,7 @@ fn image(layout: LayoutOptions, entries: &[Entry]) -> Vec<u8> {
     let mut out = Vec::new();
     append_image(
         &mut stage(layout, entries),
-        layout.layout(),
+        layout_of(layout),
         0,
         Codec::None,
         &mut Scratch::default(),
@@ -44,13 +47,13 @@ fn image(layout: LayoutOptions, entries: &[Entry]) -> Vec<u8> {
     out
 }
 
-fn block(layout: LayoutOptions, entries: &[Entry]) -> Arc<Block> {
+fn block(layout: LayoutOptions, entries: &[Entry]) -> Block {
     let mut bytes = image(layout, entries);
     bytes.resize(bytes.len() + SLACK_BYTES, 0xa5);
-    Block::from_shared(bytes.into()).expect("what was just encoded")
+    Block::new(bytes.into()).expect("what was just encoded")
 }
 
-fn check_find<K: Kernel>(block: &Block, entries: &[Entry], key: &[u8], seqno: SeqNo) {
+fn check_find<K: Kernel>(block: &BlockBytes, entries: &[Entry], key: &[u8], seqno: SeqNo) {
     let found = {
         // SAFETY: the callers ask for kernels of this machine only.
         unsafe { block.find::<K>(key, key_hash(key), Tag::visible_at(seqno)) }
@@ -76,19 +79,19 @@ fn assert_on(cursor: &BlockCursor, entries: &[Entry], at: usize) {
     }
 }
 
-fn check_cursor<K: Kernel>(block: &Block, entries: &[Entry], shape: Shape, random: &SeededRandom) {
+fn check_cursor<K: Kernel>(block: &BlockBytes, entries: &[Entry], shape: Shape, random: &SeededRandom) {
     let mut cursor = BlockCursor::new();
     // SAFETY: the block outlives the cursor; moves from an entry are made on valid cursors only.
     unsafe {
         cursor.open(block);
         assert_on(&cursor, entries, usize::MAX);
-        cursor.to_first();
+        cursor.move_to_first();
         for at in 0..entries.len() {
             assert_on(&cursor, entries, at);
             cursor.next();
         }
         assert_on(&cursor, entries, usize::MAX);
-        cursor.to_last();
+        cursor.move_to_last();
         for at in (0..entries.len()).rev() {
             assert_on(&cursor, entries, at);
             cursor.prev();
@@ -115,7 +118,7 @@ fn check_cursor<K: Kernel>(block: &Block, entries: &[Entry], shape: Shape, rando
     }
 }
 
-fn check_block<K: Kernel>(block: &Block, entries: &[Entry], shape: Shape, random: &SeededRandom) {
+fn check_block<K: Kernel>(block: &BlockBytes, entries: &[Entry], shape: Shape, random: &SeededRandom) {
     for _ in 0..60 {
         let entry = &entries[random.below(entries.len() as u64) as usize];
         check_find::<K>(block, entries, &entry.key, SeqNo::MAX);
@@ -127,7 +130,7 @@ fn check_block<K: Kernel>(block: &Block, entries: &[Entry], shape: Shape, random
     check_cursor::<K>(block, entries, shape, random);
 }
 
-fn on_every_kernel(block: &Block, entries: &[Entry], shape: Shape, random: &SeededRandom) {
+fn on_every_kernel(block: &BlockBytes, entries: &[Entry], shape: Shape, random: &SeededRandom) {
     check_block::<Portable>(block, entries, shape, random);
     #[cfg(target_arch = "x86_64")]
     if Isa::Avx2.is_available() {
@@ -149,7 +152,7 @@ fn blocks_answer_like_sorted_vectors() {
             let random = SeededRandom::new(seed);
             let entries = entries(shape, count, seqnos, &random);
             for layout in layouts() {
-                on_every_kernel(&block(layout, &entries), &entries, shape, &random);
+                on_every_kernel(block(layout, &entries).contents(), &entries, shape, &random);
             }
         }
     }
@@ -193,7 +196,7 @@ fn a_plain_entry_of_116_bytes_takes_at_most_124() {
                 let start = out.len();
                 append_image(
                     &mut staged,
-                    super::BlockLayout::Flat,
+                    BlockLayout::Flat,
                     0,
                     Codec::None,
                     &mut Scratch::default(),
@@ -215,7 +218,7 @@ fn hash_slots_hold_what_they_should() {
     let entries = entries(Shape::Random, 200, 0, &random);
     let options = DeltaOptions { restart_interval: 1, hash_slots_percent: 100 };
     let block = block(LayoutOptions::Delta(options), &entries);
-    let View::Delta(delta) = block.view() else { panic!("a delta block") };
+    let View::Delta(delta) = block.contents().view() else { panic!("a delta block") };
     // SAFETY: the block is alive.
     let slots = unsafe { delta.slots() };
     assert_eq!(slots.len(), entries.len());
@@ -231,24 +234,24 @@ fn hash_slots_hold_what_they_should() {
     // 300 restart points cannot be named by a byte.
     let many = crate::testing::entries(Shape::Random, 300, 0, &random);
     let block = self::block(LayoutOptions::Delta(options), &many);
-    let View::Delta(delta) = block.view() else { panic!("a delta block") };
+    let View::Delta(delta) = block.contents().view() else { panic!("a delta block") };
     // SAFETY: the block is alive.
     assert!(unsafe { delta.slots() }.is_empty());
 }
 
 /// Reads everything a reader could, so that a wrong access would show.
-fn exercise(block: &Block, entries: &[Entry]) {
+fn exercise(block: &BlockBytes, entries: &[Entry]) {
     let mut cursor = BlockCursor::new();
     // SAFETY: the block outlives the cursor.
     unsafe {
         cursor.open(block);
-        cursor.to_first();
+        cursor.move_to_first();
         let mut bytes = 0;
         while cursor.is_valid() {
             bytes += cursor.key().len() + cursor.value().len() + cursor.head(3) as usize % 2;
             cursor.next();
         }
-        cursor.to_last();
+        cursor.move_to_last();
         cursor.prev();
         for entry in entries {
             cursor.seek::<Portable>(&entry.key, entry.tag);
@@ -285,14 +288,14 @@ fn damaged_payloads_are_refused_or_read_within_bounds() {
                     };
                 }
                 bytes.resize(good.len() + SLACK_BYTES, 0xff);
-                if let Ok(block) = Block::from_bytes(&bytes) {
+                if let Ok(block) = BlockBytes::from_bytes(&bytes) {
                     exercise(block, &entries);
                 }
             }
             for len in 0..good.len() + SLACK_BYTES {
                 let mut bytes = good.clone();
                 bytes.resize(len, 0);
-                assert!(Block::from_bytes(&bytes).is_err());
+                assert!(BlockBytes::from_bytes(&bytes).is_err());
             }
             assert!(good.len() > HEADER_BYTES);
         }

@@ -1,0 +1,364 @@
+//! Walking a table.
+//!
+//! A cursor holds the table, the memory of the block it is in, and a position in it; nothing is allocated while it
+//! walks through cached blocks. When it comes near the end of a block it looks the next one up and prefetches its
+//! first lines, so that the step over costs no miss.
+//!
+//! # Where blocks come from
+//! * [`ReadPurpose::Point`] and [`ReadPurpose::Scan`] use the cache, the latter in a way that cannot push out what
+//!   lookups use. What is not there is read block by block at first and in growing windows as the walk goes on.
+//! * [`ReadPurpose::Compaction`] neither asks nor fills the cache: it reads each block once, 256 KiB at a time into a
+//!   buffer of its own, and uncompressed blocks are decoded where they lie.
+//!
+//! # Safety argument
+//! [`BlockCursor`] points into the block that `held` keeps: a shared block, whose memory neither moves nor
+//! changes while the `Arc` lives, or the buffers of `read_ahead` and `unpacked`, whose heap memory does not move
+//! with the cursor and is changed by [`TableCursor::enter`] only, which closes the block cursor first. `enter` is
+//! also the only place that replaces `held`.
+
+use crate::block::cursor::BlockCursor;
+use crate::block::{Block, BlockBytes};
+use crate::index::BlockIndex;
+use crate::isa::{Kernel, with_kernel};
+use crate::load::{copied_from_image, unpack, verify_numbered};
+use crate::read_ahead::ReadAhead;
+use crate::table::Table;
+use esker_base::{Error, Result, SeqNo, Tag};
+use esker_cache::{Admission, BlockKind};
+use esker_codec::id;
+use esker_iter::Cursor;
+use std::sync::Arc;
+
+/// Entries before the end of a block at which the next one is looked up.
+const LOOK_AHEAD_ENTRIES: usize = 16;
+
+/// What a cursor is for; decides how it uses the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadPurpose {
+    /// A few entries around a key, which may well be asked for again.
+    Point,
+    /// A range, which comes by once.
+    Scan,
+    /// All of the table, which is about to be replaced.
+    Compaction,
+}
+
+impl ReadPurpose {
+    fn admission(self) -> Admission {
+        match self {
+            ReadPurpose::Point => Admission::Point,
+            ReadPurpose::Scan | ReadPurpose::Compaction => Admission::Scan,
+        }
+    }
+}
+
+/// A position among all versions of all keys of a table.
+pub struct TableCursor {
+    table: Arc<Table>,
+    purpose: ReadPurpose,
+    position: BlockCursor,
+    /// Number of the block entered, if the position is in one.
+    number: usize,
+    /// Index from which on a step needs more than the next entry.
+    soon: usize,
+    /// Keeps the block alive, if it is shared.
+    held: Option<Arc<Block>>,
+    /// The next block, or the one a seek was prepared for, with its number.
+    ahead: Option<(usize, Arc<Block>)>,
+    read_ahead: ReadAhead,
+    /// A decompressed block that is not shared.
+    unpacked: Vec<u8>,
+}
+
+// SAFETY: the raw pointers in `position` point into memory that the cursor owns or shares by `Arc` (see the safety
+// argument above), and blocks are immutable.
+unsafe impl Send for TableCursor {}
+// SAFETY: as above; nothing is changed through a shared reference.
+unsafe impl Sync for TableCursor {}
+
+impl Table {
+    /// A cursor on no entry.
+    pub fn cursor(self: &Arc<Self>, purpose: ReadPurpose) -> TableCursor {
+        let read_ahead = match purpose {
+            ReadPurpose::Compaction => ReadAhead::full(),
+            ReadPurpose::Point | ReadPurpose::Scan => ReadAhead::growing(),
+        };
+        TableCursor {
+            table: Arc::clone(self),
+            purpose,
+            position: BlockCursor::new(),
+            number: 0,
+            soon: 0,
+            held: None,
+            ahead: None,
+            read_ahead,
+            unpacked: Vec::new(),
+        }
+    }
+}
+
+impl TableCursor {
+    /// The table it walks.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// Enters block `number`, on no entry yet. After an error the cursor is in no block.
+    #[inline]
+    fn enter(&mut self, number: usize) -> Result<()> {
+        if self.position.count() > 0 && self.number == number {
+            // SAFETY: the block is held.
+            unsafe { self.position.move_to_index(usize::MAX) };
+            return Ok(());
+        }
+        self.position.close();
+        if self.purpose == ReadPurpose::Compaction {
+            self.enter_in_place(number)?;
+        } else {
+            let block = match self.ahead.take() {
+                Some((ahead, block)) if ahead == number => block,
+                _ => match self.table.cached_block(number, self.purpose.admission()) {
+                    Some(block) => block,
+                    None => self.load(number)?,
+                },
+            };
+            // SAFETY: `held` keeps the block until the position is closed.
+            unsafe { self.position.open(block.contents()) };
+            self.held = Some(block);
+        }
+        self.number = number;
+        let is_last = number + 1 == self.table.blocks();
+        let count = self.position.count();
+        let looks_ahead = !is_last && self.purpose != ReadPurpose::Compaction;
+        self.soon = if looks_ahead { count.saturating_sub(LOOK_AHEAD_ENTRIES) } else { count };
+        Ok(())
+    }
+
+    /// Gets a block that is not in the cache: alone, or with what follows if the walk has come from the block before.
+    #[cold]
+    fn load(&mut self, number: usize) -> Result<Arc<Block>> {
+        let admission = self.purpose.admission();
+        let goes_on = self.read_ahead.continues_at(number) || self.read_ahead.holds(number);
+        let (Some(index), true) = (&self.table.index, goes_on) else {
+            self.read_ahead.note(number);
+            return self.table.load_block(number, admission);
+        };
+        let offset = index.start(number);
+        let image = self.read_ahead.image(&*self.table.file, index, number)?;
+        let block = copied_from_image(image, self.table.uid, offset, number)
+            .map_err(|flaw| self.table.flaw_at(flaw, offset))?;
+        Ok(self.table.cache.insert(self.table.cache_key(offset), Arc::new(block), BlockKind::Data, admission))
+    }
+
+    /// Enters a block in the cursor's own buffers.
+    fn enter_in_place(&mut self, number: usize) -> Result<()> {
+        let table = &*self.table;
+        let Some(index) = &table.index else { return Err(no_blocks()) };
+        let offset = index.start(number);
+        let image = self.read_ahead.image(&*table.file, index, number)?;
+        let block = verify_numbered(image, table.uid, offset, number).and_then(|header| {
+            if header.codec_id == id::NONE {
+                return BlockBytes::from_bytes(image);
+            }
+            self.unpacked.resize(BlockBytes::memory_len(header.raw_len as usize), 0);
+            unpack(&header, image, &mut self.unpacked)?;
+            BlockBytes::from_bytes(&self.unpacked)
+        });
+        let block = block.map_err(|flaw| table.flaw_at(flaw, offset))?;
+        // SAFETY: the buffers are changed by `enter` only, which closes the position first.
+        unsafe { self.position.open(block) };
+        Ok(())
+    }
+
+    /// Called when a step has reached the last entries of a block or gone past them.
+    #[cold]
+    fn near_end(&mut self) -> Result<()> {
+        let next = self.number + 1;
+        if self.position.is_valid() {
+            // Once for each block.
+            self.soon = self.position.count();
+            self.ahead = self.table.cached_block(next, self.purpose.admission()).map(|block| (next, block));
+            if let Some((_, block)) = &self.ahead {
+                block.contents().prefetch();
+            }
+            return Ok(());
+        }
+        self.first_of(next)
+    }
+
+    /// Moves to the first entry of block `number`, to none if there is no such block.
+    fn first_of(&mut self, number: usize) -> Result<()> {
+        if number >= self.table.blocks() {
+            self.position.close();
+            return Ok(());
+        }
+        self.enter(number)?;
+        // SAFETY: the block is held.
+        unsafe { self.position.move_to_first() };
+        Ok(())
+    }
+
+    /// Moves to the last entry of the block before `number`, to none if there is no such block.
+    fn last_before(&mut self, number: usize) -> Result<()> {
+        let Some(number) = number.checked_sub(1) else {
+            self.position.close();
+            return Ok(());
+        };
+        self.enter(number)?;
+        // SAFETY: the block is held.
+        unsafe { self.position.move_to_last() };
+        Ok(())
+    }
+
+    /// # Safety
+    /// The kernel's instructions must be available.
+    #[inline(always)]
+    unsafe fn seek_with<K: Kernel>(&mut self, key: &[u8], newest: Tag) -> Result<()> {
+        let Some(index) = &self.table.index else { return Ok(()) };
+        // SAFETY: the caller has the instructions.
+        let number = unsafe { index.locate::<K>(key, newest) };
+        self.enter(number)?;
+        // SAFETY: as above; the block is held.
+        unsafe { self.position.seek::<K>(key, newest) };
+        if self.position.is_valid() { Ok(()) } else { self.first_of(number + 1) }
+    }
+
+    fn seek_to(&mut self, key: &[u8], newest: Tag) -> Result<()> {
+        with_kernel!(
+            self.table.isa,
+            |K| (cursor: &mut TableCursor, key: &[u8], newest: Tag) -> Result<()> {
+                // SAFETY: compiled once for each kernel, and called for the one that exists.
+                unsafe { cursor.seek_with::<K>(key, newest) }
+            }
+            (self, key, newest)
+        )
+    }
+}
+
+#[cold]
+fn no_blocks() -> Error {
+    Error::internal("a block of a table without blocks was asked for")
+}
+
+/// First round of preparing a seek: finds the block and asks for its directory.
+///
+/// # Safety
+/// The kernel's instructions must be available.
+#[inline(always)]
+unsafe fn prepare_block<K: Kernel>(
+    table: &Table,
+    key: &[u8],
+    admission: Admission,
+) -> Option<(usize, Arc<Block>)> {
+    let index: &BlockIndex = table.index.as_ref()?;
+    // SAFETY: the caller has the instructions.
+    let number = unsafe { index.locate::<K>(key, Tag::NEWEST) };
+    let block = table.cached_block(number, admission)?;
+    block.contents().prefetch();
+    Some((number, block))
+}
+
+impl Cursor for TableCursor {
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.first_of(0)
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.last_before(self.table.blocks())
+    }
+
+    #[inline]
+    fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        self.seek_to(key, Tag::visible_at(seqno))
+    }
+
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        // To the first entry that is not less than the key, and one back.
+        self.seek_to(key, Tag::NEWEST)?;
+        if self.position.is_valid() { self.prev() } else { self.seek_to_last() }
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        debug_assert!(self.is_valid());
+        // SAFETY: the block is held.
+        unsafe { self.position.next() };
+        if self.position.index() < self.soon { Ok(()) } else { self.near_end() }
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        debug_assert!(self.is_valid());
+        // SAFETY: as above.
+        unsafe { self.position.prev() };
+        if self.position.is_valid() { Ok(()) } else { self.last_before(self.number) }
+    }
+
+    #[inline]
+    fn is_valid(&self) -> bool {
+        self.position.is_valid()
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.position.key()
+    }
+
+    #[inline]
+    fn tag(&self) -> Tag {
+        self.position.tag()
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        // SAFETY: the block is held.
+        unsafe { self.position.value() }
+    }
+
+    #[inline]
+    fn head(&self, skip: usize) -> u64 {
+        // SAFETY: as above.
+        unsafe { self.position.head(skip) }
+    }
+
+    fn prepare_seek(&mut self, key: &[u8], round: u32) -> bool {
+        self.position.close();
+        if self.purpose == ReadPurpose::Compaction {
+            return false;
+        }
+        let (isa, admission) = (self.table.isa, self.purpose.admission());
+        if round == 0 {
+            self.ahead = with_kernel!(
+                isa,
+                |K| (table: &Table, key: &[u8], admission: Admission) -> Option<(usize, Arc<Block>)> {
+                    // SAFETY: compiled once for each kernel, and called for the one that exists.
+                    unsafe { prepare_block::<K>(table, key, admission) }
+                }
+                (&self.table, key, admission)
+            );
+            return self.ahead.is_some();
+        }
+        if let (1, Some((_, block))) = (round, &self.ahead) {
+            with_kernel!(
+                isa,
+                |K| (block: &BlockBytes, key: &[u8]) -> () {
+                    // SAFETY: compiled once for each kernel, and called for the one that exists.
+                    unsafe { BlockCursor::prefetch_seek::<K>(block, key) }
+                }
+                (block.contents(), key)
+            );
+        }
+        false
+    }
+}
+
+impl std::fmt::Debug for TableCursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TableCursor")
+            .field("file", &self.table.file.path())
+            .field("purpose", &self.purpose)
+            .field("block", &self.number)
+            .field("index", &self.position.index())
+            .finish_non_exhaustive()
+    }
+}

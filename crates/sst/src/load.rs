@@ -1,0 +1,134 @@
+//! Getting a block: from the cache, or from the file through the checks that every block passes before anybody sees it
+//! (BS6).
+
+use crate::block::header::{HEADER_BYTES, TRAILER_BYTES, verify_image};
+use crate::block::{Block, BlockBytes, BlockHeader, SLACK_BYTES};
+use crate::flaw::{Flaw, damaged};
+use crate::table::Table;
+use esker_base::Result;
+use esker_base::TableUid;
+use esker_cache::{Admission, BlockKind, CacheKey};
+use esker_codec::{DecodeError, id};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// Bytes of a buffer for reading compressed blocks that a thread keeps.
+const LARGEST_KEPT_BYTES: usize = 1 << 20;
+
+thread_local! {
+    static STORED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Table {
+    /// The cache's name for the block that starts at `offset`.
+    #[inline(always)]
+    pub(crate) fn cache_key(&self, offset: u64) -> CacheKey {
+        CacheKey { table: self.cache_id, offset }
+    }
+
+    /// Block `number`, which must exist, if it is in the cache.
+    #[inline(always)]
+    pub(crate) fn cached_block(&self, number: usize, admission: Admission) -> Option<Arc<Block>> {
+        let start = self.index.as_ref()?.start(number);
+        self.cache.get(&self.cache_key(start), BlockKind::Data, admission)
+    }
+
+    /// Block `number`, which must exist, from the cache or the file.
+    #[inline(always)]
+    pub(crate) fn block(&self, number: usize, admission: Admission) -> Result<Arc<Block>> {
+        match self.cached_block(number, admission) {
+            Some(block) => Ok(block),
+            None => self.load_block(number, admission),
+        }
+    }
+
+    /// Reads block `number`, which must exist, and puts it into the cache.
+    #[cold]
+    pub(crate) fn load_block(&self, number: usize, admission: Admission) -> Result<Arc<Block>> {
+        let block = Arc::new(self.read_block(number)?);
+        let offset = self.index.as_ref().map_or(0, |index| index.start(number));
+        Ok(self.cache.insert(self.cache_key(offset), block, BlockKind::Data, admission))
+    }
+
+    /// Reads block `number`, which must exist, past the cache.
+    pub(crate) fn read_block(&self, number: usize) -> Result<Block> {
+        let Some(index) = &self.index else {
+            return Err(esker_base::Error::internal("a block of a table without blocks was asked for"));
+        };
+        let place = index.place(number);
+        // The place lies in the file; spans of blocks are bounded by what a block may hold.
+        let span = (place.end - place.start) as usize;
+        if self.expects_raw_blocks {
+            // With the checksum's bytes as part of the slack, an uncompressed block is kept as it is read.
+            let mut image = vec![0; span + SLACK_BYTES - TRAILER_BYTES];
+            self.file.read_exact_at(&mut image[..span], place.start)?;
+            return owned_from_image(image, span, self.uid, place.start, number)
+                .map_err(|flaw| self.flaw_at(flaw, place.start));
+        }
+        STORED.with_borrow_mut(|stored| {
+            stored.resize(span, 0);
+            self.file.read_exact_at(stored, place.start)?;
+            let block = copied_from_image(stored, self.uid, place.start, number);
+            stored.shrink_to(LARGEST_KEPT_BYTES);
+            block.map_err(|flaw| self.flaw_at(flaw, place.start))
+        })
+    }
+}
+
+/// Verifies the file image of a block and what it says of its place.
+pub(crate) fn verify_numbered(
+    image: &[u8],
+    uid: TableUid,
+    offset: u64,
+    number: usize,
+) -> Result<BlockHeader, Flaw> {
+    let header = verify_image(image, uid, offset)?;
+    if header.number as usize != number {
+        return damaged(format!("block {number} expected, block {} found", header.number));
+    }
+    Ok(header)
+}
+
+/// The block in `image`, its file image of `span` bytes with slack behind it, without copying if it is not compressed.
+fn owned_from_image(
+    mut image: Vec<u8>,
+    span: usize,
+    uid: TableUid,
+    offset: u64,
+    number: usize,
+) -> Result<Block, Flaw> {
+    let header = verify_numbered(&image[..span], uid, offset, number)?;
+    if header.codec_id != id::NONE {
+        return block_of(&header, &image[..span]);
+    }
+    image.truncate(BlockBytes::memory_len(header.raw_len as usize));
+    Block::new(image.into_boxed_slice())
+}
+
+/// The block with the file image `image`, in memory of its own.
+pub(crate) fn copied_from_image(
+    image: &[u8],
+    uid: TableUid,
+    offset: u64,
+    number: usize,
+) -> Result<Block, Flaw> {
+    let header = verify_numbered(image, uid, offset, number)?;
+    block_of(&header, image)
+}
+
+fn block_of(header: &BlockHeader, image: &[u8]) -> Result<Block, Flaw> {
+    let mut bytes = vec![0; BlockBytes::memory_len(header.raw_len as usize)];
+    unpack(header, image, &mut bytes)?;
+    Block::new(bytes.into_boxed_slice())
+}
+
+/// Decompresses the verified `image` into `bytes`, which has the block's length in memory.
+pub(crate) fn unpack(header: &BlockHeader, image: &[u8], bytes: &mut [u8]) -> Result<(), Flaw> {
+    bytes[..HEADER_BYTES].copy_from_slice(&image[..HEADER_BYTES]);
+    let stored = &image[HEADER_BYTES..HEADER_BYTES + header.stored_len as usize];
+    let payload = &mut bytes[HEADER_BYTES..HEADER_BYTES + header.raw_len as usize];
+    esker_codec::decompress_into(header.codec_id, stored, payload).map_err(|error| match error {
+        DecodeError::Unsupported(detail) => Flaw::Unsupported(detail),
+        DecodeError::Damaged(detail) => Flaw::Damaged(detail),
+    })
+}

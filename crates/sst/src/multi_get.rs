@@ -1,0 +1,173 @@
+//! Looking up several keys at once.
+//!
+//! A lookup is a chain of cache misses: filter line, index nodes, cache bucket, block directory, entry. The chains of
+//! different keys do not depend on each other, so all keys go through one stage before any goes through the next, and
+//! each stage prefetches what the next one reads. Measured: 130 to 160 ns a key instead of 350. State machines that
+//! let keys overtake each other were no faster, and ten times the code.
+
+use crate::block::Block;
+use crate::isa::{Kernel, prefetch, with_kernel};
+use crate::table::Table;
+use crate::value::{PinnedValue, TableHit};
+use esker_base::{Result, SeqNo, Tag};
+use esker_cache::Admission;
+use std::sync::Arc;
+
+/// Most keys of one call: about as many lines as a core can have under way, twice over.
+pub const MAX_LOOKUPS: usize = 32;
+
+/// A key to look up, and the table to look into. The keys of one call may have different tables, those of one run as a
+/// rule.
+#[derive(Clone, Copy, Debug)]
+pub struct Lookup<'a> {
+    /// Where.
+    pub table: &'a Table,
+    /// What.
+    pub key: &'a [u8],
+    /// [`esker_base::checksum::key_hash`] of the key.
+    pub hash: u64,
+}
+
+/// Looks up the keys whose bit is set in `pending`, each in its table, at `seqno`.
+///
+/// Keys that are found get their hit in `hits`, and their bit is cleared; the bits left name the keys to look for in
+/// older tables. Filters are asked.
+///
+/// # Errors
+/// As [`Table::get`]. Keys found until then are reported.
+///
+/// # Panics
+/// If there are more than [`MAX_LOOKUPS`] keys, or not as many hits as keys.
+pub fn multi_get(
+    lookups: &[Lookup<'_>],
+    seqno: SeqNo,
+    pending: &mut u32,
+    hits: &mut [Option<TableHit>],
+) -> Result<()> {
+    assert!(lookups.len() <= MAX_LOOKUPS && lookups.len() == hits.len(), "a hit for each of at most 32 keys");
+    let Some(first) = lookups.first() else { return Ok(()) };
+    with_kernel!(
+        first.table.isa,
+        |K| (lookups: &[Lookup<'_>], seqno: SeqNo, pending: &mut u32, hits: &mut [Option<TableHit>]) -> Result<()> {
+            // SAFETY: compiled once for each kernel, and called for the one that exists.
+            unsafe { multi_get_with::<K>(lookups, seqno, pending, hits) }
+        }
+        (lookups, seqno, pending, hits)
+    )
+}
+
+/// The keys that passed the filters, and how far they are.
+struct Stage {
+    /// Positions in the caller's list.
+    keys: [u8; MAX_LOOKUPS],
+    count: usize,
+    /// Places in the index: of a node on the way down, then of the block.
+    places: [usize; MAX_LOOKUPS],
+    heads: [u64; MAX_LOOKUPS],
+}
+
+/// # Safety
+/// The kernel's instructions must be available.
+#[inline(always)]
+unsafe fn multi_get_with<K: Kernel>(
+    lookups: &[Lookup<'_>],
+    seqno: SeqNo,
+    pending: &mut u32,
+    hits: &mut [Option<TableHit>],
+) -> Result<()> {
+    let newest = Tag::visible_at(seqno);
+    let mut stage = filtered(lookups, *pending);
+    // SAFETY: the caller has the instructions.
+    unsafe { descend::<K>(lookups, &mut stage, newest) };
+    let mut blocks: [Option<Arc<Block>>; MAX_LOOKUPS] = [const { None }; MAX_LOOKUPS];
+    for (i, &key) in stage.keys[..stage.count].iter().enumerate() {
+        let block = lookups[usize::from(key)].table.block(stage.places[i], Admission::Point)?;
+        block.contents().prefetch();
+        blocks[i] = Some(block);
+    }
+    for (block, &key) in blocks.iter().flatten().zip(&stage.keys) {
+        block.contents().prefetch_directory(lookups[usize::from(key)].hash);
+    }
+    for (block, &key) in blocks.iter().flatten().zip(&stage.keys) {
+        // SAFETY: the caller has the instructions.
+        unsafe { block.contents().prefetch_found::<K>(lookups[usize::from(key)].hash) };
+    }
+    for (i, &key) in stage.keys[..stage.count].iter().enumerate() {
+        let (Some(block), lookup) = (blocks[i].take(), &lookups[usize::from(key)]) else { continue };
+        // SAFETY: the caller has the instructions.
+        let found = unsafe { block.contents().find::<K>(lookup.key, lookup.hash, newest) };
+        let hit = match found {
+            Some(found) => Some(TableHit { tag: found.tag, value: PinnedValue::new(block, found) }),
+            None => find_in_continuation(lookup, stage.places[i], seqno)?,
+        };
+        if hit.is_some() {
+            hits[usize::from(key)] = hit;
+            *pending &= !(1 << key);
+        }
+    }
+    Ok(())
+}
+
+/// The keys whose filter says maybe.
+#[inline(always)]
+fn filtered(lookups: &[Lookup<'_>], pending: u32) -> Stage {
+    let mut stage =
+        Stage { keys: [0; MAX_LOOKUPS], count: 0, places: [0; MAX_LOOKUPS], heads: [0; MAX_LOOKUPS] };
+    for lookup in lookups {
+        lookup.table.prefetch_filter(lookup.hash);
+    }
+    for (i, lookup) in lookups.iter().enumerate() {
+        if pending >> i & 1 == 1 && lookup.table.index.is_some() && lookup.table.may_contain(lookup.hash) {
+            stage.keys[stage.count] = i as u8;
+            stage.count += 1;
+        }
+    }
+    stage
+}
+
+/// Finds the blocks, level by level of the index.
+///
+/// # Safety
+/// The kernel's instructions must be available.
+#[inline(always)]
+unsafe fn descend<K: Kernel>(lookups: &[Lookup<'_>], stage: &mut Stage, newest: Tag) {
+    let keys = &stage.keys[..stage.count];
+    let index_of = |key: u8| lookups[usize::from(key)].table.index.as_ref();
+    let mut depth = 0;
+    for (i, &key) in keys.iter().enumerate() {
+        let Some(index) = index_of(key) else { continue };
+        stage.heads[i] = index.head_of(lookups[usize::from(key)].key);
+        depth = depth.max(index.tree().depth());
+    }
+    for level in 0..depth {
+        for (i, &key) in keys.iter().enumerate() {
+            let Some(index) = index_of(key).filter(|index| level < index.tree().depth()) else { continue };
+            // SAFETY: places are 0 at level 0 and the answer for the level above elsewhere; the caller has the
+            // instructions.
+            unsafe {
+                stage.places[i] = index.tree().step::<K>(level, stage.places[i], stage.heads[i]);
+                if level + 1 < index.tree().depth() {
+                    index.tree().prefetch(level + 1, stage.places[i]);
+                } else {
+                    prefetch(index.start_address(stage.places[i]));
+                }
+            }
+        }
+    }
+    for (i, &key) in keys.iter().enumerate() {
+        let Some(index) = index_of(key) else { continue };
+        let wanted = lookups[usize::from(key)].key;
+        // SAFETY: the place is the tree's answer for the head; the caller has the instructions.
+        stage.places[i] = unsafe { index.settle::<K>(stage.places[i], stage.heads[i], wanted, newest) };
+    }
+}
+
+/// Goes on in the following blocks if they hold older versions of the key.
+fn find_in_continuation(lookup: &Lookup<'_>, block: usize, seqno: SeqNo) -> Result<Option<TableHit>> {
+    match &lookup.table.index {
+        Some(index) if index.continues_after(block, lookup.key) => {
+            lookup.table.get(lookup.key, lookup.hash, seqno)
+        }
+        _ => Ok(None),
+    }
+}

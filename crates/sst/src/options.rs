@@ -1,0 +1,122 @@
+//! What a table is made with, and what the writer tells when it is done.
+
+use crate::block::delta_encode::DeltaOptions;
+use crate::block::staged::LayoutOptions;
+use crate::block::{BlockLayout, header};
+use esker_base::{Error, KeyspaceId, Result, SeqNo, TableUid};
+use esker_codec::Codec;
+use esker_filter::FilterPolicy;
+
+/// How to write a table.
+///
+/// Everything but the identity has a default that suits data which is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableOptions {
+    /// Arrangement of entries in blocks.
+    pub layout: BlockLayout,
+    /// A block is closed before it would get larger than this, uncompressed and with its frame, in bytes. A larger
+    /// entry gets a block of its own. 512 to 65,536 are sensible; 4,096 is the default, by measurement.
+    pub block_size_bytes: usize,
+    /// Entries from one restart point to the next, for [`BlockLayout::Delta`]; at least 1.
+    pub restart_interval: u16,
+    /// Hash slots for a hundred entries of a block, for [`BlockLayout::Delta`]: at most 400, 0 for no hash index.
+    pub hash_slots_percent: u16,
+    /// Compression of blocks.
+    pub codec: Codec,
+    /// The filter over all keys.
+    pub filter: FilterPolicy,
+    /// The database that the table is written for; told by inspection.
+    pub db_uuid: [u8; 16],
+    /// Random number of the table. Every checksum in the file is bound to it.
+    pub uid: TableUid,
+    /// The keyspace that the table belongs to.
+    pub keyspace: KeyspaceId,
+    /// The level that the table is written for.
+    pub level: u8,
+    /// The time, in milliseconds since 1970.
+    pub created_ms: u64,
+}
+
+impl Default for TableOptions {
+    fn default() -> TableOptions {
+        TableOptions {
+            layout: BlockLayout::Flat,
+            block_size_bytes: 4096,
+            restart_interval: 16,
+            hash_slots_percent: 100,
+            codec: Codec::None,
+            filter: FilterPolicy::DEFAULT,
+            db_uuid: [0; 16],
+            uid: TableUid(0),
+            keyspace: KeyspaceId(0),
+            level: 0,
+            created_ms: 0,
+        }
+    }
+}
+
+impl TableOptions {
+    /// Checks the numbers.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] naming what is out of range.
+    pub fn validate(&self) -> Result<()> {
+        if !(header::FRAME_BYTES..=MAX_BLOCK_SIZE_BYTES).contains(&self.block_size_bytes) {
+            let size = self.block_size_bytes;
+            return Err(Error::invalid(format!(
+                "blocks have at most {MAX_BLOCK_SIZE_BYTES} bytes, not {size}"
+            )));
+        }
+        if self.restart_interval == 0 {
+            return Err(Error::invalid("restart points need an interval of at least one entry"));
+        }
+        if self.hash_slots_percent > DeltaOptions::MAX_HASH_SLOTS_PERCENT {
+            let (most, found) = (DeltaOptions::MAX_HASH_SLOTS_PERCENT, self.hash_slots_percent);
+            return Err(Error::invalid(format!(
+                "hash slots are at most {most} % of the entries, not {found}"
+            )));
+        }
+        self.codec.validate()
+    }
+
+    pub(crate) fn layout_options(&self) -> LayoutOptions {
+        match self.layout {
+            BlockLayout::Flat => LayoutOptions::Flat,
+            BlockLayout::Delta => LayoutOptions::Delta(DeltaOptions {
+                restart_interval: self.restart_interval,
+                hash_slots_percent: self.hash_slots_percent,
+            }),
+        }
+    }
+}
+
+/// Largest target size of a block: what offsets of two bytes reach.
+pub const MAX_BLOCK_SIZE_BYTES: usize = 65_536;
+
+/// A table that was written and synced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableSummary {
+    /// Length of the file.
+    pub file_bytes: u64,
+    /// Bytes of the blocks in the file.
+    pub data_bytes: u64,
+    /// Bytes of all keys and values.
+    pub raw_bytes: u64,
+    /// Number of entries: every version counts.
+    pub entries: u64,
+    /// Entries that are deletes.
+    pub tombstones: u64,
+    /// Number of blocks.
+    pub blocks: u32,
+    /// First key; empty if there is no entry.
+    pub smallest: Vec<u8>,
+    /// Last key; empty if there is no entry.
+    pub largest: Vec<u8>,
+    /// Least sequence number; [`SeqNo::MAX`] if there is no entry.
+    pub min_seqno: SeqNo,
+    /// Greatest sequence number; [`SeqNo::ZERO`] if there is no entry.
+    pub max_seqno: SeqNo,
+    /// Whether every key has one version only and all entries are plain puts: readers that see `max_seqno` need
+    /// not look at versions at all.
+    pub single_version: bool,
+}

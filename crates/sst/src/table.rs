@@ -1,0 +1,284 @@
+//! An open table: identity, index and filter in memory, blocks through the cache.
+
+use crate::block::Block;
+use crate::flaw::Flaw;
+use crate::footer::{DIRECTORY_ENTRY_BYTES, FILE_HEADER_BYTES, FOOTER_BYTES, Footer, Section, SectionKind};
+use crate::index::BlockIndex;
+use crate::index::section::DecodedIndex;
+use crate::isa::Isa;
+use crate::properties::TableProperties;
+use esker_base::{Error, KeyspaceId, Result, SeqNo, TableUid};
+use esker_cache::BlockCache;
+use esker_env::File;
+use esker_filter::Filter;
+use std::sync::Arc;
+
+/// Which table a file is expected to hold, so that a swapped file is noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableIdentity {
+    /// Random number of the table, written at its creation.
+    pub uid: TableUid,
+    /// The keyspace that it belongs to.
+    pub keyspace: KeyspaceId,
+}
+
+/// A table file, open for reading. Index and filter are in memory; blocks are read when needed and kept in the cache.
+///
+/// Everything is immutable, so a table may be used from all threads.
+#[derive(Debug)]
+pub struct Table {
+    pub(crate) index: Option<BlockIndex>,
+    pub(crate) filter: Option<Filter>,
+    pub(crate) cache: Arc<BlockCache<Block>>,
+    pub(crate) cache_id: u64,
+    pub(crate) isa: Isa,
+    /// Blocks are likely stored raw, so that they are best read straight into their own memory.
+    pub(crate) expects_raw_blocks: bool,
+    pub(crate) uid: TableUid,
+    pub(crate) file: Arc<dyn File>,
+    properties: TableProperties,
+    sections: Vec<Section>,
+    file_bytes: u64,
+    /// Why the filter could not be used, if the table has one.
+    filter_damage: Option<Error>,
+}
+
+impl Table {
+    /// Opens the table in `file`, which has `file_bytes`: reads its end, verifies and decodes it. No block is read.
+    ///
+    /// `cache_id` names the table in the cache; it must never be used for another one (BS5).
+    ///
+    /// A damaged filter does not keep a table from being read: it is left out, see [`Table::filter_damage`].
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] if the file is damaged or is not the expected table, [`Error::Unsupported`] if a newer
+    /// version wrote it, and whatever reading meets.
+    pub fn open(
+        file: Arc<dyn File>,
+        file_bytes: u64,
+        expected: TableIdentity,
+        cache: Arc<BlockCache<Block>>,
+        cache_id: u64,
+    ) -> Result<Table> {
+        Table::open_as(file, file_bytes, Some(expected), cache, cache_id)
+    }
+
+    /// As [`Table::open`], whichever table it is: for inspection and repair.
+    ///
+    /// # Errors
+    /// As [`Table::open`].
+    pub fn open_any(
+        file: Arc<dyn File>,
+        file_bytes: u64,
+        cache: Arc<BlockCache<Block>>,
+        cache_id: u64,
+    ) -> Result<Table> {
+        Table::open_as(file, file_bytes, None, cache, cache_id)
+    }
+
+    fn open_as(
+        file: Arc<dyn File>,
+        file_bytes: u64,
+        expected: Option<TableIdentity>,
+        cache: Arc<BlockCache<Block>>,
+        cache_id: u64,
+    ) -> Result<Table> {
+        let tail = Tail::read(&*file, file_bytes, expected.map(|identity| identity.uid))?;
+        let properties_at = tail.required(&*file, SectionKind::PROPERTIES)?;
+        let properties = tail.decode(&*file, properties_at, TableProperties::decode)?;
+        if let Some(identity) = expected.filter(|identity| identity.keyspace != properties.keyspace) {
+            let (wanted, found) = (identity.keyspace, properties.keyspace);
+            let detail = format!("a table of keyspace {wanted} expected, one of keyspace {found} found");
+            return Err(Error::corruption(file.path(), properties_at.offset, detail));
+        }
+        let index_at = tail.required(&*file, SectionKind::INDEX)?;
+        let index = tail.decode(&*file, index_at, |section| {
+            let decoded = DecodedIndex::decode(section, FILE_HEADER_BYTES as u64, tail.footer.data_end)?;
+            Ok(BlockIndex::new(decoded, &properties.min_key, &properties.max_key))
+        })?;
+        let (filter, filter_damage) = match tail.section(SectionKind::FILTER) {
+            None => (None, None),
+            Some(at) => match tail.decode(&*file, at, |bytes| Filter::decode(bytes).map_err(Flaw::Damaged)) {
+                Ok(filter) => (Some(filter), None),
+                Err(error) => (None, Some(error)),
+            },
+        };
+        Ok(Table {
+            index,
+            filter,
+            cache,
+            cache_id,
+            isa: Isa::detect(),
+            expects_raw_blocks: properties.codec == esker_codec::Codec::None.name(),
+            uid: tail.footer.uid,
+            file,
+            properties,
+            sections: tail.sections,
+            file_bytes,
+            filter_damage,
+        })
+    }
+
+    /// What the table says about its contents.
+    pub fn properties(&self) -> &TableProperties {
+        &self.properties
+    }
+
+    /// The sections behind the blocks.
+    pub fn sections(&self) -> &[Section] {
+        &self.sections
+    }
+
+    /// The filter, if the table has one that can be used.
+    pub fn filter(&self) -> Option<&Filter> {
+        self.filter.as_ref()
+    }
+
+    /// Why the table's filter is not used although it has one: lookups are right, but slower.
+    pub fn filter_damage(&self) -> Option<&Error> {
+        self.filter_damage.as_ref()
+    }
+
+    /// Length of the file.
+    pub fn file_bytes(&self) -> u64 {
+        self.file_bytes
+    }
+
+    /// Number of blocks.
+    pub fn blocks(&self) -> usize {
+        self.index.as_ref().map_or(0, BlockIndex::blocks)
+    }
+
+    /// Bytes of memory that index, filter and properties take.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Table>()
+            + self.index.as_ref().map_or(0, BlockIndex::memory_bytes)
+            + self.filter.as_ref().map_or(0, Filter::memory_bytes)
+            + self.properties.min_key.len()
+            + self.properties.max_key.len()
+    }
+
+    /// Whether `key` lies between the table's first and last key.
+    #[inline]
+    pub fn covers(&self, key: &[u8]) -> bool {
+        self.index.is_some() && *self.properties.min_key <= *key && *key <= *self.properties.max_key
+    }
+
+    /// Whether the key with this hash may be in the table: `false` is certain.
+    #[inline]
+    pub fn may_contain(&self, hash: u64) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash))
+    }
+
+    /// Asks for the memory that [`Table::may_contain`] will look at.
+    #[inline]
+    pub fn prefetch_filter(&self, hash: u64) {
+        if let Some(filter) = &self.filter {
+            filter.prefetch(hash);
+        }
+    }
+
+    /// Whether a reader at `seqno` may see anything of the table at all.
+    #[inline]
+    pub fn is_visible_at(&self, seqno: SeqNo) -> bool {
+        self.properties.min_seqno <= seqno
+    }
+
+    /// An error about the place of a block.
+    #[cold]
+    pub(crate) fn flaw_at(&self, flaw: Flaw, offset: u64) -> Error {
+        flaw.into_error(self.file.path(), offset)
+    }
+
+    /// Uses other instructions than the best, so that tests compare them. They must exist on the machine.
+    #[cfg(test)]
+    pub(crate) fn set_isa(&mut self, isa: Isa) {
+        assert!(isa.is_available());
+        self.isa = isa;
+    }
+}
+
+/// Least and most bytes read at once from the end of the file.
+const MIN_TAIL_BYTES: u64 = 16 << 10;
+const MAX_TAIL_BYTES: u64 = 4 << 20;
+
+/// The end of the file in memory: everything behind the blocks.
+struct Tail {
+    footer: Footer,
+    sections: Vec<Section>,
+    bytes: Vec<u8>,
+    /// Offset of `bytes` in the file.
+    start: u64,
+}
+
+impl Tail {
+    fn read(file: &dyn File, file_bytes: u64, expected: Option<TableUid>) -> Result<Tail> {
+        if file_bytes < (FILE_HEADER_BYTES + FOOTER_BYTES) as u64 {
+            let detail = format!("a table expected, {file_bytes} bytes found");
+            return Err(Error::corruption(file.path(), 0, detail));
+        }
+        // Index and filter take about 1.3 % of a file of small entries, so that this is one read as a rule.
+        let guess = (file_bytes / 64).clamp(MIN_TAIL_BYTES, MAX_TAIL_BYTES).min(file_bytes);
+        let mut start = file_bytes - guess;
+        let mut bytes = read_range(file, start, guess)?;
+        let footer_at = file_bytes - FOOTER_BYTES as u64;
+        let Some(footer) = bytes.last_chunk::<FOOTER_BYTES>() else {
+            return Err(Error::corruption(file.path(), footer_at, "the footer is cut off"));
+        };
+        let footer =
+            Footer::decode(footer, file_bytes).map_err(|flaw| flaw.into_error(file.path(), footer_at))?;
+        if let Some(uid) = expected.filter(|&uid| uid != footer.uid) {
+            let detail = format!("table {:016x} expected, table {:016x} found", uid.get(), footer.uid.get());
+            return Err(Error::corruption(file.path(), footer_at, detail));
+        }
+        if footer.data_end < start {
+            let mut joined = read_range(file, footer.data_end, start - footer.data_end)?;
+            joined.extend_from_slice(&bytes);
+            bytes = joined;
+            start = footer.data_end;
+        }
+        let mut tail = Tail { footer, sections: Vec::new(), bytes, start };
+        let directory_bytes = u64::from(footer.directory_entries) * DIRECTORY_ENTRY_BYTES as u64;
+        tail.sections = footer
+            .sections(tail.range(footer.directory_offset, directory_bytes))
+            .map_err(|flaw| flaw.into_error(file.path(), footer.directory_offset))?;
+        Ok(tail)
+    }
+
+    /// Bytes of a part that the footer was checked to place behind the blocks.
+    fn range(&self, offset: u64, len: u64) -> &[u8] {
+        let from = (offset - self.start) as usize;
+        &self.bytes[from..from + len as usize]
+    }
+
+    fn section(&self, kind: SectionKind) -> Option<Section> {
+        self.sections.iter().copied().find(|section| section.kind == kind)
+    }
+
+    fn required(&self, file: &dyn File, kind: SectionKind) -> Result<Section> {
+        self.section(kind).ok_or_else(|| {
+            let detail = format!("the table has no {} section", kind.name());
+            Error::corruption(file.path(), self.footer.directory_offset, detail)
+        })
+    }
+
+    fn decode<T>(
+        &self,
+        file: &dyn File,
+        section: Section,
+        decode: impl FnOnce(&[u8]) -> Result<T, Flaw>,
+    ) -> Result<T> {
+        let bytes = self.range(section.offset, section.len);
+        section
+            .verify(self.footer.uid, bytes)
+            .and_then(|()| decode(bytes))
+            .map_err(|flaw| flaw.into_error(file.path(), section.offset))
+    }
+}
+
+fn read_range(file: &dyn File, offset: u64, len: u64) -> Result<Vec<u8>> {
+    // The length is that of a part of the file, which exists.
+    let mut bytes = vec![0; len as usize];
+    file.read_exact_at(&mut bytes, offset)?;
+    Ok(bytes)
+}

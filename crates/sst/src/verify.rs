@@ -1,0 +1,227 @@
+//! Reading everything in a table and checking what holds for it.
+
+use crate::block::cursor::BlockCursor;
+use crate::block::header::HEADER_BYTES;
+use crate::block::{BlockBytes, BlockHeader};
+use crate::footer::{FILE_HEADER_BYTES, decode_file_header};
+use crate::index::BlockIndex;
+use crate::load::{unpack, verify_numbered};
+use crate::read_ahead::ReadAhead;
+use crate::table::Table;
+use esker_base::checksum::key_hash;
+use esker_base::{Error, Result, SeqNo, Tag};
+use esker_codec::id;
+
+/// A table that was found good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verified {
+    /// Blocks read.
+    pub blocks: u64,
+    /// Entries met.
+    pub entries: u64,
+}
+
+impl Table {
+    /// Reads the whole table past the cache and checks every checksum, that entries are in order and where the index
+    /// says, that the filter knows every key, that all kinds are known, and that the properties are true.
+    ///
+    /// Takes the time of reading the file once and of hashing every key; memory stays below a mebibyte.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] with the first thing found wrong, a damaged filter included, and whatever reading meets.
+    pub fn verify(&self) -> Result<Verified> {
+        if let Some(damage) = self.filter_damage() {
+            return Err(damage.clone());
+        }
+        let mut header = [0; FILE_HEADER_BYTES];
+        self.file.read_exact_at(&mut header, 0)?;
+        let uid = decode_file_header(&header).map_err(|flaw| self.flaw_at(flaw, 0))?;
+        if uid != self.uid {
+            return Err(
+                self.wrong(0, format!("the file starts as table {uid:x?} and ends as {:x?}", self.uid))
+            );
+        }
+        let mut counts = Counts::default();
+        let (mut read_ahead, mut unpacked) = (ReadAhead::full(), Vec::new());
+        if let Some(index) = &self.index {
+            for number in 0..index.blocks() {
+                self.visit_block(index, number, &mut read_ahead, &mut unpacked, |block, cursor| {
+                    counts.block(self, index, number, block, cursor)
+                })?;
+            }
+        }
+        counts.compare(self)
+    }
+
+    /// Reads block `number` past the cache and gives it out with a cursor on its first entry.
+    pub(crate) fn visit_block<R>(
+        &self,
+        index: &BlockIndex,
+        number: usize,
+        read_ahead: &mut ReadAhead,
+        unpacked: &mut Vec<u8>,
+        visit: impl FnOnce(&BlockBytes, &mut BlockCursor) -> Result<R>,
+    ) -> Result<R> {
+        let offset = index.start(number);
+        let image = read_ahead.image(&*self.file, index, number)?;
+        let decoded = verify_numbered(image, self.uid, offset, number).and_then(|header| {
+            if header.codec_id == id::NONE {
+                return BlockBytes::from_bytes(image);
+            }
+            unpacked.resize(BlockBytes::memory_len(header.raw_len as usize), 0);
+            unpack(&header, image, unpacked)?;
+            BlockBytes::from_bytes(unpacked)
+        });
+        let block = decoded.map_err(|flaw| self.flaw_at(flaw, offset))?;
+        let mut cursor = BlockCursor::new();
+        // SAFETY: the buffers outlive the cursor and are borrowed until it is gone.
+        unsafe {
+            cursor.open(block);
+            cursor.move_to_first();
+        }
+        visit(block, &mut cursor)
+    }
+
+    #[cold]
+    fn wrong(&self, offset: u64, detail: impl Into<String>) -> Error {
+        Error::corruption(self.file.path(), offset, detail)
+    }
+}
+
+/// What is counted on the way.
+struct Counts {
+    blocks: u64,
+    entries: u64,
+    keys: u64,
+    tombstones: u64,
+    key_bytes: u64,
+    value_bytes: u64,
+    uncompressed_bytes: u64,
+    min_seqno: SeqNo,
+    max_seqno: SeqNo,
+    all_plain: bool,
+    last_key: Vec<u8>,
+    last_tag: Tag,
+}
+
+impl Default for Counts {
+    fn default() -> Counts {
+        Counts {
+            blocks: 0,
+            entries: 0,
+            keys: 0,
+            tombstones: 0,
+            key_bytes: 0,
+            value_bytes: 0,
+            uncompressed_bytes: 0,
+            min_seqno: SeqNo::MAX,
+            max_seqno: SeqNo::ZERO,
+            all_plain: true,
+            last_key: Vec::new(),
+            last_tag: Tag::OLDEST,
+        }
+    }
+}
+
+impl Counts {
+    fn block(
+        &mut self,
+        table: &Table,
+        index: &BlockIndex,
+        number: usize,
+        block: &BlockBytes,
+        cursor: &mut BlockCursor,
+    ) -> Result<()> {
+        let offset = index.start(number);
+        let header: BlockHeader = block.header();
+        let span = index.place(number);
+        if header.file_len() as u64 != span.end - span.start {
+            let (stated, found) = (span.end - span.start, header.file_len());
+            return Err(
+                table.wrong(offset, format!("the index gives block {number} {stated} bytes, it has {found}"))
+            );
+        }
+        if cursor.key() < index.separator(number) {
+            return Err(table.wrong(offset, format!("the index places block {number} behind its first key")));
+        }
+        self.blocks += 1;
+        self.uncompressed_bytes += u64::from(header.raw_len);
+        while cursor.is_valid() {
+            // SAFETY: the block is borrowed for longer than this.
+            let value_len = unsafe { cursor.value() }.len();
+            self.entry(table, offset + HEADER_BYTES as u64, cursor.key(), cursor.tag(), value_len)?;
+            // SAFETY: as above.
+            unsafe { cursor.next() };
+        }
+        let next = number + 1;
+        if next < index.blocks() && &self.last_key[..] > index.separator(next) {
+            return Err(
+                table.wrong(offset, format!("block {number} reaches beyond the separator of the next"))
+            );
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, table: &Table, offset: u64, key: &[u8], tag: Tag, value_len: usize) -> Result<()> {
+        let named = |what: &str| table.wrong(offset, format!("key {} {what}", key.escape_ascii()));
+        let is_new_key = self.entries == 0 || self.last_key[..] != *key;
+        let in_order =
+            if is_new_key { self.entries == 0 || self.last_key[..] < *key } else { tag < self.last_tag };
+        if !in_order {
+            return Err(named("is out of order"));
+        }
+        let Some(kind) = tag.kind() else { return Err(named("has an entry of unknown kind")) };
+        if !kind.has_value() && value_len > 0 {
+            return Err(named("is deleted but has a value"));
+        }
+        if is_new_key {
+            if !table.may_contain(key_hash(key)) {
+                return Err(named("is not in the filter"));
+            }
+            self.keys += 1;
+            self.last_key.clear();
+            self.last_key.extend_from_slice(key);
+        }
+        self.last_tag = tag;
+        if self.entries == 0 && table.properties().min_key != key {
+            return Err(named("is the first one, which the properties do not say"));
+        }
+        self.entries += 1;
+        self.tombstones += u64::from(tag.is_tombstone());
+        self.key_bytes += key.len() as u64;
+        self.value_bytes += value_len as u64;
+        self.min_seqno = self.min_seqno.min(tag.seqno());
+        self.max_seqno = self.max_seqno.max(tag.seqno());
+        self.all_plain &= tag.is_plain_put();
+        Ok(())
+    }
+
+    fn compare(&self, table: &Table) -> Result<Verified> {
+        let stated = table.properties();
+        let numbers = [
+            ("entries", stated.entries, self.entries),
+            ("keys", stated.keys, self.keys),
+            ("tombstones", stated.tombstones, self.tombstones),
+            ("bytes of keys", stated.raw_key_bytes, self.key_bytes),
+            ("bytes of values", stated.raw_value_bytes, self.value_bytes),
+            ("blocks", stated.blocks, self.blocks),
+            ("bytes before compression", stated.uncompressed_bytes, self.uncompressed_bytes),
+            ("as least sequence number", stated.min_seqno.get(), self.min_seqno.get()),
+            ("as greatest sequence number", stated.max_seqno.get(), self.max_seqno.get()),
+        ];
+        for (what, stated, found) in numbers {
+            if stated != found {
+                return Err(table.wrong(0, format!("the properties state {stated} {what}, {found} found")));
+            }
+        }
+        let single = self.entries > 0 && self.keys == self.entries && self.all_plain;
+        if stated.single_version && !single {
+            return Err(table.wrong(0, "the table is marked as having single versions, and has others"));
+        }
+        if stated.max_key != self.last_key {
+            let (stated, found) = (stated.max_key.escape_ascii(), self.last_key.escape_ascii());
+            return Err(table.wrong(0, format!("the properties state the last key {stated}, {found} found")));
+        }
+        Ok(Verified { blocks: self.blocks, entries: self.entries })
+    }
+}

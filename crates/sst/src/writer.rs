@@ -1,0 +1,301 @@
+//! Writing a table, entry by entry.
+//!
+//! Entries are staged until their block is full, the block is encoded into a buffer of a mebibyte, and the buffer goes
+//! to the file when it is full: sequential writes, memory bounded by the buffer, the index and the filter's hashes.
+//! Nothing is allocated per entry or per block. The file is complete and durable when [`TableWriter::finish`] returns;
+//! making its name durable is the caller's business.
+
+use crate::block::header::{TRAILER_BYTES, placed_checksum};
+use crate::block::staged::Staged;
+use crate::block::{self, BlockLayout, Scratch};
+use crate::footer::{
+    DIRECTORY_ENTRY_BYTES, FILE_HEADER_BYTES, FOOTER_BYTES, Footer, Section, SectionKind, encode_file_header,
+};
+use crate::index::section::{IndexEncoder, separator};
+use crate::options::{TableOptions, TableSummary};
+use crate::properties::TableProperties;
+use esker_base::checksum::key_hash;
+use esker_base::key::common_prefix_len;
+use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
+use esker_base::{Error, Result, TableUid, Tag};
+use esker_codec::Codec;
+use esker_env::File;
+use esker_filter::FilterBuilder;
+use std::sync::Arc;
+
+/// Bytes collected before they are written.
+const WRITE_BYTES: usize = 1 << 20;
+
+/// Most bytes of separators, which the index addresses with 32 bits in memory.
+const MAX_SEPARATOR_BYTES: u64 = u32::MAX as u64;
+
+/// Writes one table.
+#[derive(Debug)]
+pub struct TableWriter {
+    file: Arc<dyn File>,
+    layout: BlockLayout,
+    block_size_bytes: usize,
+    codec: Codec,
+    uid: TableUid,
+    properties: TableProperties,
+    staged: Staged,
+    /// Tag of the entry added last.
+    last_tag: Tag,
+    /// Last key of the block before the one being staged.
+    closed_key: Vec<u8>,
+    /// Lower bound of the block being staged, and the tag of its first entry if it continues a key.
+    separator: Vec<u8>,
+    continued_at: Option<Tag>,
+    separator_bytes: u64,
+    index: IndexEncoder,
+    filter: FilterBuilder,
+    filter_bits: f64,
+    scratch: Scratch,
+    out: Vec<u8>,
+    /// Bytes of the file written already; `out` follows them.
+    written_bytes: u64,
+}
+
+impl TableWriter {
+    /// Starts a table in an empty file.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for options out of range.
+    #[expect(clippy::needless_pass_by_value, reason = "options are made for the call; some will be kept")]
+    pub fn new(file: Arc<dyn File>, options: TableOptions) -> Result<TableWriter> {
+        options.validate()?;
+        let mut out = Vec::with_capacity(WRITE_BYTES + options.block_size_bytes + 4096);
+        out.extend_from_slice(&encode_file_header(options.uid));
+        Ok(TableWriter {
+            file,
+            layout: options.layout,
+            block_size_bytes: options.block_size_bytes,
+            codec: options.codec,
+            uid: options.uid,
+            properties: TableProperties::of_options(&options),
+            staged: Staged::new(options.layout_options()),
+            last_tag: Tag::OLDEST,
+            closed_key: Vec::new(),
+            separator: Vec::new(),
+            continued_at: None,
+            separator_bytes: 0,
+            index: IndexEncoder::default(),
+            filter: FilterBuilder::new(options.filter),
+            filter_bits: options.filter.bits_per_key(),
+            scratch: Scratch::default(),
+            out,
+            written_bytes: 0,
+        })
+    }
+
+    /// Adds the next entry, in internal order: a greater key than the last one, or the same key with a lesser tag.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if the order is violated, [`Error::InvalidArgument`] if key or value is too long, and
+    /// whatever writing to the file meets.
+    #[inline]
+    pub fn add(&mut self, key: &[u8], tag: Tag, value: &[u8]) -> Result<()> {
+        let last_key = if self.staged.is_empty() { &self.closed_key[..] } else { self.staged.last_key() };
+        let shared_len = common_prefix_len(last_key, key);
+        let is_first = self.properties.entries == 0;
+        let is_new_key = match (last_key.get(shared_len), key.get(shared_len)) {
+            (None, Some(_)) => true,
+            (Some(last), Some(this)) if last < this => true,
+            (None, None) if is_first => true,
+            (None, None) if tag < self.last_tag => false,
+            _ => return Err(self.out_of_order(key, tag)),
+        };
+        if key.len() > MAX_KEY_LEN || value.len() > MAX_VALUE_LEN {
+            return Err(too_long(key, value));
+        }
+        if !self.staged.is_empty()
+            && self.staged.would_exceed(self.block_size_bytes, key, tag, value, shared_len)
+        {
+            self.close_block()?;
+            self.open_block(key, tag, is_new_key);
+        }
+        let hash = key_hash(key);
+        if is_new_key {
+            self.filter.add(hash);
+        }
+        self.count(key, tag, value, is_new_key);
+        self.last_tag = tag;
+        self.staged.add(key, hash, tag, value, shared_len);
+        Ok(())
+    }
+
+    #[inline]
+    fn count(&mut self, key: &[u8], tag: Tag, value: &[u8], is_new_key: bool) {
+        let properties = &mut self.properties;
+        properties.entries += 1;
+        properties.keys += u64::from(is_new_key);
+        properties.tombstones += u64::from(tag.is_tombstone());
+        properties.raw_key_bytes += key.len() as u64;
+        properties.raw_value_bytes += value.len() as u64;
+        properties.min_seqno = properties.min_seqno.min(tag.seqno());
+        properties.max_seqno = properties.max_seqno.max(tag.seqno());
+        properties.single_version &= is_new_key & tag.is_plain_put();
+        if properties.entries == 1 {
+            properties.min_key = key.to_vec();
+        }
+    }
+
+    #[cold]
+    fn out_of_order(&self, key: &[u8], tag: Tag) -> Error {
+        let last = if self.staged.is_empty() { &self.closed_key[..] } else { self.staged.last_key() };
+        Error::internal(format!(
+            "{}: entry {} (tag {:#x}) added behind {} (tag {:#x})",
+            self.file.path().display(),
+            key.escape_ascii(),
+            tag.raw(),
+            last.escape_ascii(),
+            self.last_tag.raw()
+        ))
+    }
+
+    /// Length of the file if it were finished now, within a few percent. Compression is counted for closed blocks only.
+    #[inline]
+    pub fn estimated_file_bytes(&self) -> u64 {
+        let staged = self.staged.raw_len() + 8 * self.staged.entries().len();
+        let filter = (self.filter.len() as f64 * self.filter_bits / 8.0) as u64;
+        let fixed = (FOOTER_BYTES + 3 * DIRECTORY_ENTRY_BYTES + 400) as u64;
+        self.written_bytes + (self.out.len() + staged + self.index.len()) as u64 + filter + fixed
+    }
+
+    /// Bytes of memory that the writer holds.
+    pub fn memory_bytes(&self) -> usize {
+        self.out.capacity() + self.staged.raw_len() + self.index.len() + self.filter.memory_bytes()
+    }
+
+    /// Starts the block whose first entry is this one; the block before has been closed.
+    fn open_block(&mut self, key: &[u8], tag: Tag, is_new_key: bool) {
+        self.separator.clear();
+        if is_new_key {
+            self.separator.extend_from_slice(separator(&self.closed_key, key));
+            self.continued_at = None;
+        } else {
+            self.separator.extend_from_slice(key);
+            self.continued_at = Some(tag);
+        }
+    }
+
+    /// Encodes the staged entries, at least one, as a block.
+    fn close_block(&mut self) -> Result<()> {
+        self.separator_bytes += self.separator.len() as u64;
+        if self.separator_bytes > MAX_SEPARATOR_BYTES {
+            return Err(Error::invalid(format!("{}: the index exceeds 4 GiB", self.file.path().display())));
+        }
+        self.closed_key.clear();
+        self.closed_key.extend_from_slice(self.staged.last_key());
+        let start = self.out.len();
+        let offset = self.written_bytes + start as u64;
+        let number = self.index.blocks();
+        let header = block::append_image(
+            &mut self.staged,
+            self.layout,
+            number,
+            self.codec,
+            &mut self.scratch,
+            &mut self.out,
+        );
+        let checksum = placed_checksum(self.uid, offset, &self.out[start..]);
+        self.out.extend_from_slice(&checksum.to_le_bytes());
+        self.properties.uncompressed_bytes += u64::from(header.raw_len);
+        debug_assert_eq!(
+            self.out.len() - start,
+            block::header::HEADER_BYTES + header.stored_len as usize + TRAILER_BYTES
+        );
+        self.index.add(&self.separator, self.continued_at, (self.out.len() - start) as u64);
+        if self.out.len() >= WRITE_BYTES {
+            self.write_out()?;
+        }
+        Ok(())
+    }
+
+    fn write_out(&mut self) -> Result<()> {
+        self.file.write_at(&self.out, self.written_bytes)?;
+        self.written_bytes += self.out.len() as u64;
+        self.out.clear();
+        // What a giant value made the buffer grow to is given back.
+        self.out.shrink_to(2 * WRITE_BYTES);
+        Ok(())
+    }
+
+    /// Completes the file and makes it durable.
+    ///
+    /// # Errors
+    /// Whatever writing and syncing meet; the file is then of no use.
+    pub fn finish(mut self) -> Result<TableSummary> {
+        if !self.staged.is_empty() {
+            self.close_block()?;
+        }
+        let data_end = self.written_bytes + self.out.len() as u64;
+        self.properties.max_key = std::mem::take(&mut self.closed_key);
+        self.properties.blocks = u64::from(self.index.blocks());
+        self.properties.data_bytes = data_end - FILE_HEADER_BYTES as u64;
+        if self.properties.entries == 0 {
+            self.properties.single_version = false;
+        }
+        let index = std::mem::take(&mut self.index).finish();
+        let filter = self.filter.finish();
+        let properties = self.properties.encode();
+        let mut directory = Vec::new();
+        self.append_section(SectionKind::INDEX, &index, &mut directory);
+        if let Some(filter) = filter {
+            self.append_section(SectionKind::FILTER, &filter, &mut directory);
+        }
+        self.append_section(SectionKind::PROPERTIES, &properties, &mut directory);
+        self.append_end(data_end, &directory);
+        self.write_out()?;
+        self.file.sync_data()?;
+        Ok(self.summary())
+    }
+
+    fn append_section(&mut self, kind: SectionKind, bytes: &[u8], directory: &mut Vec<u8>) {
+        let offset = self.written_bytes + self.out.len() as u64;
+        // Lookups without the filter are slow but right.
+        let is_optional = kind == SectionKind::FILTER;
+        Section::describing(kind, is_optional, self.uid, offset, bytes).encode(directory);
+        self.out.extend_from_slice(bytes);
+    }
+
+    fn append_end(&mut self, data_end: u64, directory: &[u8]) {
+        let directory_offset = self.written_bytes + self.out.len() as u64;
+        self.out.extend_from_slice(directory);
+        let footer = Footer {
+            uid: self.uid,
+            data_end,
+            directory_offset,
+            directory_entries: (directory.len() / DIRECTORY_ENTRY_BYTES) as u32,
+            file_bytes: directory_offset + (directory.len() + FOOTER_BYTES) as u64,
+            directory_checksum: placed_checksum(self.uid, directory_offset, directory),
+        };
+        self.out.extend_from_slice(&footer.encode());
+    }
+
+    fn summary(self) -> TableSummary {
+        let properties = self.properties;
+        TableSummary {
+            file_bytes: self.written_bytes,
+            data_bytes: properties.data_bytes,
+            raw_bytes: properties.raw_key_bytes + properties.raw_value_bytes,
+            entries: properties.entries,
+            tombstones: properties.tombstones,
+            blocks: properties.blocks as u32,
+            smallest: properties.min_key,
+            largest: properties.max_key,
+            min_seqno: properties.min_seqno,
+            max_seqno: properties.max_seqno,
+            single_version: properties.single_version,
+        }
+    }
+}
+
+#[cold]
+fn too_long(key: &[u8], value: &[u8]) -> Error {
+    Error::invalid(format!(
+        "keys have at most {MAX_KEY_LEN} bytes and values {MAX_VALUE_LEN}, not {} and {}",
+        key.len(),
+        value.len()
+    ))
+}
