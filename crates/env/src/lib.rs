@@ -18,6 +18,7 @@
 pub mod clock;
 pub mod fault;
 pub mod fs;
+pub mod host;
 pub mod memory;
 pub mod random;
 pub mod std_fs;
