@@ -4,7 +4,7 @@ use esker_base::{Error, Result, Tag, ValueKind};
 
 /// What the newest version of a key that a reader may see tells about the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Meaning {
+pub enum Meaning {
     /// The key has the entry's value.
     Present,
     /// The key is gone.
@@ -17,7 +17,7 @@ pub(crate) enum Meaning {
 /// [`Error::Unsupported`] for what no reader is built for yet: merge operands, range deletes, expiry times, blob
 /// pointers, and bytes that no format assigned. Showing something plausible instead would be a wrong answer.
 #[inline]
-pub(crate) fn meaning(tag: Tag, key: &[u8]) -> Result<Meaning> {
+pub fn meaning(tag: Tag, key: &[u8]) -> Result<Meaning> {
     const DELETE: u8 = ValueKind::Delete as u8;
     const PUT: u8 = ValueKind::Put as u8;
     const SINGLE_DELETE: u8 = ValueKind::SingleDelete as u8;

@@ -473,6 +473,16 @@ impl Log {
         self.manifest_edit.load(Ordering::Relaxed)
     }
 
+    /// Bytes of segment files that are mapped: live ones, and those prepared or kept for reuse. 0 without maps.
+    pub fn mapped_bytes(&self) -> u64 {
+        if !self.map {
+            return 0;
+        }
+        let pool = self.pool.lock();
+        let live: u64 = pool.live.iter().map(|live| live.size_bytes).sum();
+        live + pool.ready.iter().map(|ready| ready.size_bytes).sum::<u64>()
+    }
+
     /// Bytes of all segments that hold records, the active one included.
     pub fn live_bytes(&self) -> u64 {
         self.pool.lock().live.iter().map(|live| live.size_bytes).sum()
