@@ -1,1 +1,53 @@
-//! The database engine: commit, read path, flush, compaction, recovery.
+//! The database engine: everything between the public API and the building blocks.
+//!
+//! # Map
+//! *Handles* ([`handle`]) are what users hold; behind them one [`store::Store`] has the state.
+//!
+//! | path | files, in the order a request goes through them |
+//! |---|---|
+//! | write | [`handle`] (encode) → [`commit`] (order, copy, publish) → [`room`] (rotate, seal, wait) |
+//! | read | [`handle`] (pin) → [`view`] → [`read`] → [`tree`] |
+//! | flush | [`scheduler`] → [`lanes`] → [`flush`] → [`output`] → [`install`] |
+//! | compaction | [`scheduler`] → [`lanes`] → [`compact`] → [`output`] → [`install`] |
+//! | open | [`open`] → [`replay`] → [`install`] |
+//!
+//! The invariants (CP for commit, WL for the log, RV for read views, IN for installs, RC for recovery) are stated at
+//! the head of the file that keeps them; ARCHITECTURE.md lists them all.
+#![forbid(unsafe_code)]
+
+mod batch;
+mod commit;
+mod compact;
+mod durability;
+mod flush;
+mod handle;
+mod install;
+mod keyspace;
+mod lanes;
+mod metrics;
+mod open;
+mod options;
+mod output;
+mod paths;
+mod read;
+mod replay;
+mod room;
+mod scheduler;
+mod snapshot;
+mod store;
+mod tree;
+mod value;
+mod verify;
+mod view;
+
+pub use batch::WriteBatch;
+pub use durability::Durability;
+pub use handle::{DEFAULT_KEYSPACE, Database, KeyRange, Keyspace, Snapshot, View};
+pub use metrics::{
+    KeyspaceLevels, KeyspaceMetrics, LevelInfo, LogMetrics, MemoryMetrics, Metrics, RunInfo, TableInfo,
+};
+pub use options::{KeyspaceOptions, Options, PerLevel};
+pub use read::cursor::Cursor;
+pub use read::range::Range;
+pub use value::Value;
+pub use verify::{Damage, VerifyReport};

@@ -1,0 +1,143 @@
+//! Write batches: operations that become visible and durable together.
+
+use crate::handle::Keyspace;
+use crate::store::Store;
+use esker_base::{Error, KeyspaceId, Result};
+use esker_wal::BatchEncoder;
+use std::sync::{Arc, Weak};
+
+/// Operations that are applied together: after a crash all of them are there or none, and no reader sees some
+/// of them, also when they touch several keyspaces.
+///
+/// ```no_run
+/// # fn main() -> esker_base::Result<()> {
+/// # let db = esker_engine::Database::open("data")?;
+/// let users = db.keyspace("users")?;
+/// let by_mail = db.keyspace("users by mail")?;
+/// let mut batch = db.batch();
+/// batch.put(&users, b"7", b"Ada");
+/// batch.put(&by_mail, b"ada@example.org", b"7");
+/// db.write(batch)?;
+/// # Ok(()) }
+/// ```
+///
+/// A wrong argument (a key that is too long, a keyspace of another database) is remembered and reported by the call
+/// that writes the batch, which then changes nothing.
+#[derive(Debug)]
+pub struct WriteBatch {
+    store: Weak<Store>,
+    encoder: BatchEncoder,
+    shares: Vec<Share>,
+    error: Option<Error>,
+}
+
+/// What a batch puts into one keyspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Share {
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) entries: u32,
+    /// Key and value bytes.
+    pub(crate) bytes: u64,
+}
+
+/// A batch as the commit pipeline takes it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EncodedBatch<'a> {
+    pub(crate) payload: &'a [u8],
+    pub(crate) count: u32,
+    pub(crate) shares: &'a [Share],
+    /// Kind byte, key and value if the batch is one entry: spares the commit from decoding it.
+    pub(crate) single: Option<(u8, &'a [u8], &'a [u8])>,
+}
+
+impl WriteBatch {
+    pub(crate) fn new(store: &Arc<Store>) -> WriteBatch {
+        WriteBatch {
+            store: Arc::downgrade(store),
+            encoder: BatchEncoder::new(),
+            shares: Vec::new(),
+            error: None,
+        }
+    }
+
+    /// Sets `key` to `value`.
+    pub fn put(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        self.add(keyspace, key.len() + value.len(), |encoder, id| encoder.put(id, key, value));
+    }
+
+    /// Removes `key`.
+    pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) {
+        let key = key.as_ref();
+        self.add(keyspace, key.len(), |encoder, id| encoder.delete(id, key));
+    }
+
+    /// Operations in the batch.
+    pub fn len(&self) -> usize {
+        self.encoder.count() as usize
+    }
+
+    /// Whether the batch has no operations.
+    pub fn is_empty(&self) -> bool {
+        self.encoder.is_empty()
+    }
+
+    /// Bytes the batch takes in the log.
+    pub fn encoded_bytes(&self) -> usize {
+        self.encoder.payload().len()
+    }
+
+    /// Removes all operations and keeps the memory for the next ones.
+    pub fn clear(&mut self) {
+        self.encoder.clear();
+        self.shares.clear();
+        self.error = None;
+    }
+
+    fn add(
+        &mut self,
+        keyspace: &Keyspace,
+        bytes: usize,
+        encode: impl FnOnce(&mut BatchEncoder, KeyspaceId) -> Result<()>,
+    ) {
+        if self.error.is_some() {
+            return;
+        }
+        if !std::ptr::eq(self.store.as_ptr(), Arc::as_ptr(keyspace.store())) {
+            let name = keyspace.name();
+            self.error =
+                Some(Error::invalid(format!("keyspace {name:?} belongs to another database than the batch")));
+            return;
+        }
+        let id = keyspace.id();
+        if let Err(error) = encode(&mut self.encoder, id) {
+            self.error = Some(error);
+            return;
+        }
+        let share = match self.shares.iter_mut().rfind(|share| share.keyspace == id) {
+            Some(share) => share,
+            None => {
+                self.shares.push(Share { keyspace: id, entries: 0, bytes: 0 });
+                self.shares.last_mut().expect("pushed just now")
+            }
+        };
+        share.entries += 1;
+        share.bytes += bytes as u64;
+    }
+
+    /// The batch as the commit pipeline takes it, or the first mistake that was made building it.
+    pub(crate) fn encoded(&self, store: &Arc<Store>) -> Result<EncodedBatch<'_>> {
+        if let Some(error) = &self.error {
+            return Err(error.clone());
+        }
+        if !std::ptr::eq(self.store.as_ptr(), Arc::as_ptr(store)) {
+            return Err(Error::invalid("the batch was made by another database"));
+        }
+        Ok(EncodedBatch {
+            payload: self.encoder.payload(),
+            count: self.encoder.count(),
+            shares: &self.shares,
+            single: None,
+        })
+    }
+}

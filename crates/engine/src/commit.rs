@@ -1,0 +1,279 @@
+//! The commit pipeline: how a batch becomes durable, ordered and visible.
+//!
+//! # The design
+//! One lock, `commit`, orders everything. A batch is encoded and checksummed before the lock is taken: its bytes are
+//! the log record's payload and the source of the memtable's entries, never encoded again. Under the lock a write
+//! goes through four steps:
+//!
+//! 1. *Room*: space in the log segment, else rotate; space in each memtable, else seal. If one cannot be had the
+//!    lock is let go, nothing is consumed, and the writer waits for the lane that makes room.
+//! 2. *Order*: the batch takes the next sequence numbers. From here on nothing may fail (CP5): the log's range is
+//!    there, the arenas have room. (The `write(2)` path of the log can still fail here; it puts everything back.)
+//! 3. *Copy*: the record into the mapped log, the entries and the index into the memtables.
+//! 4. *Publish*: one release store of `visible`. The lock is let go.
+//!
+//! Measured on two cores this beats reservation under the lock with parallel insertion and ordered publication by
+//! 1.4 to 3.3 times: the shared lines of reservation and publication would travel between cores at every put.
+//!
+//! # Invariants
+//! * CP1: sequence numbers, log offsets and arena ranges are handed out in one order, under one lock.
+//! * CP2: `visible` moves over complete records only: the store is the last step under the lock.
+//! * CP3: acknowledged implies visible, hence every earlier record is complete in the page cache; a process killed
+//!   at any instruction loses nothing it acknowledged.
+//! * CP4: a reader that loads `visible` with Acquire sees the memtable stores of everything at or below it.
+//! * CP5: between taking sequence numbers and publishing them nothing fails. A panic there would leave a hole,
+//!   so a guard turns it into poison.
+//! * RV2: a view with a new active memtable is published before any sequence number is handed out for it, because
+//!   both happen under the lock in that order.
+//!
+//! Durability beyond the process is waited for after the lock is let go; see [`esker_wal::Log`].
+
+use crate::batch::EncodedBatch;
+use crate::scheduler::Lane;
+use crate::store::{Store, Writing};
+use crate::{Durability, keyspace::KeyspaceState, view::MemtableView};
+use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag, checksum};
+use esker_memtable::{Inserter, Operation};
+use esker_wal::{EntryIter, LogWriter};
+use parking_lot::MutexGuard;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Entries handed to a memtable at once; it descends for sixteen of them in lockstep.
+const INSERT_CHUNK: usize = 64;
+
+/// What the commit lock guards.
+pub(crate) struct CommitState {
+    /// The next sequence number to hand out.
+    pub(crate) next_seqno: SeqNo,
+    pub(crate) log: LogWriter,
+    /// By keyspace id; `None` for ids without a keyspace.
+    pub(crate) keyspaces: Vec<Option<ActiveKeyspace>>,
+    /// Payload bytes in all active memtables.
+    pub(crate) active_bytes: u64,
+    pub(crate) closed: bool,
+    /// Batches and operations since the database was opened. Counted here because the lock is held anyway.
+    pub(crate) batches: u64,
+    pub(crate) entries: u64,
+}
+
+/// The writable side of a keyspace.
+pub(crate) struct ActiveKeyspace {
+    pub(crate) keyspace: Arc<KeyspaceState>,
+    pub(crate) memtable: Arc<MemtableView>,
+    pub(crate) inserter: Inserter,
+    /// Payload bytes written to the active memtable.
+    pub(crate) bytes: u64,
+    pub(crate) entries: u64,
+    /// Key and value bytes since the database was opened.
+    pub(crate) user_bytes: u64,
+}
+
+/// What a writer has to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    Ready,
+    /// Nothing was consumed; wait for this lane, then try again.
+    Wait(Lane),
+}
+
+/// How long a writer is willing to wait for room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// Up to the configured stall limit.
+    Stall,
+    /// Not at all: `try_write`.
+    None,
+}
+
+impl CommitState {
+    pub(crate) fn new(next_seqno: SeqNo, log: LogWriter) -> CommitState {
+        CommitState {
+            next_seqno,
+            log,
+            keyspaces: Vec::new(),
+            active_bytes: 0,
+            closed: false,
+            batches: 0,
+            entries: 0,
+        }
+    }
+
+    /// Lets writers write to a keyspace.
+    pub(crate) fn add_keyspace(&mut self, active: ActiveKeyspace) {
+        let at = active.keyspace.id.get() as usize;
+        if self.keyspaces.len() <= at {
+            self.keyspaces.resize_with(at + 1, || None);
+        }
+        self.keyspaces[at] = Some(active);
+    }
+
+    /// The writable side of a keyspace.
+    pub(crate) fn active(&mut self, id: KeyspaceId) -> Result<&mut ActiveKeyspace> {
+        let slot = usize::try_from(id.get()).ok().and_then(|at| self.keyspaces.get_mut(at));
+        slot.and_then(Option::as_mut)
+            .ok_or_else(|| Error::NotFound(format!("keyspace number {id} does not exist").into()))
+    }
+
+    /// The last sequence number handed out, and the log position behind it.
+    pub(crate) fn end(&self) -> (SeqNo, esker_wal::LogPosition) {
+        (SeqNo::new(self.next_seqno.get() - 1), self.log.position())
+    }
+}
+
+impl Store {
+    /// Writes a batch; returns its last sequence number.
+    pub(crate) fn commit(
+        &self,
+        batch: &EncodedBatch<'_>,
+        durability: Durability,
+        patience: Patience,
+    ) -> Result<SeqNo> {
+        if batch.count == 0 {
+            return Ok(SeqNo::new(self.visible.load(Ordering::Acquire)));
+        }
+        let payload_crc = checksum::crc32c(batch.payload);
+        let writing = self.writing()?;
+        let mut state = self.lock_with_room(writing, batch, patience)?;
+        let first = state.next_seqno;
+        let last = SeqNo::new(first.get() + u64::from(batch.count) - 1);
+        let log_id = state.log.append(first, batch.count, batch.payload, payload_crc)?.log_id;
+        {
+            let _guard = PoisonOnPanic(self);
+            state.next_seqno = last.plus(1);
+            state.insert(batch, first, log_id.get());
+            self.visible.store(last.get(), Ordering::Release);
+        }
+        drop(state);
+        if durability == Durability::Power {
+            writing.sync_up_to(last)?;
+        }
+        self.scheduler.step_sometimes(self);
+        Ok(last)
+    }
+
+    /// Makes every acknowledged write durable.
+    pub(crate) fn sync(&self) -> Result<()> {
+        let last = SeqNo::new(self.visible.load(Ordering::Acquire));
+        self.writing()?.sync_up_to(last)
+    }
+
+    /// Takes the commit lock once there is room for the batch.
+    #[inline]
+    fn lock_with_room<'w>(
+        &self,
+        writing: &'w Writing,
+        batch: &EncodedBatch<'_>,
+        patience: Patience,
+    ) -> Result<MutexGuard<'w, CommitState>> {
+        let mut patience_left = self.stall_limit;
+        // Made before the lock is taken: zero-filling a large file under it would stop every writer.
+        let mut private = match writing.log.fits_segment(batch.payload.len()) {
+            true => None,
+            false => Some(writing.log.prepare_private(batch.payload.len())?),
+        };
+        loop {
+            self.writing()?;
+            let mut state = writing.commit.lock();
+            if state.closed {
+                return Err(Error::Closed);
+            }
+            let seen = self.scheduler.generation();
+            match self.make_room(writing, &mut state, batch, private.as_mut())? {
+                Room::Ready => return Ok(state),
+                Room::Wait(lane) => {
+                    drop(state);
+                    self.wait_for_room(lane, seen, patience, &mut patience_left)?;
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn wait_for_room(&self, lane: Lane, seen: u64, patience: Patience, left: &mut Duration) -> Result<()> {
+        let cause = match lane {
+            Lane::Log => "a log segment is being prepared",
+            Lane::Flush => "memtables are being written to tables",
+            Lane::Compaction => "level 0 holds as many runs as it may and is being compacted",
+        };
+        self.counters.stalls.fetch_add(1, Ordering::Relaxed);
+        self.scheduler.request(lane);
+        if patience == Patience::None {
+            return Err(Error::WouldStall { retry_after: Duration::from_millis(10), cause: cause.into() });
+        }
+        let started = self.env.clock.monotonic_ns();
+        let changed = self.scheduler.wait_for_change(self, lane, seen, *left)?;
+        let waited = Duration::from_nanos(self.env.clock.monotonic_ns().saturating_sub(started));
+        self.counters.stall_ns.fetch_add(waited.as_nanos() as u64, Ordering::Relaxed);
+        *left = left.saturating_sub(waited);
+        if !changed || left.is_zero() {
+            return Err(Error::WouldStall { retry_after: self.stall_limit, cause: cause.into() });
+        }
+        Ok(())
+    }
+}
+
+impl CommitState {
+    /// Copies a batch into the memtables. Cannot fail: room was made before.
+    #[inline]
+    fn insert(&mut self, batch: &EncodedBatch<'_>, first: SeqNo, log_id: u64) {
+        self.batches += 1;
+        self.entries += u64::from(batch.count);
+        for share in batch.shares {
+            let active = self.keyspaces[share.keyspace.get() as usize].as_mut().expect("room was made in it");
+            active.bytes += share.bytes;
+            active.entries += u64::from(share.entries);
+            active.user_bytes += share.bytes;
+            active.memtable.note_write(log_id, first.get());
+            self.active_bytes += share.bytes;
+            if let Some((kind_byte, key, value)) = batch.single {
+                active.inserter.insert(key, Tag::from_parts(first, kind_byte), value);
+                return;
+            }
+        }
+        self.insert_many(batch.payload, first);
+    }
+
+    fn insert_many(&mut self, payload: &[u8], first: SeqNo) {
+        let mut chunk = [Operation { key: &[], tag: Tag::OLDEST, value: &[] }; INSERT_CHUNK];
+        let mut filled = 0;
+        let mut of = KeyspaceId::default();
+        for (offset, entry) in EntryIter::new(payload).enumerate() {
+            let entry = entry.expect("the batch was encoded by this process");
+            if filled == INSERT_CHUNK || (filled > 0 && entry.keyspace != of) {
+                self.insert_chunk(of, &chunk[..filled]);
+                filled = 0;
+            }
+            of = entry.keyspace;
+            let tag = Tag::from_parts(first.plus(offset as u64), entry.kind_byte);
+            chunk[filled] = Operation { key: entry.key, tag, value: entry.value };
+            filled += 1;
+        }
+        self.insert_chunk(of, &chunk[..filled]);
+    }
+
+    fn insert_chunk(&mut self, keyspace: KeyspaceId, chunk: &[Operation<'_>]) {
+        let active = self.keyspaces[keyspace.get() as usize].as_mut().expect("room was made in it");
+        active.inserter.insert_batch(chunk);
+    }
+}
+
+impl Writing {
+    /// Waits until everything up to `seqno` survives a power cut; concurrent callers share flushes.
+    pub(crate) fn sync_up_to(&self, seqno: SeqNo) -> Result<()> {
+        self.log.sync_up_to(seqno, || self.commit.lock().end())
+    }
+}
+
+/// Turns a panic between "sequence numbers taken" and "published" into poison (CP5): waiters and later writers get
+/// an error instead of a database with a hole.
+struct PoisonOnPanic<'a>(&'a Store);
+
+impl Drop for PoisonOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail("a panic interrupted a write after it had taken its sequence numbers");
+        }
+    }
+}

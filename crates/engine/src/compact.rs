@@ -1,0 +1,269 @@
+//! Compaction: carrying out what the strategy plans.
+//!
+//! The strategy is a pure function from the tree's shape to a plan; this file asks it, marks the plan's inputs busy so that the next
+//! question does not get them again, does what the plan says, and installs the result. A merge reads its inputs past
+//! the block cache, keeps what somebody can still see ([`crate::output`]), and replaces inputs by outputs in one edit. A
+//! move is an edit alone.
+
+use crate::keyspace::KeyspaceState;
+use crate::options::KeyspaceOptions;
+use crate::output::{OutputSpec, write_tables};
+use crate::read::run_cursor::RunCursor;
+use crate::read::source::Source;
+use crate::scheduler::Lane;
+use crate::store::Store;
+use crate::tree::{TreePart, TreeRun};
+use crate::view::SuperVersion;
+use esker_base::{Result, SeqNo};
+use esker_iter::{Bounds, Merge};
+use esker_sst::ReadPurpose;
+use esker_strategy::{
+    Busy, CompactionPlan, JobId, ManualMark, ManualStep, PlanInput, PlanKind, Shape, StrategyOptions,
+};
+use esker_version::{KeyEnd, KeyRange, PartMeta, Version, VersionEdit};
+use std::collections::HashSet;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// A manual compaction waits this long at most for a job that is in its way; every install wakes it earlier.
+const CONFLICT_WAIT: Duration = Duration::from_secs(3600);
+
+/// A plan marked busy; the mark goes with it, whatever becomes of the job.
+struct Claim<'a> {
+    keyspace: &'a KeyspaceState,
+    job: JobId,
+}
+
+impl<'a> Claim<'a> {
+    fn new(keyspace: &'a KeyspaceState, busy: &mut Busy, plan: &CompactionPlan) -> Claim<'a> {
+        Claim { keyspace, job: busy.add(plan) }
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.keyspace.busy.lock().remove(self.job);
+    }
+}
+
+impl Store {
+    /// Carries out one plan of some keyspace; `false` if no strategy wants anything.
+    pub(crate) fn compact_some(&self) -> Result<bool> {
+        for keyspace in self.all_keyspaces() {
+            if let Some((plan, claim)) = self.plan(&keyspace) {
+                self.carry_out(&keyspace, &plan)?;
+                drop(claim);
+                self.scheduler.announce_progress();
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// What the strategy of a keyspace wants next, marked busy.
+    fn plan<'a>(&self, keyspace: &'a KeyspaceState) -> Option<(CompactionPlan, Claim<'a>)> {
+        // The view is loaded under the lock: a job that ended has installed its result before it takes its mark back.
+        let mut busy = keyspace.busy.lock();
+        let view = keyspace.view.load();
+        let plan = keyspace.options.strategy.plan(
+            &self.shape(&view.tree.version),
+            &busy,
+            &self.strategy_options(keyspace),
+        )?;
+        let claim = Claim::new(keyspace, &mut busy, &plan);
+        Some((plan, claim))
+    }
+
+    fn shape<'v>(&self, version: &'v Version) -> Shape<'v> {
+        let oldest_snapshot = self.snapshots.summary().1.unwrap_or(SeqNo::MAX);
+        Shape { oldest_snapshot, now_ms: self.env.clock.wall_ms(), ..Shape::new(version) }
+    }
+
+    /// The keyspace's options as the strategy takes them.
+    pub(crate) fn strategy_options(&self, keyspace: &KeyspaceState) -> StrategyOptions {
+        strategy_options(&keyspace.options, self.memory.write_buffer_bytes)
+    }
+
+    /// Bytes that the strategy would still like to move.
+    pub(crate) fn compaction_debt(&self, keyspace: &KeyspaceState, view: &SuperVersion) -> u64 {
+        keyspace.options.strategy.debt(&self.shape(&view.tree.version), &self.strategy_options(keyspace))
+    }
+
+    /// Whether a job of the keyspace is running.
+    pub(crate) fn is_compacting(&self, keyspace: &KeyspaceState) -> bool {
+        !keyspace.busy.lock().is_empty()
+    }
+
+    /// Does what a plan says and installs it.
+    fn carry_out(&self, keyspace: &KeyspaceState, plan: &CompactionPlan) -> Result<()> {
+        tracing::debug!(keyspace = keyspace.name, %plan, "compaction begins");
+        let traffic = &keyspace.traffic;
+        if plan.kind == PlanKind::Merge {
+            self.merge(keyspace, plan)?;
+            traffic.compactions.fetch_add(1, Ordering::Relaxed);
+        } else {
+            let writing = self.writing()?;
+            let new_run = writing.tables.take_run_id();
+            self.install(keyspace, &[], |version, _| {
+                plan.edit_without_output(keyspace.id, version, new_run, || writing.tables.take_part_id())
+            })?;
+            traffic.moves.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn merge(&self, keyspace: &KeyspaceState, plan: &CompactionPlan) -> Result<()> {
+        let writing = self.writing()?;
+        // Sampled after the inputs were fixed (RV4): every version in them is at or below `visible`.
+        let boundaries = self.snapshots.sample(&self.visible);
+        let version = Arc::clone(&keyspace.view.load().tree.version);
+        let inputs: HashSet<esker_base::PartId> = plan.parts().map(|(_, input)| input.part.id).collect();
+        let sources = plan.inputs.iter().map(|input| Source::Run(self.input_cursor(keyspace, input)));
+        let merge = Merge::new(sources.collect());
+        let is_whole = plan.parts().all(|(_, input)| input.slice.is_none());
+        let spec = OutputSpec {
+            keyspace: keyspace.id,
+            options: &keyspace.options,
+            level: plan.to.level(),
+            cut: plan.cut.clone(),
+            input_bytes: plan.est_in_bytes,
+            filter: plan.filter,
+            cancellable: true,
+            zero_seqnos: plan.to.level().is_last() && is_whole,
+        };
+        let below = |key: &[u8], seqno: SeqNo| holds_older_outside(&version, &inputs, key, seqno);
+        let tables = write_tables(&writing.tables, &spec, merge, boundaries, below)?;
+        let traffic = &keyspace.traffic;
+        traffic.compacted_in_bytes.fetch_add(plan.est_in_bytes, Ordering::Relaxed);
+        let written: u64 = tables.iter().map(|table| table.bytes).sum();
+        traffic.compacted_out_bytes.fetch_add(written, Ordering::Relaxed);
+        self.install_merge(keyspace, plan, tables)
+    }
+
+    fn install_merge(
+        &self,
+        keyspace: &KeyspaceState,
+        plan: &CompactionPlan,
+        tables: Vec<PartMeta>,
+    ) -> Result<()> {
+        let writing = self.writing()?;
+        let new_run = writing.tables.take_run_id();
+        self.install(keyspace, &[], |version, _| {
+            let mut edit = VersionEdit::new();
+            plan.remove_inputs(keyspace.id, &mut edit, || writing.tables.take_part_id());
+            // A new run goes in front of those that are there now, not of those that were at the beginning.
+            let place = plan.to.place(version, new_run);
+            for table in tables {
+                edit.add_part(keyspace.id, place, Arc::new(table));
+            }
+            edit
+        })
+    }
+
+    /// A cursor over what a plan takes from one run, past the cache.
+    fn input_cursor(&self, keyspace: &KeyspaceState, input: &PlanInput) -> RunCursor {
+        let parts = input.parts.iter().map(|consumed| {
+            let file = self.files.file_of(keyspace.id, &consumed.part);
+            let meta = match &consumed.slice {
+                None => Arc::clone(&consumed.part),
+                Some(slice) => {
+                    let mut meta = PartMeta::clone(&consumed.part);
+                    meta.sliced = true;
+                    meta.range = slice.clone();
+                    Arc::new(meta)
+                }
+            };
+            TreePart { meta, file }
+        });
+        RunCursor::new(Arc::new(TreeRun::new(input.level, parts.collect())), ReadPurpose::Compaction)
+    }
+
+    /// Flushes, then merges everything in a range of keys into the last level.
+    pub(crate) fn compact_range(&self, keyspace: &Arc<KeyspaceState>, bounds: &Bounds) -> Result<()> {
+        self.flush_keyspaces(std::slice::from_ref(keyspace))?;
+        let range = key_range_of(bounds);
+        // Taken after the flush: what is in tables now is old, what jobs write from here on is not.
+        let mark = ManualMark {
+            seqno: SeqNo::new(self.visible.load(Ordering::Acquire)),
+            part: self.writing()?.tables.counters().1,
+        };
+        loop {
+            self.check_open()?;
+            let seen = self.scheduler.generation();
+            match self.plan_manual(keyspace, &range, mark) {
+                Manual::Done => return Ok(()),
+                Manual::Run(plan, claim) => {
+                    self.carry_out(keyspace, &plan)?;
+                    drop(claim);
+                    self.scheduler.announce_progress();
+                }
+                Manual::Blocked => {
+                    self.scheduler.wait_for_change(self, Lane::Compaction, seen, CONFLICT_WAIT)?;
+                }
+            }
+        }
+    }
+
+    fn plan_manual<'a>(&self, keyspace: &'a KeyspaceState, range: &KeyRange, mark: ManualMark) -> Manual<'a> {
+        let mut busy = keyspace.busy.lock();
+        let view = keyspace.view.load();
+        let (shape, options) = (self.shape(&view.tree.version), self.strategy_options(keyspace));
+        match keyspace.options.strategy.plan_manual(&shape, &busy, &options, range, mark) {
+            ManualStep::Done => Manual::Done,
+            ManualStep::Blocked => Manual::Blocked,
+            ManualStep::Plan(plan) => {
+                let claim = Claim::new(keyspace, &mut busy, &plan);
+                Manual::Run(plan, claim)
+            }
+        }
+    }
+}
+
+/// The next step of a manual compaction, its inputs marked busy.
+enum Manual<'a> {
+    Done,
+    Blocked,
+    Run(Box<CompactionPlan>, Claim<'a>),
+}
+
+/// The options of a keyspace as strategies take them.
+pub(crate) fn strategy_options(
+    options: &KeyspaceOptions,
+    default_write_buffer_bytes: u64,
+) -> StrategyOptions {
+    StrategyOptions {
+        memtable_bytes: options.write_buffer_bytes.unwrap_or(default_write_buffer_bytes),
+        table_bytes: options.table_bytes,
+        level0_hard_runs: options.level0_stop_runs,
+        ..StrategyOptions::default()
+    }
+}
+
+/// The range as the planner takes it: it may be too wide by the one key of an excluded lower bound.
+fn key_range_of(bounds: &Bounds) -> KeyRange {
+    let start = match bounds.lower() {
+        Bound::Included(key) | Bound::Excluded(key) => key.into(),
+        Bound::Unbounded => [].as_slice().into(),
+    };
+    let end = match bounds.upper() {
+        Bound::Included(key) => KeyEnd::Included(key.into()),
+        Bound::Excluded(key) => KeyEnd::Excluded(key.into()),
+        Bound::Unbounded => KeyEnd::Unbounded,
+    };
+    KeyRange { start, end }
+}
+
+/// Whether some table outside of the inputs may hold a version of `key` older than `seqno` (4.4): then a tombstone
+/// with this number is still needed. Tables made later hold the key with newer versions only, or with versions
+/// counted here, so the version at the job's beginning suffices.
+fn holds_older_outside(
+    version: &Version,
+    inputs: &HashSet<esker_base::PartId>,
+    key: &[u8],
+    seqno: SeqNo,
+) -> bool {
+    let holders = version.runs().filter_map(|(_, run)| run.part_for(key));
+    holders.into_iter().any(|part| part.min_seqno < seqno && !inputs.contains(&part.id))
+}

@@ -1,0 +1,156 @@
+//! Flush: sealed memtables of a keyspace become tables.
+//!
+//! One flush of a keyspace at a time, of all memtables that are sealed when it starts, merged: versions that no reader
+//! can see are dropped on the way, so overwrites die here before they cost a compaction.
+//!
+//! The steps of protocol 4.1: F0 take the memtables (all of them are behind `visible`, CP6: the seal happened under the
+//! commit lock, and so did every write before it), sample the boundaries. F1 write and sync the tables. F2 sync their
+//! directory. F3 sync the log if another keyspace depends on it (WL6). F4 to F6 install.
+
+use crate::keyspace::KeyspaceState;
+use crate::options::KeyspaceOptions;
+use crate::output::{OutputSpec, write_tables};
+use crate::read::source::Source;
+use crate::scheduler::Lane;
+use crate::store::{Store, Writing};
+use crate::view::{MemtableView, SuperVersion};
+use esker_base::{KeyspaceId, Result, SeqNo};
+use esker_iter::Merge;
+use esker_strategy::{Cut, Position, StrategyOptions};
+use esker_version::{EditOp, KeyRange, PartMeta, Version, VersionEdit};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Store {
+    /// Flushes one keyspace that has sealed memtables; `false` if there is none.
+    pub(crate) fn flush_some(&self) -> Result<bool> {
+        for keyspace in self.all_keyspaces() {
+            if !keyspace.view.load().sealed.is_empty() {
+                self.flush_sealed(&keyspace)?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Writes all sealed memtables of a keyspace to tables.
+    pub(crate) fn flush_sealed(&self, keyspace: &KeyspaceState) -> Result<()> {
+        let writing = self.writing()?;
+        let _one_at_a_time = keyspace.flushing.lock();
+        let view = keyspace.view.load();
+        let Some(newest) = view.sealed.first() else { return Ok(()) };
+        let sealed_at = newest.seal_seqno().unwrap_or(SeqNo::ZERO);
+        debug_assert!(self.visible.load(Ordering::Acquire) >= sealed_at.get(), "CP6");
+        let hull = hull_of(&view.sealed);
+        let tables = match &hull {
+            Some(hull) => self.write_memtables(writing, keyspace, &view, hull)?,
+            None => Vec::new(),
+        };
+        if self.must_sync_log_before(keyspace, sealed_at) {
+            writing.sync_up_to(sealed_at)?;
+        }
+        let new_run = writing.tables.take_run_id();
+        self.install(keyspace, &view.sealed, |version, busy| {
+            let mut edit = VersionEdit::new();
+            if let Some(hull) = &hull {
+                // Chosen anew: what was legal when the flush began may have been overtaken by a compaction.
+                let to = keyspace.options.strategy.flush_placement(version, hull, busy);
+                let place = to.place(version, new_run);
+                for table in tables {
+                    edit.add_part(keyspace.id, place, Arc::new(table));
+                }
+            }
+            edit.push(EditOp::FlushedSeqno { keyspace: keyspace.id, seqno: sealed_at });
+            edit
+        })?;
+        keyspace.traffic.flushes.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Merges the sealed memtables of a view into tables.
+    fn write_memtables(
+        &self,
+        writing: &Writing,
+        keyspace: &KeyspaceState,
+        view: &SuperVersion,
+        hull: &KeyRange,
+    ) -> Result<Vec<PartMeta>> {
+        let boundaries = self.snapshots.sample(&self.visible);
+        let version = &view.tree.version;
+        // Layout and compression are chosen for the level the tables will most probably go to.
+        let to = keyspace.options.strategy.flush_placement(version, hull, &keyspace.busy.lock());
+        let spec = flush_spec(
+            keyspace.id,
+            &keyspace.options,
+            version,
+            to,
+            &view.sealed,
+            &self.strategy_options(keyspace),
+        );
+        let merge =
+            Merge::new(view.sealed.iter().map(|view| Source::Memtable(view.memtable.cursor())).collect());
+        let below = |key: &[u8], seqno: SeqNo| holds_older(version, key, seqno);
+        let tables = write_tables(&writing.tables, &spec, merge, boundaries, below)?;
+        let bytes: u64 = tables.iter().map(|table| table.bytes).sum();
+        keyspace.traffic.flushed_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok(tables)
+    }
+
+    /// Seals and flushes keyspaces, and waits until what they held at the call is in tables.
+    pub(crate) fn flush_keyspaces(&self, keyspaces: &[Arc<KeyspaceState>]) -> Result<()> {
+        self.check_open()?;
+        self.writing()?;
+        for keyspace in keyspaces {
+            self.seal_if_filled(keyspace)?;
+        }
+        for keyspace in keyspaces {
+            // The lane may be at it already; whoever comes second finds nothing left.
+            self.flush_sealed(keyspace)?;
+        }
+        self.scheduler.request(Lane::Compaction);
+        Ok(())
+    }
+
+    /// Seals the active memtable of a keyspace unless it is empty.
+    pub(crate) fn seal_if_filled(&self, keyspace: &KeyspaceState) -> Result<()> {
+        let mut state = self.writing()?.commit.lock();
+        if state.active(keyspace.id)?.entries == 0 {
+            return Ok(());
+        }
+        let nothing_next = crate::batch::Share { keyspace: keyspace.id, entries: 0, bytes: 0 };
+        self.seal(&mut state, keyspace.id, &nothing_next)
+    }
+}
+
+/// How memtables that go to `to` become tables.
+pub(crate) fn flush_spec<'a>(
+    keyspace: KeyspaceId,
+    options: &'a KeyspaceOptions,
+    version: &Version,
+    to: Position,
+    memtables: &[Arc<MemtableView>],
+    strategy_options: &StrategyOptions,
+) -> OutputSpec<'a> {
+    OutputSpec {
+        keyspace,
+        options,
+        level: to.level(),
+        cut: Cut::for_output(version, to, strategy_options),
+        input_bytes: memtables.iter().map(|view| view.memtable.payload_bytes()).sum(),
+        filter: true,
+        cancellable: false,
+        zero_seqnos: false,
+    }
+}
+
+/// The keys that some memtables hold together.
+pub(crate) fn hull_of(memtables: &[Arc<MemtableView>]) -> Option<KeyRange> {
+    let first = memtables.iter().filter_map(|view| view.memtable.first_key()).min()?;
+    let last = memtables.iter().filter_map(|view| view.memtable.last_key()).max()?;
+    Some(KeyRange::inclusive(first, last))
+}
+
+/// Whether some table may hold a version of `key` older than `seqno`: then a tombstone with this number is still needed.
+pub(crate) fn holds_older(version: &Version, key: &[u8], seqno: SeqNo) -> bool {
+    version.runs().filter_map(|(_, run)| run.part_for(key)).any(|part| part.min_seqno < seqno)
+}

@@ -1,0 +1,209 @@
+//! The database handle.
+
+use super::{Handle, Keyspace, Snapshot};
+use crate::batch::WriteBatch;
+use crate::commit::Patience;
+use crate::metrics::{KeyspaceLevels, Metrics};
+use crate::options::{KeyspaceOptions, Options};
+use crate::verify::VerifyReport;
+use crate::{Durability, Value, open};
+use esker_base::{Error, Result};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Name of the keyspace that every database has.
+pub const DEFAULT_KEYSPACE: &str = "default";
+
+/// An open database.
+#[derive(Clone, Debug)]
+pub struct Database {
+    handle: Arc<Handle>,
+    default: Keyspace,
+}
+
+impl Database {
+    /// Opens the database in a directory with default options, creating it if it is missing.
+    ///
+    /// # Errors
+    /// See [`Options::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Database> {
+        Options::default().open(path)
+    }
+
+    pub(crate) fn open_with(path: &Path, options: Options) -> Result<Database> {
+        options.validate()?;
+        let store = open::open(path, options)?;
+        let handle = Arc::new(Handle { store });
+        let state = handle.store.find_keyspace(DEFAULT_KEYSPACE);
+        let state = state.ok_or_else(|| Error::internal("the default keyspace is missing after opening"))?;
+        let default = Keyspace::new(Arc::clone(&handle), state);
+        Ok(Database { handle, default })
+    }
+
+    // ---- keyspaces
+
+    /// The keyspace with this name, created with the database's default options if it is missing.
+    pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
+        let options = self.handle.store.default_options.clone();
+        self.keyspace_with(name, options)
+    }
+
+    /// The keyspace with this name, created with `options` if it is missing. An existing one keeps its options.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a name that is empty or over 255 bytes long, or options out of range.
+    pub fn keyspace_with(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
+        self.handle.store.check_open()?;
+        let state = match self.handle.store.find_keyspace(name) {
+            Some(state) => state,
+            None => self.handle.store.create_keyspace(name, options)?,
+        };
+        Ok(Keyspace::new(Arc::clone(&self.handle), state))
+    }
+
+    /// The keyspace with this name.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none.
+    pub fn open_keyspace(&self, name: &str) -> Result<Keyspace> {
+        self.handle.store.check_open()?;
+        let state = self.handle.store.find_keyspace(name);
+        let state = state.ok_or_else(|| Error::NotFound(format!("there is no keyspace {name:?}").into()))?;
+        Ok(Keyspace::new(Arc::clone(&self.handle), state))
+    }
+
+    /// The names of all keyspaces, oldest first.
+    pub fn keyspaces(&self) -> Vec<String> {
+        self.handle.store.all_keyspaces().iter().map(|keyspace| keyspace.name.clone()).collect()
+    }
+
+    /// The keyspace "default", which [`Database::put`] and its siblings use.
+    pub fn default_keyspace(&self) -> &Keyspace {
+        &self.default
+    }
+
+    // ---- writing
+
+    /// An empty batch for this database.
+    pub fn batch(&self) -> WriteBatch {
+        WriteBatch::new(&self.handle.store)
+    }
+
+    /// Applies a batch with the database's default durability.
+    ///
+    /// # Errors
+    /// What was wrong while the batch was built; `Full` if it is larger than half of the memory budget; `ReadOnly`,
+    /// `WouldStall`, `Closed`.
+    #[expect(clippy::needless_pass_by_value, reason = "a written batch is used up; `write_ref` keeps it")]
+    pub fn write(&self, batch: WriteBatch) -> Result<()> {
+        self.write_ref(&batch, self.handle.store.durability)
+    }
+
+    /// Applies a batch with this durability.
+    #[expect(clippy::needless_pass_by_value, reason = "a written batch is used up; `write_ref` keeps it")]
+    pub fn write_with(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
+        self.write_ref(&batch, durability)
+    }
+
+    /// Applies a batch and leaves it to the caller, who may clear and fill it again without new memory.
+    pub fn write_ref(&self, batch: &WriteBatch, durability: Durability) -> Result<()> {
+        let store = &self.handle.store;
+        store.commit(&batch.encoded(store)?, durability, Patience::Stall).map(|_| ())
+    }
+
+    /// Applies a batch if that needs no waiting for room.
+    ///
+    /// # Errors
+    /// `WouldStall` where [`Database::write`] would wait; nothing was written then.
+    pub fn try_write(&self, batch: &WriteBatch) -> Result<()> {
+        let store = &self.handle.store;
+        store.commit(&batch.encoded(store)?, store.durability, Patience::None).map(|_| ())
+    }
+
+    // ---- the default keyspace
+
+    /// Sets `key` to `value` in the keyspace "default".
+    #[inline]
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.default.put(key, value)
+    }
+
+    /// Removes `key` from the keyspace "default".
+    #[inline]
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.default.delete(key)
+    }
+
+    /// The value of `key` in the keyspace "default".
+    #[inline]
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.default.get(key)
+    }
+
+    /// Whether `key` has a value in the keyspace "default".
+    #[inline]
+    pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.default.contains(key)
+    }
+
+    // ---- moments
+
+    /// A snapshot of the present, over all keyspaces.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::new(&self.handle.store)
+    }
+
+    // ---- maintenance
+
+    /// Makes every acknowledged write survive a power cut.
+    pub fn sync(&self) -> Result<()> {
+        self.handle.store.check_open()?;
+        self.handle.store.sync()
+    }
+
+    /// Writes all memtables to tables.
+    pub fn flush(&self) -> Result<()> {
+        let store = &self.handle.store;
+        store.flush_keyspaces(&store.all_keyspaces())
+    }
+
+    /// Waits until nothing is left to do in the background: memtables flushed, the strategies' debt zero.
+    pub fn drain(&self) -> Result<()> {
+        self.handle.store.drain()
+    }
+
+    /// Merges every keyspace into its last level.
+    pub fn compact_all(&self) -> Result<()> {
+        let store = &self.handle.store;
+        store.all_keyspaces().iter().try_for_each(|state| store.compact_range(state, &Default::default()))
+    }
+
+    /// Runs one piece of background work; `false` if there is none. Only for databases whose
+    /// [`esker_env::Background`] is stepped: elsewhere threads do it.
+    pub fn step_background(&self) -> bool {
+        let store = &self.handle.store;
+        store.scheduler.is_stepped() && store.scheduler.step(&**store)
+    }
+
+    /// Counters, sizes and states.
+    pub fn metrics(&self) -> Metrics {
+        self.handle.store.metrics()
+    }
+
+    /// The shape of the tree of every keyspace.
+    pub fn levels(&self) -> Vec<KeyspaceLevels> {
+        self.handle.store.levels()
+    }
+
+    /// Reads everything and checks every checksum, order and reference. Reports what is damaged instead of
+    /// stopping at the first damage.
+    pub fn verify(&self) -> Result<VerifyReport> {
+        self.handle.store.verify()
+    }
+
+    /// Closes the database: waits for writes in progress, stops background work, flushes (unless switched off), and lets
+    /// go of the directory. Handles that remain answer [`Error::Closed`]. Closing twice is fine.
+    pub fn close(&self) -> Result<()> {
+        self.handle.store.close()
+    }
+}

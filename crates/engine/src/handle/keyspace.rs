@@ -1,0 +1,210 @@
+//! A keyspace handle.
+
+use super::pinned::Pinned;
+use super::snapshot::{Snapshot, View};
+use super::{Handle, KeyRange};
+use crate::batch::{EncodedBatch, Share};
+use crate::commit::Patience;
+use crate::keyspace::KeyspaceState;
+use crate::options::KeyspaceOptions;
+use crate::read::{cursor::Cursor, range::Range};
+use crate::store::Store;
+use crate::{Durability, Value};
+use esker_base::{KeyspaceId, Result, SeqNo, ValueKind};
+use esker_iter::Bounds;
+use esker_wal::BatchEncoder;
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+thread_local! {
+    /// Where a single put is encoded: reused, so that a put allocates nothing.
+    static SCRATCH: RefCell<BatchEncoder> = const { RefCell::new(BatchEncoder::new()) };
+}
+
+/// A thread that once wrote a huge value does not keep its memory: the scratch batch is dropped past this size.
+const SCRATCH_KEPT_BYTES: usize = 1 << 20;
+
+/// A named, ordered map from keys to values inside a database.
+#[doc(alias = "column family")]
+#[derive(Clone, Debug)]
+pub struct Keyspace {
+    handle: Arc<Handle>,
+    state: Arc<KeyspaceState>,
+}
+
+impl Keyspace {
+    pub(crate) fn new(handle: Arc<Handle>, state: Arc<KeyspaceState>) -> Keyspace {
+        Keyspace { handle, state }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.state.name
+    }
+
+    /// Its number; never used again for another keyspace.
+    pub fn id(&self) -> KeyspaceId {
+        self.state.id
+    }
+
+    /// The options it was created with.
+    pub fn options(&self) -> &KeyspaceOptions {
+        &self.state.options
+    }
+
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        &self.handle.store
+    }
+
+    pub(crate) fn state(&self) -> &Arc<KeyspaceState> {
+        &self.state
+    }
+
+    // ---- writing
+
+    /// Sets `key` to `value`, with the database's default durability.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a key over 65,535 bytes or a value over 512 MiB; `ReadOnly`, `Full`, `WouldStall`, `Closed`.
+    #[inline]
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.put_with(key, value, self.handle.store.durability)
+    }
+
+    /// Sets `key` to `value`, with this durability.
+    #[inline]
+    pub fn put_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        durability: Durability,
+    ) -> Result<()> {
+        self.write_one(ValueKind::Put, key.as_ref(), value.as_ref(), durability)
+    }
+
+    /// Removes `key`; no error if it has no value.
+    #[inline]
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_with(key, self.handle.store.durability)
+    }
+
+    /// Removes `key`, with this durability.
+    #[inline]
+    pub fn delete_with(&self, key: impl AsRef<[u8]>, durability: Durability) -> Result<()> {
+        self.write_one(ValueKind::Delete, key.as_ref(), &[], durability)
+    }
+
+    #[inline]
+    fn write_one(&self, kind: ValueKind, key: &[u8], value: &[u8], durability: Durability) -> Result<()> {
+        SCRATCH.with_borrow_mut(|scratch| {
+            scratch.clear();
+            match kind {
+                ValueKind::Put => scratch.put(self.state.id, key, value)?,
+                _ => scratch.delete(self.state.id, key)?,
+            }
+            let share =
+                Share { keyspace: self.state.id, entries: 1, bytes: (key.len() + value.len()) as u64 };
+            let batch = EncodedBatch {
+                payload: scratch.payload(),
+                count: 1,
+                shares: std::slice::from_ref(&share),
+                single: Some((kind as u8, key, value)),
+            };
+            let written = self.handle.store.commit(&batch, durability, Patience::Stall).map(|_| ());
+            if scratch.capacity_bytes() > SCRATCH_KEPT_BYTES {
+                *scratch = BatchEncoder::new();
+            }
+            written
+        })
+    }
+
+    // ---- reading
+
+    /// The present, pinned. The view first, then the sequence number (RV1).
+    #[inline]
+    fn pin(&self) -> Result<Pinned> {
+        let store = &self.handle.store;
+        store.check_open()?;
+        let view = self.state.view.load();
+        let seqno = SeqNo::new(store.visible.load(Ordering::Acquire));
+        Ok(Pinned { view, seqno })
+    }
+
+    /// The value of `key`.
+    #[inline]
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.pin()?.get(key.as_ref())
+    }
+
+    /// Hands the value of `key`, or `None`, to `read` without copying or allocating.
+    #[inline]
+    pub fn get_with<R>(&self, key: impl AsRef<[u8]>, read: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+        self.pin()?.get_with(key.as_ref(), read)
+    }
+
+    /// Whether `key` has a value.
+    #[inline]
+    pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.pin()?.contains(key.as_ref())
+    }
+
+    /// The values of several keys, in their order, all of one moment. The cache misses of the keys overlap, so this
+    /// is several times faster than as many calls of [`Keyspace::get`].
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
+        self.pin()?.multi_get(keys)
+    }
+
+    /// The entries in a range of keys, forwards and backwards. A failure to open it is the first item.
+    pub fn range(&self, range: impl KeyRange) -> Range {
+        Range::new(self.pin(), range.into_bounds())
+    }
+
+    /// The entries whose keys start with `prefix`.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
+        Range::new(self.pin(), Bounds::prefix(prefix.as_ref()))
+    }
+
+    /// All entries.
+    pub fn iter(&self) -> Range {
+        Range::new(self.pin(), Bounds::default())
+    }
+
+    /// The entry with the smallest key.
+    pub fn first(&self) -> Result<Option<(Value, Value)>> {
+        self.pin()?.first()
+    }
+
+    /// The entry with the greatest key.
+    pub fn last(&self) -> Result<Option<(Value, Value)>> {
+        self.pin()?.last()
+    }
+
+    /// A cursor over all entries.
+    pub fn cursor(&self) -> Result<Cursor> {
+        Ok(self.pin()?.cursor(Bounds::default()))
+    }
+
+    /// A cursor that shows the entries in a range only.
+    pub fn cursor_in(&self, range: impl KeyRange) -> Result<Cursor> {
+        Ok(self.pin()?.cursor(range.into_bounds()))
+    }
+
+    /// This keyspace as `snapshot` sees it.
+    pub fn at<'a>(&'a self, snapshot: &'a Snapshot) -> View<'a> {
+        View { keyspace: self, snapshot }
+    }
+
+    // ---- maintenance
+
+    /// Writes the memtables to tables.
+    pub fn flush(&self) -> Result<()> {
+        self.handle.store.flush_keyspaces(&[Arc::clone(&self.state)])
+    }
+
+    /// Merges everything in a range of keys into the last level, and waits until it is done. Superseded versions and
+    /// deletes that no snapshot needs are gone afterwards.
+    pub fn compact(&self, range: impl KeyRange) -> Result<()> {
+        self.handle.store.compact_range(&self.state, &range.into_bounds())
+    }
+}

@@ -1,0 +1,33 @@
+//! What users hold: [`Database`], [`Keyspace`], [`Snapshot`] and the views of it.
+//!
+//! Handles are cheap to clone and may be used from any thread. The database closes when the last of them is dropped,
+//! or earlier by [`Database::close`].
+
+mod database;
+mod key_range;
+mod keyspace;
+mod pinned;
+mod snapshot;
+
+pub use database::{DEFAULT_KEYSPACE, Database};
+pub use key_range::KeyRange;
+pub use keyspace::Keyspace;
+pub(crate) use pinned::Pinned;
+pub use snapshot::{Snapshot, View};
+
+use crate::store::Store;
+use std::sync::Arc;
+
+/// Closes the database when the last handle goes.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    pub(crate) store: Arc<Store>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if let Err(error) = self.store.close() {
+            tracing::error!(%error, "closing the database failed; what was acknowledged is in the log");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Snapshots: one moment of the whole database, kept.
+
+use super::keyspace::Keyspace;
+use super::pinned::Pinned;
+use crate::read::{cursor::Cursor, range::Range};
+use crate::store::Store;
+use crate::{KeyRange, Value};
+use esker_base::{Error, Result, SeqNo};
+use esker_iter::Bounds;
+use std::sync::Arc;
+
+/// One moment of the database, over all keyspaces. Reads through [`Keyspace::at`] see exactly what was committed before
+/// it was taken. While it lives, compaction keeps the versions it can see; dropping it frees them.
+#[derive(Debug)]
+pub struct Snapshot {
+    store: Arc<Store>,
+    seqno: SeqNo,
+}
+
+impl Snapshot {
+    pub(crate) fn new(store: &Arc<Store>) -> Snapshot {
+        Snapshot { store: Arc::clone(store), seqno: store.snapshots.register(&store.visible) }
+    }
+
+    /// The sequence number of the last operation the snapshot sees.
+    pub fn seqno(&self) -> SeqNo {
+        self.seqno
+    }
+
+    pub(crate) fn belongs_to(&self, store: &Arc<Store>) -> bool {
+        Arc::ptr_eq(&self.store, store)
+    }
+}
+
+impl Clone for Snapshot {
+    fn clone(&self) -> Snapshot {
+        self.store.snapshots.register_again(self.seqno);
+        Snapshot { store: Arc::clone(&self.store), seqno: self.seqno }
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        self.store.snapshots.release(self.seqno);
+    }
+}
+
+/// A keyspace as a snapshot sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    pub(crate) keyspace: &'a Keyspace,
+    pub(crate) snapshot: &'a Snapshot,
+}
+
+impl View<'_> {
+    fn pin(&self) -> Result<Pinned> {
+        if !self.snapshot.belongs_to(self.keyspace.store()) {
+            return Err(Error::invalid("the snapshot was taken of another database"));
+        }
+        self.keyspace.store().check_open()?;
+        Ok(Pinned { view: self.keyspace.state().view.load(), seqno: self.snapshot.seqno })
+    }
+
+    /// The value of `key`.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.pin()?.get(key.as_ref())
+    }
+
+    /// Hands the value of `key` to `read` without copying it.
+    pub fn get_with<R>(&self, key: impl AsRef<[u8]>, read: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+        self.pin()?.get_with(key.as_ref(), read)
+    }
+
+    /// Whether `key` has a value.
+    pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.pin()?.contains(key.as_ref())
+    }
+
+    /// The values of several keys, in their order.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
+        self.pin()?.multi_get(keys)
+    }
+
+    /// A cursor over all entries.
+    pub fn cursor(&self) -> Result<Cursor> {
+        Ok(self.pin()?.cursor(Bounds::default()))
+    }
+
+    /// The entries in a range of keys.
+    pub fn range(&self, range: impl KeyRange) -> Range {
+        Range::new(self.pin(), range.into_bounds())
+    }
+
+    /// The entries whose keys start with `prefix`.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
+        Range::new(self.pin(), Bounds::prefix(prefix.as_ref()))
+    }
+
+    /// All entries.
+    pub fn iter(&self) -> Range {
+        Range::new(self.pin(), Bounds::default())
+    }
+
+    /// The entry with the smallest key.
+    pub fn first(&self) -> Result<Option<(Value, Value)>> {
+        self.pin()?.first()
+    }
+
+    /// The entry with the greatest key.
+    pub fn last(&self) -> Result<Option<(Value, Value)>> {
+        self.pin()?.last()
+    }
+}

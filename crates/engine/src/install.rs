@@ -1,0 +1,174 @@
+//! Installing a change of the tree: durable first, then visible, then the old is let go (protocol 4.1, F4 to F6).
+//!
+//! One job's edit at a time, under the manifest's lock, one record, one sync. The state is cloned, the edit applied to
+//! the clone, the record written and synced, and only then the clone takes the original's place; so an edit that violates an
+//! invariant never reaches the disk (IN5), and memory never shows what is not durable (IN2). Before that the job has
+//! made the tables it names durable, bytes and directory entries (IN1); after it, files and log segments that the new
+//! state does not need are let go (IN3, WL7).
+
+use crate::keyspace::KeyspaceState;
+use crate::scheduler::Lane;
+use crate::store::{Store, Writing};
+use crate::tree::Tree;
+use crate::view::{MemtableView, SuperVersion};
+use esker_base::{LogId, Result, SeqNo};
+use esker_strategy::Busy;
+use esker_version::{Applied, DatabaseState, EditOp, Manifest, Version, VersionEdit};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What the manifest's lock guards.
+#[derive(Debug)]
+pub(crate) struct Installed {
+    pub(crate) manifest: Manifest,
+    /// The sum of all durable edits.
+    pub(crate) state: DatabaseState,
+}
+
+impl Store {
+    /// Makes an edit of `keyspace` durable and publishes the view that follows from it. `flushed` are the memtables whose
+    /// entries the edit's tables hold; they leave the view together with the tables' arrival.
+    ///
+    /// `make_edit` gets the tree and the running jobs as they are at the install, and both stay so until the new view is published: a
+    /// place chosen from them is legal (4.3). Nobody plans meanwhile, because planning takes the same lock.
+    pub(crate) fn install(
+        &self,
+        keyspace: &KeyspaceState,
+        flushed: &[Arc<MemtableView>],
+        make_edit: impl FnOnce(&Version, &Busy) -> VersionEdit,
+    ) -> Result<()> {
+        let writing = self.writing()?;
+        let mut installed = writing.manifest.lock();
+        let busy = keyspace.busy.lock();
+        let mut edit = make_edit(&keyspace.view.load().tree.version, &busy);
+        let min_log_id = self.min_log_id(writing, flushed);
+        self.add_counters(writing, &mut edit, min_log_id);
+        let applied = self.make_durable(writing, &mut installed, &edit)?;
+        if let Some(changed) = installed.state.keyspace(keyspace.id) {
+            self.publish_tree(keyspace, Arc::clone(&changed.version), flushed);
+        }
+        drop(busy);
+        drop(installed);
+        for file in applied.obsolete_files {
+            self.files.retire(file);
+        }
+        let freed: u64 = flushed.iter().map(|memtable| memtable.bytes()).sum();
+        self.sealed_bytes.fetch_sub(freed, Ordering::Relaxed);
+        let released = writing.log.release_below(min_log_id);
+        self.rebalance_memory();
+        self.scheduler.request(Lane::Log);
+        self.scheduler.request(Lane::Compaction);
+        self.scheduler.announce_progress();
+        released.map(|_| ())
+    }
+
+    /// Appends an edit to the manifest, and with it changes the state.
+    ///
+    /// # Errors
+    /// The state is unchanged, and the manifest that counts does not have the edit: after an append whose outcome is
+    /// unknown it is replaced by one that certainly does not. The tables that the edit would have added are deleted.
+    /// If not even that can be had, the database turns read-only, and all files stay.
+    pub(crate) fn make_durable(
+        &self,
+        writing: &Writing,
+        installed: &mut Installed,
+        edit: &VersionEdit,
+    ) -> Result<Applied> {
+        let mut state = installed.state.clone();
+        let applied = state.apply(edit)?;
+        match installed.manifest.append(edit) {
+            Ok(number) => {
+                installed.state = state;
+                writing.last_edit.store(number, Ordering::Release);
+                writing.log.note_manifest_edit(number);
+                if installed.manifest.needs_rollover() {
+                    // The edit is durable either way; if this fails it is tried again at the next edit.
+                    self.roll_over(writing, installed);
+                }
+                Ok(applied)
+            }
+            Err(failure) => {
+                if installed.manifest.needs_rollover() {
+                    self.roll_over(writing, installed);
+                }
+                if self.failure.get().is_none() && !installed.manifest.needs_rollover() {
+                    self.discard_outputs(edit, &installed.state);
+                }
+                Err(failure.error().clone())
+            }
+        }
+    }
+
+    /// Replaces the manifest by one that holds the present state in one record.
+    fn roll_over(&self, writing: &Writing, installed: &mut Installed) {
+        let number = writing.tables.take_file_number();
+        if let Err(failure) = installed.manifest.roll_over(number, &installed.state) {
+            if failure.fatal {
+                self.fail(format!("the manifest could not be replaced: {failure}"));
+            } else {
+                tracing::warn!(%failure, "the manifest could not be replaced and will be tried again");
+            }
+        }
+    }
+
+    /// Deletes the tables that an edit would have added.
+    fn discard_outputs(&self, edit: &VersionEdit, state: &DatabaseState) {
+        let live = state.live_files();
+        for op in &edit.ops {
+            if let EditOp::AddPart { part, .. } = op
+                && !live.contains_key(&part.file)
+            {
+                self.files.retire(part.file);
+            }
+        }
+    }
+
+    /// Publishes the view with a new tree, derived from the one current now: a seal may have changed it since the job
+    /// began (F5).
+    fn publish_tree(&self, keyspace: &KeyspaceState, version: Arc<Version>, flushed: &[Arc<MemtableView>]) {
+        let tree = Arc::new(Tree::new(keyspace.id, version, &self.files));
+        keyspace.view.update(|view| {
+            let is_flushed =
+                |memtable: &Arc<MemtableView>| flushed.iter().any(|gone| Arc::ptr_eq(gone, memtable));
+            let sealed = view.sealed.iter().filter(|memtable| !is_flushed(memtable)).cloned().collect();
+            SuperVersion { active: Arc::clone(&view.active), sealed, tree }
+        });
+        keyspace.note_shape();
+    }
+
+    /// Every edit raises the counters past what it refers to and carries the log's durable position, so that
+    /// recovery can tell a torn tail from lost data.
+    fn add_counters(&self, writing: &Writing, edit: &mut VersionEdit, min_log_id: LogId) {
+        let durable = writing.log.durable_position();
+        let (next_file, next_part) = writing.tables.counters();
+        edit.push(EditOp::MinLogId(min_log_id))
+            .push(EditOp::NextFile(next_file))
+            .push(EditOp::NextPart(next_part))
+            .push(EditOp::LastSeqno(SeqNo::new(self.visible.load(Ordering::Acquire))))
+            .push(EditOp::DurablePosition(durable.log_id, durable.offset));
+    }
+
+    /// The oldest log segment that some memtable still needs, once `flushed` are gone. An empty memtable needs none,
+    /// so an idle keyspace pins nothing (2.5).
+    fn min_log_id(&self, writing: &Writing, flushed: &[Arc<MemtableView>]) -> LogId {
+        // Under the commit lock no write can turn an empty memtable into one that needs the present segment.
+        let state = writing.commit.lock();
+        let current = state.log.position().log_id;
+        let keyspaces = self.all_keyspaces();
+        let oldest = keyspaces.iter().filter_map(|keyspace| {
+            let view = keyspace.view.load();
+            let kept =
+                view.memtables().filter(|memtable| !flushed.iter().any(|gone| Arc::ptr_eq(gone, memtable)));
+            kept.filter_map(|memtable| memtable.first_log_id()).min()
+        });
+        oldest.min().map_or(current, LogId).min(current)
+    }
+
+    /// Whether a power cut after this flush could tear a batch over two keyspaces (WL6): some other keyspace has
+    /// entries at or below `seqno` that are only in the log.
+    pub(crate) fn must_sync_log_before(&self, keyspace: &KeyspaceState, seqno: SeqNo) -> bool {
+        let others = self.all_keyspaces();
+        let mut others = others.iter().filter(|other| other.id != keyspace.id);
+        others.any(|other| other.first_unflushed().is_some_and(|first| first <= seqno))
+    }
+}

@@ -1,0 +1,118 @@
+//! What the background lanes do, and waiting for them.
+
+use crate::scheduler::{Lane, Work};
+use crate::store::Store;
+use esker_base::{Error, Result};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// [`Store::drain`] looks again after this time if nothing told it to; progress wakes it earlier.
+const DRAIN_LIMIT: Duration = Duration::from_secs(24 * 3600);
+
+impl Work for Store {
+    fn work(&self, lane: Lane) -> Result<bool> {
+        let _guard = PanicPoisons(self);
+        match lane {
+            Lane::Log => self.work_on_log(),
+            Lane::Flush => {
+                self.writing()?;
+                self.flush_some()
+            }
+            Lane::Compaction => {
+                self.writing()?;
+                self.compact_some()
+            }
+        }
+    }
+}
+
+impl Store {
+    /// Keeps a log segment ahead of the writers; deletes what nothing refers to any more.
+    fn work_on_log(&self) -> Result<bool> {
+        if self.writing.is_some() {
+            let log = &self.writing()?.log;
+            if log.needs_preparation() {
+                log.prepare_next()?;
+                self.rebalance_memory();
+            }
+        }
+        self.files.delete_doomed();
+        Ok(self.files.has_doomed())
+    }
+
+    /// Waits until memtables are flushed and the strategies' debt is zero.
+    pub(crate) fn drain(&self) -> Result<()> {
+        self.check_open()?;
+        self.writing()?;
+        for keyspace in self.all_keyspaces() {
+            self.seal_if_filled(&keyspace)?;
+        }
+        self.scheduler.request(Lane::Flush);
+        self.scheduler.request(Lane::Compaction);
+        for lane in [Lane::Flush, Lane::Compaction] {
+            let done = self.scheduler.wait(self, lane, DRAIN_LIMIT, || self.is_drained())?;
+            if !done {
+                return Err(Error::internal("background work did not come to an end within a day"));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_drained(&self) -> bool {
+        self.all_keyspaces().iter().all(|keyspace| {
+            let view = keyspace.view.load();
+            view.sealed.is_empty()
+                && self.compaction_debt(keyspace, &view) == 0
+                && !self.is_compacting(keyspace)
+        })
+    }
+
+    /// Closes the database; the second call does nothing.
+    pub(crate) fn close(&self) -> Result<()> {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        if let Some(writing) = &self.writing {
+            // Writers recheck under the lock, so after this none is between its check and its record.
+            writing.commit.lock().closed = true;
+        }
+        self.scheduler.stop();
+        let result = match &self.writing {
+            Some(writing) => {
+                let result = self.finish_writing();
+                writing.log.close();
+                result
+            }
+            None => Ok(()),
+        };
+        self.lock.lock().take();
+        result
+    }
+
+    fn finish_writing(&self) -> Result<()> {
+        let writing = self.writing()?;
+        if self.flush_on_close {
+            for keyspace in self.all_keyspaces() {
+                self.seal_if_filled(&keyspace)?;
+                self.flush_sealed(&keyspace)?;
+            }
+        } else {
+            self.sync()?;
+            // The mark tells the next open that nothing before it can be missing.
+            writing.commit.lock().log.append_mark()?;
+        }
+        self.files.delete_doomed();
+        Ok(())
+    }
+}
+
+/// A panic in a lane leaves a job half done: nothing on disk is wrong, but nobody will finish it.
+struct PanicPoisons<'a>(&'a Store);
+
+impl Drop for PanicPoisons<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail("a background thread panicked");
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! What the database tells about itself.
+
+use crate::store::Store;
+use esker_base::{Error, FileNumber};
+use esker_cache::CacheStats;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counters of rare events since the database was opened; what every write counts is kept under the commit lock.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) stalls: AtomicU64,
+    pub(crate) stall_ns: AtomicU64,
+}
+
+/// Counters, sizes and states of a database at one moment. Byte counts are since opening unless said otherwise.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Metrics {
+    /// Last visible sequence number.
+    pub visible_seqno: u64,
+    /// Last sequence number known to survive a power cut.
+    pub durable_seqno: u64,
+    /// Batches written.
+    pub batches: u64,
+    /// Operations written.
+    pub entries: u64,
+    /// Key and value bytes written by users.
+    pub user_bytes: u64,
+    /// Writes that had to wait for room, or were refused for it.
+    pub stalls: u64,
+    /// Milliseconds that writes waited for room, summed over threads.
+    pub stall_ms: u64,
+    /// The memory budget and what is used of it.
+    pub memory: MemoryMetrics,
+    /// The log.
+    pub log: LogMetrics,
+    /// The block cache.
+    pub cache: CacheStats,
+    /// Open snapshots.
+    pub snapshots: usize,
+    /// Sequence number of the oldest open snapshot.
+    pub oldest_snapshot: Option<u64>,
+    /// Keyspaces, oldest first.
+    pub keyspaces: Vec<KeyspaceMetrics>,
+    /// Errors of background work that have not been healed yet; reads and, while memory lasts, writes go on.
+    pub background_errors: Vec<Error>,
+    /// Why the database takes no writes, if it does not.
+    pub read_only_cause: Option<String>,
+}
+
+/// The memory budget and what is used of it, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryMetrics {
+    /// The budget.
+    pub budget_bytes: u64,
+    /// Arenas of memtables: in use or kept for reuse.
+    pub memtable_bytes: u64,
+    /// Blocks in the cache.
+    pub cache_bytes: u64,
+    /// What the cache may hold at present.
+    pub cache_capacity_bytes: u64,
+    /// Indexes and filters of open tables.
+    pub table_metadata_bytes: u64,
+    /// Log segments kept mapped; pages of files, not anonymous memory.
+    pub log_mapped_bytes: u64,
+}
+
+impl MemoryMetrics {
+    /// Everything that counts against the budget.
+    pub fn used_bytes(&self) -> u64 {
+        self.memtable_bytes + self.cache_bytes + self.table_metadata_bytes + self.log_mapped_bytes
+    }
+}
+
+/// The write-ahead log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LogMetrics {
+    /// Bytes in segments that recovery would read.
+    pub live_bytes: u64,
+    /// Flushes to the device.
+    pub flushes: u64,
+    /// Segments made.
+    pub segments_prepared: u64,
+    /// Segments used again.
+    pub segments_recycled: u64,
+}
+
+/// One keyspace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyspaceMetrics {
+    /// Its name.
+    pub name: String,
+    /// Key and value bytes written by users.
+    pub user_bytes: u64,
+    /// Entries in memtables, superseded versions and tombstones included.
+    pub memtable_entries: u64,
+    /// Memtables that wait to be flushed.
+    pub sealed_memtables: usize,
+    /// Runs of tables: what a lookup may have to ask.
+    pub runs: usize,
+    /// Tables.
+    pub tables: usize,
+    /// Bytes of tables.
+    pub table_bytes: u64,
+    /// Entries in tables, superseded versions and tombstones included.
+    pub table_entries: u64,
+    /// Tombstones in tables.
+    pub tombstones: u64,
+    /// Bytes that the strategy would still like to move.
+    pub compaction_debt_bytes: u64,
+    /// Flushes done.
+    pub flushes: u64,
+    /// Bytes of tables written by flushes.
+    pub flushed_bytes: u64,
+    /// Compactions done, trivial moves not counted.
+    pub compactions: u64,
+    /// Tables moved without being rewritten.
+    pub trivial_moves: u64,
+    /// Bytes of tables read by compactions.
+    pub compacted_in_bytes: u64,
+    /// Bytes of tables written by compactions.
+    pub compacted_out_bytes: u64,
+}
+
+/// The tree of a keyspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyspaceLevels {
+    /// Name of the keyspace.
+    pub name: String,
+    /// The compaction strategy.
+    pub strategy: String,
+    /// Entries in memtables.
+    pub memtable_entries: u64,
+    /// Levels that hold tables, newest data first.
+    pub levels: Vec<LevelInfo>,
+}
+
+/// A level of a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LevelInfo {
+    /// Its number; the last level is always 63.
+    pub number: u8,
+    /// Its runs, newest first.
+    pub runs: Vec<RunInfo>,
+}
+
+/// A run: tables with disjoint key ranges, in key order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RunInfo {
+    /// Its tables.
+    pub tables: Vec<TableInfo>,
+}
+
+/// A table, or a slice of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TableInfo {
+    /// Number of the file: `tables/NNNNNN.sst`.
+    pub file: FileNumber,
+    /// Bytes.
+    pub bytes: u64,
+    /// Entries, superseded versions and tombstones included.
+    pub entries: u64,
+    /// Tombstones.
+    pub tombstones: u64,
+    /// First key.
+    pub smallest: Vec<u8>,
+    /// Last key.
+    pub largest: Vec<u8>,
+}
+
+impl LevelInfo {
+    /// How people call it: `L0`, `L1`, ..., `Llast`.
+    pub fn label(&self) -> String {
+        if self.number == 63 { "Llast".to_owned() } else { format!("L{}", self.number) }
+    }
+}
+
+impl Store {
+    pub(crate) fn metrics(&self) -> Metrics {
+        let cache = self.files.cache();
+        let log = self.writing.as_ref().map(|writing| &writing.log);
+        let log_counters = log.map(|log| log.counters()).unwrap_or_default();
+        let log_mapped_bytes = log.map_or(0, |log| log.mapped_bytes());
+        let (snapshots, oldest_snapshot) = self.snapshots.summary();
+        let keyspaces = self.all_keyspaces();
+        let keyspaces: Vec<_> = keyspaces.iter().map(|keyspace| self.keyspace_metrics(keyspace)).collect();
+        let (batches, entries) = self.writing.as_ref().map_or((0, 0), |writing| {
+            let state = writing.commit.lock();
+            (state.batches, state.entries)
+        });
+        let cause = self.writing().err().map(|error| error.to_string());
+        Metrics {
+            visible_seqno: self.visible.load(Ordering::Acquire),
+            durable_seqno: log.map_or(0, |log| log.durable_seqno().get()),
+            batches,
+            entries,
+            user_bytes: keyspaces.iter().map(|keyspace| keyspace.user_bytes).sum(),
+            stalls: self.counters.stalls.load(Ordering::Relaxed),
+            stall_ms: self.counters.stall_ns.load(Ordering::Relaxed) / 1_000_000,
+            memory: MemoryMetrics {
+                budget_bytes: self.memory.budget_bytes,
+                memtable_bytes: self.memtable_memory_bytes(),
+                cache_bytes: cache.used_bytes() as u64,
+                cache_capacity_bytes: cache.capacity_bytes() as u64,
+                table_metadata_bytes: self.files.metadata_bytes(),
+                log_mapped_bytes,
+            },
+            log: LogMetrics {
+                live_bytes: log.map_or(0, |log| log.live_bytes()),
+                flushes: log_counters.flushes,
+                segments_prepared: log_counters.prepared,
+                segments_recycled: log_counters.recycled,
+            },
+            cache: cache.stats(),
+            snapshots,
+            oldest_snapshot: oldest_snapshot.map(|seqno| seqno.get()),
+            keyspaces,
+            background_errors: self.scheduler.errors(),
+            read_only_cause: cause,
+        }
+    }
+
+    fn keyspace_metrics(&self, keyspace: &crate::keyspace::KeyspaceState) -> KeyspaceMetrics {
+        let view = keyspace.view.load();
+        let parts = || view.tree.parts().map(|part| &part.meta);
+        let traffic = &keyspace.traffic;
+        let user_bytes = self.writing.as_ref().and_then(|writing| {
+            let mut state = writing.commit.lock();
+            state.active(keyspace.id).ok().map(|active| active.user_bytes)
+        });
+        KeyspaceMetrics {
+            name: keyspace.name.clone(),
+            user_bytes: user_bytes.unwrap_or(0),
+            memtable_entries: view.memtables().map(|view| view.memtable.len()).sum(),
+            sealed_memtables: view.sealed.len(),
+            runs: view.tree.runs.len(),
+            tables: parts().count(),
+            table_bytes: parts().map(|part| part.bytes).sum(),
+            table_entries: parts().map(|part| part.entries).sum(),
+            tombstones: parts().map(|part| part.tombstones).sum(),
+            compaction_debt_bytes: self.compaction_debt(keyspace, &view),
+            flushes: traffic.flushes.load(Ordering::Relaxed),
+            flushed_bytes: traffic.flushed_bytes.load(Ordering::Relaxed),
+            compactions: traffic.compactions.load(Ordering::Relaxed),
+            trivial_moves: traffic.moves.load(Ordering::Relaxed),
+            compacted_in_bytes: traffic.compacted_in_bytes.load(Ordering::Relaxed),
+            compacted_out_bytes: traffic.compacted_out_bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(crate) fn levels(&self) -> Vec<KeyspaceLevels> {
+        self.all_keyspaces().iter().map(|keyspace| levels_of(keyspace)).collect()
+    }
+}
+
+fn levels_of(keyspace: &crate::keyspace::KeyspaceState) -> KeyspaceLevels {
+    let view = keyspace.view.load();
+    let table = |part: &std::sync::Arc<esker_version::PartMeta>| TableInfo {
+        file: part.file,
+        bytes: part.bytes,
+        entries: part.entries,
+        tombstones: part.tombstones,
+        smallest: part.smallest().to_vec(),
+        largest: part.largest().to_vec(),
+    };
+    let run = |run: &std::sync::Arc<esker_version::Run>| RunInfo {
+        tables: run.parts().iter().map(table).collect(),
+    };
+    let level = |level: &esker_version::Level| LevelInfo {
+        number: level.index.get(),
+        runs: level.runs().iter().map(run).collect(),
+    };
+    KeyspaceLevels {
+        name: keyspace.name.clone(),
+        strategy: keyspace.options.strategy.to_string(),
+        memtable_entries: view.memtables().map(|view| view.memtable.len()).sum(),
+        levels: view.tree.version.levels().iter().map(level).collect(),
+    }
+}

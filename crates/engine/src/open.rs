@@ -1,0 +1,383 @@
+//! Opening: recovery, phase by phase (protocol chapter 5).
+//!
+//! | phase | what happens |
+//! |---|---|
+//! | 1 | the directory is locked |
+//! | 2 | the manifest is read |
+//! | 3 | every live table must be there with its recorded length; none is opened |
+//! | 4 | the log is read back into memtables, and those go into tables |
+//! | 5 | a manifest that says all of it is written and CURRENT renamed: the one commit point of an open |
+//! | 6 | a new log begins, what the new state does not know is deleted, the lanes start |
+//!
+//! Until the commit point nothing that the previous state needs is changed (RC1), so an open that is interrupted
+//! anywhere starts over from the same input (RC2).
+//!
+//! Numbers never go back (RC3): file numbers rise past every name seen in the directory, log ids and sequence numbers past
+//! every valid record, discarded ones included.
+//!
+//! A read-only open takes a shared lock, keeps what it replays in private memory, and changes no file.
+
+use crate::commit::{ActiveKeyspace, CommitState};
+use crate::handle::DEFAULT_KEYSPACE;
+use crate::install::Installed;
+use crate::keyspace::KeyspaceState;
+use crate::metrics::Counters;
+use crate::options::{KeyspaceOptions, MemoryPlan, Options};
+use crate::output::TableFactory;
+use crate::paths;
+use crate::replay::Replay;
+use crate::scheduler::{Lane, Scheduler};
+use crate::snapshot::Snapshots;
+use crate::store::{Store, Writing};
+use crate::tree::{TableFiles, Tree};
+use crate::view::{MemtableView, SuperVersion, ViewCell};
+use esker_base::sync::CachePadded;
+use esker_base::{Error, FileNumber, KeyspaceId, Result};
+use esker_cache::BlockCache;
+use esker_env::{Env, FileLock, LockKind};
+use esker_memtable::{ArenaPool, Memtable};
+use esker_version::{
+    CURRENT_NAME, CURRENT_TEMPORARY_NAME, DatabaseState, EditOp, Found, Manifest, VersionEdit,
+    parse_manifest_name,
+};
+use esker_wal::{Log, LogOptions, LogPosition, LogStart, LogWriter, RecoverInput, RecoveryReport};
+use parking_lot::{Mutex, RwLock};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
+
+/// What all phases of an open use.
+struct Opening {
+    env: Env,
+    dir: PathBuf,
+    options: Options,
+    memory: MemoryPlan,
+    scheduler: Arc<Scheduler>,
+    arenas: ArenaPool,
+    started_ns: u64,
+}
+
+/// Opens a database directory.
+pub(crate) fn open(dir: &Path, options: Options) -> Result<Arc<Store>> {
+    let env = options.env.clone();
+    let memory = MemoryPlan::new(&options, esker_env::host::memory_limit_bytes());
+    let opening = Opening {
+        started_ns: env.clock.monotonic_ns(),
+        scheduler: Arc::new(Scheduler::new(env.background)),
+        arenas: ArenaPool::new(memory.memtables_bytes),
+        dir: dir.to_path_buf(),
+        env,
+        options,
+        memory,
+    };
+    let lock = opening.lock()?;
+    if opening.options.read_only { opening.open_read_only(lock) } else { opening.open_writable(lock) }
+}
+
+impl Opening {
+    fn lock(&self) -> Result<Box<dyn FileLock>> {
+        let fs = &self.env.fs;
+        let missing = fs.file_len(&self.dir.join(CURRENT_NAME))?.is_none();
+        if missing && (self.options.read_only || !self.options.create_if_missing) {
+            return Err(Error::NotFound(format!("there is no database in {}", self.dir.display()).into()));
+        }
+        if self.options.read_only {
+            return fs.lock(&paths::lock(&self.dir), LockKind::Shared);
+        }
+        fs.create_dir_all(&self.dir)?;
+        fs.lock(&paths::lock(&self.dir), LockKind::Exclusive)
+    }
+
+    fn phase(&self, what: &'static str) {
+        let elapsed_us = self.env.clock.monotonic_ns().saturating_sub(self.started_ns) / 1000;
+        tracing::debug!(dir = %self.dir.display(), elapsed_us, "open: {what}");
+    }
+
+    // ---- writable
+
+    fn open_writable(self, lock: Box<dyn FileLock>) -> Result<Arc<Store>> {
+        let fs = &*self.env.fs;
+        let tables_dir = paths::tables(&self.dir);
+        fs.create_dir_all(&tables_dir)?;
+        let (mut state, last_edit) = match esker_version::recover(fs, &self.dir)? {
+            Found::Database(recovered) => (recovered.state, recovered.last_edit),
+            Found::Nothing | Found::NoCurrent { .. } => {
+                self.check_nothing_to_lose()?;
+                (DatabaseState::new(self.new_uuid()), 0)
+            }
+        };
+        self.phase("manifest read");
+        self.add_default_keyspace(&mut state)?;
+        state.next_file = state.next_file.max(self.above_all_names(&tables_dir)?);
+        let numbers = (state.next_file, state.next_part);
+        let factory = TableFactory::new(
+            self.env.clone(),
+            self.dir.clone(),
+            state.uuid,
+            numbers,
+            Arc::clone(&self.scheduler),
+        );
+        let cache =
+            Arc::new(BlockCache::new(usize::try_from(self.memory.budget_bytes / 2).unwrap_or(usize::MAX)));
+        let files = TableFiles::new(self.env.clone(), self.dir.clone(), cache, Arc::clone(&self.scheduler));
+        self.check_tables(&state, &files)?;
+        self.phase("tables checked");
+        let durable =
+            state.durable_position.map_or(LogPosition::ZERO, |(id, offset)| LogPosition::new(id, offset));
+        let mut replay = Replay::new(Some(&factory), &self.memory, &self.arenas, state)?;
+        let report = self.read_log(&mut replay, last_edit, durable)?;
+        let replayed = replay.entries_applied;
+        let mut state = replay.finish(report.greatest_seqno)?;
+        self.phase("log replayed");
+        let number = factory.take_file_number();
+        (state.next_file, state.next_part) = factory.counters();
+        state.min_log_id = state.min_log_id.max(report.next_log_id);
+        state.durable_position = None;
+        let manifest = Manifest::create(&self.env, &self.dir, number, &state, last_edit + 1)?;
+        self.phase("manifest committed");
+        self.delete_orphans(&state, manifest.number(), &tables_dir)?;
+        let (log, writer) = self.begin_log(&state, manifest.last_edit(), &report)?;
+        self.phase("log begun");
+        tracing::info!(dir = %self.dir.display(), replayed, warning = report.warning, "database opened");
+        let assembly = Assembly { state, files, lock, memtables: BTreeMap::new() };
+        self.assemble(assembly, Some((manifest, factory, log, writer)))
+    }
+
+    /// No CURRENT: fine if there is nothing, or if a creation was interrupted; damage if there is data. A creation writes
+    /// CURRENT before the first table and the first log segment.
+    fn check_nothing_to_lose(&self) -> Result<()> {
+        for (dir, what) in [(paths::tables(&self.dir), "tables"), (paths::wal(&self.dir), "log segments")] {
+            let entries = match self.env.fs.list(&dir) {
+                Err(error) if error.is_not_found() => continue,
+                listed => listed?,
+            };
+            if let Some(entry) = entries.first() {
+                let detail = format!("the file is missing, but there are {what} ({} for one)", entry.name);
+                return Err(Error::corruption(self.dir.join(CURRENT_NAME), None, detail));
+            }
+        }
+        Ok(())
+    }
+
+    fn new_uuid(&self) -> [u8; 16] {
+        let mut uuid = [0u8; 16];
+        uuid[..8].copy_from_slice(&self.env.random.next_u64().to_le_bytes());
+        uuid[8..].copy_from_slice(&self.env.random.next_u64().to_le_bytes());
+        uuid
+    }
+
+    fn add_default_keyspace(&self, state: &mut DatabaseState) -> Result<()> {
+        if state.keyspace_named(DEFAULT_KEYSPACE).is_some() {
+            return Ok(());
+        }
+        let mut edit = VersionEdit::new();
+        edit.push(EditOp::CreateKeyspace {
+            id: state.next_keyspace,
+            name: DEFAULT_KEYSPACE.into(),
+            options: self.options.keyspace.encode().into(),
+        });
+        state.apply(&edit)?;
+        Ok(())
+    }
+
+    /// A file number above every name in the directory, so that no number is used twice, not even after an
+    /// open that failed (RC3).
+    fn above_all_names(&self, tables_dir: &Path) -> Result<FileNumber> {
+        let (tables, others) = (self.env.fs.list(tables_dir)?, self.env.fs.list(&self.dir)?);
+        let tables = tables.iter().filter_map(|entry| paths::parse_table(&entry.name));
+        let manifests = others.iter().filter_map(|entry| parse_manifest_name(&entry.name));
+        Ok(tables.chain(manifests).max().map_or(FileNumber(1), FileNumber::next))
+    }
+
+    fn check_tables(&self, state: &DatabaseState, files: &Arc<TableFiles>) -> Result<()> {
+        for keyspace in state.keyspaces.values() {
+            for (_, _, part) in keyspace.version.parts() {
+                let checked = files.file_of(keyspace.id, part).check_presence();
+                checked.map_err(|error| error.in_keyspace(&keyspace.name))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_log(
+        &self,
+        replay: &mut Replay<'_>,
+        last_edit: u64,
+        durable: LogPosition,
+    ) -> Result<RecoveryReport> {
+        let input = RecoverInput {
+            fs: &*self.env.fs,
+            dir: &paths::wal(&self.dir),
+            db_uuid: replay.state.uuid,
+            min_log_id: replay.state.min_log_id,
+            durable,
+            last_manifest_edit: last_edit,
+            mode: self.options.wal_recovery,
+        };
+        esker_wal::recover(&input, &mut |record| replay.apply(record))
+    }
+
+    /// After the commit point: what the new state does not know goes (RC4: everything before succeeded).
+    fn delete_orphans(&self, state: &DatabaseState, manifest: FileNumber, tables_dir: &Path) -> Result<()> {
+        let live = state.live_files();
+        for entry in self.env.fs.list(tables_dir)? {
+            let orphan = paths::parse_table(&entry.name).is_some_and(|number| !live.contains_key(&number));
+            if orphan && !entry.is_dir {
+                self.env.fs.remove_file(&tables_dir.join(&entry.name))?;
+            }
+        }
+        for entry in self.env.fs.list(&self.dir)? {
+            let other_manifest = parse_manifest_name(&entry.name).is_some_and(|number| number != manifest);
+            if other_manifest || entry.name == CURRENT_TEMPORARY_NAME {
+                self.env.fs.remove_file(&self.dir.join(&entry.name))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_log(
+        &self,
+        state: &DatabaseState,
+        manifest_edit: u64,
+        report: &RecoveryReport,
+    ) -> Result<(Arc<Log>, LogWriter)> {
+        let start = LogStart {
+            db_uuid: state.uuid,
+            log_id: report.next_log_id,
+            last_seqno: state.last_seqno,
+            manifest_edit,
+            wall_ms: self.env.clock.wall_ms(),
+        };
+        let options = LogOptions {
+            segment_bytes: self.memory.wal_segment_bytes,
+            mapped: self.options.mapped_log,
+            kept_segments: self.memory.kept_segments(),
+        };
+        let (log, writer) = Log::create(&self.env, &paths::wal(&self.dir), &start, options)?;
+        log.delete_old(report)?;
+        Ok((log, writer))
+    }
+
+    // ---- read-only
+
+    fn open_read_only(self, lock: Box<dyn FileLock>) -> Result<Arc<Store>> {
+        let fs = &*self.env.fs;
+        let Found::Database(recovered) = esker_version::recover(fs, &self.dir)? else {
+            return Err(Error::NotFound(format!("there is no database in {}", self.dir.display()).into()));
+        };
+        let (state, last_edit) = (recovered.state, recovered.last_edit);
+        let cache =
+            Arc::new(BlockCache::new(usize::try_from(self.memory.budget_bytes / 2).unwrap_or(usize::MAX)));
+        let files = TableFiles::new(self.env.clone(), self.dir.clone(), cache, Arc::clone(&self.scheduler));
+        self.check_tables(&state, &files)?;
+        let durable =
+            state.durable_position.map_or(LogPosition::ZERO, |(id, offset)| LogPosition::new(id, offset));
+        let mut replay = Replay::new(None, &self.memory, &self.arenas, state)?;
+        let report = self.read_log(&mut replay, last_edit, durable)?;
+        let (mut state, last_seqno, memtables) = replay.into_memtables();
+        state.last_seqno = state.last_seqno.max(last_seqno).max(report.greatest_seqno);
+        self.assemble(Assembly { state, files, lock, memtables }, None)
+    }
+}
+
+/// The parts of a store that differ between the two ways of opening.
+struct Assembly {
+    state: DatabaseState,
+    files: Arc<TableFiles>,
+    lock: Box<dyn FileLock>,
+    /// Sealed memtables of a read-only open.
+    memtables: BTreeMap<KeyspaceId, Vec<Arc<MemtableView>>>,
+}
+
+impl Opening {
+    /// The keyspaces with their views, and the writable side of each.
+    fn keyspaces(&self, assembly: &mut Assembly) -> Result<Vec<(Arc<KeyspaceState>, ActiveKeyspace)>> {
+        let mut keyspaces = Vec::new();
+        for (id, stored) in &assembly.state.keyspaces {
+            let options =
+                KeyspaceOptions::decode(&stored.options).map_err(|error| error.in_keyspace(&stored.name))?;
+            let tree = Arc::new(Tree::new(*id, Arc::clone(&stored.version), &assembly.files));
+            let sealed = assembly.memtables.remove(id).unwrap_or_default();
+            let name = stored.name.to_string();
+            keyspaces.push(new_keyspace(*id, name, options, (tree, sealed), &self.memory, &self.arenas)?);
+        }
+        Ok(keyspaces)
+    }
+
+    fn assemble(
+        self,
+        mut assembly: Assembly,
+        parts: Option<(Manifest, TableFactory, Arc<Log>, LogWriter)>,
+    ) -> Result<Arc<Store>> {
+        let pairs = self.keyspaces(&mut assembly)?;
+        let last_seqno = assembly.state.last_seqno;
+        let states: Vec<Arc<KeyspaceState>> = pairs.iter().map(|(state, _)| Arc::clone(state)).collect();
+        let writing = parts.map(|(manifest, tables, log, writer)| {
+            let mut commit = CommitState::new(last_seqno.plus(1), writer);
+            for (_, active) in pairs {
+                commit.add_keyspace(active);
+            }
+            Writing {
+                commit: CachePadded(Mutex::new(commit)),
+                log,
+                last_edit: AtomicU64::new(manifest.last_edit()),
+                manifest: Mutex::new(Installed { manifest, state: assembly.state }),
+                tables,
+            }
+        });
+        let store = Arc::new(Store {
+            env: self.env,
+            dir: self.dir,
+            memory: self.memory,
+            durability: self.options.durability,
+            stall_limit: self.options.stall_limit,
+            flush_on_close: self.options.flush_on_close,
+            default_options: self.options.keyspace,
+            visible: CachePadded(AtomicU64::new(last_seqno.get())),
+            sealed_bytes: CachePadded(AtomicU64::new(0)),
+            writing,
+            keyspaces: RwLock::new(states),
+            snapshots: Snapshots::default(),
+            files: assembly.files,
+            arenas: self.arenas,
+            scheduler: self.scheduler,
+            counters: Counters::default(),
+            failure: OnceLock::new(),
+            closed: AtomicBool::new(false),
+            lock: Mutex::new(Some(assembly.lock)),
+        });
+        store.rebalance_memory();
+        store.scheduler.start(&store.env, &store, self.options.compaction_threads)?;
+        for lane in [Lane::Log, Lane::Flush, Lane::Compaction] {
+            store.scheduler.request(lane);
+        }
+        Ok(store)
+    }
+}
+
+/// A keyspace with an empty active memtable.
+pub(crate) fn new_keyspace(
+    id: KeyspaceId,
+    name: String,
+    options: KeyspaceOptions,
+    (tree, sealed): (Arc<Tree>, Vec<Arc<MemtableView>>),
+    memory: &MemoryPlan,
+    arenas: &ArenaPool,
+) -> Result<(Arc<KeyspaceState>, ActiveKeyspace)> {
+    let limit = options.write_buffer_bytes.unwrap_or(memory.write_buffer_bytes);
+    let (memtable, inserter) =
+        Memtable::create(options.memtable, arenas, options.memtable.reserve_bytes(limit))?;
+    let memtable = Arc::new(MemtableView::new(memtable));
+    let view = ViewCell::new(SuperVersion { active: Arc::clone(&memtable), sealed, tree });
+    let keyspace = Arc::new(KeyspaceState::new(id, name, options, view));
+    let active = ActiveKeyspace {
+        keyspace: Arc::clone(&keyspace),
+        memtable,
+        inserter,
+        bytes: 0,
+        entries: 0,
+        user_bytes: 0,
+    };
+    Ok((keyspace, active))
+}

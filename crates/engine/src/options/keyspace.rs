@@ -1,0 +1,252 @@
+//! Options of a keyspace; stored with it.
+
+use super::stored::{self, Field};
+use esker_base::{Error, Result};
+use esker_codec::Codec;
+use esker_filter::FilterPolicy;
+use esker_memtable::MemtableKind;
+use esker_sst::BlockLayout;
+use esker_strategy::Strategy;
+
+/// Smallest write buffer: a memtable of this size still holds hundreds of small entries.
+const MIN_WRITE_BUFFER_BYTES: u64 = 4 << 10;
+/// Largest write buffer: memtable references reach 16 GiB, and replay of a full one must stay bearable.
+const MAX_WRITE_BUFFER_BYTES: u64 = 4 << 30;
+/// Sizes that blocks may have (T1).
+const BLOCK_SIZE_BYTES: std::ops::RangeInclusive<usize> = 512..=64 << 10;
+/// Sizes that tables may have.
+const TABLE_SIZE_BYTES: std::ops::RangeInclusive<u64> = 4 << 10..=4 << 30;
+
+/// One choice for the last level, where data rests, and one for the levels above it, where it passes through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PerLevel<T> {
+    /// Levels above the last.
+    pub upper: T,
+    /// The last level.
+    pub last: T,
+}
+
+impl<T: Copy> PerLevel<T> {
+    /// The same choice everywhere.
+    pub const fn all(value: T) -> PerLevel<T> {
+        PerLevel { upper: value, last: value }
+    }
+
+    /// The choice for a level.
+    pub(crate) fn pick(&self, is_last: bool) -> T {
+        if is_last { self.last } else { self.upper }
+    }
+}
+
+/// Options of a keyspace. They are stored with it when it is created; opening it again uses the stored ones.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub struct KeyspaceOptions {
+    pub(crate) memtable: MemtableKind,
+    pub(crate) write_buffer_bytes: Option<u64>,
+    pub(crate) write_buffer_entries: Option<u64>,
+    pub(crate) block_layout: PerLevel<BlockLayout>,
+    pub(crate) block_size_bytes: usize,
+    pub(crate) compression: PerLevel<Codec>,
+    pub(crate) filter: FilterPolicy,
+    pub(crate) strategy: Strategy,
+    pub(crate) table_bytes: Option<u64>,
+    pub(crate) level0_stop_runs: u32,
+}
+
+impl Default for KeyspaceOptions {
+    fn default() -> KeyspaceOptions {
+        KeyspaceOptions {
+            memtable: MemtableKind::Art,
+            write_buffer_bytes: None,
+            write_buffer_entries: None,
+            block_layout: PerLevel::all(BlockLayout::Flat),
+            block_size_bytes: 4096,
+            compression: PerLevel { upper: Codec::None, last: Codec::Lz4 },
+            filter: FilterPolicy::DEFAULT,
+            strategy: Strategy::default(),
+            table_bytes: None,
+            level0_stop_runs: 24,
+        }
+    }
+}
+
+impl KeyspaceOptions {
+    /// The structure of the memtable. Default: the radix tree.
+    pub fn memtable(mut self, kind: MemtableKind) -> KeyspaceOptions {
+        self.memtable = kind;
+        self
+    }
+
+    /// Payload bytes (keys and values) at which the memtable is sealed. Default: from the memory budget, at most
+    /// 64 MiB.
+    pub fn write_buffer_size(mut self, bytes: u64) -> KeyspaceOptions {
+        self.write_buffer_bytes = Some(bytes);
+        self
+    }
+
+    /// Entries at which the memtable is sealed, whatever its bytes. Default: no such limit.
+    pub fn write_buffer_entries(mut self, entries: u64) -> KeyspaceOptions {
+        self.write_buffer_entries = Some(entries);
+        self
+    }
+
+    /// How entries are laid out inside blocks. Default: flat everywhere.
+    pub fn block_layout(mut self, layout: PerLevel<BlockLayout>) -> KeyspaceOptions {
+        self.block_layout = layout;
+        self
+    }
+
+    /// Bytes of a block before compression, 512 to 65,536. Default: 4096.
+    pub fn block_size(mut self, bytes: usize) -> KeyspaceOptions {
+        self.block_size_bytes = bytes;
+        self
+    }
+
+    /// Compression of blocks. Default: none above the last level, LZ4 in it.
+    pub fn compression(mut self, compression: PerLevel<Codec>) -> KeyspaceOptions {
+        self.compression = compression;
+        self
+    }
+
+    /// The filter of each table. Default: cache-line-blocked Bloom with 10 bits a key.
+    pub fn filter(mut self, filter: FilterPolicy) -> KeyspaceOptions {
+        self.filter = filter;
+        self
+    }
+
+    /// The compaction strategy.
+    pub fn strategy(mut self, strategy: Strategy) -> KeyspaceOptions {
+        self.strategy = strategy;
+        self
+    }
+
+    /// Bytes at which a table is cut. Default: from the size of the keyspace, 16 MiB to 1 GiB.
+    pub fn table_size(mut self, bytes: u64) -> KeyspaceOptions {
+        self.table_bytes = Some(bytes);
+        self
+    }
+
+    /// Runs in level 0 at which writes wait for compaction. Default: 24.
+    pub fn level0_stop_runs(mut self, runs: u32) -> KeyspaceOptions {
+        self.level0_stop_runs = runs;
+        self
+    }
+
+    pub(crate) fn validate(&self) -> Result<()> {
+        if let Some(bytes) = self.write_buffer_bytes {
+            stored::in_range("write_buffer_size", bytes, MIN_WRITE_BUFFER_BYTES..=MAX_WRITE_BUFFER_BYTES)?;
+        }
+        if self.write_buffer_entries == Some(0) {
+            return Err(Error::invalid("write_buffer_entries is 0, at least 1 is needed"));
+        }
+        stored::in_range("block_size", self.block_size_bytes, BLOCK_SIZE_BYTES)?;
+        if let Some(bytes) = self.table_bytes {
+            stored::in_range("table_size", bytes, TABLE_SIZE_BYTES)?;
+        }
+        stored::in_range("level0_stop_runs", self.level0_stop_runs, 2..=10_000)
+    }
+
+    /// The bytes stored with the keyspace.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let number = |value: u64| Field::Number(value);
+        stored::put(&mut out, "memtable", &Field::Text(self.memtable.name()));
+        stored::put(&mut out, "write_buffer_size", &number(self.write_buffer_bytes.unwrap_or(0)));
+        stored::put(&mut out, "write_buffer_entries", &number(self.write_buffer_entries.unwrap_or(0)));
+        stored::put(&mut out, "block_layout", &Field::Text(self.block_layout.upper.name()));
+        stored::put(&mut out, "block_layout_last", &Field::Text(self.block_layout.last.name()));
+        stored::put(&mut out, "block_size", &number(self.block_size_bytes as u64));
+        stored::put(&mut out, "compression", &Field::Text(&self.compression.upper.to_string()));
+        stored::put(&mut out, "compression_last", &Field::Text(&self.compression.last.to_string()));
+        stored::put(&mut out, "filter", &Field::Text(&self.filter.to_string()));
+        stored::put(&mut out, "strategy", &Field::Text(&self.strategy.to_string()));
+        stored::put(&mut out, "table_size", &number(self.table_bytes.unwrap_or(0)));
+        stored::put(&mut out, "level0_stop_runs", &number(u64::from(self.level0_stop_runs)));
+        out
+    }
+
+    /// Reads what [`KeyspaceOptions::encode`] wrote.
+    ///
+    /// # Errors
+    /// `Unsupported` for an option or a value that this build does not know: guessing would change what is
+    /// written.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<KeyspaceOptions> {
+        let mut options = KeyspaceOptions::default();
+        for (name, field) in stored::fields(bytes)? {
+            options.set_stored(name, &field)?;
+        }
+        options.validate()?;
+        Ok(options)
+    }
+
+    fn set_stored(&mut self, name: &str, field: &Field<'_>) -> Result<()> {
+        let unknown = || Error::Unsupported(format!("option {name} = {field}").into());
+        let optional = |value: u64| (value != 0).then_some(value);
+        match (name, field) {
+            ("memtable", Field::Text(text)) => {
+                self.memtable = MemtableKind::parse(text).ok_or_else(unknown)?;
+            }
+            ("write_buffer_size", Field::Number(bytes)) => self.write_buffer_bytes = optional(*bytes),
+            ("write_buffer_entries", Field::Number(entries)) => {
+                self.write_buffer_entries = optional(*entries);
+            }
+            ("block_layout", Field::Text(text)) => {
+                self.block_layout.upper = BlockLayout::parse(text).ok_or_else(unknown)?;
+            }
+            ("block_layout_last", Field::Text(text)) => {
+                self.block_layout.last = BlockLayout::parse(text).ok_or_else(unknown)?;
+            }
+            ("block_size", Field::Number(bytes)) => self.block_size_bytes = stored::narrow(name, *bytes)?,
+            ("compression", Field::Text(text)) => {
+                self.compression.upper = text.parse().map_err(|_| unknown())?;
+            }
+            ("compression_last", Field::Text(text)) => {
+                self.compression.last = text.parse().map_err(|_| unknown())?;
+            }
+            ("filter", Field::Text(text)) => self.filter = text.parse().map_err(|_| unknown())?,
+            ("strategy", Field::Text(text)) => self.strategy = text.parse().map_err(|_| unknown())?,
+            ("table_size", Field::Number(bytes)) => self.table_bytes = optional(*bytes),
+            ("level0_stop_runs", Field::Number(runs)) => self.level0_stop_runs = stored::narrow(name, *runs)?,
+            _ => return Err(unknown()),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stored_form_round_trips() {
+        let options = KeyspaceOptions::default()
+            .memtable(MemtableKind::Skiplist)
+            .write_buffer_size(1 << 20)
+            .write_buffer_entries(77)
+            .block_size(512)
+            .block_layout(PerLevel { upper: BlockLayout::Flat, last: BlockLayout::Delta })
+            .compression(PerLevel::all(Codec::Zstd { level: 7 }))
+            .table_size(1 << 20)
+            .level0_stop_runs(9);
+        assert_eq!(KeyspaceOptions::decode(&options.encode()).unwrap(), options);
+    }
+
+    #[test]
+    fn unknown_options_and_damaged_bytes_are_refused() {
+        let mut bytes = KeyspaceOptions::default().encode();
+        stored::put(&mut bytes, "colour", &Field::Text("green"));
+        let error = KeyspaceOptions::decode(&bytes).unwrap_err();
+        assert!(matches!(&error, Error::Unsupported(text) if text.contains("colour")), "{error}");
+        for len in 1..bytes.len() - 1 {
+            // Cut at any place: refused, or a shorter list of whole fields.
+            let _ = KeyspaceOptions::decode(&bytes[..len]);
+        }
+    }
+
+    #[test]
+    fn values_out_of_range_are_named() {
+        let error = KeyspaceOptions::default().block_size(100).validate().unwrap_err().to_string();
+        assert!(error.contains("block_size") && error.contains("100") && error.contains("512"), "{error}");
+    }
+}

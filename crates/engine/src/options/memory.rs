@@ -1,0 +1,76 @@
+//! How one memory budget is divided (DESIGN 9).
+//!
+//! The rule for the cold start: a quarter of the budget, at most 256 MiB of payload, for memtables; the log keeps
+//! at most as many bytes mapped as the memtables hold payload, and two segments ahead; merge buffers are fixed;
+//! indexes and filters take what the open tables need; the block cache gets the rest and is resized whenever
+//! the rest changes.
+
+use super::Options;
+
+/// Memtables may hold this many payload bytes at most, whatever the budget: past it recovery gets slow.
+const MAX_MEMTABLES_BYTES: u64 = 256 << 20;
+/// One memtable at most: a log of this size is replayed well within half a second.
+const MAX_WRITE_BUFFER_BYTES: u64 = 64 << 20;
+/// One active and three sealed memtables fit the memtables' share.
+const MEMTABLES: u64 = 4;
+/// Share of the budget that the block cache keeps even if tables' indexes and filters want everything: 1/16.
+const CACHE_FLOOR_DIVISOR: u64 = 16;
+/// Read-ahead, output and block buffers of one flush and one compaction.
+const MERGE_BUFFERS_BYTES: u64 = 8 << 20;
+
+/// The fixed shares of the budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MemoryPlan {
+    /// The whole budget.
+    pub(crate) budget_bytes: u64,
+    /// Payload bytes that all memtables, active and sealed, may hold before writes wait.
+    pub(crate) memtables_bytes: u64,
+    /// Payload bytes at which a memtable is sealed.
+    pub(crate) write_buffer_bytes: u64,
+    /// Size of a log segment.
+    pub(crate) wal_segment_bytes: u64,
+    /// Log bytes kept mapped beyond which memtables that pin the oldest segment are flushed.
+    pub(crate) wal_bytes: u64,
+}
+
+impl MemoryPlan {
+    /// Divides the budget; `limit_bytes` is what machine or control group allow.
+    pub(crate) fn new(options: &Options, limit_bytes: u64) -> MemoryPlan {
+        let budget_bytes =
+            options.memory_budget_bytes.unwrap_or(limit_bytes / 4).max(super::MIN_MEMORY_BUDGET_BYTES);
+        let memtables_bytes = (budget_bytes / 4).min(MAX_MEMTABLES_BYTES);
+        let write_buffer_bytes = (memtables_bytes / MEMTABLES).min(MAX_WRITE_BUFFER_BYTES);
+        let wal_segment_bytes = options
+            .wal_segment_bytes
+            .unwrap_or_else(|| (write_buffer_bytes / 4).clamp(256 << 10, 16 << 20).next_multiple_of(4096));
+        let wal_bytes = memtables_bytes + memtables_bytes / 2;
+        MemoryPlan { budget_bytes, memtables_bytes, write_buffer_bytes, wal_segment_bytes, wal_bytes }
+    }
+
+    /// Released log segments kept for reuse: as many as the memtables' payload fills.
+    pub(crate) fn kept_segments(&self) -> usize {
+        usize::try_from(self.memtables_bytes / self.wal_segment_bytes).unwrap_or(usize::MAX).max(1)
+    }
+
+    /// What the block cache may hold, given what memtables, log and table metadata hold at present.
+    pub(crate) fn cache_bytes(&self, memtables_bytes: u64, wal_bytes: u64, tables_bytes: u64) -> u64 {
+        let fixed =
+            memtables_bytes + wal_bytes + tables_bytes + MERGE_BUFFERS_BYTES.min(self.budget_bytes / 8);
+        self.budget_bytes.saturating_sub(fixed).max(self.budget_bytes / CACHE_FLOOR_DIVISOR)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_fit_the_budget() {
+        for budget in [8u64 << 20, 64 << 20, 512 << 20, 6 << 30] {
+            let plan = MemoryPlan::new(&Options::default().memory_budget(budget), 1 << 30);
+            assert!(plan.write_buffer_bytes * MEMTABLES <= plan.memtables_bytes);
+            let worst = plan.memtables_bytes + plan.wal_bytes;
+            assert!(worst + plan.cache_bytes(plan.memtables_bytes, plan.wal_bytes, 0) <= budget, "{budget}");
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What can be chosen: for a database when it is opened, for a keyspace when it is created.
+
+mod keyspace;
+mod memory;
+mod stored;
+
+pub use keyspace::{KeyspaceOptions, PerLevel};
+pub(crate) use memory::MemoryPlan;
+
+use crate::Durability;
+use esker_base::{Error, Result};
+use esker_env::Env;
+use esker_wal::WalRecovery;
+use std::path::Path;
+use std::time::Duration;
+
+/// Smallest memory budget that leaves room for two memtables, a log segment and a cache: 8 MiB.
+pub(crate) const MIN_MEMORY_BUDGET_BYTES: u64 = 8 << 20;
+
+/// Options of a database. They hold for one open and are not stored; what belongs to the data is in
+/// [`KeyspaceOptions`].
+///
+/// ```no_run
+/// # fn main() -> esker_base::Result<()> {
+/// let db = esker_engine::Options::default().memory_budget(512 << 20).open("data")?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Options {
+    pub(crate) memory_budget_bytes: Option<u64>,
+    pub(crate) durability: Durability,
+    pub(crate) read_only: bool,
+    pub(crate) create_if_missing: bool,
+    pub(crate) flush_on_close: bool,
+    pub(crate) mapped_log: bool,
+    pub(crate) wal_segment_bytes: Option<u64>,
+    pub(crate) wal_recovery: WalRecovery,
+    pub(crate) compaction_threads: usize,
+    pub(crate) stall_limit: Duration,
+    pub(crate) keyspace: KeyspaceOptions,
+    pub(crate) env: Env,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            memory_budget_bytes: None,
+            durability: Durability::Process,
+            read_only: false,
+            create_if_missing: true,
+            flush_on_close: true,
+            mapped_log: true,
+            wal_segment_bytes: None,
+            wal_recovery: WalRecovery::Strict,
+            compaction_threads: 1,
+            stall_limit: Duration::from_secs(60),
+            keyspace: KeyspaceOptions::default(),
+            env: Env::real(),
+        }
+    }
+}
+
+impl Options {
+    /// The memory that memtables, block cache, indexes, filters, merge buffers and the mapped log may take
+    /// together, in bytes. Default: a quarter of what the machine or its control group allows.
+    pub fn memory_budget(mut self, bytes: u64) -> Options {
+        self.memory_budget_bytes = Some(bytes);
+        self
+    }
+
+    /// Durability of writes that do not name one. Default: [`Durability::Process`].
+    pub fn durability(mut self, durability: Durability) -> Options {
+        self.durability = durability;
+        self
+    }
+
+    /// Opens for reading only: no file is created, changed or deleted, and the log is replayed into private
+    /// memory. Refused while another process has the database open for writing.
+    pub fn read_only(mut self, read_only: bool) -> Options {
+        self.read_only = read_only;
+        self
+    }
+
+    /// Whether a missing database is created (the default) or is an error.
+    pub fn create_if_missing(mut self, create: bool) -> Options {
+        self.create_if_missing = create;
+        self
+    }
+
+    /// Whether closing writes the memtables to tables, so that the next open replays nothing. Default: yes.
+    pub fn flush_on_close(mut self, flush: bool) -> Options {
+        self.flush_on_close = flush;
+        self
+    }
+
+    /// Whether the log is written through a memory map where the file system allows it. Default: yes. Without
+    /// it every write is a system call, and an error of the file system is an error value rather than a signal.
+    pub fn mapped_log(mut self, mapped: bool) -> Options {
+        self.mapped_log = mapped;
+        self
+    }
+
+    /// Size of a log segment in bytes; a multiple of 4096, at least 64 KiB. Default: from the memory budget.
+    pub fn wal_segment_bytes(mut self, bytes: u64) -> Options {
+        self.wal_segment_bytes = Some(bytes);
+        self
+    }
+
+    /// How damage in the log is judged. Default: [`WalRecovery::Strict`].
+    pub fn wal_recovery(mut self, recovery: WalRecovery) -> Options {
+        self.wal_recovery = recovery;
+        self
+    }
+
+    /// Threads that run compactions. Default: 1. Flushes and the log have a thread each beside them.
+    pub fn compaction_threads(mut self, threads: usize) -> Options {
+        self.compaction_threads = threads;
+        self
+    }
+
+    /// How long a write waits at most for room before it is refused with `WouldStall`. Default: 60 s.
+    pub fn stall_limit(mut self, limit: Duration) -> Options {
+        self.stall_limit = limit;
+        self
+    }
+
+    /// Options of keyspaces that are created without options of their own, "default" among them.
+    pub fn keyspace_options(mut self, options: KeyspaceOptions) -> Options {
+        self.keyspace = options;
+        self
+    }
+
+    /// The outside world. Default: the real one.
+    pub fn env(mut self, env: Env) -> Options {
+        self.env = env;
+        self
+    }
+
+    /// Opens the database in directory `path`; opening is recovery.
+    ///
+    /// # Errors
+    /// `Locked` if it is open elsewhere, `Corruption` if stored bytes are damaged, `NotFound` if it is missing
+    /// and must not be created, `InvalidArgument` for options that contradict each other.
+    pub fn open(self, path: impl AsRef<Path>) -> Result<crate::Database> {
+        crate::Database::open_with(path.as_ref(), self)
+    }
+
+    pub(crate) fn validate(&self) -> Result<()> {
+        if let Some(budget) = self.memory_budget_bytes
+            && budget < MIN_MEMORY_BUDGET_BYTES
+        {
+            return Err(Error::invalid(format!(
+                "memory_budget is {budget} bytes, at least {MIN_MEMORY_BUDGET_BYTES} are needed"
+            )));
+        }
+        if let Some(bytes) = self.wal_segment_bytes
+            && (bytes < MIN_WAL_SEGMENT_BYTES || !bytes.is_multiple_of(4096) || bytes > MAX_WAL_SEGMENT_BYTES)
+        {
+            return Err(Error::invalid(format!(
+                "wal_segment_bytes is {bytes}, it must be a multiple of 4096 from {MIN_WAL_SEGMENT_BYTES} to {MAX_WAL_SEGMENT_BYTES}"
+            )));
+        }
+        if !(1..=64).contains(&self.compaction_threads) {
+            return Err(Error::invalid(format!(
+                "compaction_threads is {}, it must be from 1 to 64",
+                self.compaction_threads
+            )));
+        }
+        self.keyspace.validate()
+    }
+}
+
+/// Smallest log segment: a header page and a few records.
+pub(crate) const MIN_WAL_SEGMENT_BYTES: u64 = 16 << 10;
+/// Largest log segment; larger records get a segment of their own.
+pub(crate) const MAX_WAL_SEGMENT_BYTES: u64 = 64 << 20;

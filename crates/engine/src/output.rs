@@ -1,0 +1,250 @@
+//! Writing tables from a merge: what flush and compaction share.
+//!
+//! One pass: the merge gives entries in internal order, [`Retained`] decides which of them anybody can still see, and the
+//! rest goes into table writers, cut where the plan says. Nothing is allocated per entry.
+
+use crate::options::KeyspaceOptions;
+use crate::paths;
+use crate::read::source::Source;
+use crate::scheduler::Scheduler;
+use esker_base::{Error, FileNumber, KeyspaceId, PartId, Result, RunId, SeqNo, TableUid, Tag};
+use esker_env::{Env, OpenMode};
+use esker_iter::{Boundaries, Merge, Retained};
+use esker_sst::{TableOptions, TableSummary, TableWriter};
+use esker_strategy::{Cut, Cutter};
+use esker_version::{KeyRange, LevelIndex, PartFlags, PartMeta};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Entries between two looks at whether the database is closing: a few hundred microseconds of work.
+const ENTRIES_PER_CHECK: u32 = 4096;
+
+/// What to write.
+pub(crate) struct OutputSpec<'a> {
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) options: &'a KeyspaceOptions,
+    /// Where the tables go: layout and compression are chosen by it.
+    pub(crate) level: LevelIndex,
+    pub(crate) cut: Cut,
+    /// Bytes that go in, by estimate: a table is not ended shortly before the end.
+    pub(crate) input_bytes: u64,
+    /// Whether the tables get filters.
+    pub(crate) filter: bool,
+    /// Whether closing the database interrupts the job: a compaction loses nothing but its own work.
+    pub(crate) cancellable: bool,
+    /// Whether sequence numbers that nobody can tell from zero may become zero.
+    pub(crate) zero_seqnos: bool,
+}
+
+/// Makes table files: where they go, how they are numbered. Exists before the database is open, because recovery
+/// flushes what it replays.
+#[derive(Debug)]
+pub(crate) struct TableFactory {
+    pub(crate) env: Env,
+    pub(crate) dir: PathBuf,
+    pub(crate) db_uuid: [u8; 16],
+    next_file: AtomicU64,
+    next_part: AtomicU64,
+    scheduler: Arc<Scheduler>,
+}
+
+impl TableFactory {
+    pub(crate) fn new(
+        env: Env,
+        dir: PathBuf,
+        db_uuid: [u8; 16],
+        (next_file, next_part): (FileNumber, PartId),
+        scheduler: Arc<Scheduler>,
+    ) -> TableFactory {
+        let (next_file, next_part) = (AtomicU64::new(next_file.get()), AtomicU64::new(next_part.get()));
+        TableFactory { env, dir, db_uuid, next_file, next_part, scheduler }
+    }
+
+    /// A number for a new file. Taken from memory; every edit raises the stored counter past what it refers to, and
+    /// recovery raises it past every name it sees (RC3).
+    pub(crate) fn take_file_number(&self) -> FileNumber {
+        FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// An id for a new part.
+    pub(crate) fn take_part_id(&self) -> PartId {
+        PartId(self.next_part.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// An id for a new run; runs are numbered by the counter of the parts.
+    pub(crate) fn take_run_id(&self) -> RunId {
+        RunId(self.next_part.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The counters as an edit stores them.
+    pub(crate) fn counters(&self) -> (FileNumber, PartId) {
+        (FileNumber(self.next_file.load(Ordering::Relaxed)), PartId(self.next_part.load(Ordering::Relaxed)))
+    }
+}
+
+/// Tables that are written but not yet installed; what is dropped uninstalled is deleted.
+struct Unfinished<'a> {
+    factory: &'a TableFactory,
+    files: Vec<PathBuf>,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        for path in &self.files {
+            // What stays behind is an orphan, removed at the next open.
+            let _ = self.factory.env.fs.remove_file(path);
+        }
+    }
+}
+
+/// Writes what `merge` gives, less what nobody can see, into new tables; durable when it returns, their names included.
+pub(crate) fn write_tables(
+    factory: &TableFactory,
+    spec: &OutputSpec<'_>,
+    merge: Merge<Source>,
+    boundaries: Boundaries,
+    older_outside: impl FnMut(&[u8], SeqNo) -> bool,
+) -> Result<Vec<PartMeta>> {
+    let mut output = Output::new(factory, spec);
+    let mut kept = Retained::new(merge, boundaries, older_outside);
+    if spec.zero_seqnos {
+        kept = kept.zeroing_seqnos();
+    }
+    let mut until_check = ENTRIES_PER_CHECK;
+    kept.seek_to_first()?;
+    while kept.is_valid() {
+        until_check -= 1;
+        if until_check == 0 {
+            until_check = ENTRIES_PER_CHECK;
+            if spec.cancellable && factory.scheduler.is_stopping() {
+                // The outputs are thrown away, the inputs stay.
+                return Err(Error::Closed);
+            }
+        }
+        output.add(kept.key(), kept.tag(), kept.value())?;
+        kept.next()?;
+    }
+    output.finish()
+}
+
+/// The tables of one job while they are written.
+struct Output<'a> {
+    factory: &'a TableFactory,
+    spec: &'a OutputSpec<'a>,
+    cutter: Cutter<'a>,
+    writer: Option<OpenTable>,
+    finished: Vec<PartMeta>,
+    unfinished: Unfinished<'a>,
+    last_key: Vec<u8>,
+    written_bytes: u64,
+}
+
+struct OpenTable {
+    writer: TableWriter,
+    number: FileNumber,
+    uid: TableUid,
+}
+
+impl<'a> Output<'a> {
+    fn new(factory: &'a TableFactory, spec: &'a OutputSpec<'a>) -> Output<'a> {
+        Output {
+            factory,
+            spec,
+            cutter: Cutter::new(&spec.cut),
+            writer: None,
+            finished: Vec::new(),
+            unfinished: Unfinished { factory, files: Vec::new() },
+            last_key: Vec::new(),
+            written_bytes: 0,
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, key: &[u8], tag: Tag, value: &[u8]) -> Result<()> {
+        // All versions of a key go into one table (I2), so only a new key may begin the next.
+        if let Some(open) = &self.writer
+            && self.last_key != key
+        {
+            let left = self.spec.input_bytes.saturating_sub(self.written_bytes);
+            if self.cutter.ends_before(key, open.writer.estimated_file_bytes(), left) {
+                self.finish_table()?;
+            }
+        }
+        if self.last_key != key {
+            self.last_key.clear();
+            self.last_key.extend_from_slice(key);
+        }
+        self.written_bytes += (key.len() + value.len()) as u64;
+        let open = match &mut self.writer {
+            Some(open) => open,
+            None => {
+                self.cutter.ends_before(key, 0, u64::MAX);
+                self.writer.insert(begin(self.factory, self.spec, &mut self.unfinished)?)
+            }
+        };
+        open.writer.add(key, tag, value)
+    }
+
+    fn finish_table(&mut self) -> Result<()> {
+        if let Some(open) = self.writer.take() {
+            self.finished.push(finish(self.factory, open)?);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Vec<PartMeta>> {
+        self.finish_table()?;
+        if !self.finished.is_empty() {
+            self.factory.env.fs.sync_dir(&paths::tables(&self.factory.dir))?;
+        }
+        self.unfinished.files.clear();
+        Ok(self.finished)
+    }
+}
+
+fn begin(
+    factory: &TableFactory,
+    spec: &OutputSpec<'_>,
+    unfinished: &mut Unfinished<'_>,
+) -> Result<OpenTable> {
+    let number = factory.take_file_number();
+    let uid = TableUid(factory.env.random.next_u64());
+    let path = paths::table(&factory.dir, number);
+    let file = factory.env.fs.open(&path, OpenMode::CreateNew)?;
+    unfinished.files.push(path);
+    let options = spec.options;
+    let table_options = TableOptions {
+        layout: options.block_layout.pick(spec.level.is_last()),
+        block_size_bytes: options.block_size_bytes,
+        codec: options.compression.pick(spec.level.is_last()),
+        filter: if spec.filter { options.filter } else { esker_filter::FilterPolicy::None },
+        db_uuid: factory.db_uuid,
+        uid,
+        keyspace: spec.keyspace,
+        level: spec.level.get(),
+        created_ms: factory.env.clock.wall_ms(),
+        ..TableOptions::default()
+    };
+    Ok(OpenTable { writer: TableWriter::new(file, table_options)?, number, uid })
+}
+
+fn finish(factory: &TableFactory, open: OpenTable) -> Result<PartMeta> {
+    let OpenTable { writer, number, uid } = open;
+    let summary: TableSummary = writer.finish()?;
+    let range = KeyRange::inclusive(summary.smallest, summary.largest);
+    let mut part = PartMeta::new(factory.take_part_id(), number, summary.file_bytes, uid, range);
+    part.min_seqno = summary.min_seqno;
+    part.max_seqno = summary.max_seqno;
+    part.raw_bytes = summary.raw_bytes;
+    part.entries = summary.entries;
+    part.tombstones = summary.tombstones;
+    part.created_ms = factory.env.clock.wall_ms();
+    if summary.tombstones > 0 {
+        part.oldest_delete_ms = Some(part.created_ms);
+    }
+    if summary.single_version {
+        part.flags = part.flags.with(PartFlags::SINGLE_VERSION);
+    }
+    Ok(part)
+}

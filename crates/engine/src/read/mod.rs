@@ -1,0 +1,11 @@
+//! The read path: one key ([`point`]), many keys ([`multi`]), ranges ([`cursor`], [`range`]).
+//!
+//! Every read pins a view, then loads the sequence number it reads at (RV1; see [`crate::view`]), and asks the sources
+//! newest first: active memtable, sealed memtables, runs in reading order. The key is hashed once.
+
+pub(crate) mod cursor;
+pub(crate) mod multi;
+pub(crate) mod point;
+pub(crate) mod range;
+pub(crate) mod run_cursor;
+pub(crate) mod source;

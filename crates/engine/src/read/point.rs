@@ -1,0 +1,85 @@
+//! One key.
+
+use crate::tree::TreePart;
+use crate::view::SuperVersion;
+use esker_base::{Result, SeqNo, checksum};
+use esker_iter::Meaning;
+use esker_sst::PinnedValue;
+
+/// Runs whose filters are prefetched together before the first source is asked. More runs than this are asked one
+/// after the other: a lookup through that many is slow for other reasons.
+const PREFETCHED_RUNS: usize = 16;
+
+/// What a lookup found.
+pub(crate) enum Found<'v> {
+    /// In a memtable of the view.
+    Borrowed(&'v [u8]),
+    /// In a block, which is kept in memory.
+    Pinned(PinnedValue),
+    /// The key has no value.
+    Absent,
+}
+
+impl Found<'_> {
+    /// The value, if there is one.
+    #[inline]
+    pub(crate) fn as_bytes(&self) -> Option<&[u8]> {
+        match self {
+            Found::Borrowed(value) => Some(value),
+            Found::Pinned(value) => Some(value),
+            Found::Absent => None,
+        }
+    }
+}
+
+/// What a reader at `seqno` sees of `key`.
+#[inline]
+pub(crate) fn lookup<'v>(view: &'v SuperVersion, key: &[u8], seqno: SeqNo) -> Result<Found<'v>> {
+    let hash = checksum::key_hash(key);
+    // All cache lines that the filters will need are requested first, so that their misses overlap each other
+    // and the memtables' search.
+    let mut candidates: [Option<&TreePart>; PREFETCHED_RUNS] = [None; PREFETCHED_RUNS];
+    let runs = &view.tree.runs;
+    for (slot, run) in candidates.iter_mut().zip(runs) {
+        let part = run.part_for(key);
+        if let Some(table) = part.and_then(|part| part.file.opened()) {
+            table.prefetch_filter(hash);
+        }
+        *slot = part;
+    }
+    for memtable in view.memtables() {
+        if let Some((tag, value)) = memtable.memtable.get(key, seqno) {
+            return Ok(match esker_iter::meaning(tag, key)? {
+                Meaning::Present => Found::Borrowed(value),
+                Meaning::Absent => Found::Absent,
+            });
+        }
+    }
+    for part in candidates.iter().flatten() {
+        if let Some(found) = lookup_in_part(part, key, hash, seqno)? {
+            return Ok(found);
+        }
+    }
+    for run in runs.iter().skip(PREFETCHED_RUNS) {
+        if let Some(part) = run.part_for(key)
+            && let Some(found) = lookup_in_part(part, key, hash, seqno)?
+        {
+            return Ok(found);
+        }
+    }
+    Ok(Found::Absent)
+}
+
+/// What a part tells about `key`; `None` if it holds no visible version.
+#[inline]
+fn lookup_in_part(part: &TreePart, key: &[u8], hash: u64, seqno: SeqNo) -> Result<Option<Found<'static>>> {
+    let table = part.file.table()?;
+    if (part.meta.sliced && !part.meta.contains(key)) || !table.may_contain(hash) {
+        return Ok(None);
+    }
+    let Some(hit) = table.get(key, hash, seqno)? else { return Ok(None) };
+    Ok(Some(match esker_iter::meaning(hit.tag, key)? {
+        Meaning::Present => Found::Pinned(hit.value),
+        Meaning::Absent => Found::Absent,
+    }))
+}

@@ -1,0 +1,71 @@
+//! Ranges as iterators: owned entries, from both ends.
+
+use crate::Value;
+use crate::handle::Pinned;
+use crate::read::cursor::visible;
+use crate::read::source::Source;
+use esker_base::{Error, Result};
+use esker_iter::{Bounds, DoubleEnded, Merge, Visible};
+use std::iter::FusedIterator;
+
+/// The entries of a range in key order, as they were when the iterator was made. Lazy: nothing is read before it is
+/// asked for. After an error the iterator is at its end.
+///
+/// Items are copies; a [`crate::Cursor`] lends entries instead and is several times faster for small values.
+#[derive(Debug)]
+pub struct Range {
+    entries: Result<DoubleEnded<RangeView>, Option<Error>>,
+}
+
+/// What both ends of a range are readers of.
+#[derive(Debug)]
+struct RangeView {
+    pinned: Pinned,
+    bounds: Bounds,
+}
+
+impl esker_iter::View for RangeView {
+    type Cursor = Merge<Source>;
+
+    fn open(&self) -> Result<Visible<Merge<Source>>> {
+        Ok(visible(&self.pinned.view, self.pinned.seqno, self.bounds.clone()))
+    }
+}
+
+impl Range {
+    /// The entries within `bounds` of what could be pinned. An error becomes the first item, so that a loop over a
+    /// range needs one place for errors.
+    pub(crate) fn new(pinned: Result<Pinned>, bounds: Bounds) -> Range {
+        let entries = pinned.map(|pinned| DoubleEnded::new(RangeView { pinned, bounds })).map_err(Some);
+        Range { entries }
+    }
+
+    fn take(
+        &mut self,
+        next: impl for<'a> FnOnce(&'a mut DoubleEnded<RangeView>) -> Result<Option<(&'a [u8], &'a [u8])>>,
+    ) -> Option<Result<(Value, Value)>> {
+        match &mut self.entries {
+            Ok(entries) => {
+                let copy = |(key, value)| (Value::copied(key), Value::copied(value));
+                next(entries).map(|entry| entry.map(copy)).transpose()
+            }
+            Err(error) => error.take().map(Err),
+        }
+    }
+}
+
+impl Iterator for Range {
+    type Item = Result<(Value, Value)>;
+
+    fn next(&mut self) -> Option<Result<(Value, Value)>> {
+        self.take(DoubleEnded::next_front)
+    }
+}
+
+impl DoubleEndedIterator for Range {
+    fn next_back(&mut self) -> Option<Result<(Value, Value)>> {
+        self.take(DoubleEnded::next_back)
+    }
+}
+
+impl FusedIterator for Range {}

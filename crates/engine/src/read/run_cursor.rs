@@ -1,0 +1,202 @@
+//! A cursor over one run: its parts one after the other, opened when they are reached.
+//!
+//! A part may be a slice of its file (virtual tables): the cursor shows only what lies inside the slice.
+
+use crate::tree::{TreePart, TreeRun};
+use esker_base::{Result, SeqNo, Tag};
+use esker_iter::Cursor;
+use esker_sst::{ReadPurpose, TableCursor};
+use esker_version::KeyEnd;
+use std::sync::Arc;
+
+/// A position in a run.
+pub(crate) struct RunCursor {
+    run: Arc<TreeRun>,
+    purpose: ReadPurpose,
+    /// The part the cursor stands in; meaningless while `cursor` is `None`.
+    at: usize,
+    cursor: Option<TableCursor>,
+    /// Cursors are kept over seeks: a seek into the part that is open already costs no allocation.
+    valid: bool,
+}
+
+impl RunCursor {
+    pub(crate) fn new(run: Arc<TreeRun>, purpose: ReadPurpose) -> RunCursor {
+        RunCursor { run, purpose, at: 0, cursor: None, valid: false }
+    }
+
+    fn part(&self) -> &TreePart {
+        &self.run.parts[self.at]
+    }
+
+    /// Makes part `at` the open one.
+    fn open(&mut self, at: usize) -> Result<&mut TableCursor> {
+        if self.at != at || self.cursor.is_none() {
+            self.cursor = None;
+            let table = self.run.parts[at].file.table()?;
+            self.cursor = Some(table.cursor(self.purpose));
+            self.at = at;
+        }
+        Ok(self.cursor.as_mut().expect("opened just now"))
+    }
+
+    fn table_cursor(&self) -> &TableCursor {
+        self.cursor.as_ref().expect("only called while valid")
+    }
+
+    /// Whether the open cursor stands on an entry inside the part's slice.
+    fn is_inside(&self) -> bool {
+        let cursor = self.table_cursor();
+        if !cursor.is_valid() {
+            return false;
+        }
+        let meta = &self.part().meta;
+        !meta.sliced || meta.contains(cursor.key())
+    }
+
+    /// Moves to the first entry of part `at` or, if that shows none, of the parts after it.
+    fn first_from(&mut self, mut at: usize) -> Result<()> {
+        self.valid = false;
+        while at < self.run.parts.len() {
+            let meta = Arc::clone(&self.run.parts[at].meta);
+            let cursor = self.open(at)?;
+            if meta.sliced {
+                cursor.seek(meta.smallest(), SeqNo::MAX)?;
+            } else {
+                cursor.seek_to_first()?;
+            }
+            if self.is_inside() {
+                self.valid = true;
+                return Ok(());
+            }
+            at += 1;
+        }
+        Ok(())
+    }
+
+    /// Moves to the last entry of the parts before part `end`.
+    fn last_before(&mut self, end: usize) -> Result<()> {
+        self.valid = false;
+        for at in (0..end).rev() {
+            let meta = Arc::clone(&self.run.parts[at].meta);
+            let cursor = self.open(at)?;
+            match (meta.sliced, &meta.range.end) {
+                (true, KeyEnd::Excluded(border)) => cursor.seek_before(border)?,
+                (true, KeyEnd::Included(last)) => {
+                    // The entries of the last key itself lie inside: stand on the oldest of them.
+                    cursor.seek(last, SeqNo::ZERO)?;
+                    step_back_to(cursor, last)?;
+                }
+                _ => cursor.seek_to_last()?,
+            }
+            if self.is_inside() {
+                self.valid = true;
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Moves back to the last entry whose key is not greater than `last`, from a seek that may have gone past it.
+fn step_back_to(cursor: &mut TableCursor, last: &[u8]) -> Result<()> {
+    if !cursor.is_valid() {
+        return cursor.seek_to_last();
+    }
+    if cursor.key() > last { cursor.prev() } else { Ok(()) }
+}
+
+impl Cursor for RunCursor {
+    fn prepare_seek(&mut self, key: &[u8], round: u32) -> bool {
+        self.valid = false;
+        let at = self.run.lower_bound(key);
+        let is_open = self.run.parts.get(at).is_some_and(|part| part.file.opened().is_some());
+        is_open && self.open(at).is_ok_and(|cursor| cursor.prepare_seek(key, round))
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.first_from(0)
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.last_before(self.run.parts.len())
+    }
+
+    fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        self.valid = false;
+        let at = self.run.lower_bound(key);
+        let Some(part) = self.run.parts.get(at) else { return Ok(()) };
+        if part.meta.sliced && key < part.meta.smallest() {
+            return self.first_from(at);
+        }
+        self.open(at)?.seek(key, seqno)?;
+        if self.is_inside() {
+            self.valid = true;
+            return Ok(());
+        }
+        self.first_from(at + 1)
+    }
+
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.valid = false;
+        let at = self.run.lower_bound(key);
+        if at == self.run.parts.len() {
+            return self.last_before(at);
+        }
+        self.open(at)?.seek_before(key)?;
+        if self.is_inside() {
+            self.valid = true;
+            return Ok(());
+        }
+        self.last_before(at)
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        debug_assert!(self.valid);
+        self.valid = false;
+        self.cursor.as_mut().expect("the cursor is valid").next()?;
+        if self.is_inside() {
+            self.valid = true;
+            return Ok(());
+        }
+        self.first_from(self.at + 1)
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        debug_assert!(self.valid);
+        self.valid = false;
+        self.cursor.as_mut().expect("the cursor is valid").prev()?;
+        if self.is_inside() {
+            self.valid = true;
+            return Ok(());
+        }
+        self.last_before(self.at)
+    }
+
+    #[inline]
+    fn is_valid(&self) -> bool {
+        self.valid
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.table_cursor().key()
+    }
+
+    #[inline]
+    fn tag(&self) -> Tag {
+        self.table_cursor().tag()
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.table_cursor().value()
+    }
+
+    #[inline]
+    fn head(&self, skip: usize) -> u64 {
+        self.table_cursor().head(skip)
+    }
+}

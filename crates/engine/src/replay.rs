@@ -1,0 +1,206 @@
+//! Replay: what the log holds beyond the tables goes into memtables, and from there into tables.
+//!
+//! A writable open never leans on the old log again (protocol 2.6): what recovery has read may exist only in the page cache,
+//! so everything replayed is flushed to tables, which the open's one commit point, the rename of CURRENT, makes part
+//! of the database. Until then nothing the previous state needs is changed (RC1). A read-only open keeps the
+//! replayed memtables in private memory instead.
+
+use crate::compact::strategy_options;
+use crate::flush::{flush_spec, holds_older, hull_of};
+use crate::options::{KeyspaceOptions, MemoryPlan};
+use crate::output::{TableFactory, write_tables};
+use crate::read::source::Source;
+use crate::view::MemtableView;
+use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag};
+use esker_iter::{Boundaries, Merge};
+use esker_memtable::{ArenaPool, Inserter, Memtable};
+use esker_strategy::Busy;
+use esker_version::{DatabaseState, EditOp, Version, VersionEdit};
+use esker_wal::{Entry, RecordKind, RecordView};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Replays records into memtables; see the head of this file.
+pub(crate) struct Replay<'a> {
+    /// `None` for a read-only open: nothing is flushed.
+    pub(crate) factory: Option<&'a TableFactory>,
+    pub(crate) memory: &'a MemoryPlan,
+    pub(crate) arenas: &'a ArenaPool,
+    /// What the manifest says, with the tables of this replay added.
+    pub(crate) state: DatabaseState,
+    keyspaces: BTreeMap<KeyspaceId, Replayed>,
+    /// Last sequence number applied or skipped.
+    last_seqno: SeqNo,
+    pub(crate) entries_applied: u64,
+}
+
+/// What was replayed into one keyspace.
+struct Replayed {
+    options: KeyspaceOptions,
+    flushed_seqno: SeqNo,
+    filling: Option<(Arc<MemtableView>, Inserter)>,
+    /// Full memtables of a read-only open, newest first.
+    sealed: Vec<Arc<MemtableView>>,
+}
+
+impl<'a> Replay<'a> {
+    pub(crate) fn new(
+        factory: Option<&'a TableFactory>,
+        memory: &'a MemoryPlan,
+        arenas: &'a ArenaPool,
+        state: DatabaseState,
+    ) -> Result<Replay<'a>> {
+        let mut keyspaces = BTreeMap::new();
+        for (id, keyspace) in &state.keyspaces {
+            let options = KeyspaceOptions::decode(&keyspace.options)?;
+            let flushed_seqno = keyspace.flushed_seqno;
+            keyspaces.insert(*id, Replayed { options, flushed_seqno, filling: None, sealed: Vec::new() });
+        }
+        let last_seqno = state.last_seqno;
+        Ok(Replay { factory, memory, arenas, state, keyspaces, last_seqno, entries_applied: 0 })
+    }
+
+    /// Applies one record, wholly or not at all (WL3).
+    pub(crate) fn apply(&mut self, record: &RecordView<'_>) -> Result<()> {
+        match record.header.kind {
+            RecordKind::Batch => {}
+            RecordKind::Mark | RecordKind::SegmentEnd => return Ok(()),
+            kind @ (RecordKind::Carry | RecordKind::Ingest) => {
+                let place = record.position.offset;
+                let text = format!("a {kind:?} record in {} at byte {place}", record.file.display());
+                return Err(Error::Unsupported(text.into()));
+            }
+        }
+        // Checked as a whole first: an unknown keyspace in the last entry must not leave the first ones applied.
+        for entry in record.entries() {
+            self.check_keyspace(record, entry?.1.keyspace)?;
+        }
+        for entry in record.entries() {
+            let (seqno, entry) = entry?;
+            self.apply_entry(seqno, &entry)?;
+            self.last_seqno = self.last_seqno.max(seqno);
+        }
+        Ok(())
+    }
+
+    /// A keyspace that was dropped is skipped; one that never was is damage.
+    fn check_keyspace(&self, record: &RecordView<'_>, id: KeyspaceId) -> Result<()> {
+        if id < self.state.next_keyspace {
+            return Ok(());
+        }
+        let detail = format!("the record names keyspace number {id}, which was never created");
+        Err(Error::corruption(record.file, record.position.offset, detail))
+    }
+
+    fn apply_entry(&mut self, seqno: SeqNo, entry: &Entry<'_>) -> Result<()> {
+        let Some(keyspace) = self.keyspaces.get(&entry.keyspace) else { return Ok(()) };
+        if seqno <= keyspace.flushed_seqno {
+            return Ok(());
+        }
+        self.make_room(entry)?;
+        let keyspace = self.keyspaces.get_mut(&entry.keyspace).ok_or(Error::Closed)?;
+        if let Some((view, inserter)) = &mut keyspace.filling {
+            // Replayed entries need no log segment: they are in tables before the old log goes.
+            view.note_write(0, seqno.get());
+            inserter.insert(entry.key, Tag::from_parts(seqno, entry.kind_byte), entry.value);
+            self.entries_applied += 1;
+        }
+        Ok(())
+    }
+
+    /// Makes sure that the keyspace's filling memtable can take the entry.
+    fn make_room(&mut self, entry: &Entry<'_>) -> Result<()> {
+        let bytes = (entry.key.len() + entry.value.len()) as u64;
+        let keyspace = self.keyspaces.get_mut(&entry.keyspace).ok_or(Error::Closed)?;
+        let limit = keyspace.options.write_buffer_bytes.unwrap_or(self.memory.write_buffer_bytes);
+        if let Some((view, _)) = &keyspace.filling {
+            let memtable = &view.memtable;
+            let fits = memtable.is_empty() || memtable.payload_bytes() + bytes <= limit;
+            if fits && memtable.has_room(bytes, 1) {
+                return Ok(());
+            }
+            self.seal(entry.keyspace)?;
+        }
+        let keyspace = self.keyspaces.get_mut(&entry.keyspace).ok_or(Error::Closed)?;
+        let kind = keyspace.options.memtable;
+        let reserve = kind.reserve_bytes(limit).max(kind.needed_bytes(bytes, 1));
+        let (memtable, inserter) = Memtable::create(kind, self.arenas, reserve)?;
+        keyspace.filling = Some((Arc::new(MemtableView::new(memtable)), inserter));
+        Ok(())
+    }
+
+    /// Puts a full memtable aside, or into tables.
+    fn seal(&mut self, id: KeyspaceId) -> Result<()> {
+        let last = self.last_seqno;
+        let Some(keyspace) = self.keyspaces.get_mut(&id) else { return Ok(()) };
+        let Some((view, _)) = keyspace.filling.take() else { return Ok(()) };
+        view.seal(last);
+        match self.factory {
+            None => keyspace.sealed.insert(0, view),
+            Some(factory) => {
+                let options = keyspace.options.clone();
+                self.flush(factory, id, &options, &[view])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(
+        &mut self,
+        factory: &TableFactory,
+        id: KeyspaceId,
+        options: &KeyspaceOptions,
+        memtables: &[Arc<MemtableView>],
+    ) -> Result<()> {
+        let Some(hull) = hull_of(memtables) else { return Ok(()) };
+        let version = self.version(id);
+        let to = options.strategy.flush_placement(&version, &hull, &Busy::default());
+        let place = to.place(&version, factory.take_run_id());
+        let strategy_options = strategy_options(options, self.memory.write_buffer_bytes);
+        let spec = flush_spec(id, options, &version, to, memtables, &strategy_options);
+        let merge =
+            Merge::new(memtables.iter().map(|view| Source::Memtable(view.memtable.cursor())).collect());
+        // No snapshot outlives its process: the newest version of each key is all that anybody can see.
+        let below = |key: &[u8], seqno: SeqNo| holds_older(&version, key, seqno);
+        let mut edit = VersionEdit::new();
+        for table in write_tables(factory, &spec, merge, Boundaries::new([], SeqNo::MAX), below)? {
+            edit.add_part(id, place, Arc::new(table));
+        }
+        self.state.apply(&edit)?;
+        Ok(())
+    }
+
+    /// Ends a writable replay: everything is in tables, and the state says so.
+    pub(crate) fn finish(mut self, greatest_seqno: SeqNo) -> Result<DatabaseState> {
+        let last = self.last_seqno.max(greatest_seqno);
+        let ids: Vec<KeyspaceId> = self.keyspaces.keys().copied().collect();
+        let mut edit = VersionEdit::new();
+        for id in ids {
+            self.seal(id)?;
+            edit.push(EditOp::FlushedSeqno { keyspace: id, seqno: last });
+        }
+        edit.push(EditOp::LastSeqno(last));
+        self.state.apply(&edit)?;
+        Ok(self.state)
+    }
+
+    /// Ends a read-only replay: the memtables, newest first, by keyspace.
+    pub(crate) fn into_memtables(
+        mut self,
+    ) -> (DatabaseState, SeqNo, BTreeMap<KeyspaceId, Vec<Arc<MemtableView>>>) {
+        let mut memtables = BTreeMap::new();
+        for (id, mut keyspace) in std::mem::take(&mut self.keyspaces) {
+            if let Some((view, _)) = keyspace.filling.take() {
+                view.seal(self.last_seqno);
+                keyspace.sealed.insert(0, view);
+            }
+            memtables.insert(id, keyspace.sealed);
+        }
+        (self.state, self.last_seqno, memtables)
+    }
+
+    /// The version of a keyspace as it stands.
+    pub(crate) fn version(&self, id: KeyspaceId) -> Arc<Version> {
+        self.state.keyspace(id).map_or_else(Default::default, |keyspace| Arc::clone(&keyspace.version))
+    }
+}

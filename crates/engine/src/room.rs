@@ -1,0 +1,196 @@
+//! Room for a write: rotating the log, sealing memtables, and deciding when writers wait.
+//!
+//! All back-pressure sits here, before a write consumes anything. A writer waits
+//! * for the log lane, if no prepared segment is at hand;
+//! * for the flush lane, if sealed memtables hold all the memory that memtables may have;
+//! * for the compaction lane, if level 0 has as many runs as the keyspace allows. Only a seal waits for that:
+//!   a write that still fits the active memtable goes through.
+//!
+//! A memtable is also sealed, however small, when it pins the oldest segment of a log that has grown past its
+//! share (one busy keyspace must not be hindered by an idle one), and when the active memtables of many keyspaces
+//! together reach half of what memtables may hold.
+
+use crate::batch::{EncodedBatch, Share};
+use crate::commit::{ActiveKeyspace, CommitState, Room};
+use crate::keyspace::KeyspaceState;
+use crate::scheduler::Lane;
+use crate::store::{Store, Writing};
+use crate::view::{MemtableView, SuperVersion};
+use esker_base::{Error, KeyspaceId, Result, SeqNo};
+use esker_memtable::{Inserter, Memtable};
+use esker_wal::{PrivateSegment, Rotation};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Sealed memtables that one keyspace may queue before its writers wait.
+const MAX_SEALED: usize = 3;
+/// A batch may take this share of the memory budget at most: it is held in the log and in a memtable at once.
+const MAX_BATCH_BUDGET_DIVISOR: u64 = 2;
+
+impl Store {
+    /// Makes room for the batch, or says which lane to wait for. Consumes nothing (a seal or a rotation that was
+    /// already done is harmless).
+    #[inline]
+    pub(crate) fn make_room(
+        &self,
+        writing: &Writing,
+        state: &mut CommitState,
+        batch: &EncodedBatch<'_>,
+        private: Option<&mut PrivateSegment>,
+    ) -> Result<Room> {
+        // The log first: rotating may seal memtables, and those that take their places must fit this batch too.
+        if !state.log.has_room(batch.payload.len()) {
+            let room = self.rotate_log(writing, state, private)?;
+            if room != Room::Ready {
+                return Ok(room);
+            }
+        }
+        for share in batch.shares {
+            let active = state.active(share.keyspace)?;
+            if !self.fits(active, share) {
+                let room = self.replace_memtable(state, share)?;
+                if room != Room::Ready {
+                    return Ok(room);
+                }
+            }
+        }
+        Ok(Room::Ready)
+    }
+
+    #[inline]
+    fn fits(&self, active: &ActiveKeyspace, share: &Share) -> bool {
+        let options = &active.keyspace.options;
+        let limit = options.write_buffer_bytes.unwrap_or(self.memory.write_buffer_bytes);
+        let entry_limit = options.write_buffer_entries.unwrap_or(u64::MAX);
+        let within_limits =
+            active.bytes + share.bytes <= limit && active.entries + u64::from(share.entries) <= entry_limit;
+        // The limits are triggers, not caps: whatever its size, a batch may fill an empty memtable.
+        (within_limits || active.entries == 0)
+            && active.memtable.memtable.has_room(share.bytes, u64::from(share.entries))
+    }
+
+    #[cold]
+    fn replace_memtable(&self, state: &mut CommitState, share: &Share) -> Result<Room> {
+        if share.bytes > self.memory.budget_bytes / MAX_BATCH_BUDGET_DIVISOR {
+            let (bytes, budget) = (share.bytes, self.memory.budget_bytes);
+            return Err(Error::Full(format!(
+                "the batch has {bytes} bytes, half of the memory budget of {budget} bytes is the most one batch may have"
+            ).into()));
+        }
+        let keyspace = Arc::clone(&state.active(share.keyspace)?.keyspace);
+        if state.active(share.keyspace)?.entries == 0 {
+            return self.enlarge_empty(state, &keyspace, share);
+        }
+        if keyspace.is_level0_full() {
+            return Ok(Room::Wait(Lane::Compaction));
+        }
+        let queued = keyspace.view.load().sealed.len();
+        let held = self.sealed_bytes.load(Ordering::Relaxed) + state.active_bytes;
+        if queued >= MAX_SEALED || (queued > 0 && held + share.bytes > self.memory.memtables_bytes) {
+            return Ok(Room::Wait(Lane::Flush));
+        }
+        self.seal(state, share.keyspace, share)?;
+        Ok(Room::Ready)
+    }
+
+    /// An empty memtable is too small for an oversized batch: a larger one takes its place.
+    fn enlarge_empty(
+        &self,
+        state: &mut CommitState,
+        keyspace: &KeyspaceState,
+        share: &Share,
+    ) -> Result<Room> {
+        let (memtable, inserter) = self.new_memtable(keyspace, share)?;
+        keyspace.view.update(|view| SuperVersion { active: Arc::clone(&memtable), ..view.clone() });
+        let active = state.active(keyspace.id)?;
+        active.memtable = memtable;
+        active.inserter = inserter;
+        Ok(Room::Ready)
+    }
+
+    /// Makes the active memtable of a keyspace a sealed one and puts an empty one in its place (1.6). RV2: the view
+    /// with the new one is published before any sequence number is handed out for it.
+    pub(crate) fn seal(&self, state: &mut CommitState, id: KeyspaceId, next: &Share) -> Result<()> {
+        let last = SeqNo::new(state.next_seqno.get() - 1);
+        let keyspace = Arc::clone(&state.active(id)?.keyspace);
+        let (memtable, inserter) = self.new_memtable(&keyspace, next)?;
+        let active = state.active(id)?;
+        let old = std::mem::replace(&mut active.memtable, Arc::clone(&memtable));
+        active.inserter = inserter;
+        let bytes = std::mem::take(&mut active.bytes);
+        active.entries = 0;
+        old.seal(last);
+        old.note_bytes(bytes);
+        state.active_bytes = state.active_bytes.saturating_sub(bytes);
+        self.sealed_bytes.fetch_add(bytes, Ordering::Relaxed);
+        keyspace.view.update(|view| {
+            let sealed = std::iter::once(&view.active).chain(&view.sealed).cloned().collect();
+            SuperVersion { active: memtable, sealed, tree: Arc::clone(&view.tree) }
+        });
+        self.scheduler.request(Lane::Flush);
+        Ok(())
+    }
+
+    /// A memtable with room for the usual limit and for `next`.
+    fn new_memtable(&self, keyspace: &KeyspaceState, next: &Share) -> Result<(Arc<MemtableView>, Inserter)> {
+        let limit = keyspace.options.write_buffer_bytes.unwrap_or(self.memory.write_buffer_bytes);
+        let kind = keyspace.options.memtable;
+        let needed = kind.needed_bytes(next.bytes, u64::from(next.entries));
+        let (memtable, inserter) =
+            Memtable::create(kind, &self.arenas, kind.reserve_bytes(limit).max(needed))?;
+        Ok((Arc::new(MemtableView::new(memtable)), inserter))
+    }
+
+    #[cold]
+    fn rotate_log(
+        &self,
+        writing: &Writing,
+        state: &mut CommitState,
+        private: Option<&mut PrivateSegment>,
+    ) -> Result<Room> {
+        let wall_ms = self.env.clock.wall_ms();
+        match private {
+            Some(private) => {
+                state.log.rotate_to_private(private, wall_ms)?;
+            }
+            None if state.log.rotate(wall_ms)? == Rotation::NoneReady => return Ok(Room::Wait(Lane::Log)),
+            None => {}
+        }
+        self.scheduler.request(Lane::Log);
+        self.seal_what_pins_the_log(writing, state)?;
+        self.seal_for_budget(state)?;
+        Ok(Room::Ready)
+    }
+
+    /// Keeps the log within its share of the budget.
+    fn seal_what_pins_the_log(&self, writing: &Writing, state: &mut CommitState) -> Result<()> {
+        if writing.log.live_bytes() <= self.memory.wal_bytes {
+            return Ok(());
+        }
+        let active = state.keyspaces.iter().flatten();
+        let Some(oldest) = active.filter_map(|active| active.memtable.first_log_id()).min() else {
+            return Ok(());
+        };
+        let pinning = state.keyspaces.iter().flatten();
+        let pinning: Vec<KeyspaceId> = pinning
+            .filter(|active| active.memtable.first_log_id() == Some(oldest))
+            .map(|active| active.keyspace.id)
+            .collect();
+        for id in pinning {
+            self.seal(state, id, &Share { keyspace: id, entries: 0, bytes: 0 })?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the active memtables of many keyspaces within half of the memtables' share.
+    fn seal_for_budget(&self, state: &mut CommitState) -> Result<()> {
+        if state.active_bytes <= self.memory.memtables_bytes / 2 {
+            return Ok(());
+        }
+        let active = state.keyspaces.iter().flatten();
+        let Some(largest) = active.max_by_key(|active| active.bytes).map(|active| active.keyspace.id) else {
+            return Ok(());
+        };
+        self.seal(state, largest, &Share { keyspace: largest, entries: 0, bytes: 0 })
+    }
+}

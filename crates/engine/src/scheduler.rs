@@ -1,0 +1,310 @@
+//! Background work: three lanes, typed, without sleeps.
+//!
+//! # The design
+//! A *lane* is a kind of work with its own order: [`Lane::Log`] prepares segments and deletes files, [`Lane::Flush`]
+//! writes memtables to tables, [`Lane::Compaction`] merges tables. Each lane has threads of its own, so that a
+//! long compaction never delays a flush and a long flush never delays the segment that writers wait for.
+//! Whoever makes work calls [`Scheduler::request`]; a lane's thread takes the request back *before* it looks for work,
+//! so a request made while it works makes it look again and none is lost.
+//!
+//! A step that fails puts its error into the lane. The lane tries again after [`RETRY_WAIT`] or at the next request;
+//! meanwhile whoever waits for that lane is told the error instead of waiting for ever. The first
+//! step that succeeds clears it. So a full disk degrades, and space returning heals it without a restart.
+//!
+//! In stepped mode there are no threads: [`Scheduler::step`] runs one piece of work of a requested lane, which one
+//! the seed decides. Writers step a little after each write, and where they would wait they step until what they
+//! wait for has come. One seed, one interleaving.
+//!
+//! Rejected: one pool with priorities. With two cores the pool has one or two threads, and a running compaction
+//! cannot be taken off its thread when a flush becomes urgent; the operating system's scheduler does that for us.
+
+use esker_base::{Error, Result};
+use esker_env::{Background, Env};
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long a lane whose last step failed waits before it tries again by itself.
+const RETRY_WAIT: Duration = Duration::from_secs(1);
+
+/// Longest wait between two looks at the time that is left.
+const WAIT_PIECE: Duration = Duration::from_millis(100);
+
+/// A kind of background work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Segments are prepared, obsolete files deleted.
+    Log,
+    /// Memtables become tables.
+    Flush,
+    /// Tables are merged.
+    Compaction,
+}
+
+const LANES: [Lane; 3] = [Lane::Log, Lane::Flush, Lane::Compaction];
+
+/// What the lanes do; implemented by the database.
+pub(crate) trait Work: Send + Sync + 'static {
+    /// Does one piece of work of the lane; `false` if there is none.
+    fn work(&self, lane: Lane) -> Result<bool>;
+}
+
+#[derive(Debug, Default)]
+struct LaneState {
+    requested: bool,
+    running: usize,
+    error: Option<Error>,
+}
+
+#[derive(Debug)]
+struct State {
+    lanes: [LaneState; 3],
+    stopping: bool,
+    /// State of the stepped mode's generator.
+    seed: u64,
+}
+
+/// Runs [`Work`].
+#[derive(Debug)]
+pub(crate) struct Scheduler {
+    state: Mutex<State>,
+    /// Signalled by requests and by the stop: wakes lanes.
+    requests: Condvar,
+    /// Signalled after every step and every published change: wakes whoever waits for progress.
+    progress: Condvar,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Grows with every step and every announced change: a waiter reads it while it still holds the lock under which it
+    /// found no room, and waits until it moves.
+    generation: AtomicU64,
+    stepped: bool,
+}
+
+impl Scheduler {
+    pub(crate) fn new(background: Background) -> Scheduler {
+        let (stepped, seed) = match background {
+            Background::Threads => (false, 0),
+            Background::Stepped { seed } => (true, seed),
+        };
+        Scheduler {
+            state: Mutex::new(State { lanes: Default::default(), stopping: false, seed }),
+            requests: Condvar::new(),
+            progress: Condvar::new(),
+            threads: Mutex::new(Vec::new()),
+            generation: AtomicU64::new(0),
+            stepped,
+        }
+    }
+
+    /// Starts the lanes' threads; nothing in stepped mode.
+    pub(crate) fn start<W: Work>(
+        self: &Arc<Self>,
+        env: &Env,
+        work: &Arc<W>,
+        compaction_threads: usize,
+    ) -> Result<()> {
+        if self.stepped {
+            return Ok(());
+        }
+        let compactions =
+            (0..compaction_threads).map(|index| (Lane::Compaction, format!("esker-compact-{index}")));
+        let single = [(Lane::Log, "esker-log".to_owned()), (Lane::Flush, "esker-flush".to_owned())];
+        for (lane, name) in single.into_iter().chain(compactions) {
+            let (scheduler, work) = (Arc::clone(self), Arc::clone(work));
+            let thread = env.spawn(&name, move || scheduler.run_lane(lane, &*work))?;
+            self.threads.lock().push(thread);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn is_stepped(&self) -> bool {
+        self.stepped
+    }
+
+    /// Says that the lane may have work.
+    pub(crate) fn request(&self, lane: Lane) {
+        self.state.lock().lanes[lane as usize].requested = true;
+        self.requests.notify_all();
+    }
+
+    /// Says that something others may wait for has changed.
+    pub(crate) fn announce_progress(&self) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        // Taking the lock orders this against a waiter between its check and its wait.
+        drop(self.state.lock());
+        self.progress.notify_all();
+    }
+
+    /// Changes so far.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Waits until something has changed since the generation was `seen`; as [`Scheduler::wait`] otherwise.
+    pub(crate) fn wait_for_change<W: Work>(
+        &self,
+        work: &W,
+        lane: Lane,
+        seen: u64,
+        limit: Duration,
+    ) -> Result<bool> {
+        self.wait(work, lane, limit, || self.generation() != seen)
+    }
+
+    /// Waits until `done`, at most `limit`; `false` if the time ran out.
+    ///
+    /// # Errors
+    /// The error of `lane` if its last attempt failed, because waiting for it may then take for ever.
+    pub(crate) fn wait<W: Work>(
+        &self,
+        work: &W,
+        lane: Lane,
+        limit: Duration,
+        mut done: impl FnMut() -> bool,
+    ) -> Result<bool> {
+        if self.stepped {
+            return self.step_until(work, lane, &mut done);
+        }
+        let mut left = limit;
+        loop {
+            let seen = self.generation();
+            // Not under the scheduler's lock: `done` looks at views, and dropping the last reference to an old one
+            // requests the log lane.
+            if done() {
+                return Ok(true);
+            }
+            let mut state = self.state.lock();
+            while self.generation() == seen {
+                if state.stopping {
+                    return Err(Error::Closed);
+                }
+                if let Some(error) = &state.lanes[lane as usize].error {
+                    return Err(error.clone());
+                }
+                // The wait is cut into pieces so that the limit needs no clock.
+                let piece = left.min(WAIT_PIECE);
+                if self.progress.wait_for(&mut state, piece).timed_out() {
+                    left = left.saturating_sub(piece);
+                    if left.is_zero() {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The last error of each lane that has not succeeded since.
+    pub(crate) fn errors(&self) -> Vec<Error> {
+        self.state.lock().lanes.iter().filter_map(|lane| lane.error.clone()).collect()
+    }
+
+    /// Lets running steps end, starts no more, and waits for the threads.
+    pub(crate) fn stop(&self) {
+        self.state.lock().stopping = true;
+        self.requests.notify_all();
+        self.progress.notify_all();
+        for thread in self.threads.lock().drain(..) {
+            // A panic in a lane was already reported by the panic hook and has poisoned the database.
+            let _ = thread.join();
+        }
+    }
+
+    /// Whether [`Scheduler::stop`] was called; long steps look at it between blocks of work.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.state.lock().stopping
+    }
+
+    /// Stepped mode: runs one piece of work of some requested lane. `false` if nothing was requested.
+    pub(crate) fn step<W: Work>(&self, work: &W) -> bool {
+        let Some(lane) = self.choose_lane() else { return false };
+        self.run_step(lane, work);
+        true
+    }
+
+    /// Stepped mode: after a write, sometimes runs a piece of work, as a background thread would.
+    pub(crate) fn step_sometimes<W: Work>(&self, work: &W) {
+        if self.stepped && self.random().is_multiple_of(4) {
+            self.step(work);
+        }
+    }
+
+    fn run_lane<W: Work>(&self, lane: Lane, work: &W) {
+        let mut failed = false;
+        loop {
+            {
+                let mut state = self.state.lock();
+                while !state.stopping && !state.lanes[lane as usize].requested {
+                    if !failed {
+                        self.requests.wait(&mut state);
+                    } else if self.requests.wait_for(&mut state, RETRY_WAIT).timed_out() {
+                        break;
+                    }
+                }
+                if state.stopping {
+                    return;
+                }
+            }
+            failed = !self.run_step(lane, work);
+        }
+    }
+
+    /// One piece of work; `false` if it failed.
+    fn run_step<W: Work>(&self, lane: Lane, work: &W) -> bool {
+        {
+            let lane = &mut self.state.lock().lanes[lane as usize];
+            lane.requested = false;
+            lane.running += 1;
+        }
+        let result = work.work(lane);
+        let mut state = self.state.lock();
+        let lane_state = &mut state.lanes[lane as usize];
+        lane_state.running -= 1;
+        let ok = result.is_ok();
+        match result {
+            Ok(more) => {
+                lane_state.requested |= more;
+                lane_state.error = None;
+            }
+            Err(error) => {
+                tracing::warn!(?lane, %error, "background work failed and will be tried again");
+                lane_state.error = Some(error);
+            }
+        }
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        drop(state);
+        self.progress.notify_all();
+        ok
+    }
+
+    fn step_until<W: Work>(&self, work: &W, lane: Lane, done: &mut impl FnMut() -> bool) -> Result<bool> {
+        while !done() {
+            let stepped = self.step(work);
+            if let Some(error) = &self.state.lock().lanes[lane as usize].error {
+                return Err(error.clone());
+            }
+            if !stepped && !done() {
+                return Err(Error::internal("waiting for background work that nobody requested"));
+            }
+        }
+        Ok(true)
+    }
+
+    fn choose_lane(&self) -> Option<Lane> {
+        let random = self.random() as usize;
+        let state = self.state.lock();
+        let requested: Vec<Lane> =
+            LANES.into_iter().filter(|&lane| state.lanes[lane as usize].requested).collect();
+        (!requested.is_empty()).then(|| requested[random % requested.len()])
+    }
+
+    /// SplitMix64: the stepped mode's interleaving must depend on the seed alone.
+    fn random(&self) -> u64 {
+        let mut state = self.state.lock();
+        state.seed = state.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = state.seed;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}

@@ -1,0 +1,138 @@
+//! The state of an open database, shared by handles and background lanes.
+//!
+//! Locks, outermost first: `manifest` > `commit` > the log's flush > `snapshots` > a keyspace's view > a cache shard. Nothing
+//! does input or output under any of them but `manifest`; the two exceptions are a store into the mapped log, which
+//! may fault, and the `write(2)` path of the log.
+
+use crate::Durability;
+use crate::commit::CommitState;
+use crate::install::Installed;
+use crate::keyspace::KeyspaceState;
+use crate::metrics::Counters;
+use crate::options::{KeyspaceOptions, MemoryPlan};
+use crate::output::TableFactory;
+use crate::scheduler::Scheduler;
+use crate::snapshot::Snapshots;
+use crate::tree::TableFiles;
+use esker_base::sync::CachePadded;
+use esker_base::{Error, Result};
+use esker_env::{Env, FileLock};
+use esker_memtable::ArenaPool;
+use esker_wal::Log;
+use parking_lot::{Mutex, RwLock};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// Everything an open database has.
+pub(crate) struct Store {
+    pub(crate) env: Env,
+    pub(crate) dir: PathBuf,
+    pub(crate) memory: MemoryPlan,
+    pub(crate) durability: Durability,
+    pub(crate) stall_limit: Duration,
+    pub(crate) flush_on_close: bool,
+    pub(crate) default_options: KeyspaceOptions,
+
+    /// Everything up to this sequence number is complete and may be read.
+    pub(crate) visible: CachePadded<AtomicU64>,
+    /// Payload bytes in sealed memtables.
+    pub(crate) sealed_bytes: CachePadded<AtomicU64>,
+    /// What only a database open for writing has.
+    pub(crate) writing: Option<Writing>,
+
+    pub(crate) keyspaces: RwLock<Vec<Arc<KeyspaceState>>>,
+    pub(crate) snapshots: Snapshots,
+    pub(crate) files: Arc<TableFiles>,
+    pub(crate) arenas: ArenaPool,
+    pub(crate) scheduler: Arc<Scheduler>,
+    pub(crate) counters: Counters,
+
+    /// Set once, when writing is no longer safe.
+    pub(crate) failure: OnceLock<Arc<str>>,
+    pub(crate) closed: AtomicBool,
+    pub(crate) lock: Mutex<Option<Box<dyn FileLock>>>,
+}
+
+/// What only a database open for writing has.
+pub(crate) struct Writing {
+    /// The one lock of the write path; see [`crate::commit`].
+    pub(crate) commit: CachePadded<Mutex<CommitState>>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) manifest: Mutex<Installed>,
+    /// Number of the last durable edit.
+    pub(crate) last_edit: AtomicU64,
+    pub(crate) tables: TableFactory,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("dir", &self.dir).finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// The keyspace with this name.
+    pub(crate) fn find_keyspace(&self, name: &str) -> Option<Arc<KeyspaceState>> {
+        self.keyspaces.read().iter().find(|keyspace| keyspace.name == name).cloned()
+    }
+
+    /// All keyspaces, by id.
+    pub(crate) fn all_keyspaces(&self) -> Vec<Arc<KeyspaceState>> {
+        self.keyspaces.read().clone()
+    }
+
+    /// The writable side, or an error if the database takes no writes.
+    #[inline]
+    pub(crate) fn writing(&self) -> Result<&Writing> {
+        match &self.writing {
+            Some(writing) if self.failure.get().is_none() && !writing.log.is_poisoned() => Ok(writing),
+            _ => Err(self.why_not_writable()),
+        }
+    }
+
+    #[cold]
+    fn why_not_writable(&self) -> Error {
+        let Some(writing) = &self.writing else {
+            return Error::ReadOnly { cause: "it was opened for reading only".into() };
+        };
+        let cause = self.failure.get().cloned().or_else(|| writing.log.poisoned());
+        Error::ReadOnly { cause: cause.unwrap_or_else(|| "an earlier failure".into()) }
+    }
+
+    /// An error if the database was closed.
+    #[inline]
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Stops all writing until the database is reopened: what is on disk may no longer be extended safely.
+    pub(crate) fn fail(&self, cause: impl Into<Arc<str>>) {
+        let cause = cause.into();
+        if self.failure.set(Arc::clone(&cause)).is_ok() {
+            tracing::error!(%cause, "the database turns read-only");
+        }
+        self.scheduler.announce_progress();
+    }
+
+    /// Memory that memtables hold or keep for their next life.
+    pub(crate) fn memtable_memory_bytes(&self) -> u64 {
+        let keyspaces = self.all_keyspaces();
+        let held = keyspaces.iter().map(|keyspace| {
+            keyspace.view.load().memtables().map(|view| view.memtable.allocated_bytes()).sum::<u64>()
+        });
+        held.sum::<u64>() + self.arenas.idle_bytes()
+    }
+
+    /// Gives the block cache what memtables, log and table metadata leave of the budget.
+    pub(crate) fn rebalance_memory(&self) {
+        let memtables = self.memory.memtables_bytes.max(self.memtable_memory_bytes());
+        let log = self.writing.as_ref().map_or(0, |writing| writing.log.mapped_bytes());
+        let cache_bytes = self.memory.cache_bytes(memtables, log, self.files.metadata_bytes());
+        let cache = self.files.cache();
+        if cache.capacity_bytes() as u64 != cache_bytes {
+            cache.set_capacity_bytes(usize::try_from(cache_bytes).unwrap_or(usize::MAX));
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What a reader needs of a version: its runs in reading order, each part with its table file.
+
+mod files;
+
+pub(crate) use files::{TableFile, TableFiles};
+
+use esker_base::{KeyspaceId, key};
+use esker_version::{LevelIndex, PartMeta, Version};
+use std::sync::Arc;
+
+/// A version together with the files of its parts, in the order in which a reader asks them.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    pub(crate) version: Arc<Version>,
+    /// Newest first: level 0's newest run to the last level's oldest.
+    pub(crate) runs: Vec<Arc<TreeRun>>,
+}
+
+/// A run: disjoint parts in key order.
+#[derive(Debug)]
+pub(crate) struct TreeRun {
+    pub(crate) level: LevelIndex,
+    pub(crate) parts: Arc<[TreePart]>,
+    /// First eight bytes of each part's largest key: most searches compare nothing else.
+    largest_heads: Box<[u64]>,
+}
+
+/// A part of a run and the file that holds it.
+#[derive(Clone, Debug)]
+pub(crate) struct TreePart {
+    pub(crate) meta: Arc<PartMeta>,
+    pub(crate) file: Arc<TableFile>,
+}
+
+impl Tree {
+    pub(crate) fn new(keyspace: KeyspaceId, version: Arc<Version>, files: &Arc<TableFiles>) -> Tree {
+        let mut runs = Vec::new();
+        for (level, run) in version.runs() {
+            let with_file = |meta: &Arc<PartMeta>| TreePart {
+                meta: Arc::clone(meta),
+                file: files.file_of(keyspace, meta),
+            };
+            runs.push(Arc::new(TreeRun::new(level, run.parts().iter().map(with_file).collect())));
+        }
+        Tree { version, runs }
+    }
+
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &TreePart> {
+        self.runs.iter().flat_map(|run| run.parts.iter())
+    }
+}
+
+impl TreeRun {
+    pub(crate) fn new(level: LevelIndex, parts: Arc<[TreePart]>) -> TreeRun {
+        let largest_heads = parts.iter().map(|part| key::head(part.meta.largest(), 0)).collect();
+        TreeRun { level, parts, largest_heads }
+    }
+
+    /// Index of the first part that does not end before `key`; the number of parts if there is none.
+    #[inline]
+    pub(crate) fn lower_bound(&self, key: &[u8]) -> usize {
+        let head = key::head(key, 0);
+        let mut at = self.largest_heads.partition_point(|&largest| largest < head);
+        while let Some(part) = self.parts.get(at)
+            && self.largest_heads[at] == head
+            && !part.meta.range.end.covers(key)
+        {
+            at += 1;
+        }
+        at
+    }
+
+    /// The one part that can hold `key`.
+    #[inline]
+    pub(crate) fn part_for(&self, key: &[u8]) -> Option<&TreePart> {
+        let part = self.parts.get(self.lower_bound(key))?;
+        (part.meta.smallest() <= key).then_some(part)
+    }
+}

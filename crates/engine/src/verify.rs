@@ -1,0 +1,89 @@
+//! Verification: everything is read, everything that can be checked is checked, all damage is listed.
+
+use crate::keyspace::KeyspaceState;
+use crate::store::Store;
+use crate::tree::TreePart;
+use esker_base::{Error, Result};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+/// What [`crate::Database::verify`] found.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct VerifyReport {
+    /// Tables read.
+    pub tables: u64,
+    /// Blocks whose checksums were checked.
+    pub blocks: u64,
+    /// Entries whose order was checked.
+    pub entries: u64,
+    /// Bytes of tables.
+    pub bytes: u64,
+    /// All damage.
+    pub damage: Vec<Damage>,
+}
+
+/// One damaged place.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Damage {
+    /// The keyspace whose data it is.
+    pub keyspace: String,
+    /// The damaged file.
+    pub file: PathBuf,
+    /// What is wrong with it.
+    pub error: Error,
+}
+
+impl VerifyReport {
+    /// Whether no damage was found.
+    pub fn is_clean(&self) -> bool {
+        self.damage.is_empty()
+    }
+}
+
+impl Store {
+    pub(crate) fn verify(&self) -> Result<VerifyReport> {
+        self.check_open()?;
+        let mut report = VerifyReport::default();
+        for keyspace in self.all_keyspaces() {
+            verify_keyspace(&keyspace, &mut report);
+        }
+        Ok(report)
+    }
+}
+
+fn verify_keyspace(keyspace: &KeyspaceState, report: &mut VerifyReport) {
+    let view = keyspace.view.load();
+    let mut seen = BTreeSet::new();
+    for part in view.tree.parts() {
+        // A file with several parts is read once.
+        if seen.insert(part.file.number())
+            && let Err(error) = verify_table(part, report)
+        {
+            let error = error.in_keyspace(&keyspace.name);
+            let file = part.file.path().to_path_buf();
+            report.damage.push(Damage { keyspace: keyspace.name.clone(), file, error });
+        }
+    }
+    for problem in view.tree.version.problems() {
+        let error = Error::internal(problem);
+        report.damage.push(Damage { keyspace: keyspace.name.clone(), file: "CURRENT".into(), error });
+    }
+}
+
+fn verify_table(part: &TreePart, report: &mut VerifyReport) -> Result<()> {
+    part.file.check_presence()?;
+    let table = part.file.table()?;
+    let found = table.verify()?;
+    report.tables += 1;
+    report.blocks += found.blocks;
+    report.entries += found.entries;
+    report.bytes += part.meta.file_bytes;
+    let meta = &part.meta;
+    if !meta.sliced && found.entries != meta.entries {
+        let detail = format!("the manifest says {} entries, the table has {}", meta.entries, found.entries);
+        return Err(Error::corruption(part.file.path(), None, detail));
+    }
+    Ok(())
+}

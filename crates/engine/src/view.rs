@@ -1,0 +1,132 @@
+//! What a read pins: memtables and tree of one keyspace, together.
+//!
+//! A [`SuperVersion`] is immutable but for what writers add to its active memtable. A keyspace publishes the current
+//! one in a [`ViewCell`]; every change (a seal, a flush, a compaction) publishes a new one.
+//!
+//! # Why a plain read is right
+//! A reader loads the view first and the visible sequence number second (RV1), never the reverse. Say the view
+//! comes from installs whose jobs sampled `visible` as V1 <= V2 <= ...; the load of the view orders the later load of
+//! `visible` after all of them, so each key's newest version at or below every Vi was kept (RV4), and nothing
+//! newer than Vi was merged. If the view is old and `visible` new, the reader sees the prefix up to the seal border of
+//! its memtable: a state that existed after the read began. In the other order a compaction could already have
+//! dropped the version that the older sequence number is entitled to.
+//!
+//! # Why a lock around an `Arc`
+//! Lock, clone, unlock take 25 to 35 ns on one core. An epoch pin would take 2 and scale with readers; it replaces
+//! this cell when the cached read path is otherwise short enough to notice.
+
+use crate::tree::Tree;
+use esker_base::SeqNo;
+use esker_memtable::Memtable;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A memtable and where it stands in the order of writes.
+#[derive(Debug)]
+pub(crate) struct MemtableView {
+    pub(crate) memtable: Arc<Memtable>,
+    /// Oldest log id that holds an entry of this memtable; `u64::MAX` while it is empty.
+    first_log_id: AtomicU64,
+    /// Sequence number of the first entry; `u64::MAX` while it is empty.
+    first_seqno: AtomicU64,
+    /// Last sequence number handed out before the seal; `u64::MAX` while the memtable is active. Sealing falls on a
+    /// border: every entry of an older memtable is older than every entry of a newer one.
+    seal_seqno: AtomicU64,
+    /// Payload bytes, known at the seal.
+    bytes: AtomicU64,
+}
+
+impl MemtableView {
+    pub(crate) fn new(memtable: Arc<Memtable>) -> MemtableView {
+        MemtableView {
+            memtable,
+            first_log_id: AtomicU64::new(u64::MAX),
+            first_seqno: AtomicU64::new(u64::MAX),
+            seal_seqno: AtomicU64::new(u64::MAX),
+            bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Notes the first write; later ones change nothing. Called under the commit lock.
+    #[inline]
+    pub(crate) fn note_write(&self, log_id: u64, seqno: u64) {
+        if self.first_log_id.load(Ordering::Relaxed) == u64::MAX {
+            self.first_seqno.store(seqno, Ordering::Relaxed);
+            self.first_log_id.store(log_id, Ordering::Release);
+        }
+    }
+
+    /// Oldest log id that this memtable needs; `None` if it is empty.
+    pub(crate) fn first_log_id(&self) -> Option<u64> {
+        Some(self.first_log_id.load(Ordering::Acquire)).filter(|&id| id != u64::MAX)
+    }
+
+    /// Sequence number of the first entry; `None` if it is empty.
+    pub(crate) fn first_seqno(&self) -> Option<SeqNo> {
+        self.first_log_id()?;
+        Some(SeqNo::new(self.first_seqno.load(Ordering::Relaxed)))
+    }
+
+    pub(crate) fn seal(&self, last: SeqNo) {
+        self.seal_seqno.store(last.get(), Ordering::Release);
+    }
+
+    pub(crate) fn note_bytes(&self, bytes: u64) {
+        self.bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Payload bytes of a sealed memtable.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// The border at which the memtable was sealed.
+    pub(crate) fn seal_seqno(&self) -> Option<SeqNo> {
+        Some(self.seal_seqno.load(Ordering::Acquire)).filter(|&seqno| seqno != u64::MAX).map(SeqNo::new)
+    }
+}
+
+/// Memtables and tree of a keyspace at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct SuperVersion {
+    pub(crate) active: Arc<MemtableView>,
+    /// Newest first.
+    pub(crate) sealed: Vec<Arc<MemtableView>>,
+    pub(crate) tree: Arc<Tree>,
+}
+
+impl SuperVersion {
+    /// All memtables, newest first.
+    pub(crate) fn memtables(&self) -> impl Iterator<Item = &Arc<MemtableView>> {
+        std::iter::once(&self.active).chain(&self.sealed)
+    }
+}
+
+/// Publishes the current view of a keyspace.
+#[derive(Debug)]
+pub(crate) struct ViewCell(Mutex<Arc<SuperVersion>>);
+
+impl ViewCell {
+    pub(crate) fn new(view: SuperVersion) -> ViewCell {
+        ViewCell(Mutex::new(Arc::new(view)))
+    }
+
+    /// The current view.
+    #[inline]
+    pub(crate) fn load(&self) -> Arc<SuperVersion> {
+        Arc::clone(&self.0.lock())
+    }
+
+    /// Publishes a view derived from the one current now: a seal may have changed it since a job began (F5).
+    pub(crate) fn update(&self, derive: impl FnOnce(&SuperVersion) -> SuperVersion) {
+        let old;
+        {
+            let mut current = self.0.lock();
+            let new = Arc::new(derive(&current));
+            old = std::mem::replace(&mut *current, new);
+        }
+        // The last reference may free memtables and files: not under the lock.
+        drop(old);
+    }
+}
