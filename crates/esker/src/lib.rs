@@ -1,1 +1,89 @@
-//! Esker, a log-structured merge-tree key-value store.
+//! Esker is an embedded, ordered key-value store: a log-structured merge-tree with a write-ahead log, snapshots,
+//! atomic batches over many keyspaces, and background compaction.
+//!
+//! ```
+//! # fn main() -> esker::Result<()> {
+//! # let dir = std::env::temp_dir().join(format!("esker-doc-{}", std::process::id()));
+//! # let path = dir.clone();
+//! let db = esker::Database::open(path)?;
+//! let users = db.keyspace("users")?;
+//!
+//! users.put(b"ada", b"1815")?;
+//! assert_eq!(users.get(b"ada")?.as_deref(), Some(b"1815".as_slice()));
+//!
+//! // Several changes at once, over several keyspaces: all or nothing, also after a crash.
+//! let by_year = db.keyspace("users by year")?;
+//! let mut batch = db.batch();
+//! batch.put(&users, b"alan", b"1912");
+//! batch.put(&by_year, b"1912", b"alan");
+//! batch.delete(&users, b"ada");
+//! db.write(batch)?;
+//!
+//! // Ranges are lazy and go both ways.
+//! for entry in users.range(b"a".as_slice()..b"b").rev() {
+//!     let (key, value) = entry?;
+//!     println!("{} was born in {}", key.escape_ascii(), value.escape_ascii());
+//! }
+//!
+//! // A snapshot is one moment of the whole database.
+//! let before = db.snapshot();
+//! users.delete(b"alan")?;
+//! assert!(users.at(&before).contains(b"alan")?);
+//! db.close()?;
+//! # std::fs::remove_dir_all(dir).ok();
+//! # Ok(()) }
+//! ```
+//!
+//! # What an acknowledged write survives
+//!
+//! A write is acknowledged when its call returns. [`Durability::Process`], the default, survives the death of the process
+//! at any instruction; [`Durability::Power`] survives a power cut; what survives is always a prefix of the order of
+//! acknowledgement, with batches whole. Concurrent writers that ask for `Power` share one flush of the device.
+//! [`Database::sync`] makes everything acknowledged so far survive a power cut.
+//!
+//! # What a read sees
+//!
+//! A read sees one moment: a get the present, a [`Range`] or [`Cursor`] the moment it was made, [`Keyspace::at`] the
+//! moment of a [`Snapshot`]. Readers never wait for writers, flushes or compactions.
+//!
+//! # Errors
+//!
+//! One enum, [`Error`], sorted by what the caller can do. No panic is reachable from file contents or arguments. A
+//! damaged block fails the reads that need it and no others; a full disk fails writes until there is room again; a
+//! failed flush of the log makes the database read-only until it is reopened, because a second flush would prove
+//! nothing.
+//!
+//! # Memory
+//!
+//! One number, [`Options::memory_budget`], covers memtables, block cache, indexes, filters and the log's mapped pages.
+//! [`Database::metrics`] reports what is used of it.
+#![forbid(unsafe_code)]
+
+pub use esker_base::{Corruption, Error, KeyspaceId, Result, SeqNo};
+pub use esker_codec::Codec;
+pub use esker_engine::{
+    Cursor, DEFAULT_KEYSPACE, Damage, Database, Durability, KeyRange, Keyspace, KeyspaceLevels,
+    KeyspaceMetrics, KeyspaceOptions, LevelInfo, LogMetrics, MemoryMetrics, Metrics, Options, PerLevel,
+    Range, RunInfo, Snapshot, TableInfo, Value, VerifyReport, View, WriteBatch,
+};
+pub use esker_filter::FilterPolicy;
+pub use esker_memtable::MemtableKind;
+pub use esker_sst::BlockLayout;
+pub use esker_strategy::Strategy;
+pub use esker_wal::WalRecovery;
+
+/// The building blocks, for inspection, experiments and tests. Outside of the stability promise: names and signatures
+/// here may change in any release.
+pub mod parts {
+    pub use esker_base as base;
+    pub use esker_cache as cache;
+    pub use esker_codec as codec;
+    pub use esker_env as env;
+    pub use esker_filter as filter;
+    pub use esker_iter as iter;
+    pub use esker_memtable as memtable;
+    pub use esker_sst as sst;
+    pub use esker_strategy as strategy;
+    pub use esker_version as version;
+    pub use esker_wal as wal;
+}
