@@ -29,7 +29,14 @@ impl Work for Store {
 impl Store {
     /// Keeps a log segment ahead of the writers; deletes what nothing refers to any more.
     fn work_on_log(&self) -> Result<bool> {
-        if self.writing.is_some() {
+        if let Some(writing) = &self.writing {
+            let old_segments = writing.old_segments.lock().take();
+            if let Some(report) = old_segments
+                && let Err(error) = writing.log.delete_old(&report)
+            {
+                // Harmless beyond the space: the next open tries again.
+                tracing::warn!(%error, "old log segments could not be removed");
+            }
             let log = &self.writing()?.log;
             if log.needs_preparation() {
                 log.prepare_next()?;

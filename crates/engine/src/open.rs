@@ -86,6 +86,10 @@ impl Opening {
             return fs.lock(&paths::lock(&self.dir), LockKind::Shared);
         }
         fs.create_dir_all(&self.dir)?;
+        if missing {
+            // What is in the directory is durable only if the directory itself is.
+            fs.sync_dir(&esker_env::fs::parent_dir(&self.dir))?;
+        }
         fs.lock(&paths::lock(&self.dir), LockKind::Exclusive)
     }
 
@@ -141,7 +145,7 @@ impl Opening {
         self.phase("log begun");
         tracing::info!(dir = %self.dir.display(), replayed, warning = report.warning, "database opened");
         let assembly = Assembly { state, files, lock, memtables: BTreeMap::new() };
-        self.assemble(assembly, Some((manifest, factory, log, writer)))
+        self.assemble(assembly, Some((manifest, factory, log, writer, report)))
     }
 
     /// No CURRENT: fine if there is nothing, or if a creation was interrupted; damage if there is data. A creation writes
@@ -254,9 +258,7 @@ impl Opening {
             mapped: self.options.mapped_log,
             kept_segments: self.memory.kept_segments(),
         };
-        let (log, writer) = Log::create(&self.env, &paths::wal(&self.dir), &start, options)?;
-        log.delete_old(report)?;
-        Ok((log, writer))
+        Log::create(&self.env, &paths::wal(&self.dir), &start, options)
     }
 
     // ---- read-only
@@ -308,12 +310,12 @@ impl Opening {
     fn assemble(
         self,
         mut assembly: Assembly,
-        parts: Option<(Manifest, TableFactory, Arc<Log>, LogWriter)>,
+        parts: Option<(Manifest, TableFactory, Arc<Log>, LogWriter, RecoveryReport)>,
     ) -> Result<Arc<Store>> {
         let pairs = self.keyspaces(&mut assembly)?;
         let last_seqno = assembly.state.last_seqno;
         let states: Vec<Arc<KeyspaceState>> = pairs.iter().map(|(state, _)| Arc::clone(state)).collect();
-        let writing = parts.map(|(manifest, tables, log, writer)| {
+        let writing = parts.map(|(manifest, tables, log, writer, report)| {
             let mut commit = CommitState::new(last_seqno.plus(1), writer);
             for (_, active) in pairs {
                 commit.add_keyspace(active);
@@ -324,6 +326,7 @@ impl Opening {
                 last_edit: AtomicU64::new(manifest.last_edit()),
                 manifest: Mutex::new(Installed { manifest, state: assembly.state }),
                 tables,
+                old_segments: Mutex::new(Some(report)),
             }
         });
         let store = Arc::new(Store {
@@ -348,9 +351,11 @@ impl Opening {
             lock: Mutex::new(Some(assembly.lock)),
         });
         store.rebalance_memory();
-        store.scheduler.start(&store.env, &store, self.options.compaction_threads)?;
-        for lane in [Lane::Log, Lane::Flush, Lane::Compaction] {
-            store.scheduler.request(lane);
+        if store.writing.is_some() {
+            store.scheduler.start(&store.env, &store, self.options.compaction_threads)?;
+            for lane in [Lane::Log, Lane::Flush, Lane::Compaction] {
+                store.scheduler.request(lane);
+            }
         }
         Ok(store)
     }

@@ -18,7 +18,7 @@ use esker_base::sync::CachePadded;
 use esker_base::{Error, Result};
 use esker_env::{Env, FileLock};
 use esker_memtable::ArenaPool;
-use esker_wal::Log;
+use esker_wal::{Log, RecoveryReport};
 use parking_lot::{Mutex, RwLock};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -64,6 +64,9 @@ pub(crate) struct Writing {
     /// Number of the last durable edit.
     pub(crate) last_edit: AtomicU64,
     pub(crate) tables: TableFactory,
+    /// Segments of earlier lives, which nothing needs any more; deleted by the log lane, because that takes
+    /// milliseconds for each, which opening must not.
+    pub(crate) old_segments: Mutex<Option<RecoveryReport>>,
 }
 
 impl std::fmt::Debug for Store {

@@ -42,6 +42,9 @@ const MIN_SEGMENT_BYTES: u64 = 8 << 10;
 const MAX_SEGMENT_BYTES: u64 = 1 << 30;
 /// Sizes of segments are multiples of this.
 const PAGE: u64 = 4096;
+/// The first segment of a life is no larger, because whoever opens the database waits for it to be filled with zeros
+/// and synced: 16 MiB take some 40 ms, this takes none to speak of. The next ones are prepared in the background.
+const FIRST_SEGMENT_BYTES: u64 = 256 << 10;
 /// How many prepared segments are kept ahead of the writer.
 const READY_AHEAD: usize = 1;
 
@@ -191,7 +194,7 @@ impl Log {
             manifest_edit: AtomicU64::new(start.manifest_edit),
             counters: Mutex::new(LogCounters::default()),
         });
-        let first = log.prepare(log.options.segment_bytes)?;
+        let first = log.prepare(log.options.segment_bytes.min(FIRST_SEGMENT_BYTES))?;
         let writer = LogWriter::begin(log.clone(), first, start)?;
         Ok((log, writer))
     }

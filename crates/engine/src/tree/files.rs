@@ -48,6 +48,9 @@ struct Doomed {
 /// blocks of an earlier life.
 static NEXT_CACHE_ID: AtomicU64 = AtomicU64::new(1);
 
+/// Of a file that was never opened, and so has no blocks in the cache.
+const NOT_CACHED: u64 = 0;
+
 /// A table file that a version refers to.
 #[derive(Debug)]
 pub(crate) struct TableFile {
@@ -110,7 +113,7 @@ impl TableFiles {
             Some(file) => file.obsolete.store(true, Ordering::Release),
             None => self.doomed.lock().push(Doomed {
                 path: paths::table(&self.dir, number),
-                cache_id: 0,
+                cache_id: NOT_CACHED,
                 delete: true,
             }),
         }
@@ -124,10 +127,11 @@ impl TableFiles {
     /// Deletes what nothing refers to any more.
     pub(crate) fn delete_doomed(&self) {
         let doomed = std::mem::take(&mut *self.doomed.lock());
+        let cache_ids: Vec<u64> = doomed.iter().map(|file| file.cache_id).filter(|&id| id != NOT_CACHED).collect();
+        if !cache_ids.is_empty() {
+            self.cache.remove_tables(&cache_ids);
+        }
         for file in doomed {
-            if file.cache_id != 0 {
-                self.cache.remove_table(file.cache_id);
-            }
             if file.delete
                 && let Err(error) = self.env.fs.remove_file(&file.path)
                 && !error.is_not_found()
