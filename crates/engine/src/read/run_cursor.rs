@@ -16,13 +16,14 @@ pub(crate) struct RunCursor {
     /// The part the cursor stands in; meaningless while `cursor` is `None`.
     at: usize,
     cursor: Option<TableCursor>,
-    /// Cursors are kept over seeks: a seek into the part that is open already costs no allocation.
     valid: bool,
+    /// Whether the open part is a slice of its file; kept here so that a step looks at no other memory for it.
+    sliced: bool,
 }
 
 impl RunCursor {
     pub(crate) fn new(run: Arc<TreeRun>, purpose: ReadPurpose) -> RunCursor {
-        RunCursor { run, purpose, at: 0, cursor: None, valid: false }
+        RunCursor { run, purpose, at: 0, cursor: None, valid: false, sliced: false }
     }
 
     fn part(&self) -> &TreePart {
@@ -36,22 +37,24 @@ impl RunCursor {
             let table = self.run.parts[at].file.table()?;
             self.cursor = Some(table.cursor(self.purpose));
             self.at = at;
+            self.sliced = self.run.parts[at].meta.sliced;
         }
         Ok(self.cursor.as_mut().expect("opened just now"))
     }
 
+    #[inline]
     fn table_cursor(&self) -> &TableCursor {
         self.cursor.as_ref().expect("only called while valid")
     }
 
     /// Whether the open cursor stands on an entry inside the part's slice.
+    #[inline]
     fn is_inside(&self) -> bool {
         let cursor = self.table_cursor();
         if !cursor.is_valid() {
             return false;
         }
-        let meta = &self.part().meta;
-        !meta.sliced || meta.contains(cursor.key())
+        !self.sliced || self.part().meta.contains(cursor.key())
     }
 
     /// Moves to the first entry of part `at` or, if that shows none, of the parts after it.

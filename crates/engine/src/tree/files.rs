@@ -127,7 +127,8 @@ impl TableFiles {
     /// Deletes what nothing refers to any more.
     pub(crate) fn delete_doomed(&self) {
         let doomed = std::mem::take(&mut *self.doomed.lock());
-        let cache_ids: Vec<u64> = doomed.iter().map(|file| file.cache_id).filter(|&id| id != NOT_CACHED).collect();
+        let cache_ids: Vec<u64> =
+            doomed.iter().map(|file| file.cache_id).filter(|&id| id != NOT_CACHED).collect();
         if !cache_ids.is_empty() {
             self.cache.remove_tables(&cache_ids);
         }
