@@ -1,3 +1,74 @@
-//! The projects own checks and chores.
+//! The project's own checks and chores: `cargo xtask <command>`.
+//!
+//! Habits that nobody checks decay, so the ones that a program can check are checked here and run in `.ci/run`:
+//!
+//! * `arch`: crates depend on lower floors only, third-party crates stay on the floors that need them, and unsafe code
+//!   stays in the modules that are named for it ([`arch`]).
+//! * `tidy`: sizes of files and functions, files that nothing compiles, words that do not belong, links that lead
+//!   nowhere ([`tidy`]).
+//! * `kill-loop`: the kill loop of `testkit`, as long as one likes ([`kill_loop`]).
+//!
+//! Every finding says what to do. A warning leaves the exit code alone; an error does not.
 
-fn main() {}
+// The checks run outside of any database: they read the repository's files and print to a terminal.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command of the developer's, not a part of the store"
+)]
+#![forbid(unsafe_code)]
+
+mod arch;
+mod findings;
+mod kill_loop;
+mod repository;
+mod tidy;
+
+use findings::Findings;
+use repository::Repository;
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+  arch                  dependencies between floors, third-party crates, unsafe code
+  tidy                  sizes, dead files, words, links
+  kill-loop --kills N   kill a writing process N times, reopen and check after each";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        ["arch"] => check("arch", arch::check),
+        ["tidy"] => check("tidy", tidy::check),
+        ["kill-loop", rest @ ..] => kill_loop::run(rest),
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        _ => usage_error(USAGE),
+    }
+}
+
+/// Says what was wrong with the command line.
+fn usage_error(message: &str) -> ExitCode {
+    eprintln!("{message}");
+    ExitCode::from(2)
+}
+
+/// Runs one of the checks over the repository and prints what it found.
+fn check(name: &str, checks: fn(&Repository, &mut Findings)) -> ExitCode {
+    let repository = match Repository::open() {
+        Ok(repository) => repository,
+        Err(error) => {
+            eprintln!("cargo xtask {name}: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut findings = Findings::default();
+    checks(&repository, &mut findings);
+    print!("{findings}");
+    println!("cargo xtask {name}: {}", findings.summary());
+    if findings.has_errors() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}

@@ -7,6 +7,7 @@
 //! Reading order: [`seqno`] and [`kind`] say how operations are ordered and what they mean, [`ids`] gives every
 //! number a type of its own, [`coding`] and [`checksum`] turn them into bytes, [`key`] compares keys cheaply,
 //! [`limits`] bounds everything, [`error`] says what went wrong.
+#![forbid(unsafe_code)]
 
 pub mod checksum;
 pub mod coding;

@@ -89,7 +89,7 @@ pub trait FileSystem: Send + Sync + Debug {
     fn free_bytes(&self, dir: &Path) -> Result<u64>;
 
     /// Whether files in `dir` may be written through shared maps once their extents are allocated: true only
-    /// for file systems known to keep such extents (`protocols.md` 1.9: ext4, xfs, tmpfs).
+    /// for file systems known to keep such extents (ext4, xfs, tmpfs).
     fn can_map_writable(&self, dir: &Path) -> bool;
 
     /// Identifies the present boot of the machine; all zero if unknown. Two equal values mean that no power

@@ -1,4 +1,4 @@
-//! The default: staggered partitioned lazy leveling (`tree-shape.md` 2).
+//! The default: staggered partitioned lazy leveling.
 //!
 //! Above the last level runs are tiered; the last level is one run, and merges into it take one column at a time,
 //! always the densest. Merging whole levels pays `1/u` to keep the garbage below a share `u` and needs a second copy of

@@ -11,7 +11,7 @@ use esker_version::{KeyRange, LevelIndex, Version};
 /// It joins the oldest run passed, or starts the last level if nothing overlaps and that is empty. Otherwise it
 /// becomes a new run in front of level 0, which is always legal.
 ///
-/// Running jobs count with all keys of their hull (`protocols.md` 4.3): the output of one that writes into the run,
+/// Running jobs count with all keys of their hull: the output of one that writes into the run,
 /// or passes it, may cover a gap that is still there now. Ask again at the install, with the tree and the jobs of
 /// that moment; if the answer has changed, use the front of level 0.
 pub fn flush_placement(version: &Version, hull: &KeyRange, busy: &Busy) -> Position {

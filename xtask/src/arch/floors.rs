@@ -1,0 +1,117 @@
+//! Which crate stands where, what it may use from outside, and where it may be unsafe. ARCHITECTURE.md says why.
+
+/// Where a crate stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A part of the product; arrows between floors point down.
+    Floor(u32),
+    /// For tests: sees everything, and is seen by tests only.
+    Tests,
+    /// For the developer: sees no crate of the store.
+    Tools,
+}
+
+/// A crate of the workspace.
+#[derive(Debug)]
+pub(super) struct Crate {
+    pub(super) name: &'static str,
+    pub(super) place: Place,
+    /// Files and folders below the crate's own that may hold unsafe code. None: the whole crate forbids it.
+    pub(super) unsafe_modules: &'static [&'static str],
+}
+
+/// The floor of the facade: what is above it uses it and nothing below.
+pub(super) const FACADE_FLOOR: u32 = 6;
+
+/// All crates, bottom up.
+pub(super) const CRATES: &[Crate] = &[
+    Crate { name: "esker-base", place: Place::Floor(0), unsafe_modules: &[] },
+    Crate {
+        name: "esker-env",
+        place: Place::Floor(1),
+        // Memory maps and reserved memory; their simulation keeps the same contract.
+        unsafe_modules: &[
+            "src/memory.rs",
+            "src/fs.rs",
+            "src/std_fs/mapping.rs",
+            "src/fault/strict/mapping.rs",
+        ],
+    },
+    Crate { name: "esker-iter", place: Place::Floor(1), unsafe_modules: &[] },
+    Crate { name: "esker-codec", place: Place::Floor(2), unsafe_modules: &[] },
+    // One module probes and prefetches cache lines with SIMD.
+    Crate { name: "esker-filter", place: Place::Floor(2), unsafe_modules: &["src/probe.rs"] },
+    Crate { name: "esker-cache", place: Place::Floor(2), unsafe_modules: &[] },
+    Crate {
+        name: "esker-memtable",
+        place: Place::Floor(2),
+        // Entries and the arena below them, and a SIMD search in a node's key bytes.
+        unsafe_modules: &["src/entry.rs", "src/memory", "src/art/bytes16.rs"],
+    },
+    Crate { name: "esker-wal", place: Place::Floor(3), unsafe_modules: &[] },
+    Crate {
+        name: "esker-sst",
+        place: Place::Floor(3),
+        // Decoders of blocks that were validated when they were loaded, and SIMD searches.
+        unsafe_modules: &[
+            "src/block.rs",
+            "src/block",
+            "src/cursor.rs",
+            "src/index.rs",
+            "src/index",
+            "src/isa.rs",
+            "src/isa",
+            "src/inspect.rs",
+            "src/lookup.rs",
+            "src/multi_get.rs",
+            "src/verify.rs",
+        ],
+    },
+    Crate { name: "esker-version", place: Place::Floor(3), unsafe_modules: &[] },
+    Crate { name: "esker-strategy", place: Place::Floor(4), unsafe_modules: &[] },
+    Crate { name: "esker-engine", place: Place::Floor(5), unsafe_modules: &[] },
+    Crate { name: "esker", place: Place::Floor(FACADE_FLOOR), unsafe_modules: &[] },
+    Crate { name: "esker-protocol", place: Place::Floor(7), unsafe_modules: &[] },
+    Crate { name: "esker-server", place: Place::Floor(8), unsafe_modules: &[] },
+    Crate { name: "esker-bench", place: Place::Floor(8), unsafe_modules: &[] },
+    Crate { name: "esker-cli", place: Place::Floor(9), unsafe_modules: &[] },
+    // Its tests install an allocator that watches what damaged bytes ask for.
+    Crate { name: "esker-testkit", place: Place::Tests, unsafe_modules: &["tests/decoders.rs"] },
+    Crate { name: "xtask", place: Place::Tools, unsafe_modules: &[] },
+];
+
+/// A crate from outside and the crates it was chosen for.
+#[derive(Debug)]
+pub(super) struct ThirdParty {
+    pub(super) name: &'static str,
+    pub(super) users: &'static [&'static str],
+}
+
+/// All of them, in alphabetical order.
+pub(super) const THIRD_PARTY: &[ThirdParty] = &[
+    ThirdParty { name: "cargo_metadata", users: &["xtask"] },
+    ThirdParty { name: "clap", users: &["esker-cli"] },
+    ThirdParty { name: "crc32c", users: &["esker-base"] },
+    ThirdParty { name: "foldhash", users: &["esker-cache", "esker-engine"] },
+    ThirdParty { name: "getrandom", users: &["esker-env"] },
+    ThirdParty { name: "hdrhistogram", users: &["esker-bench"] },
+    ThirdParty { name: "indicatif", users: &["esker-cli"] },
+    ThirdParty {
+        name: "loom",
+        users: &["esker-base", "esker-cache", "esker-memtable", "esker-wal", "esker-engine"],
+    },
+    ThirdParty { name: "lz4_flex", users: &["esker-codec"] },
+    ThirdParty { name: "parking_lot", users: &["esker-env", "esker-cache", "esker-wal", "esker-engine"] },
+    ThirdParty { name: "proc-macro2", users: &["xtask"] },
+    ThirdParty { name: "rustix", users: &["esker-env", "esker-server"] },
+    ThirdParty { name: "rustyline", users: &["esker-cli"] },
+    ThirdParty { name: "serde", users: &["esker-bench"] },
+    ThirdParty { name: "serde_json", users: &["esker-bench", "esker-cli"] },
+    ThirdParty { name: "syn", users: &["xtask"] },
+    ThirdParty { name: "thiserror", users: &["esker-base", "esker-codec"] },
+    ThirdParty { name: "tokio", users: &["esker-server", "esker-cli"] },
+    ThirdParty { name: "tracing", users: &["esker-engine", "esker-server", "esker-cli"] },
+    ThirdParty { name: "tracing-subscriber", users: &["esker-cli"] },
+    ThirdParty { name: "xxhash-rust", users: &["esker-base"] },
+    ThirdParty { name: "zstd", users: &["esker-codec"] },
+];

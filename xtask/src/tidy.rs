@@ -1,0 +1,70 @@
+//! `tidy`: style as a test.
+//!
+//! One idea a file and one screen a function ([`sizes`]), nothing in the tree that nothing compiles ([`dead_files`]),
+//! no leftovers ([`words`]), no link or file name in prose that leads nowhere ([`links`]), no blobs.
+
+mod dead_files;
+mod exemptions;
+mod links;
+mod sizes;
+mod words;
+
+use crate::findings::Findings;
+use crate::repository::Repository;
+use std::path::Path;
+
+/// Bytes of the largest file but for the data set of the examples.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+/// Bytes of the largest data set.
+const MAX_DATA_SET_BYTES: u64 = 10 << 20;
+/// Where data sets are.
+const DATA_SETS: &str = "examples/data";
+
+/// Checks the whole repository.
+pub(crate) fn check(repository: &Repository, findings: &mut Findings) {
+    for (path, reason) in &repository.unreadable {
+        findings.error(path, 0, format!("cannot be read as Rust: {reason}"));
+    }
+    large_files(repository, findings);
+    crate_essays(repository, findings);
+    dead_files::check(repository, findings);
+    sizes::check(repository, findings);
+    words::check(repository, findings);
+    links::check(repository, findings);
+}
+
+/// Whether a file is text that people write.
+fn is_prose_or_code(path: &Path) -> bool {
+    if path.starts_with(DATA_SETS) && path.extension().is_some_and(|extension| extension != "md") {
+        return false;
+    }
+    let known = ["rs", "md", "toml", "sh", "yml", "yaml", "proto", "py", "txt"];
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    path.starts_with(".ci") || extension.is_some_and(|extension| known.contains(&extension))
+}
+
+fn large_files(repository: &Repository, findings: &mut Findings) {
+    for path in &repository.files {
+        let bytes = repository.len_bytes(path);
+        let limit = if path.starts_with(DATA_SETS) { MAX_DATA_SET_BYTES } else { MAX_FILE_BYTES };
+        if bytes > limit {
+            let text = format!(
+                "{bytes} bytes, {limit} are allowed: make it when it is needed instead of keeping it"
+            );
+            findings.error(path, 0, text);
+        }
+    }
+}
+
+/// A library begins with what it is, what holds in it, and where to find what.
+fn crate_essays(repository: &Repository, findings: &mut Findings) {
+    for (path, source) in &repository.sources {
+        if path.ends_with("src/lib.rs") && !source.text.starts_with("//!") {
+            findings.error(
+                path,
+                0,
+                "begin with `//!`: what the crate is, its invariants, a map of its files",
+            );
+        }
+    }
+}
