@@ -166,6 +166,8 @@ impl<'a> Replay<'a> {
         for table in write_tables(factory, &spec, merge, Boundaries::new([], SeqNo::MAX), below)? {
             edit.add_part(id, place, Arc::new(table));
         }
+        // The tables hold entries that are newer than anything the manifest spoke of.
+        edit.push(EditOp::LastSeqno(self.state.last_seqno.max(self.last_seqno)));
         self.state.apply(&edit)?;
         Ok(())
     }
