@@ -1,5 +1,34 @@
-//! Oracle, workload generators and crash sweeps for tests.
+//! Oracle, workload generators and crash sweeps for tests: the proof of the whole.
 //!
-//! [`decoders`] holds a target for every decoder of bytes from outside, for fuzzers and for the tests here.
+//! | module | holds |
+//! |---|---|
+//! | [`domain`] | the keys, values and keyspaces that scripts use |
+//! | [`script`], [`options`] | an operation, a plan (options and script), and every option that is varied |
+//! | [`generator`] | random plans |
+//! | [`oracle`] | what a database must contain, at each commit and at each snapshot |
+//! | [`runner`] | a database under test, with its oracle |
+//! | [`model`], [`shrink`] | the model test, and making its failures small |
+//! | [`decoders`] | a target for every decoder of bytes from outside, for fuzzers and for the tests here |
+//!
+//! Every failure names what reproduces it: a seed, a cut, an image. Everything but the tests on real threads depends on
+//! nothing else.
+#![forbid(unsafe_code)]
 
 pub mod decoders;
+mod dir;
+pub mod domain;
+mod failure;
+pub mod generator;
+pub mod model;
+pub mod options;
+pub mod oracle;
+pub mod runner;
+pub mod script;
+pub mod shrink;
+
+pub use dir::TestDir;
+pub use domain::{Filler, KEYS, Key, PREFIXES, SPACES};
+pub use failure::{Failure, Outcome};
+pub use generator::Generator;
+pub use oracle::{Content, Oracle};
+pub use runner::{DIR, Runner};

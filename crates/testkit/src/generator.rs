@@ -1,0 +1,178 @@
+//! Random plans from a seed.
+
+use crate::options::{Chosen, DATABASE, KEYSPACE};
+use crate::script::{At, Edit, How, Move, Op, Plan};
+use crate::{Filler, KEYS, Key, PREFIXES, SPACES};
+use esker::Durability;
+use esker::parts::env::SeededRandom;
+use std::ops::Bound;
+
+/// Makes plans.
+#[derive(Debug)]
+pub struct Generator {
+    random: SeededRandom,
+    /// Keys that this plan prefers: few, so that versions pile up, or many.
+    keys: Vec<Key>,
+    /// How long values are at most, but for rare huge ones.
+    value_bytes: u64,
+    next_value: u32,
+    /// In 1/100: how often something happens to the tree or to the database as a whole.
+    upheaval: u64,
+}
+
+impl Generator {
+    /// A generator for `seed`.
+    pub fn new(seed: u64) -> Generator {
+        let random = SeededRandom::new(seed ^ 0x0065_736b_6572);
+        let count = [12, 60, 250, 600][random.below(4) as usize];
+        let keys = (0..count).map(|_| pick_key(&random)).collect();
+        let value_bytes = [4, 40, 200, 1_500][random.below(4) as usize];
+        let upheaval = [2, 5, 15][random.below(3) as usize];
+        Generator { random, keys, value_bytes, next_value: 0, upheaval }
+    }
+
+    /// A plan with so many operations, random options, and a last look at everything.
+    pub fn plan(seed: u64, operations: usize) -> Plan {
+        let mut generator = Generator::new(seed);
+        let database = Chosen::random(DATABASE, &generator.random);
+        let spaces = SPACES.map(|_| Chosen::random(KEYSPACE, &generator.random));
+        let mut script: Vec<Op> = (0..operations).map(|_| generator.op()).collect();
+        script.extend([Op::CheckAll, Op::Reopen { flush_on_close: true }, Op::CheckAll]);
+        Plan { seed, database, spaces, script }
+    }
+
+    /// So many writes, with a flush, a compaction, a sync or a reopening now and then: what crashes are tried on.
+    pub fn writes(seed: u64, operations: usize, upheaval: u64) -> Vec<Op> {
+        let mut generator = Generator::new(seed);
+        generator.value_bytes = generator.value_bytes.min(200);
+        generator.upheaval = upheaval;
+        let next =
+            |_| if generator.percent(generator.upheaval) { generator.upheaval() } else { generator.write() };
+        (0..operations).map(next).collect()
+    }
+
+    fn percent(&self, chance: u64) -> bool {
+        self.random.below(100) < chance
+    }
+
+    fn key(&self) -> Key {
+        if self.percent(90) {
+            self.keys[self.random.below(self.keys.len() as u64) as usize]
+        } else {
+            pick_key(&self.random)
+        }
+    }
+
+    fn space(&self) -> u8 {
+        if self.percent(60) { 0 } else { self.random.below(SPACES.len() as u64) as u8 }
+    }
+
+    fn at(&self) -> At {
+        self.percent(30).then(|| self.random.below(8) as u8)
+    }
+
+    fn bound(&self) -> Bound<Key> {
+        match self.random.below(6) {
+            0 => Bound::Unbounded,
+            1..=3 => Bound::Included(self.key()),
+            _ => Bound::Excluded(self.key()),
+        }
+    }
+
+    fn value(&mut self) -> Filler {
+        self.next_value += 1;
+        let len = match self.random.below(400) {
+            0 => 30_000 + self.random.below(20_000),
+            1..=8 => self.random.below(6_000),
+            9..=40 => 0,
+            _ => self.random.below(self.value_bytes + 1),
+        };
+        Filler { number: self.next_value, len: len as u32 }
+    }
+
+    fn edit(&mut self) -> Edit {
+        let value = if self.percent(25) { None } else { Some(self.value()) };
+        Edit { space: self.space(), key: self.key(), value }
+    }
+
+    fn write(&mut self) -> Op {
+        let durability = match self.random.below(12) {
+            0 => Durability::Power,
+            1..=2 => Durability::None,
+            _ => Durability::Process,
+        };
+        let (count, how) = match self.random.below(10) {
+            0 => (2 + self.random.below(20), How::Batch),
+            1 => (1 + self.random.below(5), How::Try),
+            2 => (1, How::Batch),
+            _ => (1, How::Plain),
+        };
+        let edits = (0..count).map(|_| self.edit()).collect();
+        Op::Write { edits, how, durability }
+    }
+
+    fn read(&self) -> Op {
+        let (space, at) = (self.space(), self.at());
+        match self.random.below(10) {
+            0..=4 => Op::Get { space, key: self.key(), at },
+            5 => {
+                Op::MultiGet { space, keys: (0..1 + self.random.below(50)).map(|_| self.key()).collect(), at }
+            }
+            6 | 7 => {
+                let ends = [0, u64::MAX, self.random.below(u64::MAX)][self.random.below(3) as usize];
+                Op::Range { space, lower: self.bound(), upper: self.bound(), ends, at }
+            }
+            8 => Op::Prefix { space, prefix: self.random.below(PREFIXES.len() as u64) as u8, at },
+            _ => Op::Cursor {
+                space,
+                moves: (0..1 + self.random.below(20)).map(|_| self.cursor_move()).collect(),
+                at,
+            },
+        }
+    }
+
+    fn cursor_move(&self) -> Move {
+        match self.random.below(12) {
+            0 => Move::First,
+            1 => Move::Last,
+            2 => Move::Seek(self.key()),
+            3 => Move::SeekForPrev(self.key()),
+            4..=7 => Move::Next,
+            _ => Move::Prev,
+        }
+    }
+
+    fn upheaval(&self) -> Op {
+        match self.random.below(20) {
+            0..=4 => Op::Flush,
+            5..=6 => Op::Sync,
+            7..=9 => Op::Compact { space: self.space(), lower: self.bound(), upper: self.bound() },
+            10 => Op::Drain,
+            11..=15 => Op::Step(1 + self.random.below(6) as u8),
+            _ => Op::Reopen { flush_on_close: self.percent(50) },
+        }
+    }
+
+    fn op(&mut self) -> Op {
+        if self.percent(self.upheaval) {
+            return match self.random.below(12) {
+                0 => Op::CheckAll,
+                1 if self.percent(20) => Op::ReopenReadOnly,
+                2 | 3 => Op::Snapshot,
+                4 => Op::Release(self.random.below(8) as u8),
+                _ => self.upheaval(),
+            };
+        }
+        if self.percent(55) { self.write() } else { self.read() }
+    }
+}
+
+/// Any key, but long ones seldom: they fill a memtable of the smallest size at once.
+fn pick_key(random: &SeededRandom) -> Key {
+    loop {
+        let number = random.below(u64::from(KEYS)) as u16;
+        if !(24..=31).contains(&number) || random.below(8) == 0 {
+            return Key(number);
+        }
+    }
+}

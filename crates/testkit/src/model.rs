@@ -1,0 +1,278 @@
+//! The model test: a plan is run on the database and on the oracle, and every answer is compared.
+
+use crate::oracle::brief;
+use crate::runner::{Runner, key_bounds};
+use crate::script::{At, Move, Op, Plan};
+use crate::{Failure, Key, Outcome, PREFIXES, SPACES, ensure};
+use esker::parts::env::fault::{StrictFs, StrictOptions};
+use esker::parts::env::{Env, FileSystem};
+use esker::{Cursor, Durability, Error, Keyspace, Snapshot, Value};
+use std::ops::Bound;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Runs a plan in a simulated world; returns how many operations were checked.
+///
+/// # Errors
+/// What went wrong, and at which operation. A panic is a failure as well.
+pub fn run(plan: &Plan) -> Outcome<u64> {
+    // Some worlds can neither map nor allocate.
+    let (can_map_writable, can_allocate) = (!plan.seed.is_multiple_of(5), !plan.seed.is_multiple_of(7));
+    let fs = StrictFs::with_options(StrictOptions {
+        can_map_writable,
+        can_allocate,
+        record_trace: false,
+        ..StrictOptions::default()
+    });
+    let fs: Arc<dyn FileSystem> = Arc::new(fs);
+    run_in(plan, Env::simulated(fs, plan.seed), Path::new(crate::DIR))
+}
+
+/// Runs a plan anywhere; like [`run`] otherwise.
+pub fn run_in(plan: &Plan, env: Env, dir: &Path) -> Outcome<u64> {
+    let mut at = 0;
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let mut runner = Runner::start_in(plan, env, dir)?;
+        for (number, op) in plan.script.iter().enumerate() {
+            at = number;
+            runner.check(op)?;
+        }
+        runner.close()?;
+        Ok(runner.checked)
+    }));
+    let outcome = outcome.unwrap_or_else(|panic| Err(Failure::of_panic(&*panic)));
+    outcome.map_err(|failure| {
+        let op = plan.script.get(at);
+        failure.during(format_args!("seed {}, operation {at}, {op:?}", plan.seed))
+    })
+}
+
+/// Reads of the present or of a snapshot, by one set of names.
+#[derive(Clone, Copy)]
+struct Reader<'a> {
+    keyspace: &'a Keyspace,
+    snapshot: Option<&'a Snapshot>,
+}
+
+impl Reader<'_> {
+    fn get(&self, key: &[u8]) -> esker::Result<Option<Value>> {
+        self.snapshot.map_or_else(|| self.keyspace.get(key), |snapshot| self.keyspace.at(snapshot).get(key))
+    }
+
+    fn contains(&self, key: &[u8]) -> esker::Result<bool> {
+        self.snapshot
+            .map_or_else(|| self.keyspace.contains(key), |snapshot| self.keyspace.at(snapshot).contains(key))
+    }
+
+    fn length(&self, key: &[u8]) -> esker::Result<Option<usize>> {
+        let len = |value: Option<&[u8]>| value.map(<[u8]>::len);
+        match self.snapshot {
+            None => self.keyspace.get_with(key, len),
+            Some(snapshot) => self.keyspace.at(snapshot).get_with(key, len),
+        }
+    }
+
+    fn multi_get(&self, keys: &[Vec<u8>]) -> esker::Result<Vec<Option<Value>>> {
+        match self.snapshot {
+            None => self.keyspace.multi_get(keys),
+            Some(snapshot) => self.keyspace.at(snapshot).multi_get(keys),
+        }
+    }
+
+    fn range(&self, bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>)) -> esker::Range {
+        match self.snapshot {
+            None => self.keyspace.range(bounds),
+            Some(snapshot) => self.keyspace.at(snapshot).range(bounds),
+        }
+    }
+
+    fn prefix(&self, prefix: &[u8]) -> esker::Range {
+        match self.snapshot {
+            None => self.keyspace.prefix(prefix),
+            Some(snapshot) => self.keyspace.at(snapshot).prefix(prefix),
+        }
+    }
+
+    fn first_and_last(&self) -> esker::Result<[Option<(Value, Value)>; 2]> {
+        match self.snapshot {
+            None => Ok([self.keyspace.first()?, self.keyspace.last()?]),
+            Some(snapshot) => Ok([self.keyspace.at(snapshot).first()?, self.keyspace.at(snapshot).last()?]),
+        }
+    }
+
+    fn cursor(&self) -> esker::Result<Cursor> {
+        match self.snapshot {
+            None => self.keyspace.cursor(),
+            Some(snapshot) => self.keyspace.at(snapshot).cursor(),
+        }
+    }
+}
+
+/// What an answer has to equal.
+fn same(what: &str, found: Option<&[u8]>, expected: Option<&[u8]>) -> Outcome {
+    ensure!(found == expected, "{what}: found {}, expected {}", brief(found), brief(expected));
+    Ok(())
+}
+
+fn same_entry(what: &str, found: Option<(&[u8], &[u8])>, expected: Option<(&[u8], &[u8])>) -> Outcome {
+    same(&format!("{what}, key"), found.map(|(key, _)| key), expected.map(|(key, _)| key))?;
+    same(&format!("{what}, value"), found.map(|(_, value)| value), expected.map(|(_, value)| value))
+}
+
+fn lent(entry: &Option<(Value, Value)>) -> Option<(&[u8], &[u8])> {
+    entry.as_ref().map(|(key, value)| (&**key, &**value))
+}
+
+impl Runner {
+    /// Carries out an operation and compares what can be compared.
+    pub(crate) fn check(&mut self, op: &Op) -> Outcome {
+        self.checked += 1;
+        if self.change(op)? {
+            return Ok(());
+        }
+        match op {
+            Op::ReopenReadOnly => self.check_read_only(),
+            Op::CheckAll => self.check_all(),
+            Op::Get { space, at, .. }
+            | Op::MultiGet { space, at, .. }
+            | Op::Range { space, at, .. }
+            | Op::Prefix { space, at, .. }
+            | Op::Cursor { space, at, .. } => self.check_read(usize::from(*space), *at, op),
+            _ => Err(Failure::new("an operation that is neither a change nor a read")),
+        }
+    }
+
+    fn check_read(&self, space: usize, at: At, op: &Op) -> Outcome {
+        let Some(keyspace) = &self.spaces[space] else {
+            let missing = self.db()?.open_keyspace(SPACES[space]);
+            ensure!(matches!(missing, Err(Error::NotFound(_))), "a keyspace that was never created is there");
+            return Ok(());
+        };
+        let moment = at.filter(|_| !self.snapshots.is_empty());
+        let moment = moment.map(|which| &self.snapshots[usize::from(which) % self.snapshots.len()]);
+        let (snapshot, at) = moment.map_or((None, self.oracle.now()), |(snapshot, at)| (Some(snapshot), *at));
+        let reader = Reader { keyspace, snapshot };
+        match op {
+            Op::Get { key, .. } => self.check_get(reader, space, &key.bytes(), at),
+            Op::MultiGet { keys, .. } => self.check_multi_get(reader, space, keys, at),
+            Op::Range { lower, upper, ends, .. } => {
+                self.check_range(reader, space, key_bounds(lower, upper), *ends, at)
+            }
+            Op::Prefix { prefix, .. } => self.check_prefix(reader, space, PREFIXES[usize::from(*prefix)], at),
+            Op::Cursor { moves, .. } => self.check_cursor(reader, space, moves, at),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_get(&self, reader: Reader<'_>, space: usize, key: &[u8], at: usize) -> Outcome {
+        let expected = self.oracle.get(space, key, at);
+        same("get", reader.get(key)?.as_deref(), expected)?;
+        ensure!(reader.contains(key)? == expected.is_some(), "contains");
+        ensure!(reader.length(key)? == expected.map(<[u8]>::len), "get_with");
+        same("multi_get of one", reader.multi_get(&[key.to_vec()])?[0].as_deref(), expected)?;
+        let mut cursor = reader.cursor()?;
+        cursor.seek(key)?;
+        let found = cursor.entry().filter(|(found, _)| *found == key).map(|(_, value)| value);
+        same("seek", found, expected)
+    }
+
+    fn check_multi_get(&self, reader: Reader<'_>, space: usize, keys: &[Key], at: usize) -> Outcome {
+        let keys: Vec<Vec<u8>> = keys.iter().map(|key| key.bytes()).collect();
+        let found = reader.multi_get(&keys)?;
+        ensure!(found.len() == keys.len(), "multi_get of {} keys gives {} answers", keys.len(), found.len());
+        for (key, found) in keys.iter().zip(&found) {
+            same("multi_get", found.as_deref(), self.oracle.get(space, key, at))?;
+        }
+        Ok(())
+    }
+
+    fn check_range(
+        &self,
+        reader: Reader<'_>,
+        space: usize,
+        bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>),
+        ends: u64,
+        at: usize,
+    ) -> Outcome {
+        let lent_bounds = (bounds.0.as_ref().map(Vec::as_slice), bounds.1.as_ref().map(Vec::as_slice));
+        let mut expected = self.oracle.range(space, lent_bounds, at);
+        let mut found = reader.range(bounds.clone());
+        for turn in 0.. {
+            let from_back = ends >> (turn % 64) & 1 == 1;
+            let (found, expected) = match from_back {
+                true => (found.next_back().transpose()?, expected.next_back()),
+                false => (found.next().transpose()?, expected.next()),
+            };
+            let from = if from_back { "back" } else { "front" };
+            same_entry(&format!("range, entry {turn} from the {from}"), lent(&found), expected)?;
+            if expected.is_none() {
+                break;
+            }
+        }
+        ensure!(found.next().is_none() && found.next_back().is_none(), "a range goes on after its end");
+        Ok(())
+    }
+
+    fn check_prefix(&self, reader: Reader<'_>, space: usize, prefix: &[u8], at: usize) -> Outcome {
+        let everything = (Bound::Unbounded, Bound::Unbounded);
+        let mut expected =
+            self.oracle.range(space, everything, at).filter(|(key, _)| key.starts_with(prefix));
+        for found in reader.prefix(prefix) {
+            same_entry("prefix", lent(&Some(found?)), expected.next())?;
+        }
+        same_entry("the end of a prefix", None, expected.next())?;
+        let [first, last] = reader.first_and_last()?;
+        same_entry("first", lent(&first), self.oracle.range(space, everything, at).next())?;
+        same_entry("last", lent(&last), self.oracle.range(space, everything, at).next_back())
+    }
+
+    fn check_cursor(&self, reader: Reader<'_>, space: usize, moves: &[Move], at: usize) -> Outcome {
+        let mut cursor = reader.cursor()?;
+        let everything = (Bound::Unbounded, Bound::Unbounded);
+        let entries: Vec<(&[u8], &[u8])> = self.oracle.range(space, everything, at).collect();
+        let mut position: Option<usize> = None;
+        for (number, step) in moves.iter().enumerate() {
+            position = match step {
+                Move::First => (cursor.seek_to_first()?, Some(0)).1,
+                Move::Last => (cursor.seek_to_last()?, entries.len().checked_sub(1)).1,
+                Move::Seek(key) => {
+                    cursor.seek(key.bytes())?;
+                    Some(entries.partition_point(|(found, _)| **found < *key.bytes()))
+                }
+                Move::SeekForPrev(key) => {
+                    cursor.seek_for_prev(key.bytes())?;
+                    entries.partition_point(|(found, _)| **found <= *key.bytes()).checked_sub(1)
+                }
+                Move::Next => (cursor.next()?, position.map(|at| at + 1)).1,
+                Move::Prev => (cursor.prev()?, position.and_then(|at| at.checked_sub(1))).1,
+            };
+            position = position.filter(|&at| at < entries.len());
+            let expected = position.map(|at| entries[at]);
+            same_entry(&format!("cursor, move {number} {step:?}"), cursor.entry(), expected)?;
+        }
+        Ok(())
+    }
+
+    fn check_all(&self) -> Outcome {
+        self.compare(None, self.oracle.now())?;
+        for (snapshot, at) in &self.snapshots {
+            self.compare(Some(snapshot), *at)?;
+        }
+        let report = self.db()?.verify()?;
+        ensure!(report.is_clean(), "verify found damage: {:?}", report.damage);
+        Ok(())
+    }
+
+    fn check_read_only(&mut self) -> Outcome {
+        self.close()?;
+        self.open_read_only()?;
+        self.check_all()?;
+        let refused = self.db()?.put(b"k", b"v");
+        ensure!(matches!(refused, Err(Error::ReadOnly { .. })), "a read-only database takes writes");
+        self.close()?;
+        self.open(true)?;
+        let edit = crate::script::Edit { space: 0, key: Key(40), value: None };
+        self.write(&[edit], crate::script::How::Plain, Durability::Process).map(|_| ())
+    }
+}

@@ -1,0 +1,193 @@
+//! Every option that a test varies, one row each; a new kind of anything joins by one line.
+//!
+//! The first choice of a row is the plainest: shrinking a failing case tries it.
+
+use esker::parts::env::SeededRandom;
+use esker::{BlockLayout, Codec, FilterPolicy, KeyspaceOptions, MemtableKind, Options, PerLevel, Strategy};
+
+/// An option and what it may be.
+#[derive(Debug)]
+pub struct Row<T: 'static> {
+    name: &'static str,
+    choices: &'static [Choice<T>],
+}
+
+/// A value of an option: its name and what it does.
+type Choice<T> = (&'static str, fn(T) -> T);
+
+/// What was chosen in each row of a table, by index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen(Vec<u8>);
+
+impl Chosen {
+    /// The plainest choice everywhere.
+    pub fn plain<T>(rows: &[Row<T>]) -> Chosen {
+        Chosen(vec![0; rows.len()])
+    }
+
+    /// A choice in each row.
+    pub fn random<T>(rows: &[Row<T>], random: &SeededRandom) -> Chosen {
+        Chosen(rows.iter().map(|row| random.below(row.choices.len() as u64) as u8).collect())
+    }
+
+    /// This with another choice in one row.
+    ///
+    /// # Panics
+    /// If there is no such row or choice.
+    #[must_use]
+    pub fn with<T>(mut self, rows: &[Row<T>], row: &str, choice: &str) -> Chosen {
+        let at = rows.iter().position(|candidate| candidate.name == row);
+        let at = at.unwrap_or_else(|| panic!("no option {row}"));
+        let found = rows[at].choices.iter().position(|(name, _)| *name == choice);
+        self.0[at] = found.unwrap_or_else(|| panic!("{row} has no choice {choice}")) as u8;
+        self
+    }
+
+    /// Each way of making one row plainer.
+    pub fn simpler(&self) -> impl Iterator<Item = Chosen> + '_ {
+        let fancy = (0..self.0.len()).filter(|&row| self.0[row] != 0);
+        fancy.map(|row| {
+            let mut simpler = self.clone();
+            simpler.0[row] = 0;
+            simpler
+        })
+    }
+
+    /// The options that were chosen.
+    pub fn apply<T>(&self, rows: &[Row<T>], options: T) -> T {
+        rows.iter()
+            .zip(&self.0)
+            .fold(options, |options, (row, &choice)| row.choices[usize::from(choice)].1(options))
+    }
+
+    /// The choices as text.
+    pub fn describe<T>(&self, rows: &[Row<T>]) -> String {
+        let rows = rows.iter().zip(&self.0);
+        let texts: Vec<String> = rows
+            .map(|(row, &choice)| format!("{} {}", row.name, row.choices[usize::from(choice)].0))
+            .collect();
+        texts.join(", ")
+    }
+}
+
+fn strategy(options: KeyspaceOptions, text: &str) -> KeyspaceOptions {
+    options.strategy(text.parse::<Strategy>().expect("a strategy of the table"))
+}
+
+/// Options of a keyspace.
+pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
+    Row {
+        name: "memtable",
+        choices: &[
+            ("art", |options| options.memtable(MemtableKind::Art)),
+            ("skiplist", |options| options.memtable(MemtableKind::Skiplist)),
+        ],
+    },
+    Row {
+        name: "write buffer",
+        choices: &[
+            ("64 KiB", |options| options.write_buffer_size(64 << 10)),
+            ("4 KiB", |options| options.write_buffer_size(4 << 10)),
+            ("12 KiB", |options| options.write_buffer_size(12 << 10)),
+            ("30 KiB", |options| options.write_buffer_size(30 << 10)),
+        ],
+    },
+    Row {
+        name: "write buffer entries",
+        choices: &[
+            ("unlimited", |options| options),
+            ("1", |options| options.write_buffer_entries(1)),
+            ("7", |options| options.write_buffer_entries(7)),
+            ("50", |options| options.write_buffer_entries(50)),
+            ("200", |options| options.write_buffer_entries(200)),
+        ],
+    },
+    Row {
+        name: "block size",
+        choices: &[
+            ("4096", |options| options.block_size(4096)),
+            ("512", |options| options.block_size(512)),
+            ("700", |options| options.block_size(700)),
+            ("16384", |options| options.block_size(16_384)),
+            ("65536", |options| options.block_size(65_536)),
+        ],
+    },
+    Row {
+        name: "layout",
+        choices: &[
+            ("flat", |options| options.block_layout(PerLevel::all(BlockLayout::Flat))),
+            ("delta", |options| options.block_layout(PerLevel::all(BlockLayout::Delta))),
+            ("flat over delta", |options| {
+                options.block_layout(PerLevel { upper: BlockLayout::Flat, last: BlockLayout::Delta })
+            }),
+        ],
+    },
+    Row {
+        name: "compression",
+        choices: &[
+            ("none", |options| options.compression(PerLevel::all(Codec::None))),
+            ("lz4", |options| options.compression(PerLevel::all(Codec::Lz4))),
+            ("zstd", |options| options.compression(PerLevel::all(Codec::Zstd { level: 3 }))),
+            ("none over lz4", |options| {
+                options.compression(PerLevel { upper: Codec::None, last: Codec::Lz4 })
+            }),
+        ],
+    },
+    Row {
+        name: "filter",
+        choices: &[
+            ("none", |options| options.filter(FilterPolicy::None)),
+            ("bloom", |options| options.filter(FilterPolicy::DEFAULT)),
+            ("weak bloom", |options| options.filter(FilterPolicy::blocked_bloom(1.0))),
+        ],
+    },
+    Row {
+        name: "strategy",
+        choices: &[
+            ("partitioned", |options| strategy(options, "partitioned")),
+            ("none", |options| strategy(options, "none").level0_stop_runs(10_000)),
+            ("leveled:10", |options| strategy(options, "leveled:10")),
+            ("leveled:1.5", |options| strategy(options, "leveled:1.5")),
+            ("leveled:2", |options| strategy(options, "leveled:2")),
+            ("tiered:2", |options| strategy(options, "tiered:2")),
+            ("tiered:4", |options| strategy(options, "tiered:4")),
+            ("lazy-leveled:2", |options| strategy(options, "lazy-leveled:2")),
+            ("lazy-leveled:4", |options| strategy(options, "lazy-leveled:4")),
+            ("fluid:3,2,2", |options| strategy(options, "fluid:3,2,2")),
+        ],
+    },
+    Row {
+        name: "table size",
+        choices: &[
+            ("1 MiB", |options| options.table_size(1 << 20)),
+            ("4 KiB", |options| options.table_size(4 << 10)),
+            ("10 KiB", |options| options.table_size(10 << 10)),
+        ],
+    },
+];
+
+/// Options of a database.
+pub const DATABASE: &[Row<Options>] = &[
+    Row {
+        name: "log",
+        choices: &[
+            ("mapped", |options| options.mapped_log(true)),
+            ("written", |options| options.mapped_log(false)),
+        ],
+    },
+    Row {
+        name: "log segment",
+        choices: &[
+            ("64 KiB", |options| options.wal_segment_bytes(64 << 10)),
+            ("16 KiB", |options| options.wal_segment_bytes(16 << 10)),
+            ("256 KiB", |options| options.wal_segment_bytes(256 << 10)),
+        ],
+    },
+    Row {
+        name: "memory budget",
+        choices: &[
+            ("64 MiB", |options| options.memory_budget(64 << 20)),
+            ("8 MiB", |options| options.memory_budget(8 << 20)),
+        ],
+    },
+];

@@ -1,0 +1,206 @@
+//! What a database must contain: every version of every key, by the number of the commit that wrote it.
+//!
+//! The state after a number of commits has a fingerprint, the sum of a hash of each entry, kept up as commits come. So
+//! "which prefix of the history is this content?" costs one comparison of numbers per candidate, and one exact
+//! comparison at the end.
+
+use crate::SPACES;
+use esker_base::checksum;
+use std::collections::BTreeMap;
+use std::ops::{Bound, RangeInclusive};
+
+/// One change of a commit: keyspace (an index into [`SPACES`]), key, and the value, or `None` for a delete.
+pub type Change = (usize, Vec<u8>, Option<Vec<u8>>);
+
+/// Everything in the keyspaces of [`SPACES`], in their order.
+pub type Content = Vec<BTreeMap<Vec<u8>, Vec<u8>>>;
+
+/// The versions of a key, oldest first: the commit, and the value or `None`.
+type Versions = Vec<(usize, Option<Vec<u8>>)>;
+
+/// The history of a database.
+#[derive(Clone, Debug)]
+pub struct Oracle {
+    spaces: Vec<BTreeMap<Vec<u8>, Versions>>,
+    /// The fingerprint after each number of commits, beginning with none.
+    fingerprints: Vec<u64>,
+}
+
+impl Default for Oracle {
+    fn default() -> Oracle {
+        Oracle { spaces: vec![BTreeMap::new(); SPACES.len()], fingerprints: vec![0] }
+    }
+}
+
+impl Oracle {
+    /// The number of commits so far; also the name of the present state.
+    pub fn now(&self) -> usize {
+        self.fingerprints.len() - 1
+    }
+
+    /// Takes a commit; returns its number. Later changes of a commit override earlier ones.
+    pub fn commit(&mut self, changes: &[Change]) -> usize {
+        let commit = self.fingerprints.len();
+        let mut fingerprint = self.fingerprints[commit - 1];
+        for (space, key, value) in changes {
+            let versions = self.spaces[*space].entry(key.clone()).or_default();
+            if let Some((_, Some(old))) = versions.last() {
+                fingerprint = fingerprint.wrapping_sub(entry_hash(*space, key, old));
+            }
+            if let Some(new) = value {
+                fingerprint = fingerprint.wrapping_add(entry_hash(*space, key, new));
+            }
+            if versions.last().is_some_and(|(last, _)| *last == commit) {
+                versions.pop();
+            }
+            versions.push((commit, value.clone()));
+        }
+        self.fingerprints.push(fingerprint);
+        commit
+    }
+
+    /// The value of a key after `at` commits.
+    pub fn get(&self, space: usize, key: &[u8], at: usize) -> Option<&[u8]> {
+        visible(self.spaces[space].get(key)?, at)
+    }
+
+    /// The entries of a range after `at` commits, in order.
+    pub fn range<'a>(
+        &'a self,
+        space: usize,
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        at: usize,
+    ) -> impl DoubleEndedIterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
+        // A range that ends before it starts is empty; `BTreeMap` panics at it.
+        let empty = match bounds {
+            (Bound::Included(low), Bound::Included(high)) => low > high,
+            (Bound::Included(low) | Bound::Excluded(low), Bound::Included(high) | Bound::Excluded(high)) => {
+                low >= high
+            }
+            _ => false,
+        };
+        let bounds =
+            if empty { (Bound::Included([].as_slice()), Bound::Excluded([].as_slice())) } else { bounds };
+        let found = self.spaces[space].range::<[u8], _>(bounds);
+        found.filter_map(move |(key, versions)| Some((key.as_slice(), visible(versions, at)?)))
+    }
+
+    /// Everything after `at` commits.
+    pub fn content(&self, at: usize) -> Content {
+        let everything = (Bound::Unbounded, Bound::Unbounded);
+        let of = |space| {
+            self.range(space, everything, at).map(|(key, value)| (key.to_vec(), value.to_vec())).collect()
+        };
+        (0..SPACES.len()).map(of).collect()
+    }
+
+    /// The number of commits, within `allowed`, after which the database contained exactly `found`.
+    ///
+    /// # Errors
+    /// A sentence that names the first differences to both ends of `allowed`: the content is no state the history had
+    /// there.
+    pub fn find(&self, found: &Content, allowed: RangeInclusive<usize>) -> Result<usize, String> {
+        let fingerprint = fingerprint(found);
+        let (low, high) = (*allowed.start(), (*allowed.end()).min(self.now()));
+        let mut candidates = (low..=high).rev().filter(|&at| self.fingerprints[at] == fingerprint);
+        if let Some(at) = candidates.find(|&at| self.content(at) == *found) {
+            return Ok(at);
+        }
+        let elsewhere = (0..=self.now()).find(|&at| self.fingerprints[at] == fingerprint);
+        let elsewhere = elsewhere.map_or(String::new(), |at| format!("; it is the state after commit {at}"));
+        let (from_low, from_high) =
+            (difference(found, &self.content(low)), difference(found, &self.content(high)));
+        Err(format!(
+            "the content is no state between commit {low} and commit {high}{elsewhere}; against the former {from_low}; against the latter {from_high}"
+        ))
+    }
+}
+
+fn visible(versions: &Versions, at: usize) -> Option<&[u8]> {
+    let behind = versions.partition_point(|(commit, _)| *commit <= at);
+    versions[..behind].last()?.1.as_deref()
+}
+
+fn entry_hash(space: usize, key: &[u8], value: &[u8]) -> u64 {
+    let mut bytes = Vec::with_capacity(key.len() + value.len() + 16);
+    bytes.extend_from_slice(&(space as u64).to_le_bytes());
+    bytes.extend_from_slice(&(key.len() as u64).to_le_bytes());
+    bytes.extend_from_slice(key);
+    bytes.extend_from_slice(value);
+    checksum::xxh3_64(&bytes)
+}
+
+fn fingerprint(content: &Content) -> u64 {
+    let of_space = |(space, entries): (usize, &BTreeMap<Vec<u8>, Vec<u8>>)| {
+        entries.iter().fold(0u64, |sum, (key, value)| sum.wrapping_add(entry_hash(space, key, value)))
+    };
+    content.iter().enumerate().map(of_space).fold(0, u64::wrapping_add)
+}
+
+/// The first difference between what was found and what was expected, and how many there are.
+pub fn difference(found: &Content, expected: &Content) -> String {
+    let mut first = None;
+    let mut count = 0;
+    for (space, (found, expected)) in found.iter().zip(expected).enumerate() {
+        let keys: std::collections::BTreeSet<&Vec<u8>> = found.keys().chain(expected.keys()).collect();
+        for key in keys {
+            let (has, wants) = (found.get(key), expected.get(key));
+            if has != wants {
+                count += 1;
+                first.get_or_insert((SPACES[space], key, has, wants));
+            }
+        }
+    }
+    let Some((space, key, has, wants)) = first else { return "no entry differs".to_owned() };
+    let (has, wants) = (brief(has.map(Vec::as_slice)), brief(wants.map(Vec::as_slice)));
+    format!("{count} entries differ, first {} in {space}: found {has}, expected {wants}", brief(Some(key)))
+}
+
+/// The beginning of a key or a value, for messages.
+pub fn brief(bytes: Option<&[u8]>) -> String {
+    match bytes {
+        None => "nothing".to_owned(),
+        Some(bytes) if bytes.len() <= 24 => format!("b\"{}\"", bytes.escape_ascii()),
+        Some(bytes) => format!("b\"{}\".. ({} bytes)", bytes[..24].escape_ascii(), bytes.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(key: &[u8], value: &[u8]) -> Change {
+        (0, key.to_vec(), Some(value.to_vec()))
+    }
+
+    #[test]
+    fn states_are_found_by_their_content() {
+        let mut oracle = Oracle::default();
+        oracle.commit(&[put(b"a", b"1"), put(b"b", b"1")]);
+        oracle.commit(&[(0, b"a".to_vec(), None), (1, b"a".to_vec(), Some(b"x".to_vec()))]);
+        oracle.commit(&[put(b"b", b"2"), put(b"b", b"3")]);
+        for at in 0..=3 {
+            assert_eq!(oracle.find(&oracle.content(at), 0..=3), Ok(at));
+        }
+        assert!(oracle.find(&oracle.content(1), 2..=3).unwrap_err().contains("state after commit 1"));
+        let mut hole = oracle.content(3);
+        hole[1].clear();
+        assert!(oracle.find(&hole, 0..=3).unwrap_err().contains("in one: found nothing, expected b\"x\""));
+        assert_eq!(oracle.get(0, b"a", 1), Some(b"1".as_slice()));
+        assert_eq!(oracle.get(0, b"a", 2), None);
+    }
+
+    #[test]
+    fn ranges_show_a_moment() {
+        let mut oracle = Oracle::default();
+        for key in [b"a", b"b", b"c"] {
+            oracle.commit(&[put(key, b"v")]);
+        }
+        let keys = |bounds, at| oracle.range(0, bounds, at).map(|(key, _)| key[0]).collect::<Vec<u8>>();
+        let (a, b) = (b"a".as_slice(), b"b".as_slice());
+        assert_eq!(keys((Bound::Unbounded, Bound::Unbounded), 2), b"ab");
+        assert_eq!(keys((Bound::Excluded(a), Bound::Unbounded), 3), b"bc");
+        assert_eq!(keys((Bound::Included(b), Bound::Excluded(a)), 3), b"");
+        assert_eq!(keys((Bound::Excluded(a), Bound::Excluded(a)), 3), b"");
+    }
+}

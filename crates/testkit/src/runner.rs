@@ -1,0 +1,270 @@
+//! Runs the writing half of a script on a database and on the oracle.
+
+use crate::options::{DATABASE, KEYSPACE};
+use crate::oracle::{Change, Content, Oracle, difference};
+use crate::script::{Edit, How, Op, Plan};
+use crate::{Failure, Outcome, SPACES, ensure};
+use esker::parts::env::fault::StrictFs;
+use esker::parts::env::{Env, FileSystem};
+use esker::{Database, Durability, Error, Keyspace, KeyspaceOptions, Options, Snapshot};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Where the database is.
+pub const DIR: &str = "/db";
+
+/// What a mark in the trace of a crash test says; the low half of its number is the number of a commit, or of a
+/// keyspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// The commit is about to be written.
+    Begun,
+    /// It was acknowledged.
+    Acknowledged,
+    /// It, and everything before it, was promised to survive a power cut.
+    Powered,
+    /// The keyspace was created.
+    Created,
+}
+
+impl Mark {
+    const ALL: [Mark; 4] = [Mark::Begun, Mark::Acknowledged, Mark::Powered, Mark::Created];
+
+    fn number(self, of: usize) -> u64 {
+        (self as u64) << 32 | of as u64
+    }
+
+    /// Reads the number of a mark.
+    pub fn parse(number: u64) -> (Mark, usize) {
+        (Mark::ALL[(number >> 32) as usize], number as u32 as usize)
+    }
+}
+
+/// A database under test, with what it must contain.
+#[derive(Debug)]
+pub struct Runner {
+    plan: Plan,
+    env: Env,
+    dir: std::path::PathBuf,
+    /// Gets marks, if the trace is wanted.
+    pub(crate) trace: Option<StrictFs>,
+    pub(crate) db: Option<Database>,
+    pub(crate) spaces: Vec<Option<Keyspace>>,
+    pub(crate) oracle: Oracle,
+    /// Open snapshots and the commit each was taken after.
+    pub(crate) snapshots: Vec<(Snapshot, usize)>,
+    flush_on_close: bool,
+    /// Operations whose answers were checked.
+    pub checked: u64,
+}
+
+impl Runner {
+    /// Opens a database as the plan says, in a simulated world over `fs`.
+    pub fn start(plan: &Plan, fs: Arc<dyn FileSystem>) -> Outcome<Runner> {
+        Runner::start_in(plan, Env::simulated(fs, plan.seed), Path::new(DIR))
+    }
+
+    /// Opens a database as the plan says, anywhere.
+    pub fn start_in(plan: &Plan, env: Env, dir: &Path) -> Outcome<Runner> {
+        let mut runner = Runner {
+            plan: Plan { script: Vec::new(), ..plan.clone() },
+            env,
+            dir: dir.to_path_buf(),
+            trace: None,
+            db: None,
+            spaces: vec![None; SPACES.len()],
+            oracle: Oracle::default(),
+            snapshots: Vec::new(),
+            flush_on_close: true,
+            checked: 0,
+        };
+        runner.open(true)?;
+        Ok(runner)
+    }
+
+    /// The options that the plan chooses.
+    pub fn options(plan: &Plan, env: Env) -> Options {
+        let default = plan.spaces[0].apply(KEYSPACE, KeyspaceOptions::default());
+        plan.database.apply(DATABASE, Options::default()).keyspace_options(default).env(env)
+    }
+
+    /// The open database.
+    pub fn db(&self) -> Outcome<&Database> {
+        self.db.as_ref().ok_or_else(|| Failure::new("the database is not open"))
+    }
+
+    fn mark(&self, mark: Mark, of: usize) {
+        if let Some(fs) = &self.trace {
+            fs.mark(mark.number(of));
+        }
+    }
+
+    pub(crate) fn open(&mut self, flush_on_close: bool) -> Outcome {
+        self.flush_on_close = flush_on_close;
+        let options = Runner::options(&self.plan, self.env.clone()).flush_on_close(flush_on_close);
+        self.attach(options.open(&self.dir)?);
+        Ok(())
+    }
+
+    pub(crate) fn open_read_only(&mut self) -> Outcome {
+        let db = Runner::options(&self.plan, self.env.clone()).read_only(true).open(&self.dir)?;
+        self.attach(db);
+        Ok(())
+    }
+
+    fn attach(&mut self, db: Database) {
+        self.spaces = SPACES.iter().map(|name| db.open_keyspace(name).ok()).collect();
+        self.db = Some(db);
+    }
+
+    /// Closes the database; the second half of the result is whether a mark may be set that everything is durable.
+    pub(crate) fn close(&mut self) -> Outcome {
+        let now = self.oracle.now();
+        self.snapshots.clear();
+        self.spaces.fill(None);
+        if let Some(db) = self.db.take() {
+            db.close()?;
+            self.mark(Mark::Powered, now);
+        }
+        Ok(())
+    }
+
+    /// The keyspace, created if it is missing.
+    fn create(&mut self, space: u8) -> Outcome<Keyspace> {
+        let space = usize::from(space);
+        if let Some(keyspace) = &self.spaces[space] {
+            return Ok(keyspace.clone());
+        }
+        let options = self.plan.spaces[space].apply(KEYSPACE, KeyspaceOptions::default());
+        let keyspace = self.db()?.keyspace_with(SPACES[space], options)?;
+        self.mark(Mark::Created, space);
+        self.spaces[space] = Some(keyspace.clone());
+        Ok(keyspace)
+    }
+
+    /// Carries out a write; `Ok(false)` if it was refused, which a `try_write` may be.
+    pub(crate) fn write(&mut self, edits: &[Edit], how: How, durability: Durability) -> Outcome<bool> {
+        let keyspaces = edits.iter().map(|edit| self.create(edit.space)).collect::<Outcome<Vec<_>>>()?;
+        let changes: Vec<Change> = edits.iter().map(change).collect();
+        self.mark(Mark::Begun, self.oracle.now() + 1);
+        let written = match (how, edits, keyspaces.as_slice()) {
+            (How::Plain, [edit], [keyspace]) => match edit.value {
+                Some(value) => keyspace.put_with(edit.key.bytes(), value.bytes(), durability),
+                None => keyspace.delete_with(edit.key.bytes(), durability),
+            },
+            _ => {
+                let db = self.db()?;
+                let mut batch = db.batch();
+                for ((_, key, value), keyspace) in changes.iter().zip(&keyspaces) {
+                    match value {
+                        Some(value) => batch.put(keyspace, key, value),
+                        None => batch.delete(keyspace, key),
+                    }
+                }
+                ensure!(batch.len() == edits.len(), "a batch of {} says it has {}", edits.len(), batch.len());
+                if how == How::Try { db.try_write(&batch) } else { db.write_with(batch, durability) }
+            }
+        };
+        match written {
+            Err(Error::WouldStall { .. }) if how == How::Try => return Ok(false),
+            written => written?,
+        }
+        let commit = self.oracle.commit(&changes);
+        self.mark(Mark::Acknowledged, commit);
+        if durability == Durability::Power && how != How::Try {
+            self.mark(Mark::Powered, commit);
+        }
+        Ok(true)
+    }
+
+    /// Carries out an operation that is not a read; `Ok(false)` for reads.
+    pub fn change(&mut self, op: &Op) -> Outcome<bool> {
+        let now = self.oracle.now();
+        match op {
+            Op::Write { edits, how, durability } => {
+                self.write(edits, *how, *durability)?;
+            }
+            Op::Snapshot => {
+                let snapshot = self.db()?.snapshot();
+                self.snapshots.push((snapshot, now));
+            }
+            Op::Release(which) if !self.snapshots.is_empty() => {
+                self.snapshots.swap_remove(usize::from(*which) % self.snapshots.len());
+            }
+            Op::Release(_) => {}
+            Op::Flush => {
+                self.db()?.flush()?;
+                self.mark(Mark::Powered, now);
+            }
+            Op::Sync => {
+                self.db()?.sync()?;
+                self.mark(Mark::Powered, now);
+            }
+            Op::Compact { space, lower, upper } => {
+                if let Some(keyspace) = &self.spaces[usize::from(*space)] {
+                    keyspace.compact(key_bounds(lower, upper))?;
+                }
+            }
+            Op::Drain => self.db()?.drain()?,
+            Op::Step(count) => {
+                for _ in 0..*count {
+                    self.db()?.step_background();
+                }
+            }
+            Op::Reopen { flush_on_close } => {
+                self.close()?;
+                self.open(*flush_on_close)?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Compares everything with the state after commit `at`, at which the database is read through `snapshot` if there
+    /// is one.
+    pub fn compare(&self, snapshot: Option<&Snapshot>, at: usize) -> Outcome {
+        let found = read_all(self.db()?, snapshot)?;
+        let expected = self.oracle.content(at);
+        ensure!(found == expected, "after commit {at}: {}", difference(&found, &expected));
+        Ok(())
+    }
+}
+
+/// What an edit means to the oracle.
+pub(crate) fn change(edit: &Edit) -> Change {
+    (usize::from(edit.space), edit.key.bytes(), edit.value.map(|value| value.bytes()))
+}
+
+/// A range of keys as bytes.
+pub(crate) fn key_bounds(
+    lower: &Bound<crate::Key>,
+    upper: &Bound<crate::Key>,
+) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    (lower.map(crate::Key::bytes), upper.map(crate::Key::bytes))
+}
+
+/// Everything in a database, read forwards.
+pub fn read_all(db: &Database, snapshot: Option<&Snapshot>) -> Outcome<Content> {
+    let mut content = vec![BTreeMap::new(); SPACES.len()];
+    for name in db.keyspaces() {
+        let Some(space) = SPACES.iter().position(|known| *known == name) else {
+            return Err(Failure::new(format!("there is a keyspace {name:?} that nobody created")));
+        };
+        let keyspace = db.open_keyspace(&name)?;
+        let entries = match snapshot {
+            Some(snapshot) => keyspace.at(snapshot).iter(),
+            None => keyspace.iter(),
+        };
+        let mut last: Option<Vec<u8>> = None;
+        for entry in entries {
+            let (key, value) = entry?;
+            let key = key.into_vec();
+            ensure!(last.as_ref() < Some(&key), "keys out of order in {name}");
+            last = Some(key.clone());
+            content[space].insert(key, value.into_vec());
+        }
+    }
+    Ok(content)
+}

@@ -1,0 +1,167 @@
+//! Operations of a script, and a whole test case: options and a script.
+
+use crate::options::Chosen;
+use crate::{Filler, Key, SPACES};
+use esker::Durability;
+use std::fmt;
+use std::ops::Bound;
+
+/// One change inside a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edit {
+    /// Index into [`SPACES`].
+    pub space: u8,
+    /// What is written.
+    pub key: Key,
+    /// The value, or `None` for a delete.
+    pub value: Option<Filler>,
+}
+
+/// How a write is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// By put or delete; for one edit only.
+    Plain,
+    /// As a batch.
+    Batch,
+    /// As a batch that may be refused.
+    Try,
+}
+
+/// A move of a cursor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// To the first entry.
+    First,
+    /// To the last entry.
+    Last,
+    /// To the first entry not less than the key.
+    Seek(Key),
+    /// To the last entry not greater than the key.
+    SeekForPrev(Key),
+    /// One forward.
+    Next,
+    /// One back.
+    Prev,
+}
+
+/// Which moment a read sees: the present, or one of the open snapshots, by a number taken modulo their count.
+pub type At = Option<u8>;
+
+/// An operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// A write; creates the keyspaces it names.
+    Write {
+        /// What it changes.
+        edits: Vec<Edit>,
+        /// By which call.
+        how: How,
+        /// What it is to survive.
+        durability: Durability,
+    },
+    /// A key is read in every way there is.
+    Get {
+        /// Index into [`SPACES`].
+        space: u8,
+        /// The key.
+        key: Key,
+        /// When.
+        at: At,
+    },
+    /// Several keys are read at once.
+    MultiGet {
+        /// Index into [`SPACES`].
+        space: u8,
+        /// The keys.
+        keys: Vec<Key>,
+        /// When.
+        at: At,
+    },
+    /// A range is read. Each bit of `ends`, used over and over, takes an entry from the back (1) or the front (0).
+    Range {
+        /// Index into [`SPACES`].
+        space: u8,
+        /// Where it starts.
+        lower: Bound<Key>,
+        /// Where it ends.
+        upper: Bound<Key>,
+        /// From which ends entries are taken.
+        ends: u64,
+        /// When.
+        at: At,
+    },
+    /// The keys with a prefix, an index into [`crate::PREFIXES`], and the first and the last entry.
+    Prefix {
+        /// Index into [`SPACES`].
+        space: u8,
+        /// Index into [`crate::PREFIXES`].
+        prefix: u8,
+        /// When.
+        at: At,
+    },
+    /// A cursor is moved about.
+    Cursor {
+        /// Index into [`SPACES`].
+        space: u8,
+        /// The moves.
+        moves: Vec<Move>,
+        /// When.
+        at: At,
+    },
+    /// A snapshot is taken.
+    Snapshot,
+    /// A snapshot is dropped.
+    Release(u8),
+    /// Everything is flushed.
+    Flush,
+    /// The log is synced.
+    Sync,
+    /// A range of a keyspace is compacted.
+    Compact {
+        /// Index into [`SPACES`].
+        space: u8,
+        /// Where it starts.
+        lower: Bound<Key>,
+        /// Where it ends.
+        upper: Bound<Key>,
+    },
+    /// Waits until nothing is left to do.
+    Drain,
+    /// So many steps of background work.
+    Step(u8),
+    /// Closed and opened again.
+    Reopen {
+        /// Whether the *next* close flushes.
+        flush_on_close: bool,
+    },
+    /// Closed, opened for reading only, checked, and opened again.
+    ReopenReadOnly,
+    /// Everything is compared, at the present and at each snapshot, and verified.
+    CheckAll,
+}
+
+/// A test case. Equal plans run alike.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Decides background steps and what the database takes as random.
+    pub seed: u64,
+    /// Options of the database.
+    pub database: Chosen,
+    /// Options of each keyspace.
+    pub spaces: [Chosen; SPACES.len()],
+    /// What is done.
+    pub script: Vec<Op>,
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {}", self.seed)?;
+        writeln!(f, "database: {}", self.database.describe(crate::options::DATABASE))?;
+        for (name, chosen) in SPACES.iter().zip(&self.spaces) {
+            writeln!(f, "keyspace {name}: {}", chosen.describe(crate::options::KEYSPACE))?;
+        }
+        writeln!(f, "script, {} operations:", self.script.len())?;
+        self.script.iter().try_for_each(|op| writeln!(f, "    Op::{op:?},"))
+    }
+}

@@ -1,0 +1,67 @@
+//! The model test: random operations on the database and on an oracle, every answer compared.
+//!
+//! A failing plan is shrunk and printed. `ESKER_SEED=n` runs one plan; `ESKER_PLANS=n` runs so many in each of the two tests instead of the usual number.
+
+#![expect(clippy::print_stdout, reason = "seeds and counts are for people")]
+
+use esker::parts::env::Env;
+use esker_testkit::script::Plan;
+use esker_testkit::{Generator, Outcome, TestDir, model, shrink};
+
+/// Operations of one plan.
+const OPERATIONS: usize = 2_500;
+
+/// Plans in each of the two tests, which run side by side: together a little more than a million operations.
+const PLANS: u64 = 205;
+
+fn variable(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is {text:?}")))
+}
+
+fn check(plan: &Plan, run: &dyn Fn(&Plan) -> Outcome<u64>) -> u64 {
+    run(plan).unwrap_or_else(|failure| {
+        println!("{failure}\nreproduce: ESKER_SEED={} cargo test -p esker-testkit --test model", plan.seed);
+        let (smaller, failure) = shrink::shrink(plan, run);
+        panic!("{failure}\n{smaller:?}")
+    })
+}
+
+/// Runs plans with these seeds.
+fn simulate(seeds: impl Iterator<Item = u64>) {
+    let mut checked = 0;
+    let mut plans = 0;
+    match variable("ESKER_SEED") {
+        Some(seed) => checked = check(&Generator::plan(seed, OPERATIONS), &model::run),
+        None => {
+            for seed in seeds.take(variable("ESKER_PLANS").unwrap_or(PLANS) as usize) {
+                checked += check(&Generator::plan(seed, OPERATIONS), &model::run);
+                plans += 1;
+            }
+            assert!(checked >= plans * OPERATIONS as u64);
+        }
+    }
+    println!("{checked} operations checked in {plans} plans");
+}
+
+#[test]
+fn the_database_answers_as_the_oracle_does() {
+    simulate((0..).map(|number| 2 * number));
+}
+
+#[test]
+fn the_database_answers_as_the_oracle_does_too() {
+    simulate((0..).map(|number| 2 * number + 1));
+}
+
+/// The same on the real file system, with real threads behind: few plans, because syncs take their time there, and
+/// not to be shrunk by seed, because threads do not follow it; but the answers must be right all the same.
+#[test]
+fn the_answers_are_right_with_real_files_and_threads() {
+    for seed in 0..6 {
+        let plan = Generator::plan(1_000_000 + seed, 600);
+        let dir = TestDir::new("model");
+        if let Err(failure) = model::run_in(&plan, Env::real(), dir.path()) {
+            panic!("{failure}\n{plan:?}");
+        }
+    }
+}
