@@ -48,6 +48,7 @@ pub use metrics::{
 };
 pub use options::{KeyspaceOptions, Options, PerLevel};
 pub use read::cursor::Cursor;
+pub use read::layer::Layer;
 pub use read::range::Range;
 pub use value::Value;
 pub use verify::{Damage, VerifyReport};

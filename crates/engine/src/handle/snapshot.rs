@@ -2,7 +2,7 @@
 
 use super::keyspace::Keyspace;
 use super::pinned::Pinned;
-use crate::read::{cursor::Cursor, range::Range};
+use crate::read::{cursor::Cursor, layer::Layer, range::Range};
 use crate::store::Store;
 use crate::{KeyRange, Value};
 use esker_base::{Error, Result, SeqNo};
@@ -79,6 +79,12 @@ impl View<'_> {
     /// The values of several keys, in their order.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
         self.pin()?.multi_get(keys)
+    }
+
+    /// What memory and each level hold on their own, from memory downwards: for showing the tree.
+    pub fn layers(&self) -> Result<Vec<Layer>> {
+        let pinned = self.pin()?;
+        Ok(Layer::all_of(&pinned.view, pinned.seqno))
     }
 
     /// A cursor over all entries.

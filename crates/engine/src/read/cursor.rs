@@ -44,6 +44,11 @@ impl Cursor {
         Cursor { entries: visible(&view, seqno, bounds), _view: view }
     }
 
+    /// A cursor over what a reader at `seqno` would see if there were only these sources of `view`.
+    pub(crate) fn over(view: Arc<SuperVersion>, sources: Vec<Source>, seqno: SeqNo) -> Cursor {
+        Cursor { entries: Visible::new(Merge::new(sources), seqno), _view: view }
+    }
+
     /// Moves to the first entry.
     pub fn seek_to_first(&mut self) -> Result<()> {
         self.entries.seek_to_first()

@@ -1,9 +1,10 @@
-//! The read path: one key ([`point`]), many keys ([`multi`]), ranges ([`cursor`], [`range`]).
+//! The read path: one key ([`point`]), many keys ([`multi`]), ranges ([`cursor`], [`range`]). [`layer`] looks at one level alone.
 //!
 //! Every read pins a view, then loads the sequence number it reads at (RV1; see [`crate::view`]), and asks the sources
 //! newest first: active memtable, sealed memtables, runs in reading order. The key is hashed once.
 
 pub(crate) mod cursor;
+pub(crate) mod layer;
 pub(crate) mod multi;
 pub(crate) mod point;
 pub(crate) mod range;

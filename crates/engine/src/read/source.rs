@@ -6,6 +6,7 @@ use esker_base::{Result, SeqNo, Tag};
 use esker_iter::Cursor;
 use esker_memtable::MemtableCursor;
 use esker_sst::ReadPurpose;
+use esker_version::LevelIndex;
 use std::sync::Arc;
 
 /// A cursor over one source of a keyspace.
@@ -24,6 +25,19 @@ impl Source {
             .map(|view| Source::Memtable(view.memtable.cursor()))
             .chain(runs.map(|run| Source::Run(RunCursor::new(Arc::clone(run), purpose))))
             .collect()
+    }
+}
+
+impl Source {
+    /// Cursors over the memtables of a view, or over one level of it.
+    pub(crate) fn of_layer(view: &SuperVersion, level: Option<LevelIndex>) -> Vec<Source> {
+        match level {
+            None => view.memtables().map(|view| Source::Memtable(view.memtable.cursor())).collect(),
+            Some(level) => {
+                let runs = view.tree.runs.iter().filter(|run| run.level == level);
+                runs.map(|run| Source::Run(RunCursor::new(Arc::clone(run), ReadPurpose::Scan))).collect()
+            }
+        }
     }
 }
 

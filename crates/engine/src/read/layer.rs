@@ -1,0 +1,47 @@
+//! What one level of a keyspace holds on its own: for showing a tree, not for answering questions about the data.
+
+use super::cursor::Cursor;
+use super::source::Source;
+use crate::view::SuperVersion;
+use esker_base::SeqNo;
+use esker_version::LevelIndex;
+use std::sync::Arc;
+
+/// One level of a keyspace, or its memtables together, at one moment. Holds memtables and table files in place.
+#[derive(Clone, Debug)]
+pub struct Layer {
+    view: Arc<SuperVersion>,
+    seqno: SeqNo,
+    depth: usize,
+    /// `None` for the memtables.
+    level: Option<LevelIndex>,
+}
+
+impl Layer {
+    /// The layers of a view that hold anything, from memory downwards.
+    pub(crate) fn all_of(view: &Arc<SuperVersion>, seqno: SeqNo) -> Vec<Layer> {
+        let mut levels: Vec<LevelIndex> = view.tree.runs.iter().map(|run| run.level).collect();
+        levels.dedup();
+        let above_last = levels.iter().rfind(|level| !level.is_last()).map_or(0, |level| depth_of(*level));
+        let depth = |level: LevelIndex| if level.is_last() { above_last + 1 } else { depth_of(level) };
+        let layer = |depth, level| Layer { view: Arc::clone(view), seqno, depth, level };
+        let memory = view.memtables().any(|view| !view.memtable.is_empty()).then(|| layer(0, None));
+        memory.into_iter().chain(levels.into_iter().map(|level| layer(depth(level), Some(level)))).collect()
+    }
+
+    /// How deep it lies: memory 0, level 0 1, level 1 2 and so on; the last level, which has no number of its own,
+    /// one deeper than the deepest level above it that holds anything.
+    pub fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// A cursor over the pairs that this layer holds, whether or not a layer above it has newer ones.
+    pub fn cursor(&self) -> Cursor {
+        let sources = Source::of_layer(&self.view, self.level);
+        Cursor::over(Arc::clone(&self.view), sources, self.seqno)
+    }
+}
+
+fn depth_of(level: LevelIndex) -> usize {
+    usize::from(level.get()) + 1
+}
