@@ -25,7 +25,6 @@ pub struct TableIdentity {
 /// A table file, open for reading. Index and filter are in memory; blocks are read when needed and kept in the cache.
 ///
 /// Everything is immutable, so a table may be used from all threads.
-#[derive(Debug)]
 pub struct Table {
     pub(crate) index: Option<BlockIndex>,
     pub(crate) filter: Option<Filter>,
@@ -195,6 +194,17 @@ impl Table {
     pub(crate) fn set_isa(&mut self, isa: Isa) {
         assert!(isa.is_available());
         self.isa = isa;
+    }
+}
+
+impl std::fmt::Debug for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Table")
+            .field("file", &self.file.path())
+            .field("uid", &self.uid)
+            .field("entries", &self.properties.entries)
+            .field("blocks", &self.blocks())
+            .finish_non_exhaustive()
     }
 }
 

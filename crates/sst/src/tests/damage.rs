@@ -1,0 +1,199 @@
+//! Damaged files: every change is noticed or without effect, and nothing else than an error comes of it.
+
+use super::{IDENTITY, UID, new_fs, options, path, write};
+use crate::testing::{Entry, Shape, entries};
+use crate::{Block, BlockLayout, ReadPurpose, Table, TableOptions};
+use esker_base::checksum::key_hash;
+use esker_base::{Error, Result, SeqNo, Tag};
+use esker_cache::BlockCache;
+use esker_codec::Codec;
+use esker_env::fault::StrictFs;
+use esker_env::{FileSystem, OpenMode, SeededRandom};
+use esker_iter::Cursor;
+use std::sync::Arc;
+
+/// A few blocks of each kind, small enough to try every byte.
+fn small_tables() -> Vec<(StrictFs, Vec<Entry>, u64)> {
+    let mut tables = Vec::new();
+    for layout in [BlockLayout::Flat, BlockLayout::Delta] {
+        for codec in [Codec::None, Codec::Lz4] {
+            let random = SeededRandom::new(tables.len() as u64);
+            let mut entries = entries(Shape::Decimal, 24, 40, &random);
+            // Compressible values, else no block would be compressed.
+            entries
+                .iter_mut()
+                .filter(|entry| !entry.value.is_empty())
+                .for_each(|entry| entry.value = vec![7; 30]);
+            let fs = new_fs();
+            let options =
+                TableOptions { layout, codec, block_size_bytes: 400, restart_interval: 3, ..options() };
+            let summary = write(&fs, &entries, options);
+            assert!(summary.blocks >= 2 && summary.file_bytes < 4_000, "{summary:?}");
+            tables.push((fs, entries, summary.file_bytes));
+        }
+    }
+    tables
+}
+
+fn try_open(fs: &StrictFs, len: u64) -> Result<Arc<Table>> {
+    let file = fs.open(path(), OpenMode::Read)?;
+    Ok(Arc::new(Table::open(file, len, IDENTITY, Arc::new(BlockCache::<Block>::new(1 << 20)), 1)?))
+}
+
+fn is_clear(error: &Error) -> bool {
+    matches!(error, Error::Corruption(_) | Error::Unsupported(_))
+}
+
+/// Reads everything; whatever answers must answer right.
+fn read_all(fs: &StrictFs, len: u64, entries: &[Entry]) -> Result<()> {
+    let table = try_open(fs, len)?;
+    let mut first_error = None;
+    let mut note = |error: Error| {
+        assert!(is_clear(&error), "{error}");
+        first_error.get_or_insert(error);
+    };
+    for entry in entries {
+        let hash = key_hash(&entry.key);
+        assert!(table.may_contain(hash));
+        match table.get(&entry.key, hash, entry.tag.seqno()) {
+            Ok(hit) => assert_eq!(
+                hit.map(|hit| (hit.tag, hit.value.to_vec())),
+                Some((entry.tag, entry.value.clone()))
+            ),
+            Err(error) => note(error),
+        }
+    }
+    for purpose in [ReadPurpose::Scan, ReadPurpose::Compaction] {
+        if let Err(error) = walk(&table, purpose, entries) {
+            note(error);
+        }
+    }
+    first_error.map_or(Ok(()), Err)
+}
+
+fn walk(table: &Arc<Table>, purpose: ReadPurpose, entries: &[Entry]) -> Result<()> {
+    let mut cursor = table.cursor(purpose);
+    let mut at = 0;
+    cursor.seek_to_first()?;
+    while cursor.is_valid() {
+        assert_eq!(
+            (cursor.key(), cursor.tag(), cursor.value()),
+            (&entries[at].key[..], entries[at].tag, &entries[at].value[..])
+        );
+        at += 1;
+        let moved = cursor.next();
+        assert!(moved.is_ok() || !cursor.is_valid(), "an error leaves the cursor invalid");
+        moved?;
+    }
+    assert_eq!(at, entries.len(), "an error must not look like the end");
+    Ok(())
+}
+
+#[test]
+fn every_changed_byte_is_noticed_or_harmless() {
+    for (fs, entries, len) in small_tables() {
+        let file = fs.open(path(), OpenMode::ReadWrite).unwrap();
+        let mut noticed = 0;
+        for at in 0..len {
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, at).unwrap();
+            for change in [0x01, 0x80, 0xff] {
+                file.write_at(&[byte[0] ^ change], at).unwrap();
+                match read_all(&fs, len, &entries) {
+                    Ok(()) => {}
+                    Err(error) => {
+                        noticed += 1;
+                        assert!(is_clear(&error), "byte {at}: {error}");
+                    }
+                }
+                // Verification overlooks nothing, be it without effect on reads.
+                let verified = try_open(&fs, len).and_then(|table| table.verify());
+                assert!(verified.as_ref().is_err_and(is_clear), "byte {at} ^ {change:#x}: {verified:?}");
+            }
+            file.write_at(&byte, at).unwrap();
+        }
+        // Only the file's header and the filter can be damaged without reads noticing.
+        assert!(noticed > (len - 32 - 150) * 3, "{noticed} of {len} bytes");
+        read_all(&fs, len, &entries).unwrap();
+        try_open(&fs, len).unwrap().verify().unwrap();
+    }
+}
+
+#[test]
+fn a_damaged_filter_is_left_out_and_told() {
+    let (fs, entries, len) = small_tables().remove(0);
+    let section = {
+        let table = try_open(&fs, len).unwrap();
+        assert!(table.filter_damage().is_none() && table.filter().is_some());
+        *table.sections().iter().find(|section| section.kind == crate::SectionKind::FILTER).unwrap()
+    };
+    let file = fs.open(path(), OpenMode::ReadWrite).unwrap();
+    file.write_at(&[0xa5; 20], section.offset + 8).unwrap();
+    let table = try_open(&fs, len).unwrap();
+    assert!(table.filter_damage().is_some_and(Error::is_corruption) && table.filter().is_none());
+    read_all(&fs, len, &entries).unwrap();
+    assert!(table.verify().unwrap_err().is_corruption());
+}
+
+#[test]
+fn a_file_cut_short_is_noticed() {
+    for (fs, _, len) in small_tables() {
+        for cut in (0..len).rev() {
+            fs.open(path(), OpenMode::ReadWrite).unwrap().set_len(cut).unwrap();
+            assert!(try_open(&fs, len).unwrap_err().is_corruption(), "cut at {cut}");
+            assert!(try_open(&fs, cut).unwrap_err().is_corruption(), "cut at {cut}");
+        }
+    }
+}
+
+#[test]
+fn swapped_blocks_are_noticed() {
+    // Two files with the same entries differ in their uid only, hence in all checksums; and a block is bound to its place.
+    let (fs, entries, len) = small_tables().remove(0);
+    let other = new_fs();
+    let same =
+        TableOptions { block_size_bytes: 400, uid: esker_base::TableUid(!UID.get() | 1 << 63), ..options() };
+    assert_eq!(write(&other, &entries, same).file_bytes, len);
+    let block = try_open(&fs, len).unwrap().block_facts(1).unwrap();
+    let (mut own, mut foreign) = (vec![0; block.file_bytes as usize], vec![0; block.file_bytes as usize]);
+    let file = fs.open(path(), OpenMode::ReadWrite).unwrap();
+    file.read_exact_at(&mut own, block.offset).unwrap();
+    other.open(path(), OpenMode::Read).unwrap().read_exact_at(&mut foreign, block.offset).unwrap();
+    assert_eq!(own[..own.len() - 8], foreign[..own.len() - 8], "only the checksums differ");
+    file.write_at(&foreign, block.offset).unwrap();
+    let mut cursor = try_open(&fs, len).unwrap().cursor(ReadPurpose::Scan);
+    cursor.seek_to_first().unwrap();
+    let error = loop {
+        if let Err(error) = cursor.next() {
+            break error;
+        }
+        assert!(cursor.is_valid());
+    };
+    let Error::Corruption(corruption) = error else { panic!("{error}") };
+    assert_eq!((corruption.file.as_path(), corruption.offset), (path(), Some(block.offset)));
+}
+
+#[test]
+fn damage_of_one_block_leaves_the_others_readable() {
+    let (fs, entries, len) = small_tables().remove(0);
+    let table = try_open(&fs, len).unwrap();
+    let (bad, last) = (table.block_facts(1).unwrap(), table.blocks() - 1);
+    assert!(last > 1);
+    fs.open(path(), OpenMode::ReadWrite).unwrap().write_at(b"\x5a", bad.offset + 40).unwrap();
+    let (mut failed, mut found) = (0, 0);
+    for entry in &entries {
+        match table.get(&entry.key, key_hash(&entry.key), entry.tag.seqno()) {
+            Ok(Some(hit)) => found += usize::from(hit.tag == entry.tag),
+            Ok(None) => panic!("an absent key where there is damage"),
+            Err(error) => failed += usize::from(error.is_corruption()),
+        }
+    }
+    assert_eq!((failed, failed + found), (bad.header.entries as usize, entries.len()));
+    // A cursor may seek past the damage.
+    let mut cursor = table.cursor(ReadPurpose::Point);
+    cursor.seek_to_last().unwrap();
+    assert_eq!(cursor.tag(), entries[entries.len() - 1].tag);
+    assert!(cursor.seek(&bad.first_key, SeqNo::MAX).is_err() && !cursor.is_valid());
+    cursor.seek_to_first().unwrap();
+    assert!(cursor.is_valid() && cursor.tag() != Tag::OLDEST);
+}
