@@ -45,16 +45,17 @@ pub fn logical_pairs(count: u64, out: &mut Vec<u8>) {
     display(format_args!("Logical Pairs: {count}\n"), out);
 }
 
-/// `LVL1: n, LVL3: n`, the whole line: the levels that hold entries, and how many. Empty if none does.
+/// `LVL1: n, LVL3: n`, the whole line: the levels that hold pairs, and how many. No line at all if none does: the
+/// first empty line ends the answer, so none may come before its end.
 pub fn levels(levels: impl IntoIterator<Item = (usize, u64)>, out: &mut Vec<u8>) {
     let mut separator = "";
-    for (level, entries) in levels {
-        if entries > 0 {
-            display(format_args!("{separator}LVL{level}: {entries}"), out);
-            separator = ", ";
-        }
+    for (level, pairs) in levels.into_iter().filter(|&(_, pairs)| pairs > 0) {
+        display(format_args!("{separator}LVL{level}: {pairs}"), out);
+        separator = ", ";
     }
-    out.push(b'\n');
+    if !separator.is_empty() {
+        end_of_line(out);
+    }
 }
 
 /// The end of a line, and alone an empty line.
@@ -153,6 +154,6 @@ mod tests {
         assert_eq!(written(|out| error("two\nlines", out)), "Error: two lines\n");
         assert_eq!(written(|out| logical_pairs(12, out)), "Logical Pairs: 12\n");
         assert_eq!(written(|out| levels([(0, 0), (1, 3), (2, 0), (3, 11)], out)), "LVL1: 3, LVL3: 11\n");
-        assert_eq!(written(|out| levels([], out)), "\n");
+        assert_eq!(written(|out| levels([(1, 0)], out)), "");
     }
 }

@@ -1,0 +1,177 @@
+//! One client: lines in, answers out, in order.
+
+use crate::config::Config;
+use crate::dsl::{Begun, Executor, LongAnswer, PIECE_BYTES, Progress};
+use esker_protocol::{Line, LineBuffer, answer, is_blank, parse_line};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, watch};
+
+/// Pieces of long answers that run at the same time, of writing ones and of reading ones each.
+pub const BLOCKING_PIECES: usize = 32;
+
+/// Bytes asked of the socket at once.
+const READ_BYTES: usize = 16 << 10;
+
+/// How long a closed connection is listened to, so that the client reads the last answer before it learns that
+/// nobody listens any more: closing with unread input makes the system throw away output on its way.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// What all connections share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) executor: Executor,
+    pub(crate) config: Config,
+    reads: Semaphore,
+    writes: Semaphore,
+}
+
+/// Whether to go on with a connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Continue,
+    Close,
+}
+
+impl Shared {
+    pub(crate) fn new(executor: Executor, config: Config) -> Shared {
+        let permits = || Semaphore::new(BLOCKING_PIECES);
+        Shared { executor, config, reads: permits(), writes: permits() }
+    }
+}
+
+/// Serves one client until it leaves, breaks off, or `stop` becomes true.
+pub(crate) async fn talk(stream: TcpStream, shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
+    let peer = stream.peer_addr();
+    let mut connection = Connection { stream, shared, out: Vec::new() };
+    match connection.talk(&mut stop).await {
+        Ok(()) => linger(connection.stream).await,
+        Err(error) => tracing::debug!(?peer, %error, "a connection broke"),
+    }
+}
+
+/// Says why a client is not served, and closes.
+pub(crate) async fn refuse(mut stream: TcpStream) {
+    let mut out = Vec::new();
+    answer::error("too many clients", &mut out);
+    if stream.write_all(&out).await.is_ok() {
+        linger(stream).await;
+    }
+}
+
+async fn linger(mut stream: TcpStream) {
+    let silence = async {
+        stream.shutdown().await?;
+        let mut unread = [0; 1024];
+        while stream.read(&mut unread).await? > 0 {}
+        io::Result::Ok(())
+    };
+    // Whether the client is silent, gone or talkative: it is over.
+    let _over = tokio::time::timeout(LINGER, silence).await;
+}
+
+struct Connection {
+    stream: TcpStream,
+    shared: Arc<Shared>,
+    out: Vec<u8>,
+}
+
+impl Connection {
+    async fn talk(&mut self, stop: &mut watch::Receiver<bool>) -> io::Result<()> {
+        self.stream.set_nodelay(true)?;
+        let mut lines = LineBuffer::new(self.shared.config.max_line_bytes);
+        loop {
+            let read = tokio::select! {
+                biased;
+                _ = stop.wait_for(|stop| *stop) => return Ok(()),
+                read = self.stream.read_buf(lines.input(READ_BYTES)) => read?,
+            };
+            if read == 0 {
+                if !is_blank(lines.rest()) {
+                    // It may be half a command: `p 1 10` of `p 1 100` is a different one.
+                    answer::error("the last line has no end and was not executed", &mut self.out);
+                }
+                return self.flush().await;
+            }
+            if self.answer_lines(&mut lines).await? == Next::Close {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn answer_lines(&mut self, lines: &mut LineBuffer) -> io::Result<Next> {
+        while let Some(line) = lines.next_line() {
+            let begun = match line {
+                Line::TooLong => {
+                    let limit = self.shared.config.max_line_bytes;
+                    answer::error(format_args!("the line is longer than {limit} bytes"), &mut self.out);
+                    Begun::Answered
+                }
+                Line::Complete(line) if is_blank(line) => Begun::Answered,
+                Line::Complete(line) => match parse_line(line) {
+                    Ok(command) => self.shared.executor.begin(command, &mut self.out),
+                    Err(error) => {
+                        answer::error(error, &mut self.out);
+                        Begun::Answered
+                    }
+                },
+            };
+            match begun {
+                Begun::Answered if self.out.len() < PIECE_BYTES => {}
+                Begun::Answered => self.flush().await?,
+                Begun::Long(long) => self.finish(long).await?,
+                Begun::Quit => {
+                    self.flush().await?;
+                    return Ok(Next::Close);
+                }
+            }
+        }
+        self.flush().await?;
+        Ok(Next::Continue)
+    }
+
+    /// Carries a long answer to its end.
+    async fn finish(&mut self, mut long: LongAnswer) -> io::Result<()> {
+        loop {
+            let progress = {
+                let permits = if long.is_write() { &self.shared.writes } else { &self.shared.reads };
+                let _permit = permits.acquire().await.map_err(io::Error::other)?;
+                tokio::task::block_in_place(|| long.advance(&mut self.out))
+            };
+            match progress {
+                Progress::More => {
+                    if self.out.len() >= PIECE_BYTES {
+                        self.flush().await?;
+                    }
+                }
+                Progress::Finished => return Ok(()),
+                Progress::Broken(error) => {
+                    tracing::warn!(%error, "an answer broke off");
+                    return Err(io::Error::other(error));
+                }
+            }
+            // Others get a turn, and a server that has waited long enough can end this one.
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn flush(&mut self) -> io::Result<()> {
+        let limit = self.shared.config.write_timeout;
+        let mut rest = self.out.as_slice();
+        while !rest.is_empty() {
+            let written = tokio::time::timeout(limit, self.stream.write(rest)).await;
+            let written = written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+            if written == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            rest = rest.get(written..).unwrap_or_default();
+        }
+        self.out.clear();
+        // One large value must not keep its memory for the life of the connection.
+        self.out.shrink_to(2 * PIECE_BYTES);
+        Ok(())
+    }
+}

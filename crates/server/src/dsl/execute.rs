@@ -1,0 +1,232 @@
+//! Runs commands. Short ones are answered at once; long ones become a [`LongAnswer`] that is carried on in
+//! pieces, so that the caller decides on which thread, and can stop between two pieces.
+
+use super::PIECE_BYTES;
+use super::load::Load;
+use super::range::Range;
+use super::show::Show;
+use crate::load_file::LoadFiles;
+use esker::{Database, Error, Keyspace, WriteBatch};
+use esker_protocol::{Command, Kind, Scalar, answer, is_blank, parse_line};
+use std::io::{self, Write};
+
+/// Executes commands on one database; shared by all connections.
+#[derive(Clone, Debug)]
+pub struct Executor {
+    database: Database,
+    integers: Keyspace,
+    texts: Keyspace,
+    load_files: LoadFiles,
+}
+
+/// What became of a command that was begun.
+#[derive(Debug)]
+pub enum Begun {
+    /// The answer, be it an error, is complete.
+    Answered,
+    /// The answer takes long, or its maker may have to wait: call [`LongAnswer::advance`].
+    Long(LongAnswer),
+    /// The client wants to leave; there is no answer.
+    Quit,
+}
+
+/// How far a long answer is.
+#[derive(Debug)]
+pub enum Progress {
+    /// There is more to come.
+    More,
+    /// The answer is complete.
+    Finished,
+    /// Part of the answer is out and the rest cannot be had. Nothing that could still be written would make the
+    /// answer right; close the connection, so that the client does not take it for complete.
+    Broken(Error),
+}
+
+/// An answer in the making. Holds no lock, table or memtable between two calls.
+#[derive(Debug)]
+pub struct LongAnswer(Long);
+
+#[derive(Debug)]
+enum Long {
+    Write {
+        database: Database,
+        /// Taken when it is written.
+        batch: Option<WriteBatch>,
+    },
+    Range(Range),
+    Show(Show),
+    Load(Load),
+}
+
+/// What became of one line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// The client wants to leave.
+    pub quit: bool,
+    /// The answer is an error.
+    pub refused: bool,
+}
+
+impl Executor {
+    /// An executor on `database`, whose two keyspaces it creates if they are missing.
+    ///
+    /// # Errors
+    /// Those of opening a keyspace.
+    pub fn new(database: Database, load_files: LoadFiles) -> esker::Result<Executor> {
+        let integers = database.keyspace(Kind::Integer.keyspace())?;
+        let texts = database.keyspace(Kind::Text.keyspace())?;
+        Ok(Executor { database, integers, texts, load_files })
+    }
+
+    /// The keyspace of keys of a kind.
+    pub(crate) fn keyspace(&self, kind: Kind) -> &Keyspace {
+        match kind {
+            Kind::Integer => &self.integers,
+            Kind::Text => &self.texts,
+        }
+    }
+
+    pub(crate) fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Begins a command and appends the answer to `out` if it is a short one. Does not wait: a write that the
+    /// database would hold back becomes a long answer.
+    pub fn begin(&self, command: Command, out: &mut Vec<u8>) -> Begun {
+        let long = match command {
+            Command::Put { key, value } => return self.put(&key, &value, out),
+            Command::Delete { key } => return self.delete(&key, out),
+            Command::Get { key } => {
+                self.get(&key, out);
+                return Begun::Answered;
+            }
+            Command::Quit => return Begun::Quit,
+            Command::Range { start, end } => Long::Range(Range::new(self, &start, &end)),
+            Command::Show { limit } => Long::Show(Show::new(self, limit)),
+            Command::Load { path } => match Load::new(self, &self.load_files, &path) {
+                Ok(load) => Long::Load(load),
+                Err(reason) => {
+                    answer::error(reason, out);
+                    return Begun::Answered;
+                }
+            },
+        };
+        Begun::Long(LongAnswer(long))
+    }
+
+    fn put(&self, key: &Scalar, value: &Scalar, out: &mut Vec<u8>) -> Begun {
+        let kind = key.kind();
+        let mut batch = self.database.batch();
+        batch.put(self.keyspace(kind), key.borrowed().key_bytes(), value.borrowed().value_bytes(kind));
+        self.write(batch, out)
+    }
+
+    fn delete(&self, key: &Scalar, out: &mut Vec<u8>) -> Begun {
+        let mut batch = self.database.batch();
+        batch.delete(self.keyspace(key.kind()), key.borrowed().key_bytes());
+        self.write(batch, out)
+    }
+
+    fn write(&self, batch: WriteBatch, out: &mut Vec<u8>) -> Begun {
+        match self.database.try_write(&batch) {
+            Err(Error::WouldStall { .. }) => {
+                Begun::Long(LongAnswer(Long::Write { database: self.database.clone(), batch: Some(batch) }))
+            }
+            result => {
+                answer_write(result, out);
+                Begun::Answered
+            }
+        }
+    }
+
+    fn get(&self, key: &Scalar, out: &mut Vec<u8>) {
+        let kind = key.kind();
+        let before = out.len();
+        let found = self.keyspace(kind).get_with(key.borrowed().key_bytes(), |value| {
+            if let Some(value) = value {
+                answer::scalar(esker_protocol::ScalarRef::from_value(kind, value), out);
+            }
+            answer::end_of_line(out);
+        });
+        if let Err(error) = found {
+            out.truncate(before);
+            answer::error(error, out);
+        }
+    }
+
+    /// Runs one line to its end on this thread and writes the answer: for the shell and for files of commands.
+    ///
+    /// # Errors
+    /// Those of writing to `output`, and an answer that broke off. What the command itself meets is an answer.
+    pub fn run_line(&self, line: &[u8], output: &mut impl Write) -> io::Result<Outcome> {
+        let mut out = Vec::new();
+        if is_blank(line) {
+            return Ok(Outcome::default());
+        }
+        let begun = match parse_line(line) {
+            Ok(command) => self.begin(command, &mut out),
+            Err(error) => {
+                answer::error(error, &mut out);
+                Begun::Answered
+            }
+        };
+        let mut long = match begun {
+            Begun::Quit => return Ok(Outcome { quit: true, refused: false }),
+            Begun::Answered => None,
+            Begun::Long(long) => Some(long),
+        };
+        let mut progress = Progress::Finished;
+        let mut refused = None;
+        loop {
+            if let Some(long) = &mut long {
+                progress = long.advance(&mut out);
+            }
+            if !out.is_empty() {
+                // No other answer can begin so, because strings with a colon are quoted.
+                refused.get_or_insert_with(|| out.starts_with(b"Error:"));
+            }
+            output.write_all(&out)?;
+            out.clear();
+            match progress {
+                Progress::More => {}
+                Progress::Finished => return Ok(Outcome { quit: false, refused: refused == Some(true) }),
+                Progress::Broken(error) => return Err(io::Error::other(error)),
+            }
+        }
+    }
+}
+
+impl LongAnswer {
+    /// Carries the answer on until about [`PIECE_BYTES`] were appended to `out` or a bounded amount of work was
+    /// done. May block: for the disk, or as long as the database holds writes back.
+    pub fn advance(&mut self, out: &mut Vec<u8>) -> Progress {
+        match &mut self.0 {
+            Long::Write { database, batch } => {
+                if let Some(batch) = batch.take() {
+                    answer_write(database.write(batch), out);
+                }
+                Progress::Finished
+            }
+            Long::Range(range) => range.advance(out),
+            Long::Show(show) => show.advance(out),
+            Long::Load(load) => load.advance(out),
+        }
+    }
+
+    /// Whether it writes, and so may be held back by the database.
+    pub fn is_write(&self) -> bool {
+        matches!(self.0, Long::Write { .. } | Long::Load(_))
+    }
+}
+
+fn answer_write(result: esker::Result<()>, out: &mut Vec<u8>) {
+    match result {
+        Ok(()) => answer::ok(out),
+        Err(error) => answer::error(error, out),
+    }
+}
+
+/// Whether enough output has been made for one piece.
+pub(super) fn is_full(out: &[u8]) -> bool {
+    out.len() >= PIECE_BYTES
+}

@@ -1,0 +1,214 @@
+//! The answer to `s`: how many pairs there are, how many each level holds, and which.
+//!
+//! All of it is counted at one snapshot by walking the data, once as readers see it and once level by level: what
+//! a level holds on its own cannot be had from its tables' statistics, which count overwritten versions and
+//! deletions too. The levels stay pinned until the answer is complete, because a flush in between would move pairs
+//! from one level to another and show them twice or not at all.
+
+use super::execute::{Executor, Progress, is_full};
+use esker::{Cursor, Keyspace, Layer, Snapshot};
+use esker_protocol::{Kind, ScalarRef, answer};
+
+/// Entries walked between two chances to stop.
+const PIECE_ENTRIES: u64 = 32 << 10;
+
+/// The command in the making.
+#[derive(Debug)]
+pub(super) struct Show {
+    keyspaces: [(Kind, Keyspace); 2],
+    snapshot: Snapshot,
+    /// Pairs of contents that may still be shown.
+    limit: u64,
+    logical: u64,
+    /// What each level holds of each kind, by level.
+    sections: Vec<Section>,
+    phase: Phase,
+    /// Where the walk goes on: in which keyspace or section, and behind which key of it.
+    at: usize,
+    last: Option<Vec<u8>>,
+    /// The level whose line of contents has begun and not ended.
+    open_line: Option<usize>,
+    /// Something was already handed on.
+    begun: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    CountLogical,
+    CountLevels,
+    Contents,
+}
+
+/// The pairs of one kind in one level.
+#[derive(Debug)]
+struct Section {
+    kind: Kind,
+    /// As it is printed: 0 is memory, the first level on disk is 1.
+    level: usize,
+    layer: Layer,
+    pairs: u64,
+}
+
+/// Why a walk stopped.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Walked {
+    /// At the end of the data.
+    All,
+    /// Because enough was done for one piece.
+    Piece,
+}
+
+impl Show {
+    pub(super) fn new(executor: &Executor, limit: Option<u64>) -> Show {
+        Show {
+            keyspaces: Kind::ALL.map(|kind| (kind, executor.keyspace(kind).clone())),
+            snapshot: executor.database().snapshot(),
+            limit: limit.unwrap_or(u64::MAX),
+            logical: 0,
+            sections: Vec::new(),
+            phase: Phase::CountLogical,
+            at: 0,
+            last: None,
+            open_line: None,
+            begun: false,
+        }
+    }
+
+    pub(super) fn advance(&mut self, out: &mut Vec<u8>) -> Progress {
+        let before = out.len();
+        let result = match self.phase {
+            Phase::CountLogical => self.count_logical(),
+            Phase::CountLevels => self.count_levels(out),
+            Phase::Contents => self.contents(out),
+        };
+        match result {
+            Ok(progress) => {
+                self.begun |= out.len() > before;
+                progress
+            }
+            Err(error) if self.begun => Progress::Broken(error),
+            Err(error) => {
+                out.truncate(before);
+                answer::error(error, out);
+                Progress::Finished
+            }
+        }
+    }
+
+    fn count_logical(&mut self) -> esker::Result<Progress> {
+        let Some((_, keyspace)) = self.keyspaces.get(self.at) else {
+            self.find_sections()?;
+            self.start(Phase::CountLevels);
+            return Ok(Progress::More);
+        };
+        let cursor = keyspace.at(&self.snapshot).cursor()?;
+        let logical = &mut self.logical;
+        let walked = walk(cursor, &mut self.last, |_, _| {
+            *logical += 1;
+            true
+        })?;
+        self.step(walked);
+        Ok(Progress::More)
+    }
+
+    fn find_sections(&mut self) -> esker::Result<()> {
+        for (kind, keyspace) in &self.keyspaces {
+            for layer in keyspace.at(&self.snapshot).layers()? {
+                let level = layer.depth();
+                self.sections.push(Section { kind: *kind, level, layer, pairs: 0 });
+            }
+        }
+        // Stable: within a level integers stay before strings.
+        self.sections.sort_by_key(|section| section.level);
+        Ok(())
+    }
+
+    fn count_levels(&mut self, out: &mut Vec<u8>) -> esker::Result<Progress> {
+        let Some(section) = self.sections.get_mut(self.at) else {
+            answer::logical_pairs(self.logical, out);
+            let levels = self.sections.chunk_by(|a, b| a.level == b.level);
+            let sums = levels.map(|level| (level[0].level, level.iter().map(|section| section.pairs).sum()));
+            answer::levels(sums, out);
+            self.start(Phase::Contents);
+            return Ok(Progress::More);
+        };
+        let pairs = &mut section.pairs;
+        let walked = walk(section.layer.cursor(), &mut self.last, |_, _| {
+            *pairs += 1;
+            true
+        })?;
+        self.step(walked);
+        Ok(Progress::More)
+    }
+
+    fn contents(&mut self, out: &mut Vec<u8>) -> esker::Result<Progress> {
+        let section = if self.limit == 0 { None } else { self.sections.get(self.at) };
+        let Some(section) = section else {
+            if self.open_line.is_some() {
+                answer::end_of_line(out);
+            }
+            answer::end_of_line(out);
+            return Ok(Progress::Finished);
+        };
+        let (kind, level) = (section.kind, section.level);
+        let (limit, open_line) = (&mut self.limit, &mut self.open_line);
+        let walked = walk(section.layer.cursor(), &mut self.last, |key, value| {
+            match open_line.replace(level) {
+                Some(open) if open == level => out.push(b' '),
+                Some(_) => answer::end_of_line(out),
+                None => {}
+            }
+            answer::pair_of_level(
+                ScalarRef::from_key(kind, key),
+                ScalarRef::from_value(kind, value),
+                level,
+                out,
+            );
+            *limit -= 1;
+            *limit > 0 && !is_full(out)
+        })?;
+        self.step(walked);
+        Ok(Progress::More)
+    }
+
+    fn start(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.at = 0;
+        self.last = None;
+    }
+
+    fn step(&mut self, walked: Walked) {
+        if walked == Walked::All {
+            self.at += 1;
+            self.last = None;
+        }
+    }
+}
+
+/// Shows entries to `visit`, from behind `last` on, until it answers false or there were enough for one piece, and
+/// leaves in `last` the key to go on behind.
+fn walk(
+    mut cursor: Cursor,
+    last: &mut Option<Vec<u8>>,
+    mut visit: impl FnMut(&[u8], &[u8]) -> bool,
+) -> esker::Result<Walked> {
+    match last {
+        None => cursor.seek_to_first()?,
+        Some(last) => {
+            cursor.seek(&*last)?;
+            if cursor.entry().is_some_and(|(key, _)| key == last.as_slice()) {
+                cursor.next()?;
+            }
+        }
+    }
+    let mut visited = 0;
+    while let Some((key, value)) = cursor.entry() {
+        visited += 1;
+        if !visit(key, value) || visited == PIECE_ENTRIES {
+            *last = Some(key.to_vec());
+            return Ok(Walked::Piece);
+        }
+        cursor.next()?;
+    }
+    Ok(Walked::All)
+}

@@ -1,0 +1,165 @@
+//! Accepts clients, and stops.
+
+use crate::config::Config;
+use crate::connection::{Shared, refuse, talk};
+use crate::dsl::Executor;
+use crate::error::ServeError;
+use esker::Database;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+/// Refused clients that are still being told so.
+const REFUSALS: usize = 64;
+
+/// How long to wait when the system has no file descriptor for one more client: until one may have left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How long threads that are inside the database may hold up the end of the process.
+const THREADS_GRACE: Duration = Duration::from_secs(1);
+
+/// Serves `database` until `shutdown` completes, then closes it.
+///
+/// `ready` is told the address, which matters when the port was left to the system. Every line that was received
+/// before the end is executed and answered, unless that takes longer than [`Config::grace`]; whatever was
+/// acknowledged is in the database that this closes.
+///
+/// # Errors
+/// See [`ServeError`]. The database is closed in each case.
+pub fn serve(
+    config: Config,
+    database: &Database,
+    ready: impl FnOnce(SocketAddr),
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    let served = run(config, database, ready, shutdown);
+    let closed = database.close();
+    served?;
+    Ok(closed?)
+}
+
+/// [`serve`] until the process is asked to end: by SIGTERM or SIGINT, or Ctrl-C where there are no signals.
+///
+/// # Errors
+/// Those of [`serve`].
+pub fn serve_until_signalled(
+    config: Config,
+    database: &Database,
+    ready: impl FnOnce(SocketAddr),
+) -> Result<(), ServeError> {
+    serve(config, database, ready, signalled())
+}
+
+fn run(
+    config: Config,
+    database: &Database,
+    ready: impl FnOnce(SocketAddr),
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    let executor = Executor::new(database.clone(), config.load_files.clone())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .thread_name("esker-server")
+        .enable_all()
+        .build()
+        .map_err(ServeError::Start)?;
+    let served = runtime.block_on(async {
+        let address = config.address;
+        let listener =
+            TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
+        let bound = listener.local_addr().map_err(ServeError::Start)?;
+        tracing::info!(address = %bound, "listening");
+        ready(bound);
+        Server::new(Shared::new(executor, config)).run(listener, shutdown).await;
+        Ok(())
+    });
+    runtime.shutdown_timeout(THREADS_GRACE);
+    served
+}
+
+struct Server {
+    shared: Arc<Shared>,
+    clients: JoinSet<()>,
+    refusals: Arc<Semaphore>,
+    stop: watch::Sender<bool>,
+}
+
+impl Server {
+    fn new(shared: Shared) -> Server {
+        Server {
+            shared: Arc::new(shared),
+            clients: JoinSet::new(),
+            refusals: Arc::new(Semaphore::new(REFUSALS)),
+            stop: watch::Sender::new(false),
+        }
+    }
+
+    async fn run(mut self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
+        tokio::pin!(shutdown);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut shutdown => break,
+                Some(_) = self.clients.join_next() => {}
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => self.admit(stream),
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot accept a client");
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
+                },
+            }
+        }
+        drop(listener);
+        self.finish().await;
+    }
+
+    fn admit(&mut self, stream: TcpStream) {
+        if self.clients.len() < self.shared.config.max_clients {
+            self.clients.spawn(talk(stream, Arc::clone(&self.shared), self.stop.subscribe()));
+            return;
+        }
+        tracing::warn!(limit = self.shared.config.max_clients, "a client was refused");
+        // Beyond that many, a refused client just sees its connection closed.
+        if let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() {
+            tokio::spawn(async move {
+                refuse(stream).await;
+                drop(permit);
+            });
+        }
+    }
+
+    async fn finish(mut self) {
+        tracing::info!(clients = self.clients.len(), "stopping");
+        self.stop.send_replace(true);
+        let all_left = async { while self.clients.join_next().await.is_some() {} };
+        if tokio::time::timeout(self.shared.config.grace, all_left).await.is_err() {
+            tracing::warn!(clients = self.clients.len(), "clients cut off that took too long");
+            self.clients.abort_all();
+        }
+    }
+}
+
+#[cfg(unix)]
+async fn signalled() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (terminate, interrupt) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    let (Ok(mut terminate), Ok(mut interrupt)) = (terminate, interrupt) else {
+        tracing::error!("cannot listen to signals; the server will have to be killed");
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => tracing::info!("SIGTERM"),
+        _ = interrupt.recv() => tracing::info!("SIGINT"),
+    }
+}
+
+#[cfg(not(unix))]
+async fn signalled() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending().await
+    }
+}

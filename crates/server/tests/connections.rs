@@ -1,0 +1,205 @@
+//! What clients do to a server: many at once, bytes in odd pieces, lines without end, leaving without a word; and
+//! what the server does when it has to stop.
+
+#![expect(clippy::disallowed_methods, reason = "tests use the machine's files and threads")]
+#![expect(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]
+
+mod common;
+
+use common::{Client, Running, TempDir};
+use esker_server::Config;
+use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+#[test]
+fn many_clients_are_served_at_once() {
+    let dir = TempDir::new();
+    let server = Running::start(dir.path(), Config::default());
+    let (clients, puts) = (24, 200);
+    std::thread::scope(|scope| {
+        for client in 0..clients {
+            let mut connection = server.client();
+            scope.spawn(move || {
+                for put in 0..puts {
+                    let key = client * puts + put;
+                    assert_eq!(connection.ask(&format!("p {key} {}", -key)), "OK");
+                    assert_eq!(connection.ask(&format!("g {key}")), (-key).to_string());
+                }
+            });
+        }
+    });
+    let shown = server.client().ask_lines("s 0");
+    assert_eq!(shown[0], format!("Logical Pairs: {}", clients * puts));
+    server.stop();
+}
+
+#[test]
+fn packets_may_be_cut_anywhere() {
+    let dir = TempDir::new();
+    let server = Running::start(dir.path(), Config::default());
+    let mut client = server.client();
+    let session = b"p 1 2\r\np \"a b\" \"c\\n\"\n\n  \ng 1\ng \"a b\"\nnonsense\nr 0 9\n";
+    let expected = ["OK", "OK", "2", "\"c\\n\"", "Error", "1:2"];
+    for piece in [1, 2, 3, 7, session.len()] {
+        for bytes in session.chunks(piece) {
+            client.send(bytes);
+        }
+        for expected in expected {
+            let line = client.line().unwrap();
+            assert!(line == expected || expected == "Error" && line.starts_with("Error: "), "{line}");
+        }
+    }
+    server.stop();
+}
+
+#[test]
+fn an_over_long_line_is_an_error_and_the_next_is_not() {
+    let dir = TempDir::new();
+    let config = Config { max_line_bytes: 1000, ..Config::default() };
+    let server = Running::start(dir.path(), config);
+    let mut client = server.client();
+    let exact = format!("p 1 \"{}\"", "v".repeat(1000 - 6));
+    assert_eq!(exact.len(), 1000);
+    assert_eq!(client.ask(&exact), "OK");
+    assert_eq!(client.ask(&format!("{exact} ")), "Error: the line is longer than 1000 bytes");
+    client.send(&vec![b'x'; 3 << 20]);
+    assert_eq!(client.line().as_deref(), Some("Error: the line is longer than 1000 bytes"));
+    client.send(b" the end of it\np 2 3\n");
+    assert_eq!(client.line().as_deref(), Some("OK"));
+    assert_eq!(client.ask("g 2"), "3");
+    server.stop();
+}
+
+#[test]
+fn a_client_too_many_is_told_so() {
+    let dir = TempDir::new();
+    let server = Running::start(dir.path(), Config { max_clients: 2, ..Config::default() });
+    let (mut first, mut second) = (server.client(), server.client());
+    assert_eq!(first.ask("p 1 1"), "OK");
+    assert_eq!(second.ask("g 1"), "1");
+    let mut third = server.client();
+    assert_eq!(third.line().as_deref(), Some("Error: too many clients"));
+    assert_eq!(third.line(), None);
+    first.send(b"q\n");
+    assert_eq!(first.line(), None);
+    drop((first, third));
+    // The place becomes free when the server has noticed; until then new clients are refused.
+    loop {
+        let mut client = server.client();
+        client.send(b"g 1\n");
+        let mut answer = [0; 2];
+        // A refusal may also show as a reset, because our command was not read.
+        match client.reader.read_exact(&mut answer) {
+            Ok(()) if &answer == b"1\n" => break,
+            Ok(()) => assert_eq!(&answer, b"Er"),
+            Err(_) => {}
+        }
+    }
+    assert_eq!(second.ask("g 1"), "1");
+    server.stop();
+}
+
+#[test]
+fn a_command_without_an_end_is_not_executed() {
+    let dir = TempDir::new();
+    let server = Running::start(dir.path(), Config::default());
+    let mut client = server.client();
+    client.send(b"p 1 10\np 1 1");
+    client.reader.get_ref().shutdown(Shutdown::Write).unwrap();
+    assert_eq!(client.line().as_deref(), Some("OK"));
+    assert!(client.line().unwrap().starts_with("Error: "));
+    assert_eq!(client.line(), None);
+    assert_eq!(server.client().ask("g 1"), "10");
+    server.stop();
+}
+
+#[test]
+fn who_does_not_read_is_not_read_from() {
+    let dir = TempDir::new();
+    let config = Config { write_timeout: Duration::from_millis(300), ..Config::default() };
+    let server = Running::start(dir.path(), config);
+    let mut client = server.client();
+    assert_eq!(client.ask(&format!("p 1 \"{}\"", "v".repeat(500_000))), "OK");
+    // Answers that nobody takes: first the server stops reading, then it gives the client up, and serves others
+    // all the while.
+    let mut stream = client.reader.get_ref().try_clone().unwrap();
+    stream.set_write_timeout(Some(Duration::from_secs(30))).unwrap();
+    let mut others = server.client();
+    let flood = "g 1\n".repeat(1000);
+    let given_up = loop {
+        if let Err(error) = stream.write_all(flood.as_bytes()) {
+            break error;
+        }
+        assert_eq!(others.ask("g 2"), "");
+    };
+    assert!(!matches!(given_up.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{given_up}");
+    assert_eq!(others.ask("g 2"), "");
+    server.stop();
+}
+
+#[test]
+fn stopping_loses_nothing_that_was_acknowledged() {
+    let dir = TempDir::new();
+    let mut server = Running::start(dir.path(), Config::default());
+    let address = server.address;
+    let stopping = AtomicBool::new(false);
+    let acknowledged: Vec<i64> = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..4)
+            .map(|client| {
+                let stopping = &stopping;
+                scope.spawn(move || put_until_closed(Client::connect(address), client, stopping))
+            })
+            .collect();
+        while !stopping.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        server.tell_to_stop();
+        clients.into_iter().map(|client| client.join().unwrap()).collect()
+    });
+    server.stop();
+    assert!(acknowledged.iter().all(|&count| count > 0));
+    let server = Running::start(dir.path(), Config::default());
+    let mut client = server.client();
+    for (writer, count) in acknowledged.iter().enumerate() {
+        let start = writer as i64 * 1_000_000_000;
+        let found = client.ask(&format!("r {start} {}", start + 1_000_000_000));
+        let found = found.split(' ').count() as i64;
+        assert!(found >= *count, "client {writer}: {count} acknowledged, {found} found");
+    }
+    server.stop();
+}
+
+/// Puts ascending keys, many in one packet, until the server closes the connection; how many were acknowledged.
+fn put_until_closed(mut client: Client, number: i64, stopping: &AtomicBool) -> i64 {
+    let mut acknowledged = 0;
+    loop {
+        let first = number * 1_000_000_000 + acknowledged;
+        let packet: String = (0..50).map(|put| format!("p {} 1\n", first + put)).collect();
+        if client.reader.get_mut().write_all(packet.as_bytes()).is_err() {
+            return acknowledged;
+        }
+        for _ in 0..50 {
+            let mut answer = [0; 3];
+            if client.reader.read_exact(&mut answer).is_err() {
+                return acknowledged;
+            }
+            assert_eq!(&answer, b"OK\n");
+            acknowledged += 1;
+        }
+        if acknowledged >= 1000 {
+            stopping.store(true, Ordering::Release);
+        }
+    }
+}
+
+#[test]
+fn stopping_waits_for_no_idle_client() {
+    let dir = TempDir::new();
+    let server = Running::start(dir.path(), Config::default());
+    let mut idle = server.client();
+    assert_eq!(idle.ask("p 1 2"), "OK");
+    server.stop();
+    assert_eq!(idle.line(), None);
+}
