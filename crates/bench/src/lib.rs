@@ -1,1 +1,39 @@
-//! Workloads, histograms and reports.
+//! Workloads, histograms and reports: how fast is the database, measured through the facade that everybody uses.
+//!
+//! # What makes the numbers honest
+//! * Keys are made before the clock starts; values are slices of a pool, so that the timed loop does nothing but
+//!   call the database, compare answers and count.
+//! * Every answer is checked while it is measured. A run that returned a wrong value or the wrong number of them
+//!   is an error and prints no number.
+//! * The clock is read for every 64th operation only: it costs about as much as a cached read.
+//! * A fill has two ends: when the last write was acknowledged, and when flushes and compactions have caught up.
+//!   Both are reported, because either alone can be bought with the other.
+//! * Every generator starts from the seed that the report names.
+//!
+//! # The data
+//! Record `i` has a key of [`Settings::key_size`] bytes, 16 unless told, whose first eight scatter `i` over all
+//! 64-bit numbers by a bijection, and a value, 100 bytes unless told, that compresses to about a half. Hence
+//! writing records in the order of `i` is writing random keys, keys are distinct, and an absent key lies between
+//! present ones.
+//!
+//! # Map
+//! [`settings`] what can be chosen; `data` keys, values and patterns; `sample` clocks and histograms; `store` the
+//! database and what is known of its contents; `workloads` the timed loops; [`report`] rows and the table;
+//! [`run`] the whole; `host` the little it asks of the operating system.
+
+#![forbid(unsafe_code)]
+
+mod data;
+pub mod error;
+mod host;
+pub mod report;
+pub mod run;
+mod sample;
+pub mod settings;
+mod store;
+mod workloads;
+
+pub use error::BenchError;
+pub use report::{MemoryRow, Report, Row};
+pub use run::run;
+pub use settings::{Group, Settings, Workload};

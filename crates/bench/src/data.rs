@@ -1,0 +1,285 @@
+//! Keys, values and access patterns, all from one seed.
+
+/// Bytes of the pool that values are slices of; larger for large values.
+const POOL_BYTES: usize = 1 << 20;
+
+/// Exponent of the Zipf distribution, as in YCSB.
+const ZIPF_EXPONENT: f64 = 0.99;
+
+/// A bijection of 64-bit numbers that scatters neighbours (the finalizer of splitmix64, Steele et al. 2014).
+#[inline]
+pub(crate) fn mix(number: u64) -> u64 {
+    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Pseudo-random numbers: splitmix64.
+#[derive(Clone, Debug)]
+pub(crate) struct Rng(u64);
+
+impl Rng {
+    /// Independent streams for one seed: another `stream`, other numbers.
+    pub(crate) fn new(seed: u64, stream: u64) -> Rng {
+        Rng(mix(seed) ^ mix(!stream))
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        let value = mix(self.0);
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        value
+    }
+
+    /// A number below `bound`.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// A number in [0, 1).
+    fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// Ranks with Zipf's distribution (the method of Gray et al. 1994 that YCSB uses), scattered over the records.
+#[derive(Clone, Debug)]
+pub(crate) struct Zipf {
+    count: u64,
+    alpha: f64,
+    zeta: f64,
+    eta: f64,
+}
+
+impl Zipf {
+    /// Over `count` records. Takes time in proportion to `count`.
+    pub(crate) fn new(count: u64) -> Zipf {
+        let term = |rank: u64| (rank as f64).powf(-ZIPF_EXPONENT);
+        let zeta: f64 = (1..=count).map(term).sum();
+        let two = term(1) + term(2);
+        let eta = (1.0 - (2.0 / count as f64).powf(1.0 - ZIPF_EXPONENT)) / (1.0 - two / zeta);
+        Zipf { count, alpha: 1.0 / (1.0 - ZIPF_EXPONENT), zeta, eta }
+    }
+
+    /// A rank: 0 is the most frequent.
+    fn rank(&self, rng: &mut Rng) -> u64 {
+        let unit = rng.unit();
+        let scaled = unit * self.zeta;
+        if scaled < 1.0 {
+            return 0;
+        }
+        if scaled < 1.0 + 0.5f64.powf(ZIPF_EXPONENT) {
+            return 1.min(self.count - 1);
+        }
+        let rank = (self.count as f64 * (self.eta * unit - self.eta + 1.0).powf(self.alpha)) as u64;
+        rank.min(self.count - 1)
+    }
+
+    /// A record.
+    pub(crate) fn record(&self, rng: &mut Rng) -> u64 {
+        mix(self.rank(rng)) % self.count
+    }
+}
+
+/// Many keys of one length, one behind the other.
+#[derive(Clone, Debug)]
+pub(crate) struct Keys {
+    bytes: Vec<u8>,
+    key_size: usize,
+}
+
+/// Some of them, for one thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part<'a> {
+    bytes: &'a [u8],
+    key_size: usize,
+}
+
+impl Keys {
+    /// All of them.
+    pub(crate) fn whole(&self) -> Part<'_> {
+        Part { bytes: &self.bytes, key_size: self.key_size }
+    }
+
+    /// Cut into `count` parts of nearly equal size; the last ones may be empty.
+    pub(crate) fn split(&self, count: usize) -> Vec<Part<'_>> {
+        let per_part = self.whole().len().div_ceil(count).max(1) * self.key_size;
+        let parts = self.bytes.chunks(per_part).chain(std::iter::repeat(&[][..]));
+        parts.take(count).map(|bytes| Part { bytes, key_size: self.key_size }).collect()
+    }
+
+    /// Memory that the keys take.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.bytes.capacity() as u64
+    }
+}
+
+impl<'a> Part<'a> {
+    #[inline]
+    pub(crate) fn iter(self) -> std::slice::ChunksExact<'a, u8> {
+        self.bytes.chunks_exact(self.key_size)
+    }
+
+    pub(crate) fn len(self) -> usize {
+        self.iter().len()
+    }
+
+    /// Groups of `size` keys; the last one may be smaller.
+    pub(crate) fn groups(self, size: usize) -> impl Iterator<Item = Part<'a>> {
+        self.bytes.chunks(size * self.key_size).map(move |bytes| Part { bytes, ..self })
+    }
+}
+
+/// Makes the keys and values of a data set, and checks values.
+#[derive(Debug)]
+pub(crate) struct Data {
+    key_size: usize,
+    value_size: usize,
+    seed: u64,
+    pool: Vec<u8>,
+}
+
+impl Data {
+    pub(crate) fn new(key_size: usize, value_size: usize, seed: u64) -> Data {
+        // Pieces whose second half repeats the first: any compressor for repetitions gets them to about a half,
+        // whichever slice it sees.
+        let half_len = (value_size / 2).clamp(1, 50);
+        let pool_len = (POOL_BYTES + value_size).max(2 * value_size);
+        let mut rng = Rng::new(seed, 0);
+        let mut pool = Vec::with_capacity(pool_len + 2 * half_len);
+        while pool.len() < pool_len {
+            let start = pool.len();
+            pool.extend((0..half_len).map(|_| rng.next() as u8));
+            pool.extend_from_within(start..);
+        }
+        Data { key_size, value_size, seed, pool }
+    }
+
+    /// Appends the key of a record to `keys`. Records from the number of the data set on are absent.
+    fn push_key(&self, record: u64, keys: &mut Vec<u8>) {
+        let end = keys.len() + self.key_size;
+        let mut word = mix(record ^ self.seed.rotate_left(32));
+        while keys.len() < end {
+            let bytes = word.to_be_bytes();
+            let len = bytes.len().min(end - keys.len());
+            keys.extend_from_slice(&bytes[..len]);
+            word = mix(word);
+        }
+    }
+
+    /// The keys of `records`, in that order.
+    pub(crate) fn keys(&self, records: impl Iterator<Item = u64>) -> Keys {
+        let mut bytes = Vec::with_capacity(records.size_hint().0 * self.key_size);
+        for record in records {
+            self.push_key(record, &mut bytes);
+        }
+        Keys { bytes, key_size: self.key_size }
+    }
+
+    /// The keys of the first `count` records in ascending order.
+    pub(crate) fn sorted_keys(&self, count: u64) -> Keys {
+        let mut records: Vec<(u64, u64)> =
+            (0..count).map(|record| (mix(record ^ self.seed.rotate_left(32)), record)).collect();
+        records.sort_unstable();
+        self.keys(records.iter().map(|&(_, record)| record))
+    }
+
+    /// The value of a key. Version 1 is what overwrites write.
+    #[inline]
+    pub(crate) fn value(&self, key: &[u8], version: u64) -> &[u8] {
+        let scattered = match key.first_chunk::<8>() {
+            Some(head) => mix(u64::from_le_bytes(*head) ^ version),
+            None => 0,
+        };
+        let starts = (self.pool.len() - self.value_size) as u64;
+        let start = ((u128::from(scattered) * u128::from(starts)) >> 64) as usize;
+        self.pool.get(start..start + self.value_size).unwrap_or_default()
+    }
+
+    /// Whether `value` belongs to `key`: length and first bytes always, everything when `thorough`.
+    #[inline]
+    pub(crate) fn is_right(&self, key: &[u8], value: &[u8], thorough: bool) -> bool {
+        if value.len() != self.value_size {
+            return false;
+        }
+        let compared = if thorough { self.value_size } else { self.value_size.min(8) };
+        let equals = |expected: &[u8]| expected.get(..compared) == value.get(..compared);
+        equals(self.value(key, 0)) || equals(self.value(key, 1))
+    }
+
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.pool.capacity() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn keys_are_distinct_and_of_their_length() {
+        for key_size in [8, 9, 16, 33] {
+            let data = Data::new(key_size, 100, 7);
+            let keys = data.keys(0..2000);
+            assert_eq!(keys.whole().len(), 2000);
+            let set: BTreeSet<&[u8]> = keys.whole().iter().collect();
+            assert_eq!(set.len(), 2000);
+            assert!(set.iter().all(|key| key.len() == key_size));
+            assert!(data.sorted_keys(2000).whole().iter().eq(set.iter().copied()));
+        }
+    }
+
+    #[test]
+    fn splitting_loses_no_key() {
+        let keys = Data::new(16, 100, 7).keys(0..10);
+        for parts in 1..15 {
+            let split = keys.split(parts);
+            assert_eq!(split.len(), parts);
+            assert!(split.iter().flat_map(|part| part.iter()).eq(keys.whole().iter()));
+            let grouped = keys.whole().groups(parts).flat_map(Part::iter);
+            assert!(grouped.eq(keys.whole().iter()));
+        }
+    }
+
+    #[test]
+    fn values_belong_to_their_keys() {
+        for value_size in [0, 1, 8, 100, 3 << 20] {
+            let data = Data::new(16, value_size, 3);
+            let keys = data.keys(0..50);
+            for (key, other) in keys.whole().iter().zip(keys.whole().iter().skip(1)) {
+                for version in [0, 1] {
+                    assert!(data.is_right(key, data.value(key, version), true));
+                }
+                assert!(!data.is_right(key, &vec![0; value_size + 1], false));
+                assert!(value_size < 8 || !data.is_right(key, data.value(other, 0), false));
+            }
+        }
+    }
+
+    #[test]
+    fn values_compress_to_about_a_half() {
+        let data = Data::new(16, 100, 3);
+        let keys = data.keys(0..200);
+        let repeats = keys.whole().iter().map(|key| {
+            let value = data.value(key, 0);
+            (50..100).filter(|&at| value[at] == value[at - 50]).count()
+        });
+        // On the average half of the bytes behind the fiftieth repeat what stands 50 bytes before them.
+        let repeated = repeats.sum::<usize>() as f64 / (200.0 * 50.0);
+        assert!((0.4..0.6).contains(&repeated), "{repeated}");
+    }
+
+    #[test]
+    fn zipf_prefers_the_first_ranks() {
+        let zipf = Zipf::new(10_000);
+        let mut rng = Rng::new(1, 1);
+        let ranks: Vec<u64> = (0..20_000).map(|_| zipf.rank(&mut rng)).collect();
+        let share = |below: u64| ranks.iter().filter(|&&rank| rank < below).count() as f64 / 20_000.0;
+        // The exact shares are 1/zeta = 0.102 and zeta(100)/zeta = 0.539.
+        assert!((0.08..0.125).contains(&share(1)), "{}", share(1));
+        assert!((0.50..0.58).contains(&share(100)), "{}", share(100));
+        assert!(ranks.iter().all(|&rank| rank < 10_000));
+        assert_eq!(Zipf::new(1).rank(&mut rng), 0);
+    }
+}

@@ -1,0 +1,57 @@
+//! Why a benchmark has no result.
+
+use crate::settings::Workload;
+use std::fmt;
+
+/// Why a run ended without numbers.
+#[derive(Debug)]
+pub enum BenchError {
+    /// The database failed.
+    Database(esker::Error),
+    /// The settings make no sense, or do not fit the data that is there.
+    Settings(String),
+    /// The database answered wrongly.
+    WrongAnswer {
+        /// What was being measured.
+        workload: Workload,
+        /// What was expected and what came.
+        detail: String,
+    },
+    /// The report could not be written, or a thread could not be started.
+    Io(std::io::Error),
+}
+
+impl fmt::Display for BenchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BenchError::Database(error) => error.fmt(f),
+            BenchError::Settings(reason) => f.write_str(reason),
+            BenchError::WrongAnswer { workload, detail } => {
+                write!(f, "{workload} was answered wrongly: {detail}")
+            }
+            BenchError::Io(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for BenchError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            BenchError::Database(error) => Some(error),
+            BenchError::Io(error) => Some(error),
+            BenchError::Settings(_) | BenchError::WrongAnswer { .. } => None,
+        }
+    }
+}
+
+impl From<esker::Error> for BenchError {
+    fn from(error: esker::Error) -> BenchError {
+        BenchError::Database(error)
+    }
+}
+
+impl From<std::io::Error> for BenchError {
+    fn from(error: std::io::Error) -> BenchError {
+        BenchError::Io(error)
+    }
+}

@@ -1,0 +1,241 @@
+//! Rows of results, and two ways to print them: a table for people, a JSON object a line for programs.
+
+use crate::sample::Measured;
+use crate::settings::{Settings, Workload};
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use std::io::{self, Write};
+
+/// The result of one workload.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// What was measured.
+    pub workload: Workload,
+    /// Operations: records for fills and scans, gets and puts otherwise, keys for multi-gets, seeks with what they
+    /// read for `seekrandom`.
+    pub ops: u64,
+    /// How long they took; for fills until the last one was acknowledged.
+    pub seconds: f64,
+    /// Their quotient.
+    pub ops_per_second: f64,
+    /// Half of the calls took at most so many microseconds. A call is one operation, but in batches and
+    /// multi-gets a whole batch.
+    pub p50_us: f64,
+    /// 99 of 100 calls took at most so long.
+    pub p99_us: f64,
+    /// 999 of 1000 calls took at most so long.
+    pub p999_us: f64,
+    /// Bytes of keys and values, read and written, in 10^6 a second.
+    pub megabytes_per_second: f64,
+    /// Pairs that reads found; all of them were right.
+    pub found: u64,
+    /// Fills: until flushes and compactions had caught up, too.
+    pub drained_seconds: Option<f64>,
+    /// Fills: operations a second up to then.
+    pub drained_ops_per_second: Option<f64>,
+    /// What decided about the result.
+    pub options: RowOptions,
+    /// Distribution of the calls' latencies in microseconds, when asked for: quantile and latency.
+    pub histogram: Option<Vec<(f64, f64)>>,
+}
+
+/// The settings that a result depends on.
+#[derive(Clone, Debug, Serialize)]
+pub struct RowOptions {
+    /// Records of the data set.
+    pub num: u64,
+    /// Bytes of a key.
+    pub key_size: usize,
+    /// Bytes of a value.
+    pub value_size: usize,
+    /// Threads.
+    pub threads: usize,
+    /// Puts of a batch.
+    pub batch_size: usize,
+    /// Keys of a multi-get.
+    pub multi_get_size: usize,
+    /// Pairs read after a seek.
+    pub seek_nexts: usize,
+    /// Share of gets in `readwrite`.
+    pub read_percent: u8,
+    /// Where random choices start.
+    pub seed: u64,
+    /// Durability of writes.
+    pub durability: &'static str,
+    /// The memory budget, if one was given.
+    pub memory_budget: Option<u64>,
+}
+
+/// How much memory the run took.
+#[derive(Clone, Debug, Serialize)]
+pub struct MemoryRow {
+    /// Always "memory".
+    pub workload: &'static str,
+    /// Most resident anonymous memory of the process that was seen after a workload.
+    pub resident_anonymous_bytes: u64,
+    /// What of it the benchmark itself held: keys, values, and the program before the database was opened.
+    pub harness_bytes: u64,
+    /// The rest, which is the database's.
+    pub database_bytes: u64,
+    /// What the database was told to stay within, if anything.
+    pub budget_bytes: Option<u64>,
+}
+
+/// Where results go.
+pub trait Report {
+    /// Something worth knowing that is no result.
+    fn note(&mut self, text: &str) -> io::Result<()>;
+    /// One result.
+    fn row(&mut self, row: &Row) -> io::Result<()>;
+    /// The memory taken, at the end.
+    fn memory(&mut self, row: &MemoryRow) -> io::Result<()>;
+}
+
+impl Row {
+    pub(crate) fn new(workload: Workload, settings: &Settings, measured: &Measured) -> Row {
+        let work = &measured.work;
+        let seconds = measured.seconds.max(1e-9);
+        let quantile = |quantile| work.histogram.value_at_quantile(quantile) as f64 / 1e3;
+        Row {
+            workload,
+            ops: work.ops,
+            seconds: measured.seconds,
+            ops_per_second: work.ops as f64 / seconds,
+            p50_us: quantile(0.5),
+            p99_us: quantile(0.99),
+            p999_us: quantile(0.999),
+            megabytes_per_second: work.bytes as f64 / 1e6 / seconds,
+            found: work.found,
+            drained_seconds: None,
+            drained_ops_per_second: None,
+            options: RowOptions::new(settings),
+            histogram: settings.histogram.then(|| distribution(&work.histogram)),
+        }
+    }
+
+    pub(crate) fn drained(mut self, seconds: f64) -> Row {
+        self.drained_seconds = Some(seconds);
+        self.drained_ops_per_second = Some(self.ops as f64 / seconds.max(1e-9));
+        self
+    }
+}
+
+impl RowOptions {
+    fn new(settings: &Settings) -> RowOptions {
+        RowOptions {
+            num: settings.num,
+            key_size: settings.key_size,
+            value_size: settings.value_size,
+            threads: settings.threads,
+            batch_size: settings.batch_size,
+            multi_get_size: settings.multi_get_size,
+            seek_nexts: settings.seek_nexts,
+            read_percent: settings.read_percent,
+            seed: settings.seed,
+            durability: settings.durability.name(),
+            memory_budget: settings.memory_budget_bytes,
+        }
+    }
+}
+
+/// Quantiles that halve what is left above them, down to one sample.
+fn distribution(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
+    let quantiles = histogram.iter_quantiles(1);
+    quantiles.map(|step| (step.quantile(), step.value_iterated_to() as f64 / 1e3)).collect()
+}
+
+/// Prints a table.
+#[derive(Debug)]
+pub struct Table<W, N> {
+    out: W,
+    notes: N,
+    has_head: bool,
+}
+
+impl<W: Write, N: Write> Table<W, N> {
+    /// Results go to `out`, notes to `notes`.
+    pub fn new(out: W, notes: N) -> Table<W, N> {
+        Table { out, notes, has_head: false }
+    }
+}
+
+impl<W: Write, N: Write> Report for Table<W, N> {
+    fn note(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.notes, "{text}")
+    }
+
+    fn row(&mut self, row: &Row) -> io::Result<()> {
+        if !std::mem::replace(&mut self.has_head, true) {
+            let names = ("workload", "ops", "seconds", "ops/s", "p50 us", "p99 us", "p99.9", "MB/s");
+            let (workload, ops, seconds, rate, p50, p99, p999, megabytes) = names;
+            writeln!(
+                self.out,
+                "{workload:<15} {ops:>10} {seconds:>8} {rate:>10} {p50:>8} {p99:>8} {p999:>9} {megabytes:>7}"
+            )?;
+        }
+        let Row { workload, ops, seconds, ops_per_second: rate, p50_us, p99_us, p999_us, .. } = row;
+        let megabytes = row.megabytes_per_second;
+        writeln!(
+            self.out,
+            "{workload:<15} {ops:>10} {seconds:>8.3} {rate:>10.0} {p50_us:>8.2} {p99_us:>8.2} \
+             {p999_us:>9.2} {megabytes:>7.1}"
+        )?;
+        if let (Some(seconds), Some(rate)) = (row.drained_seconds, row.drained_ops_per_second) {
+            writeln!(self.out, "{:<15} {ops:>10} {seconds:>8.3} {rate:>10.0}", "  until drained")?;
+        }
+        for (quantile, latency_us) in row.histogram.iter().flatten() {
+            writeln!(self.out, "  {:>10.5} % {latency_us:>10.2} us", quantile * 100.0)?;
+        }
+        self.out.flush()
+    }
+
+    fn memory(&mut self, row: &MemoryRow) -> io::Result<()> {
+        let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        let budget = match row.budget_bytes {
+            Some(budget) => format!("a budget of {:.1}", mebibytes(budget)),
+            None => "the default budget".to_owned(),
+        };
+        writeln!(
+            self.out,
+            "memory: {:.1} MiB resident and anonymous at most; {:.1} of it the benchmark's, {:.1} the \
+             database's, which had {budget}",
+            mebibytes(row.resident_anonymous_bytes),
+            mebibytes(row.harness_bytes),
+            mebibytes(row.database_bytes),
+        )
+    }
+}
+
+/// Prints one JSON object a line.
+#[derive(Debug)]
+pub struct JsonLines<W, N> {
+    out: W,
+    notes: N,
+}
+
+impl<W: Write, N: Write> JsonLines<W, N> {
+    /// Results go to `out`, notes to `notes` as plain text.
+    pub fn new(out: W, notes: N) -> JsonLines<W, N> {
+        JsonLines { out, notes }
+    }
+
+    fn object(&mut self, object: &impl Serialize) -> io::Result<()> {
+        serde_json::to_writer(&mut self.out, object)?;
+        writeln!(self.out)?;
+        self.out.flush()
+    }
+}
+
+impl<W: Write, N: Write> Report for JsonLines<W, N> {
+    fn note(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.notes, "{text}")
+    }
+
+    fn row(&mut self, row: &Row) -> io::Result<()> {
+        self.object(row)
+    }
+
+    fn memory(&mut self, row: &MemoryRow) -> io::Result<()> {
+        self.object(row)
+    }
+}

@@ -1,0 +1,157 @@
+//! The whole run: sees to the data, runs the workloads, reports.
+
+use crate::data::Data;
+use crate::error::BenchError;
+use crate::host::resident_anonymous_bytes;
+use crate::report::{MemoryRow, Report, Row};
+use crate::settings::{Group, Settings, Workload};
+use crate::store::{DataSet, Store};
+use crate::workloads::Prepared;
+use esker::parts::env::{Clock, SystemClock};
+
+/// Runs the workloads of `settings` one after the other on one data set and reports each as it ends.
+///
+/// A fill replaces the data of an earlier benchmark (unless `use_existing_db`); a workload that reads uses the
+/// data that is there if it is the one the settings describe, and fills first if not. What it did is noted.
+///
+/// # Errors
+/// Those of the database; settings that make no sense; a directory whose contents are none of a benchmark's
+/// business; and a wrong answer.
+pub fn run(settings: &Settings, report: &mut dyn Report) -> Result<(), BenchError> {
+    settings.validate()?;
+    let baseline_bytes = resident_anonymous_bytes();
+    let mut run = Run {
+        clock: SystemClock::new(),
+        data: Data::new(settings.key_size, settings.value_size, settings.seed),
+        settings,
+        store: Some(Store::open(settings)?),
+        report,
+        is_warm: false,
+        memory: None,
+        baseline_bytes,
+    };
+    let result = run.workloads();
+    if let Some(store) = run.store.take() {
+        store.database.close()?;
+    }
+    result
+}
+
+struct Run<'a> {
+    settings: &'a Settings,
+    report: &'a mut dyn Report,
+    clock: SystemClock,
+    data: Data,
+    /// Absent only while it is being replaced.
+    store: Option<Store>,
+    /// The data have been read once, so that caches hold what they will hold.
+    is_warm: bool,
+    baseline_bytes: Option<u64>,
+    memory: Option<MemoryRow>,
+}
+
+impl Run<'_> {
+    fn workloads(&mut self) -> Result<(), BenchError> {
+        for &workload in &self.settings.workloads {
+            if workload.group() == Group::Fill {
+                self.fill(workload)?;
+            } else {
+                self.measure(workload)?;
+            }
+        }
+        if let Some(memory) = &self.memory {
+            self.report.memory(memory)?;
+        }
+        Ok(())
+    }
+
+    fn store(&self) -> &Store {
+        self.store.as_ref().expect("the store is there but while it is replaced")
+    }
+
+    /// Fills, into an empty database unless told otherwise, and reports.
+    fn fill(&mut self, workload: Workload) -> Result<(), BenchError> {
+        let row = self.fill_quietly(workload)?;
+        Ok(self.report.row(&row)?)
+    }
+
+    fn fill_quietly(&mut self, workload: Workload) -> Result<Row, BenchError> {
+        if !self.settings.use_existing_db && self.store().data_set()?.is_some() {
+            let store = self.store.take().expect("the store is there but while it is replaced");
+            self.store = Some(store.replace(self.settings)?);
+        }
+        self.is_warm = false;
+        let prepared = Prepared::new(workload, self.settings, &self.data);
+        let done = DataSet::of(self.settings);
+        self.store().mark(&DataSet { complete: false, ..done })?;
+        let start = self.clock.monotonic_ns();
+        let measured = prepared.run(self.store(), &self.clock)?;
+        self.store().database.drain()?;
+        let seconds = (self.clock.monotonic_ns() - start) as f64 / 1e9;
+        self.store().mark(&done)?;
+        let memory = self.memory_now(prepared.memory_bytes());
+        self.note_memory(memory);
+        Ok(Row::new(workload, self.settings, &measured).drained(seconds))
+    }
+
+    /// Measures a workload that needs data.
+    fn measure(&mut self, workload: Workload) -> Result<(), BenchError> {
+        self.see_to_data()?;
+        if !self.is_warm {
+            // A pass over everything: the first reads would otherwise measure the disk, and only they.
+            Prepared::new(Workload::ReadSeq, self.settings, &self.data).run(self.store(), &self.clock)?;
+            self.is_warm = true;
+        }
+        let prepared = Prepared::new(workload, self.settings, &self.data);
+        let measured = prepared.run(self.store(), &self.clock)?;
+        let memory = self.memory_now(prepared.memory_bytes());
+        self.note_memory(memory);
+        Ok(self.report.row(&Row::new(workload, self.settings, &measured))?)
+    }
+
+    fn see_to_data(&mut self) -> Result<(), BenchError> {
+        let (wanted, found) = (DataSet::of(self.settings), self.store().data_set()?);
+        let directory = self.settings.directory.display();
+        if found.as_ref() == Some(&wanted) {
+            return Ok(());
+        }
+        let what = match &found {
+            None => format!("{directory} holds no data"),
+            Some(found) if !found.complete => format!("the fill of {directory} did not come to its end"),
+            Some(found) => format!(
+                "{directory} holds {} records of {} + {} bytes from seed {}",
+                found.num, found.key_size, found.value_size, found.seed
+            ),
+        };
+        if self.settings.use_existing_db {
+            let wanted = format!(
+                "--use_existing_db asks for {} records of {} + {} bytes from seed {}",
+                wanted.num, wanted.key_size, wanted.value_size, wanted.seed
+            );
+            return Err(BenchError::Settings(format!("{what}; {wanted}")));
+        }
+        self.report.note(&format!("{what}; filling it first"))?;
+        self.fill_quietly(Workload::FillRandom)?;
+        Ok(())
+    }
+
+    fn memory_now(&self, keys_bytes: u64) -> Option<MemoryRow> {
+        let resident = resident_anonymous_bytes()?;
+        let harness_bytes = self.baseline_bytes? + keys_bytes + self.data.memory_bytes();
+        Some(MemoryRow {
+            workload: "memory",
+            resident_anonymous_bytes: resident,
+            harness_bytes,
+            database_bytes: resident.saturating_sub(harness_bytes),
+            budget_bytes: self.settings.memory_budget_bytes,
+        })
+    }
+
+    /// Keeps the moment at which the database took most.
+    fn note_memory(&mut self, memory: Option<MemoryRow>) {
+        let most = self.memory.as_ref().map_or(0, |memory| memory.database_bytes);
+        if let Some(memory) = memory.filter(|memory| self.memory.is_none() || memory.database_bytes > most) {
+            self.memory = Some(memory);
+        }
+    }
+}

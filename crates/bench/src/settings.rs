@@ -1,0 +1,246 @@
+//! What can be chosen about a run.
+
+use crate::error::BenchError;
+use esker::Durability;
+use serde::Serialize;
+use std::fmt;
+use std::path::PathBuf;
+
+/// One thing to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Workload {
+    /// Puts in ascending order of keys.
+    FillSeq,
+    /// Puts in random order.
+    FillRandom,
+    /// Batches of puts in random order.
+    FillBatch,
+    /// Gets of present keys, all equally likely.
+    ReadRandom,
+    /// Gets of present keys, Zipf-distributed with exponent 0.99.
+    ReadZipf,
+    /// Gets of absent keys that lie between present ones.
+    ReadMissing,
+    /// Multi-gets of present keys, all equally likely.
+    MultiReadRandom,
+    /// All pairs, forward.
+    ReadSeq,
+    /// All pairs, backward.
+    ReadReverse,
+    /// A seek to a random present key and a few pairs from there.
+    SeekRandom,
+    /// Gets and overwriting puts of random present keys, mixed.
+    ReadWrite,
+}
+
+/// Workloads that belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Group {
+    /// Writing a data set.
+    Fill,
+    /// Point reads.
+    Read,
+    /// Scans.
+    Scan,
+    /// Reads and writes at the same time.
+    Mixed,
+    /// All of them.
+    All,
+}
+
+impl Workload {
+    /// All workloads, in the order in which a run of everything takes them: the last fill leaves the data that the
+    /// others read.
+    pub const ALL: [Workload; 11] = [
+        Workload::FillSeq,
+        Workload::FillBatch,
+        Workload::FillRandom,
+        Workload::ReadRandom,
+        Workload::ReadZipf,
+        Workload::ReadMissing,
+        Workload::MultiReadRandom,
+        Workload::ReadSeq,
+        Workload::ReadReverse,
+        Workload::SeekRandom,
+        Workload::ReadWrite,
+    ];
+
+    /// The name in `--benchmarks` and in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Workload::FillSeq => "fillseq",
+            Workload::FillRandom => "fillrandom",
+            Workload::FillBatch => "fillbatch",
+            Workload::ReadRandom => "readrandom",
+            Workload::ReadZipf => "readzipf",
+            Workload::ReadMissing => "readmissing",
+            Workload::MultiReadRandom => "multireadrandom",
+            Workload::ReadSeq => "readseq",
+            Workload::ReadReverse => "readreverse",
+            Workload::SeekRandom => "seekrandom",
+            Workload::ReadWrite => "readwrite",
+        }
+    }
+
+    /// The workload with this name.
+    pub fn parse(name: &str) -> Option<Workload> {
+        Workload::ALL.into_iter().find(|workload| workload.name() == name)
+    }
+
+    /// The group it belongs to.
+    pub const fn group(self) -> Group {
+        match self {
+            Workload::FillSeq | Workload::FillRandom | Workload::FillBatch => Group::Fill,
+            Workload::ReadRandom | Workload::ReadZipf | Workload::ReadMissing | Workload::MultiReadRandom => {
+                Group::Read
+            }
+            Workload::ReadSeq | Workload::ReadReverse | Workload::SeekRandom => Group::Scan,
+            Workload::ReadWrite => Group::Mixed,
+        }
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl Serialize for Workload {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl Group {
+    /// The workloads of the group, in order.
+    pub fn workloads(self) -> impl Iterator<Item = Workload> {
+        Workload::ALL.into_iter().filter(move |workload| self == Group::All || workload.group() == self)
+    }
+}
+
+/// Everything that decides about a run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where the database lies. A directory that holds anything but an earlier benchmark's data is refused.
+    pub directory: PathBuf,
+    /// What to measure, in this order.
+    pub workloads: Vec<Workload>,
+    /// Use the data that is there, and never replace it.
+    pub use_existing_db: bool,
+    /// Records of the data set.
+    pub num: u64,
+    /// Operations of a reading or mixed workload; as many as records unless given.
+    pub reads: Option<u64>,
+    /// Bytes of a key, at least 8.
+    pub key_size: usize,
+    /// Bytes of a value.
+    pub value_size: usize,
+    /// Threads that work at the same time.
+    pub threads: usize,
+    /// Puts of a batch in `fillbatch`.
+    pub batch_size: usize,
+    /// Keys of a multi-get.
+    pub multi_get_size: usize,
+    /// Pairs read after a seek.
+    pub seek_nexts: usize,
+    /// Share of gets in `readwrite`, in percent.
+    pub read_percent: u8,
+    /// Where all random choices start.
+    pub seed: u64,
+    /// What an acknowledged write survives.
+    pub durability: Durability,
+    /// The database's memory budget; its own default if not given.
+    pub memory_budget_bytes: Option<u64>,
+    /// Print the distribution of latencies.
+    pub histogram: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            directory: PathBuf::from("esker-bench"),
+            workloads: Group::All.workloads().collect(),
+            use_existing_db: false,
+            num: 1_000_000,
+            reads: None,
+            key_size: 16,
+            value_size: 100,
+            threads: 1,
+            batch_size: 1000,
+            multi_get_size: 32,
+            seek_nexts: 10,
+            read_percent: 50,
+            seed: 1,
+            durability: Durability::Process,
+            memory_budget_bytes: None,
+            histogram: false,
+        }
+    }
+}
+
+impl Settings {
+    /// Operations of a reading or mixed workload.
+    pub fn reads(&self) -> u64 {
+        self.reads.unwrap_or(self.num)
+    }
+
+    /// Says in a sentence what cannot be run.
+    pub(crate) fn validate(&self) -> Result<(), BenchError> {
+        let wrong = |reason: String| Err(BenchError::Settings(reason));
+        if self.workloads.is_empty() {
+            return wrong("there is nothing to run".into());
+        }
+        if !(8..=1024).contains(&self.key_size) {
+            return wrong(format!("--key_size is {}, it must be from 8 to 1024", self.key_size));
+        }
+        if self.value_size > 16 << 20 {
+            return wrong(format!("--value_size is {}, it must be at most 16 MiB", self.value_size));
+        }
+        for (name, value) in [
+            ("--num", self.num),
+            ("--reads", self.reads()),
+            ("--threads", self.threads as u64),
+            ("--batch_size", self.batch_size as u64),
+            ("--multi_get_size", self.multi_get_size as u64),
+        ] {
+            if value == 0 {
+                return wrong(format!("{name} is 0, at least 1 is needed"));
+            }
+        }
+        if self.threads > 1024 {
+            return wrong(format!("--threads is {}, it must be at most 1024", self.threads));
+        }
+        if self.num > 1 << 40 {
+            return wrong(format!("--num is {}, it must be at most 2^40", self.num));
+        }
+        if self.read_percent > 100 {
+            return wrong(format!("--read_percent is {}, it must be at most 100", self.read_percent));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_parse() {
+        for workload in Workload::ALL {
+            assert_eq!(Workload::parse(workload.name()), Some(workload));
+        }
+        assert_eq!(Workload::parse("fill"), None);
+        assert_eq!(Group::Read.workloads().count(), 4);
+        assert_eq!(Group::All.workloads().count(), Workload::ALL.len());
+    }
+
+    #[test]
+    fn nonsense_is_refused_by_name() {
+        let settings = Settings { key_size: 4, ..Settings::default() };
+        let message = settings.validate().expect_err("4 bytes are too few").to_string();
+        assert!(message.contains("--key_size is 4"), "{message}");
+        assert!(Settings { threads: 0, ..Settings::default() }.validate().is_err());
+        assert!(Settings::default().validate().is_ok());
+    }
+}

@@ -1,0 +1,110 @@
+//! The database under test, and what is known of its contents.
+//!
+//! A keyspace beside the measured one says which data set the database holds, and whether its fill came to its
+//! end; so a later run can use the data, and a fill can tell data of an earlier benchmark, which it may replace,
+//! from data that somebody cares about, which it must not touch.
+
+use crate::error::BenchError;
+use crate::settings::Settings;
+use esker::parts::env::{FileSystem, StdFileSystem};
+use esker::{Database, Keyspace};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Where the description of the data set lies.
+const MARK_KEYSPACE: &str = "esker.bench";
+const MARK_KEY: &[u8] = b"data set";
+
+/// What a fill leaves behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DataSet {
+    pub(crate) num: u64,
+    pub(crate) key_size: usize,
+    pub(crate) value_size: usize,
+    pub(crate) seed: u64,
+    /// The fill came to its end.
+    pub(crate) complete: bool,
+}
+
+/// An open database of a benchmark.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) database: Database,
+    pub(crate) keyspace: Keyspace,
+}
+
+impl DataSet {
+    /// What a fill with these settings leaves behind.
+    pub(crate) fn of(settings: &Settings) -> DataSet {
+        DataSet {
+            num: settings.num,
+            key_size: settings.key_size,
+            value_size: settings.value_size,
+            seed: settings.seed,
+            complete: true,
+        }
+    }
+}
+
+impl Store {
+    /// Opens the database in the settings' directory, making it if there is nothing.
+    ///
+    /// # Errors
+    /// If the directory holds files, but no database of a benchmark.
+    pub(crate) fn open(settings: &Settings) -> Result<Store, BenchError> {
+        let is_new = is_missing_or_empty(&settings.directory)?;
+        let mut options = esker::Options::default().durability(settings.durability);
+        if let Some(bytes) = settings.memory_budget_bytes {
+            options = options.memory_budget(bytes);
+        }
+        let database = options.create_if_missing(is_new).open(&settings.directory);
+        let database = database.map_err(|error| match error {
+            esker::Error::NotFound(_) => foreign(&settings.directory, "files that are no database"),
+            other => BenchError::Database(other),
+        })?;
+        if !is_new && database.open_keyspace(MARK_KEYSPACE).is_err() {
+            database.close()?;
+            return Err(foreign(&settings.directory, "a database that no benchmark made"));
+        }
+        database.keyspace(MARK_KEYSPACE)?;
+        let keyspace = database.keyspace("default")?;
+        Ok(Store { database, keyspace })
+    }
+
+    /// Closes the database, removes it, and opens an empty one.
+    pub(crate) fn replace(self, settings: &Settings) -> Result<Store, BenchError> {
+        self.database.close()?;
+        drop(self);
+        // Only databases with the mark are opened, and only into empty directories are they made.
+        StdFileSystem.remove_dir_all(&settings.directory)?;
+        Store::open(settings)
+    }
+
+    /// The data set, if a fill has begun.
+    pub(crate) fn data_set(&self) -> Result<Option<DataSet>, BenchError> {
+        let Some(mark) = self.database.keyspace(MARK_KEYSPACE)?.get(MARK_KEY)? else { return Ok(None) };
+        let parsed = serde_json::from_slice(&mark);
+        parsed.map(Some).map_err(|error| BenchError::Settings(format!("the data set is unreadable: {error}")))
+    }
+
+    /// Writes down which data set is there.
+    pub(crate) fn mark(&self, data_set: &DataSet) -> Result<(), BenchError> {
+        let mark = serde_json::to_vec(data_set).expect("numbers and a flag always serialise");
+        Ok(self.database.keyspace(MARK_KEYSPACE)?.put(MARK_KEY, mark)?)
+    }
+}
+
+fn is_missing_or_empty(directory: &Path) -> Result<bool, BenchError> {
+    match StdFileSystem.list(directory) {
+        Ok(entries) => Ok(entries.is_empty()),
+        Err(error) if error.is_not_found() => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn foreign(directory: &Path, what: &str) -> BenchError {
+    let directory = directory.display();
+    BenchError::Settings(format!(
+        "{directory} holds {what}; benchmarks replace what they fill, so give them a directory of their own"
+    ))
+}

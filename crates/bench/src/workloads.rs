@@ -1,0 +1,270 @@
+//! The timed loops. Each runs on every thread with its own part of the keys; nothing in them allocates or
+//! computes more than the calls under test need.
+
+use crate::data::{Data, Keys, Part, Rng, Zipf, mix};
+use crate::error::BenchError;
+use crate::sample::{Measured, SAMPLE_INTERVAL, Sampler, Work, on_threads};
+use crate::settings::{Settings, Workload};
+use crate::store::Store;
+use esker::parts::env::Clock;
+
+/// Of so many answers one is compared in full; of the others length and first bytes are.
+const THOROUGH_INTERVAL: u64 = 16;
+
+/// One workload, ready to run: its keys are made.
+pub(crate) struct Prepared<'a> {
+    workload: Workload,
+    settings: &'a Settings,
+    data: &'a Data,
+    keys: Keys,
+    /// Whether reads must find every key, or none.
+    present: bool,
+}
+
+impl<'a> Prepared<'a> {
+    /// Makes the keys of a workload in the order of their use.
+    pub(crate) fn new(workload: Workload, settings: &'a Settings, data: &'a Data) -> Prepared<'a> {
+        let (num, reads) = (settings.num, settings.reads());
+        let mut rng = Rng::new(settings.seed, 1 + workload as u64);
+        let keys = match workload {
+            Workload::FillSeq => data.sorted_keys(num),
+            Workload::FillRandom | Workload::FillBatch => data.keys(0..num),
+            Workload::ReadSeq | Workload::ReadReverse => data.keys(0..0),
+            Workload::ReadZipf => {
+                let zipf = Zipf::new(num);
+                data.keys((0..reads).map(|_| zipf.record(&mut rng)))
+            }
+            Workload::ReadMissing => data.keys((0..reads).map(|_| num + rng.below(num))),
+            Workload::ReadRandom | Workload::MultiReadRandom | Workload::SeekRandom | Workload::ReadWrite => {
+                data.keys((0..reads).map(|_| rng.below(num)))
+            }
+        };
+        Prepared { workload, settings, data, keys, present: workload != Workload::ReadMissing }
+    }
+
+    /// Memory that the keys take.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.keys.memory_bytes()
+    }
+
+    /// Runs it, and checks that the answers were right.
+    pub(crate) fn run(&self, store: &Store, clock: &dyn Clock) -> Result<Measured, BenchError> {
+        let parts = self.keys.split(self.settings.threads);
+        let measured = on_threads(clock, &parts, |part| match self.workload {
+            Workload::FillSeq | Workload::FillRandom => self.fill(store, clock, *part),
+            Workload::FillBatch => self.fill_batch(store, clock, *part),
+            Workload::ReadRandom | Workload::ReadZipf | Workload::ReadMissing => {
+                self.read(store, clock, *part)
+            }
+            Workload::MultiReadRandom => self.multi_read(store, clock, *part),
+            Workload::ReadSeq => self.scan(store, clock, true),
+            Workload::ReadReverse => self.scan(store, clock, false),
+            Workload::SeekRandom => self.seek(store, clock, *part),
+            Workload::ReadWrite => self.read_write(store, clock, *part),
+        })?;
+        match &measured.work.wrong {
+            None => Ok(measured),
+            Some(detail) => Err(BenchError::WrongAnswer { workload: self.workload, detail: detail.clone() }),
+        }
+    }
+
+    /// Bytes of a pair.
+    fn pair_bytes(&self) -> u64 {
+        (self.settings.key_size + self.settings.value_size) as u64
+    }
+
+    fn fill(&self, store: &Store, clock: &dyn Clock, part: Part<'_>) -> esker::Result<Work> {
+        let mut sampler = Sampler::new(clock, SAMPLE_INTERVAL);
+        for key in part.iter() {
+            sampler.measure(|| store.keyspace.put(key, self.data.value(key, 0)))?;
+        }
+        let ops = part.len() as u64;
+        Ok(Work { ops, bytes: ops * self.pair_bytes(), ..sampler.finish() })
+    }
+
+    fn fill_batch(&self, store: &Store, clock: &dyn Clock, part: Part<'_>) -> esker::Result<Work> {
+        let batch_size = self.settings.batch_size;
+        let mut sampler = Sampler::new(clock, SAMPLE_INTERVAL / batch_size as u64);
+        for group in part.groups(batch_size) {
+            sampler.measure(|| {
+                let mut batch = store.database.batch();
+                for key in group.iter() {
+                    batch.put(&store.keyspace, key, self.data.value(key, 0));
+                }
+                store.database.write(batch)
+            })?;
+        }
+        let ops = part.len() as u64;
+        Ok(Work { ops, bytes: ops * self.pair_bytes(), ..sampler.finish() })
+    }
+
+    fn read(&self, store: &Store, clock: &dyn Clock, part: Part<'_>) -> esker::Result<Work> {
+        let mut sampler = Sampler::new(clock, SAMPLE_INTERVAL);
+        let mut check = Check::new(self.data);
+        for key in part.iter() {
+            let thorough = check.is_thorough();
+            let right = sampler.measure(|| {
+                store
+                    .keyspace
+                    .get_with(key, |value| value.map(|value| self.data.is_right(key, value, thorough)))
+            })?;
+            check.answer(key, right);
+        }
+        let found = check.found;
+        let ops = part.len() as u64;
+        let wrong = check.finish(if self.present { ops } else { 0 });
+        Ok(Work { ops, found, bytes: found * self.pair_bytes(), wrong, ..sampler.finish() })
+    }
+
+    fn multi_read(&self, store: &Store, clock: &dyn Clock, part: Part<'_>) -> esker::Result<Work> {
+        let group_size = self.settings.multi_get_size;
+        let mut sampler = Sampler::new(clock, SAMPLE_INTERVAL / group_size as u64);
+        let mut check = Check::new(self.data);
+        let mut keys = Vec::with_capacity(group_size);
+        for group in part.groups(group_size) {
+            keys.clear();
+            keys.extend(group.iter());
+            let values = sampler.measure(|| store.keyspace.multi_get(&keys))?;
+            for (key, value) in keys.iter().zip(&values) {
+                let thorough = check.is_thorough();
+                check.answer(key, value.as_ref().map(|value| self.data.is_right(key, value, thorough)));
+            }
+        }
+        let (ops, found) = (part.len() as u64, check.found);
+        let wrong = check.finish(ops);
+        Ok(Work { ops, found, bytes: found * self.pair_bytes(), wrong, ..sampler.finish() })
+    }
+
+    /// All pairs in order. Order and number of the keys are checked, and values like those of gets.
+    fn scan(&self, store: &Store, clock: &dyn Clock, forward: bool) -> esker::Result<Work> {
+        let mut sampler = Sampler::new(clock, SAMPLE_INTERVAL);
+        let mut check = Check::new(self.data);
+        let mut cursor = store.keyspace.cursor()?;
+        let mut last_head = if forward { 0 } else { u64::MAX };
+        if forward {
+            cursor.seek_to_first()?;
+        } else {
+            cursor.seek_to_last()?;
+        }
+        while let Some((key, value)) = cursor.entry() {
+            // Heads are distinct, see the module of the data, so they suffice to check the order.
+            let head = key.first_chunk().map_or(0, |head| u64::from_be_bytes(*head));
+            let in_order = check.found == 0 || (head > last_head) == forward && head != last_head;
+            last_head = head;
+            let thorough = check.is_thorough();
+            check.answer(key, Some(in_order && self.data.is_right(key, value, thorough)));
+            sampler.measure(|| if forward { cursor.next() } else { cursor.prev() })?;
+        }
+        let found = check.found;
+        let wrong = check.finish(self.settings.num);
+        Ok(Work { ops: found, found, bytes: found * self.pair_bytes(), wrong, ..sampler.finish() })
+    }
+
+    fn seek(&self, store: &Store, clock: &dyn Clock, part: Part<'_>) -> esker::Result<Work> {
+        let mut sampler = Sampler::new(clock, SAMPLE_INTERVAL);
+        let mut check = Check::new(self.data);
+        let mut cursor = store.keyspace.cursor()?;
+        let (mut hits, mut pairs) = (0, 0);
+        for key in part.iter() {
+            let thorough = check.is_thorough();
+            let right = sampler.measure(|| -> esker::Result<Option<bool>> {
+                cursor.seek(key)?;
+                let right = cursor
+                    .entry()
+                    .map(|(found, value)| found == key && self.data.is_right(found, value, thorough));
+                for _ in 0..self.settings.seek_nexts {
+                    if cursor.entry().is_none() {
+                        break;
+                    }
+                    pairs += 1;
+                    cursor.next()?;
+                }
+                Ok(right)
+            })?;
+            hits += 1;
+            check.answer(key, right);
+        }
+        let wrong = check.finish(hits);
+        let ops = part.len() as u64;
+        Ok(Work { ops, found: pairs, bytes: pairs * self.pair_bytes(), wrong, ..sampler.finish() })
+    }
+
+    fn read_write(&self, store: &Store, clock: &dyn Clock, part: Part<'_>) -> esker::Result<Work> {
+        let mut sampler = Sampler::new(clock, SAMPLE_INTERVAL);
+        let mut check = Check::new(self.data);
+        let (mut gets, mut puts) = (0, 0);
+        for key in part.iter() {
+            let is_get = mix(gets + puts) % 100 < u64::from(self.settings.read_percent);
+            if is_get {
+                gets += 1;
+                let thorough = check.is_thorough();
+                let right = sampler.measure(|| {
+                    store
+                        .keyspace
+                        .get_with(key, |value| value.map(|value| self.data.is_right(key, value, thorough)))
+                })?;
+                check.answer(key, right);
+            } else {
+                puts += 1;
+                sampler.measure(|| store.keyspace.put(key, self.data.value(key, 1)))?;
+            }
+        }
+        let found = check.found;
+        let wrong = check.finish(gets);
+        Ok(Work {
+            ops: gets + puts,
+            found,
+            bytes: (found + puts) * self.pair_bytes(),
+            wrong,
+            ..sampler.finish()
+        })
+    }
+}
+
+/// Counts answers, and keeps the first that is wrong.
+struct Check<'a> {
+    data: &'a Data,
+    answers: u64,
+    found: u64,
+    wrong: Option<String>,
+}
+
+impl<'a> Check<'a> {
+    fn new(data: &'a Data) -> Check<'a> {
+        Check { data, answers: 0, found: 0, wrong: None }
+    }
+
+    /// Whether the next answer is to be compared in full.
+    #[inline]
+    fn is_thorough(&self) -> bool {
+        self.answers.is_multiple_of(THOROUGH_INTERVAL)
+    }
+
+    /// An answer: `None` if there was no pair, else whether it is the right one.
+    #[inline]
+    fn answer(&mut self, key: &[u8], right: Option<bool>) {
+        self.answers += 1;
+        match right {
+            Some(true) => self.found += 1,
+            Some(false) => self.note(key),
+            None => {}
+        }
+    }
+
+    #[cold]
+    fn note(&mut self, key: &[u8]) {
+        self.found += 1;
+        let expected = self.data.value(key, 0).len();
+        let key = key.escape_ascii();
+        self.wrong.get_or_insert_with(|| {
+            format!("key {key} is out of order, or its value is not the {expected} bytes that were written")
+        });
+    }
+
+    /// The first wrong answer, and be it a wrong number of answers.
+    fn finish(self, expected: u64) -> Option<String> {
+        let found = self.found;
+        self.wrong
+            .or_else(|| (found != expected).then(|| format!("{expected} pairs expected, {found} found")))
+    }
+}

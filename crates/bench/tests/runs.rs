@@ -1,0 +1,140 @@
+//! Whole runs on small data: the rows that come, the data that is reused, and what is refused.
+
+#![expect(clippy::disallowed_methods, reason = "tests use the machine's files")]
+#![expect(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]
+
+use esker_bench::report::{JsonLines, Table};
+use esker_bench::{BenchError, Group, Settings, Workload, run};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+struct TempDir(PathBuf);
+
+impl TempDir {
+    fn new() -> TempDir {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("esker-bench-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        TempDir(std::env::temp_dir().join(name))
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        let _removed = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn settings(dir: &TempDir, workloads: impl IntoIterator<Item = Workload>) -> Settings {
+    let workloads = workloads.into_iter().collect();
+    let directory = dir.0.clone();
+    Settings { directory, workloads, num: 3000, reads: Some(2000), threads: 2, ..Settings::default() }
+}
+
+/// Runs, and gives the result lines parsed and the notes.
+fn json(settings: &Settings) -> Result<(Vec<serde_json::Value>, String), BenchError> {
+    let (mut out, mut notes) = (Vec::new(), Vec::new());
+    run(settings, &mut JsonLines::new(&mut out, &mut notes))?;
+    let out = String::from_utf8(out).unwrap();
+    let rows = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    Ok((rows, String::from_utf8(notes).unwrap()))
+}
+
+#[test]
+fn every_workload_gives_a_row() {
+    let dir = TempDir::new();
+    let (rows, _) = json(&settings(&dir, Group::All.workloads())).unwrap();
+    let names: Vec<&str> = rows.iter().map(|row| row["workload"].as_str().unwrap()).collect();
+    let expected: Vec<&str> = Workload::ALL.iter().map(|workload| workload.name()).collect();
+    assert_eq!(names[..expected.len()], expected);
+    for (row, workload) in rows.iter().zip(Workload::ALL) {
+        for field in ["seconds", "ops_per_second", "p50_us", "p99_us", "p999_us"] {
+            assert!(row[field].as_f64().unwrap() >= 0.0, "{workload} {field}");
+        }
+        assert_eq!(row["options"]["num"], 3000);
+        assert_eq!(row["options"]["seed"], 1);
+        let (ops, found) = match workload.group() {
+            Group::Fill => (3000, 0),
+            _ => match workload {
+                // Both threads scan everything.
+                Workload::ReadSeq | Workload::ReadReverse => (6000, 6000),
+                Workload::ReadMissing => (2000, 0),
+                Workload::SeekRandom | Workload::ReadWrite => (2000, row["found"].as_u64().unwrap()),
+                _ => (2000, 2000),
+            },
+        };
+        assert_eq!((row["ops"].as_u64(), row["found"].as_u64()), (Some(ops), Some(found)), "{workload}");
+        assert_eq!(row["drained_seconds"].is_number(), workload.group() == Group::Fill, "{workload}");
+    }
+    let seeks = rows.iter().find(|row| row["workload"] == "seekrandom").unwrap();
+    assert!((19_000..=20_000).contains(&seeks["found"].as_u64().unwrap()), "{seeks}");
+    let mixed = rows.iter().find(|row| row["workload"] == "readwrite").unwrap();
+    assert!((800..1200).contains(&mixed["found"].as_u64().unwrap()), "{mixed}");
+    if cfg!(target_os = "linux") {
+        let memory = rows.last().unwrap();
+        assert_eq!(memory["workload"], "memory");
+        assert!(memory["resident_anonymous_bytes"].as_u64().unwrap() > 1 << 20);
+    }
+}
+
+#[test]
+fn reads_fill_first_what_is_lacking_and_then_use_it() {
+    let dir = TempDir::new();
+    let read = settings(&dir, [Workload::ReadRandom]);
+    let (_, notes) = json(&read).unwrap();
+    assert!(notes.contains("holds no data; filling it first"), "{notes}");
+    let (rows, notes) = json(&read).unwrap();
+    assert_eq!((rows[0]["workload"].as_str(), notes.as_str()), (Some("readrandom"), ""));
+    let (_, notes) = json(&Settings { num: 4000, ..read.clone() }).unwrap();
+    assert!(notes.contains("holds 3000 records of 16 + 100 bytes from seed 1; filling it first"), "{notes}");
+    let error = json(&Settings { use_existing_db: true, ..read }).unwrap_err().to_string();
+    assert!(error.contains("holds 4000 records"), "{error}");
+}
+
+#[test]
+fn a_wrong_answer_is_no_result() {
+    let dir = TempDir::new();
+    let read = settings(&dir, [Workload::ReadRandom]);
+    json(&read).unwrap();
+    let db = esker::Database::open(&dir.0).unwrap();
+    let keyspace = db.keyspace("default").unwrap();
+    let mut cursor = keyspace.cursor().unwrap();
+    cursor.seek_to_first().unwrap();
+    let key = cursor.entry().unwrap().0.to_vec();
+    drop(cursor);
+    keyspace.put(&key, b"something else").unwrap();
+    db.close().unwrap();
+    drop((keyspace, db));
+    let error = json(&read).unwrap_err();
+    assert!(matches!(error, BenchError::WrongAnswer { .. }), "{error}");
+}
+
+#[test]
+fn data_of_others_is_left_alone() {
+    let dir = TempDir::new();
+    let db = esker::Database::open(&dir.0).unwrap();
+    db.keyspace("users").unwrap().put(b"k", b"v").unwrap();
+    db.close().unwrap();
+    drop(db);
+    for workload in [Workload::FillRandom, Workload::ReadRandom] {
+        let error = json(&settings(&dir, [workload])).unwrap_err().to_string();
+        assert!(error.contains("a database that no benchmark made"), "{error}");
+    }
+    let other = TempDir::new();
+    std::fs::create_dir_all(&other.0).unwrap();
+    std::fs::write(other.0.join("thesis.txt"), "years of work").unwrap();
+    assert!(json(&settings(&other, [Workload::FillSeq])).is_err());
+    assert!(other.0.join("thesis.txt").exists());
+}
+
+#[test]
+fn the_table_fits_eighty_columns() {
+    let dir = TempDir::new();
+    let settings = Settings { histogram: true, ..settings(&dir, [Workload::FillSeq, Workload::ReadSeq]) };
+    let mut out = Vec::new();
+    run(&settings, &mut Table::new(&mut out, std::io::sink())).unwrap();
+    let out = String::from_utf8(out).unwrap();
+    assert!(out.contains("until drained") && out.contains("99.9"), "{out}");
+    for line in out.lines().filter(|line| !line.starts_with("memory")) {
+        assert!(line.chars().count() <= 84, "{line}");
+    }
+}
