@@ -1,0 +1,517 @@
+//! What can be typed: the command line, described once for parsing and for `--help`.
+
+use crate::failure::EXIT_CODES;
+use crate::format::{Format, parse_bytes};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::{Path, PathBuf};
+use tracing::level_filters::LevelFilter;
+
+/// How keys and values are written, as `--help` shows it.
+const FORMATS: &str = "\
+Formats of keys and values:
+  text  taken as it is; in lines of `scan` and TSV files with the escapes \\t \\n \\r \\\\ and \\xHH
+  int   a signed 64-bit integer in decimal, stored in eight bytes that sort as the numbers do
+  hex   any bytes, as hexadecimal digits";
+
+/// Esker, a log-structured merge-tree key-value store.
+#[derive(Debug, Parser)]
+#[command(name = "esker", version, max_term_width = 100)]
+#[command(after_help = format!("{FORMATS}\n\n{EXIT_CODES}"))]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of every command.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// Directory of the database [default: ./esker-data; of `bench` ./esker-bench]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) shape: ShapeArgs,
+    /// Memory that the database may take, such as 256MiB [default: a quarter of what the machine allows]
+    #[arg(long, global = true, value_name = "BYTES", value_parser = parse_bytes)]
+    pub(crate) memory: Option<u64>,
+    /// What to log to standard error: off, error, warn, info, debug or trace [default: warn; of `serve` info]
+    #[arg(long, global = true, value_name = "LEVEL")]
+    pub(crate) log: Option<LevelFilter>,
+}
+
+/// Which keyspace, and how keys and values are written.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct ShapeArgs {
+    /// Keyspace to work on [default: default]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) keyspace: Option<String>,
+    /// How keys are given and printed: text, int or hex [default: text]
+    #[arg(long, global = true, value_name = "FORMAT", hide_possible_values = true)]
+    pub(crate) key: Option<Format>,
+    /// How values are given and printed: text, int or hex [default: text]
+    #[arg(long, global = true, value_name = "FORMAT", hide_possible_values = true)]
+    pub(crate) value: Option<Format>,
+    /// Answer with one JSON object a line
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+/// [`ShapeArgs`] with nothing left open.
+#[derive(Clone, Debug)]
+pub(crate) struct Shape {
+    pub(crate) keyspace: String,
+    pub(crate) key: Format,
+    pub(crate) value: Format,
+    pub(crate) json: bool,
+}
+
+impl Default for Shape {
+    fn default() -> Shape {
+        Shape { keyspace: "default".into(), key: Format::Text, value: Format::Text, json: false }
+    }
+}
+
+impl ShapeArgs {
+    /// What was given, and of `otherwise` what was not.
+    pub(crate) fn or(&self, otherwise: &Shape) -> Shape {
+        Shape {
+            keyspace: self.keyspace.clone().unwrap_or_else(|| otherwise.keyspace.clone()),
+            key: self.key.unwrap_or(otherwise.key),
+            value: self.value.unwrap_or(otherwise.value),
+            json: self.json || otherwise.json,
+        }
+    }
+}
+
+impl Global {
+    /// The directory of the database.
+    pub(crate) fn data(&self) -> &Path {
+        self.data.as_deref().unwrap_or(Path::new("./esker-data"))
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Serve(ServeArgs),
+    Shell(ShellArgs),
+    #[command(flatten)]
+    Data(DataCommand),
+    Inspect(InspectArgs),
+    Bench(Box<BenchArgs>),
+    Exec(ExecArgs),
+}
+
+/// Commands on an open database; the shell knows them, too.
+#[derive(Debug, Subcommand)]
+pub(crate) enum DataCommand {
+    Get(GetArgs),
+    Put(PutArgs),
+    Delete(DeleteArgs),
+    Scan(ScanArgs),
+    Count(CountArgs),
+    Load(LoadArgs),
+    Dump(DumpArgs),
+    /// Show counters, sizes and memory
+    #[command(after_help = "Example:\n  esker stats --data ./esker-data")]
+    Stats,
+    /// Draw the tree: its levels, runs and tables
+    #[command(after_help = "Example:\n  esker levels --keyspace users")]
+    Levels(LevelsArgs),
+    Compact(CompactArgs),
+    /// Read everything and check it; exit code 3 if something is damaged
+    #[command(after_help = "Example:\n  esker verify --data ./esker-data")]
+    Verify,
+    /// List the keyspaces
+    #[command(after_help = "Example:\n  esker keyspaces --json")]
+    Keyspaces,
+}
+
+/// Serve a database over the text protocol (CS265 DSL) until SIGTERM or SIGINT
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  esker serve
+  SERVER_PORT=9000 esker serve --data /srv/db --load-dir /srv/files
+  printf 'p 1 2\\ng 1\\n' | esker shell --connect 127.0.0.1:8080
+
+The commands are: p KEY VALUE, g KEY, r START END, d KEY, l \"FILE\", s [LIMIT], q.
+Clients are not authenticated: listen on loopback only, unless the network is trusted.")]
+pub(crate) struct ServeArgs {
+    /// Where to listen [default: 127.0.0.1 with the port in SERVER_PORT, or 8080]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) dsl: Option<String>,
+    /// Let clients load files of this directory with `l`; without it, `l` is an error
+    #[arg(long, value_name = "DIR")]
+    pub(crate) load_dir: Option<PathBuf>,
+    /// Clients that may be connected at the same time
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    pub(crate) max_clients: usize,
+    /// Longest line of a command
+    #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = parse_bytes)]
+    pub(crate) max_line: u64,
+}
+
+/// Type commands at a prompt, on a database or on a server
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  esker shell
+  esker shell --connect 127.0.0.1:8080
+  printf 'p 1 2\\ng 1\\n' | esker shell
+  esker shell --connect 127.0.0.1:8080 --file commands.txt
+
+Without a terminal, commands are read from standard input and no prompt is shown.
+On a database, the shell knows the DSL of the server and the words get, put, scan, ... of this program;
+type help there. On a server it speaks the DSL.")]
+pub(crate) struct ShellArgs {
+    /// Talk to a server instead of opening a database
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) connect: Option<String>,
+    /// Read commands from a file instead of the terminal
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// Print the value of a key; exit code 1 if it has none
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  esker get user:17\n  esker get --key int --value hex -5")]
+pub(crate) struct GetArgs {
+    /// The key
+    #[arg(value_name = "KEY", allow_negative_numbers = true)]
+    pub(crate) wanted: String,
+    /// Do not end the value with a new line
+    #[arg(long, short = 'n')]
+    pub(crate) no_newline: bool,
+}
+
+/// Give a key a value
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  esker put user:17 Ada\n  esker put picture < picture.png")]
+pub(crate) struct PutArgs {
+    /// The key
+    #[arg(value_name = "KEY", allow_negative_numbers = true)]
+    pub(crate) target: String,
+    /// The value; without it, standard input to its end
+    #[arg(value_name = "VALUE", allow_negative_numbers = true)]
+    pub(crate) content: Option<String>,
+    /// What the write must survive: the end of the process, a power cut (power), or nothing in particular (none)
+    #[arg(long, value_name = "LEVEL", default_value = "process", hide_possible_values = true)]
+    pub(crate) durability: DurabilityArg,
+}
+
+/// Remove keys; one that has no value is no error
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  esker delete user:17 user:18")]
+pub(crate) struct DeleteArgs {
+    /// The keys
+    #[arg(value_name = "KEY", required = true, allow_negative_numbers = true)]
+    pub(crate) targets: Vec<String>,
+}
+
+/// A range of keys.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct RangeArgs {
+    /// First key
+    #[arg(long, value_name = "KEY", allow_negative_numbers = true)]
+    pub(crate) start: Option<String>,
+    /// Key before which to end
+    #[arg(long, value_name = "KEY", allow_negative_numbers = true)]
+    pub(crate) end: Option<String>,
+    /// Only keys that begin with this
+    #[arg(long, value_name = "KEY")]
+    pub(crate) prefix: Option<String>,
+}
+
+/// Print pairs in the order of their keys
+///
+/// A line holds key, tab and value. Tabs, line ends and what is not printable are escaped as in TSV files of `dump`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  esker scan --prefix user: --limit 10
+  esker scan --start a --end m --reverse --json")]
+pub(crate) struct ScanArgs {
+    #[command(flatten)]
+    pub(crate) range: RangeArgs,
+    /// From the last key to the first
+    #[arg(long)]
+    pub(crate) reverse: bool,
+    /// At most so many pairs
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<u64>,
+}
+
+/// Count pairs
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  esker count --prefix user:")]
+pub(crate) struct CountArgs {
+    #[command(flatten)]
+    pub(crate) range: RangeArgs,
+}
+
+/// Read pairs from a file into the database
+///
+/// CSV: key and value, fields with commas, quotes or line ends in double quotes, quotes inside doubled. TSV: key, tab,
+/// value, with the escapes \t \n \r \\ and \xHH. JSON lines: objects with the members "key" and "value", or "key_hex"
+/// and "value_hex" for bytes that are no text. Pairs: the binary files of CS265, little-endian 32-bit key and value,
+/// which are stored as integers (`--key int --value int`), in `--keyspace dsl.int` where the server's clients see them.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  esker load users.csv --header
+  esker load pairs.bin --keyspace dsl.int
+  esker dump --data old --format jsonl | esker load - --format jsonl --data new")]
+pub(crate) struct LoadArgs {
+    /// The file, or - for standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// How the file is written: csv, tsv, jsonl or pairs [default: by its extension; ndjson and bin are known, too]
+    #[arg(long, hide_possible_values = true)]
+    pub(crate) format: Option<FileFormat>,
+    /// The first line of a CSV or TSV file names the columns
+    #[arg(long)]
+    pub(crate) header: bool,
+    /// At a bad line: stop, and apply nothing of its batch; or skip it, and count
+    #[arg(long, value_name = "stop|skip", default_value = "stop", hide_possible_values = true)]
+    pub(crate) on_error: OnError,
+    /// Pairs that are applied together
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) batch_size: u32,
+}
+
+/// Write pairs to a file that `load` reads
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  esker dump users.csv --keyspace users
+  esker dump --format jsonl | gzip > backup.jsonl.gz
+  esker dump ints.csv --keyspace dsl.int --key int --value int")]
+pub(crate) struct DumpArgs {
+    /// The file, or - for standard output
+    #[arg(value_name = "FILE", default_value = "-")]
+    pub(crate) file: PathBuf,
+    /// How to write it: csv, tsv, jsonl or pairs [default: by its extension; jsonl to standard output]
+    #[arg(long, hide_possible_values = true)]
+    pub(crate) format: Option<FileFormat>,
+    /// Begin a CSV or TSV file with a line `key,value`
+    #[arg(long)]
+    pub(crate) header: bool,
+    #[command(flatten)]
+    pub(crate) range: RangeArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct LevelsArgs {
+    /// List every table, too
+    #[arg(long)]
+    pub(crate) tables: bool,
+}
+
+/// Merge a keyspace, or a range of its keys, into the last level
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  esker compact\n  esker compact --keyspace users --start a --end m")]
+pub(crate) struct CompactArgs {
+    #[command(flatten)]
+    pub(crate) range: RangeArgs,
+    /// All keyspaces
+    #[arg(long, conflicts_with_all = ["start", "end", "prefix"])]
+    pub(crate) all: bool,
+}
+
+/// Show what a file of the database holds
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  esker inspect table esker-data/tables/000012.sst
+  esker inspect wal esker-data/wal/0001.seg --limit 20
+  esker inspect manifest esker-data/MANIFEST-000003 --json")]
+pub(crate) struct InspectArgs {
+    /// What the file is: table, wal or manifest
+    #[arg(value_name = "KIND", hide_possible_values = true)]
+    pub(crate) kind: FileKind,
+    /// The file
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// At most so many blocks and entries, records or edits
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<u64>,
+    /// Of a table, show the entries, too
+    #[arg(long)]
+    pub(crate) entries: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FileKind {
+    /// A table: properties, blocks and entries
+    Table,
+    /// A segment of the write-ahead log: its records
+    Wal,
+    /// A manifest: its edits
+    Manifest,
+}
+
+/// Run a file of DSL commands on the database and print the answers
+///
+/// An error is an answer like any other, but the exit code is 5 then.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  esker exec commands.txt\n  generate | esker exec -")]
+pub(crate) struct ExecArgs {
+    /// The file, or - for standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+}
+
+/// Measure the database on generated data, every answer checked
+///
+/// Groups of workloads: fill (fillseq, fillbatch, fillrandom), read (readrandom, readzipf, readmissing,
+/// multireadrandom), scan (readseq, readreverse, seekrandom), mixed (readwrite). A fill begins with an empty database
+/// and replaces data of an earlier benchmark; the others use the data that is there, or fill first.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  esker bench
+  esker bench fill --num 5000000 --threads 2
+  esker bench read --memory 256MiB --json
+  esker bench --benchmarks fillrandom,readrandom,seekrandom --value_size 400
+
+Latencies are those of every 64th operation. A row of a fill is followed by one that
+counts until flushes and compactions have caught up.")]
+pub(crate) struct BenchArgs {
+    /// Which workloads: fill, read, scan, mixed or all
+    #[arg(value_name = "GROUP", default_value = "all", hide_possible_values = true)]
+    pub(crate) group: BenchGroup,
+    /// Exactly these workloads in this order
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = parse_workload)]
+    pub(crate) benchmarks: Option<Vec<esker_bench::Workload>>,
+    /// Use the data that is there, and never replace it
+    #[arg(long = "use_existing_db")]
+    pub(crate) use_existing_db: bool,
+    /// Records of the data set
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub(crate) num: u64,
+    /// Operations of a reading or mixed workload [default: as many as records]
+    #[arg(long, value_name = "N")]
+    pub(crate) reads: Option<u64>,
+    /// Bytes of a key, at least 8
+    #[arg(long = "key_size", value_name = "BYTES", default_value_t = 16)]
+    pub(crate) key_size: usize,
+    /// Bytes of a value, half compressible
+    #[arg(long = "value_size", value_name = "BYTES", default_value_t = 100)]
+    pub(crate) value_size: usize,
+    /// Threads
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) threads: usize,
+    /// Puts of a batch in fillbatch
+    #[arg(long = "batch_size", value_name = "N", default_value_t = 1000)]
+    pub(crate) batch_size: usize,
+    /// Keys of a multi-get in multireadrandom
+    #[arg(long = "multi_get_size", value_name = "N", default_value_t = 32)]
+    pub(crate) multi_get_size: usize,
+    /// Pairs read after a seek in seekrandom
+    #[arg(long = "seek_nexts", value_name = "N", default_value_t = 10)]
+    pub(crate) seek_nexts: usize,
+    /// Share of gets in readwrite, in percent
+    #[arg(long = "read_percent", value_name = "PERCENT", default_value_t = 50)]
+    pub(crate) read_percent: u8,
+    /// Where all random choices start
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// What an acknowledged write survives: none, process or power
+    #[arg(long, value_name = "LEVEL", default_value = "process", hide_possible_values = true)]
+    pub(crate) durability: DurabilityArg,
+    /// The same as --durability power
+    #[arg(long, conflicts_with = "durability")]
+    pub(crate) sync: bool,
+    /// The same as --memory
+    #[arg(long = "memory_budget", value_name = "BYTES", value_parser = parse_bytes, conflicts_with = "memory")]
+    pub(crate) memory_budget: Option<u64>,
+    /// Print the distribution of latencies
+    #[arg(long)]
+    pub(crate) histogram: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BenchGroup {
+    /// Writing a data set
+    Fill,
+    /// Point reads
+    Read,
+    /// Scans
+    Scan,
+    /// Reads and writes at the same time
+    Mixed,
+    /// All of them
+    All,
+}
+
+/// What a write survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DurabilityArg {
+    /// Nothing in particular
+    None,
+    /// The end of the process
+    Process,
+    /// A power cut
+    Power,
+}
+
+impl From<DurabilityArg> for esker::Durability {
+    fn from(level: DurabilityArg) -> esker::Durability {
+        match level {
+            DurabilityArg::None => esker::Durability::None,
+            DurabilityArg::Process => esker::Durability::Process,
+            DurabilityArg::Power => esker::Durability::Power,
+        }
+    }
+}
+
+/// How a file of pairs is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FileFormat {
+    /// Comma-separated values
+    Csv,
+    /// Tab-separated values with escapes
+    Tsv,
+    /// One JSON object a line
+    Jsonl,
+    /// CS265's binary pairs of 32-bit integers
+    Pairs,
+}
+
+/// What `load` does at a bad line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnError {
+    /// Stop; nothing of the line's batch is applied
+    Stop,
+    /// Skip the line and count it
+    Skip,
+}
+
+fn parse_workload(name: &str) -> Result<esker_bench::Workload, String> {
+    esker_bench::Workload::parse(name).ok_or_else(|| {
+        let names: Vec<&str> = esker_bench::Workload::ALL.iter().map(|workload| workload.name()).collect();
+        format!("there are {}", names.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_help_with_an_example() {
+        for command in Cli::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Example"), "{}", command.get_name());
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! `exec`: a file of DSL commands.
+
+use crate::args::{ExecArgs, Global};
+use crate::failure::{Exit, Failure};
+use crate::host::{self, Input};
+use esker_protocol::{Line, LineBuffer, answer};
+use esker_server::LoadFiles;
+use esker_server::dsl::{Executor, Outcome};
+use std::io::{self, Read, Write};
+
+/// Longest line of a file of commands. The server's default is less, but there lines come from strangers.
+const MAX_LINE_BYTES: usize = 1 << 30;
+
+const READ_BYTES: usize = 64 << 10;
+
+pub(crate) fn run(global: &Global, args: &ExecArgs, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let input = host::open_input(&args.file)?;
+    let database = super::open(global, |options| options)?;
+    let executor = Executor::new(database.clone(), LoadFiles::Anywhere)?;
+    let result = run_file(&executor, input, &args.file.display(), out);
+    let closed = database.close();
+    let exit = result?;
+    closed?;
+    Ok(exit)
+}
+
+/// Runs the commands of `input` and prints their answers.
+pub(crate) fn run_file(
+    executor: &Executor,
+    mut input: Input,
+    name: &dyn std::fmt::Display,
+    mut out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let mut exit = Exit::Done;
+    let mut note = |outcome: Outcome| {
+        if outcome.refused {
+            exit = Exit::Refused;
+        }
+        outcome.quit
+    };
+    let mut lines = LineBuffer::new(MAX_LINE_BYTES);
+    loop {
+        // Answers are wanted when the next command is waited for, not when some buffer is full.
+        out.flush()?;
+        let read = read_some(&mut *input.reader, lines.input(READ_BYTES));
+        if read.map_err(|error| Failure::system(format_args!("cannot read {name}"), &error))? == 0 {
+            break;
+        }
+        while let Some(line) = lines.next_line() {
+            let outcome = match line {
+                Line::Complete(line) => executor.run_line(line, &mut out)?,
+                Line::TooLong => {
+                    let mut error = Vec::new();
+                    answer::error(format_args!("the line is longer than {MAX_LINE_BYTES} bytes"), &mut error);
+                    out.write_all(&error)?;
+                    Outcome { quit: false, refused: true }
+                }
+            };
+            if note(outcome) {
+                return Ok(exit);
+            }
+        }
+    }
+    // A file, unlike a connection, may end without a line end.
+    note(executor.run_line(lines.rest(), &mut out)?);
+    Ok(exit)
+}
+
+fn read_some(reader: &mut (dyn Read + Send), buffer: &mut Vec<u8>) -> io::Result<usize> {
+    let before = buffer.len();
+    buffer.resize(before + READ_BYTES, 0);
+    let read = loop {
+        match reader.read(buffer.get_mut(before..).unwrap_or_default()) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => break read,
+        }
+    };
+    buffer.truncate(before + read.as_ref().copied().unwrap_or(0));
+    read
+}

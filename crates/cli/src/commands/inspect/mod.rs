@@ -1,0 +1,104 @@
+//! `inspect`: a file of the database, as it is. Needs no open database, so that it works on damaged ones.
+
+mod manifest;
+mod table;
+mod wal;
+
+use crate::args::{FileKind, Global, InspectArgs, Shape};
+use crate::failure::{Exit, Failure};
+use serde_json::Value;
+use std::io::Write;
+use std::path::Path;
+
+/// Where the findings go: as lines for people or objects for programs.
+struct Printer<'a> {
+    out: &'a mut dyn Write,
+    shape: Shape,
+    /// Entries, records or edits that may still be shown.
+    left: u64,
+}
+
+pub(crate) fn run(global: &Global, args: &InspectArgs, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let shape = global.shape.or(&Shape::default());
+    let mut printer = Printer { out, shape, left: args.limit.unwrap_or(u64::MAX) };
+    let path: &Path = &args.file;
+    match args.kind {
+        FileKind::Table => table::inspect(&mut printer, path, args.entries),
+        FileKind::Wal => wal::inspect(&mut printer, path),
+        FileKind::Manifest => manifest::inspect(&mut printer, path),
+    }
+}
+
+impl Printer<'_> {
+    /// Facts about the whole file, one a line.
+    fn facts(&mut self, what: &str, facts: &[(&str, Value)]) -> Result<(), Failure> {
+        if self.shape.json {
+            return self.object(what, facts);
+        }
+        writeln!(self.out, "{what}")?;
+        for (name, value) in facts {
+            writeln!(self.out, "  {name:<22} {}", plain(value))?;
+        }
+        Ok(())
+    }
+
+    /// One thing of many, in one line; `false` when there were enough.
+    fn item(&mut self, what: &str, facts: &[(&str, Value)]) -> Result<bool, Failure> {
+        if self.left == 0 {
+            return Ok(false);
+        }
+        self.left -= 1;
+        self.part(what, facts)?;
+        Ok(true)
+    }
+
+    /// One of few things, in one line.
+    fn part(&mut self, what: &str, facts: &[(&str, Value)]) -> Result<(), Failure> {
+        if self.shape.json {
+            return self.object(what.trim_start(), facts);
+        }
+        write!(self.out, "{what}")?;
+        for (name, value) in facts.iter().filter(|(_, value)| !value.is_null()) {
+            write!(self.out, "  {name} {}", plain(value))?;
+        }
+        writeln!(self.out)?;
+        Ok(())
+    }
+
+    /// A line for people that programs do without.
+    fn remark(&mut self, text: &str) -> Result<(), Failure> {
+        if self.shape.json {
+            return self.object("remark", &[("text", text.into())]);
+        }
+        writeln!(self.out, "{text}")?;
+        Ok(())
+    }
+
+    fn object(&mut self, what: &str, facts: &[(&str, Value)]) -> Result<(), Failure> {
+        let facts = facts.iter().map(|(name, value)| (name.replace(' ', "_"), value.clone()));
+        super::write_json(self.out, std::iter::once(("item".to_owned(), what.into())).chain(facts))
+    }
+
+    /// A key as the user wants keys, or escaped if it is none of that kind.
+    fn key(&self, bytes: &[u8]) -> Value {
+        self.shape.key.in_line(bytes).unwrap_or_else(|_| crate::format::escape(bytes)).into()
+    }
+
+    /// The beginning of a value as the user wants values.
+    fn value(&self, bytes: &[u8]) -> Value {
+        const LONGEST: usize = 60;
+        let text = self.shape.value.in_line(bytes).unwrap_or_else(|_| crate::format::escape(bytes));
+        if self.shape.json || text.chars().count() <= LONGEST {
+            return text.into();
+        }
+        let start: String = text.chars().take(LONGEST - 1).collect();
+        format!("{start}…").into()
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,150 @@
+//! `levels`: the tree as a picture.
+
+use super::{Context, write_json};
+use crate::args::{LevelsArgs, Shape};
+use crate::failure::{Exit, Failure};
+use crate::format::{Format, human_bytes, human_count};
+use esker::{KeyspaceLevels, LevelInfo, TableInfo};
+use serde_json::json;
+use std::io::Write;
+
+/// Columns that the bars of a level may take: what the figures leave of eighty.
+const BAR_COLUMNS: usize = 26;
+
+/// Columns that a key may take in the list of tables.
+const KEY_COLUMNS: usize = 16;
+
+pub(super) fn run(context: &mut Context<'_>, args: &LevelsArgs) -> Result<Exit, Failure> {
+    let mut trees = context.database.levels();
+    if let Some(only) = &context.only {
+        context.existing_keyspace()?;
+        trees.retain(|tree| tree.name == *only);
+    }
+    for (at, tree) in trees.iter().enumerate() {
+        if context.shape.json {
+            let serde_json::Value::Object(members) = as_json(tree) else { continue };
+            write_json(context.out, members)?;
+            continue;
+        }
+        if at > 0 {
+            writeln!(context.out)?;
+        }
+        draw(context.out, tree, args.tables, &context.shape)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn tables(level: &LevelInfo) -> impl Iterator<Item = &TableInfo> {
+    level.runs.iter().flat_map(|run| &run.tables)
+}
+
+fn bytes(level: &LevelInfo) -> u64 {
+    tables(level).map(|table| table.bytes).sum()
+}
+
+fn draw(out: &mut dyn Write, tree: &KeyspaceLevels, list_tables: bool, shape: &Shape) -> Result<(), Failure> {
+    writeln!(out, "{}, {}", tree.name.escape_debug(), tree.strategy)?;
+    writeln!(out, "level    runs tables       bytes       entries deleted")?;
+    writeln!(out, "memory  {:>4} {:>6} {:>11} {:>13}", "", "", "", human_count(tree.memtable_entries))?;
+    let widest = tree.levels.iter().map(bytes).max().unwrap_or(0);
+    for level in &tree.levels {
+        let entries: u64 = tables(level).map(|table| table.entries).sum();
+        let deleted: u64 = tables(level).map(|table| table.tombstones).sum();
+        let share = deleted.saturating_mul(100).checked_div(entries).unwrap_or(0);
+        let line = format!(
+            "{:<7} {:>4} {:>6} {:>11} {:>13} {:>6}% {}",
+            level.label(),
+            level.runs.len(),
+            tables(level).count(),
+            human_bytes(bytes(level)),
+            human_count(entries),
+            share,
+            bars(level, widest),
+        );
+        writeln!(out, "{}", line.trim_end())?;
+        if list_tables {
+            for (number, run) in level.runs.iter().enumerate() {
+                for table in &run.tables {
+                    table_line(out, number + 1, table, shape.key)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A bar for each run, newest first, as long as its share of the largest level; at least one column each, and an
+/// ellipsis for runs that do not fit.
+fn bars(level: &LevelInfo, widest_bytes: u64) -> String {
+    let mut out = String::new();
+    let mut left = BAR_COLUMNS;
+    for (at, run) in level.runs.iter().enumerate() {
+        let bytes: u64 = run.tables.iter().map(|table| table.bytes).sum();
+        let share = if widest_bytes == 0 { 0.0 } else { bytes as f64 / widest_bytes as f64 };
+        // Two columns are the rims of the box.
+        let wanted = ((share * BAR_COLUMNS as f64).round() as usize).max(3);
+        let is_last = at + 1 == level.runs.len();
+        let available = if is_last { left } else { left.saturating_sub(1) };
+        if available < 3 {
+            out.push('…');
+            break;
+        }
+        let columns = wanted.min(available);
+        out.push('▕');
+        out.extend(std::iter::repeat_n('█', columns - 2));
+        out.push('▏');
+        left -= columns;
+    }
+    out
+}
+
+fn table_line(out: &mut dyn Write, run: usize, table: &TableInfo, key: Format) -> Result<(), Failure> {
+    writeln!(
+        out,
+        "  run {run:<3} {:>6} {:>11} {:>13} {} .. {}",
+        table.file.get(),
+        human_bytes(table.bytes),
+        human_count(table.entries),
+        short_key(&table.smallest, key),
+        short_key(&table.largest, key),
+    )?;
+    Ok(())
+}
+
+/// A key as the user wants keys, or escaped if it is none of that kind, cut to its columns.
+fn short_key(bytes: &[u8], key: Format) -> String {
+    let text = key.in_line(bytes).unwrap_or_else(|_| crate::format::escape(bytes));
+    if text.chars().count() <= KEY_COLUMNS {
+        return text;
+    }
+    let mut text: String = text.chars().take(KEY_COLUMNS - 1).collect();
+    text.push('…');
+    text
+}
+
+fn as_json(tree: &KeyspaceLevels) -> serde_json::Value {
+    let table = |table: &TableInfo| {
+        let mut object = json!({
+            "file": table.file.get(),
+            "bytes": table.bytes,
+            "entries": table.entries,
+            "tombstones": table.tombstones,
+        });
+        // Borders are shown as bytes in any case: those of slices need not be keys that somebody wrote.
+        for (name, bytes) in [("smallest", &table.smallest), ("largest", &table.largest)] {
+            object[format!("{name}_hex")] = crate::format::encode_hex(bytes).into();
+        }
+        object
+    };
+    let level = |level: &LevelInfo| {
+        let runs: Vec<Vec<serde_json::Value>> =
+            level.runs.iter().map(|run| run.tables.iter().map(table).collect()).collect();
+        json!({ "level": level.number, "label": level.label(), "bytes": bytes(level), "runs": runs })
+    };
+    json!({
+        "keyspace": tree.name,
+        "strategy": tree.strategy,
+        "memtable_entries": tree.memtable_entries,
+        "levels": tree.levels.iter().map(level).collect::<Vec<_>>(),
+    })
+}

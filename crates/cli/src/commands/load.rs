@@ -1,0 +1,168 @@
+//! `load`: a file of pairs into the database, batch by batch.
+
+use super::{Context, write_json};
+use crate::args::{FileFormat, LoadArgs, OnError};
+use crate::failure::{Exit, Failure};
+use crate::format::human_count;
+use crate::host;
+use crate::records::{ReadError, Record, RecordReader};
+use esker::parts::base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
+use esker::{Database, Keyspace, WriteBatch};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::Write;
+use std::path::Path;
+
+/// A batch ends at so many bytes, even if it has fewer pairs than it may: it must fit a part of the memory budget.
+const MAX_BATCH_BYTES: usize = 4 << 20;
+
+/// Bad lines that are shown one by one; the rest is only counted.
+const MAX_SHOWN_LINES: u64 = 100;
+
+pub(super) fn run(context: &mut Context<'_>, args: &LoadArgs) -> Result<Exit, Failure> {
+    let format = args.format.or_else(|| FileFormat::of(&args.file)).ok_or_else(|| {
+        Failure::usage(format!("cannot tell the format of {} by its name", args.file.display()))
+            .advise("name it with --format csv, tsv, jsonl or pairs")
+    })?;
+    if args.header && format.header().is_none() {
+        return Err(Failure::usage("--header is for CSV and TSV files"));
+    }
+    let input = host::open_input(&args.file)?;
+    let progress = progress_bar(input.len);
+    let mut load = Load {
+        reader: format.reader(input.reader, &context.shape, args.header),
+        database: context.database,
+        keyspace: context.keyspace()?,
+        name: &args.file,
+        format,
+        on_error: args.on_error,
+        batch_size: args.batch_size as usize,
+        progress: &progress,
+        loaded: 0,
+        skipped: 0,
+        batch: Vec::new(),
+        batch_bytes: 0,
+        batch_start: 1,
+    };
+    let result = load.run();
+    let (loaded, skipped) = (load.loaded, load.skipped);
+    progress.finish_and_clear();
+    result?;
+    if context.shape.json {
+        let members = [("loaded", loaded), ("skipped", skipped)];
+        write_json(context.out, members.map(|(name, count)| (name.to_owned(), count.into())))?;
+    } else {
+        let skipped = match skipped {
+            0 => String::new(),
+            skipped => format!(", {} bad {}(s) skipped", human_count(skipped), format.unit()),
+        };
+        writeln!(context.out, "{} pairs loaded{skipped}", human_count(loaded))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// On standard error, and only if that is a terminal.
+fn progress_bar(len: Option<u64>) -> ProgressBar {
+    let template = match len {
+        Some(_) => "{wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta} {msg}",
+        None => "{spinner} {bytes} {binary_bytes_per_sec} {msg}",
+    };
+    let style = ProgressStyle::with_template(template).expect("the templates are constants");
+    let bar = len.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
+    bar.with_style(style)
+}
+
+struct Load<'a> {
+    reader: Box<dyn RecordReader + 'a>,
+    database: &'a Database,
+    keyspace: Keyspace,
+    name: &'a Path,
+    format: FileFormat,
+    on_error: OnError,
+    batch_size: usize,
+    progress: &'a ProgressBar,
+    loaded: u64,
+    skipped: u64,
+    batch: Vec<Record>,
+    batch_bytes: usize,
+    /// Number of the first line of the batch.
+    batch_start: u64,
+}
+
+impl Load<'_> {
+    fn run(&mut self) -> Result<(), Failure> {
+        loop {
+            match self.reader.next().and_then(|record| self.check(record)) {
+                Ok(Some(record)) => {
+                    self.batch_bytes += record.key.len() + record.value.len();
+                    self.batch.push(record);
+                    if self.batch.len() >= self.batch_size || self.batch_bytes >= MAX_BATCH_BYTES {
+                        self.apply()?;
+                    }
+                }
+                Ok(None) => return self.apply(),
+                Err(ReadError::Bad { number, reason }) => self.bad(number, &reason)?,
+                Err(ReadError::Io(error)) => {
+                    return Err(Failure::system(
+                        format_args!("cannot read {} any further: {}", self.name.display(), self.so_far()),
+                        &error,
+                    ));
+                }
+            }
+        }
+    }
+
+    /// What the database would refuse is the fault of its line.
+    fn check(&self, record: Option<Record>) -> Result<Option<Record>, ReadError> {
+        let Some(found) = &record else { return Ok(None) };
+        for (what, len, limit) in
+            [("key", found.key.len(), MAX_KEY_LEN), ("value", found.value.len(), MAX_VALUE_LEN)]
+        {
+            if len > limit {
+                let reason = format!("the {what} has {len} bytes, {limit} are allowed");
+                return Err(ReadError::Bad { number: self.reader.number(), reason });
+            }
+        }
+        Ok(record)
+    }
+
+    fn bad(&mut self, number: u64, reason: &str) -> Result<(), Failure> {
+        let (name, unit) = (self.name.display(), self.format.unit());
+        if self.on_error == OnError::Stop {
+            return Err(Failure::input(format!("{name}: {unit} {number}: {reason}")).advise(format!(
+                "{}; nothing of its batch, from {unit} {} on, was applied. Mend the {unit}, or skip bad ones with \
+                 --on-error skip",
+                self.so_far(),
+                self.batch_start
+            )));
+        }
+        self.skipped += 1;
+        if self.skipped <= MAX_SHOWN_LINES {
+            self.progress.suspend(|| {
+                // Without a standard error there is nobody to tell; the count is in the answer.
+                let _told = writeln!(host::stderr(), "esker: {name}: {unit} {number} skipped: {reason}");
+                if self.skipped == MAX_SHOWN_LINES {
+                    let _told = writeln!(host::stderr(), "esker: further bad {unit}s are only counted");
+                }
+            });
+        }
+        Ok(())
+    }
+
+    fn so_far(&self) -> String {
+        format!("{} pairs were loaded before", human_count(self.loaded))
+    }
+
+    fn apply(&mut self) -> Result<(), Failure> {
+        let mut batch: WriteBatch = self.database.batch();
+        for record in self.batch.drain(..) {
+            batch.put(&self.keyspace, &record.key, &record.value);
+            self.loaded += 1;
+        }
+        self.database.write(batch)?;
+        self.batch_bytes = 0;
+        self.batch_start = self.reader.number() + 1;
+        self.progress.set_position(self.reader.position());
+        self.progress.set_message(format!("{} pairs", human_count(self.loaded)));
+        Ok(())
+    }
+}

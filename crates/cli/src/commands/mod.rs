@@ -1,0 +1,216 @@
+//! A file for each thing that can be asked, and what those on an open database share.
+
+pub(crate) mod bench;
+mod dump;
+pub(crate) mod exec;
+pub(crate) mod inspect;
+mod levels;
+mod load;
+mod maintain;
+mod point;
+mod scan;
+pub(crate) mod serve;
+mod stats;
+
+use crate::args::{Command, DataCommand, Global, RangeArgs, Shape};
+use crate::failure::{Exit, Failure};
+use esker::parts::base::key::prefix_successor;
+use esker::{Cursor, Database, Keyspace, Options};
+use std::io::Write;
+use tracing::level_filters::LevelFilter;
+
+/// What a command on an open database works with.
+pub(crate) struct Context<'a> {
+    pub(crate) database: &'a Database,
+    pub(crate) shape: Shape,
+    /// The keyspace, if this very command names one.
+    pub(crate) only: Option<String>,
+    pub(crate) out: &'a mut dyn Write,
+}
+
+/// How much a command wants to hear from the log unless it was told.
+pub(crate) fn default_log_level(command: &Command) -> LevelFilter {
+    match command {
+        Command::Serve(_) => LevelFilter::INFO,
+        _ => LevelFilter::WARN,
+    }
+}
+
+/// Opens the database, runs one command on it and closes it.
+pub(crate) fn run_alone(
+    global: &Global,
+    command: &DataCommand,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let database = match command {
+        DataCommand::Get(_)
+        | DataCommand::Scan(_)
+        | DataCommand::Count(_)
+        | DataCommand::Dump(_)
+        | DataCommand::Stats
+        | DataCommand::Levels(_)
+        | DataCommand::Verify
+        | DataCommand::Keyspaces => open_for_reading(global)?,
+        // One pair is not worth a table: it stays in the log until more has come.
+        DataCommand::Put(_) | DataCommand::Delete(_) => {
+            open(global, |options| options.flush_on_close(false))?
+        }
+        DataCommand::Load(_) | DataCommand::Compact(_) => open(global, |options| options)?,
+    };
+    let shape = global.shape.or(&Shape::default());
+    let only = global.shape.keyspace.clone();
+    let result = run(&mut Context { database: &database, shape, only, out }, command);
+    let closed = database.close();
+    let exit = result?;
+    closed?;
+    Ok(exit)
+}
+
+/// Runs one command.
+pub(crate) fn run(context: &mut Context<'_>, command: &DataCommand) -> Result<Exit, Failure> {
+    match command {
+        DataCommand::Get(args) => point::get(context, args),
+        DataCommand::Put(args) => point::put(context, args),
+        DataCommand::Delete(args) => point::delete(context, args),
+        DataCommand::Scan(args) => scan::scan(context, args),
+        DataCommand::Count(args) => scan::count(context, args),
+        DataCommand::Load(args) => load::run(context, args),
+        DataCommand::Dump(args) => dump::run(context, args),
+        DataCommand::Stats => stats::run(context),
+        DataCommand::Levels(args) => levels::run(context, args),
+        DataCommand::Compact(args) => maintain::compact(context, args),
+        DataCommand::Verify => maintain::verify(context),
+        DataCommand::Keyspaces => maintain::keyspaces(context),
+    }
+}
+
+/// Opens the database for reading and writing, creating it if it is missing.
+pub(crate) fn open(global: &Global, choose: impl FnOnce(Options) -> Options) -> Result<Database, Failure> {
+    let mut options = Options::default();
+    if let Some(bytes) = global.memory {
+        options = options.memory_budget(bytes);
+    }
+    Ok(choose(options).open(global.data())?)
+}
+
+/// Opens the database without changing anything.
+fn open_for_reading(global: &Global) -> Result<Database, Failure> {
+    open(global, |options| options.read_only(true).create_if_missing(false)).map_err(|failure| {
+        if global.data().exists() {
+            return failure;
+        }
+        Failure::usage(format!("there is no directory {}", global.data().display()))
+            .advise("name the database with --data DIR; commands that write create it")
+    })
+}
+
+impl Context<'_> {
+    /// The chosen keyspace; an error if it does not exist.
+    pub(crate) fn existing_keyspace(&self) -> Result<Keyspace, Failure> {
+        let name = &self.shape.keyspace;
+        self.database.open_keyspace(name).map_err(|error| {
+            let names = self.database.keyspaces();
+            let failure = Failure::from(error);
+            if names.contains(name) {
+                failure
+            } else {
+                failure.advise(format!("there are: {}", names.join(", ")))
+            }
+        })
+    }
+
+    /// The chosen keyspace, created if it does not exist.
+    pub(crate) fn keyspace(&self) -> Result<Keyspace, Failure> {
+        Ok(self.database.keyspace(&self.shape.keyspace)?)
+    }
+
+    /// The bytes of a key that the user wrote.
+    pub(crate) fn parse_key(&self, written: &str) -> Result<Vec<u8>, Failure> {
+        self.shape.key.parse(written.as_bytes()).map_err(|reason| Failure::usage(format!("key: {reason}")))
+    }
+
+    /// The range that the user wrote.
+    pub(crate) fn parse_range(&self, range: &RangeArgs) -> Result<KeyRange, Failure> {
+        let parse = |key: &Option<String>| key.as_deref().map(|key| self.parse_key(key)).transpose();
+        let (mut start, mut end) = (parse(&range.start)?.unwrap_or_default(), parse(&range.end)?);
+        if let Some(prefix) = parse(&range.prefix)? {
+            let successor = prefix_successor(&prefix);
+            end = match (end, successor) {
+                (Some(end), Some(successor)) => Some(end.min(successor)),
+                (end, successor) => end.or(successor),
+            };
+            start = start.max(prefix);
+        }
+        Ok(KeyRange { start, end })
+    }
+}
+
+/// The keys from `start` up to but not including `end`.
+pub(crate) struct KeyRange {
+    pub(crate) start: Vec<u8>,
+    pub(crate) end: Option<Vec<u8>>,
+}
+
+impl KeyRange {
+    /// Shows the pairs of the range to `visit` in order of the keys or reverse, until it answers false.
+    pub(crate) fn walk(
+        &self,
+        mut cursor: Cursor,
+        reverse: bool,
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<bool, Failure>,
+    ) -> Result<(), Failure> {
+        match (&self.end, reverse) {
+            (_, false) => cursor.seek(&self.start)?,
+            (None, true) => cursor.seek_to_last()?,
+            (Some(end), true) => {
+                cursor.seek_for_prev(end)?;
+                if cursor.entry().is_some_and(|(key, _)| key == end.as_slice()) {
+                    cursor.prev()?;
+                }
+            }
+        }
+        while let Some((key, value)) = cursor.entry() {
+            let outside = if reverse {
+                key < self.start.as_slice()
+            } else {
+                self.end.as_ref().is_some_and(|end| key >= end.as_slice())
+            };
+            if outside || !visit(key, value)? {
+                return Ok(());
+            }
+            if reverse {
+                cursor.prev()?;
+            } else {
+                cursor.next()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A JSON object with these members, and a line end.
+pub(crate) fn write_json(
+    out: &mut dyn Write,
+    members: impl IntoIterator<Item = (String, serde_json::Value)>,
+) -> Result<(), Failure> {
+    let object: serde_json::Map<String, serde_json::Value> = members.into_iter().collect();
+    writeln!(out, "{}", serde_json::Value::Object(object))?;
+    Ok(())
+}
+
+/// The pair as a JSON object in one line.
+pub(crate) fn write_json_pair(
+    out: &mut dyn Write,
+    shape: &Shape,
+    key: &[u8],
+    value: &[u8],
+) -> Result<(), Failure> {
+    let key = shape.key.json_member("key", key).map_err(|reason| unprintable("key", &reason))?;
+    let value = shape.value.json_member("value", value).map_err(|reason| unprintable("value", &reason))?;
+    write_json(out, [key, value])
+}
+
+/// A stored key or value cannot be written in the format that was asked for.
+pub(crate) fn unprintable(what: &str, reason: &str) -> Failure {
+    Failure::usage(format!("{what} {reason}"))
+}

@@ -1,0 +1,46 @@
+//! `get`, `put` and `delete`.
+
+use super::{Context, unprintable, write_json, write_json_pair};
+use crate::args::{DeleteArgs, GetArgs, PutArgs};
+use crate::failure::{Exit, Failure};
+use crate::host;
+
+pub(super) fn get(context: &mut Context<'_>, args: &GetArgs) -> Result<Exit, Failure> {
+    let key = context.parse_key(&args.wanted)?;
+    let Some(value) = context.existing_keyspace()?.get(&key)? else { return Ok(Exit::Absent) };
+    if context.shape.json {
+        write_json_pair(context.out, &context.shape, &key, &value)?;
+        return Ok(Exit::Done);
+    }
+    let plain = context.shape.value.plain(&value).map_err(|reason| unprintable("value", &reason))?;
+    context.out.write_all(&plain)?;
+    if !args.no_newline {
+        context.out.write_all(b"\n")?;
+    }
+    Ok(Exit::Done)
+}
+
+pub(super) fn put(context: &mut Context<'_>, args: &PutArgs) -> Result<Exit, Failure> {
+    let key = context.parse_key(&args.target)?;
+    let written = match &args.content {
+        Some(content) => content.clone().into_bytes(),
+        None => host::read_stdin()?,
+    };
+    let value = context.shape.value.parse(&written);
+    let value = value.map_err(|reason| Failure::usage(format!("value: {reason}")))?;
+    context.keyspace()?.put_with(&key, &value, args.durability.into())?;
+    Ok(Exit::Done)
+}
+
+pub(super) fn delete(context: &mut Context<'_>, args: &DeleteArgs) -> Result<Exit, Failure> {
+    let keyspace = context.existing_keyspace()?;
+    let mut batch = context.database.batch();
+    for key in &args.targets {
+        batch.delete(&keyspace, context.parse_key(key)?);
+    }
+    context.database.write(batch)?;
+    if context.shape.json {
+        write_json(context.out, [("deleted".to_owned(), args.targets.len().into())])?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,43 @@
+//! `scan` and `count`.
+
+use super::{Context, unprintable, write_json, write_json_pair};
+use crate::args::{CountArgs, ScanArgs};
+use crate::failure::{Exit, Failure};
+
+pub(super) fn scan(context: &mut Context<'_>, args: &ScanArgs) -> Result<Exit, Failure> {
+    let range = context.parse_range(&args.range)?;
+    let cursor = context.existing_keyspace()?.cursor()?;
+    let mut left = args.limit.unwrap_or(u64::MAX);
+    if left == 0 {
+        return Ok(Exit::Done);
+    }
+    let (shape, out) = (&context.shape, &mut *context.out);
+    range.walk(cursor, args.reverse, |key, value| {
+        if shape.json {
+            write_json_pair(out, shape, key, value)?;
+        } else {
+            let key = shape.key.in_line(key).map_err(|reason| unprintable("key", &reason))?;
+            let value = shape.value.in_line(value).map_err(|reason| unprintable("value", &reason))?;
+            writeln!(out, "{key}\t{value}")?;
+        }
+        left -= 1;
+        Ok(left > 0)
+    })?;
+    Ok(Exit::Done)
+}
+
+pub(super) fn count(context: &mut Context<'_>, args: &CountArgs) -> Result<Exit, Failure> {
+    let range = context.parse_range(&args.range)?;
+    let cursor = context.existing_keyspace()?.cursor()?;
+    let mut count = 0u64;
+    range.walk(cursor, false, |_, _| {
+        count += 1;
+        Ok(true)
+    })?;
+    if context.shape.json {
+        write_json(context.out, [("count".to_owned(), count.into())])?;
+    } else {
+        writeln!(context.out, "{count}")?;
+    }
+    Ok(Exit::Done)
+}

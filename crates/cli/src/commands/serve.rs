@@ -1,0 +1,56 @@
+//! `serve`.
+
+use crate::args::{Global, ServeArgs};
+use crate::failure::{Exit, Failure};
+use crate::host;
+use esker_server::config::DEFAULT_PORT;
+use esker_server::{Config, LoadDirectory, LoadFiles, serve_until_signalled};
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+
+pub(crate) fn run(global: &Global, args: &ServeArgs, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let load_files = match &args.load_dir {
+        None => LoadFiles::None,
+        Some(directory) => {
+            let opened = LoadDirectory::new(directory);
+            let what = || format!("--load-dir {}", directory.display());
+            LoadFiles::Within(opened.map_err(|error| Failure::usage(format!("{}: {error}", what())))?)
+        }
+    };
+    if args.max_clients == 0 {
+        return Err(Failure::usage("--max-clients is 0, at least 1 is needed"));
+    }
+    let max_line_bytes = usize::try_from(args.max_line).ok().filter(|bytes| (16..=1 << 30).contains(bytes));
+    let max_line_bytes =
+        max_line_bytes.ok_or_else(|| Failure::usage("--max-line must be from 16 bytes to 1 GiB"))?;
+    let address = address(args)?;
+    let config =
+        Config { address, load_files, max_clients: args.max_clients, max_line_bytes, ..Config::default() };
+    let database = super::open(global, |options| options)?;
+    let data = global.data().display();
+    serve_until_signalled(config, &database, |address| {
+        // Whoever started the server may wait for this line; without a standard output nobody does.
+        let _told = writeln!(out, "serving {data} on {address}").and_then(|()| out.flush());
+    })?;
+    Ok(Exit::Done)
+}
+
+fn address(args: &ServeArgs) -> Result<SocketAddr, Failure> {
+    if let Some(written) = &args.dsl {
+        let resolved = written.to_socket_addrs().map(|mut addresses| addresses.next());
+        return match resolved {
+            Ok(Some(address)) => Ok(address),
+            Ok(None) => Err(Failure::usage(format!("--dsl {written}: no address"))),
+            Err(error) => Err(Failure::usage(format!("--dsl {written}: {error}")))
+                .map_err(|failure: Failure| failure.advise("write HOST:PORT, such as 127.0.0.1:8080")),
+        };
+    }
+    let port = match host::variable("SERVER_PORT")? {
+        None => DEFAULT_PORT,
+        Some(port) => port
+            .trim()
+            .parse()
+            .map_err(|_| Failure::usage(format!("SERVER_PORT is '{port}', it must be a port number")))?,
+    };
+    Ok((Ipv4Addr::LOCALHOST, port).into())
+}

@@ -1,0 +1,164 @@
+//! `stats`: counters and sizes as a table.
+
+use super::{Context, write_json};
+use crate::failure::{Exit, Failure};
+use crate::format::{human_bytes, human_count};
+use esker::{KeyspaceMetrics, Metrics};
+use serde_json::json;
+use std::io::Write;
+
+pub(super) fn run(context: &mut Context<'_>) -> Result<Exit, Failure> {
+    let metrics = context.database.metrics();
+    if context.shape.json {
+        let serde_json::Value::Object(members) = as_json(&metrics) else { return Ok(Exit::Done) };
+        write_json(context.out, members)?;
+    } else {
+        table(context.out, &metrics)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn table(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
+    let memory = &metrics.memory;
+    let (cache, log) = (metrics.cache.total(), &metrics.log);
+    let lookups = cache.hits + cache.misses;
+    let rate = cache.hit_rate().map_or("-".to_owned(), |rate| format!("{:.1} %", rate * 100.0));
+    for (name, value) in [
+        ("memory budget", human_bytes(memory.budget_bytes)),
+        ("  used", human_bytes(memory.used_bytes())),
+        ("  memtables", human_bytes(memory.memtable_bytes)),
+        (
+            "  block cache",
+            format!("{} of {}", human_bytes(memory.cache_bytes), human_bytes(memory.cache_capacity_bytes)),
+        ),
+        ("  indexes and filters", human_bytes(memory.table_metadata_bytes)),
+        ("  log, mapped", human_bytes(memory.log_mapped_bytes)),
+        ("cache hits", format!("{rate} of {}", human_count(lookups))),
+        ("log", human_bytes(log.live_bytes)),
+        ("  flushes to the device", human_count(log.flushes)),
+        (
+            "writes since opening",
+            format!("{} in {} batches", human_count(metrics.entries), human_count(metrics.batches)),
+        ),
+        ("  their bytes", human_bytes(metrics.user_bytes)),
+        (
+            "  held back",
+            format!("{} times, {} ms", human_count(metrics.stalls), human_count(metrics.stall_ms)),
+        ),
+        ("last sequence number", format!("{}, durable {}", metrics.visible_seqno, metrics.durable_seqno)),
+        ("open snapshots", human_count(metrics.snapshots as u64)),
+    ] {
+        writeln!(out, "{name:<24} {value}")?;
+    }
+    if let Some(cause) = &metrics.read_only_cause {
+        writeln!(out, "{:<24} {cause}", "takes no writes")?;
+    }
+    for error in &metrics.background_errors {
+        writeln!(out, "{:<24} {error}", "background error")?;
+    }
+    writeln!(out)?;
+    let head = ["keyspace", "in memory", "entries", "deleted", "bytes", "tables", "runs", "debt"];
+    let rows: Vec<[String; 8]> = metrics.keyspaces.iter().map(keyspace_row).collect();
+    columns(out, &head, &rows)
+}
+
+fn keyspace_row(keyspace: &KeyspaceMetrics) -> [String; 8] {
+    [
+        keyspace.name.escape_debug().to_string(),
+        human_count(keyspace.memtable_entries),
+        human_count(keyspace.table_entries),
+        human_count(keyspace.tombstones),
+        human_bytes(keyspace.table_bytes),
+        human_count(keyspace.tables as u64),
+        human_count(keyspace.runs as u64),
+        human_bytes(keyspace.compaction_debt_bytes),
+    ]
+}
+
+/// Prints rows under a head, the first column left-aligned, the others right-aligned, each as wide as it must be.
+fn columns<const N: usize>(
+    out: &mut dyn Write,
+    head: &[&str; N],
+    rows: &[[String; N]],
+) -> Result<(), Failure> {
+    let mut widths = head.map(str::len);
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let head = head.map(str::to_owned);
+    for row in std::iter::once(&head).chain(rows) {
+        for (at, (cell, width)) in row.iter().zip(widths).enumerate() {
+            if at == 0 {
+                write!(out, "{cell:<width$}")?;
+            } else {
+                write!(out, "  {cell:>width$}")?;
+            }
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+fn as_json(metrics: &Metrics) -> serde_json::Value {
+    let (memory, log, cache) = (&metrics.memory, &metrics.log, metrics.cache.total());
+    let keyspaces: Vec<serde_json::Value> = metrics
+        .keyspaces
+        .iter()
+        .map(|keyspace| {
+            json!({
+                "name": keyspace.name,
+                "memtable_entries": keyspace.memtable_entries,
+                "sealed_memtables": keyspace.sealed_memtables,
+                "runs": keyspace.runs,
+                "tables": keyspace.tables,
+                "table_bytes": keyspace.table_bytes,
+                "table_entries": keyspace.table_entries,
+                "tombstones": keyspace.tombstones,
+                "compaction_debt_bytes": keyspace.compaction_debt_bytes,
+                "flushes": keyspace.flushes,
+                "flushed_bytes": keyspace.flushed_bytes,
+                "compactions": keyspace.compactions,
+                "trivial_moves": keyspace.trivial_moves,
+                "compacted_in_bytes": keyspace.compacted_in_bytes,
+                "compacted_out_bytes": keyspace.compacted_out_bytes,
+            })
+        })
+        .collect();
+    let errors: Vec<String> = metrics.background_errors.iter().map(ToString::to_string).collect();
+    json!({
+        "visible_seqno": metrics.visible_seqno,
+        "durable_seqno": metrics.durable_seqno,
+        "batches": metrics.batches,
+        "entries": metrics.entries,
+        "user_bytes": metrics.user_bytes,
+        "stalls": metrics.stalls,
+        "stall_ms": metrics.stall_ms,
+        "snapshots": metrics.snapshots,
+        "memory": {
+            "budget_bytes": memory.budget_bytes,
+            "used_bytes": memory.used_bytes(),
+            "memtable_bytes": memory.memtable_bytes,
+            "cache_bytes": memory.cache_bytes,
+            "cache_capacity_bytes": memory.cache_capacity_bytes,
+            "table_metadata_bytes": memory.table_metadata_bytes,
+            "log_mapped_bytes": memory.log_mapped_bytes,
+        },
+        "log": {
+            "live_bytes": log.live_bytes,
+            "flushes": log.flushes,
+            "segments_prepared": log.segments_prepared,
+            "segments_recycled": log.segments_recycled,
+        },
+        "cache": {
+            "hits": cache.hits,
+            "misses": cache.misses,
+            "inserts": cache.inserts,
+            "evictions": cache.evictions,
+        },
+        "keyspaces": keyspaces,
+        "background_errors": errors,
+        "read_only_cause": metrics.read_only_cause,
+    })
+}

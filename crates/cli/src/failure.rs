@@ -1,0 +1,156 @@
+//! How a command can end: exit codes, and errors as a sentence with an advice.
+
+use esker::Error;
+use esker_bench::BenchError;
+use esker_server::ServeError;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// The exit codes, as `--help` shows them.
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+  0   done
+  1   the key has no value (get)
+  2   the command line is wrong, or names a database or keyspace that does not exist
+  3   stored data is damaged, or was written by a newer version
+  4   the system refused: I/O error, database in use, no room, no connection
+  5   part of the input was refused: a bad line, a command that was an error
+  70  a defect of esker itself; please report it";
+
+/// How a command ended that did what it could.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// It is done.
+    Done,
+    /// The answer is no.
+    Absent,
+    /// Damage was found, and has been reported.
+    Damage,
+    /// Part of the input was refused, and that has been reported.
+    Refused,
+}
+
+/// Why a command could not do what it was told.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: u8,
+    message: String,
+    advice: Option<String>,
+}
+
+const USAGE: u8 = 2;
+const DATA: u8 = 3;
+const SYSTEM: u8 = 4;
+const INPUT: u8 = 5;
+const DEFECT: u8 = 70;
+
+/// Marks a failure that is none: whoever read our output has read enough.
+const READER_LEFT: u8 = 0;
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(match exit {
+            Exit::Done => 0,
+            Exit::Absent => 1,
+            Exit::Damage => DATA,
+            Exit::Refused => INPUT,
+        })
+    }
+}
+
+impl Failure {
+    /// The user's command line is wrong.
+    pub(crate) fn usage(message: impl Into<String>) -> Failure {
+        Failure { code: USAGE, message: message.into(), advice: None }
+    }
+
+    /// The user's input is wrong.
+    pub(crate) fn input(message: impl Into<String>) -> Failure {
+        Failure { code: INPUT, message: message.into(), advice: None }
+    }
+
+    /// The operating system refused something to do with `what`.
+    pub(crate) fn system(what: impl std::fmt::Display, error: &io::Error) -> Failure {
+        Failure { code: SYSTEM, message: format!("{what}: {error}"), advice: None }
+    }
+
+    /// The same with an advice instead of the one it had.
+    #[must_use]
+    pub(crate) fn advise(mut self, advice: impl Into<String>) -> Failure {
+        self.advice = Some(advice.into());
+        self
+    }
+
+    /// Writes the sentence and the advice, and gives the code.
+    pub(crate) fn report(&self, out: &mut impl Write) -> ExitCode {
+        if self.code != READER_LEFT {
+            // Without a standard error there is nobody to tell.
+            let _told = writeln!(out, "esker: {}", self.message);
+            if let Some(advice) = &self.advice {
+                let _told = writeln!(out, "  {advice}");
+            }
+        }
+        ExitCode::from(self.code)
+    }
+
+    /// The sentence, for a prompt that goes on.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let (code, advice) = match &error {
+            Error::Corruption(_) => (DATA, Some("`esker verify` lists all damage")),
+            Error::Unsupported(_) => (DATA, Some("a newer esker may read it")),
+            Error::InvalidArgument(_) | Error::NotFound(_) => (USAGE, None),
+            Error::Locked { .. } => (
+                SYSTEM,
+                Some(
+                    "if that is a server, talk to it: `esker shell --connect HOST:PORT`; else let it end first",
+                ),
+            ),
+            Error::Full(_) => {
+                (SYSTEM, Some("free room on the disk, or give more with --memory, and try again"))
+            }
+            Error::Internal(_) => (DEFECT, None),
+            _ => (SYSTEM, None),
+        };
+        Failure { code, message: error.to_string(), advice: advice.map(str::to_owned) }
+    }
+}
+
+/// Errors of writing output; those of files the user named become [`Failure::system`] with the name.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Failure { code: READER_LEFT, message: String::new(), advice: None };
+        }
+        Failure::system("cannot write the output", &error)
+    }
+}
+
+impl From<ServeError> for Failure {
+    fn from(error: ServeError) -> Failure {
+        let message = error.to_string();
+        match error {
+            ServeError::Database(error) => error.into(),
+            ServeError::Listen { .. } => Failure { code: SYSTEM, message, advice: None }
+                .advise("choose another address with --dsl HOST:PORT, or another port with SERVER_PORT"),
+            ServeError::Start(_) => Failure { code: SYSTEM, message, advice: None },
+        }
+    }
+}
+
+impl From<BenchError> for Failure {
+    fn from(error: BenchError) -> Failure {
+        let message = error.to_string();
+        match error {
+            BenchError::Database(error) => error.into(),
+            BenchError::Io(error) => error.into(),
+            BenchError::Settings(_) => Failure::usage(message),
+            BenchError::WrongAnswer { .. } => Failure { code: DEFECT, message, advice: None },
+        }
+    }
+}

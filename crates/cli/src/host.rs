@@ -1,0 +1,81 @@
+//! The user's files, terminal and environment. The engine must not touch them, hence the bans that are lifted
+//! here and nowhere else in this crate.
+
+use crate::failure::Failure;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, IsTerminal, Read, Stderr, StdoutLock, Write};
+use std::path::{Path, PathBuf};
+use tracing::level_filters::LevelFilter;
+
+/// Standard output, buffered: whoever waits for an answer flushes.
+pub(crate) fn stdout() -> BufWriter<StdoutLock<'static>> {
+    BufWriter::with_capacity(64 << 10, io::stdout().lock())
+}
+
+/// Standard error.
+pub(crate) fn stderr() -> Stderr {
+    io::stderr()
+}
+
+/// Whether somebody sits in front of the program.
+pub(crate) fn is_interactive() -> bool {
+    io::stdin().is_terminal() && io::stdout().is_terminal()
+}
+
+/// An input the user named, `-` for standard input, and its length if it is a file.
+pub(crate) struct Input {
+    pub(crate) reader: Box<dyn Read + Send>,
+    pub(crate) len: Option<u64>,
+}
+
+/// Opens an input.
+#[expect(clippy::disallowed_methods, reason = "a user's input file is not part of a database")]
+pub(crate) fn open_input(path: &Path) -> Result<Input, Failure> {
+    if path == Path::new("-") {
+        return Ok(Input { reader: Box::new(io::stdin()), len: None });
+    }
+    let cannot = |error| Failure::system(format_args!("cannot read {}", path.display()), &error);
+    let file = File::open(path).map_err(cannot)?;
+    let metadata = file.metadata().map_err(cannot)?;
+    if metadata.is_dir() {
+        return Err(cannot(io::ErrorKind::IsADirectory.into()));
+    }
+    let len = metadata.is_file().then_some(metadata.len());
+    Ok(Input { reader: Box::new(BufReader::with_capacity(256 << 10, file)), len })
+}
+
+/// Creates or empties a file for output.
+#[expect(clippy::disallowed_methods, reason = "a user's output file is not part of a database")]
+pub(crate) fn create_output(path: &Path) -> Result<Box<dyn Write>, Failure> {
+    let file = File::create(path)
+        .map_err(|error| Failure::system(format_args!("cannot write {}", path.display()), &error))?;
+    Ok(Box::new(BufWriter::with_capacity(256 << 10, file)))
+}
+
+/// All of standard input.
+pub(crate) fn read_stdin() -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let read = io::stdin().lock().read_to_end(&mut bytes);
+    read.map_err(|error| Failure::system("cannot read standard input", &error))?;
+    Ok(bytes)
+}
+
+/// A variable of the environment; an error if it is not UTF-8.
+pub(crate) fn variable(name: &str) -> Result<Option<String>, Failure> {
+    match std::env::var(name) {
+        Ok(value) => Ok(Some(value)),
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        Err(error) => Err(Failure::usage(format!("{name}: {error}"))),
+    }
+}
+
+/// Where the shell keeps its history, if there is a home directory.
+pub(crate) fn history_file() -> Option<PathBuf> {
+    std::env::home_dir().map(|home| home.join(".esker_history"))
+}
+
+/// Sends log lines to standard error.
+pub(crate) fn start_log(level: LevelFilter) {
+    let terminal = io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_max_level(level).with_ansi(terminal).with_writer(io::stderr).init();
+}

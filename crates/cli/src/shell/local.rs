@@ -1,0 +1,245 @@
+//! The shell on a database: the DSL, and the words of this program.
+
+use super::is_prompt_wanted;
+use super::prompt::Prompt;
+use super::split::split;
+use crate::args::{DataCommand, Global, Shape, ShapeArgs};
+use crate::commands::{self, Context};
+use crate::failure::{Exit, Failure};
+use crate::host;
+use clap::{CommandFactory, Parser};
+use esker::Database;
+use esker_protocol::command::USAGE;
+use esker_server::LoadFiles;
+use esker_server::dsl::Executor;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+
+const HELP: &str = "\
+The DSL, on pairs of its own (keys are integers or \"strings\"):
+  p KEY VALUE   put              r START END   the pairs from START up to END
+  g KEY         get              l \"FILE\"      load a file of 32-bit pairs
+  d KEY         delete           s [LIMIT]     show counts and contents by level
+  q             quit
+
+The words of this program, on the keyspace that is in use:
+  get, put, delete, scan, count, load, dump, compact, levels, stats, verify, keyspaces, flush
+  use NAME      work on another keyspace
+  help WORD     the options of a word
+  quit          leave; so does Ctrl-D
+";
+
+/// A line of words.
+#[derive(Debug, Parser)]
+#[command(name = "", no_binary_name = true, disable_help_flag = true, disable_help_subcommand = true)]
+struct WordLine {
+    #[command(flatten)]
+    shape: ShapeArgs,
+    #[command(subcommand)]
+    word: Word,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Word {
+    #[command(flatten)]
+    Data(DataCommand),
+    /// Write what is in memory to tables
+    Flush,
+    /// Work on another keyspace
+    Use {
+        /// Its name; it is created with its first pair
+        name: String,
+    },
+    /// Say what can be typed
+    Help {
+        /// A word to explain
+        word: Option<String>,
+    },
+    /// Leave
+    #[command(alias = "exit")]
+    Quit,
+}
+
+/// Whether to go on after a line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Continue,
+    Leave,
+}
+
+struct Shell<'a> {
+    database: Database,
+    /// Made with the first DSL command, because it makes the keyspaces of the DSL.
+    executor: Option<Executor>,
+    shape: Shape,
+    out: &'a mut dyn Write,
+    exit: Exit,
+}
+
+pub(super) fn run(global: &Global, file: Option<&Path>, out: &mut dyn Write) -> Result<Exit, Failure> {
+    // Before the database: a file that is not there must not cost a recovery.
+    let input = match file {
+        Some(path) => Some(host::open_input(path)?),
+        None => None,
+    };
+    let database = commands::open(global, |options| options)?;
+    let shape = global.shape.or(&Shape::default());
+    let mut shell = Shell { database: database.clone(), executor: None, shape, out, exit: Exit::Done };
+    let result = match input {
+        None if is_prompt_wanted(file) => shell.converse(global),
+        None => shell.run_all(BufReader::new(host::open_input(Path::new("-"))?.reader)),
+        Some(input) => shell.run_all(BufReader::new(input.reader)),
+    };
+    let exit = shell.exit;
+    drop(shell);
+    let closed = database.close();
+    result?;
+    closed?;
+    Ok(exit)
+}
+
+impl Shell<'_> {
+    fn converse(&mut self, global: &Global) -> Result<(), Failure> {
+        writeln!(self.out, "esker on {}; `help` says what can be typed", global.data().display())?;
+        let mut names: Vec<String> =
+            WordLine::command().get_subcommands().map(|command| command.get_name().to_owned()).collect();
+        names.extend(USAGE.iter().map(|(letter, _)| (*letter).to_owned()));
+        let mut prompt = Prompt::new(names)?;
+        loop {
+            self.out.flush()?;
+            let shown = match self.shape.keyspace.as_str() {
+                "default" => "esker> ".to_owned(),
+                keyspace => format!("esker {}> ", keyspace.escape_debug()),
+            };
+            let Some(line) = prompt.line(&shown)? else { break };
+            if self.line(line.as_bytes())? == Next::Leave {
+                break;
+            }
+        }
+        // Mistakes were seen by the one who made them.
+        self.exit = Exit::Done;
+        Ok(())
+    }
+
+    fn run_all(&mut self, mut input: impl BufRead) -> Result<(), Failure> {
+        let mut line = Vec::new();
+        loop {
+            // Whoever feeds commands one by one waits for answers one by one.
+            self.out.flush()?;
+            line.clear();
+            let read = input.read_until(b'\n', &mut line);
+            if read.map_err(|error| Failure::system("cannot read the commands", &error))? == 0 {
+                return Ok(());
+            }
+            if self.line(&line)? == Next::Leave {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Runs one line. Only failures of the output end the shell.
+    fn line(&mut self, line: &[u8]) -> Result<Next, Failure> {
+        let trimmed = line.trim_ascii();
+        let first = trimmed.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+        let is_dsl = USAGE.iter().any(|(letter, _)| letter.as_bytes() == first);
+        if first.is_empty() {
+            return Ok(Next::Continue);
+        }
+        if is_dsl {
+            return self.dsl_line(trimmed);
+        }
+        let words = match std::str::from_utf8(trimmed).map_err(|error| error.to_string()).and_then(split) {
+            Ok(words) => words,
+            Err(reason) => {
+                self.refuse(&reason)?;
+                return Ok(Next::Continue);
+            }
+        };
+        match WordLine::try_parse_from(&words) {
+            Ok(line) => self.word(&line),
+            Err(error) => {
+                self.refuse(&complaint(&words, &error))?;
+                Ok(Next::Continue)
+            }
+        }
+    }
+
+    fn dsl_line(&mut self, line: &[u8]) -> Result<Next, Failure> {
+        let executor = match &self.executor {
+            Some(executor) => executor,
+            None => self.executor.insert(Executor::new(self.database.clone(), LoadFiles::Anywhere)?),
+        };
+        let outcome = executor.run_line(line, &mut self.out)?;
+        if outcome.refused {
+            self.exit = Exit::Refused;
+        }
+        Ok(if outcome.quit { Next::Leave } else { Next::Continue })
+    }
+
+    fn word(&mut self, line: &WordLine) -> Result<Next, Failure> {
+        let result = match &line.word {
+            Word::Quit => return Ok(Next::Leave),
+            Word::Help { word } => {
+                self.help(word.as_deref())?;
+                Ok(Exit::Done)
+            }
+            Word::Use { name } => {
+                self.shape.keyspace.clone_from(name);
+                Ok(Exit::Done)
+            }
+            Word::Flush => self.database.flush().map(|()| Exit::Done).map_err(Failure::from),
+            Word::Data(command) => {
+                let shape = line.shape.or(&self.shape);
+                let only = line.shape.keyspace.clone();
+                let mut context = Context { database: &self.database, shape, only, out: &mut *self.out };
+                commands::run(&mut context, command)
+            }
+        };
+        match result {
+            Ok(Exit::Done) => {}
+            Ok(Exit::Absent) => self.refuse("there is no such key")?,
+            Ok(exit) => self.exit = exit,
+            Err(failure) => self.refuse(failure.message())?,
+        }
+        Ok(Next::Continue)
+    }
+
+    /// Says what was wrong with a line, among the answers, where it is read in order.
+    fn refuse(&mut self, reason: &str) -> Result<(), Failure> {
+        self.exit = Exit::Refused;
+        writeln!(self.out, "Error: {reason}")?;
+        Ok(())
+    }
+
+    fn help(&mut self, word: Option<&str>) -> Result<(), Failure> {
+        let Some(word) = word else {
+            self.out.write_all(HELP.as_bytes())?;
+            return Ok(());
+        };
+        let mut command = WordLine::command();
+        // Options that every word has come into a word's help only by building.
+        command.build();
+        match command.find_subcommand_mut(word) {
+            Some(command) => write!(self.out, "{}", command.render_long_help())?,
+            None => match USAGE.iter().find(|(letter, _)| *letter == word) {
+                Some((_, usage)) => writeln!(self.out, "{usage}")?,
+                None => self.refuse(&format!("there is no word '{word}'"))?,
+            },
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong with a line of words, in one line.
+fn complaint(words: &[String], error: &clap::Error) -> String {
+    let word = words.first().map(String::as_str).unwrap_or_default();
+    if error.kind() == clap::error::ErrorKind::InvalidSubcommand {
+        return format!("there is no word '{word}'; `help` lists all");
+    }
+    let rendered = error.render().to_string();
+    // The reason, which may list several things, ends with an empty line.
+    let reason: Vec<&str> = rendered.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+    let reason = reason.join(" ");
+    let reason = reason.strip_prefix("error: ").unwrap_or(&reason);
+    format!("{reason}; `help {word}` says what can follow")
+}

@@ -1,0 +1,25 @@
+//! `shell`: commands at a prompt, from a pipe or from a file, on a database or on a server.
+
+mod local;
+mod prompt;
+mod remote;
+mod split;
+
+use crate::args::{Global, ShellArgs};
+use crate::failure::{Exit, Failure};
+use crate::host;
+use std::io::Write;
+use std::path::Path;
+
+pub(crate) fn run(global: &Global, args: &ShellArgs, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let file = args.file.as_deref();
+    match &args.connect {
+        Some(address) => remote::run(address, file, out),
+        None => local::run(global, file, out),
+    }
+}
+
+/// Whether commands come from a person at a terminal.
+fn is_prompt_wanted(file: Option<&Path>) -> bool {
+    file.is_none() && host::is_interactive()
+}

@@ -1,0 +1,132 @@
+//! Runs the real program in a directory of its own.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A directory that is removed in the end, and the place where the program runs.
+pub(crate) struct Place(PathBuf);
+
+/// How a run ended.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: Vec<u8>,
+    pub(crate) err: String,
+}
+
+impl Place {
+    pub(crate) fn new() -> Place {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("esker-cli-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Place(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        std::fs::write(self.0.join(name), bytes).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.0.join(name)).unwrap()
+    }
+
+    /// The program with these arguments, not started yet.
+    pub(crate) fn command(&self, arguments: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_esker"));
+        // Budgets are small, because many tests run at once.
+        command.args(arguments.split_whitespace()).args(["--memory", "32MiB"]).current_dir(&self.0);
+        command.env_remove("SERVER_PORT").env("HOME", &self.0);
+        command
+    }
+
+    /// Runs the program to its end with this standard input.
+    pub(crate) fn run_with(&self, arguments: &str, input: impl AsRef<[u8]> + Send) -> Ran {
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let output = std::thread::scope(|scope| {
+            scope.spawn(move || {
+                // A program that does not read its input to the end closes it; that is its right.
+                let _written = stdin.write_all(input.as_ref());
+            });
+            child.wait_with_output().unwrap()
+        });
+        Ran::of(output)
+    }
+
+    pub(crate) fn run(&self, arguments: &str) -> Ran {
+        self.run_with(arguments, "")
+    }
+
+    /// Runs the program, which must succeed, and gives what it printed.
+    pub(crate) fn ok(&self, arguments: &str) -> String {
+        let ran = self.run(arguments);
+        assert_eq!(ran.code, 0, "{arguments}: {ran:?}");
+        ran.text()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _removed = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Ran {
+    fn of(output: Output) -> Ran {
+        Ran {
+            code: output.status.code().unwrap_or(-1),
+            out: output.stdout,
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.out.clone()).unwrap()
+    }
+}
+
+/// A server, and its address.
+pub(crate) struct Served {
+    pub(crate) child: Child,
+    pub(crate) address: String,
+}
+
+impl Served {
+    /// Starts `esker serve` on a port of the system's choice, and waits until it listens.
+    pub(crate) fn start(place: &Place, arguments: &str) -> Served {
+        let mut command = place.command(&format!("serve --dsl 127.0.0.1:0 {arguments}"));
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        Served::spawn(command)
+    }
+
+    pub(crate) fn spawn(mut command: Command) -> Served {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = Vec::new();
+        let mut byte = [0];
+        let out = child.stdout.as_mut().unwrap();
+        while out.read(&mut byte).unwrap() == 1 && byte != *b"\n" {
+            line.push(byte[0]);
+        }
+        let line = String::from_utf8(line).unwrap();
+        let address = line.rsplit(' ').next().unwrap().to_owned();
+        assert!(line.starts_with("serving "), "{line}");
+        Served { child, address }
+    }
+
+    /// Sends a signal, waits for the end, and gives the exit code.
+    pub(crate) fn end(mut self, signal: &str) -> Option<i32> {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args([signal, &pid]).status().unwrap();
+        assert!(sent.success());
+        self.child.wait().unwrap().code()
+    }
+}

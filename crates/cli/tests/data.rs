@@ -1,0 +1,194 @@
+//! Commands on data: pairs, ranges, files, exit codes, JSON.
+
+#![expect(clippy::disallowed_methods, reason = "tests use the machine's files")]
+#![expect(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]
+#![allow(dead_code, reason = "the helpers are shared with other tests")]
+
+mod common;
+
+use common::Place;
+use serde_json::{Value, json};
+
+fn objects(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn pairs_go_in_and_come_out() {
+    let place = Place::new();
+    place.ok("put user:1 Ada");
+    assert_eq!(place.run_with("put picture", b"\x89PNG\0\xff").code, 0);
+    place.ok("put empty --value hex 00ff");
+    assert_eq!(place.ok("get user:1"), "Ada\n");
+    assert_eq!(place.run("get picture -n").out, b"\x89PNG\0\xff");
+    assert_eq!(place.ok("get empty --value hex"), "00ff\n");
+    assert_eq!(objects(&place.ok("get user:1 --json")), [json!({"key": "user:1", "value": "Ada"})]);
+    place.ok("put --keyspace numbers --key int --value int -5 70000000000");
+    assert_eq!(place.ok("get --keyspace numbers --key int --value int -5"), "70000000000\n");
+    assert_eq!(place.ok("get --keyspace numbers --key hex --value int 7ffffffffffffffb"), "70000000000\n");
+    place.ok("delete user:1 nobody");
+    assert_eq!(place.run("get user:1").code, 1);
+    assert_eq!(place.ok("keyspaces"), "default\nnumbers\n");
+}
+
+#[test]
+fn ranges_are_walked_both_ways() {
+    let place = Place::new();
+    place.write("pairs.tsv", "a\t1\nab\t2\nabc\t3\nb\t4\nb\\xff\t5\nc\t6\n");
+    assert_eq!(place.ok("load pairs.tsv"), "6 pairs loaded\n");
+    let keys = |arguments: &str| -> String {
+        place.ok(arguments).lines().map(|line| line.split('\t').next().unwrap()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(keys("scan"), "a ab abc b b\\xff c");
+    assert_eq!(keys("scan --reverse"), "c b\\xff b abc ab a");
+    assert_eq!(keys("scan --start ab --end b"), "ab abc");
+    assert_eq!(keys("scan --start ab --end b --reverse"), "abc ab");
+    assert_eq!(keys("scan --end b --reverse --limit 2"), "abc ab");
+    assert_eq!(keys("scan --prefix ab"), "ab abc");
+    assert_eq!(keys("scan --prefix ab --start abb"), "abc");
+    assert_eq!(keys("scan --prefix b --reverse"), "b\\xff b");
+    assert_eq!(keys("scan --prefix b --end c --reverse --limit 1"), "b\\xff");
+    assert_eq!(keys("scan --start c --end a"), "");
+    assert_eq!(keys("scan --limit 0"), "");
+    assert_eq!(place.ok("count"), "6\n");
+    assert_eq!(place.ok("count --prefix b"), "2\n");
+    assert_eq!(objects(&place.ok("count --json")), [json!({"count": 6})]);
+    assert_eq!(
+        objects(&place.ok("scan --prefix b --json")),
+        [json!({"key": "b", "value": "4"}), json!({"key_hex": "62ff", "value": "5"})]
+    );
+}
+
+#[test]
+fn what_is_dumped_can_be_loaded() {
+    let place = Place::new();
+    let mut lines = String::new();
+    for byte in 0..=255u8 {
+        lines += &format!("{{\"key_hex\":\"{byte:02x}\",\"value_hex\":\"{byte:02x}0a22{byte:02x}\"}}\n");
+    }
+    lines += "{\"key\":\"plain\",\"value\":\"grün, \\\"quoted\\\"\\n\"}\n{\"key\":\"none\",\"value\":\"\"}\n";
+    let loaded = place.run_with("load - --format jsonl --data first", lines);
+    assert_eq!((loaded.code, loaded.text().as_str()), (0, "258 pairs loaded\n"), "{loaded:?}");
+    let first = place.ok("dump --data first");
+    for (name, options) in [
+        ("all.csv", ""),
+        ("all.tsv", ""),
+        ("all.jsonl", ""),
+        ("head.csv", "--header"),
+        ("head.tsv", "--header"),
+        ("hex.csv", "--key hex --value hex"),
+    ] {
+        assert_eq!(place.ok(&format!("dump {name} --data first {options}")), "");
+        place.ok(&format!("load {name} --data {name}.db {options} --batch-size 7"));
+        assert_eq!(place.ok(&format!("dump --data {name}.db")), first, "{name}");
+    }
+    let bytes: Vec<u8> =
+        (-50..50i32).flat_map(|n| [n.to_le_bytes(), (n * n).to_le_bytes()].concat()).collect();
+    place.write("pairs.bin", &bytes);
+    place.ok("load pairs.bin --data ints");
+    place.ok("dump again.bin --data ints");
+    assert_eq!(place.read("again.bin"), bytes);
+    assert_eq!(place.ok("scan --data ints --key int --value int --limit 2"), "-50\t2500\n-49\t2401\n");
+    let ran = place.run("dump no.bin --data first");
+    assert!(ran.code == 2 && ran.err.contains("is no stored 32-bit integer"), "{ran:?}");
+}
+
+#[test]
+fn a_bad_line_stops_its_batch_or_is_skipped() {
+    let place = Place::new();
+    let mut lines = String::new();
+    for line in 1..=100 {
+        lines += &if line % 33 == 0 { format!("bad{line}\n") } else { format!("k{line:03},v\n") };
+    }
+    place.write("some.csv", lines);
+    let ran = place.run("load some.csv --batch-size 20 --data stop");
+    assert_eq!(ran.code, 5, "{ran:?}");
+    assert!(ran.err.contains("some.csv: line 33: "), "{}", ran.err);
+    assert!(
+        ran.err.contains("20 pairs were loaded before; nothing of its batch, from line 21 on"),
+        "{}",
+        ran.err
+    );
+    assert_eq!(place.ok("count --data stop"), "20\n");
+    let ran = place.run("load some.csv --batch-size 20 --on-error skip --data skip");
+    assert_eq!((ran.code, ran.text().as_str()), (0, "97 pairs loaded, 3 bad line(s) skipped\n"));
+    for line in [33, 66, 99] {
+        assert!(ran.err.contains(&format!("line {line} skipped")), "{}", ran.err);
+    }
+    let ran = place.run("load some.csv --on-error skip --json --data json");
+    assert_eq!(objects(&ran.text()), [json!({"loaded": 97, "skipped": 3})]);
+    place.write("long.tsv", format!("fine\tv\n{}\tv\n", "k".repeat(70_000)));
+    let ran = place.run("load long.tsv --data stop");
+    assert!(ran.code == 5 && ran.err.contains("line 2: the key has 70000 bytes"), "{ran:?}");
+    assert_eq!(place.run("get fine --data stop").code, 1);
+    place.write("torn.bin", [0; 12]);
+    let ran = place.run("load torn.bin --data stop");
+    assert!(ran.code == 5 && ran.err.contains("pair 2: the file ends after 4 of the 8 bytes"), "{ran:?}");
+}
+
+#[test]
+fn exit_codes_are_those_of_the_help() {
+    let place = Place::new();
+    let ran = place.run("scan");
+    assert!(ran.code == 2 && ran.err.contains("there is no directory ./esker-data"), "{ran:?}");
+    place.ok("put k v");
+    for (arguments, code, reason) in [
+        ("get nothing", 1, ""),
+        ("frobnicate", 2, "unrecognized subcommand"),
+        ("get k --keyspace nowhere", 2, "there are: default"),
+        ("get k --key int", 2, "'k' is no signed 64-bit integer"),
+        ("put k --value hex 0g", 2, "hexadecimal"),
+        ("scan --value int", 2, "an integer has 8"),
+        ("load data.unknown", 2, "--format csv, tsv, jsonl or pairs"),
+        ("load x.jsonl --header", 2, "--header is for CSV and TSV"),
+        ("load nowhere.csv", 4, "cannot read nowhere.csv"),
+        ("exec nowhere.txt", 4, "cannot read nowhere.txt"),
+        ("dump no/such/dir.csv", 4, "cannot write no/such/dir.csv"),
+        ("shell --connect 127.0.0.1:1", 4, "esker serve"),
+        ("bench fill --key_size 4", 2, "--key_size is 4"),
+        ("bench fill --benchmarks none", 2, "fillseq"),
+        ("serve --load-dir nowhere", 2, "--load-dir nowhere"),
+    ] {
+        let ran = place.run(arguments);
+        assert_eq!(ran.code, code, "{arguments}: {ran:?}");
+        assert!(ran.err.contains(reason), "{arguments}: {}", ran.err);
+    }
+    let mut serve = place.command("serve");
+    serve.env("SERVER_PORT", "many");
+    let output = serve.output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_failure() {
+    let place = Place::new();
+    let lines: String = (0..50_000).map(|line| format!("key{line}\tvalue\n")).collect();
+    place.write("many.tsv", lines);
+    place.ok("load many.tsv");
+    let mut child = place.command("scan").stdout(std::process::Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn maintenance_has_answers() {
+    let place = Place::new();
+    let lines: String = (0..20_000).map(|line| format!("key{line}\tvalue{line}\n")).collect();
+    place.write("many.tsv", lines);
+    place.ok("load many.tsv");
+    place.ok("compact");
+    place.ok("compact --start key1 --end key2");
+    place.ok("compact --all");
+    assert!(place.ok("verify").ends_with("no damage\n"));
+    assert_eq!(objects(&place.ok("verify --json"))[0]["damage"], json!([]));
+    assert!(place.ok("stats").contains("memory budget            32.0 MiB"));
+    let stats = &objects(&place.ok("stats --json"))[0];
+    assert_eq!(stats["keyspaces"][0]["name"], "default");
+    assert_eq!(stats["memory"]["budget_bytes"], 32 << 20);
+    let picture = place.ok("levels --tables");
+    assert!(picture.lines().all(|line| line.chars().count() <= 80), "{picture}");
+    assert!(picture.contains("20,000"), "{picture}");
+    let levels = &objects(&place.ok("levels --json"))[0];
+    assert_eq!(levels["keyspace"], "default");
+    assert_eq!(place.run("levels --keyspace nowhere").code, 2);
+}
