@@ -87,3 +87,8 @@ pub mod parts {
     pub use esker_version as version;
     pub use esker_wal as wal;
 }
+
+/// The README's example, compiled with the doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
