@@ -27,7 +27,7 @@ pub const SCAN_SHARE: (usize, usize) = (2, 5);
 const MAX_BORROW_ROUNDS: usize = 3;
 
 /// A cache of blocks. See the [crate's page](crate) for design and invariants.
-pub struct BlockCache<V> {
+pub struct BlockCache<V: ?Sized> {
     shards: Box<[CachePadded<Mutex<Shard<V>>>]>,
     budget: CachePadded<Budget>,
 }
@@ -56,7 +56,7 @@ impl Budget {
     }
 }
 
-impl<V: Charge> BlockCache<V> {
+impl<V: ?Sized + Charge> BlockCache<V> {
     /// A cache of `capacity_bytes`; 0 caches nothing. The number of shards follows from this first capacity.
     pub fn new(capacity_bytes: usize) -> BlockCache<V> {
         let fitting = (capacity_bytes / MIN_SHARD_BYTES).max(1);
@@ -155,13 +155,13 @@ impl<V: Charge> BlockCache<V> {
     /// Removes all blocks of a table and answers how many they were. To be called once nobody reads the table any
     /// more and before its file is unlinked (BS5). Looks at every entry of the cache: see
     /// [`BlockCache::remove_tables`].
-    pub fn remove_table(&self, table: u64) -> usize {
+    pub fn remove_table(&self, table: u32) -> usize {
         self.remove_tables(&[table])
     }
 
     /// [`BlockCache::remove_table`] for several tables at the price of one: a walk over all entries, about 8 ms for
     /// a million of them, locking one shard at a time.
-    pub fn remove_tables(&self, tables: &[u64]) -> usize {
+    pub fn remove_tables(&self, tables: &[u32]) -> usize {
         let mut tables = tables.to_vec();
         tables.sort_unstable();
         let mut count = 0;
@@ -245,7 +245,7 @@ impl<V: Charge> BlockCache<V> {
     }
 }
 
-impl<V> BlockCache<V> {
+impl<V: ?Sized> BlockCache<V> {
     #[inline]
     fn shard_of(&self, hash: u64) -> usize {
         // The high half of the hash; the table uses the low bits.
@@ -253,7 +253,7 @@ impl<V> BlockCache<V> {
     }
 }
 
-impl<V> fmt::Debug for BlockCache<V> {
+impl<V: ?Sized> fmt::Debug for BlockCache<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BlockCache")
             .field("shards", &self.shards.len())

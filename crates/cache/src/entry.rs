@@ -2,13 +2,14 @@
 
 use crate::table::BUCKET_BYTES;
 
-/// Names a block: which table, and where in its file.
+/// Names a block: which table, and which of its blocks. Two halves of a word, so that a bucket has room for a pointer
+/// to a value that knows its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CacheKey {
     /// A number of the table that is never reused, and unique among all databases that share the cache.
-    pub table: u64,
-    /// Offset of the block in the file.
-    pub offset: u64,
+    pub table: u32,
+    /// Number of the block within the table.
+    pub block: u32,
 }
 
 /// What a block is for; decides its priority and is counted apart.

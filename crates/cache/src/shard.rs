@@ -6,7 +6,7 @@ use crate::table::{Entry, Table};
 use std::sync::Arc;
 
 #[derive(Debug)]
-pub(crate) struct Shard<V> {
+pub(crate) struct Shard<V: ?Sized> {
     table: Table<V>,
     /// The bucket that the clock's hand points to.
     hand: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Shard<V> {
     pub(crate) declined: u64,
 }
 
-impl<V> Shard<V> {
+impl<V: ?Sized> Shard<V> {
     pub(crate) fn new() -> Shard<V> {
         Shard {
             table: Table::new(),
@@ -141,7 +141,7 @@ impl<V> Shard<V> {
     }
 
     /// Removes the entries of some tables, given in ascending order.
-    pub(crate) fn remove_tables(&mut self, tables: &[u64], removed: &mut Vec<Entry<V>>) {
+    pub(crate) fn remove_tables(&mut self, tables: &[u32], removed: &mut Vec<Entry<V>>) {
         // Closing a gap moves entries only from buckets not yet looked at into the present one or later ones, or
         // from the beginning to the end where they are looked at again.
         let mut bucket = 0;

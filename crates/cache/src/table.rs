@@ -11,12 +11,12 @@ use std::sync::Arc;
 const MIN_BUCKETS: usize = 16;
 
 /// Bytes of a bucket.
-pub(crate) const BUCKET_BYTES: usize = size_of::<Option<Entry<()>>>();
+pub(crate) const BUCKET_BYTES: usize = size_of::<Option<Entry<[u8]>>>();
 const _: () = assert!(BUCKET_BYTES == 32, "two buckets make a cache line");
 
 /// A resident block.
 #[derive(Debug)]
-pub(crate) struct Entry<V> {
+pub(crate) struct Entry<V: ?Sized> {
     pub(crate) key: CacheKey,
     pub(crate) value: Arc<V>,
     pub(crate) charge: u32,
@@ -31,17 +31,17 @@ pub(crate) struct Entry<V> {
 #[inline]
 pub(crate) fn hash_of(key: &CacheKey) -> u64 {
     use std::hash::BuildHasher;
-    foldhash::fast::FixedState::default().hash_one((key.table, key.offset))
+    foldhash::fast::FixedState::default().hash_one(u64::from(key.table) << 32 | u64::from(key.block))
 }
 
 #[derive(Debug)]
-pub(crate) struct Table<V> {
+pub(crate) struct Table<V: ?Sized> {
     /// A power of two, at most three quarters occupied.
     buckets: Box<[Option<Entry<V>>]>,
     len: usize,
 }
 
-impl<V> Table<V> {
+impl<V: ?Sized> Table<V> {
     pub(crate) fn new() -> Table<V> {
         Table { buckets: empty_buckets(MIN_BUCKETS), len: 0 }
     }
@@ -133,7 +133,7 @@ impl<V> Table<V> {
     }
 }
 
-fn empty_buckets<V>(count: usize) -> Box<[Option<Entry<V>>]> {
+fn empty_buckets<V: ?Sized>(count: usize) -> Box<[Option<Entry<V>>]> {
     std::iter::repeat_with(|| None).take(count).collect()
 }
 
@@ -161,7 +161,7 @@ mod tests {
         for step in 0..60_000u64 {
             // Fills and empties in turn.
             let growing = step / 3000 % 2 == 0;
-            let key = CacheKey { table: random(3), offset: random(400) };
+            let key = CacheKey { table: random(3) as u32, block: random(400) as u32 };
             let hash = hash_of(&key);
             if let Some(&value) = model.get(&key) {
                 assert_eq!(*table.find_mut(hash, &key).unwrap().value, value);

@@ -142,7 +142,7 @@ struct Bench {
     dir: PathBuf,
     options: TableOptions,
     cache: Arc<BlockCache<Block>>,
-    tables: u64,
+    tables: u32,
     /// What to measure.
     only: String,
 }
@@ -177,7 +177,7 @@ impl Bench {
             self.tables += 1;
             let path = self.dir.join(format!("{}.sst", self.tables));
             let file = self.fs.open(&path, OpenMode::CreateOrTruncate)?;
-            let uid = TableUid(self.tables);
+            let uid = TableUid(self.tables.into());
             let start = worked_nanos();
             let mut writer = TableWriter::new(file, TableOptions { uid, ..self.options.clone() })?;
             for (i, key) in part.iter().enumerate() {

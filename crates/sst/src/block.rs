@@ -29,6 +29,7 @@ use flat::Flat;
 pub use header::{BlockHeader, BlockLayout};
 use header::{HEADER_BYTES, TRAILER_BYTES};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Bytes behind the payload of a block in memory, so that vectors can be loaded from any position in it.
 pub(crate) const SLACK_BYTES: usize = LANE_BYTES;
@@ -37,12 +38,14 @@ pub(crate) const SLACK_BYTES: usize = LANE_BYTES;
 #[repr(transparent)]
 pub(crate) struct BlockBytes([u8]);
 
-/// A block in memory of its own: what the cache holds.
+/// A block in memory of its own, behind an `Arc`: what the cache holds.
 ///
-/// Its bytes are an allocation of their exact size. Block sizes vary, so the directories of blocks do not all fall into
+/// The reference count and the bytes are one allocation, so a lookup that has found the pointer in the cache touches no
+/// memory between it and the block's directory. Block sizes vary, so the directories of blocks do not all fall into
 /// the same sets of the first-level cache, as they would at strides of 4096 bytes.
+#[repr(transparent)]
 pub struct Block {
-    bytes: Box<BlockBytes>,
+    bytes: BlockBytes,
 }
 
 /// An entry found: its tag, and where its value lies in the block.
@@ -71,10 +74,11 @@ pub(crate) enum View {
 impl Block {
     /// Validates `bytes`, which start with the header of a block and its decompressed payload. The checksum has been
     /// verified before. What follows the payload may be anything, but [`SLACK_BYTES`] of it must be there.
-    pub(crate) fn new(bytes: Box<[u8]>) -> Result<Block, Flaw> {
+    pub(crate) fn new(bytes: Vec<u8>) -> Result<Arc<Block>, Flaw> {
         check(&bytes)?;
-        // SAFETY: `BlockBytes` is a transparent wrapper of `[u8]`, and the bytes were just validated.
-        Ok(Block { bytes: unsafe { Box::from_raw(Box::into_raw(bytes) as *mut BlockBytes) } })
+        let bytes: Arc<[u8]> = Arc::from(bytes);
+        // SAFETY: `Block` is a transparent wrapper of `[u8]`, and the bytes were just validated.
+        Ok(unsafe { Arc::from_raw(Arc::into_raw(bytes) as *const Block) })
     }
 
     /// What the block says of itself.
@@ -91,7 +95,7 @@ impl Block {
     /// Bytes of memory that the block takes.
     #[inline]
     pub fn memory_bytes(&self) -> usize {
-        size_of::<Block>() + size_of_val(&self.bytes.0)
+        size_of_val(self)
     }
 }
 

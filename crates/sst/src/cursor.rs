@@ -147,7 +147,7 @@ impl TableCursor {
         let image = self.read_ahead.image(&*self.table.file, index, number)?;
         let block = copied_from_image(image, self.table.uid, offset, number)
             .map_err(|flaw| self.table.flaw_at(flaw, offset))?;
-        Ok(self.table.cache.insert(self.table.cache_key(offset), Arc::new(block), BlockKind::Data, admission))
+        Ok(self.table.cache.insert(self.table.cache_key(number), block, BlockKind::Data, admission))
     }
 
     /// Enters a block in the cursor's own buffers.

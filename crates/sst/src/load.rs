@@ -20,17 +20,17 @@ thread_local! {
 }
 
 impl Table {
-    /// The cache's name for the block that starts at `offset`.
+    /// The cache's name for block `number`.
     #[inline(always)]
-    pub(crate) fn cache_key(&self, offset: u64) -> CacheKey {
-        CacheKey { table: self.cache_id, offset }
+    pub(crate) fn cache_key(&self, number: usize) -> CacheKey {
+        // The index counts its blocks in 32 bits.
+        CacheKey { table: self.cache_id, block: number as u32 }
     }
 
     /// Block `number`, which must exist, if it is in the cache.
     #[inline(always)]
     pub(crate) fn cached_block(&self, number: usize, admission: Admission) -> Option<Arc<Block>> {
-        let start = self.index.as_ref()?.start(number);
-        self.cache.get(&self.cache_key(start), BlockKind::Data, admission)
+        self.cache.get(&self.cache_key(number), BlockKind::Data, admission)
     }
 
     /// Block `number`, which must exist, from the cache or the file.
@@ -45,13 +45,12 @@ impl Table {
     /// Reads block `number`, which must exist, and puts it into the cache.
     #[cold]
     pub(crate) fn load_block(&self, number: usize, admission: Admission) -> Result<Arc<Block>> {
-        let block = Arc::new(self.read_block(number)?);
-        let offset = self.index.as_ref().map_or(0, |index| index.start(number));
-        Ok(self.cache.insert(self.cache_key(offset), block, BlockKind::Data, admission))
+        let block = self.read_block(number)?;
+        Ok(self.cache.insert(self.cache_key(number), block, BlockKind::Data, admission))
     }
 
     /// Reads block `number`, which must exist, past the cache.
-    pub(crate) fn read_block(&self, number: usize) -> Result<Block> {
+    pub(crate) fn read_block(&self, number: usize) -> Result<Arc<Block>> {
         let Some(index) = &self.index else {
             return Err(esker_base::Error::internal("a block of a table without blocks was asked for"));
         };
@@ -96,13 +95,13 @@ fn owned_from_image(
     uid: TableUid,
     offset: u64,
     number: usize,
-) -> Result<Block, Flaw> {
+) -> Result<Arc<Block>, Flaw> {
     let header = verify_numbered(&image[..span], uid, offset, number)?;
     if header.codec_id != id::NONE {
         return block_of(&header, &image[..span]);
     }
     image.truncate(BlockBytes::memory_len(header.raw_len as usize));
-    Block::new(image.into_boxed_slice())
+    Block::new(image)
 }
 
 /// The block with the file image `image`, in memory of its own.
@@ -111,15 +110,15 @@ pub(crate) fn copied_from_image(
     uid: TableUid,
     offset: u64,
     number: usize,
-) -> Result<Block, Flaw> {
+) -> Result<Arc<Block>, Flaw> {
     let header = verify_numbered(image, uid, offset, number)?;
     block_of(&header, image)
 }
 
-fn block_of(header: &BlockHeader, image: &[u8]) -> Result<Block, Flaw> {
+fn block_of(header: &BlockHeader, image: &[u8]) -> Result<Arc<Block>, Flaw> {
     let mut bytes = vec![0; BlockBytes::memory_len(header.raw_len as usize)];
     unpack(header, image, &mut bytes)?;
-    Block::new(bytes.into_boxed_slice())
+    Block::new(bytes)
 }
 
 /// Decompresses the verified `image` into `bytes`, which has the block's length in memory.

@@ -29,7 +29,7 @@ pub struct Table {
     pub(crate) index: Option<BlockIndex>,
     pub(crate) filter: Option<Filter>,
     pub(crate) cache: Arc<BlockCache<Block>>,
-    pub(crate) cache_id: u64,
+    pub(crate) cache_id: u32,
     pub(crate) isa: Isa,
     /// Blocks are likely stored raw, so that they are best read straight into their own memory.
     pub(crate) expects_raw_blocks: bool,
@@ -57,7 +57,7 @@ impl Table {
         file_bytes: u64,
         expected: TableIdentity,
         cache: Arc<BlockCache<Block>>,
-        cache_id: u64,
+        cache_id: u32,
     ) -> Result<Table> {
         Table::open_as(file, file_bytes, Some(expected), cache, cache_id)
     }
@@ -70,7 +70,7 @@ impl Table {
         file: Arc<dyn File>,
         file_bytes: u64,
         cache: Arc<BlockCache<Block>>,
-        cache_id: u64,
+        cache_id: u32,
     ) -> Result<Table> {
         Table::open_as(file, file_bytes, None, cache, cache_id)
     }
@@ -80,7 +80,7 @@ impl Table {
         file_bytes: u64,
         expected: Option<TableIdentity>,
         cache: Arc<BlockCache<Block>>,
-        cache_id: u64,
+        cache_id: u32,
     ) -> Result<Table> {
         let tail = Tail::read(&*file, file_bytes, expected.map(|identity| identity.uid))?;
         let properties_at = tail.required(&*file, SectionKind::PROPERTIES)?;

@@ -19,7 +19,7 @@ use esker_version::PartMeta;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// All table files in use, and those waiting to be deleted.
@@ -40,16 +40,16 @@ pub(crate) struct TableFiles {
 #[derive(Debug)]
 struct Doomed {
     path: PathBuf,
-    cache_id: u64,
+    cache_id: u32,
     delete: bool,
 }
 
 /// Cache identities are unique in the process, so that caches may be shared and a reopened database never meets
 /// blocks of an earlier life.
-static NEXT_CACHE_ID: AtomicU64 = AtomicU64::new(1);
+static NEXT_CACHE_ID: AtomicU32 = AtomicU32::new(1);
 
 /// Of a file that was never opened, and so has no blocks in the cache.
-const NOT_CACHED: u64 = 0;
+const NOT_CACHED: u32 = 0;
 
 /// A table file that a version refers to.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub(crate) struct TableFile {
     file_bytes: u64,
     uid: TableUid,
     keyspace: KeyspaceId,
-    cache_id: u64,
+    cache_id: u32,
     table: OnceLock<Arc<Table>>,
     opening: Mutex<()>,
     obsolete: AtomicBool,
@@ -127,7 +127,7 @@ impl TableFiles {
     /// Deletes what nothing refers to any more.
     pub(crate) fn delete_doomed(&self) {
         let doomed = std::mem::take(&mut *self.doomed.lock());
-        let cache_ids: Vec<u64> =
+        let cache_ids: Vec<u32> =
             doomed.iter().map(|file| file.cache_id).filter(|&id| id != NOT_CACHED).collect();
         if !cache_ids.is_empty() {
             self.cache.remove_tables(&cache_ids);

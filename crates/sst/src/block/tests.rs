@@ -47,10 +47,10 @@ fn image(layout: LayoutOptions, entries: &[Entry]) -> Vec<u8> {
     out
 }
 
-fn block(layout: LayoutOptions, entries: &[Entry]) -> Block {
+fn block(layout: LayoutOptions, entries: &[Entry]) -> std::sync::Arc<Block> {
     let mut bytes = image(layout, entries);
     bytes.resize(bytes.len() + SLACK_BYTES, 0xa5);
-    Block::new(bytes.into()).expect("what was just encoded")
+    Block::new(bytes).expect("what was just encoded")
 }
 
 fn check_find<K: Kernel>(block: &BlockBytes, entries: &[Entry], key: &[u8], seqno: SeqNo) {
