@@ -5,6 +5,7 @@ use crate::block::header::HEADER_BYTES;
 use crate::block::{BlockBytes, BlockHeader};
 use crate::footer::{FILE_HEADER_BYTES, decode_file_header};
 use crate::index::BlockIndex;
+use crate::isa::Portable;
 use crate::load::{unpack, verify_numbered};
 use crate::read_ahead::ReadAhead;
 use crate::table::Table;
@@ -23,9 +24,10 @@ pub struct Verified {
 
 impl Table {
     /// Reads the whole table past the cache and checks every checksum, that entries are in order and where the index
-    /// says, that the filter knows every key, that all kinds are known, and that the properties are true.
+    /// says, that lookups and seeks come to every one of them, that the filter knows every key, that all kinds are
+    /// known, and that the properties are true.
     ///
-    /// Takes the time of reading the file once and of hashing every key; memory stays below a mebibyte.
+    /// Takes the time of reading the file once and of looking every entry up; memory stays below a mebibyte.
     ///
     /// # Errors
     /// [`Error::Corruption`] with the first thing found wrong, a damaged filter included, and whatever reading meets.
@@ -146,10 +148,18 @@ impl Counts {
         }
         self.blocks += 1;
         self.uncompressed_bytes += u64::from(header.raw_len);
+        let mut seeker = BlockCursor::new();
+        // SAFETY: the block is borrowed for longer than the cursor lives.
+        unsafe { seeker.open(block) };
         while cursor.is_valid() {
             // SAFETY: the block is borrowed for longer than this.
             let value_len = unsafe { cursor.value() }.len();
             self.entry(table, offset + HEADER_BYTES as u64, cursor.key(), cursor.tag(), value_len)?;
+            // SAFETY: as above.
+            if !unsafe { is_reached(index, number, block, &mut seeker, cursor) } {
+                let key = cursor.key().escape_ascii();
+                return Err(table.wrong(offset, format!("lookups of key {key} do not come to its entry")));
+            }
             // SAFETY: as above.
             unsafe { cursor.next() };
         }
@@ -224,4 +234,28 @@ impl Counts {
         }
         Ok(Verified { blocks: self.blocks, entries: self.entries })
     }
+}
+
+/// Whether a lookup and a seek of the entry under `cursor` come to it: the index leads to its block, and what the block
+/// has for being searched (fingerprints, heads, hash slots, restart points) leads to the entry.
+///
+/// # Safety
+/// `block` is alive, and both cursors are in it.
+unsafe fn is_reached(
+    index: &BlockIndex,
+    number: usize,
+    block: &BlockBytes,
+    seeker: &mut BlockCursor,
+    cursor: &BlockCursor,
+) -> bool {
+    let (key, tag) = (cursor.key(), cursor.tag());
+    // SAFETY: the portable kernel needs no special instructions, and the caller answers for the block.
+    let (mut start, found) = unsafe {
+        seeker.seek::<Portable>(key, tag);
+        (index.locate::<Portable>(key, tag), block.find::<Portable>(key, key_hash(key), tag))
+    };
+    while start < number && index.continues_after(start, key) {
+        start += 1;
+    }
+    start == number && seeker.index() == cursor.index() && found.is_some_and(|found| found.tag == tag)
 }

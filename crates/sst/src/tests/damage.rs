@@ -1,8 +1,9 @@
 //! Damaged files: every change is noticed or without effect, and nothing else than an error comes of it.
 
-use super::{IDENTITY, UID, new_fs, options, path, write};
+use super::{IDENTITY, UID, new_fs, open, options, path, write};
+use crate::block::header::{HEADER_BYTES, placed_checksum};
 use crate::testing::{Entry, Shape, entries};
-use crate::{Block, BlockLayout, ReadPurpose, Table, TableOptions};
+use crate::{Block, BlockLayout, LayoutFacts, ReadPurpose, Table, TableOptions};
 use esker_base::checksum::key_hash;
 use esker_base::{Error, Result, SeqNo, Tag};
 use esker_cache::BlockCache;
@@ -196,4 +197,37 @@ fn damage_of_one_block_leaves_the_others_readable() {
     assert!(cursor.seek(&bad.first_key, SeqNo::MAX).is_err() && !cursor.is_valid());
     cursor.seek_to_first().unwrap();
     assert!(cursor.is_valid() && cursor.tag() != Tag::OLDEST);
+}
+
+/// A checksum says that bytes are what was written, not that what was written can be found. Here it was not.
+#[test]
+fn verification_looks_every_entry_up() {
+    let random = SeededRandom::new(43);
+    let mut entries = entries(Shape::Decimal, 20, 8, &random);
+    // Older versions are found from the newest one, without their fingerprints.
+    entries.dedup_by(|later, first| later.key == first.key);
+    let fs = new_fs();
+    write(&fs, &entries, options());
+    let facts = open(&fs, 0).block_facts(0).unwrap();
+    let LayoutFacts::Flat { prefix_bytes } = facts.layout else { panic!("flat is the default") };
+    let count = facts.header.entries as usize;
+    let fingerprints = HEADER_BYTES + 16 + prefix_bytes;
+    let heads = fingerprints + count + 2 * count;
+    // Any wrong fingerprint hides its entry; heads that are too great misplace the entries behind them.
+    let changes = (fingerprints..fingerprints + count).map(|at| at..at + 1);
+    for change in changes.chain(std::iter::once(heads..heads + 4)) {
+        let file = fs.open(path(), OpenMode::ReadWrite).unwrap();
+        let mut image = vec![0; facts.file_bytes as usize];
+        file.read_exact_at(&mut image, facts.offset).unwrap();
+        let good = image.clone();
+        image[change].iter_mut().for_each(|byte| *byte ^= 0x80);
+        let end = image.len() - 8;
+        let checksum = placed_checksum(UID, facts.offset, &image[..end]);
+        image[end..].copy_from_slice(&checksum.to_le_bytes());
+        file.write_at(&image, facts.offset).unwrap();
+        let error = open(&fs, 0).verify().expect_err("an entry cannot be found");
+        assert!(error.is_corruption() && error.to_string().contains("do not come to its entry"), "{error}");
+        file.write_at(&good, facts.offset).unwrap();
+        open(&fs, 0).verify().unwrap();
+    }
 }
