@@ -189,6 +189,10 @@ impl Fate {
         // Sectors first, in a file long enough for all of them, then the length.
         let longest = history.lens.iter().copied().max().unwrap_or(0);
         content.set_len(longest.max(content.len()));
+        // A torn store takes a device that reads the page in the very moment of the store. That this happens to two
+        // stores and that both pages are then not written again is beyond what is worth surviving: formats keep two
+        // copies against it.
+        let mut may_tear = true;
         for (&sector, changes) in &history.sectors {
             let newest = changes.len();
             let version = match self {
@@ -198,7 +202,8 @@ impl Fate {
                 Fate::Latest if changes.iter().any(|&number| number >= border) => newest,
                 Fate::Latest => 0,
             };
-            let torn = version < newest && random.below(8) == 0;
+            let torn = may_tear && version < newest && random.below(8) == 0;
+            may_tear &= !torn;
             if let Some(bytes) = history.version(random, sector, version, torn) {
                 content.write(&bytes, sector * SECTOR_BYTES as u64);
             }
