@@ -8,12 +8,14 @@
 //! | [`oracle`] | what a database must contain, at each commit and at each snapshot |
 //! | [`runner`] | a database under test, with its oracle |
 //! | [`model`], [`shrink`] | the model test, and making its failures small |
+//! | [`crash`] | the crash sweep: every cut of a workload's trace, and of recovery's |
 //! | [`decoders`] | a target for every decoder of bytes from outside, for fuzzers and for the tests here |
 //!
 //! Every failure names what reproduces it: a seed, a cut, an image. Everything but the tests on real threads depends on
 //! nothing else.
 #![forbid(unsafe_code)]
 
+pub mod crash;
 pub mod decoders;
 mod dir;
 pub mod domain;

@@ -1,0 +1,242 @@
+//! The crash sweep: a workload is run once on a file system that forgets, then the machine or the process dies at every
+//! moment of its trace, in several ways, and what is left must open and hold what was promised.
+//!
+//! **Cuts.** Every change of the file system is an event of the trace, and so is every store into the mapped log: a record
+//! is one store, so there is a cut before and after each record's copy, and `Crash::ProcessTorn` cuts within. Publication
+//! changes no file; the cut between the copy of a record and the mark of its acknowledgement is the moment of publication.
+//! The marks say what had been promised at a cut, and they are events, too.
+//!
+//! **Promises.** What is found must be the state after some number of commits, with batches whole over all keyspaces and no
+//! hole. At least everything acknowledged when a process died, and everything acknowledged with `Power` or behind
+//! a sync or a flush when power was lost; at most the commit that was under way.
+//!
+//! **Afterwards.** What an open has shown is durable: power lost right after it shows the same again. Then the
+//! database is written to, closed and opened once more. For some cuts recovery itself is cut everywhere.
+
+use crate::oracle::{Content, Oracle, difference};
+use crate::runner::{DIR, Mark, Runner, read_all};
+use crate::script::Plan;
+use crate::{Failure, Outcome, SPACES, ensure};
+use esker::parts::env::Env;
+use esker::parts::env::fault::{Crash, StrictFs, StrictOptions};
+use esker::{Database, KeyspaceOptions};
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// A workload that was run, its trace, and its history.
+#[derive(Debug)]
+pub struct Recording {
+    plan: Plan,
+    fs: StrictFs,
+    oracle: Oracle,
+}
+
+/// What a sweep did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sweep {
+    /// Moments at which everything stopped.
+    pub cuts: u64,
+    /// File systems that were opened after a crash.
+    pub images: u64,
+    /// How many of them after a crash of a recovery.
+    pub nested: u64,
+}
+
+/// What had been promised at a cut.
+#[derive(Clone, Debug, Default)]
+struct Promise {
+    begun: usize,
+    acknowledged: usize,
+    powered: usize,
+    /// Keyspaces that were created, as indexes into [`SPACES`].
+    created: BTreeSet<usize>,
+}
+
+impl Promise {
+    fn note(&mut self, mark: u64) {
+        match Mark::parse(mark) {
+            (Mark::Begun, commit) => self.begun = commit,
+            (Mark::Acknowledged, commit) => self.acknowledged = commit,
+            (Mark::Powered, commit) => self.powered = commit,
+            (Mark::Created, space) => {
+                self.created.insert(space);
+            }
+        }
+    }
+
+    /// The commit that must have survived. What the kernel had written back in time counts as if nothing was lost.
+    fn survivor(&self, crashes: &[Crash]) -> usize {
+        let lossy = |crash: &Crash| matches!(crash, Crash::PowerAllLost | Crash::PowerRandom { .. });
+        if crashes.iter().any(lossy) { self.powered } else { self.acknowledged }
+    }
+}
+
+/// Runs a plan on a strict file system and keeps what happened.
+///
+/// # Errors
+/// What failed without any crash.
+pub fn record(plan: &Plan) -> Outcome<Recording> {
+    let fs = StrictFs::with_options(StrictOptions::default());
+    let mut runner = Runner::start(plan, Arc::new(fs.clone()))?;
+    runner.trace = Some(fs.clone());
+    for op in &plan.script {
+        runner.check(op)?;
+    }
+    runner.close()?;
+    Ok(Recording { plan: plan.clone(), fs, oracle: runner.oracle })
+}
+
+impl Recording {
+    /// Dies at every cut of the trace; at every `nested_every`th of them recovery dies everywhere as well.
+    ///
+    /// # Errors
+    /// The first broken promise, with the cut and the crash that broke it.
+    pub fn sweep(&self, nested_every: usize) -> Outcome<Sweep> {
+        let mut sweep = Sweep::default();
+        let mut replayer = self.fs.replayer();
+        let mut promise = Promise::default();
+        loop {
+            let cut = replayer.position();
+            sweep.cuts += 1;
+            for crash in crashes(cut, replayer.last_event().and_then(|event| event.written_bytes())) {
+                let image = replayer.image(crash);
+                let nested = cut.is_multiple_of(nested_every) && !matches!(crash, Crash::PowerNoneLost);
+                let last = || replayer.last_event().map_or_else(String::new, ToString::to_string);
+                let outcome = self.check_image(&image, &promise, &[crash], nested, &mut sweep);
+                outcome.map_err(|failure| {
+                    failure.during(format_args!("cut {cut} ({}), {crash:?}, promised {promise:?}", last()))
+                })?;
+            }
+            match replayer.step() {
+                Some(event) => event.mark().into_iter().for_each(|mark| promise.note(mark)),
+                None => return Ok(sweep),
+            }
+        }
+    }
+
+    /// Opens what a crash left and checks it; `nested` says whether that recovery is to be crashed, too.
+    fn check_image(
+        &self,
+        image: &StrictFs,
+        promise: &Promise,
+        crashes: &[Crash],
+        nested: bool,
+        sweep: &mut Sweep,
+    ) -> Outcome {
+        sweep.images += 1;
+        let found = caught(|| self.check_open(image, promise, crashes))?;
+        if nested {
+            self.crash_recovery(image, found.opened_at, promise, crashes[0], sweep)?;
+        }
+        let thorough = sweep.images.is_multiple_of(4);
+        caught(|| self.check_afterwards(image, found, thorough))
+    }
+
+    fn options(&self, fs: &StrictFs) -> esker::Options {
+        Runner::options(&self.plan, Env::simulated(Arc::new(fs.clone()), self.plan.seed))
+    }
+
+    fn check_open(&self, image: &StrictFs, promise: &Promise, crashes: &[Crash]) -> Outcome<Found> {
+        let db = self.options(image).open(DIR)?;
+        let opened_at = image.trace_len();
+        let content = read_all(&db, None)?;
+        let names = db.keyspaces();
+        let missing = promise.created.iter().find(|space| !names.iter().any(|name| name == SPACES[**space]));
+        ensure!(missing.is_none(), "a keyspace is missing: there are {names:?}");
+        let survivor = promise.survivor(crashes);
+        let allowed = survivor..=promise.begun.max(survivor);
+        self.oracle.find(&content, allowed).map_err(Failure::new)?;
+        Ok(Found { db, opened_at, content })
+    }
+
+    /// Cuts the recovery that `image` went through, up to the end of opening.
+    fn crash_recovery(
+        &self,
+        image: &StrictFs,
+        opened_at: usize,
+        promise: &Promise,
+        first: Crash,
+        sweep: &mut Sweep,
+    ) -> Outcome {
+        let mut replayer = image.replayer();
+        for cut in 0..opened_at {
+            replayer.advance_to(cut);
+            for second in [Crash::Process, Crash::PowerAllLost, Crash::PowerRandom { seed: cut as u64 }] {
+                let again = replayer.image(second);
+                sweep.nested += 1;
+                let outcome = self.check_image(&again, promise, &[first, second], false, sweep);
+                outcome
+                    .map_err(|failure| failure.during(format_args!("cut {cut} of recovery, {second:?}")))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What an open has shown survives, and the database goes on working.
+    fn check_afterwards(&self, image: &StrictFs, found: Found, thorough: bool) -> Outcome {
+        let Found { db, mut content, .. } = found;
+        if thorough {
+            let lost = image.crash(Crash::PowerAllLost);
+            let again = read_all(&self.options(&lost).open(DIR)?, None)?;
+            ensure!(again == content, "lost what an open had shown: {}", difference(&again, &content));
+        }
+        write_more(&db, &mut content)?;
+        if thorough {
+            db.flush()?;
+            ensure!(db.verify()?.is_clean(), "verify found damage");
+        }
+        db.close()?;
+        drop(db);
+        let db = self.options(image).open(DIR)?;
+        let again = read_all(&db, None)?;
+        ensure!(again == content, "after writing more and reopening: {}", difference(&again, &content));
+        Ok(())
+    }
+}
+
+/// A database that was opened after a crash.
+struct Found {
+    db: Database,
+    /// Length of the image's trace when opening ended.
+    opened_at: usize,
+    content: Content,
+}
+
+/// The ways to die at a cut, after an event that wrote so many bytes.
+fn crashes(cut: usize, written_bytes: Option<usize>) -> Vec<Crash> {
+    let seed = cut as u64;
+    let mut crashes = vec![
+        Crash::Process,
+        Crash::PowerAllLost,
+        Crash::PowerNoneLost,
+        Crash::PowerRandom { seed },
+        Crash::PowerRandom { seed: seed ^ 0x5eed },
+    ];
+    if let Some(bytes) = written_bytes {
+        let places = BTreeSet::from([1, bytes / 2, bytes.saturating_sub(1)]);
+        crashes.extend(places.into_iter().map(|keep_bytes| Crash::ProcessTorn { keep_bytes }));
+    }
+    crashes
+}
+
+/// Changes something in two keyspaces, on the database and in `content`.
+fn write_more(db: &Database, content: &mut Content) -> Outcome {
+    let one = db.keyspace_with(SPACES[1], KeyspaceOptions::default())?;
+    for number in 0..3 {
+        let (key, value) = (format!("more {number}").into_bytes(), vec![number; 100]);
+        db.put(&key, &value)?;
+        content[0].insert(key, value);
+    }
+    let mut batch = db.batch();
+    batch.put(&one, b"more", b"1");
+    batch.delete(db.default_keyspace(), b"more 1");
+    db.write(batch)?;
+    content[1].insert(b"more".to_vec(), b"1".to_vec());
+    content[0].remove(b"more 1".as_slice());
+    Ok(())
+}
+
+fn caught<T>(work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(Failure::of_panic(&*panic)))
+}

@@ -1,0 +1,130 @@
+//! The crash sweep over scripted workloads: every cut of every trace, with the mapped and with the written log.
+//!
+//! A failure names the workload, the log, the cut and the crash; nothing is random but by the numbers it names.
+#![expect(clippy::print_stdout, reason = "counts are for people")]
+
+use esker::Durability;
+use esker_testkit::options::{Chosen, DATABASE, KEYSPACE};
+use esker_testkit::script::{Edit, How, Op, Plan};
+use esker_testkit::{Filler, Generator, Key, crash};
+
+/// A write to some keyspaces: a plain one, or a batch if there are several.
+fn write(number: u32, spaces: &[u8], len: u32, durability: Durability) -> Op {
+    let key = Key(40 + (number * 7 % 50) as u16);
+    let value = (number % 6 != 5).then_some(Filler { number, len });
+    let edits: Vec<Edit> = spaces.iter().map(|&space| Edit { space, key, value }).collect();
+    let how = if edits.len() == 1 { How::Plain } else { How::Batch };
+    Op::Write { edits, how, durability }
+}
+
+fn writes(numbers: std::ops::Range<u32>, spaces: &[u8], len: u32) -> Vec<Op> {
+    numbers.map(|number| write(number, spaces, len, Durability::Process)).collect()
+}
+
+fn plan(options: &[(&str, &str)], script: Vec<Op>) -> Plan {
+    let mut chosen = Chosen::plain(KEYSPACE).with(KEYSPACE, "filter", "bloom");
+    for (row, choice) in options {
+        chosen = chosen.with(KEYSPACE, row, choice);
+    }
+    let database = Chosen::plain(DATABASE).with(DATABASE, "log segment", "16 KiB");
+    Plan { seed: 11, database, spaces: [chosen.clone(), chosen.clone(), chosen], script }
+}
+
+/// Sweeps over a plan with both kinds of log.
+fn sweep(name: &str, plan: &Plan, nested_every: usize) {
+    for log in ["mapped", "written"] {
+        let mut plan = plan.clone();
+        plan.database = plan.database.with(DATABASE, "log", log);
+        let recording = crash::record(&plan).unwrap_or_else(|failure| panic!("{name}, {log} log: {failure}"));
+        match recording.sweep(nested_every) {
+            Ok(done) => println!("{name}, {log} log: {done:?}"),
+            Err(failure) => panic!("{name}, {log} log: {failure}"),
+        }
+    }
+}
+
+const TINY: &[(&str, &str)] = &[("write buffer", "4 KiB"), ("table size", "4 KiB"), ("block size", "512")];
+
+#[test]
+fn creation_and_first_writes() {
+    let mut script = writes(0..6, &[0], 50);
+    script.extend(writes(6..10, &[1, 2], 50));
+    script.push(Op::Reopen { flush_on_close: false });
+    script.extend(writes(10..14, &[0, 1], 50));
+    sweep("creation", &plan(TINY, script), 3);
+}
+
+#[test]
+fn flushes() {
+    let mut script = writes(0..40, &[0], 400);
+    script.push(Op::Flush);
+    script.extend(writes(40..60, &[0, 1], 400));
+    script.push(Op::Drain);
+    sweep("flushes", &plan(TINY, script), 40);
+}
+
+#[test]
+fn compactions() {
+    for strategy in ["leveled:2", "tiered:2", "partitioned"] {
+        let options = [TINY, &[("strategy", strategy), ("write buffer entries", "7")]].concat();
+        let mut script = writes(0..35, &[0], 100);
+        script.push(Op::Compact {
+            space: 0,
+            lower: std::ops::Bound::Unbounded,
+            upper: std::ops::Bound::Unbounded,
+        });
+        script.extend(writes(35..60, &[0], 100));
+        script.push(Op::Drain);
+        sweep(strategy, &plan(&options, script), 60);
+    }
+}
+
+#[test]
+fn rotation_and_recycling_of_log_segments() {
+    let mut script = writes(0..30, &[0], 1_500);
+    script.push(write(30, &[0], 40_000, Durability::Process));
+    script.push(Op::Flush);
+    script.extend(writes(32..60, &[0, 1], 1_500));
+    sweep("rotation", &plan(&[("write buffer", "30 KiB")], script), 50);
+}
+
+#[test]
+fn batches_over_keyspaces_of_which_one_is_idle() {
+    let mut script = vec![write(0, &[0, 1, 2], 60, Durability::Process)];
+    for round in 0..4 {
+        // The first keyspace is flushed again and again, the second sees a batch now and then, the third nothing.
+        script.extend(writes(round * 20 + 1..round * 20 + 18, &[0], 300));
+        script.extend(writes(round * 20 + 18..round * 20 + 20, &[0, 1], 60));
+    }
+    sweep("idle keyspace", &plan(TINY, script), 60);
+}
+
+#[test]
+fn writes_of_every_durability() {
+    let levels = [Durability::Process, Durability::Power, Durability::None, Durability::Process];
+    let mut script: Vec<Op> = (0..32)
+        .map(|number| write(number, &[(number % 2) as u8], 120, levels[number as usize % 4]))
+        .collect();
+    script.insert(20, Op::Sync);
+    script.insert(30, Op::Flush);
+    sweep("durability", &plan(TINY, script), 25);
+}
+
+#[test]
+fn recovery_after_recovery() {
+    let mut script = Vec::new();
+    for life in 0..4 {
+        script.extend(writes(life * 10..life * 10 + 8, &[0, 1], 150));
+        script.push(Op::Reopen { flush_on_close: life % 2 == 0 });
+    }
+    sweep("recovery", &plan(TINY, script), 20);
+}
+
+#[test]
+fn whatever_comes() {
+    for seed in 0..3 {
+        let mut plan = Generator::plan(seed, 0);
+        plan.script = Generator::writes(seed, 50, 15);
+        sweep(&format!("random {seed}"), &plan, 200);
+    }
+}
