@@ -19,7 +19,7 @@
 //! # Map
 //! [`settings`] what can be chosen; `data` keys, values and patterns; `sample` clocks and histograms; `store` the
 //! database and what is known of its contents; `workloads` the timed loops; [`report`] rows and the table;
-//! [`run`] the whole; `host` the little it asks of the operating system.
+//! [`run()`] the whole; `host` the little it asks of the operating system.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
 //! Data that only the log holds when a database is opened.
+#![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
 mod common;
 

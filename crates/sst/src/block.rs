@@ -177,7 +177,7 @@ impl BlockBytes {
         }
     }
 
-    /// Prefetches what [`Block::find`] looks at after the directory, which should have been prefetched.
+    /// Prefetches what a search looks at after the directory, which should have been prefetched.
     ///
     /// # Safety
     /// The kernel's instructions must be available.

@@ -5,7 +5,7 @@
 //! ```
 //! `docs/format/table.md` describes every byte. A [`TableWriter`] takes entries in internal order (key ascending, newest
 //! version first) and writes them out as they come; a [`Table`] keeps index and filter in memory and reads blocks
-//! through the block cache; a [`TableCursor`] walks; [`multi_get`] looks up many keys with their cache misses overlapped.
+//! through the block cache; a [`TableCursor`] walks; [`multi_get()`] looks up many keys with their cache misses overlapped.
 //!
 //! What holds:
 //! * **Nothing unverified is seen** (BS6). A block's checksum covers its header and its stored bytes and is bound to

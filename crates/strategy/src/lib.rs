@@ -5,10 +5,10 @@
 //! give equal plans on every platform; the same code plans for a real store, for a test that draws a tree as text and
 //! for a simulation of a trillion entries. One executor carries out any plan.
 //!
-//! What keeps every strategy honest is [`validate`]: the rules V1 to V5 say when a plan keeps the versions of each key in
+//! What keeps every strategy honest is [`mod@validate`]: the rules V1 to V5 say when a plan keeps the versions of each key in
 //! order, may run beside others, and brings compaction nearer to its end.
 //!
-//! Map: [`options`], [`plan`], [`busy`], [`shape`] are the words; [`validate`] the law; [`cut`] says where output tables
+//! Map: [`options`], [`plan`], [`busy`], [`shape`] are the words; [`mod@validate`] the law; [`cut`] says where output tables
 //! end and [`place`] where flushes go. `draft` turns inputs and a place into a plan. `fluid` holds leveling, tiering and
 //! lazy leveling, `partitioned` the default, which merges the `column`s over windows of the last level; `clean` and
 //! [`manual`] are shared by all. [`kind`] gives them names.

@@ -21,7 +21,7 @@
 //! * F3. tag distance, suffix length and suffix of entry `i` lie within `offset(i)..offset(i + 1)`;
 //! * F4. prefix and suffix together are at most [`MAX_KEY_LEN`] bytes.
 //!
-//! And [`BlockBytes`](super::BlockBytes) have at least [`LANE_BYTES`](crate::isa::LANE_BYTES) readable bytes behind its
+//! And [`BlockBytes`](super::BlockBytes) have at least [`LANE_BYTES`] readable bytes behind its
 //! payload. So every position computed below from an index less than `count` is readable, even by loads of up to
 //! 64 bytes, and no other position is ever computed. The order of keys is not part of it: wrong order gives wrong
 //! answers (which the checksum excludes), never a wrong access.
