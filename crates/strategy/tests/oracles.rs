@@ -1,0 +1,245 @@
+//! Leveling, tiering and lazy leveling as a textbook describes them, each written down on its own and compared with the
+//! fluid tree that contains all three.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+use esker_base::{FileNumber, PartId, RunId, SeqNo, TableUid};
+use esker_env::SeededRandom;
+use esker_strategy::*;
+use esker_version::*;
+use std::sync::Arc;
+
+const MEMTABLE: u128 = 64 << 20;
+/// Enough that the smallest ratio and the largest tree below do not need more.
+const LEVELS: usize = 12;
+
+/// Sizes of the runs of each level, newest first; every run covers all keys. The last entry is the last level.
+type Sizes = Vec<Vec<u64>>;
+
+/// Inputs as (level, run), and the output: a level, and whether it is a new run.
+#[derive(Debug, PartialEq)]
+struct Answer {
+    inputs: Vec<(usize, usize)>,
+    to: usize,
+    is_new_run: bool,
+}
+
+struct Textbook<'a> {
+    sizes: &'a Sizes,
+    permille: u128,
+    trigger: usize,
+}
+
+impl Textbook<'_> {
+    fn last(&self) -> usize {
+        self.sizes.len() - 1
+    }
+
+    /// Number of levels between the first and the last that are in use: until a level would be smaller than a batch of
+    /// level 0.
+    fn depth(&self) -> usize {
+        let largest = self.largest();
+        let batch = self.trigger as u128 * MEMTABLE;
+        let fits = |depth: u32| largest * 1000u128.pow(depth) >= batch * self.permille.pow(depth);
+        let by_size = (1..LEVELS as u32).take_while(|depth| fits(*depth)).count();
+        let by_use = (1..self.last()).rev().find(|level| !self.sizes[*level].is_empty());
+        by_size.max(by_use.unwrap_or(0))
+    }
+
+    fn largest(&self) -> u128 {
+        self.sizes[self.last()].iter().copied().max().unwrap_or(0).into()
+    }
+
+    fn next(&self, level: usize) -> usize {
+        if level < self.depth() { level + 1 } else { self.last() }
+    }
+
+    /// All runs of a level, at most `most` of them, the oldest.
+    fn oldest(&self, level: usize, most: usize) -> Vec<(usize, usize)> {
+        let count = self.sizes[level].len();
+        (count.saturating_sub(most)..count).map(|run| (level, run)).collect()
+    }
+
+    /// Into the one run of `to`, or a new one if there is none.
+    fn into_one(&self, mut inputs: Vec<(usize, usize)>, to: usize) -> Answer {
+        let is_new_run = self.sizes[to].is_empty();
+        if !is_new_run && !inputs.contains(&(to, 0)) {
+            inputs.push((to, 0));
+        }
+        Answer { inputs, to, is_new_run }
+    }
+
+    /// The highest score wins, of equals the older level.
+    fn best(&self, candidates: Vec<(u128, u128, usize, Answer)>) -> Option<Answer> {
+        let is_better = |a: &(u128, u128, usize, Answer), b: &(u128, u128, usize, Answer)| {
+            (a.0 * b.1, a.2) > (b.0 * a.1, b.2)
+        };
+        candidates
+            .into_iter()
+            .reduce(|best, other| if is_better(&other, &best) { other } else { best })
+            .map(|best| best.3)
+    }
+
+    /// Level 0 merges into level 1 when it has enough runs; a level merges into the next when it is too large.
+    fn leveled(&self) -> Option<Answer> {
+        let first = self.into_one(self.oldest(0, 2 * self.trigger), self.next(0));
+        let runs = self.sizes[0].len();
+        if runs >= self.trigger + (24 - self.trigger) / 2 {
+            return Some(first);
+        }
+        let mut candidates = Vec::new();
+        if runs >= self.trigger {
+            candidates.push((runs as u128, self.trigger as u128, 0, first));
+        }
+        for level in (1..=self.last()).filter(|level| !self.sizes[*level].is_empty()) {
+            let runs = self.sizes[level].len();
+            let bytes: u128 = self.sizes[level].iter().map(|bytes| u128::from(*bytes)).sum();
+            let steps = if level == self.last() { 0 } else { self.depth() + 1 - level };
+            let capacity = (0..steps).fold(self.largest(), |bytes, _| bytes * 1000 / self.permille);
+            if runs > 1 {
+                let answer = Answer { inputs: self.oldest(level, runs), to: level, is_new_run: false };
+                candidates.push((runs as u128, 2, level, answer));
+            } else if level < self.last() && bytes > capacity {
+                candidates.push((
+                    bytes,
+                    capacity,
+                    level,
+                    self.into_one(self.oldest(level, 1), self.next(level)),
+                ));
+            }
+        }
+        self.best(candidates)
+    }
+
+    /// T runs of a level become one run of the next; `lazy`: in the last level everything is one run.
+    fn tiered(&self, lazy: bool) -> Option<Answer> {
+        let down = |inputs| {
+            let to = |level| self.next(level);
+            let inputs: Vec<(usize, usize)> = inputs;
+            let to = to(inputs[0].0);
+            match lazy && to == self.last() {
+                true => self.into_one(inputs, to),
+                false => Answer { inputs, to, is_new_run: true },
+            }
+        };
+        let runs = self.sizes[0].len();
+        if runs >= self.trigger + (24 - self.trigger) / 2 {
+            return Some(down(self.oldest(0, 2 * self.trigger)));
+        }
+        let mut candidates = Vec::new();
+        for level in 0..=self.last() {
+            let runs = self.sizes[level].len();
+            let limit = if lazy && level == self.last() { 2 } else { self.trigger };
+            if runs < limit {
+                continue;
+            }
+            let answer = match level {
+                0 => down(self.oldest(0, 2 * self.trigger)),
+                _ if level == self.last() => {
+                    Answer { inputs: self.oldest(level, runs), to: level, is_new_run: false }
+                }
+                _ => down(self.oldest(level, runs)),
+            };
+            candidates.push((runs as u128, limit as u128, level, answer));
+        }
+        self.best(candidates)
+    }
+}
+
+fn level_index(level: usize, last: usize) -> LevelIndex {
+    if level == last { LevelIndex::LAST } else { LevelIndex::new(level as u8).unwrap() }
+}
+
+fn version_of(sizes: &Sizes) -> Version {
+    let mut parts = Vec::new();
+    for (level, runs) in sizes.iter().enumerate() {
+        for (at, bytes) in runs.iter().enumerate() {
+            let id = parts.len() as u64 + 1;
+            let range = KeyRange::inclusive(&b"a"[..], &b"z"[..]);
+            let mut part = PartMeta::new(PartId(id), FileNumber(id), *bytes, TableUid(id), range);
+            part.max_seqno = SeqNo::new(1);
+            let order = (runs.len() - at) as u64;
+            let place = Place { level: level_index(level, sizes.len() - 1), run: RunId(id), order };
+            parts.push((place, Arc::new(part)));
+        }
+    }
+    Version::from_parts(parts).unwrap()
+}
+
+fn answer_of(version: &Version, plan: &CompactionPlan, last: usize) -> Answer {
+    let level_at = |level: LevelIndex| if level.is_last() { last } else { level.get().into() };
+    let run_at =
+        |input: &PlanInput| version.runs_of(input.level).iter().position(|run| run.id == input.run).unwrap();
+    let inputs = plan.inputs.iter().map(|input| (level_at(input.level), run_at(input))).collect();
+    let is_new_run = matches!(plan.to, Position::Front(_));
+    Answer { inputs, to: level_at(plan.to.level()), is_new_run }
+}
+
+fn some_sizes(random: &SeededRandom) -> Sizes {
+    let used = 2 + random.below(4) as usize;
+    let mut sizes: Sizes = vec![Vec::new(); LEVELS];
+    for level in (0..used - 1).chain([LEVELS - 1]) {
+        let most = (64u64 << 20) << (2 * level.min(2) as u64 + random.below(4));
+        let runs = random.below(if random.below(8) == 0 { 20 } else { 6 });
+        sizes[level] = (0..runs).map(|_| 1 + random.below(most)).collect();
+    }
+    // A tree whose last level is empty merges as if it had no room at all; the textbooks do not speak of it.
+    let last = sizes.len() - 1;
+    sizes[last].push((64 << 20) + random.below(1 << 33));
+    sizes
+}
+
+#[test]
+fn the_fluid_tree_contains_the_textbook_ones() {
+    let random = SeededRandom::new(16);
+    let options =
+        StrategyOptions { table_bytes: Some(1 << 40), max_job_bytes: None, ..StrategyOptions::default() };
+    let options = StrategyOptions { table_bytes: Some(1), ..options };
+    let mut plans = 0;
+    for round in 0..20_000 {
+        let sizes = some_sizes(&random);
+        let permille = [1500u32, 1618, 2000, 3000, 4000, 10_000][random.below(6) as usize];
+        let size_ratio = SizeRatio::from_permille(permille).unwrap();
+        let (version, last) = (version_of(&sizes), sizes.len() - 1);
+        let shape = Shape::new(&version);
+        // Of tiered levels T-1 runs may rest; the T-th starts a merge. With one run at most, level 0 has its own trigger.
+        let tier = size_ratio.tier_runs() as usize;
+        let textbook = |trigger| Textbook { sizes: &sizes, permille: permille.into(), trigger };
+        let mut expected = vec![(Strategy::Leveled { size_ratio }, textbook(4).leveled())];
+        if tier > 1 {
+            expected.push((Strategy::Tiered { size_ratio }, textbook(tier + 1).tiered(false)));
+            expected.push((Strategy::LazyLeveled { size_ratio }, textbook(tier + 1).tiered(true)));
+        }
+        for (strategy, expected) in expected {
+            let plan = strategy.plan(&shape, &Busy::new(), &options);
+            let answer = plan.map(|plan| answer_of(&version, &plan, last));
+            assert_eq!(answer, expected, "round {round}: {strategy} over {sizes:?}");
+            plans += u32::from(answer.is_some());
+        }
+    }
+    assert!(plans > 20_000, "most trees need something: {plans}");
+}
+
+#[test]
+fn equal_trees_have_equal_plans_whatever_order_they_were_built_in() {
+    let random = SeededRandom::new(48);
+    for _ in 0..200 {
+        let sizes = some_sizes(&random);
+        let version = version_of(&sizes);
+        let mut parts: Vec<_> = version
+            .parts()
+            .map(|(level, run, part)| (Place { level, run: run.id, order: run.order }, part.clone()))
+            .collect();
+        for at in (1..parts.len()).rev() {
+            parts.swap(at, random.below(at as u64 + 1) as usize);
+        }
+        let shuffled = Version::from_parts(parts).unwrap();
+        assert_eq!(shuffled, version);
+        for name in ["leveled:10", "tiered:4", "lazy-leveled:4", "fluid:4,2,2", "partitioned"] {
+            let strategy: Strategy = name.parse().unwrap();
+            let plan =
+                |version| strategy.plan(&Shape::new(version), &Busy::new(), &StrategyOptions::default());
+            assert_eq!(plan(&version), plan(&shuffled));
+        }
+    }
+}

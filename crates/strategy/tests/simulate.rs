@@ -1,0 +1,220 @@
+//! Strategies at work on a store without files: reads stay right whatever runs side by side, compaction ends, and the
+//! amplifications are those of the theory.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+#[path = "support/world.rs"]
+mod world;
+
+use esker_base::SeqNo;
+use esker_env::SeededRandom;
+use esker_strategy::*;
+use esker_version::*;
+use world::*;
+
+/// A key by one of several patterns that change over time.
+fn some_key(random: &SeededRandom, step: u32, keys: u32) -> u32 {
+    let keys = u64::from(keys);
+    match (step / 150) % 5 {
+        0 => random.below(keys) as u32,
+        1 => random.below(keys / 10) as u32,
+        2 => (u64::from(step) % keys) as u32,
+        3 => (keys - 1 - u64::from(step) % keys) as u32,
+        _ => (random.below(2) * (keys / 2) + u64::from(step) % 100 % (keys / 2)) as u32,
+    }
+}
+
+fn stress(seed: u64, steps: u32) -> u64 {
+    let random = SeededRandom::new(seed);
+    let keys = 300;
+    let mut world = World::new(some_strategy(&random), some_options(&random));
+    let threads = 1 + random.below(3) as usize;
+    for step in 0..steps {
+        world.write(some_key(&random, step, keys), random.below(5) == 0);
+        if random.below(8) == 0 && world.running.len() < threads {
+            let version = world.version();
+            let shape = world.shape(&version, random.below(10) == 0);
+            let plan = world.strategy.plan(&shape, &world.busy, &world.options);
+            assert_eq!(plan, world.strategy.plan(&shape, &world.busy, &world.options), "the same twice");
+            if let Some(plan) = plan {
+                world.begin(plan);
+            }
+        }
+        if random.below(12) == 0 && !world.running.is_empty() {
+            let at = random.below(world.running.len() as u64) as usize;
+            world.end(at, random.below(10) > 0);
+            world.check();
+        }
+        match random.below(400) {
+            0 => world.take_snapshot(),
+            1 => world.snapshot = None,
+            2 => world.strategy = some_strategy(&random),
+            3 => manual(&mut world, &random),
+            _ => {}
+        }
+    }
+    world.drain(false);
+    world.check();
+    world.drain(true);
+    world.check();
+    world.snapshot = None;
+    world.drain(true);
+    world.check();
+    world.installs
+}
+
+/// Compacts some range by hand while jobs run; each step is carried out at once.
+fn manual(world: &mut World, random: &SeededRandom) {
+    world.flush();
+    let (a, b) = (random.below(300) as u32, random.below(300) as u32);
+    let range = KeyRange::inclusive(key_bytes(a.min(b)), key_bytes(a.max(b)));
+    let mark = ManualMark { seqno: SeqNo::MAX, part: world.state.next_part };
+    for _ in 0..1000 {
+        let version = world.version();
+        let shape = world.shape(&version, false);
+        match world.strategy.plan_manual(&shape, &world.busy, &world.options, &range, mark) {
+            ManualStep::Plan(plan) => {
+                world.begin(*plan);
+                world.end(world.running.len() - 1, true);
+            }
+            ManualStep::Blocked if world.running.is_empty() => panic!("blocked by nothing"),
+            ManualStep::Blocked => world.end(0, true),
+            ManualStep::Done => {
+                let above = version.runs().filter(|(level, _)| !level.is_last());
+                assert_eq!(above.filter(|(_, run)| run.overlaps(&range)).count(), 0, "not all went down");
+                return;
+            }
+        }
+    }
+    panic!("manual compaction does not end");
+}
+
+#[test]
+fn reads_stay_right_whatever_runs_side_by_side() {
+    let installs: u64 = (0..250).map(|seed| stress(seed, 1500)).sum();
+    assert!(installs > 20_000, "the worlds were busy: {installs}");
+}
+
+/// Overwrites `keys` keys at random, `passes` times after the load; answers write amplification in the steady state in
+/// 1/100, the greatest and the drained space in percent.
+fn overwrite(strategy: Strategy, keys: u32, memtable: u64, passes: u32) -> (u64, u64, u64) {
+    let options = StrategyOptions {
+        memtable_bytes: memtable * ENTRY_BYTES,
+        table_bytes: Some(u64::from(keys) / 69 * ENTRY_BYTES),
+        max_job_bytes: (strategy == Strategy::Partitioned).then(|| u64::from(keys) / 17 * ENTRY_BYTES),
+        ..StrategyOptions::default()
+    };
+    let random = SeededRandom::new(5);
+    let mut world = World::new(strategy, options);
+    for key in 0..keys {
+        world.write(key, false);
+    }
+    world.drain(true);
+    let mut greatest = 0;
+    let (mut written, mut user) = (0, 0);
+    for pass in 0..passes {
+        if pass == 1 {
+            (written, user) = (world.written_bytes, 0);
+        }
+        for _ in 0..keys {
+            let installs = world.installs;
+            world.write(random.below(u64::from(keys)) as u32, false);
+            user += ENTRY_BYTES;
+            if world.installs != installs {
+                compact(&mut world);
+                greatest = greatest.max(world.space_percent());
+            }
+        }
+    }
+    let amplification = (world.written_bytes - written) * 100 / user;
+    world.drain(true);
+    world.check();
+    (amplification, greatest, world.space_percent())
+}
+
+/// Carries out what is to be done after a flush.
+fn compact(world: &mut World) {
+    loop {
+        let version = world.version();
+        let shape = world.shape(&version, false);
+        let Some(plan) = world.strategy.plan(&shape, &world.busy, &world.options) else { return };
+        world.begin(plan);
+        world.end(0, true);
+    }
+}
+
+#[test]
+fn amplification_is_what_the_theory_says() {
+    // 17.3 memtables of data, as 10 million entries and 64 MiB are. Expected: the exact key sets of `tree-shape.md`.
+    let (keys, memtable) = (8_000, 462);
+    for (name, write_amplification, space_at_rest) in [
+        ("leveled:10", 530, 123),
+        ("leveled:4", 480, 148),
+        ("tiered:4", 280, 370),
+        ("lazy-leveled:4", 296, 179),
+        ("partitioned", 283, 125),
+    ] {
+        let (amplification, greatest, drained) = overwrite(name.parse().unwrap(), keys, memtable, 5);
+        let off_percent = amplification.abs_diff(write_amplification) * 100 / write_amplification;
+        assert!(
+            off_percent <= 15,
+            "{name}: write amplification {amplification}, {write_amplification} expected"
+        );
+        assert!(greatest <= space_at_rest + 3, "{name}: space {greatest} %, {space_at_rest} expected");
+        // Tiers stay, and so does a level between level 0 and the last: leveled:4 has one.
+        let one_run = !["tiered:4", "leveled:4"].contains(&name);
+        assert_eq!(drained == 100, one_run, "{name}: {drained} % when drained");
+    }
+}
+
+#[test]
+fn ascending_loads_are_written_once() {
+    for name in ["leveled:10", "tiered:4", "lazy-leveled:4", "partitioned"] {
+        let mut world = World::new(name.parse().unwrap(), some_options(&SeededRandom::new(3)));
+        for key in 0..3000 {
+            world.write(key, false);
+            if key % 7 == 0 {
+                compact(&mut world);
+            }
+        }
+        world.drain(true);
+        assert_eq!(world.written_bytes, 3000 * ENTRY_BYTES, "{name}");
+        assert_eq!(world.version().run_count(), 1, "{name}");
+    }
+    // Two streams side by side never overlap either.
+    let options = StrategyOptions {
+        memtable_bytes: 60 * ENTRY_BYTES,
+        table_bytes: Some(16 * ENTRY_BYTES),
+        max_job_bytes: Some(64 * ENTRY_BYTES),
+        ..StrategyOptions::default()
+    };
+    let mut world = World::new(Strategy::Partitioned, options);
+    for key in 0..1500 {
+        world.write(key, false);
+        world.write(1_000_000 + key, false);
+        compact(&mut world);
+    }
+    world.drain(true);
+    world.check();
+    assert!(world.written_bytes <= 2 * 3000 * ENTRY_BYTES, "{} bytes written", world.written_bytes);
+}
+
+#[test]
+fn deleting_everything_leaves_nothing() {
+    for name in ["leveled:10", "lazy-leveled:4", "partitioned"] {
+        let options = some_options(&SeededRandom::new(9));
+        let mut world = World::new(name.parse().unwrap(), options);
+        let random = SeededRandom::new(1);
+        for _ in 0..3000 {
+            world.write(random.below(1000) as u32, false);
+            compact(&mut world);
+        }
+        for key in 0..1000 {
+            world.write(key * 7 % 1000, true);
+            compact(&mut world);
+        }
+        world.drain(true);
+        world.check();
+        assert_eq!(world.version().bytes(), 0, "{name}");
+    }
+}
