@@ -77,8 +77,8 @@ impl Busy {
         self.parts.contains(&part.id)
     }
 
-    /// Whether a job with these ends and keys must wait for a running one (V4): both touch a key, and one writes
-    /// between the inputs and the output of the other, or where the other writes.
+    /// Whether a job with these ends and keys must wait for a running one (V4): both touch a key, and one
+    /// writes between the inputs and the output of the other, or where the other writes.
     pub fn conflicts(&self, from: RunPosition, to: Position, hull: &KeyRange) -> bool {
         let to = to.in_reading_order();
         self.jobs.values().any(|job| {

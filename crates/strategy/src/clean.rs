@@ -1,8 +1,8 @@
 //! Getting rid of tombstones and expired entries: rules that every merging strategy shares.
 //!
-//! A rule fires only where its merge is certain to change something, or compaction would never end: a part above the
-//! last level always changes its level; a part of the last level is rewritten only if no snapshot and no other part
-//! can keep its tombstones.
+//! A rule fires only where its merge is certain to change something, or compaction would never end: a part
+//! above the last level always changes its level; a part of the last level is rewritten only if no snapshot
+//! and no other part can keep its tombstones.
 
 use crate::column::Columns;
 use crate::draft::{Context, Draft, input_from};
@@ -104,8 +104,8 @@ fn rewrite_last(cx: &Context<'_>) -> Option<CompactionPlan> {
         .find_map(|part| rewrite(cx, run, part, Class::Clean, Reason::LastTombstones))
 }
 
-/// Rewrites one part of the last level, if that is sure to drop its tombstones: every snapshot sees all of them, and
-/// nothing above may hold older versions of the same keys.
+/// Rewrites one part of the last level, if that is sure to drop its tombstones: every snapshot sees all of
+/// them, and nothing above may hold older versions of the same keys.
 fn rewrite(
     cx: &Context<'_>,
     run: &Arc<Run>,

@@ -1,14 +1,15 @@
 //! Columns: a window of the last level with what lies above it.
 //!
-//! The oldest run of the last level is the *base*; each of its parts is a *partition*, which owns the keys from its
-//! start to the next part's start (the first and the last reach to the ends). A *window* is a few neighbouring
-//! partitions. The *column* over a window holds, from the oldest run up, every part that touches the window. Merging
-//! a column into the base makes room without touching the rest of the level: the transient space is one window, where
-//! merging the whole level needs a second copy of it (Spooky, VLDB 15(11)).
+//! The oldest run of the last level is the *base*; each of its parts is a *partition*, which owns the keys
+//! from its start to the next part's start (the first and the last reach to the ends). A *window* is a few
+//! neighbouring partitions. The *column* over a window holds, from the oldest run up, every part that touches
+//! the window. Merging a column into the base makes room without touching the rest of the level: the
+//! transient space is one window, where merging the whole level needs a second copy of it (Spooky, VLDB
+//! 15(11)).
 //!
-//! A part that sticks out of the window widens it as long as the window stays small; else the part is sliced, if
-//! slices are allowed and worth it; else the column ends below that part's run. Columns always begin with the oldest
-//! run and take everything that touches them, so nothing older stays behind above newer data (V1).
+//! A part that sticks out of the window widens it as long as the window stays small; else the part is sliced,
+//! if slices are allowed and worth it; else the column ends below that part's run. Columns always begin with
+//! the oldest run and take everything that touches them, so nothing older stays behind above newer data (V1).
 
 use crate::draft::{Context, Draft, bytes_of, hull_of, input_from, narrow};
 use crate::fluid::is_busy;
@@ -108,9 +109,9 @@ impl<'a> Columns<'a> {
         parts.iter().any(|part| self.cx.busy.has(part))
     }
 
-    /// What lies over each partition. A part that spans several is taken to be spread evenly over them: partitions are
-    /// of about equal size, so they are quantiles of the keys, and that says more than the distance between keys does.
-    /// O(parts log partitions).
+    /// What lies over each partition. A part that spans several is taken to be spread evenly over them:
+    /// partitions are of about equal size, so they are quantiles of the keys, and that says more than the
+    /// distance between keys does. O(parts log partitions).
     pub(crate) fn loads(&self) -> Vec<Load> {
         // What is added to all partitions from here on: a part needs two entries, however many it spans.
         let mut steps = vec![(0i128, 0i64); self.base.len() + 1];
@@ -145,8 +146,8 @@ impl<'a> Columns<'a> {
         Score::new(loads[at].bytes, self.base[at].bytes.max(1))
     }
 
-    /// The densest partition that is eligible, with the denser of its neighbours as long as those are at least half
-    /// as dense and the window stays small.
+    /// The densest partition that is eligible, with the denser of its neighbours as long as those are at
+    /// least half as dense and the window stays small.
     fn best_window(&self, loads: &[Load], eligible: &[bool]) -> Option<Window> {
         // Of equals the one with the smallest key: `max_by` takes the last of equals, so look from the end.
         let seed = (0..self.base.len())
@@ -265,7 +266,8 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// One step towards a single run, the densest window first; `None` when there is one, or jobs are in the way.
+    /// One step towards a single run, the densest window first; `None` when there is one, or jobs are in the
+    /// way.
     pub(crate) fn converge(&self) -> Option<CompactionPlan> {
         if self.upper.is_empty() {
             return None;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 /// The rules by which the executor ends one output table and begins the next, as data.
 ///
-/// Tables above the last level end at the borders of the run that they will be merged into, as soon as they are
-/// worth a table: then that merge is a column of whole tables and rewrites nothing beside it. A table is never
-/// cut inside a user key (I2).
+/// Tables above the last level end at the borders of the run that they will be merged into, as soon as they
+/// are worth a table: then that merge is a column of whole tables and rewrites nothing beside it. A table is
+/// never cut inside a user key (I2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// The size at which a table ends. It may grow to twice that if little would be left for another.
@@ -41,8 +41,8 @@ impl Cut {
     }
 }
 
-/// The run that output in `level` will be merged with: the one run of the next level, or, where that level is a
-/// tier of several, the oldest run of the last level.
+/// The run that output in `level` will be merged with: the one run of the next level, or, where that level is
+/// a tier of several, the oldest run of the last level.
 pub(crate) fn merge_partner(version: &Version, level: LevelIndex) -> Option<&Arc<Run>> {
     let below = version.levels().iter().find(|below| below.index > level)?;
     match below.runs() {
@@ -67,8 +67,8 @@ impl<'a> Cutter<'a> {
         Cutter { cut, reached: None, overlap_bytes: 0 }
     }
 
-    /// Whether the present table, of `written_bytes`, ends before `key`. To be asked once for each user key, in
-    /// ascending order; `left_bytes` estimates what is still to come. Amortised O(1).
+    /// Whether the present table, of `written_bytes`, ends before `key`. To be asked once for each user key,
+    /// in ascending order; `left_bytes` estimates what is still to come. Amortised O(1).
     pub fn ends_before(&mut self, key: &[u8], written_bytes: u64, left_bytes: u64) -> bool {
         let (crossed, entered_bytes) = self.advance(key);
         let overlap_bytes = self.overlap_bytes.saturating_add(entered_bytes);
@@ -102,5 +102,84 @@ impl<'a> Cutter<'a> {
         let run = self.cut.align.as_ref();
         let last = run.zip(self.reached).and_then(|(run, reached)| run.parts().get(reached.checked_sub(1)?));
         last.filter(|part| part.contains(key)).map_or(0, |part| part.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_base::{FileNumber, PartId, RunId, TableUid};
+    use esker_version::{KeyRange, PartMeta, Place};
+
+    /// Parts `a-c`, `e-g`, `i-k`, ... of 100 bytes in the last level.
+    fn version() -> Version {
+        let place = Place { level: LevelIndex::LAST, run: RunId(1), order: 1 };
+        let parts = (0..6u8).map(|at| {
+            let range = KeyRange::inclusive(vec![b'a' + 4 * at], vec![b'c' + 4 * at]);
+            let id = u64::from(at) + 1;
+            (place, Arc::new(PartMeta::new(PartId(id), FileNumber(id), 100, TableUid(id), range)))
+        });
+        Version::from_parts(parts).unwrap()
+    }
+
+    /// Cuts one entry per letter, each of `entry_bytes`; tables as strings of their keys.
+    fn tables(cut: &Cut, entry_bytes: u64) -> Vec<String> {
+        let mut cutter = Cutter::new(cut);
+        let mut tables = vec![String::new()];
+        for key in b'a'..=b'x' {
+            let written = tables.last().unwrap().len() as u64 * entry_bytes;
+            let left = u64::from(b'x' + 1 - key) * entry_bytes;
+            if cutter.ends_before(&[key], written, left) {
+                tables.push(String::new());
+            }
+            tables.last_mut().unwrap().push(key.into());
+        }
+        tables
+    }
+
+    fn cut_for(table_bytes: u64) -> Cut {
+        let options = StrategyOptions { table_bytes: Some(table_bytes), ..StrategyOptions::default() };
+        Cut::for_output(&version(), Position::Front(LevelIndex::FLUSH), &options)
+    }
+
+    #[test]
+    fn tables_end_at_the_borders_below_as_soon_as_they_are_worth_it() {
+        assert_eq!(tables(&cut_for(160), 10), ["abcd", "efgh", "ijkl", "mnop", "qrst", "uvwx"]);
+        // A sixteenth of 640 are four entries, of 1280 eight.
+        assert_eq!(tables(&cut_for(640), 10), ["abcd", "efgh", "ijkl", "mnop", "qrst", "uvwx"]);
+        assert_eq!(tables(&cut_for(1280), 10), ["abcdefgh", "ijklmnop", "qrstuvwx"]);
+    }
+
+    #[test]
+    fn tables_end_before_they_overlap_too_much() {
+        // Twelve bytes of entries in all: only the overlap of ten times 20 ends them, after two parts of 100.
+        let cut = Cut { min_aligned_bytes: 1000, ..cut_for(20) };
+        assert_eq!(cut.max_overlap_bytes, 200);
+        let mut cutter = Cutter::new(&cut);
+        let ends: Vec<char> =
+            (b'a'..=b'x').filter(|key| cutter.ends_before(&[*key], 1, 1)).map(char::from).collect();
+        assert_eq!(ends, ['i', 'q']);
+    }
+
+    #[test]
+    fn sizes_bound_tables_and_a_short_rest_joins_the_last() {
+        let plain = Cut::plain(100);
+        assert_eq!(tables(&plain, 10), ["abcdefghij", "klmnopqrst", "uvwx"]);
+        // 24 entries of 11 are 264 bytes: 24 are left after two tables, less than a quarter.
+        let rest = Cut::plain(121);
+        assert_eq!(tables(&rest, 11), ["abcdefghijk", "lmnopqrstuvwx"]);
+        // Never more than twice the size, even if nothing seems to be left.
+        let mut cutter = Cutter::new(&plain);
+        assert!(!cutter.ends_before(b"k", 199, 0));
+        assert!(cutter.ends_before(b"l", 200, 0));
+        assert!(!cutter.ends_before(b"m", 0, 1000), "an empty table never ends");
+    }
+
+    #[test]
+    fn the_partner_is_what_output_will_be_merged_with() {
+        let version = version();
+        let align = |level| merge_partner(&version, level).map(|run| run.id);
+        assert_eq!(align(LevelIndex::FLUSH), Some(RunId(1)));
+        assert_eq!(align(LevelIndex::LAST), None);
     }
 }

@@ -11,6 +11,9 @@ use esker_version::{Key, KeyEnd, KeyRange, LevelIndex, PartMeta, Run};
 /// Most parts that one move takes: it bounds the edit.
 const MAX_MOVED_PARTS: usize = 256;
 
+/// Most parts that are looked at to find movable ones.
+const MAX_LOOKED_AT: usize = 4096;
+
 /// Everything a decision depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context<'a> {
@@ -47,9 +50,9 @@ pub(crate) fn bytes_of(inputs: &[PlanInput]) -> u64 {
     parts.fold(0, |sum, part| sum.saturating_add(part.bytes()))
 }
 
-/// Keeps the first keys of inputs that are too many for one job, about `limit_bytes` of them. The border is the start of
-/// a part, so that most parts are taken whole; nothing changes if there is none to cut at. What lies behind the border is
-/// a job for later.
+/// Keeps the first keys of inputs that are too many for one job, about `limit_bytes` of them. The border is
+/// the start of a part, so that most parts are taken whole; nothing changes if there is none to cut at. What
+/// lies behind the border is a job for later.
 pub(crate) fn narrow(inputs: &mut Vec<PlanInput>, to: Position, limit_bytes: u64) {
     let target = to.in_reading_order();
     let upper = inputs.iter().filter(|input| input.position() != target).flat_map(|input| &input.parts);
@@ -95,8 +98,8 @@ fn clip(consumed: &InputPart, range: &KeyRange) -> Option<InputPart> {
 }
 
 impl<'a> Context<'a> {
-    /// The draft as a plan: as a move if that is allowed, with everything filled in that follows from the inputs and
-    /// the place. `None` if a running job is in the way.
+    /// The draft as a plan: as a move if that is allowed, with everything filled in that follows from the
+    /// inputs and the place. `None` if a running job is in the way.
     pub(crate) fn finish(&self, mut draft: Draft) -> Option<CompactionPlan> {
         draft.inputs.retain(|input| !input.parts.is_empty());
         draft.inputs.sort_by_key(PlanInput::position);
@@ -145,37 +148,40 @@ impl<'a> Context<'a> {
 
     /// The inputs that may simply change their place; `None` if none may.
     ///
-    /// Into a run the movable ones go first and the others follow with a later plan. In front of a level it is all
-    /// or nothing, because each plan makes a run there.
+    /// Into a run the movable ones go first and the others follow with a later plan. In front of a level it
+    /// is all or nothing, because each plan makes a run there.
     fn moved_inputs(&self, draft: &Draft) -> Option<Vec<PlanInput>> {
         let to = draft.to.in_reading_order();
-        let mut left = MAX_MOVED_PARTS;
+        let max_overlap_bytes = Cut::for_output(self.shape.version, draft.to, self.options).max_overlap_bytes;
+        let all_or_nothing = matches!(draft.to, Position::Front(_));
+        let (mut count, mut looked_at) = (0, 0);
         let mut moved = Vec::new();
-        let mut complete = true;
         for input in draft.inputs.iter().filter(|input| input.position() != to) {
             let mut parts = Vec::new();
             for consumed in &input.parts {
-                let movable = left > 0
+                looked_at += 1;
+                let movable = count < MAX_MOVED_PARTS
+                    && looked_at <= MAX_LOOKED_AT
                     && consumed.slice.is_none()
-                    && self.may_move(&consumed.part, input.position(), draft.to);
+                    && self.may_move(&consumed.part, input.position(), draft.to, max_overlap_bytes);
                 if movable {
-                    left -= 1;
+                    count += 1;
                     parts.push(consumed.clone());
-                } else {
-                    complete = false;
+                } else if all_or_nothing {
+                    return None;
                 }
             }
             if !parts.is_empty() {
                 moved.push(PlanInput { parts, ..*input });
             }
         }
-        let enough = complete || matches!(draft.to, Position::Into { .. });
-        (enough && !moved.is_empty()).then_some(moved)
+        (!moved.is_empty()).then_some(moved)
     }
 
-    /// Whether a part may change its place without being rewritten: nothing it would pass overlaps it, nothing in it
-    /// is worth dropping where it would lie, and it would not overlap too much of what it will be merged with.
-    pub(crate) fn may_move(&self, part: &PartMeta, from: RunPosition, to: Position) -> bool {
+    /// Whether a part may change its place without being rewritten: nothing it would pass overlaps it,
+    /// nothing in it is worth dropping where it would lie, and it would not overlap too much of what it will
+    /// be merged with.
+    fn may_move(&self, part: &PartMeta, from: RunPosition, to: Position, max_overlap_bytes: u64) -> bool {
         let version = self.shape.version;
         let target = to.in_reading_order();
         let passes = |at: RunPosition| at > from && at <= target;
@@ -190,6 +196,6 @@ impl<'a> Context<'a> {
         let overlap = merge_partner(version, to.level()).map_or(0, |run| {
             run.overlapping(&part.range).iter().fold(0u64, |sum, below| sum.saturating_add(below.bytes))
         });
-        overlap <= Cut::for_output(version, to, self.options).max_overlap_bytes
+        overlap <= max_overlap_bytes
     }
 }

@@ -1,9 +1,10 @@
 //! The fluid tree: levels grow by a ratio, each may hold a number of runs.
 //!
-//! Leveling, tiering and lazy leveling are instances (Dostoevsky, SIGMOD'18): `upper_runs` K runs in each level above
-//! the last, `last_runs` Z in the last. K = Z = 1 is leveling, K = Z = T-1 is tiering, K = T-1 and Z = 1 is lazy
-//! leveling. The number of levels follows from the size of the last: capacities are anchored there, so a level is
-//! never much smaller than what level 0 delivers at once, and a tree that shrinks loses levels.
+//! Leveling, tiering and lazy leveling are instances (Dostoevsky, SIGMOD'18): `upper_runs` K runs in each
+//! level above the last, `last_runs` Z in the last. K = Z = 1 is leveling, K = Z = T-1 is tiering, K = T-1
+//! and Z = 1 is lazy leveling. The number of levels follows from the size of the last: capacities are
+//! anchored there, so a level is never much smaller than what level 0 delivers at once, and a tree that
+//! shrinks loses levels.
 
 use crate::clean;
 use crate::column::Columns;
@@ -86,8 +87,9 @@ impl Fluid {
 
     /// No filter for a run that is merged again at once: the level it joins is full already.
     fn finish(&self, cx: &Context<'_>, mut draft: Draft) -> Option<CompactionPlan> {
-        // Merges that go on until runs are gone may go window by window; the rest of the runs keeps the rule firing.
-        // A level that is too large would stop firing after its first keys and never get to the others.
+        // Merges that go on until runs are gone may go window by window; the rest of the runs keeps the rule
+        // firing. A level that is too large would stop firing after its first keys and never get to the
+        // others.
         let continues = draft.reason != Reason::TooLarge && matches!(draft.to, Position::Into { .. });
         if let Some(limit) = cx.options.max_job_bytes.filter(|_| continues && cx.options.slices)
             && bytes_of(&draft.inputs) > limit.saturating_mul(2)
@@ -134,15 +136,15 @@ impl Fluid {
         level.next().filter(|next| next.get() <= depth).unwrap_or(LevelIndex::LAST)
     }
 
-    /// Bytes that a level may hold: the largest run of the last level, divided by the ratio once for each level
-    /// from there up.
+    /// Bytes that a level may hold: the largest run of the last level, divided by the ratio once for each
+    /// level from there up.
     fn capacity(&self, cx: &Context<'_>, level: LevelIndex, depth: u8) -> u128 {
         let steps = if level.is_last() { 0 } else { u32::from(depth) + 1 - u32::from(level.get()) };
         (0..steps).fold(largest_last_run(cx), |bytes, _| self.size_ratio.divide(bytes))
     }
 
-    /// Where a merge of `bytes` in `hull` goes in `level`: into its only run where one is allowed; else into the
-    /// newest if that has not had its share of arrivals yet; else in front.
+    /// Where a merge of `bytes` in `hull` goes in `level`: into its only run where one is allowed; else into
+    /// the newest if that has not had its share of arrivals yet; else in front.
     fn place(&self, cx: &Context<'_>, level: LevelIndex, depth: u8, bytes: u64) -> Position {
         let Some(newest) = cx.shape.runs(level).first() else { return Position::Front(level) };
         let allowed = self.runs_allowed(level);
@@ -170,7 +172,8 @@ impl Fluid {
         candidates
     }
 
-    /// Level 0 has `trigger` runs that are free: the oldest of them, at most twice as many, go to the next level.
+    /// Level 0 has `trigger` runs that are free: the oldest of them, at most twice as many, go to the next
+    /// level.
     fn level0(&self, cx: &Context<'_>, trigger: u32) -> Option<Draft> {
         let mut runs = free_runs(cx);
         if (runs.len() as u64) < u64::from(trigger) {
@@ -198,7 +201,8 @@ impl Fluid {
             Score { part: u128::from(bytes), whole: capacity }
         };
         let draft = if too_many && (allowed == 1 || level.is_last()) {
-            // One run is allowed and there are more only after a change of strategy: they become one in place.
+            // One run is allowed and there are more only after a change of strategy: they become one in
+            // place.
             let (oldest, newer) = runs.split_last()?;
             let to = Position::Into { level, run: oldest.id, order: oldest.order };
             into_run(level, oldest, whole_runs(level, newer), to, Reason::TooManyRuns)

@@ -18,9 +18,9 @@ pub const MAX_RUNS_PER_LEVEL: u32 = 64;
 
 /// How a tree is kept in form.
 ///
-/// Any shape is legal for any strategy, so a keyspace may change its strategy at any time; the new one's rules then work
-/// the tree towards their form. Printed and parsed as `none`, `leveled:10`, `lazy-leveled:4`, `tiered:4`,
-/// `fluid:10,3,1` (size ratio, runs per upper level, runs of the last level), `partitioned`.
+/// Any shape is legal for any strategy, so a keyspace may change its strategy at any time; the new one's
+/// rules then work the tree towards their form. Printed and parsed as `none`, `leveled:10`, `lazy-leveled:4`,
+/// `tiered:4`, `fluid:10,3,1` (size ratio, runs per upper level, runs of the last level), `partitioned`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
     /// Nothing is ever merged: for experiments.
@@ -55,8 +55,9 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    /// The next job, `None` if nothing is to be done or running jobs are in the way. Pure: equal arguments give equal
-    /// plans. Call it again, with the plan added to `busy`, until it has none or no thread is free.
+    /// The next job, `None` if nothing is to be done or running jobs are in the way. Pure: equal arguments
+    /// give equal plans. Call it again, with the plan added to `busy`, until it has none or no thread is
+    /// free.
     pub fn plan(&self, shape: &Shape<'_>, busy: &Busy, options: &StrategyOptions) -> Option<CompactionPlan> {
         let cx = Context { shape: *shape, busy, options };
         match self.fluid() {
@@ -66,8 +67,8 @@ impl Strategy {
         }
     }
 
-    /// Bytes that jobs will read until the tree is at rest, by estimate: zero iff [`Strategy::plan`] has nothing to do
-    /// with no job running and the database not idle.
+    /// Bytes that jobs will read until the tree is at rest, by estimate: zero iff [`Strategy::plan`] has
+    /// nothing to do with no job running and the database not idle.
     pub fn debt(&self, shape: &Shape<'_>, options: &StrategyOptions) -> u64 {
         let cx = Context { shape: shape.with_idle(false), busy: &Busy::new(), options };
         match self.fluid() {
@@ -85,8 +86,8 @@ impl Strategy {
         }
     }
 
-    /// The next step of bringing all data of `range` that is older than `mark` into the last level. The same for every
-    /// strategy.
+    /// The next step of bringing all data of `range` that is older than `mark` into the last level. The same
+    /// for every strategy.
     pub fn plan_manual(
         &self,
         shape: &Shape<'_>,
@@ -169,4 +170,42 @@ fn parse_fluid(parameters: &str) -> Result<Strategy, String> {
         parsed.ok_or_else(|| format!("a level has 1 to {MAX_RUNS_PER_LEVEL} runs, not {text:?}"))
     };
     Ok(Strategy::Fluid { size_ratio: ratio.parse()?, upper_runs: runs(upper)?, last_runs: runs(last)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_back_as_printed() {
+        for name in [
+            "none",
+            "leveled:10",
+            "leveled:1.618",
+            "tiered:4",
+            "lazy-leveled:2.5",
+            "fluid:10,3,1",
+            "partitioned",
+        ] {
+            assert_eq!(name.parse::<Strategy>().unwrap().to_string(), name);
+        }
+        assert_eq!("leveled".parse::<Strategy>().unwrap().to_string(), "leveled:10");
+        assert_eq!("tiered".parse::<Strategy>().unwrap().to_string(), "tiered:4");
+        assert_eq!("lazy-leveled".parse::<Strategy>().unwrap().to_string(), "lazy-leveled:4");
+        assert_eq!(Strategy::default(), Strategy::Partitioned);
+        for name in [
+            "",
+            "lazy",
+            "leveled:",
+            "leveled:1",
+            "none:3",
+            "fluid",
+            "fluid:4,0,1",
+            "fluid:4,1,65",
+            "fluid:4,1",
+        ] {
+            let error = name.parse::<Strategy>().unwrap_err();
+            assert!(error.len() > 20, "{name}: {error}");
+        }
+    }
 }

@@ -1,17 +1,18 @@
 //! Compaction strategies: pure functions from the shape of a tree to a plan.
 //!
-//! A [`Strategy`] looks at a [`Shape`], the jobs that run ([`Busy`]) and the options, and answers a [`CompactionPlan`]
-//! or nothing. It does no input or output, knows no clock and no randomness, and decides in integers, so equal inputs
-//! give equal plans on every platform; the same code plans for a real store, for a test that draws a tree as text and
-//! for a simulation of a trillion entries. One executor carries out any plan.
+//! A [`Strategy`] looks at a [`Shape`], the jobs that run ([`Busy`]) and the options, and answers a
+//! [`CompactionPlan`] or nothing. It does no input or output, knows no clock and no randomness, and decides
+//! in integers, so equal inputs give equal plans on every platform; the same code plans for a real store, for
+//! a test that draws a tree as text and for a simulation of a trillion entries. One executor carries out any
+//! plan.
 //!
-//! What keeps every strategy honest is [`mod@validate`]: the rules V1 to V5 say when a plan keeps the versions of each key in
-//! order, may run beside others, and brings compaction nearer to its end.
+//! What keeps every strategy honest is [`validate()`]: the rules V1 to V5 say when a plan keeps the versions of
+//! each key in order, may run beside others, and brings compaction nearer to its end.
 //!
-//! Map: [`options`], [`plan`], [`busy`], [`shape`] are the words; [`mod@validate`] the law; [`cut`] says where output tables
-//! end and [`place`] where flushes go. `draft` turns inputs and a place into a plan. `fluid` holds leveling, tiering and
-//! lazy leveling, `partitioned` the default, which merges the `column`s over windows of the last level; `clean` and
-//! [`manual`] are shared by all. [`kind`] gives them names.
+//! Map: [`options`], [`plan`], [`busy`], [`shape`] are the words; [`mod@validate`] the law; [`cut`] says where
+//! output tables end and [`place`] where flushes go. `draft` turns inputs and a place into a plan. `fluid`
+//! holds leveling, tiering and lazy leveling, `partitioned` the default, which merges the `column`s over
+//! windows of the last level; `clean` and [`manual`] are shared by all. [`kind`] gives them names.
 #![forbid(unsafe_code)]
 
 pub mod busy;

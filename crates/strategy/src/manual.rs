@@ -6,10 +6,12 @@ use crate::plan::{Class, CompactionPlan, Reason};
 use esker_base::{PartId, SeqNo};
 use esker_version::{KeyRange, LevelIndex};
 
-/// What counts as old for one request: taken after the memtables were flushed, and kept until the request is done.
+/// What counts as old for one request: taken after the memtables were flushed, and kept until the request is
+/// done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ManualMark {
-    /// The newest sequence number when the request was made: older data above the last level is merged into it.
+    /// The newest sequence number when the request was made: older data above the last level is merged into
+    /// it.
     pub seqno: SeqNo,
     /// The next part id when the request was made: parts of the last level below it are rewritten.
     pub part: PartId,
@@ -26,8 +28,8 @@ pub enum ManualStep {
     Plan(Box<CompactionPlan>),
 }
 
-/// Brings all old data of `range` into the last level, window by window from the left, and rewrites what is old there.
-/// Ends, because merged parts are not old.
+/// Brings all old data of `range` into the last level, window by window from the left, and rewrites what is
+/// old there. Ends, because merged parts are not old.
 pub(crate) fn plan(cx: &Context<'_>, range: &KeyRange, mark: ManualMark) -> ManualStep {
     let columns = Columns::new(cx);
     let above: Vec<KeyRange> = columns

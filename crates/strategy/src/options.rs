@@ -75,12 +75,12 @@ impl FromStr for SizeRatio {
 pub struct StrategyOptions {
     /// Bytes of data that one flush brings; the unit in which level 0 is thought of.
     pub memtable_bytes: u64,
-    /// Where output tables are cut; from the size of the last level if `None`: 1/1024 of it, a power of two, 16
-    /// MiB to 1 GiB.
+    /// Where output tables are cut; from the size of the last level if `None`: 1/1024 of it, a power of two,
+    /// 16 MiB to 1 GiB.
     pub table_bytes: Option<u64>,
-    /// Most bytes that one job rewrites, about. The partitioned strategy needs a limit, and takes four tables and at
-    /// least 64 MiB if `None`. The others merge whole levels if `None`, else key by key where their rules allow it, so
-    /// that they need less transient space and level 0 is not held up for long.
+    /// Most bytes that one job rewrites, about. The partitioned strategy needs a limit, and takes four tables
+    /// and at least 64 MiB if `None`. The others merge whole levels if `None`, else key by key where their
+    /// rules allow it, so that they need less transient space and level 0 is not held up for long.
     pub max_job_bytes: Option<u64>,
     /// Runs in level 0 that start a merge where the strategy does not fix them (leveling); 4 if `None`.
     pub level0_trigger_runs: Option<u32>,

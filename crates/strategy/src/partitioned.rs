@@ -1,18 +1,19 @@
 //! The default: staggered partitioned lazy leveling.
 //!
-//! Above the last level runs are tiered; the last level is one run, and merges into it take one column at a time,
-//! always the densest. Merging whole levels pays `1/u` to keep the garbage below a share `u` and needs a second copy of
-//! the level while it runs; always merging the densest window spreads the windows over all densities from 0 to `2g`, so
-//! the average garbage is `g`, the cost is `1/(2g)`, and the transient space is one window per job.
+//! Above the last level runs are tiered; the last level is one run, and merges into it take one column at a
+//! time, always the densest. Merging whole levels pays `1/u` to keep the garbage below a share `u` and needs
+//! a second copy of the level while it runs; always merging the densest window spreads the windows over all
+//! densities from 0 to `2g`, so the average garbage is `g`, the cost is `1/(2g)`, and the transient space is
+//! one window per job.
 //!
 //! 1. *Tier*: enough runs of a level that are small against the last become one run of the next level.
-//! 2. *Dense*: as soon as more than `g` of the last level's bytes lie above it, or some window is very dense or has
-//!    many runs over it, the column over the best window is merged.
+//! 2. *Dense*: as soon as more than `g` of the last level's bytes lie above it, or some window is very dense
+//!    or has many runs over it, the column over the best window is merged.
 //! 3. *Clean*: tombstones and expired parts.
 //! 4. *Idle*: columns until nothing lies above the last level.
 //!
-//! The number of levels follows by itself: rule 1 refuses a merge whose result would eat half the garbage budget, so
-//! those runs wait for rule 2. No state is kept beyond the shape.
+//! The number of levels follows by itself: rule 1 refuses a merge whose result would eat half the garbage
+//! budget, so those runs wait for rule 2. No state is kept beyond the shape.
 
 use crate::clean;
 use crate::column::{Columns, Load};
@@ -91,7 +92,8 @@ fn tier_limit(cx: &Context<'_>) -> u64 {
     garbage_bytes(cx) / 2
 }
 
-/// The oldest runs of a level that no job uses and that are small enough together, if they are enough for a tier.
+/// The oldest runs of a level that no job uses and that are small enough together, if they are enough for a
+/// tier.
 fn prefix<'a>(cx: &Context<'a>, level: LevelIndex, ignore_jobs: bool) -> Vec<&'a Arc<Run>> {
     let limit = tier_limit(cx);
     let most = cx.options.tier_runs.max(2) as usize * 2;
@@ -134,8 +136,8 @@ fn upper_bytes(cx: &Context<'_>) -> u64 {
 fn dense(cx: &Context<'_>, class: Class) -> Option<CompactionPlan> {
     let columns = Columns::new(cx);
     if tier_levels().any(|level| !prefix(cx, level, true).is_empty()) && columns.upper_is_busy() {
-        // A tier is due, and columns are in its way. With two jobs taking turns there would always be one, so no new
-        // column begins until the tier has had its chance.
+        // A tier is due, and columns are in its way. With two jobs taking turns there would always be one, so
+        // no new column begins until the tier has had its chance.
         return None;
     }
     let over_budget = class == Class::L0Urgent || upper_bytes(cx) > garbage_bytes(cx);

@@ -7,7 +7,8 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-/// A place in reading order: level 0 first, in a level the newest run (greatest order) first. Smaller is newer.
+/// A place in reading order: level 0 first, in a level the newest run (greatest order) first. Smaller is
+/// newer.
 ///
 /// It needs no tree to be compared, so it stays right for a running job while other jobs change the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,8 +63,8 @@ impl Position {
         }
     }
 
-    /// The run that output parts join, at the moment of the install. `new_run` is a fresh id; it is used only for
-    /// [`Position::Front`].
+    /// The run that output parts join, at the moment of the install. `new_run` is a fresh id; it is used only
+    /// for [`Position::Front`].
     pub fn place(&self, version: &Version, new_run: RunId) -> Place {
         match *self {
             Position::Front(level) => version.front(level, new_run),
@@ -95,7 +96,8 @@ pub enum Class {
     Promise,
     /// Level 0 is about to stop the writers.
     L0Urgent,
-    /// Emptying a memtable. No plan has this class; it is here so that the scheduler orders everything by one.
+    /// Emptying a memtable. No plan has this class; it is here so that the scheduler orders everything by
+    /// one.
     Flush,
 }
 
@@ -232,8 +234,8 @@ pub struct CompactionPlan {
     pub hull: KeyRange,
     /// Where the output goes.
     pub to: Position,
-    /// Nothing older than the output overlaps the hull. A hint for codec and filter; whether a tombstone may go is
-    /// decided key by key from sequence numbers.
+    /// Nothing older than the output overlaps the hull. A hint for codec and filter; whether a tombstone may
+    /// go is decided key by key from sequence numbers.
     pub bottom: bool,
     /// Where output tables end.
     pub cut: Cut,
@@ -257,8 +259,8 @@ impl CompactionPlan {
         self.inputs.iter().flat_map(|input| input.parts.iter().map(move |part| (input, part)))
     }
 
-    /// Says in an edit that the inputs go: whole parts are removed, sliced ones are replaced by what remains of
-    /// them, under ids from `next_part`.
+    /// Says in an edit that the inputs go: whole parts are removed, sliced ones are replaced by what remains
+    /// of them, under ids from `next_part`.
     pub fn remove_inputs(
         &self,
         keyspace: KeyspaceId,
@@ -297,8 +299,8 @@ impl CompactionPlan {
         edit
     }
 
-    /// Splits the hull into at most `pieces` ranges of about equal input bytes, for sub-compactions that run side
-    /// by side. Borders are starts of input parts, so that few tables are opened twice. Deterministic.
+    /// Splits the hull into at most `pieces` ranges of about equal input bytes, for sub-compactions that run
+    /// side by side. Borders are starts of input parts, so that few tables are opened twice. Deterministic.
     pub fn split(&self, pieces: usize) -> Vec<KeyRange> {
         let mut starts: Vec<(&[u8], u64)> =
             self.parts().map(|(_, part)| (&*part.range().start, part.bytes())).collect();
@@ -322,7 +324,8 @@ impl CompactionPlan {
 }
 
 impl fmt::Display for CompactionPlan {
-    /// One line: `Merge L0 run 9, L0 run 8 (3 parts, 4096 bytes, [a..z]) to run 2 of Llast: level 0 has enough runs`.
+    /// One line: `Merge L0 run 9, L0 run 8 (3 parts, 4096 bytes, [a..z]) to run 2 of Llast: level 0 has
+    /// enough runs`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} ", self.kind)?;
         for (at, input) in self.inputs.iter().enumerate() {

@@ -17,7 +17,8 @@ impl Score {
 
 impl Ord for Score {
     fn cmp(&self, other: &Score) -> Ordering {
-        // Byte counts stay far below 2^64, so the products fit; saturation keeps absurd ones from overflowing.
+        // Byte counts stay far below 2^64, so the products fit; saturation keeps absurd ones from
+        // overflowing.
         let left = self.part.saturating_mul(other.whole);
         let right = other.part.saturating_mul(self.whole);
         left.cmp(&right)

@@ -14,8 +14,8 @@ pub struct Shape<'a> {
     pub oldest_snapshot: SeqNo,
     /// The time, in milliseconds since 1970.
     pub now_ms: u64,
-    /// Entries that expired up to this time are seen by no reader: the time of the oldest snapshot, else now; 0 if
-    /// unknown.
+    /// Entries that expired up to this time are seen by no reader: the time of the oldest snapshot, else now;
+    /// 0 if unknown.
     pub expired_ms: u64,
     /// Whether there is nothing else to do.
     pub idle: bool,

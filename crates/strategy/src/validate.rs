@@ -1,18 +1,20 @@
 //! The rules that every plan obeys, whatever strategy made it.
 //!
-//! * V1 order: between the newest input and the output, nothing that is not an input, and no output of a running
-//!   job, overlaps the hull. Otherwise a version would overtake a newer one.
+//! * V1 order: between the newest input and the output, nothing that is not an input, and no output of a
+//!   running job, overlaps the hull. Otherwise a version would overtake a newer one.
 //! * V2 place: nothing of the output run that is not an input overlaps the hull.
-//! * V3 bottom: set iff nothing older than the output, now or in a running job's output, overlaps the hull. It stays
-//!   true while the job runs, because whatever could arrive below must pass between its ends.
-//! * V4 conflict: no running job shares a part, or writes between the ends of this one where they touch the same
-//!   keys, or the other way round.
-//! * V5 progress: something moves to an older level or run, or parts go, or a due marker is cleared. Each of these can happen only finitely often without new data, so compaction ends.
+//! * V3 bottom: set iff nothing older than the output, now or in a running job's output, overlaps the hull.
+//!   It stays true while the job runs, because whatever could arrive below must pass between its ends.
+//! * V4 conflict: no running job shares a part, or writes between the ends of this one where they touch the
+//!   same keys, or the other way round.
+//! * V5 progress: something moves to an older level or run, or parts go, or a due marker is cleared. Each of
+//!   these can happen only finitely often without new data, so compaction ends.
 
 use crate::busy::Busy;
-use crate::plan::{Class, CompactionPlan, PlanKind, Position, Reason, RunPosition};
+use crate::plan::{Class, CompactionPlan, InputPart, PlanKind, Position, Reason, RunPosition};
+use esker_base::PartId;
 use esker_version::{KeyRange, LevelIndex, Run, Version};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Checks a plan against the tree and the running jobs it was made for.
@@ -20,13 +22,13 @@ use std::sync::Arc;
 /// # Errors
 /// The rule that is broken, as a sentence. That is a defect of the strategy.
 pub fn validate(version: &Version, busy: &Busy, plan: &CompactionPlan) -> Result<(), String> {
-    check_inputs(version, busy, plan)?;
+    let inputs = check_inputs(version, busy, plan)?;
     let (from, to) = (plan.from(), plan.to.in_reading_order());
     if plan.kind != PlanKind::Drop {
-        if from > to {
+        if plan.inputs.iter().any(|input| input.position() > to) {
             return Err(format!("V1: the output {} would be newer than an input", plan.to));
         }
-        check_between(version, plan)?;
+        check_between(version, plan, &inputs)?;
     }
     if busy.conflicts(from, plan.to, &plan.hull) {
         return Err(format!("V4: a running job is in the way of {plan}"));
@@ -48,8 +50,11 @@ pub(crate) fn position(level: LevelIndex, run: &Run) -> RunPosition {
     RunPosition { level, order: run.order }
 }
 
-fn check_inputs(version: &Version, busy: &Busy, plan: &CompactionPlan) -> Result<(), String> {
-    let mut ids = BTreeSet::new();
+/// Inputs by part; what is consumed of each.
+type Inputs<'p> = BTreeMap<PartId, &'p InputPart>;
+
+fn check_inputs<'p>(version: &Version, busy: &Busy, plan: &'p CompactionPlan) -> Result<Inputs<'p>, String> {
+    let mut inputs = Inputs::new();
     if !plan.inputs.is_sorted_by(|a, b| a.position() < b.position()) {
         return Err("the inputs are not in reading order".into());
     }
@@ -59,7 +64,7 @@ fn check_inputs(version: &Version, busy: &Busy, plan: &CompactionPlan) -> Result
         if run.and_then(|run| run.part_for(part.smallest())).is_none_or(|there| there != part) {
             return Err(format!("{part} is not in run {} of {}", input.run, input.level));
         }
-        if !ids.insert(part.id) {
+        if inputs.insert(part.id, consumed).is_some() {
             return Err(format!("{part} is an input twice"));
         }
         if busy.has(part) {
@@ -72,11 +77,12 @@ fn check_inputs(version: &Version, busy: &Busy, plan: &CompactionPlan) -> Result
             return Err(format!("a slice of {part} cannot be moved or dropped"));
         }
     }
-    if ids.is_empty() { Err("there are no inputs".into()) } else { Ok(()) }
+    if inputs.is_empty() { Err("there are no inputs".into()) } else { Ok(inputs) }
 }
 
-/// V1 and V2: what overlaps the hull between the newest input and the output is an input, in full within the hull.
-fn check_between(version: &Version, plan: &CompactionPlan) -> Result<(), String> {
+/// V1 and V2: what overlaps the hull between the newest input and the output is an input, in full within the
+/// hull.
+fn check_between(version: &Version, plan: &CompactionPlan, inputs: &Inputs<'_>) -> Result<(), String> {
     let (from, to) = (plan.from(), plan.to.in_reading_order());
     for (level, run) in version.runs() {
         let at = position(level, run);
@@ -88,10 +94,9 @@ fn check_between(version: &Version, plan: &CompactionPlan) -> Result<(), String>
             continue;
         }
         for part in run.overlapping(&plan.hull) {
-            let consumed = plan.parts().find(|(_, input)| input.part.id == part.id);
-            let uncovered = match consumed {
+            let uncovered = match inputs.get(&part.id) {
                 None => true,
-                Some((_, input)) => input.slice.as_ref().is_some_and(|slice| {
+                Some(input) => input.slice.as_ref().is_some_and(|slice| {
                     let (before, after) = part.range.without(slice);
                     [before, after].into_iter().flatten().any(|rest| rest.overlaps(&plan.hull))
                 }),

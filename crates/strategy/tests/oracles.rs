@@ -1,5 +1,5 @@
-//! Leveling, tiering and lazy leveling as a textbook describes them, each written down on its own and compared with the
-//! fluid tree that contains all three.
+//! Leveling, tiering and lazy leveling as a textbook describes them, each written down on its own and
+//! compared with the fluid tree that contains all three.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
@@ -13,7 +13,8 @@ const MEMTABLE: u128 = 64 << 20;
 /// Enough that the smallest ratio and the largest tree below do not need more.
 const LEVELS: usize = 12;
 
-/// Sizes of the runs of each level, newest first; every run covers all keys. The last entry is the last level.
+/// Sizes of the runs of each level, newest first; every run covers all keys. The last entry is the last
+/// level.
 type Sizes = Vec<Vec<u64>>;
 
 /// Inputs as (level, run), and the output: a level, and whether it is a new run.
@@ -35,8 +36,8 @@ impl Textbook<'_> {
         self.sizes.len() - 1
     }
 
-    /// Number of levels between the first and the last that are in use: until a level would be smaller than a batch of
-    /// level 0.
+    /// Number of levels between the first and the last that are in use: until a level would be smaller than a
+    /// batch of level 0.
     fn depth(&self) -> usize {
         let largest = self.largest();
         let batch = self.trigger as u128 * MEMTABLE;
@@ -60,8 +61,8 @@ impl Textbook<'_> {
         (count.saturating_sub(most)..count).map(|run| (level, run)).collect()
     }
 
-    /// Into the one run of `to`, or a new one if there is none.
-    fn into_one(&self, mut inputs: Vec<(usize, usize)>, to: usize) -> Answer {
+    /// Output becomes one with the run of `to`, or a new one if there is none.
+    fn as_one_run(&self, mut inputs: Vec<(usize, usize)>, to: usize) -> Answer {
         let is_new_run = self.sizes[to].is_empty();
         if !is_new_run && !inputs.contains(&(to, 0)) {
             inputs.push((to, 0));
@@ -80,9 +81,10 @@ impl Textbook<'_> {
             .map(|best| best.3)
     }
 
-    /// Level 0 merges into level 1 when it has enough runs; a level merges into the next when it is too large.
+    /// Level 0 merges into level 1 when it has enough runs; a level merges into the next when it is too
+    /// large.
     fn leveled(&self) -> Option<Answer> {
-        let first = self.into_one(self.oldest(0, 2 * self.trigger), self.next(0));
+        let first = self.as_one_run(self.oldest(0, 2 * self.trigger), self.next(0));
         let runs = self.sizes[0].len();
         if runs >= self.trigger + (24 - self.trigger) / 2 {
             return Some(first);
@@ -104,7 +106,7 @@ impl Textbook<'_> {
                     bytes,
                     capacity,
                     level,
-                    self.into_one(self.oldest(level, 1), self.next(level)),
+                    self.as_one_run(self.oldest(level, 1), self.next(level)),
                 ));
             }
         }
@@ -118,7 +120,7 @@ impl Textbook<'_> {
             let inputs: Vec<(usize, usize)> = inputs;
             let to = to(inputs[0].0);
             match lazy && to == self.last() {
-                true => self.into_one(inputs, to),
+                true => self.as_one_run(inputs, to),
                 false => Answer { inputs, to, is_new_run: true },
             }
         };
@@ -202,7 +204,8 @@ fn the_fluid_tree_contains_the_textbook_ones() {
         let size_ratio = SizeRatio::from_permille(permille).unwrap();
         let (version, last) = (version_of(&sizes), sizes.len() - 1);
         let shape = Shape::new(&version);
-        // Of tiered levels T-1 runs may rest; the T-th starts a merge. With one run at most, level 0 has its own trigger.
+        // Of tiered levels T-1 runs may rest; the T-th starts a merge. With one run at most, level 0 has its
+        // own trigger.
         let tier = size_ratio.tier_runs() as usize;
         let textbook = |trigger| Textbook { sizes: &sizes, permille: permille.into(), trigger };
         let mut expected = vec![(Strategy::Leveled { size_ratio }, textbook(4).leveled())];

@@ -1,28 +1,30 @@
 //! Pictures of trees and the plans that are expected for them: `tests/testdata/*.txt`.
 //!
-//! A case is a command, a picture, a line `----` and the expected answer; blank lines end it, lines that start with `#`
-//! are comments before it. Commands take options as `name=value`:
+//! A case is a command, a picture, a line `----` and the expected answer; blank lines end it, lines that
+//! start with `#` are comments before it. Commands take options as `name=value`:
 //!
-//! * `plan STRATEGY` draws the next plan. Options: `idle`, `memtable`, `table`, `max_job` (MiB), `k0`, `hard`,
-//!   `garbage` (1/1000), `slices=no`, `snapshot` (a sequence number), `now`, `delete_within`, `reserve` (seconds),
-//!   `plans=n` (so many, each added to the running jobs before the next is asked for).
-//! * `drain STRATEGY` carries plans out, without dropping anything, until there is none; draws their number and the first.
+//! * `plan STRATEGY` draws the next plan. Options: `idle`, `memtable`, `table`, `max_job` (MiB), `k0`,
+//!   `hard`, `garbage` (1/1000), `slices=no`, `snapshot` (a sequence number), `now`, `delete_within`,
+//!   `reserve` (seconds), `plans=n` (so many, each added to the running jobs before the next is asked for).
+//! * `drain STRATEGY` carries plans out, without dropping anything, until there is none; draws their number
+//!   and the first.
 //! * `place RANGE` draws where a flush goes.
 //! * `manual RANGE` draws the next step of a compaction of a range; option `mark` is the sequence number.
 //!
 //! A line `busy L0.1 L0.2 -> L1 front` inside a picture is a running job with these runs as input.
 //!
-//! With `UPDATE_PICTURES=1` in the environment the expected answers are rewritten; read the difference before you
-//! commit it.
+//! With `UPDATE_PICTURES=1` in the environment the expected answers are rewritten; read the difference before
+//! you commit it.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod support;
 
-use esker_base::{KeyspaceId, PartId, SeqNo};
+use esker_base::{KeyspaceId, PartId, RunId, SeqNo};
 use esker_strategy::*;
 use esker_version::*;
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 use support::*;
@@ -177,8 +179,8 @@ fn drain_case(words: &Words<'_>, mut version: Version, options: &StrategyOptions
     format!("{count} plans, {} runs left\n{}", version.run_count(), first.unwrap_or_else(|| "-".into()))
 }
 
-/// Carries a plan out in the picture: nothing is dropped; output parts have the ranges of the parts they replace in the
-/// output run, or are one part.
+/// Carries a plan out in the picture: nothing is dropped; output parts have the ranges of the parts they
+/// replace in the output run, or are one part.
 fn carry_out(version: &Version, plan: &CompactionPlan) -> Version {
     let keyspace = KeyspaceId(0);
     let mut state = DatabaseState::new([0; 16]);
@@ -262,6 +264,55 @@ fn parse_job(version: &Version, line: &str) -> CompactionPlan {
         filter: true,
         est_in_bytes: 0,
         est_out_bytes: 0,
+    }
+}
+
+/// A plan in one line, runs numbered newest first: `Merge Shape (level 0 has enough runs) L0.0 L0.1 Z.0 ->
+/// Z.0 bottom, 448`.
+fn draw_plan(version: &Version, plan: &CompactionPlan) -> String {
+    let mut text = format!("{:?} {:?} ({})", plan.kind, plan.class, plan.reason);
+    for input in &plan.inputs {
+        let run = version.run(input.level, input.run).unwrap();
+        write!(text, " {}", draw_run(version, input.level, input.run)).unwrap();
+        let whole =
+            input.parts.len() == run.parts().len() && input.parts.iter().all(|part| part.slice.is_none());
+        if whole {
+            continue;
+        }
+        let parts: Vec<String> = input
+            .parts
+            .iter()
+            .map(|consumed| match &consumed.slice {
+                None => consumed.part.range.to_string(),
+                Some(slice) => format!("{slice} of {}", consumed.part.range),
+            })
+            .collect();
+        write!(text, "{{{}}}", parts.join(" ")).unwrap();
+    }
+    let to = match plan.to {
+        Position::Front(level) => format!("{} front", draw_level(level)),
+        Position::Into { level, run, .. } => draw_run(version, level, run),
+    };
+    write!(text, " -> {to}").unwrap();
+    text.push_str(if plan.bottom { " bottom" } else { "" });
+    text.push_str(if plan.filter { "" } else { " unfiltered" });
+    write!(text, ", {}", plan.est_in_bytes.div_ceil(MIB)).unwrap();
+    text
+}
+
+fn draw_level(level: LevelIndex) -> String {
+    if level.is_last() { "Z".into() } else { format!("L{}", level.get()) }
+}
+
+fn draw_run(version: &Version, level: LevelIndex, run: RunId) -> String {
+    let at = version.runs_of(level).iter().position(|held| held.id == run);
+    at.map_or_else(|| format!("{}.?", draw_level(level)), |at| format!("{}.{at}", draw_level(level)))
+}
+
+fn draw_position(version: &Version, position: Position) -> String {
+    match position {
+        Position::Front(level) => format!("{} front", draw_level(level)),
+        Position::Into { level, run, .. } => format!("into {}", draw_run(version, level, run)),
     }
 }
 

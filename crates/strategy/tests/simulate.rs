@@ -1,5 +1,5 @@
-//! Strategies at work on a store without files: reads stay right whatever runs side by side, compaction ends, and the
-//! amplifications are those of the theory.
+//! Strategies at work on a store without files: reads stay right whatever runs side by side, compaction ends,
+//! and the amplifications are those of the theory.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
@@ -95,8 +95,8 @@ fn reads_stay_right_whatever_runs_side_by_side() {
     assert!(installs > 20_000, "the worlds were busy: {installs}");
 }
 
-/// Overwrites `keys` keys at random, `passes` times after the load; answers write amplification in the steady state in
-/// 1/100, the greatest and the drained space in percent.
+/// Overwrites `keys` keys at random, `passes` times after the load; answers write amplification in the steady
+/// state in 1/100, the greatest and the drained space in percent.
 fn overwrite(strategy: Strategy, keys: u32, memtable: u64, passes: u32) -> (u64, u64, u64) {
     let options = StrategyOptions {
         memtable_bytes: memtable * ENTRY_BYTES,
@@ -145,7 +145,8 @@ fn compact(world: &mut World) {
 
 #[test]
 fn amplification_is_what_the_theory_says() {
-    // 17.3 memtables of data, as 10 million entries and 64 MiB are. Expected: the exact key sets of `tree-shape.md`.
+    // 17.3 memtables of data, as 10 million entries and 64 MiB are. Expected: the exact key sets of
+    // `tree-shape.md`.
     let (keys, memtable) = (8_000, 462);
     for (name, write_amplification, space_at_rest) in [
         ("leveled:10", 530, 123),

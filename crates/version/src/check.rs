@@ -2,8 +2,8 @@
 //!
 //! What cannot be checked from metadata: that versions of one key get older in reading order (I1, IN6). Not
 //! even "overlapping parts have ordered sequence numbers" holds: two flushes may be placed at both sides of a
-//! newer run's key, and a later merge may join them to one part that spans that key with newer numbers than its.
-//! Only a scan of the entries can tell; this module checks everything that needs no scan.
+//! newer run's key, and a later merge may join them to one part that spans that key with newer numbers than
+//! its. Only a scan of the entries can tell; this module checks everything that needs no scan.
 
 use crate::part::PartMeta;
 use crate::version::Version;

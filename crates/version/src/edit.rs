@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 /// One change of the database's metadata.
 ///
-/// Figures that only grow (`Next...`, `LastSeqno`, `DurablePosition`, `TimeFloor`) may be repeated or come late:
-/// the greater value counts.
+/// Figures that only grow (`Next...`, `LastSeqno`, `DurablePosition`, `TimeFloor`) may be repeated or come
+/// late: the greater value counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EditOp {
     /// Everything before this is forgotten: the first operation of a manifest's first record, nowhere else.

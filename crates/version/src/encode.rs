@@ -1,8 +1,8 @@
 //! Edits as bytes: the payload of a manifest record (`docs/format/manifest.md`).
 //!
-//! A payload is a list of fields, `tag varint | length varint | body`. A reader that does not know a tag must stop
-//! if the tag is odd and may skip the field if it is even. So a newer writer can add hints that older readers
-//! ignore, and cannot add meaning that they would miss.
+//! A payload is a list of fields, `tag varint | length varint | body`. A reader that does not know a tag must
+//! stop if the tag is odd and may skip the field if it is even. So a newer writer can add hints that older
+//! readers ignore, and cannot add meaning that they would miss.
 
 use crate::edit::{EditOp, VersionEdit};
 use crate::part::{PartFlags, PartMeta};

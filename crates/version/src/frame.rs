@@ -57,7 +57,8 @@ impl ManifestHeader {
     /// Reads a header.
     ///
     /// # Errors
-    /// [`HeaderError`]. The checksum is looked at before the format, so that damage is not taken for the future.
+    /// [`HeaderError`]. The checksum is looked at before the format, so that damage is not taken for the
+    /// future.
     pub fn decode(bytes: &[u8]) -> Result<ManifestHeader, HeaderError> {
         let header =
             bytes.get(..HEADER_LEN).ok_or(HeaderError::Damaged("the file ends inside its header"))?;
@@ -84,7 +85,8 @@ impl ManifestHeader {
     }
 }
 
-/// Appends a record, padded to [`RECORD_ALIGN`]; `false`, and nothing appended, if the payload is too long for one.
+/// Appends a record, padded to [`RECORD_ALIGN`]; `false`, and nothing appended, if the payload is too long
+/// for one.
 pub(crate) fn encode_record(out: &mut Vec<u8>, salt: u64, edit_no: u64, payload: &[u8]) -> bool {
     let Ok(len) = u32::try_from(payload.len()) else { return false };
     let crc = record_crc(salt, len, edit_no, payload);
@@ -132,8 +134,8 @@ pub enum Tail {
         /// How many there are.
         bytes: u64,
     },
-    /// With a bad record that has a good one behind it. At most one record is ever unsynced, so the bad one was
-    /// durable once.
+    /// With a bad record that has a good one behind it. At most one record is ever unsynced, so the bad one
+    /// was durable once.
     Damaged {
         /// Where the bad record begins.
         offset: u64,
@@ -200,7 +202,8 @@ impl<'a> RawRecords<'a> {
 impl<'a> Iterator for RawRecords<'a> {
     type Item = RawRecord<'a>;
 
-    /// The next record; `None` at the first place that does not hold one: then ask for the [`RawRecords::tail`].
+    /// The next record; `None` at the first place that does not hold one: then ask for the
+    /// [`RawRecords::tail`].
     fn next(&mut self) -> Option<RawRecord<'a>> {
         let record = self.record_at(self.at)?;
         if self.last_edit.is_some_and(|last| Some(record.edit_no) != last.checked_add(1)) {

@@ -1,9 +1,9 @@
 //! The shape of the tree on disk: parts, runs, levels, versions, edits and the manifest.
 //!
-//! This crate knows what is in table files only by their metadata; it never opens one. A keyspace's tree at one
-//! moment is a [`Version`]: levels, each a list of runs (newest first), each a list of disjoint parts in key
-//! order. A part is a table file or a slice of one. A [`VersionEdit`] is a set of changes that become durable
-//! and visible together; a [`DatabaseState`] is what all edits add up to.
+//! This crate knows what is in table files only by their metadata; it never opens one. A keyspace's tree at
+//! one moment is a [`Version`]: levels, each a list of runs (newest first), each a list of disjoint parts in
+//! key order. A part is a table file or a slice of one. A [`VersionEdit`] is a set of changes that become
+//! durable and visible together; a [`DatabaseState`] is what all edits add up to.
 //!
 //! ```text
 //! L0     run 9 [a....z]          newest: flushes
@@ -14,14 +14,15 @@
 //!
 //! Invariants, in the words of the protocols that rely on them:
 //!
-//! * I1, IN6: in reading order (level 0 newest run to oldest, level 1, ...) versions of one user key get older.
+//! * I1, IN6: in reading order (level 0 newest run to oldest, level 1, ...) versions of one user key get
+//!   older.
 //! * I2, I3, IN5: parts of a run share no key, so all versions of a user key in a run lie in one part; a part
 //!   that an edit removes is there. [`DatabaseState::apply`] refuses edits that violate it.
 //! * RC3: ids, file numbers and sequence numbers never go back.
 //!
 //! Map: [`range`] and [`part`] are the nouns, [`run`] and [`version`] the tree, [`edit`] and [`state`] its
-//! changes, `check` what can be verified without reading tables. [`encode`], [`frame`] and [`current`] are the
-//! bytes of the manifest; [`manifest`] writes it and [`recover`](mod@recover) reads it.
+//! changes, `check` what can be verified without reading tables. [`encode`], [`frame`] and [`current`] are
+//! the bytes of the manifest; [`manifest`] writes it and [`recover`](mod@recover) reads it.
 #![forbid(unsafe_code)]
 
 mod check;

@@ -2,25 +2,26 @@
 //!
 //! # Invariants
 //! * IN1 is the caller's: files that an edit refers to are durable, with their names, before it is appended.
-//! * IN2: [`Manifest::append`] returns success only after the record is durable; the caller then shows the new state.
-//! * At most one record is unsynced at any time. So what a power cut leaves of the last record is a torn end, and a
-//!   good record behind a bad one is damage.
-//! * A manifest that was read, or whose last append failed, is never appended to again: nobody knows what its end
-//!   looks like on the disk. A new one is begun with a snapshot of everything.
-//! * RC1: the rename of `CURRENT` is the one moment at which a new manifest begins to count. Everything it says is
-//!   durable before; nothing is appended to it before the rename is durable, because until then a power cut may bring
-//!   the old one back, which must be equivalent.
+//! * IN2: [`Manifest::append`] returns success only after the record is durable; the caller then shows the
+//!   new state.
+//! * At most one record is unsynced at any time. So what a power cut leaves of the last record is a torn end,
+//!   and a good record behind a bad one is damage.
+//! * A manifest that was read, or whose last append failed, is never appended to again: nobody knows what its
+//!   end looks like on the disk. A new one is begun with a snapshot of everything.
+//! * RC1: the rename of `CURRENT` is the one moment at which a new manifest begins to count. Everything it
+//!   says is durable before; nothing is appended to it before the rename is durable, because until then a
+//!   power cut may bring the old one back, which must be equivalent.
 //!
 //! # Room
-//! Extents are allocated a megabyte ahead, without changing the file's length, and an edit is written only into
-//! allocated room: an edit that frees space still fits when the disk is full, and a full disk is met before a byte is
-//! written.
+//! Extents are allocated a megabyte ahead, without changing the file's length, and an edit is written only
+//! into allocated room: an edit that frees space still fits when the disk is full, and a full disk is met
+//! before a byte is written.
 //!
 //! # Failures
-//! No room: nothing was written, try again later. A failed write or sync: the edit may or may not be found after a
-//! crash, so the files it adds and the files it removes are both kept; the caller rolls over to a new manifest without
-//! the edit, after which its outputs are orphans. Retrying a failed sync would prove nothing: the kernel marks pages
-//! clean that never reached the disk.
+//! No room: nothing was written, try again later. A failed write or sync: the edit may or may not be found
+//! after a crash, so the files it adds and the files it removes are both kept; the caller rolls over to a new
+//! manifest without the edit, after which its outputs are orphans. Retrying a failed sync would prove
+//! nothing: the kernel marks pages clean that never reached the disk.
 
 use crate::current::{CURRENT_NAME, CURRENT_TEMPORARY_NAME, Current, manifest_name};
 use crate::edit::{EditOp, VersionEdit};
@@ -90,8 +91,9 @@ impl fmt::Display for AppendError {
 pub struct RolloverError {
     /// What went wrong.
     pub error: Error,
-    /// The database must stop taking writes: nobody knows which manifest counts, or it has failed too often. Else the
-    /// new manifest was thrown away, the old one still counts, and another try, with another number, is worthwhile.
+    /// The database must stop taking writes: nobody knows which manifest counts, or it has failed too often.
+    /// Else the new manifest was thrown away, the old one still counts, and another try, with another number,
+    /// is worthwhile.
     pub fatal: bool,
 }
 
@@ -125,11 +127,12 @@ enum SwitchError {
 }
 
 impl Manifest {
-    /// Writes a manifest that begins with all of `state` and makes it count: the last step of creating a database and
-    /// of every writable open. `last_edit` is the number of the last edit in the state, zero for a new database.
+    /// Writes a manifest that begins with all of `state` and makes it count: the last step of creating a
+    /// database and of every writable open. `last_edit` is the number of the last edit in the state, zero for
+    /// a new database.
     ///
-    /// `number` must be above every manifest's in the directory; it is noted in the new manifest as taken. The
-    /// directory must exist; making its own name durable in its parent is the caller's affair.
+    /// `number` must be above every manifest's in the directory; it is noted in the new manifest as taken.
+    /// The directory must exist; making its own name durable in its parent is the caller's affair.
     ///
     /// # Errors
     /// The open has failed. The next one finds the old state or the new one, which are equivalent.
@@ -231,9 +234,9 @@ impl Manifest {
         Ok(())
     }
 
-    /// Replaces the manifest by a new one that begins with all of `state`, and deletes the old. `number` must be above
-    /// every manifest's that was ever tried. After a failed append `state` is the state without that edit; the edit's
-    /// number is not used again.
+    /// Replaces the manifest by a new one that begins with all of `state`, and deletes the old. `number` must
+    /// be above every manifest's that was ever tried. After a failed append `state` is the state without that
+    /// edit; the edit's number is not used again.
     ///
     /// # Errors
     /// [`RolloverError`] says whether another try is worthwhile.
@@ -267,7 +270,8 @@ impl Manifest {
     }
 }
 
-/// Writes a new manifest with one snapshot record and makes it and its name durable. On failure it is removed.
+/// Writes a new manifest with one snapshot record and makes it and its name durable. On failure it is
+/// removed.
 fn prepare(
     env: &Env,
     dir: &Path,
@@ -319,8 +323,8 @@ fn switch_to(fs: &dyn FileSystem, dir: &Path, current: Current) -> Result<(), Sw
     };
     written.map_err(throw_away)?;
     if let Err(error) = fs.rename(&temporary, &dir.join(CURRENT_NAME)) {
-        // A rename that reports failure may still have happened. Only if the old file is seen to be there does the old
-        // manifest count for sure.
+        // A rename that reports failure may still have happened. Only if the old file is seen to be there
+        // does the old manifest count for sure.
         return Err(match Current::read(fs, dir) {
             Ok(seen) if seen != Some(current) => throw_away(error),
             _ => SwitchError::Unknown(error),

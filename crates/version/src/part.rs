@@ -40,10 +40,11 @@ pub struct PartMeta {
     pub file_bytes: u64,
     /// What the table file says it is, so that a swapped file is noticed.
     pub table_uid: TableUid,
-    /// Whether the part is a slice: a reader must then ignore what the file holds outside of [`PartMeta::range`].
+    /// Whether the part is a slice: a reader must then ignore what the file holds outside of
+    /// [`PartMeta::range`].
     pub sliced: bool,
-    /// The keys of the part, range deletes included. Exact for whole tables; the borders of a slice need not be
-    /// keys that exist. Never unbounded.
+    /// The keys of the part, range deletes included. Exact for whole tables; the borders of a slice need not
+    /// be keys that exist. Never unbounded.
     pub range: KeyRange,
     /// The oldest sequence number inside.
     pub min_seqno: SeqNo,
@@ -69,8 +70,8 @@ pub struct PartMeta {
     pub created_ms: u64,
     /// Facts that readers use.
     pub flags: PartFlags,
-    /// Entries that could have been dropped had no snapshot needed them: not worth another try until the oldest
-    /// snapshot is newer than this.
+    /// Entries that could have been dropped had no snapshot needed them: not worth another try until the
+    /// oldest snapshot is newer than this.
     pub pinned_by: Option<SeqNo>,
 }
 

@@ -9,9 +9,9 @@ pub type Key = Arc<[u8]>;
 
 /// Where a [`KeyRange`] ends.
 ///
-/// Both forms are needed: the last key of a table is known exactly and lies inside, while the end of a slice or
-/// of a range delete is a border that lies outside, and a byte string has no greatest predecessor that could
-/// stand in for it.
+/// Both forms are needed: the last key of a table is known exactly and lies inside, while the end of a slice
+/// or of a range delete is a border that lies outside, and a byte string has no greatest predecessor that
+/// could stand in for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyEnd {
     /// The last key lies inside.
@@ -63,8 +63,8 @@ impl Ord for KeyEnd {
     }
 }
 
-/// An interval of user keys. It starts with a key that lies inside; the empty key, which is the smallest of all,
-/// stands for "from the beginning".
+/// An interval of user keys. It starts with a key that lies inside; the empty key, which is the smallest of
+/// all, stands for "from the beginning".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRange {
     /// The first key that may lie inside.
@@ -155,9 +155,9 @@ impl KeyRange {
         (Some(before).filter(|range| !range.is_empty()), after.filter(|range| !range.is_empty()))
     }
 
-    /// How much of this range lies in `other`, in 1/65536, if keys were spread evenly: an estimate from twelve bytes
-    /// of the keys behind the prefix that the ends of this range share. Integers only, so that every platform plans
-    /// alike.
+    /// How much of this range lies in `other`, in 1/65536, if keys were spread evenly: an estimate from
+    /// twelve bytes of the keys behind the prefix that the ends of this range share. Integers only, so that
+    /// every platform plans alike.
     pub fn share_inside(&self, other: &KeyRange) -> u64 {
         if !self.overlaps(other) {
             return 0;
@@ -180,9 +180,9 @@ impl KeyRange {
     }
 }
 
-/// Reads keys as numbers. Where the two keys it is made for both have a decimal digit, or both a small letter, the
-/// position counts in that alphabet: keys of text are sparse, and taken as plain bytes their even spread would look like
-/// a staircase.
+/// Reads keys as numbers. Where the two keys it is made for both have a decimal digit, or both a small
+/// letter, the position counts in that alphabet: keys of text are sparse, and taken as plain bytes their even
+/// spread would look like a staircase.
 struct Ruler {
     skip: usize,
     alphabets: [(u8, u8); Ruler::POSITIONS],

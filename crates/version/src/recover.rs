@@ -1,7 +1,7 @@
 //! Reading what a manifest says: the first step of an open, and of inspection.
 //!
-//! Nothing here changes a file, so recovery may be interrupted and repeated at will (RC1, RC2). A manifest that was
-//! read is never appended to: its tail may be torn. A writable open ends by writing a new one
+//! Nothing here changes a file, so recovery may be interrupted and repeated at will (RC1, RC2). A manifest
+//! that was read is never appended to: its tail may be torn. A writable open ends by writing a new one
 //! ([`crate::Manifest::create`]).
 
 use crate::current::{CURRENT_NAME, Current, LOCK_NAME, manifest_name};
@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 pub enum Found {
     /// Nothing: the directory is missing or empty but for a lock file. A database may be created.
     Nothing,
-    /// Files, but no `CURRENT`: a creation that was interrupted if there is neither a table nor a live log record,
-    /// else damage. Only the caller knows those files.
+    /// Files, but no `CURRENT`: a creation that was interrupted if there is neither a table nor a live log
+    /// record, else damage. Only the caller knows those files.
     NoCurrent {
         /// Everything in the directory but the lock file.
         entries: Vec<DirEntry>,
@@ -46,8 +46,9 @@ pub struct Recovered {
 /// Finds out what a directory holds and, if it is a database, reads its manifest.
 ///
 /// # Errors
-/// Corruption with file and offset if `CURRENT` or the manifest it names is damaged or missing (an older manifest is
-/// never used instead); [`Error::Unsupported`] if a newer version wrote something that must be understood.
+/// Corruption with file and offset if `CURRENT` or the manifest it names is damaged or missing (an older
+/// manifest is never used instead); [`Error::Unsupported`] if a newer version wrote something that must be
+/// understood.
 pub fn recover(fs: &dyn FileSystem, dir: &Path) -> Result<Found> {
     let entries = match fs.list(dir) {
         Err(error) if error.is_not_found() => return Ok(Found::Nothing),
@@ -77,8 +78,8 @@ pub fn recover(fs: &dyn FileSystem, dir: &Path) -> Result<Found> {
     Ok(Found::Database(Box::new(Recovered { state, manifest, last_edit, torn_bytes, entries })))
 }
 
-/// The bytes of a manifest file. The whole file is in memory: it holds one snapshot and at most three times as much
-/// in edits.
+/// The bytes of a manifest file. The whole file is in memory: it holds one snapshot and at most three times
+/// as much in edits.
 #[derive(Debug)]
 pub struct ManifestFile {
     path: PathBuf,
@@ -121,8 +122,8 @@ impl ManifestFile {
         Ok(ManifestFile { path: path.to_path_buf(), bytes, header })
     }
 
-    /// The records, decoded one by one. The last item is an error if the file is damaged; a torn tail just ends the
-    /// records.
+    /// The records, decoded one by one. The last item is an error if the file is damaged; a torn tail just
+    /// ends the records.
     pub fn records(&self) -> ManifestRecords<'_> {
         ManifestRecords { file: self, raw: RawRecords::new(&self.bytes, self.header.salt), ended: false }
     }

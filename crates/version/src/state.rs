@@ -32,9 +32,9 @@ pub struct KeyspaceState {
 
 /// The database's metadata. Cheap to clone: versions are shared until changed.
 ///
-/// The holder of the manifest lock clones it, applies an edit to the clone, appends the edit to the manifest and
-/// then puts the clone in place of the original. So an edit that violates an invariant never reaches the disk,
-/// and memory is never ahead of the manifest (IN2).
+/// The holder of the manifest lock clones it, applies an edit to the clone, appends the edit to the manifest
+/// and then puts the clone in place of the original. So an edit that violates an invariant never reaches the
+/// disk, and memory is never ahead of the manifest (IN2).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DatabaseState {
     /// Identity of the database.
@@ -47,7 +47,8 @@ pub struct DatabaseState {
     pub next_file: FileNumber,
     /// No part holds a newer sequence number.
     pub last_seqno: SeqNo,
-    /// Above the id of every keyspace that ever was: an unknown id below it was dropped, one above it never was.
+    /// Above the id of every keyspace that ever was: an unknown id below it was dropped, one above it never
+    /// was.
     pub next_keyspace: KeyspaceId,
     /// Above the id of every part and every run.
     pub next_part: PartId,
@@ -70,8 +71,8 @@ impl fmt::Display for EditError {
 }
 
 impl From<EditError> for Error {
-    /// An edit of our own making that does not fit is a defect; one read from a file is damage, which the reader
-    /// of the manifest reports with its place.
+    /// An edit of our own making that does not fit is a defect; one read from a file is damage, which the
+    /// reader of the manifest reports with its place.
     fn from(error: EditError) -> Error {
         Error::internal(format!("an edit does not fit the tree: {error}"))
     }
@@ -149,8 +150,8 @@ impl DatabaseState {
     /// Applies an edit.
     ///
     /// # Errors
-    /// If the edit violates an invariant (IN5: a removed part is missing, a run would not be disjoint) or names
-    /// a keyspace that does not live. The state is then half changed: throw it away, it was a clone.
+    /// If the edit violates an invariant (IN5: a removed part is missing, a run would not be disjoint) or
+    /// names a keyspace that does not live. The state is then half changed: throw it away, it was a clone.
     pub fn apply(&mut self, edit: &VersionEdit) -> Result<Applied, EditError> {
         let mut applied = AppliedBuilder::default();
         for (at, op) in edit.ops.iter().enumerate() {
@@ -314,8 +315,8 @@ impl DatabaseState {
     fn finish(&self, applied: AppliedBuilder) -> Applied {
         let AppliedBuilder { mut removed_files, mut changed, dropped } = applied;
         if removed_files.values().any(|&sliced| sliced) {
-            // Another slice of the file may live on. Files belong to one keyspace, so only changed ones need a
-            // look.
+            // Another slice of the file may live on. Files belong to one keyspace, so only changed ones need
+            // a look.
             for keyspace in changed.iter().filter_map(|id| self.keyspaces.get(id)) {
                 for (_, _, part) in keyspace.version.parts() {
                     removed_files.remove(&part.file);

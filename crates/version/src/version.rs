@@ -91,7 +91,8 @@ pub struct Place {
 /// The levels of one keyspace at one moment; never changed once shared.
 ///
 /// Reading order is level 0 from its newest to its oldest run, then level 1, and so on: for one user key, a
-/// version met earlier is newer (I1). Cloning copies pointers to runs; changing a clone copies the runs touched.
+/// version met earlier is newer (I1). Cloning copies pointers to runs; changing a clone copies the runs
+/// touched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Version {
     levels: Vec<Level>,
@@ -217,8 +218,8 @@ impl Version {
         run.insert(part.clone()).map_err(|other| PlacementError::Overlap { place, part, other })
     }
 
-    /// Takes out the part with this id whose range starts with `start`; `None` if it is not there. The run and
-    /// the level go with their last part. O(parts of the run) if the run is shared.
+    /// Takes out the part with this id whose range starts with `start`; `None` if it is not there. The run
+    /// and the level go with their last part. O(parts of the run) if the run is shared.
     pub fn remove(
         &mut self,
         level: LevelIndex,
@@ -240,8 +241,8 @@ impl Version {
         Some(removed)
     }
 
-    /// What is wrong with the structure, as sentences; empty if nothing is. Looks at runs (disjoint, ascending,
-    /// not empty), orders, part ids, and slices of one file. O(parts log parts).
+    /// What is wrong with the structure, as sentences; empty if nothing is. Looks at runs (disjoint,
+    /// ascending, not empty), orders, part ids, and slices of one file. O(parts log parts).
     pub fn problems(&self) -> Vec<String> {
         crate::check::problems_of(self)
     }

@@ -1,4 +1,4 @@
-//! Draws trees from text and plans as text.
+//! Draws trees from text.
 //!
 //! A picture has one line for each level, runs newest first and separated by `|`, parts separated by blanks:
 //!
@@ -8,15 +8,14 @@
 //! Z: split(69,16)
 //! ```
 //!
-//! `a-f:64` is a part from key `a` to key `f` of 64 MiB; `3*` repeats a run; `split(n,size)` is n parts of `size` MiB
-//! over the keys `aa` to `zz`; `Z` is the last level. Attributes follow after `;`: `t` share of tombstones, `seq=5..9`
-//! sequence numbers (else older runs get smaller ones), `pinned` a sequence number, `deleted` and `expires` times in
-//! seconds.
+//! `a-f:64` is a part from key `a` to key `f` of 64 MiB; `3*` repeats a run; `split(n,size)` is n parts of
+//! `size` MiB over the keys `aa` to `zz`; `Z` is the last level. Attributes follow after `;`: `t` share of
+//! tombstones, `seq=5..9` sequence numbers (else older runs get smaller ones), `pinned` a sequence number,
+//! `deleted` and `expires` times in seconds.
 
 use esker_base::{FileNumber, PartId, RunId, SeqNo, TableUid};
 use esker_strategy::*;
 use esker_version::*;
-use std::fmt::Write;
 use std::sync::Arc;
 
 pub(crate) const MIB: u64 = 1 << 20;
@@ -51,7 +50,8 @@ impl Picture {
         }
     }
 
-    /// The tree: parts are numbered in reading order, sequence numbers grow from the oldest run to the newest.
+    /// The tree: parts are numbered in reading order, sequence numbers grow from the oldest run to the
+    /// newest.
     pub(crate) fn version(mut self) -> Version {
         let mut runs: Vec<RunPosition> = self
             .parts
@@ -132,52 +132,4 @@ fn new_part(range: KeyRange, mebibytes: &str) -> PartMeta {
     let mut part = PartMeta::new(PartId(0), FileNumber(0), bytes, TableUid(0), range);
     part.entries = bytes / ENTRY_BYTES;
     part
-}
-
-/// A plan in one line, runs numbered newest first: `Merge Shape (level 0 has enough runs) L0.0 L0.1 Z.0 -> Z.0 bottom, 448`.
-pub(crate) fn draw_plan(version: &Version, plan: &CompactionPlan) -> String {
-    let mut text = format!("{:?} {:?} ({})", plan.kind, plan.class, plan.reason);
-    for input in &plan.inputs {
-        let run = version.run(input.level, input.run).unwrap();
-        write!(text, " {}", draw_run(version, input.level, input.run)).unwrap();
-        let whole =
-            input.parts.len() == run.parts().len() && input.parts.iter().all(|part| part.slice.is_none());
-        if whole {
-            continue;
-        }
-        let parts: Vec<String> = input
-            .parts
-            .iter()
-            .map(|consumed| match &consumed.slice {
-                None => consumed.part.range.to_string(),
-                Some(slice) => format!("{slice} of {}", consumed.part.range),
-            })
-            .collect();
-        write!(text, "{{{}}}", parts.join(" ")).unwrap();
-    }
-    let to = match plan.to {
-        Position::Front(level) => format!("{} front", draw_level(level)),
-        Position::Into { level, run, .. } => draw_run(version, level, run),
-    };
-    write!(text, " -> {to}").unwrap();
-    text.push_str(if plan.bottom { " bottom" } else { "" });
-    text.push_str(if plan.filter { "" } else { " unfiltered" });
-    write!(text, ", {}", plan.est_in_bytes.div_ceil(MIB)).unwrap();
-    text
-}
-
-fn draw_level(level: LevelIndex) -> String {
-    if level.is_last() { "Z".into() } else { format!("L{}", level.get()) }
-}
-
-fn draw_run(version: &Version, level: LevelIndex, run: RunId) -> String {
-    let at = version.runs_of(level).iter().position(|held| held.id == run);
-    at.map_or_else(|| format!("{}.?", draw_level(level)), |at| format!("{}.{at}", draw_level(level)))
-}
-
-pub(crate) fn draw_position(version: &Version, position: Position) -> String {
-    match position {
-        Position::Front(level) => format!("{} front", draw_level(level)),
-        Position::Into { level, run, .. } => format!("into {}", draw_run(version, level, run)),
-    }
 }

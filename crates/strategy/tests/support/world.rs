@@ -1,5 +1,6 @@
-//! A store without files: real keys, real plans, real edits, but tables are vectors in memory. It carries jobs out as an
-//! engine does, several at a time and installed in any order, and knows what every read must answer.
+//! A store without files: real keys, real plans, real edits, but tables are vectors in memory. It carries
+//! jobs out as an engine does, several at a time and installed in any order, and knows what every read must
+//! answer.
 
 use esker_base::{FileNumber, KeyspaceId, PartId, SeqNo, TableUid};
 use esker_env::SeededRandom;
@@ -235,8 +236,8 @@ impl World {
         self.version().bytes() * 100 / live.max(1)
     }
 
-    /// Checks the structure, and every key: versions get older in reading order, and the newest and the snapshot's
-    /// answer are right.
+    /// Checks the structure, and every key: versions get older in reading order, and the newest and the
+    /// snapshot's answer are right.
     pub(crate) fn check(&self) {
         assert_eq!(self.state.problems(), Vec::<String>::new());
         let version = self.version();
