@@ -2,7 +2,7 @@
 
 use crate::block::cursor::BlockCursor;
 use crate::block::header::HEADER_BYTES;
-use crate::block::{BlockBytes, BlockHeader};
+use crate::block::{BlockBytes, BlockHeader, View};
 use crate::footer::{FILE_HEADER_BYTES, decode_file_header};
 use crate::index::BlockIndex;
 use crate::isa::Portable;
@@ -249,13 +249,19 @@ unsafe fn is_reached(
     cursor: &BlockCursor,
 ) -> bool {
     let (key, tag) = (cursor.key(), cursor.tag());
+    let hash = key_hash(key);
     // SAFETY: the portable kernel needs no special instructions, and the caller answers for the block.
-    let (mut start, found) = unsafe {
+    let (mut start, found, fits) = unsafe {
         seeker.seek::<Portable>(key, tag);
-        (index.locate::<Portable>(key, tag), block.find::<Portable>(key, key_hash(key), tag))
+        let fits = match block.view() {
+            View::Flat(flat) => flat.directory_fits(cursor.index(), hash),
+            View::Delta(_) => true,
+        };
+        (index.locate::<Portable>(key, tag), block.find::<Portable>(key, hash, tag), fits)
     };
     while start < number && index.continues_after(start, key) {
         start += 1;
     }
-    start == number && seeker.index() == cursor.index() && found.is_some_and(|found| found.tag == tag)
+    let is_found = found.is_some_and(|found| found.tag == tag);
+    fits && is_found && start == number && seeker.index() == cursor.index()
 }

@@ -241,6 +241,20 @@ impl Flat {
         }
     }
 
+    /// Whether the directory tells the truth about entry `i`, whose key has this hash. It need not for the entry itself
+    /// to be found, but then seeks of keys that are not there go wrong.
+    ///
+    /// # Safety
+    /// The block must be alive and `i < count`.
+    pub(crate) unsafe fn directory_fits(&self, i: usize, hash: u64) -> bool {
+        // SAFETY: F1, F3.
+        unsafe {
+            let suffix = self.suffix(&self.entry(i));
+            *self.base.add(self.fingerprints_at() + i) == fingerprint(hash)
+                && raw::u16_at(self.base, self.heads_at() + 2 * i) == head_of_suffix(suffix)
+        }
+    }
+
     /// Suffix of an entry of this block.
     ///
     /// # Safety
