@@ -10,11 +10,15 @@
 //!
 //! A target's first byte often selects what the rest is taken for; the module of each says so.
 
+pub mod block;
 pub mod codec;
 pub mod dsl_line;
 pub mod filter;
 pub mod manifest_edit;
 pub mod mutate;
+mod table;
+mod table_file;
+pub mod table_footer_and_properties;
 pub mod wal_record;
 pub mod wal_segment;
 
@@ -33,10 +37,16 @@ pub struct Decoder {
 
 /// All targets.
 pub const ALL: &[Decoder] = &[
+    Decoder { name: "block", accepts: block::accepts, valid: block::valid },
     Decoder { name: "codec", accepts: codec::accepts, valid: codec::valid },
     Decoder { name: "dsl_line", accepts: dsl_line::accepts, valid: dsl_line::valid },
     Decoder { name: "filter", accepts: filter::accepts, valid: filter::valid },
     Decoder { name: "manifest_edit", accepts: manifest_edit::accepts, valid: manifest_edit::valid },
+    Decoder {
+        name: "table_footer_and_properties",
+        accepts: table_footer_and_properties::accepts,
+        valid: table_footer_and_properties::valid,
+    },
     Decoder { name: "wal_record", accepts: wal_record::accepts, valid: wal_record::valid },
     Decoder { name: "wal_segment", accepts: wal_segment::accepts, valid: wal_segment::valid },
 ];
