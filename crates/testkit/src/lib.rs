@@ -9,6 +9,7 @@
 //! | [`runner`] | a database under test, with its oracle |
 //! | [`model`], [`shrink`] | the model test, and making its failures small |
 //! | [`crash`] | the crash sweep: every cut of a workload's trace, and of recovery's |
+//! | [`kill`] | what the process writes that is killed, and what must be left |
 //! | [`decoders`] | a target for every decoder of bytes from outside, for fuzzers and for the tests here |
 //!
 //! Every failure names what reproduces it: a seed, a cut, an image. Everything but the tests on real threads depends on
@@ -21,6 +22,7 @@ mod dir;
 pub mod domain;
 mod failure;
 pub mod generator;
+pub mod kill;
 pub mod model;
 pub mod options;
 pub mod oracle;
