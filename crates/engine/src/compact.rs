@@ -105,8 +105,9 @@ impl Store {
             traffic.compactions.fetch_add(1, Ordering::Relaxed);
         } else {
             let writing = self.writing()?;
-            let new_run = writing.tables.take_run_id();
             self.install(keyspace, &[], |version, _| {
+                // Taken under the manifest's lock, so that run ids grow in the order of installs.
+                let new_run = writing.tables.take_run_id();
                 plan.edit_without_output(keyspace.id, version, new_run, || writing.tables.take_part_id())
             })?;
             traffic.moves.fetch_add(1, Ordering::Relaxed);
@@ -149,8 +150,8 @@ impl Store {
         tables: Vec<PartMeta>,
     ) -> Result<()> {
         let writing = self.writing()?;
-        let new_run = writing.tables.take_run_id();
         self.install(keyspace, &[], |version, _| {
+            let new_run = writing.tables.take_run_id();
             let mut edit = VersionEdit::new();
             plan.remove_inputs(keyspace.id, &mut edit, || writing.tables.take_part_id());
             // A new run goes in front of those that are there now, not of those that were at the beginning.

@@ -49,8 +49,8 @@ impl Store {
         if self.must_sync_log_before(keyspace, sealed_at) {
             writing.sync_up_to(sealed_at)?;
         }
-        let new_run = writing.tables.take_run_id();
         self.install(keyspace, &view.sealed, |version, busy| {
+            let new_run = writing.tables.take_run_id();
             let mut edit = VersionEdit::new();
             if let Some(hull) = &hull {
                 // Chosen anew: what was legal when the flush began may have been overtaken by a compaction.

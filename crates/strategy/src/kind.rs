@@ -152,7 +152,8 @@ impl FromStr for Strategy {
             "none" if parameters.is_none() => Ok(Strategy::None),
             "partitioned" if parameters.is_none() => Ok(Strategy::Partitioned),
             _ => Err(format!(
-                "no strategy is called {text:?}; there are none, leveled, tiered, lazy-leveled, fluid, partitioned"
+                "no strategy is called {text:?}; \
+                 there are none, leveled, tiered, lazy-leveled, fluid, partitioned"
             )),
         }
     }
