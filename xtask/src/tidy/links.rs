@@ -1,4 +1,4 @@
-//! Links between files of the repository, and names of documents in comments.
+//! Links between files of the repository, names of documents in comments, and names of files in documents.
 
 use super::is_prose_or_code;
 use crate::findings::Findings;
@@ -10,6 +10,11 @@ pub(super) fn check(repository: &Repository, findings: &mut Findings) {
         let Some(text) = repository.text(path) else { continue };
         if path.extension().is_some_and(|extension| extension == "md") {
             markdown_links(repository, path, &text, findings);
+            for (number, name) in code_files(&text) {
+                if !repository.root.join(name).exists() {
+                    findings.error(path, number, format!("there is no file {name}"));
+                }
+            }
         }
         let is_rust = path.extension().is_some_and(|extension| extension == "rs");
         for (number, name) in document_names(&text, is_rust) {
@@ -46,6 +51,19 @@ fn is_document_name(word: &str) -> bool {
         !name.is_empty()
             && name.starts_with(|char: char| char.is_ascii_alphanumeric())
             && !stem.contains("//")
+    })
+}
+
+/// What a document names by its place in the repository: `` `xtask/src/main.rs` ``.
+fn code_files(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let is_place = |name: &&str| {
+        let beginnings = ["crates/", "docs/", "examples/", "fuzz/", "xtask/"];
+        beginnings.iter().any(|beginning| name.starts_with(beginning))
+            && !name.contains([' ', '*', '<'])
+            && !name.contains("NAME")
+    };
+    prose_lines(text).flat_map(move |(number, line)| {
+        line.split('`').skip(1).step_by(2).filter(is_place).map(move |name| (number, name))
     })
 }
 
@@ -123,6 +141,13 @@ mod tests {
         let text = "a [b](c.md) and [d](e/f#g)\n```\n[not](this)\n```\n[h](i)";
         let found: Vec<_> = link_targets(text).collect();
         assert_eq!(found, [(1, "c.md"), (1, "e/f#g"), (5, "i")]);
+    }
+
+    #[test]
+    fn places_in_code_marks_are_found() {
+        let found: Vec<_> =
+            code_files("see `xtask/src/main.rs`, `cargo run` and docs/x\n`docs/format`").collect();
+        assert_eq!(found, [(1, "xtask/src/main.rs"), (2, "docs/format")]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! How one memory budget is divided (DESIGN 9).
+//! How one memory budget is divided.
 //!
 //! The rule for the cold start: a quarter of the budget, at most 256 MiB of payload, for memtables; the log keeps
 //! at most as many bytes mapped as the memtables hold payload, and two segments ahead; merge buffers are fixed;
