@@ -54,24 +54,25 @@ impl Store {
         for keyspace in self.all_keyspaces() {
             self.seal_if_filled(&keyspace)?;
         }
+        // One lane after the other, each with a condition of its own: a wait is told the errors of its lane only, and
+        // would go on for ever over a failure of the other one.
         self.scheduler.request(Lane::Flush);
+        self.wait_until_drained(Lane::Flush, |store| {
+            store.all_keyspaces().iter().all(|keyspace| keyspace.view.load().sealed.is_empty())
+        })?;
         self.scheduler.request(Lane::Compaction);
-        for lane in [Lane::Flush, Lane::Compaction] {
-            let done = self.scheduler.wait(self, lane, DRAIN_LIMIT, || self.is_drained())?;
-            if !done {
-                return Err(Error::internal("background work did not come to an end within a day"));
-            }
-        }
-        Ok(())
+        self.wait_until_drained(Lane::Compaction, |store| {
+            store.all_keyspaces().iter().all(|keyspace| {
+                store.compaction_debt(keyspace, &keyspace.view.load()) == 0 && !store.is_compacting(keyspace)
+            })
+        })
     }
 
-    fn is_drained(&self) -> bool {
-        self.all_keyspaces().iter().all(|keyspace| {
-            let view = keyspace.view.load();
-            view.sealed.is_empty()
-                && self.compaction_debt(keyspace, &view) == 0
-                && !self.is_compacting(keyspace)
-        })
+    fn wait_until_drained(&self, lane: Lane, done: impl Fn(&Store) -> bool) -> Result<()> {
+        match self.scheduler.wait(self, lane, DRAIN_LIMIT, || done(self))? {
+            true => Ok(()),
+            false => Err(Error::internal("background work did not come to an end within a day")),
+        }
     }
 
     /// Closes the database; the second call does nothing.
