@@ -9,6 +9,7 @@
 //! | [`runner`] | a database under test, with its oracle |
 //! | [`model`], [`shrink`] | the model test, and making its failures small |
 //! | [`crash`] | the crash sweep: every cut of a workload's trace, and of recovery's |
+//! | [`errors`] | the error sweep: every call fails once |
 //! | [`kill`] | what the process writes that is killed, and what must be left |
 //! | [`decoders`] | a target for every decoder of bytes from outside, for fuzzers and for the tests here |
 //!
@@ -20,6 +21,7 @@ pub mod crash;
 pub mod decoders;
 mod dir;
 pub mod domain;
+pub mod errors;
 mod failure;
 pub mod generator;
 pub mod kill;

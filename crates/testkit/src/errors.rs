@@ -1,0 +1,232 @@
+//! The error sweep: every call of a workload that changes the file system fails once.
+//!
+//! The workload goes on after the failure, and so do its errors be reported, never a panic and never an error that
+//! blames the database or the data. When the disk is well again and the database was opened anew, everything acknowledged
+//! is there. A write that failed may be there or not: each key holds its last acknowledged value or one that was
+//! refused later. After a lost sync the power fails as well: then what was promised to survive that must be there.
+
+use crate::oracle::{Change, Content, brief};
+use crate::runner::{DIR, Runner, change, key_bounds, read_all};
+use crate::script::{How, Op, Plan};
+use crate::{Failure, Outcome, SPACES, ensure};
+use esker::parts::env::Env;
+use esker::parts::env::fault::{Crash, Fault, FaultFs, Operation, Rule, StrictFs, When};
+use esker::{Database, Durability, Error, KeyspaceOptions};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Faults, and the calls that each is tried on.
+pub const FAULTS: [(Fault, &[Operation]); 3] = [
+    (
+        Fault::Io,
+        &[
+            Operation::Create,
+            Operation::CreateDir,
+            Operation::Rename,
+            Operation::Remove,
+            Operation::SyncDir,
+            Operation::Write,
+            Operation::SetLen,
+            Operation::Allocate,
+            Operation::SyncData,
+            Operation::SyncAll,
+            Operation::Map,
+        ],
+    ),
+    (
+        Fault::Full,
+        &[Operation::Create, Operation::CreateDir, Operation::Write, Operation::SetLen, Operation::Allocate],
+    ),
+    (Fault::LostSync, &[Operation::SyncData, Operation::SyncAll]),
+];
+
+/// What a key may hold: the last certain value, and those that came later and were refused.
+type Possible = BTreeMap<(usize, Vec<u8>), Vec<Option<Vec<u8>>>>;
+
+/// Fails each call that `fault` is tried on, one in each run of the plan; gives the number of runs.
+///
+/// # Errors
+/// The first run that went wrong, with the number of its call.
+pub fn sweep(plan: &Plan, fault: Fault, operations: &[Operation]) -> Outcome<u64> {
+    let calls = {
+        let trial = Trial::new(plan, None);
+        trial.run(fault)?;
+        operations.iter().map(|operation| trial.faults.calls(*operation)).sum::<u64>()
+    };
+    for number in 1..=calls {
+        let rule = Rule::new(fault, When::Nth(number));
+        let rule = operations.iter().fold(rule, |rule, operation| rule.on(*operation));
+        let trial = Trial::new(plan, Some(rule));
+        let outcome = catch_unwind(AssertUnwindSafe(|| trial.run(fault)));
+        let outcome = outcome.unwrap_or_else(|panic| Err(Failure::of_panic(&*panic)));
+        outcome.map_err(|failure| failure.during(format_args!("{fault:?} at call {number} of {calls}")))?;
+    }
+    Ok(calls)
+}
+
+/// One run.
+struct Trial<'a> {
+    plan: &'a Plan,
+    strict: StrictFs,
+    faults: FaultFs,
+}
+
+/// What a run has been promised.
+#[derive(Default)]
+struct Promised {
+    /// If the process dies.
+    process: Possible,
+    /// If power is lost.
+    power: Possible,
+}
+
+impl Promised {
+    fn note(&mut self, changes: &[Change], acknowledged: bool) {
+        for (space, key, value) in changes {
+            let key = (*space, key.clone());
+            let process = self.process.entry(key.clone()).or_insert_with(|| vec![None]);
+            if acknowledged {
+                process.clear();
+            }
+            process.push(value.clone());
+            self.power.entry(key).or_insert_with(|| vec![None]).push(value.clone());
+        }
+    }
+
+    /// Everything acknowledged so far survives a power cut from now on.
+    fn settle(&mut self) {
+        self.power = self.process.clone();
+    }
+}
+
+/// An error that says what is wrong with the disk, or that follows from it.
+fn expect_sane(error: Error) -> Outcome {
+    match error {
+        Error::Io(_) | Error::Full(_) | Error::ReadOnly { .. } | Error::WouldStall { .. } => Ok(()),
+        error => Err(Failure::new(format!("an error that does not blame the disk: {error}"))),
+    }
+}
+
+impl<'a> Trial<'a> {
+    fn new(plan: &'a Plan, rule: Option<Rule>) -> Trial<'a> {
+        let strict = StrictFs::new();
+        let faults = FaultFs::over_strict(strict.clone());
+        rule.into_iter().for_each(|rule| faults.add(rule));
+        Trial { plan, strict, faults }
+    }
+
+    fn open(&self) -> esker::Result<Database> {
+        let env = Env::simulated(Arc::new(self.faults.clone()), self.plan.seed);
+        Runner::options(self.plan, env).open(DIR)
+    }
+
+    /// Opens; one call fails in all, so the second attempt succeeds.
+    fn open_again(&self) -> Outcome<Database> {
+        match self.open() {
+            Ok(db) => Ok(db),
+            Err(error) => {
+                expect_sane(error)?;
+                self.open().map_err(|error| Failure::from(error).during("the second attempt to open"))
+            }
+        }
+    }
+
+    fn run(&self, fault: Fault) -> Outcome {
+        let mut db = self.open_again()?;
+        let mut promised = Promised::default();
+        for op in &self.plan.script {
+            if let Op::Reopen { .. } = op {
+                match db.close() {
+                    Ok(()) => promised.settle(),
+                    Err(error) => expect_sane(error)?,
+                }
+                db = self.open_again()?;
+            } else {
+                step(&db, op, &mut promised)?;
+            }
+        }
+        let happened = self.faults.injected() > 0;
+        self.faults.heal();
+        if happened {
+            let healed = db.put(b"healed", b"yes");
+            let excused = matches!(healed, Err(Error::ReadOnly { .. })) && !matches!(fault, Fault::Full);
+            ensure!(healed.is_ok() || excused, "after healing, a write says {healed:?}");
+            promised.note(&[(0, b"healed".to_vec(), Some(b"yes".to_vec()))], healed.is_ok());
+        }
+        let _ = db.close();
+        drop(db);
+        if fault == Fault::LostSync {
+            let lost = self.strict.crash(Crash::PowerAllLost);
+            let env = Env::simulated(Arc::new(lost), self.plan.seed);
+            check(&Runner::options(self.plan, env).open(DIR)?, &promised.power)
+                .map_err(|failure| failure.during("after a power cut"))?;
+        }
+        let db = self.open()?;
+        check(&db, &promised.process)?;
+        ensure!(db.verify()?.is_clean(), "verify found damage");
+        db.put(b"more", b"1")?;
+        db.close()?;
+        Ok(())
+    }
+}
+
+/// Carries out an operation, whatever comes of it.
+fn step(db: &Database, op: &Op, promised: &mut Promised) -> Outcome {
+    let done = match op {
+        Op::Write { edits, how, durability } => {
+            let changes: Vec<Change> = edits.iter().map(change).collect();
+            let written = write(db, &changes, *durability);
+            promised.note(&changes, written.is_ok());
+            if written.is_ok() && *durability == Durability::Power && *how != How::Try {
+                promised.settle();
+            }
+            written
+        }
+        Op::Flush => db.flush().map(|()| promised.settle()),
+        Op::Sync => db.sync().map(|()| promised.settle()),
+        Op::Compact { space, lower, upper } => match db.open_keyspace(SPACES[usize::from(*space)]) {
+            Ok(keyspace) => keyspace.compact(key_bounds(lower, upper)),
+            Err(_) => Ok(()),
+        },
+        Op::Drain => db.drain(),
+        Op::Step(count) => {
+            (0..*count).for_each(|_| {
+                db.step_background();
+            });
+            Ok(())
+        }
+        _ => Ok(()),
+    };
+    done.or_else(expect_sane)
+}
+
+fn write(db: &Database, changes: &[Change], durability: Durability) -> esker::Result<()> {
+    let mut batch = db.batch();
+    for (space, key, value) in changes {
+        let options = KeyspaceOptions::default().write_buffer_size(4 << 10);
+        let keyspace = db.keyspace_with(SPACES[*space], options)?;
+        match value {
+            Some(value) => batch.put(&keyspace, key, value),
+            None => batch.delete(&keyspace, key),
+        }
+    }
+    db.write_with(batch, durability)
+}
+
+/// Every key holds something that it may hold.
+fn check(db: &Database, possible: &Possible) -> Outcome {
+    let content: Content = read_all(db, None)?;
+    for ((space, key), values) in possible {
+        let found = content[*space].get(key);
+        let fine = values.iter().any(|value| value.as_ref() == found);
+        let shown: Vec<String> = values.iter().map(|value| brief(value.as_deref())).collect();
+        let found = brief(found.map(Vec::as_slice));
+        ensure!(fine, "{} in {} holds {found}, not one of {shown:?}", brief(Some(key)), SPACES[*space]);
+    }
+    let entries =
+        content.iter().enumerate().flat_map(|(space, keys)| keys.keys().map(move |key| (space, key)));
+    let stray = entries.into_iter().find(|(space, key)| !possible.contains_key(&(*space, (*key).clone())));
+    ensure!(stray.is_none(), "a key is there that nobody wrote: {stray:?}");
+    Ok(())
+}
