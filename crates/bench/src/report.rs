@@ -77,8 +77,8 @@ pub struct MemoryRow {
     pub harness_bytes: u64,
     /// The rest, which is the database's.
     pub database_bytes: u64,
-    /// What the database was told to stay within, if anything.
-    pub budget_bytes: Option<u64>,
+    /// What the database has to stay within.
+    pub budget_bytes: u64,
 }
 
 /// Where results go.
@@ -141,7 +141,10 @@ impl RowOptions {
 /// Quantiles that halve what is left above them, down to one sample.
 fn distribution(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
     let quantiles = histogram.iter_quantiles(1);
-    quantiles.map(|step| (step.quantile(), step.value_iterated_to() as f64 / 1e3)).collect()
+    let mut points: Vec<(f64, f64)> =
+        quantiles.map(|step| (step.quantile(), step.value_iterated_to() as f64 / 1e3)).collect();
+    points.dedup();
+    points
 }
 
 /// Prints a table.
@@ -184,24 +187,19 @@ impl<W: Write, N: Write> Report for Table<W, N> {
             writeln!(self.out, "{:<15} {ops:>10} {seconds:>8.3} {rate:>10.0}", "  until drained")?;
         }
         for (quantile, latency_us) in row.histogram.iter().flatten() {
-            writeln!(self.out, "  {:>10.5} % {latency_us:>10.2} us", quantile * 100.0)?;
+            writeln!(self.out, "  {:>9.4} % {latency_us:>10.2} us", quantile * 100.0)?;
         }
         self.out.flush()
     }
 
     fn memory(&mut self, row: &MemoryRow) -> io::Result<()> {
         let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-        let budget = match row.budget_bytes {
-            Some(budget) => format!("a budget of {:.1}", mebibytes(budget)),
-            None => "the default budget".to_owned(),
-        };
         writeln!(
             self.out,
-            "memory: {:.1} MiB resident and anonymous at most; {:.1} of it the benchmark's, {:.1} the \
-             database's, which had {budget}",
-            mebibytes(row.resident_anonymous_bytes),
-            mebibytes(row.harness_bytes),
+            "memory, MiB: {:.1} the database's (budget {:.1}), {:.1} the benchmark's",
             mebibytes(row.database_bytes),
+            mebibytes(row.budget_bytes),
+            mebibytes(row.harness_bytes),
         )
     }
 }

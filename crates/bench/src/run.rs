@@ -143,7 +143,7 @@ impl Run<'_> {
             resident_anonymous_bytes: resident,
             harness_bytes,
             database_bytes: resident.saturating_sub(harness_bytes),
-            budget_bytes: self.settings.memory_budget_bytes,
+            budget_bytes: self.store().database.metrics().memory.budget_bytes,
         })
     }
 

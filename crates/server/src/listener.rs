@@ -7,6 +7,7 @@ use crate::error::ServeError;
 use esker::Database;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -72,7 +73,13 @@ fn run(
             TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
         let bound = listener.local_addr().map_err(ServeError::Start)?;
         tracing::info!(address = %bound, "listening");
-        ready(bound);
+        let mut shutdown = std::pin::pin!(shutdown);
+        // Whoever is told that the server is ready may end it at once, so it must be listening for that by then.
+        tokio::select! {
+            biased;
+            () = &mut shutdown => return Ok(()),
+            () = std::future::ready(()) => ready(bound),
+        }
         Server::new(Shared::new(executor, config)).run(listener, shutdown).await;
         Ok(())
     });
@@ -97,8 +104,7 @@ impl Server {
         }
     }
 
-    async fn run(mut self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
-        tokio::pin!(shutdown);
+    async fn run(mut self, listener: TcpListener, mut shutdown: Pin<&mut impl Future<Output = ()>>) {
         loop {
             tokio::select! {
                 biased;

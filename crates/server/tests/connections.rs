@@ -140,6 +140,42 @@ fn who_does_not_read_is_not_read_from() {
 }
 
 #[test]
+fn writes_that_are_held_back_are_answered_in_the_end() {
+    let dir = TempDir::new();
+    // Memtables of half a megabyte: writes come much faster than they can be flushed.
+    let database = esker::Options::default().memory_budget(8 << 20).open(dir.path()).unwrap();
+    let server = Running::serve(database.clone(), Config::default());
+    let (clients, puts) = (4, 250);
+    let value = "v".repeat(64 << 10);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..clients)
+            .map(|client| {
+                let (mut connection, value) = (server.client(), &value);
+                scope.spawn(move || {
+                    for put in 0..puts {
+                        let key = client * puts + put;
+                        assert_eq!(connection.ask(&format!("p {key} \"{value}\"")), "OK");
+                    }
+                })
+            })
+            .collect();
+        // Others are served meanwhile.
+        let (mut reader, done) = (server.client(), &done);
+        scope.spawn(move || {
+            while !done.load(Ordering::Acquire) {
+                assert_eq!(reader.ask("g -1"), "");
+            }
+        });
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        done.store(true, Ordering::Release);
+    });
+    assert!(database.metrics().stalls > 0, "nothing was held back, so nothing was tested");
+    assert_eq!(server.client().ask_lines("s 0")[0], format!("Logical Pairs: {}", clients * puts));
+    server.stop();
+}
+
+#[test]
 fn stopping_loses_nothing_that_was_acknowledged() {
     let dir = TempDir::new();
     let mut server = Running::start(dir.path(), Config::default());

@@ -25,6 +25,8 @@ pub(crate) struct Context<'a> {
     pub(crate) shape: Shape,
     /// The keyspace, if this very command names one.
     pub(crate) only: Option<String>,
+    /// The database takes no writes because this program wanted none.
+    pub(crate) for_reading: bool,
     pub(crate) out: &'a mut dyn Write,
 }
 
@@ -42,7 +44,7 @@ pub(crate) fn run_alone(
     command: &DataCommand,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let database = match command {
+    let (database, for_reading) = match command {
         DataCommand::Get(_)
         | DataCommand::Scan(_)
         | DataCommand::Count(_)
@@ -50,16 +52,16 @@ pub(crate) fn run_alone(
         | DataCommand::Stats
         | DataCommand::Levels(_)
         | DataCommand::Verify
-        | DataCommand::Keyspaces => open_for_reading(global)?,
+        | DataCommand::Keyspaces => (open_for_reading(global)?, true),
         // One pair is not worth a table: it stays in the log until more has come.
         DataCommand::Put(_) | DataCommand::Delete(_) => {
-            open(global, |options| options.flush_on_close(false))?
+            (open(global, |options| options.flush_on_close(false))?, false)
         }
-        DataCommand::Load(_) | DataCommand::Compact(_) => open(global, |options| options)?,
+        DataCommand::Load(_) | DataCommand::Compact(_) => (open(global, |options| options)?, false),
     };
     let shape = global.shape.or(&Shape::default());
     let only = global.shape.keyspace.clone();
-    let result = run(&mut Context { database: &database, shape, only, out }, command);
+    let result = run(&mut Context { database: &database, shape, only, for_reading, out }, command);
     let closed = database.close();
     let exit = result?;
     closed?;

@@ -8,7 +8,10 @@ use serde_json::json;
 use std::io::Write;
 
 pub(super) fn run(context: &mut Context<'_>) -> Result<Exit, Failure> {
-    let metrics = context.database.metrics();
+    let mut metrics = context.database.metrics();
+    if context.for_reading {
+        metrics.read_only_cause = None;
+    }
     if context.shape.json {
         let serde_json::Value::Object(members) = as_json(&metrics) else { return Ok(Exit::Done) };
         write_json(context.out, members)?;

@@ -191,7 +191,13 @@ impl Shell<'_> {
             Word::Data(command) => {
                 let shape = line.shape.or(&self.shape);
                 let only = line.shape.keyspace.clone();
-                let mut context = Context { database: &self.database, shape, only, out: &mut *self.out };
+                let mut context = Context {
+                    database: &self.database,
+                    shape,
+                    only,
+                    for_reading: false,
+                    out: &mut *self.out,
+                };
                 commands::run(&mut context, command)
             }
         };

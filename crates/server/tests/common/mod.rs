@@ -44,8 +44,12 @@ pub(crate) struct Running {
 impl Running {
     /// Serves the database in `dir` with the given configuration, but for the port.
     pub(crate) fn start(dir: &Path, config: Config) -> Running {
+        Running::serve(Database::open(dir).unwrap(), config)
+    }
+
+    /// Serves a database that was opened otherwise.
+    pub(crate) fn serve(database: Database, config: Config) -> Running {
         let config = Config { address: ([127, 0, 0, 1], 0).into(), ..config };
-        let database = Database::open(dir).unwrap();
         let (stop, stopped) = oneshot::channel();
         let (ready, address) = mpsc::channel();
         let thread = std::thread::spawn(move || {

@@ -7,7 +7,7 @@ use esker::parts::base::{Result, Tag};
 use esker::parts::cache::BlockCache;
 use esker::parts::codec;
 use esker::parts::env::{FileSystem, OpenMode, StdFileSystem};
-use esker::parts::sst::{BlockFacts, LayoutFacts, SlotCounts, Table};
+use esker::parts::sst::{BlockFacts, BlockLayout, LayoutFacts, SlotCounts, Table};
 use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
@@ -33,8 +33,13 @@ pub(super) fn inspect(printer: &mut Printer<'_>, path: &Path, with_entries: bool
         printer.part("section", &facts)?;
     }
     let mut totals = Totals::default();
+    // Of delta blocks all are looked into, for the sums below.
+    let is_delta = table.properties().layout == BlockLayout::Delta.name();
     let mut shown = true;
     for number in 0..table.blocks() {
+        if !shown && !is_delta {
+            break;
+        }
         match table.block_facts(number) {
             Ok(facts) => {
                 totals.add(&facts.layout);
@@ -63,7 +68,7 @@ fn properties(printer: &mut Printer<'_>, table: &Table) -> Result<(), Failure> {
     };
     let facts: [(&str, Value); 25] = [
         ("file bytes", table.file_bytes().into()),
-        ("uid", format!("{:x?}", properties.uid).into()),
+        ("uid", format!("{:016x}", properties.uid.get()).into()),
         ("database", encode_hex(&properties.db_uuid).into()),
         ("keyspace", properties.keyspace.get().into()),
         ("written for level", properties.level.into()),
