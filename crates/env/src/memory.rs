@@ -24,6 +24,9 @@ pub enum PageAdvice {
     /// Huge pages where possible: fewer translation misses in structures that are read at random, but first touch
     /// zeroes 2 MiB at once.
     Huge,
+    /// Huge pages but for the first and last [`REGION_ALIGNMENT_BYTES`]: a region that fills from its ends stays small
+    /// while little is in it, and is touched at the speed of zeroing once it grows.
+    HugeInside,
     /// Small pages: memory grows with what is touched, also on machines set to huge pages.
     Small,
 }
@@ -144,12 +147,16 @@ mod platform {
         }
         let hint = match advice {
             PageAdvice::System => None,
-            PageAdvice::Huge => Some(Advice::LinuxHugepage),
+            PageAdvice::Huge | PageAdvice::HugeInside => Some(Advice::LinuxHugepage),
             PageAdvice::Small => Some(Advice::LinuxNoHugepage),
         };
-        if let Some(hint) = hint {
-            // SAFETY: the hint changes page sizes, not contents. A kernel without huge pages refuses; no harm.
-            let _ = unsafe { madvise(base.cast::<c_void>(), len, hint) };
+        let kept = if advice == PageAdvice::HugeInside { REGION_ALIGNMENT_BYTES } else { 0 };
+        if let Some(hint) = hint
+            && len > 2 * kept
+        {
+            // SAFETY: a part of the region. The hint changes page sizes, not contents; a kernel without huge pages
+            // refuses, no harm.
+            let _ = unsafe { madvise(base.add(kept).cast::<c_void>(), len - 2 * kept, hint) };
         }
         NonNull::new(base)
     }
@@ -245,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_region_is_aligned_zeroed_and_writable_to_its_end() {
-        for advice in [PageAdvice::System, PageAdvice::Huge, PageAdvice::Small] {
+        for advice in [PageAdvice::System, PageAdvice::Huge, PageAdvice::HugeInside, PageAdvice::Small] {
             let region = Region::reserve_with(3 << 20, advice).unwrap();
             assert_eq!(region.len(), 4 << 20);
             assert_eq!(region.as_ptr().addr() % REGION_ALIGNMENT_BYTES, 0);

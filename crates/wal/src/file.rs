@@ -59,10 +59,11 @@ impl SegmentFile {
         size_bytes: u64,
         map: bool,
         salt: u64,
+        how: Fill,
     ) -> Result<SegmentFile> {
         let path = dir.join(slot_file_name(slot));
         let file = fs.open(&path, OpenMode::CreateNew)?;
-        let prepared = fill(&*file, size_bytes).and_then(|allocated| {
+        let prepared = fill(&*file, size_bytes, how).and_then(|allocated| {
             fs.sync_dir(dir)?;
             let lane = fs.open(&path, OpenMode::ReadWrite)?;
             Ok((allocated, lane))
@@ -85,6 +86,13 @@ impl SegmentFile {
     /// Whether stores go to mapped memory and therefore cannot fail.
     pub(crate) fn is_mapped(&self) -> bool {
         matches!(self.store, Store::Mapped(_))
+    }
+
+    /// Takes the page faults of the records to come; see [`Mapping::populate`].
+    pub(crate) fn populate(&self) {
+        if let Store::Mapped(mapping) = &self.store {
+            mapping.populate();
+        }
     }
 
     /// Stores bytes that are no record.
@@ -145,9 +153,23 @@ impl WriteStore {
     }
 }
 
+/// How a new segment's bytes come to be zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fill {
+    /// They are written. Later flushes then change no metadata: for a log that is flushed all the time.
+    Written,
+    /// Allocated extents read as zeros, and making them durable writes nothing but metadata. The first flush of each page
+    /// converts its extent. Where extents cannot be allocated ahead, the zeros are written.
+    Allocated,
+}
+
 /// Allocates, fills and syncs; tells whether the file system allocated extents ahead.
-fn fill(file: &dyn File, size_bytes: u64) -> Result<bool> {
+fn fill(file: &dyn File, size_bytes: u64, fill: Fill) -> Result<bool> {
     let allocated = file.allocate(0, size_bytes, false)?;
+    if allocated && fill == Fill::Allocated {
+        file.sync_data()?;
+        return Ok(true);
+    }
     let zeros = vec![0u8; FILL_BYTES];
     let mut at = 0;
     while at < size_bytes {

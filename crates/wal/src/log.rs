@@ -18,7 +18,7 @@
 //! **Locks.** The writers' lock of the engine comes first, then the pool's, then the lane's. None of the two here
 //! is held over a system call.
 
-use crate::file::SegmentFile;
+use crate::file::{Fill, SegmentFile};
 use crate::record::{LogPosition, record_len};
 use crate::recover::RecoveryReport;
 use crate::segment::{DATA_START, parse_slot_file_name};
@@ -42,11 +42,12 @@ const MIN_SEGMENT_BYTES: u64 = 8 << 10;
 const MAX_SEGMENT_BYTES: u64 = 1 << 30;
 /// Sizes of segments are multiples of this.
 const PAGE: u64 = 4096;
-/// The first segment of a life is no larger, because whoever opens the database waits for it to be filled with zeros
-/// and synced: 16 MiB take some 40 ms, this takes none to speak of. The next ones are prepared in the background.
+/// The first segment of a life is no larger, because whoever opens the database waits for it. Where
+/// extents cannot be allocated it is filled with zeros, and 16 MiB of them take some 40 ms. The next ones are prepared in the background.
 const FIRST_SEGMENT_BYTES: u64 = 256 << 10;
-/// How many prepared segments are kept ahead of the writer.
-const READY_AHEAD: usize = 1;
+/// How many prepared segments are kept ahead of the writer: one thread fills 16 MiB in 30 ms, which is about what the
+/// preparation of the next takes when the device is busy.
+const READY_AHEAD: usize = 2;
 
 /// What can be chosen about the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,6 +127,8 @@ pub struct Log {
     pub(crate) lane: FlushLane,
     manifest_edit: AtomicU64,
     counters: Mutex<LogCounters>,
+    /// Flushes that had been done when the last segment was prepared.
+    raises_at_preparation: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -193,8 +196,9 @@ impl Log {
             lane: FlushLane::new(start.last_seqno.get(), LogPosition::new(start.log_id, 0)),
             manifest_edit: AtomicU64::new(start.manifest_edit),
             counters: Mutex::new(LogCounters::default()),
+            raises_at_preparation: AtomicU64::new(0),
         });
-        let first = log.prepare(log.options.segment_bytes.min(FIRST_SEGMENT_BYTES))?;
+        let first = log.prepare(log.options.segment_bytes.min(FIRST_SEGMENT_BYTES), Fill::Allocated)?;
         let writer = LogWriter::begin(log.clone(), first, start)?;
         Ok((log, writer))
     }
@@ -231,7 +235,16 @@ impl Log {
             }
             pool.preparing = true;
         }
-        let prepared = self.prepare(self.options.segment_bytes);
+        // Populated pages are dirty, and the flush of one record would write the whole segment (1.5); flushing a page of
+        // an extent that was never written costs a change of metadata. So a log that is being flushed gets written zeros
+        // and no populated pages, and one that is not gets neither the writes nor the page faults.
+        let raises = self.lane.raises();
+        let is_flushed = self.raises_at_preparation.swap(raises, Ordering::Relaxed) != raises;
+        let prepared = if is_flushed {
+            self.prepare(self.options.segment_bytes, Fill::Written)
+        } else {
+            self.prepare(self.options.segment_bytes, Fill::Allocated).inspect(SegmentFile::populate)
+        };
         let mut pool = self.pool.lock();
         pool.preparing = false;
         let outcome = match prepared {
@@ -293,12 +306,12 @@ impl Log {
             return Err(Error::invalid(what));
         }
         let size = (DATA_START + record_len(payload_len, true) + END_ROOM).next_multiple_of(PAGE);
-        let segment = self.prepare(size.max(self.options.segment_bytes))?;
+        let segment = self.prepare(size.max(self.options.segment_bytes), Fill::Allocated)?;
         Ok(PrivateSegment { log: self.clone(), segment: Some(segment) })
     }
 
     /// Makes a new file Ready, whichever its size.
-    fn prepare(&self, size_bytes: u64) -> Result<SegmentFile> {
+    fn prepare(&self, size_bytes: u64, fill: Fill) -> Result<SegmentFile> {
         let slot = {
             let mut pool = self.pool.lock();
             let slot = (1..=u32::MAX).find(|slot| !pool.slots.contains(slot));
@@ -307,7 +320,7 @@ impl Log {
             slot
         };
         let salt = self.random.next_u64();
-        let prepared = SegmentFile::prepare(&*self.fs, &self.dir, slot, size_bytes, self.map, salt);
+        let prepared = SegmentFile::prepare(&*self.fs, &self.dir, slot, size_bytes, self.map, salt, fill);
         match &prepared {
             Ok(_) => self.counters.lock().prepared += 1,
             Err(_) => {

@@ -43,7 +43,15 @@ mod unix {
     // SAFETY: nothing can be done through `&Unmap`.
     unsafe impl Sync for Unmap {}
 
-    impl MappingOwner for Unmap {}
+    impl MappingOwner for Unmap {
+        #[cfg(target_os = "linux")]
+        fn populate(&self) {
+            use rustix::mm::{Advice, madvise};
+            // SAFETY: the whole map; this advice takes write faults and changes no byte. A kernel without it refuses.
+            let _ =
+                unsafe { madvise(self.base.as_ptr().cast::<c_void>(), self.len, Advice::LinuxPopulateWrite) };
+        }
+    }
 
     impl Drop for Unmap {
         fn drop(&mut self) {
