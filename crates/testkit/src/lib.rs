@@ -9,6 +9,7 @@
 //! | [`runner`] | a database under test, with its oracle |
 //! | [`model`], [`shrink`] | the model test, and making its failures small |
 //! | [`crash`] | the crash sweep: every cut of a workload's trace, and of recovery's |
+//! | [`damage`] | the damage sweep: every place of every file |
 //! | [`errors`] | the error sweep: every call fails once |
 //! | [`kill`] | what the process writes that is killed, and what must be left |
 //! | [`decoders`] | a target for every decoder of bytes from outside, for fuzzers and for the tests here |
@@ -18,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 pub mod crash;
+pub mod damage;
 pub mod decoders;
 mod dir;
 pub mod domain;

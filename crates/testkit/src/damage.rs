@@ -1,0 +1,194 @@
+//! The damage sweep: every file of a small store is damaged in every place, and the store must say so or not mind.
+//!
+//! A bit is flipped in each piece of 64 bytes, the file is cut at each 512 bytes, the file is deleted. The verdict on
+//! each damage is *detected*, a typed error that names the file, from opening or from the reads that need the
+//! damaged bytes; or *harmless*, the same answers as before. Wrong answers, panics, and errors that blame something else
+//! are failures.
+//!
+//! A log that ends early is how a log looks after a crash, and what was never said to be durable may be missing from
+//! it: so a log file that is cut or gone altogether may leave an earlier state, though not one without what was
+//! in tables. A flipped bit in a log that was closed must be noticed. The end of a manifest may be a torn append and is
+//! dropped as one; then the error may name the file in which the older state and the directory disagree.
+
+use crate::oracle::Oracle;
+use crate::runner::{DIR, Runner, read_all};
+use crate::script::{Op, Plan};
+use crate::{Failure, KEYS, Key, Outcome, SPACES, ensure};
+use esker::parts::env::fault::{Crash, StrictFs};
+use esker::parts::env::{Env, FileSystem, OpenMode, SeededRandom};
+use esker::{Database, Error};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A store to be damaged.
+#[derive(Debug)]
+pub struct Victim {
+    plan: Plan,
+    fs: StrictFs,
+    oracle: Oracle,
+    /// The state that is in tables.
+    in_tables: usize,
+}
+
+/// How a file is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// A bit is flipped, by its number in the file.
+    Flip(u64),
+    /// The file ends here.
+    Cut(u64),
+    /// The file is gone.
+    Delete,
+}
+
+/// How many damages came to which verdict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verdicts {
+    /// An error named the file.
+    pub detected: u64,
+    /// The answers were the same.
+    pub harmless: u64,
+    /// A log file that was cut or deleted left an earlier state.
+    pub earlier: u64,
+}
+
+/// Runs a plan and closes the database without a flush, so that both tables and log hold something. What the script's last
+/// flush left is taken to be in tables.
+///
+/// # Errors
+/// What failed without any damage.
+pub fn prepare(plan: &Plan) -> Outcome<Victim> {
+    let fs = StrictFs::new();
+    let mut runner = Runner::start(plan, Arc::new(fs.clone()))?;
+    let mut in_tables = 0;
+    for op in &plan.script {
+        runner.change(op)?;
+        if *op == Op::Flush {
+            in_tables = runner.oracle.now();
+        }
+    }
+    runner.close()?;
+    Ok(Victim { plan: plan.clone(), fs, oracle: runner.oracle, in_tables })
+}
+
+impl Victim {
+    /// Tries every damage on every file.
+    ///
+    /// # Errors
+    /// The first damage that was neither noticed nor harmless.
+    pub fn sweep(&self) -> Outcome<Verdicts> {
+        const PIECE_BITS: u64 = 64 * 8;
+        let random = SeededRandom::new(self.plan.seed);
+        let mut verdicts = Verdicts::default();
+        for (path, len) in files_below(&self.fs, Path::new(DIR))? {
+            let flips = (0..len * 8).step_by(PIECE_BITS as usize);
+            let flips = flips.map(|start| Damage::Flip((start + random.below(PIECE_BITS)).min(len * 8 - 1)));
+            let cuts = (0..len).step_by(512).map(Damage::Cut);
+            for damage in flips.chain(cuts).chain([Damage::Delete]) {
+                let outcome = catch_unwind(AssertUnwindSafe(|| self.judge(&path, damage, &mut verdicts)));
+                let outcome = outcome.unwrap_or_else(|panic| Err(Failure::of_panic(&*panic)));
+                outcome.map_err(|failure| {
+                    let seed = self.plan.seed;
+                    failure
+                        .during(format_args!("seed {seed}, {damage:?} of {} ({len} bytes)", path.display()))
+                })?;
+            }
+        }
+        Ok(verdicts)
+    }
+
+    fn judge(&self, path: &Path, damage: Damage, verdicts: &mut Verdicts) -> Outcome {
+        let fs = self.fs.crash(Crash::Process);
+        apply(&fs, path, damage)?;
+        let options = Runner::options(&self.plan, Env::simulated(Arc::new(fs), self.plan.seed));
+        let found = options.open(DIR).map_err(Looked::Error).and_then(|db| self.look(&db));
+        let is_log = path.extension().is_some_and(|extension| extension == "seg");
+        match found {
+            Ok(at) if at == self.oracle.now() => verdicts.harmless += 1,
+            Ok(at) if is_log && !matches!(damage, Damage::Flip(_)) && at >= self.in_tables => {
+                verdicts.earlier += 1;
+            }
+            Ok(at) => {
+                return Err(Failure::new(format!("nobody noticed that the state after commit {at} is old")));
+            }
+            Err(Looked::Wrong(failure)) => return Err(failure),
+            Err(Looked::Error(error)) => {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                let named = error.to_string().contains(&*name) || name.starts_with("MANIFEST");
+                ensure!(named, "the error does not name the file: {error}");
+                let typed = matches!(
+                    error,
+                    Error::Corruption(_) | Error::Io(_) | Error::Unsupported(_) | Error::NotFound(_)
+                );
+                ensure!(typed, "not an error about data: {error}");
+                verdicts.detected += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads everything in several ways; gives the state that was found.
+    fn look(&self, db: &Database) -> Result<usize, Looked> {
+        let wrong = |text: String| Looked::Wrong(Failure::new(text));
+        // First without an error, so that reading is what meets the damage, and the error is the database's own.
+        for name in db.keyspaces() {
+            let keyspace = db.open_keyspace(&name).map_err(Looked::Error)?;
+            for entry in keyspace.iter().rev() {
+                entry.map_err(Looked::Error)?;
+            }
+            for entry in keyspace.iter() {
+                entry.map_err(Looked::Error)?;
+            }
+        }
+        let content = read_all(db, None).map_err(Looked::Wrong)?;
+        let at = self.oracle.find(&content, 0..=self.oracle.now()).map_err(wrong)?;
+        for (space, entries) in content.iter().enumerate() {
+            let Ok(keyspace) = db.open_keyspace(SPACES[space]) else { continue };
+            for key in (0..KEYS).map(|number| Key(number).bytes()) {
+                let found = keyspace.get(&key).map_err(Looked::Error)?;
+                if found.as_deref() != entries.get(&key).map(Vec::as_slice) {
+                    return Err(wrong(format!("a get and a scan disagree on {}", key.escape_ascii())));
+                }
+            }
+        }
+        db.close().map_err(Looked::Error)?;
+        Ok(at)
+    }
+}
+
+/// What came of reading a damaged store.
+enum Looked {
+    Error(Error),
+    Wrong(Failure),
+}
+
+fn apply(fs: &StrictFs, path: &Path, damage: Damage) -> Outcome {
+    match damage {
+        Damage::Flip(bit) => {
+            let file = fs.open(path, OpenMode::ReadWrite)?;
+            let mut byte = [0];
+            file.read_at(&mut byte, bit / 8)?;
+            byte[0] ^= 1 << (bit % 8);
+            file.write_at(&byte, bit / 8)?;
+        }
+        Damage::Cut(len) => fs.open(path, OpenMode::ReadWrite)?.set_len(len)?,
+        Damage::Delete => fs.remove_file(path)?,
+    }
+    Ok(())
+}
+
+/// All files below a directory, with their lengths.
+fn files_below(fs: &StrictFs, dir: &Path) -> Outcome<Vec<(PathBuf, u64)>> {
+    let mut files = Vec::new();
+    for entry in fs.list(dir)? {
+        let path = dir.join(&entry.name);
+        if entry.is_dir {
+            files.extend(files_below(fs, &path)?);
+        } else {
+            let len = fs.file_len(&path)?.unwrap_or(0);
+            files.push((path, len));
+        }
+    }
+    Ok(files)
+}
