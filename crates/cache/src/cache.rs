@@ -8,7 +8,7 @@ use esker_base::sync::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Least capacity for each shard: 1024 blocks of 4 KiB, or 64 of the largest block size, so that the clock of a shard
 /// sees enough blocks to tell used from unused ones.
@@ -30,6 +30,29 @@ const MAX_BORROW_ROUNDS: usize = 3;
 pub struct BlockCache<V: ?Sized> {
     shards: Box<[CachePadded<Mutex<Shard<V>>>]>,
     budget: CachePadded<Budget>,
+    /// Hits by shortcuts, by stripe and kind.
+    shortcut_hits: Box<[CachePadded<KindCounters>]>,
+}
+
+/// A counter for each kind of block.
+type KindCounters = [AtomicU64; BlockKind::ALL.len()];
+
+/// Threads spread their counting over as many lines, so that they seldom meet.
+const STRIPES: usize = 16;
+
+static NEXT_STRIPE: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static STRIPE: usize = NEXT_STRIPE.fetch_add(1, Ordering::Relaxed) % STRIPES;
+}
+
+/// Entries on their way out. Dropping them, which callers do after unlocking, tells the values that they have left.
+struct Departed<V: ?Sized + Charge>(Vec<Entry<V>>);
+
+impl<V: ?Sized + Charge> Drop for Departed<V> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|entry| entry.value.left());
+    }
 }
 
 /// The bytes that entries may take and do take.
@@ -73,6 +96,7 @@ impl<V: ?Sized + Charge> BlockCache<V> {
                 capacity: AtomicUsize::new(capacity_bytes),
                 used: AtomicUsize::new(0),
             }),
+            shortcut_hits: (0..STRIPES).map(|_| CachePadded::default()).collect(),
         }
     }
 
@@ -93,8 +117,8 @@ impl<V: ?Sized + Charge> BlockCache<V> {
         let chances = if scanned { 0 } else { kind.initial_chances() };
         let hash = hash_of(&key);
         let home = self.shard_of(hash);
-        // Declared before the guard, hence dropped after it: values are freed outside of the lock.
-        let mut evicted = Vec::with_capacity(4);
+        // Declared before the guard, hence dropped after it: values are told and freed outside of the lock.
+        let mut evicted = Departed(Vec::with_capacity(4));
         let mut shard = self.shards[home].lock();
         if let Some(winner) = shard.resident(hash, &key) {
             shard.duplicate_loads += 1;
@@ -108,7 +132,7 @@ impl<V: ?Sized + Charge> BlockCache<V> {
         while scanned && shard.scanned_bytes() + bytes > room {
             let Some(entry) = shard.evict_scanned() else { break };
             self.budget.release(entry.charge as usize);
-            evicted.push(entry);
+            evicted.0.push(entry);
         }
         if !self.make_room(&mut shard, bytes, &mut evicted) {
             drop(shard);
@@ -135,18 +159,18 @@ impl<V: ?Sized + Charge> BlockCache<V> {
         &self,
         shard: &mut MutexGuard<'_, Shard<V>>,
         bytes: usize,
-        evicted: &mut Vec<Entry<V>>,
+        evicted: &mut Departed<V>,
     ) -> bool {
         while !self.budget.reserve(bytes) {
             let Some(entry) = shard.evict() else { return false };
             self.budget.release(entry.charge as usize);
-            evicted.push(entry);
+            evicted.0.push(entry);
         }
         true
     }
 
     /// Reserves `bytes` at the cost of the shards after `home`; called without any lock held.
-    fn borrow_room(&self, home: usize, bytes: usize, evicted: &mut Vec<Entry<V>>) -> bool {
+    fn borrow_room(&self, home: usize, bytes: usize, evicted: &mut Departed<V>) -> bool {
         let mask = self.shards.len() - 1;
         (1..=MAX_BORROW_ROUNDS * self.shards.len())
             .any(|step| self.make_room(&mut self.shards[(home + step) & mask].lock(), bytes, evicted))
@@ -166,10 +190,10 @@ impl<V: ?Sized + Charge> BlockCache<V> {
         tables.sort_unstable();
         let mut count = 0;
         for shard in &self.shards {
-            let mut removed = Vec::new();
-            shard.lock().remove_tables(&tables, &mut removed);
-            self.budget.release(removed.iter().map(|entry| entry.charge as usize).sum());
-            count += removed.len();
+            let mut removed = Departed(Vec::new());
+            shard.lock().remove_tables(&tables, &mut removed.0);
+            self.budget.release(removed.0.iter().map(|entry| entry.charge as usize).sum());
+            count += removed.0.len();
         }
         count
     }
@@ -199,15 +223,15 @@ impl<V: ?Sized + Charge> BlockCache<V> {
 
     /// Evicts at least `bytes` from a shard, or all it has; answers what was freed.
     fn evict_bytes(&self, shard: &Mutex<Shard<V>>, bytes: usize) -> usize {
-        let mut evicted = Vec::new();
+        let mut evicted = Departed(Vec::new());
         let mut freed_bytes = 0;
         let mut shard = shard.lock();
         while freed_bytes < bytes {
             let Some(entry) = shard.evict() else { break };
             freed_bytes += entry.charge as usize;
-            evicted.push(entry);
+            evicted.0.push(entry);
         }
-        if !evicted.is_empty() {
+        if !evicted.0.is_empty() {
             shard.shrink_to_fit();
         }
         self.budget.release(freed_bytes);
@@ -236,7 +260,18 @@ impl<V: ?Sized + Charge> BlockCache<V> {
                 *sum += part;
             }
         }
+        for (sum, kind) in stats.kinds.iter_mut().zip(BlockKind::ALL) {
+            let stripes = self.shortcut_hits.iter();
+            sum.hits += stripes.map(|stripe| stripe[kind as usize].load(Ordering::Relaxed)).sum::<u64>();
+        }
         stats
+    }
+
+    /// Counts lookups that found their block by a shortcut.
+    #[inline]
+    pub fn count_shortcut_hits(&self, kind: BlockKind, count: u64) {
+        let stripe = STRIPE.with(|&stripe| stripe);
+        self.shortcut_hits[stripe][kind as usize].fetch_add(count, Ordering::Relaxed);
     }
 
     fn scan_share_of_a_shard(&self) -> usize {

@@ -71,10 +71,27 @@ pub enum Admission {
     Scan,
 }
 
-/// How much of the budget a value takes.
+/// What a value has to say to the cache: how much of the budget it takes, and, if there are *shortcuts* to it, ways to
+/// use it without asking the cache, what the cache must know and tell for their sake.
 pub trait Charge {
     /// Bytes the value holds, its own struct and allocations included. Must not change while it is cached.
     fn charge_bytes(&self) -> usize;
+
+    /// The value is about to be found in the cache: shortcuts to it may be made. Called with a lock of the cache held,
+    /// so it must not call the cache.
+    #[inline]
+    fn entered(&self) {}
+
+    /// The value is not in the cache any more: shortcuts to it must go, lest they keep it alive outside of the
+    /// budget. Called once for each [`Charge::entered`], after it, without any lock of the cache held.
+    #[inline]
+    fn left(&self) {}
+
+    /// Whether a lookup used the value by a shortcut since this was last called. The cache asks before it evicts.
+    #[inline]
+    fn take_use(&self) -> bool {
+        false
+    }
 }
 
 /// What each entry is charged beyond its value: its share of the hash table, which is 3/8 to 3/4 full, and the two

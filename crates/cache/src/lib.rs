@@ -34,7 +34,12 @@
 //! * One budget for each shard: simpler by a few lines, but a large filter or value would never fit.
 //! * Single flight for concurrent misses of one block: a waiting state with its own failures, for something
 //!   that `duplicate_loads` shows to be rare. To be reconsidered above 1 % of misses.
-//! * Slots in arrays per file instead of a hash: the plan for later, if cached lookups gain 10 % from it.
+//!
+//! # Shortcuts
+//! Whoever owns values may keep other ways to them, such as a table's array of its blocks, so that most hits touch
+//! neither a shard nor its hash table (a third of a cached lookup). The cache stays the owner of the budget: a value
+//! hears when it enters and when it has left ([`Charge::entered`], [`Charge::left`]), tells before it is evicted
+//! whether a shortcut was used ([`Charge::take_use`]), and hits are reported ([`BlockCache::count_shortcut_hits`]).
 //!
 //! Map: [`entry`] says what is cached, `table` is the hash table, `shard` the policy of one shard, [`cache`] the
 //! whole, [`stats`] what it tells.

@@ -1,9 +1,16 @@
 //! One shard: the clock policy, the scans' share and the counters, without any locking.
 
-use crate::entry::{Admission, BlockKind, CacheKey};
+use crate::entry::{Admission, BlockKind, CacheKey, Charge};
 use crate::stats::KindStats;
 use crate::table::{Entry, Table};
 use std::sync::Arc;
+
+/// Rounds of the clock hand in which uses by shortcut count as chances: all entries can have been used once before, and
+/// a second time since.
+const ROUNDS_WITH_SHORTCUTS: usize = 2 + MOST_CHANCES;
+
+/// Most chances of any entry.
+const MOST_CHANCES: usize = BlockKind::Index.most_chances() as usize;
 
 #[derive(Debug)]
 pub(crate) struct Shard<V: ?Sized> {
@@ -75,7 +82,11 @@ impl<V: ?Sized> Shard<V> {
     }
 
     /// Adds an entry whose key is absent and whose charge is reserved.
-    pub(crate) fn insert(&mut self, hash: u64, entry: Entry<V>) {
+    pub(crate) fn insert(&mut self, hash: u64, entry: Entry<V>)
+    where
+        V: Charge,
+    {
+        entry.value.entered();
         let counters = &mut self.kinds[entry.kind as usize];
         counters.inserts += 1;
         counters.resident_bytes += entry.charge as usize;
@@ -88,20 +99,27 @@ impl<V: ?Sized> Shard<V> {
     /// Evicts by the clock; `None` if the shard is empty.
     ///
     /// Every bucket passed is empty, or gives up a chance that a use of it had paid for: the cost is constant over
-    /// time. At worst all entries have all their chances, and one call walks round as many times.
-    pub(crate) fn evict(&mut self) -> Option<Entry<V>> {
+    /// time. At worst all entries have all their chances, and one call walks round as many times. Uses by shortcut
+    /// are asked for only in the first rounds, since they may go on while the hand moves.
+    pub(crate) fn evict(&mut self) -> Option<Entry<V>>
+    where
+        V: Charge,
+    {
         if self.table.len() == 0 {
             return None;
         }
         let mask = self.table.bucket_count() - 1;
         let mut bucket = self.hand & mask;
+        let mut patience = ROUNDS_WITH_SHORTCUTS * (mask + 1);
         loop {
             match self.table.at_mut(bucket) {
-                Some(entry) if entry.chances == 0 => break,
+                Some(entry) if entry.chances == 0 && (patience == 0 || !entry.value.take_use()) => break,
+                Some(entry) if entry.chances == 0 => {}
                 Some(entry) => entry.chances -= 1,
                 None => {}
             }
             bucket = (bucket + 1) & mask;
+            patience = patience.saturating_sub(1);
         }
         // The hand stays: removing may have moved another entry here.
         self.hand = bucket;
@@ -112,17 +130,28 @@ impl<V: ?Sized> Shard<V> {
     ///
     /// Called when such blocks have used up their share, so they are frequent and one is soon found. No chance of
     /// any other entry is touched.
-    pub(crate) fn evict_scanned(&mut self) -> Option<Entry<V>> {
+    pub(crate) fn evict_scanned(&mut self) -> Option<Entry<V>>
+    where
+        V: Charge,
+    {
         if self.scanned_bytes == 0 {
             return None;
         }
         let mask = self.table.bucket_count() - 1;
         let first = self.scan_hand & mask;
-        let bucket = (0..=mask)
-            .map(|step| (first + step) & mask)
-            .find(|&bucket| self.table.at(bucket).is_some_and(|entry| entry.scanned))?;
-        self.scan_hand = bucket;
-        self.evict_at(bucket)
+        for bucket in (0..=mask).map(|step| (first + step) & mask) {
+            let Some(entry) = self.table.at_mut(bucket).filter(|entry| entry.scanned) else { continue };
+            if entry.value.take_use() {
+                // A lookup met it by a shortcut: it is an ordinary block now.
+                entry.scanned = false;
+                entry.chances = entry.kind.initial_chances();
+                self.scanned_bytes -= entry.charge as usize;
+                continue;
+            }
+            self.scan_hand = bucket;
+            return self.evict_at(bucket);
+        }
+        None
     }
 
     fn evict_at(&mut self, bucket: usize) -> Option<Entry<V>> {

@@ -21,7 +21,8 @@ pub(crate) mod tags;
 mod tests;
 
 use crate::flaw::{Flaw, damaged};
-use crate::isa::{Kernel, LANE_BYTES, prefetch};
+use crate::isa::{Kernel, LANE_BYTES};
+use crate::slots::Slot;
 use delta::Delta;
 use esker_base::Tag;
 use esker_cache::Charge;
@@ -29,7 +30,8 @@ use flat::Flat;
 pub use header::{BlockHeader, BlockLayout};
 use header::{HEADER_BYTES, TRAILER_BYTES};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 /// Bytes behind the payload of a block in memory, so that vectors can be loaded from any position in it.
 pub(crate) const SLACK_BYTES: usize = LANE_BYTES;
@@ -40,12 +42,31 @@ pub(crate) struct BlockBytes([u8]);
 
 /// A block in memory of its own, behind an `Arc`: what the cache holds.
 ///
-/// The reference count and the bytes are one allocation, so a lookup that has found the pointer in the cache touches no
+/// Reference count, housekeeping and bytes are one allocation, so a lookup that has found the block's address touches no
 /// memory between it and the block's directory. Block sizes vary, so the directories of blocks do not all fall into
 /// the same sets of the first-level cache, as they would at strides of 4096 bytes.
-#[repr(transparent)]
+///
+/// Invariant: `bytes` has [`BlockBytes::memory_len`] of the header's raw length, so that the address alone tells the
+/// length (see [`Block::from_address`]).
+#[repr(C)]
 pub struct Block {
+    /// The slots of its table, one of which may point to it.
+    slots: Weak<[Slot<Arc<Block>>]>,
+    /// Used by a lookup that the cache did not see.
+    used: AtomicBool,
+    /// In the cache.
+    resident: AtomicBool,
     bytes: BlockBytes,
+}
+
+/// Where [`Block::bytes`] starts.
+const BYTES_AT: usize = size_of::<Weak<[Slot<Arc<Block>>]>>() + 2;
+
+/// Memory for a block, to be filled: what will be an `Arc<Block>` once it is validated.
+pub(crate) struct BlockBuffer {
+    /// [`BYTES_AT`] bytes for housekeeping, then `len` bytes, then nothing or padding.
+    words: Arc<[u64]>,
+    len: usize,
 }
 
 /// An entry found: its tag, and where its value lies in the block.
@@ -71,14 +92,72 @@ pub(crate) enum View {
     Delta(Delta),
 }
 
+impl BlockBuffer {
+    /// Memory for a block whose payload has `raw_len` bytes, zeroed.
+    pub(crate) fn new(raw_len: usize) -> BlockBuffer {
+        let len = BlockBytes::memory_len(raw_len);
+        let words = Arc::new_zeroed_slice((BYTES_AT + len).div_ceil(size_of::<u64>()));
+        // SAFETY: zero is a valid number.
+        BlockBuffer { words: unsafe { words.assume_init() }, len }
+    }
+
+    /// The bytes to fill: header, payload and slack.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        let words = Arc::get_mut(&mut self.words).expect("nobody else knows the buffer yet");
+        // SAFETY: `new` made room for `len` bytes behind the housekeeping; numbers are bytes, all of them initialised.
+        unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast::<u8>().add(BYTES_AT), self.len) }
+    }
+
+    /// The block, if its header and payload are valid and the header states the length that the buffer was made for.
+    /// The checksum has been verified before.
+    pub(crate) fn finish(mut self, slots: Weak<[Slot<Arc<Block>>]>) -> Result<Arc<Block>, Flaw> {
+        let (len, header) = (self.len, check(self.bytes_mut())?);
+        if len != BlockBytes::memory_len(header.raw_len as usize) {
+            return damaged(format!("a block of {} bytes does not fit its memory", header.raw_len));
+        }
+        let block = std::ptr::slice_from_raw_parts_mut(Arc::into_raw(self.words).cast_mut().cast::<u8>(), len)
+            as *mut Block;
+        // SAFETY: nobody else knows the buffer. `Block` has `BYTES_AT` bytes of housekeeping and `len` bytes, is aligned
+        // like a word, and padded to whole words as the buffer is, so the allocation is what an `Arc<Block>` has; its
+        // first fields are written here, and its bytes were validated.
+        unsafe {
+            (&raw mut (*block).slots).write(slots);
+            (&raw mut (*block).used).write(AtomicBool::new(false));
+            (&raw mut (*block).resident).write(AtomicBool::new(false));
+            Ok(Arc::from_raw(block))
+        }
+    }
+}
+
 impl Block {
-    /// Validates `bytes`, which start with the header of a block and its decompressed payload. The checksum has been
-    /// verified before. What follows the payload may be anything, but [`SLACK_BYTES`] of it must be there.
-    pub(crate) fn new(bytes: Vec<u8>) -> Result<Arc<Block>, Flaw> {
-        check(&bytes)?;
-        let bytes: Arc<[u8]> = Arc::from(bytes);
-        // SAFETY: `Block` is a transparent wrapper of `[u8]`, and the bytes were just validated.
-        Ok(unsafe { Arc::from_raw(Arc::into_raw(bytes) as *const Block) })
+    /// The fat pointer of a block from its address.
+    ///
+    /// # Safety
+    /// A block must be alive at `address`, whose provenance must be exposed.
+    #[inline(always)]
+    pub(crate) unsafe fn from_address(address: usize) -> *const Block {
+        let base = std::ptr::with_exposed_provenance::<u8>(address);
+        // SAFETY: the block is alive, and its bytes start with a header.
+        let raw_len = unsafe { raw::u32_at(base, BYTES_AT + header::RAW_LEN_AT) };
+        std::ptr::slice_from_raw_parts(base, BlockBytes::memory_len(raw_len as usize)) as *const Block
+    }
+
+    /// Puts it into its slot if it is in the cache.
+    pub(crate) fn install(self: &Arc<Self>) {
+        if let Some(slots) = self.slots.upgrade()
+            && let Some(slot) = slots.get(self.header().number as usize)
+        {
+            slot.install(self, |block| block.resident.load(Ordering::Relaxed));
+        }
+    }
+
+    /// Notes that a lookup used it by its slot.
+    #[inline(always)]
+    pub(crate) fn note_use(&self) {
+        // Stored only if it changes, so that a hot block's line is not written to more than needed.
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
     }
 
     /// What the block says of itself.
@@ -103,6 +182,23 @@ impl Charge for Block {
     fn charge_bytes(&self) -> usize {
         self.memory_bytes()
     }
+
+    fn entered(&self) {
+        self.resident.store(true, Ordering::Relaxed);
+    }
+
+    fn left(&self) {
+        self.resident.store(false, Ordering::Relaxed);
+        if let Some(slots) = self.slots.upgrade()
+            && let Some(slot) = slots.get(self.header().number as usize)
+        {
+            slot.remove(std::ptr::from_ref(self).addr());
+        }
+    }
+
+    fn take_use(&self) -> bool {
+        self.used.load(Ordering::Relaxed) && self.used.swap(false, Ordering::Relaxed)
+    }
 }
 
 impl BlockBytes {
@@ -111,7 +207,8 @@ impl BlockBytes {
         HEADER_BYTES + raw_len + SLACK_BYTES
     }
 
-    /// As [`Block::new`], for bytes that stay where they are.
+    /// Validates `bytes`, which start with the header of a block and its decompressed payload. The checksum has been
+    /// verified before. What follows the payload may be anything, but [`SLACK_BYTES`] of it must be there.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<&BlockBytes, Flaw> {
         check(bytes)?;
         // SAFETY: `BlockBytes` is a transparent wrapper of `[u8]`, and the bytes were just validated.
@@ -168,15 +265,6 @@ impl BlockBytes {
         }
     }
 
-    /// Prefetches the lines that hold the block's directory, without touching the block.
-    #[inline(always)]
-    pub(crate) fn prefetch(&self) {
-        // The directory of a flat block of 4 KiB ends in the fourth line.
-        for line in 0..4 {
-            prefetch(self.0.as_ptr().wrapping_add(64 * line));
-        }
-    }
-
     /// Prefetches what a search looks at after the directory, which should have been prefetched.
     ///
     /// # Safety
@@ -209,7 +297,7 @@ impl std::fmt::Debug for Block {
 }
 
 /// Validates header and payload.
-fn check(bytes: &[u8]) -> Result<(), Flaw> {
+fn check(bytes: &[u8]) -> Result<BlockHeader, Flaw> {
     let Some(front) = bytes.first_chunk::<HEADER_BYTES>() else {
         return damaged(format!("a block of {} bytes has no header", bytes.len()));
     };
@@ -220,9 +308,10 @@ fn check(bytes: &[u8]) -> Result<(), Flaw> {
         return damaged(format!("a block of {raw_len} bytes does not fit {} bytes", bytes.len()));
     };
     match header.layout {
-        BlockLayout::Flat => Flat::validate(&header, payload),
-        BlockLayout::Delta => Delta::validate(&header, payload),
+        BlockLayout::Flat => Flat::validate(&header, payload)?,
+        BlockLayout::Delta => Delta::validate(&header, payload)?,
     }
+    Ok(header)
 }
 
 /// The file image of the block made of the staged entries, which must not be empty, without its checksum: header and

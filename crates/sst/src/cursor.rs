@@ -1,8 +1,8 @@
 //! Walking a table.
 //!
 //! A cursor holds the table, the memory of the block it is in, and a position in it; nothing is allocated while it
-//! walks through cached blocks. When it comes near the end of a block it looks the next one up and prefetches its
-//! first lines, so that the step over costs no miss.
+//! walks through cached blocks. When it enters a block it prefetches the first lines of the one it will enter next,
+//! so that the step over costs no miss.
 //!
 //! # Where blocks come from
 //! * [`ReadPurpose::Point`] and [`ReadPurpose::Scan`] use the cache, the latter in a way that cannot push out what
@@ -18,19 +18,16 @@
 
 use crate::block::cursor::BlockCursor;
 use crate::block::{Block, BlockBytes};
-use crate::index::BlockIndex;
 use crate::isa::{Kernel, with_kernel};
-use crate::load::{copied_from_image, unpack, verify_numbered};
+use crate::load::{unpack, verify_numbered};
+use crate::lookup::prefetch_slots;
 use crate::read_ahead::ReadAhead;
 use crate::table::Table;
 use esker_base::{Error, Result, SeqNo, Tag};
-use esker_cache::{Admission, BlockKind};
+use esker_cache::Admission;
 use esker_codec::id;
 use esker_iter::Cursor;
 use std::sync::Arc;
-
-/// Entries before the end of a block at which the next one is looked up.
-const LOOK_AHEAD_ENTRIES: usize = 16;
 
 /// What a cursor is for; decides how it uses the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,12 +56,11 @@ pub struct TableCursor {
     position: BlockCursor,
     /// Number of the block entered, if the position is in one.
     number: usize,
-    /// Index from which on a step needs more than the next entry.
-    soon: usize,
     /// Keeps the block alive, if it is shared.
     held: Option<Arc<Block>>,
-    /// The next block, or the one a seek was prepared for, with its number.
-    ahead: Option<(usize, Arc<Block>)>,
+    /// The block that a seek was prepared for, once it is known and once it is held.
+    prepared: usize,
+    ahead: Option<Arc<Block>>,
     read_ahead: ReadAhead,
     /// A decompressed block that is not shared.
     unpacked: Vec<u8>,
@@ -88,8 +84,8 @@ impl Table {
             purpose,
             position: BlockCursor::new(),
             number: 0,
-            soon: 0,
             held: None,
+            prepared: 0,
             ahead: None,
             read_ahead,
             unpacked: Vec::new(),
@@ -116,7 +112,7 @@ impl TableCursor {
             self.enter_in_place(number)?;
         } else {
             let block = match self.ahead.take() {
-                Some((ahead, block)) if ahead == number => block,
+                Some(block) if self.prepared == number => block,
                 _ => match self.table.cached_block(number, self.purpose.admission()) {
                     Some(block) => block,
                     None => self.load(number)?,
@@ -127,10 +123,6 @@ impl TableCursor {
             self.held = Some(block);
         }
         self.number = number;
-        let is_last = number + 1 == self.table.blocks();
-        let count = self.position.count();
-        let looks_ahead = !is_last && self.purpose != ReadPurpose::Compaction;
-        self.soon = if looks_ahead { count.saturating_sub(LOOK_AHEAD_ENTRIES) } else { count };
         Ok(())
     }
 
@@ -145,9 +137,9 @@ impl TableCursor {
         };
         let offset = index.start(number);
         let image = self.read_ahead.image(&*self.table.file, index, number)?;
-        let block = copied_from_image(image, self.table.uid, offset, number)
-            .map_err(|flaw| self.table.flaw_at(flaw, offset))?;
-        Ok(self.table.cache.insert(self.table.cache_key(number), block, BlockKind::Data, admission))
+        let block = self.table.copied_from_image(image, offset, number);
+        let block = block.map_err(|flaw| self.table.flaw_at(flaw, offset))?;
+        Ok(self.table.admit(block, number, admission))
     }
 
     /// Enters a block in the cursor's own buffers.
@@ -170,22 +162,6 @@ impl TableCursor {
         Ok(())
     }
 
-    /// Called when a step has reached the last entries of a block or gone past them.
-    #[cold]
-    fn near_end(&mut self) -> Result<()> {
-        let next = self.number + 1;
-        if self.position.is_valid() {
-            // Once for each block.
-            self.soon = self.position.count();
-            self.ahead = self.table.cached_block(next, self.purpose.admission()).map(|block| (next, block));
-            if let Some((_, block)) = &self.ahead {
-                block.contents().prefetch();
-            }
-            return Ok(());
-        }
-        self.first_of(next)
-    }
-
     /// Moves to the first entry of block `number`, to none if there is no such block.
     fn first_of(&mut self, number: usize) -> Result<()> {
         if number >= self.table.blocks() {
@@ -193,6 +169,7 @@ impl TableCursor {
             return Ok(());
         }
         self.enter(number)?;
+        self.prefetch_block(number + 1);
         // SAFETY: the block is held.
         unsafe { self.position.move_to_first() };
         Ok(())
@@ -205,9 +182,20 @@ impl TableCursor {
             return Ok(());
         };
         self.enter(number)?;
+        self.prefetch_block(number.wrapping_sub(1));
         // SAFETY: the block is held.
         unsafe { self.position.move_to_last() };
         Ok(())
+    }
+
+    /// Asks for the first lines of a block, if there is one and it is in memory.
+    #[inline]
+    fn prefetch_block(&self, number: usize) {
+        if self.purpose != ReadPurpose::Compaction
+            && let Some(slot) = self.table.slots.get(number)
+        {
+            slot.prefetch_block();
+        }
     }
 
     /// # Safety
@@ -216,11 +204,16 @@ impl TableCursor {
     unsafe fn seek_with<K: Kernel>(&mut self, key: &[u8], newest: Tag) -> Result<()> {
         let Some(index) = &self.table.index else { return Ok(()) };
         // SAFETY: the caller has the instructions.
-        let number = unsafe { index.locate::<K>(key, newest) };
+        let number =
+            unsafe { index.locate_near::<K>(key, newest, |first| prefetch_slots(&self.table, first)) };
         self.enter(number)?;
         // SAFETY: as above; the block is held.
         unsafe { self.position.seek::<K>(key, newest) };
-        if self.position.is_valid() { Ok(()) } else { self.first_of(number + 1) }
+        if self.position.is_valid() {
+            self.prefetch_block(number + 1);
+            return Ok(());
+        }
+        self.first_of(number + 1)
     }
 
     fn seek_to(&mut self, key: &[u8], newest: Tag) -> Result<()> {
@@ -240,22 +233,15 @@ fn no_blocks() -> Error {
     Error::internal("a block of a table without blocks was asked for")
 }
 
-/// First round of preparing a seek: finds the block and asks for its directory.
+/// The block in which a seek to any version of `key` starts.
 ///
 /// # Safety
 /// The kernel's instructions must be available.
 #[inline(always)]
-unsafe fn prepare_block<K: Kernel>(
-    table: &Table,
-    key: &[u8],
-    admission: Admission,
-) -> Option<(usize, Arc<Block>)> {
-    let index: &BlockIndex = table.index.as_ref()?;
+unsafe fn locate_block<K: Kernel>(table: &Table, key: &[u8]) -> Option<usize> {
+    let index = table.index.as_ref()?;
     // SAFETY: the caller has the instructions.
-    let number = unsafe { index.locate::<K>(key, Tag::NEWEST) };
-    let block = table.cached_block(number, admission)?;
-    block.contents().prefetch();
-    Some((number, block))
+    Some(unsafe { index.locate_near::<K>(key, Tag::NEWEST, |first| prefetch_slots(table, first)) })
 }
 
 impl Cursor for TableCursor {
@@ -283,7 +269,7 @@ impl Cursor for TableCursor {
         debug_assert!(self.is_valid());
         // SAFETY: the block is held.
         unsafe { self.position.next() };
-        if self.position.index() < self.soon { Ok(()) } else { self.near_end() }
+        if self.position.is_valid() { Ok(()) } else { self.first_of(self.number + 1) }
     }
 
     #[inline]
@@ -326,19 +312,25 @@ impl Cursor for TableCursor {
         if self.purpose == ReadPurpose::Compaction {
             return false;
         }
-        let (isa, admission) = (self.table.isa, self.purpose.admission());
+        let isa = self.table.isa;
         if round == 0 {
-            self.ahead = with_kernel!(
+            self.ahead = None;
+            let located = with_kernel!(
                 isa,
-                |K| (table: &Table, key: &[u8], admission: Admission) -> Option<(usize, Arc<Block>)> {
+                |K| (table: &Table, key: &[u8]) -> Option<usize> {
                     // SAFETY: compiled once for each kernel, and called for the one that exists.
-                    unsafe { prepare_block::<K>(table, key, admission) }
+                    unsafe { locate_block::<K>(table, key) }
                 }
-                (&self.table, key, admission)
+                (&self.table, key)
             );
-            return self.ahead.is_some();
+            self.prepared = located.unwrap_or_default();
+            self.prefetch_block(self.prepared);
+            return located.is_some();
         }
-        if let (1, Some((_, block))) = (round, &self.ahead) {
+        if round == 1 && self.table.index.is_some() {
+            self.ahead = self.table.cached_block(self.prepared, self.purpose.admission());
+        }
+        if let (1, Some(block)) = (round, &self.ahead) {
             with_kernel!(
                 isa,
                 |K| (block: &BlockBytes, key: &[u8]) -> () {

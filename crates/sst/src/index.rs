@@ -79,12 +79,6 @@ impl BlockIndex {
         self.starts.partition_point(|&start| start <= offset).saturating_sub(1)
     }
 
-    /// Address of a block's place, to be prefetched.
-    #[inline(always)]
-    pub(crate) fn start_address(&self, block: usize) -> *const u8 {
-        self.starts.as_ptr().wrapping_add(block).cast()
-    }
-
     /// The key that bounds a block from below.
     pub(crate) fn separator(&self, block: usize) -> &[u8] {
         self.separators.get(block)
@@ -117,10 +111,26 @@ impl BlockIndex {
     /// The kernel's instructions must be available.
     #[inline(always)]
     pub(crate) unsafe fn locate<K: Kernel>(&self, key: &[u8], newest: Tag) -> usize {
+        // SAFETY: the caller has the instructions.
+        unsafe { self.locate_near::<K>(key, newest, |_| ()) }
+    }
+
+    /// As [`BlockIndex::locate`]. Before the last step, which waits for memory, calls `near` with the first of the
+    /// [`NODE_KEYS`](crate::isa::NODE_KEYS) blocks that come into question.
+    ///
+    /// # Safety
+    /// The kernel's instructions must be available.
+    #[inline(always)]
+    pub(crate) unsafe fn locate_near<K: Kernel>(
+        &self,
+        key: &[u8],
+        newest: Tag,
+        near: impl FnOnce(usize),
+    ) -> usize {
         let head = self.head_of(key);
         // SAFETY: the caller has the instructions.
         unsafe {
-            let place = self.tree.find::<K>(head);
+            let place = self.tree.find_near::<K>(head, near);
             self.settle::<K>(place, head, key, newest)
         }
     }

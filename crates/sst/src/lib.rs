@@ -24,7 +24,7 @@
 //!
 //! Map, bottom up: `isa` the instruction sets; `block` the two layouts of entries and what frames them; `index` the
 //! block index, stored and in memory; `footer` and `properties` the rest of the format; `options` and `writer` make
-//! tables; `table` opens them, `load` and `read_ahead` get blocks, `lookup`, `multi_get` and `cursor` read entries;
+//! tables; `table` opens them, `slots`, `load` and `read_ahead` get blocks, `lookup`, `multi_get` and `cursor` read entries;
 //! `verify` and `inspect` are for people.
 
 mod block;
@@ -40,6 +40,7 @@ mod multi_get;
 mod options;
 mod properties;
 mod read_ahead;
+mod slots;
 mod table;
 #[cfg(test)]
 mod testing;

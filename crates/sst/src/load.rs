@@ -1,8 +1,8 @@
 //! Getting a block: from the cache, or from the file through the checks that every block passes before anybody sees it
 //! (BS6).
 
-use crate::block::header::{HEADER_BYTES, TRAILER_BYTES, verify_image};
-use crate::block::{Block, BlockBytes, BlockHeader, SLACK_BYTES};
+use crate::block::header::{FRAME_BYTES, HEADER_BYTES, verify_image};
+use crate::block::{Block, BlockBuffer, BlockHeader};
 use crate::flaw::{Flaw, damaged};
 use crate::table::Table;
 use esker_base::Result;
@@ -30,7 +30,23 @@ impl Table {
     /// Block `number`, which must exist, if it is in the cache.
     #[inline(always)]
     pub(crate) fn cached_block(&self, number: usize, admission: Admission) -> Option<Arc<Block>> {
-        self.cache.get(&self.cache_key(number), BlockKind::Data, admission)
+        let slot = &self.slots[number];
+        // Taking a count waits for its line; the block's other lines come meanwhile.
+        slot.prefetch_block();
+        let Some(block) = slot.get() else { return self.block_without_slot(number, admission) };
+        if admission == Admission::Point {
+            block.note_use();
+        }
+        self.cache.count_shortcut_hits(BlockKind::Data, 1);
+        Some(block)
+    }
+
+    /// A block that is not in its slot, but may be in the cache.
+    #[cold]
+    fn block_without_slot(&self, number: usize, admission: Admission) -> Option<Arc<Block>> {
+        let block = self.cache.get(&self.cache_key(number), BlockKind::Data, admission)?;
+        block.install();
+        Some(block)
     }
 
     /// Block `number`, which must exist, from the cache or the file.
@@ -46,7 +62,14 @@ impl Table {
     #[cold]
     pub(crate) fn load_block(&self, number: usize, admission: Admission) -> Result<Arc<Block>> {
         let block = self.read_block(number)?;
-        Ok(self.cache.insert(self.cache_key(number), block, BlockKind::Data, admission))
+        Ok(self.admit(block, number, admission))
+    }
+
+    /// Puts a block that was just read into the cache and its slot; answers the one to use.
+    pub(crate) fn admit(&self, block: Arc<Block>, number: usize, admission: Admission) -> Arc<Block> {
+        let block = self.cache.insert(self.cache_key(number), block, BlockKind::Data, admission);
+        block.install();
+        block
     }
 
     /// Reads block `number`, which must exist, past the cache.
@@ -57,20 +80,44 @@ impl Table {
         let place = index.place(number);
         // The place lies in the file; spans of blocks are bounded by what a block may hold.
         let span = (place.end - place.start) as usize;
-        if self.expects_raw_blocks {
-            // With the checksum's bytes as part of the slack, an uncompressed block is kept as it is read.
-            let mut image = vec![0; span + SLACK_BYTES - TRAILER_BYTES];
-            self.file.read_exact_at(&mut image[..span], place.start)?;
-            return owned_from_image(image, span, self.uid, place.start, number)
-                .map_err(|flaw| self.flaw_at(flaw, place.start));
+        if self.expects_raw_blocks && span > FRAME_BYTES {
+            // Read into the block's own memory: an uncompressed block stays as it is, its checksum being slack.
+            let mut buffer = BlockBuffer::new(span - FRAME_BYTES);
+            let image = &mut buffer.bytes_mut()[..span];
+            self.file.read_exact_at(image, place.start)?;
+            let block = match verify_numbered(image, self.uid, place.start, number) {
+                Ok(header) if header.codec_id == id::NONE && header.file_len() == span => {
+                    buffer.finish(Arc::downgrade(&self.slots))
+                }
+                Ok(header) => self.unpacked(&header, image),
+                Err(flaw) => Err(flaw),
+            };
+            return block.map_err(|flaw| self.flaw_at(flaw, place.start));
         }
         STORED.with_borrow_mut(|stored| {
             stored.resize(span, 0);
             self.file.read_exact_at(stored, place.start)?;
-            let block = copied_from_image(stored, self.uid, place.start, number);
+            let block = self.copied_from_image(stored, place.start, number);
             stored.shrink_to(LARGEST_KEPT_BYTES);
             block.map_err(|flaw| self.flaw_at(flaw, place.start))
         })
+    }
+
+    /// The block with the file image `image`, in memory of its own.
+    pub(crate) fn copied_from_image(
+        &self,
+        image: &[u8],
+        offset: u64,
+        number: usize,
+    ) -> Result<Arc<Block>, Flaw> {
+        let header = verify_numbered(image, self.uid, offset, number)?;
+        self.unpacked(&header, image)
+    }
+
+    fn unpacked(&self, header: &BlockHeader, image: &[u8]) -> Result<Arc<Block>, Flaw> {
+        let mut buffer = BlockBuffer::new(header.raw_len as usize);
+        unpack(header, image, buffer.bytes_mut())?;
+        buffer.finish(Arc::downgrade(&self.slots))
     }
 }
 
@@ -86,39 +133,6 @@ pub(crate) fn verify_numbered(
         return damaged(format!("block {number} expected, block {} found", header.number));
     }
     Ok(header)
-}
-
-/// The block in `image`, its file image of `span` bytes with slack behind it, without copying if it is not compressed.
-fn owned_from_image(
-    mut image: Vec<u8>,
-    span: usize,
-    uid: TableUid,
-    offset: u64,
-    number: usize,
-) -> Result<Arc<Block>, Flaw> {
-    let header = verify_numbered(&image[..span], uid, offset, number)?;
-    if header.codec_id != id::NONE {
-        return block_of(&header, &image[..span]);
-    }
-    image.truncate(BlockBytes::memory_len(header.raw_len as usize));
-    Block::new(image)
-}
-
-/// The block with the file image `image`, in memory of its own.
-pub(crate) fn copied_from_image(
-    image: &[u8],
-    uid: TableUid,
-    offset: u64,
-    number: usize,
-) -> Result<Arc<Block>, Flaw> {
-    let header = verify_numbered(image, uid, offset, number)?;
-    block_of(&header, image)
-}
-
-fn block_of(header: &BlockHeader, image: &[u8]) -> Result<Arc<Block>, Flaw> {
-    let mut bytes = vec![0; BlockBytes::memory_len(header.raw_len as usize)];
-    unpack(header, image, &mut bytes)?;
-    Block::new(bytes)
 }
 
 /// Decompresses the verified `image` into `bytes`, which has the block's length in memory.

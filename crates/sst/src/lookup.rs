@@ -1,7 +1,8 @@
 //! Looking up one key.
 
 use crate::block::{Block, Found};
-use crate::isa::{Kernel, with_kernel};
+use crate::isa::{Kernel, NODE_KEYS, prefetch, with_kernel};
+use crate::slots::Slot;
 use crate::table::Table;
 use crate::value::{PinnedValue, TableHit};
 use esker_base::{Result, SeqNo, Tag};
@@ -64,10 +65,9 @@ unsafe fn find_with<K: Kernel>(
     let Some(index) = &table.index else { return Ok(None) };
     let newest = Tag::visible_at(seqno);
     // SAFETY: the caller has the instructions.
-    let mut number = unsafe { index.locate::<K>(key, newest) };
+    let mut number = unsafe { index.locate_near::<K>(key, newest, |first| prefetch_slots(table, first)) };
     loop {
         let block = table.block(number, Admission::Point)?;
-        block.contents().prefetch();
         // SAFETY: as above.
         if let Some(found) = unsafe { block.contents().find::<K>(key, hash, newest) } {
             return Ok(Some((block, found)));
@@ -76,5 +76,15 @@ unsafe fn find_with<K: Kernel>(
             return Ok(None);
         }
         number += 1;
+    }
+}
+
+/// Asks for the slots of the blocks of one index node, all of them: which one it is, is not known yet.
+#[inline(always)]
+pub(crate) fn prefetch_slots(table: &Table, first: usize) {
+    const BYTES: usize = NODE_KEYS * size_of::<Slot<Arc<Block>>>();
+    let slots = table.slots.as_ptr().wrapping_add(first).cast::<u8>();
+    for line in 0..BYTES / 64 {
+        prefetch(slots.wrapping_add(64 * line));
     }
 }

@@ -79,11 +79,12 @@ unsafe fn multi_get_with<K: Kernel>(
     let mut stage = filtered(lookups, *pending);
     // SAFETY: the caller has the instructions.
     unsafe { descend::<K>(lookups, &mut stage, newest) };
+    for (place, &key) in stage.places[..stage.count].iter().zip(&stage.keys) {
+        lookups[usize::from(key)].table.slots[*place].prefetch_block();
+    }
     let mut blocks: [Option<Arc<Block>>; MAX_LOOKUPS] = [const { None }; MAX_LOOKUPS];
     for (i, &key) in stage.keys[..stage.count].iter().enumerate() {
-        let block = lookups[usize::from(key)].table.block(stage.places[i], Admission::Point)?;
-        block.contents().prefetch();
-        blocks[i] = Some(block);
+        blocks[i] = Some(lookups[usize::from(key)].table.block(stage.places[i], Admission::Point)?);
     }
     for (block, &key) in blocks.iter().flatten().zip(&stage.keys) {
         block.contents().prefetch_directory(lookups[usize::from(key)].hash);
@@ -149,7 +150,9 @@ unsafe fn descend<K: Kernel>(lookups: &[Lookup<'_>], stage: &mut Stage, newest: 
                 if level + 1 < index.tree().depth() {
                     index.tree().prefetch(level + 1, stage.places[i]);
                 } else {
-                    prefetch(index.start_address(stage.places[i]));
+                    prefetch(
+                        lookups[usize::from(key)].table.slots.as_ptr().wrapping_add(stage.places[i]).cast(),
+                    );
                 }
             }
         }

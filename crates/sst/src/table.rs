@@ -7,6 +7,7 @@ use crate::index::BlockIndex;
 use crate::index::section::DecodedIndex;
 use crate::isa::Isa;
 use crate::properties::TableProperties;
+use crate::slots::{Slots, empty_slots};
 use esker_base::{Error, KeyspaceId, Result, SeqNo, TableUid};
 use esker_cache::BlockCache;
 use esker_env::File;
@@ -28,6 +29,8 @@ pub struct TableIdentity {
 pub struct Table {
     pub(crate) index: Option<BlockIndex>,
     pub(crate) filter: Option<Filter>,
+    /// Blocks that are in the cache.
+    pub(crate) slots: Slots,
     pub(crate) cache: Arc<BlockCache<Block>>,
     pub(crate) cache_id: u32,
     pub(crate) isa: Isa,
@@ -103,6 +106,7 @@ impl Table {
             },
         };
         Ok(Table {
+            slots: empty_slots(index.as_ref().map_or(0, BlockIndex::blocks)),
             index,
             filter,
             cache,
@@ -148,11 +152,12 @@ impl Table {
         self.index.as_ref().map_or(0, BlockIndex::blocks)
     }
 
-    /// Bytes of memory that index, filter and properties take.
+    /// Bytes of memory that index, filter, slots and properties take.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Table>()
             + self.index.as_ref().map_or(0, BlockIndex::memory_bytes)
             + self.filter.as_ref().map_or(0, Filter::memory_bytes)
+            + size_of_val(&*self.slots)
             + self.properties.min_key.len()
             + self.properties.max_key.len()
     }

@@ -3,6 +3,7 @@
 mod contract;
 mod damage;
 mod faults;
+mod sharing;
 
 use crate::testing::Entry;
 use crate::{Table, TableIdentity, TableOptions, TableSummary, TableWriter};

@@ -365,3 +365,110 @@ fn borrowing_threads_agree_on_one_block() {
     });
     assert!(audit(&cache).len() >= 9);
 }
+
+/// A block with a shortcut, which counts what it is told.
+#[derive(Debug)]
+struct Shortcut {
+    bytes: usize,
+    entered: AtomicUsize,
+    left: AtomicUsize,
+    used: AtomicUsize,
+}
+
+impl Shortcut {
+    fn new(bytes: usize) -> Arc<Shortcut> {
+        let zero = || AtomicUsize::new(0);
+        Arc::new(Shortcut { bytes, entered: zero(), left: zero(), used: zero() })
+    }
+
+    fn is_resident(&self) -> bool {
+        let (entered, left) = (self.entered.load(Ordering::Relaxed), self.left.load(Ordering::Relaxed));
+        assert!(
+            left <= entered && entered <= 1,
+            "told {entered} times of entering and {left} times of leaving"
+        );
+        entered > left
+    }
+}
+
+impl Charge for Shortcut {
+    fn charge_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn entered(&self) {
+        assert_eq!(self.entered.fetch_add(1, Ordering::Relaxed), 0);
+    }
+
+    fn left(&self) {
+        assert_eq!(self.left.fetch_add(1, Ordering::Relaxed), 0);
+    }
+
+    fn take_use(&self) -> bool {
+        let uses = self.used.load(Ordering::Relaxed);
+        self.used.store(uses.saturating_sub(1), Ordering::Relaxed);
+        uses > 0
+    }
+}
+
+#[test]
+fn values_hear_once_that_they_enter_and_leave() {
+    for admission in [Admission::Point, Admission::Scan] {
+        let cache = BlockCache::with_shards(40_000, 4);
+        let all: Vec<(CacheKey, Arc<Shortcut>)> =
+            (0..300).map(|i| (key(i % 3, i), Shortcut::new(900 + 40 * (i as usize % 7)))).collect();
+        let too_large = Shortcut::new(50_000);
+        cache.insert(key(9, 0), Arc::clone(&too_large), BlockKind::Data, admission);
+        assert!(!too_large.is_resident());
+        for (step, (key, value)) in all.iter().enumerate() {
+            cache.insert(*key, Arc::clone(value), BlockKind::Data, admission);
+            let late = Shortcut::new(900);
+            if let Some(resident) = cache.get(key, BlockKind::Data, admission) {
+                assert!(Arc::ptr_eq(
+                    &cache.insert(*key, Arc::clone(&late), BlockKind::Data, admission),
+                    &resident
+                ));
+                assert!(!late.is_resident());
+            }
+            match step {
+                100 => cache.set_capacity_bytes(20_000),
+                200 => assert!(cache.remove_table(1) > 0),
+                _ => {}
+            }
+            if step % 50 == 49 {
+                let resident = audit(&cache);
+                for (key, value) in &all {
+                    assert_eq!(resident.contains_key(key), value.is_resident(), "{key:?}");
+                }
+            }
+        }
+        cache.remove_tables(&[0, 1, 2]);
+        assert!(all.iter().all(|(_, value)| !value.is_resident()));
+    }
+}
+
+#[test]
+fn uses_by_shortcut_count_and_do_not_stop_the_clock() {
+    let cache = BlockCache::with_shards(100_000, 1);
+    let hot: Vec<Arc<Shortcut>> = (0..20).map(|_| Shortcut::new(900)).collect();
+    for (i, value) in hot.iter().enumerate() {
+        // A scan's blocks become ordinary ones by being used.
+        let admission = if i % 2 == 0 { Admission::Point } else { Admission::Scan };
+        cache.insert(key(0, i as u64), Arc::clone(value), BlockKind::Data, admission);
+    }
+    for i in 0..1_000 {
+        hot.iter().for_each(|value| value.used.store(1, Ordering::Relaxed));
+        let admission = if i % 2 == 0 { Admission::Point } else { Admission::Scan };
+        cache.insert(key(1, i), Shortcut::new(900), BlockKind::Data, admission);
+    }
+    assert!(hot.iter().all(|value| value.is_resident()));
+    assert!(cache.stats().entries > 80);
+    // All blocks in use all the time: something has to go all the same.
+    hot.iter().for_each(|value| value.used.store(usize::MAX, Ordering::Relaxed));
+    cache.set_capacity_bytes(5_000);
+    assert!(cache.used_bytes() <= 5_000);
+    cache.count_shortcut_hits(BlockKind::Data, 5);
+    cache.count_shortcut_hits(BlockKind::Index, 2);
+    let stats = cache.stats();
+    assert_eq!((stats[BlockKind::Data].hits, stats[BlockKind::Index].hits), (5, 2));
+}

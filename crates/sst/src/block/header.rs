@@ -15,6 +15,8 @@ pub(crate) const BLOCK_MAGIC: [u8; 4] = *b"EsBk";
 pub(crate) const BLOCK_VERSION: u8 = 1;
 /// Bytes in front of the stored bytes.
 pub(crate) const HEADER_BYTES: usize = 24;
+/// Where a header states the length of the payload.
+pub(crate) const RAW_LEN_AT: usize = 8;
 /// Bytes behind the stored bytes: the checksum.
 pub(crate) const TRAILER_BYTES: usize = 8;
 /// Bytes of a block's file image around its stored bytes.
@@ -108,7 +110,7 @@ impl BlockHeader {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..4].copy_from_slice(&BLOCK_MAGIC);
         bytes[4..8].copy_from_slice(&[BLOCK_VERSION, self.layout.number(), self.codec_id, self.flags]);
-        bytes[8..12].copy_from_slice(&self.raw_len.to_le_bytes());
+        bytes[RAW_LEN_AT..12].copy_from_slice(&self.raw_len.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.stored_len.to_le_bytes());
         bytes[16..20].copy_from_slice(&self.entries.to_le_bytes());
         bytes[20..24].copy_from_slice(&self.number.to_le_bytes());
@@ -129,8 +131,13 @@ impl BlockHeader {
         }
         let word =
             |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-        let (raw_len, stored_len, entries, number) = (word(8), word(12), word(16), word(20));
-        if entries == 0 || raw_len as usize > MAX_RAW_BYTES || stored_len > raw_len {
+        let (raw_len, stored_len, entries, number) = (word(RAW_LEN_AT), word(12), word(16), word(20));
+        let is_raw = codec_id == esker_codec::id::NONE;
+        if entries == 0
+            || raw_len as usize > MAX_RAW_BYTES
+            || stored_len > raw_len
+            || (is_raw && stored_len != raw_len)
+        {
             return damaged(format!(
                 "a block cannot have {entries} entries in {raw_len} bytes stored as {stored_len}"
             ));

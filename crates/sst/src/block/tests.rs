@@ -4,8 +4,9 @@ use super::cursor::BlockCursor;
 use super::delta_encode::DeltaOptions;
 use super::header::HEADER_BYTES;
 use super::staged::{LayoutOptions, Staged};
-use super::{Block, BlockBytes, BlockLayout, SLACK_BYTES, Scratch, View, append_image};
+use super::{Block, BlockBuffer, BlockBytes, BlockLayout, SLACK_BYTES, Scratch, View, append_image};
 use crate::isa::{Isa, Kernel, Portable};
+use crate::slots::Slot;
 use crate::testing::{Entry, SHAPES, Shape, entries, expected, key_of};
 use esker_base::checksum::key_hash;
 use esker_base::key::{common_prefix_len, head};
@@ -13,6 +14,7 @@ use esker_base::{SeqNo, Tag};
 use esker_codec::Codec;
 use esker_env::SeededRandom;
 use std::cmp::Reverse;
+use std::sync::{Arc, Weak};
 
 fn layouts() -> Vec<LayoutOptions> {
     let delta = |restart_interval, hash_slots_percent| {
@@ -47,10 +49,13 @@ fn image(layout: LayoutOptions, entries: &[Entry]) -> Vec<u8> {
     out
 }
 
-fn block(layout: LayoutOptions, entries: &[Entry]) -> std::sync::Arc<Block> {
-    let mut bytes = image(layout, entries);
-    bytes.resize(bytes.len() + SLACK_BYTES, 0xa5);
-    Block::new(bytes).expect("what was just encoded")
+fn block(layout: LayoutOptions, entries: &[Entry]) -> Arc<Block> {
+    let image = image(layout, entries);
+    let mut buffer = BlockBuffer::new(image.len() - HEADER_BYTES);
+    let (bytes, slack) = buffer.bytes_mut().split_at_mut(image.len());
+    bytes.copy_from_slice(&image);
+    slack.fill(0xa5);
+    buffer.finish(Weak::<[Slot<Arc<Block>>; 0]>::new()).expect("what was just encoded")
 }
 
 fn check_find<K: Kernel>(block: &BlockBytes, entries: &[Entry], key: &[u8], seqno: SeqNo) {

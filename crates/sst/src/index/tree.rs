@@ -110,12 +110,24 @@ impl HeadTree {
     /// The kernel's instructions must be available.
     #[inline(always)]
     pub(crate) unsafe fn find<K: Kernel>(&self, head: u64) -> usize {
+        // SAFETY: the caller has the instructions.
+        unsafe { self.find_near::<K>(head, |_| ()) }
+    }
+
+    /// As [`HeadTree::find`]; calls `near` with the first place of the last node before it is read.
+    ///
+    /// # Safety
+    /// The kernel's instructions must be available.
+    #[inline(always)]
+    pub(crate) unsafe fn find_near<K: Kernel>(&self, head: u64, near: impl FnOnce(usize)) -> usize {
         let mut position = 0;
-        for level in 0..self.depth {
+        for level in 0..self.depth - 1 {
             // SAFETY: the position is the answer for the level above.
             position = unsafe { self.step::<K>(level, position, head) };
         }
-        position
+        near(position * NODE_KEYS);
+        // SAFETY: as above.
+        unsafe { self.step::<K>(self.depth - 1, position, head) }
     }
 
     /// The head at a place that [`HeadTree::find`] gave.
