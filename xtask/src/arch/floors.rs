@@ -52,7 +52,7 @@ pub(super) const CRATES: &[Crate] = &[
     Crate {
         name: "esker-sst",
         place: Place::Floor(3),
-        // Decoders of blocks that were validated when they were loaded, and SIMD searches.
+        // Decoders of blocks that were validated when they were loaded, SIMD searches, and slots that own counts.
         unsafe_modules: &[
             "src/block.rs",
             "src/block",
@@ -64,6 +64,8 @@ pub(super) const CRATES: &[Crate] = &[
             "src/inspect.rs",
             "src/lookup.rs",
             "src/multi_get.rs",
+            "src/slots.rs",
+            "src/slots",
             "src/verify.rs",
         ],
     },
@@ -98,7 +100,7 @@ pub(super) const THIRD_PARTY: &[ThirdParty] = &[
     ThirdParty { name: "indicatif", users: &["esker-cli"] },
     ThirdParty {
         name: "loom",
-        users: &["esker-base", "esker-cache", "esker-memtable", "esker-wal", "esker-engine"],
+        users: &["esker-base", "esker-cache", "esker-memtable", "esker-sst", "esker-wal", "esker-engine"],
     },
     ThirdParty { name: "lz4_flex", users: &["esker-codec"] },
     ThirdParty { name: "parking_lot", users: &["esker-env", "esker-cache", "esker-wal", "esker-engine"] },
