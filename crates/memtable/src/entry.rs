@@ -22,7 +22,7 @@
 //! for it. A plain list was rejected for its quadratic backward scan.
 
 use crate::arena::Allocator;
-use crate::memory::Memory;
+use crate::memory::{Memory, View};
 use esker_base::{Tag, limits};
 
 /// One operation to insert.
@@ -70,6 +70,12 @@ impl Entry {
         self.0 as usize * 2 + field
     }
 
+    /// The words that every entry has.
+    #[inline(always)]
+    fn header(self, memory: &Memory) -> View<'_, 5> {
+        memory.view(self.word(0))
+    }
+
     /// Builds an entry in front of the chain that starts at `older`. Nobody else can reach it yet.
     #[inline]
     pub(crate) fn write(
@@ -84,15 +90,11 @@ impl Entry {
         let key_at = if older.is_none() { HEADER_BYTES } else { LONG_HEADER_BYTES };
         let entry = Entry(allocator.entry(key_at + key.len() + value.len()));
         let tag = operation.tag.raw();
-        memory.init(entry.word(0), tag as u32);
-        memory.init(entry.word(1), (tag >> 32) as u32);
-        memory.init(entry.word(OLDER), older.0);
-        memory.init(entry.word(KEY), key.len() as u32 | (key_at as u32) << 16);
-        memory.init(entry.word(VALUE), value.len() as u32);
+        let lengths = [key.len() as u32 | (key_at as u32) << 16, value.len() as u32];
+        memory.view(entry.word(0)).init([tag as u32, (tag >> 32) as u32, older.0, lengths[0], lengths[1]]);
         if !older.is_none() {
             let depth = older.depth(memory).saturating_add(1);
-            memory.init(entry.word(EXPRESS), express_for(memory, depth, older).0);
-            memory.init(entry.word(DEPTH), depth);
+            memory.view(entry.word(EXPRESS)).init([express_for(memory, depth, older).0, depth]);
         }
         let at = entry.0 as usize * crate::arena::UNIT_BYTES + key_at;
         // SAFETY: the allocation above covers header, key and value, and the entry is not published.
@@ -105,9 +107,8 @@ impl Entry {
 
     #[inline(always)]
     pub(crate) fn tag(self, memory: &Memory) -> Tag {
-        let low = u64::from(memory.peek(self.word(0)));
-        let high = u64::from(memory.peek(self.word(1)));
-        Tag::from_raw(high << 32 | low)
+        let header = self.header(memory);
+        Tag::from_raw(u64::from(header.peek(1)) << 32 | u64::from(header.peek(0)))
     }
 
     #[inline(always)]
@@ -120,21 +121,27 @@ impl Entry {
     #[inline(always)]
     pub(crate) fn value(self, memory: &Memory) -> &[u8] {
         let (key_at, key_len) = self.key_range(memory);
-        let len = memory.peek(self.word(VALUE)) as usize;
+        let len = self.header(memory).peek(VALUE) as usize;
         // SAFETY: `write` wrote these bytes before this entry was published, and entries are immutable.
         unsafe { memory.bytes(key_at + key_len, len) }
     }
 
     #[inline(always)]
     fn key_range(self, memory: &Memory) -> (usize, usize) {
-        let packed = memory.peek(self.word(KEY));
+        let packed = self.header(memory).peek(KEY);
         (self.0 as usize * crate::arena::UNIT_BYTES + (packed >> 16) as usize, (packed & 0xffff) as usize)
+    }
+
+    /// Whether this is an entry of `key`.
+    #[inline(always)]
+    pub(crate) fn has_key(self, memory: &Memory, key: &[u8]) -> bool {
+        equal(self.key(memory), key)
     }
 
     /// The next older version of the same key.
     #[inline(always)]
     pub(crate) fn older(self, memory: &Memory) -> Entry {
-        Entry(memory.peek(self.word(OLDER)))
+        Entry(self.header(memory).peek(OLDER))
     }
 
     /// How many older versions there are.
@@ -198,6 +205,23 @@ impl Entry {
             at = older;
         }
     }
+}
+
+/// Whether two keys are equal; short ones without a call.
+#[inline(always)]
+fn equal(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() {
+        return false;
+    }
+    if let (Some(a_first), Some(b_first), Some(a_last), Some(b_last)) =
+        (a.first_chunk::<8>(), b.first_chunk::<8>(), a.last_chunk::<8>(), b.last_chunk::<8>())
+        && a.len() <= 16
+    {
+        let first = u64::from_ne_bytes(*a_first) ^ u64::from_ne_bytes(*b_first);
+        let last = u64::from_ne_bytes(*a_last) ^ u64::from_ne_bytes(*b_last);
+        return first | last == 0;
+    }
+    a == b
 }
 
 fn is_express(depth: u32) -> bool {

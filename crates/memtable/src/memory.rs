@@ -21,9 +21,9 @@ mod mapped;
 pub(crate) mod model;
 
 #[cfg(not(loom))]
-pub(crate) use mapped::Memory;
+pub(crate) use mapped::{Memory, View};
 #[cfg(loom)]
-pub(crate) use model::Memory;
+pub(crate) use model::{Memory, View};
 
 /// What kind of word a publication stores or an acquiring load reads; the model weakens them one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,9 +17,10 @@
 //! the parent either. So a node stays as it is when its prefix is split, and only growing copies nodes: all nodes
 //! together take at most 40 bytes for each distinct key, whatever the keys look like ([`MAX_BYTES_PER_KEY`]).
 
+use super::bytes16;
 use crate::arena::{Allocator, UNIT_BYTES};
 use crate::entry::Entry;
-use crate::memory::{Memory, Site};
+use crate::memory::{Memory, Site, View};
 use esker_base::key;
 
 /// Marks a reference to an entry; without it a reference names a node. 0 refers to nothing.
@@ -126,6 +127,12 @@ impl Node {
         Node { at: reference as usize * 2 }
     }
 
+    /// The words up to the key bytes of a small node, which all nodes have.
+    #[inline(always)]
+    fn start(self, memory: &Memory) -> View<'_, { CHILDREN[CLASS_16] }> {
+        memory.view(self.at)
+    }
+
     #[inline(always)]
     fn reference(self) -> u32 {
         (self.at / 2) as u32
@@ -134,13 +141,13 @@ impl Node {
     /// For readers: synchronises with the writer's latest addition of a child to a small node.
     #[inline(always)]
     pub(super) fn load_meta(self, memory: &Memory) -> Meta {
-        Meta(memory.load(Site::Count, self.at))
+        Meta(self.start(memory).load(Site::Count, 0))
     }
 
     /// For the writer.
     #[inline(always)]
     pub(super) fn meta(self, memory: &Memory) -> Meta {
-        Meta(memory.peek(self.at))
+        Meta(self.start(memory).peek(0))
     }
 
     /// The word that refers to the entry of the key that ends at the branch depth. Holds a bare entry, not a leaf.
@@ -151,19 +158,18 @@ impl Node {
 
     #[inline(always)]
     pub(super) fn load_value(self, memory: &Memory) -> Entry {
-        Entry(memory.load(Site::Reference, self.value_slot()))
+        Entry(self.start(memory).load(Site::Reference, VALUE))
     }
 
     #[inline(always)]
     pub(super) fn sample(self, memory: &Memory) -> Entry {
-        Entry(memory.peek(self.at + SAMPLE))
+        Entry(self.start(memory).peek(SAMPLE))
     }
 
     #[inline(always)]
     fn window(self, memory: &Memory) -> u64 {
-        let low = u64::from(memory.peek(self.at + WINDOW));
-        let high = u64::from(memory.peek(self.at + WINDOW + 1));
-        high << 32 | low
+        let start = self.start(memory);
+        u64::from(start.peek(WINDOW + 1)) << 32 | u64::from(start.peek(WINDOW))
     }
 
     /// Compares the bytes of `key` from `from` up to the branch depth with those that all keys below this node share; they
@@ -193,16 +199,11 @@ impl Node {
     /// The word that refers to the child below `byte`.
     #[inline(always)]
     pub(super) fn find(self, memory: &Memory, meta: Meta, byte: u8) -> Option<usize> {
+        if meta.is_small() {
+            let place = bytes16::place_of(self.small_keys(memory), meta.count(), byte)?;
+            return Some(self.small_slot(meta, place));
+        }
         match meta.class() {
-            CLASS_4 => {
-                let place = place_in_word(memory.peek(self.at + BODY), byte);
-                (place < meta.count()).then_some(self.at + CHILDREN[CLASS_4] + place)
-            }
-            CLASS_16 => {
-                let keys = self.keys_16(memory);
-                let place = place_in_words(keys, byte);
-                (place < meta.count()).then_some(self.at + CHILDREN[CLASS_16] + place)
-            }
             CLASS_48 => {
                 let word = memory.load(Site::Index, self.at + BODY + byte as usize / 4);
                 let place = (word >> (byte % 4 * 8) & 0xff) as usize;
@@ -215,38 +216,26 @@ impl Node {
         }
     }
 
+    /// The words with the key bytes of a small node. A node of four has one, and references in the others, which are
+    /// words too and beyond its count, so that both sizes are searched alike.
     #[inline(always)]
-    fn keys_16(self, memory: &Memory) -> [u32; 4] {
-        let at = self.at + BODY;
-        [memory.peek(at), memory.peek(at + 1), memory.peek(at + 2), memory.peek(at + 3)]
+    fn small_keys(self, memory: &Memory) -> [u32; 4] {
+        let start = self.start(memory);
+        std::array::from_fn(|word| start.peek(BODY + word))
     }
 
-    /// The key bytes of a small node, each with its place, for those that are published.
+    /// The word of a small node's reference at `place`.
     #[inline(always)]
-    fn small_keys(self, memory: &Memory, meta: Meta) -> [u8; 16] {
-        let mut bytes = [0u8; 16];
-        if meta.class() == CLASS_4 {
-            bytes[..4].copy_from_slice(&memory.peek(self.at + BODY).to_le_bytes());
-        } else {
-            for (to, word) in bytes.chunks_exact_mut(4).zip(self.keys_16(memory)) {
-                to.copy_from_slice(&word.to_le_bytes());
-            }
-        }
-        bytes
+    fn small_slot(self, meta: Meta, place: usize) -> usize {
+        self.at + CHILDREN[CLASS_4] + meta.class() * (CHILDREN[CLASS_16] - CHILDREN[CLASS_4]) + place
     }
 
     /// The child below the least byte greater than `after` (-1 for any): the byte and the word that refers to it.
     #[inline]
     pub(super) fn following(self, memory: &Memory, meta: Meta, after: i16) -> Option<(u8, usize)> {
         if meta.is_small() {
-            let keys = self.small_keys(memory, meta);
-            let mut best = u16::MAX;
-            for (place, &byte) in keys.iter().enumerate() {
-                let candidate = u16::from(byte) << 8 | place as u16;
-                let fits = place < meta.count() && i16::from(byte) > after;
-                best = best.min(if fits { candidate } else { u16::MAX });
-            }
-            return self.small_choice(meta, best, u16::MAX);
+            let (byte, place) = bytes16::following(self.small_keys(memory), meta.count(), after)?;
+            return Some((byte, self.small_slot(meta, place)));
         }
         let first = (after + 1) as usize;
         (first..256).find_map(|byte| self.find(memory, meta, byte as u8).map(|slot| (byte as u8, slot)))
@@ -256,25 +245,11 @@ impl Node {
     #[inline]
     pub(super) fn preceding(self, memory: &Memory, meta: Meta, before: i16) -> Option<(u8, usize)> {
         if meta.is_small() {
-            let keys = self.small_keys(memory, meta);
-            // One more than the place, so that 0 means none.
-            let mut best = 0;
-            for (place, &byte) in keys.iter().enumerate() {
-                let candidate = u16::from(byte) << 8 | (place as u16 + 1);
-                let fits = place < meta.count() && i16::from(byte) < before;
-                best = best.max(if fits { candidate } else { 0 });
-            }
-            return self.small_choice(meta, best.wrapping_sub(1), u16::MAX);
+            let (byte, place) = bytes16::preceding(self.small_keys(memory), meta.count(), before)?;
+            return Some((byte, self.small_slot(meta, place)));
         }
         let end = before as usize;
         (0..end).rev().find_map(|byte| self.find(memory, meta, byte as u8).map(|slot| (byte as u8, slot)))
-    }
-
-    /// Unpacks byte and place.
-    #[inline(always)]
-    fn small_choice(self, meta: Meta, packed: u16, none: u16) -> Option<(u8, usize)> {
-        let place = usize::from(packed & 0xff);
-        (packed != none).then(|| ((packed >> 8) as u8, self.at + CHILDREN[meta.class()] + place))
     }
 
     /// Asks for what the children of a small node refer to.
@@ -299,24 +274,32 @@ impl Node {
         branches: [Branch; 2],
     ) -> u32 {
         let node = Node::from_reference(allocator.node(WORDS[CLASS_4]));
-        let (mut keys, mut count, mut value) = (0, 0, 0);
+        let (mut keys, mut count, mut value, mut children) = (0, 0, 0, [0; CAPACITY[CLASS_4]]);
         for branch in branches {
             match branch.byte {
                 None => value = branch.reference & !LEAF,
                 Some(byte) => {
                     keys |= u32::from(byte) << (8 * count);
-                    memory.init(node.at + CHILDREN[CLASS_4] + count, branch.reference);
+                    children[count] = branch.reference;
                     count += 1;
                 }
             }
         }
         let window = window_before(sample.key(memory), depth);
-        memory.init(node.at, Meta::new(CLASS_4, count, depth).0);
-        memory.init(node.at + VALUE, value);
-        memory.init(node.at + SAMPLE, sample.0);
-        memory.init(node.at + WINDOW, window as u32);
-        memory.init(node.at + WINDOW + 1, (window >> 32) as u32);
-        memory.init(node.at + BODY, keys);
+        let meta = Meta::new(CLASS_4, count, depth).0;
+        let [a, b, c, d] = children;
+        memory.view::<{ WORDS[CLASS_4] }>(node.at).init([
+            meta,
+            value,
+            sample.0,
+            window as u32,
+            (window >> 32) as u32,
+            keys,
+            a,
+            b,
+            c,
+            d,
+        ]);
         node.reference()
     }
 
@@ -380,8 +363,9 @@ impl Node {
             }
             CLASS_48 => {
                 let mut index = [0u8; 256];
-                for (place, &key) in self.small_keys(memory, meta).iter().enumerate() {
-                    index[key as usize] = place as u8 + 1;
+                for place in 0..count {
+                    let key = memory.peek(self.at + BODY + place / 4) >> (place % 4 * 8);
+                    index[(key & 0xff) as usize] = place as u8 + 1;
                 }
                 index[byte as usize] = count as u8 + 1;
                 for (word, bytes) in index.as_chunks::<4>().0.iter().enumerate() {
@@ -406,27 +390,6 @@ pub(super) fn target_word(reference: u32) -> usize {
     (reference & !LEAF) as usize * 2
 }
 
-/// The place of `byte` in a word, counted from the low end; 4 if it is not there.
-#[inline(always)]
-fn place_in_word(word: u32, byte: u8) -> usize {
-    let differing = word ^ (u32::from(byte) * 0x0101_0101);
-    // Exact up to the first zero byte, and that is the one we want.
-    let zeros = differing.wrapping_sub(0x0101_0101) & !differing & 0x8080_8080;
-    zeros.trailing_zeros() as usize / 8
-}
-
-/// The place of `byte` among the bytes of four words; 16 if it is not there.
-#[inline(always)]
-fn place_in_words(words: [u32; 4], byte: u8) -> usize {
-    let pattern = u64::from(byte) * 0x0101_0101_0101_0101;
-    let zeros = |low: u32, high: u32| {
-        let differing = (u64::from(high) << 32 | u64::from(low)) ^ pattern;
-        differing.wrapping_sub(0x0101_0101_0101_0101) & !differing & 0x8080_8080_8080_8080
-    };
-    let (first, second) = (zeros(words[0], words[1]), zeros(words[2], words[3]));
-    if first != 0 { first.trailing_zeros() as usize / 8 } else { 8 + second.trailing_zeros() as usize / 8 }
-}
-
 /// The (up to) eight bytes of `key` before `depth`, most significant first, zeros before the start of the key.
 /// `depth` is at most the key's length.
 #[inline(always)]
@@ -443,20 +406,6 @@ fn window_before(key: &[u8], depth: usize) -> u64 {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-
-    #[test]
-    fn places() {
-        for place in 0..16 {
-            let bytes: [u8; 16] = std::array::from_fn(|at| if at == place { 7 } else { at as u8 * 16 + 6 });
-            let words: [u32; 4] = std::array::from_fn(|at| {
-                u32::from_le_bytes([bytes[at * 4], bytes[at * 4 + 1], bytes[at * 4 + 2], bytes[at * 4 + 3]])
-            });
-            assert_eq!(place_in_words(words, 7), place);
-            assert_eq!(place_in_words(words, 9), 16);
-            assert_eq!(place_in_word(words[place / 4], 7), place % 4);
-            assert_eq!(place_in_word(words[place / 4], 9), 4);
-        }
-    }
 
     #[test]
     fn windows() {

@@ -74,10 +74,22 @@ impl Memory {
 
     #[inline(always)]
     fn word(&self, at: usize) -> &AtomicU32 {
-        assert!(at < self.words, "word {at} of {}", self.words);
+        if at >= self.words {
+            out_of_range();
+        }
         // SAFETY: the word lies inside the range, which is aligned to pages and lives as long as `self`; words are
         // accessed through this function only.
         unsafe { &*self.base.as_ptr().cast::<AtomicU32>().add(at) }
+    }
+
+    /// `N` neighbouring words, checked together.
+    #[inline(always)]
+    pub(crate) fn view<const N: usize>(&self, at: usize) -> View<'_, N> {
+        if N > self.words || at > self.words - N {
+            out_of_range();
+        }
+        // SAFETY: the words lie inside the range by the check above; the rest as in `word`.
+        View { words: unsafe { &*self.base.as_ptr().cast::<AtomicU32>().add(at).cast::<[AtomicU32; N]>() } }
     }
 
     #[inline(always)]
@@ -111,7 +123,9 @@ impl Memory {
     /// The caller has allocated `[at, at + from.len())` from this memory and has not published it.
     #[inline(always)]
     pub(crate) unsafe fn write_bytes(&self, at: usize, from: &[u8]) {
-        assert!(from.len() <= self.len() && at <= self.len() - from.len());
+        if from.len() > self.len() || at > self.len() - from.len() {
+            out_of_range();
+        }
         // SAFETY: inside the range by the check above; `from` cannot overlap a range nobody else can reach.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.base.as_ptr().add(at), from.len()) }
     }
@@ -123,7 +137,9 @@ impl Memory {
     /// (or is the writer), and nothing writes there before this memory is retired.
     #[inline(always)]
     pub(crate) unsafe fn bytes(&self, at: usize, len: usize) -> &[u8] {
-        assert!(len <= self.len() && at <= self.len() - len);
+        if len > self.len() || at > self.len() - len {
+            out_of_range();
+        }
         // SAFETY: inside the range by the check above, initialised and immutable by contract.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(at), len) }
     }
@@ -135,6 +151,38 @@ impl Memory {
         prefetch_line(address);
         prefetch_line(address.wrapping_add(64));
     }
+}
+
+/// Some neighbouring words: the same calls, by the number within the view.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a, const N: usize> {
+    words: &'a [AtomicU32; N],
+}
+
+impl<const N: usize> View<'_, N> {
+    #[inline(always)]
+    pub(crate) fn init(self, values: [u32; N]) {
+        for (word, value) in self.words.iter().zip(values) {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn load(self, _site: Site, index: usize) -> u32 {
+        self.words[index].load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    pub(crate) fn peek(self, index: usize) -> u32 {
+        self.words[index].load(Ordering::Relaxed)
+    }
+}
+
+/// Kept out of the way, so that a check is a comparison and a jump that is never taken.
+#[cold]
+#[inline(never)]
+fn out_of_range() -> ! {
+    panic!("a reference leads out of the memtable's arena");
 }
 
 /// Asks for the cache line at `address`, which need not be valid.

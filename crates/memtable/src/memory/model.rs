@@ -144,6 +144,10 @@ impl Memory {
         self.word(at).load(Ordering::Relaxed)
     }
 
+    pub(crate) fn view<const N: usize>(&self, at: usize) -> View<'_, N> {
+        View { memory: self, at }
+    }
+
     /// # Safety
     /// As for the real memory.
     pub(crate) unsafe fn write_bytes(&self, at: usize, from: &[u8]) {
@@ -162,4 +166,29 @@ impl Memory {
     }
 
     pub(crate) fn prefetch(&self, _at: usize) {}
+}
+
+/// Some neighbouring words. Only those that are accessed need to exist.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a, const N: usize> {
+    memory: &'a Memory,
+    at: usize,
+}
+
+impl<const N: usize> View<'_, N> {
+    pub(crate) fn init(self, values: [u32; N]) {
+        for (index, value) in values.into_iter().enumerate() {
+            self.memory.init(self.at + index, value);
+        }
+    }
+
+    pub(crate) fn load(self, site: Site, index: usize) -> u32 {
+        assert!(index < N);
+        self.memory.load(site, self.at + index)
+    }
+
+    pub(crate) fn peek(self, index: usize) -> u32 {
+        assert!(index < N);
+        self.memory.peek(self.at + index)
+    }
 }

@@ -34,7 +34,7 @@ impl Rng {
 }
 
 /// A distribution of keys.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Keys {
     /// Up to so many random bytes.
     Binary(usize),
