@@ -19,10 +19,11 @@
 //! * MT5: sizes are known in constant time, from where the allocations stand.
 //!
 //! # Map
-//! [`memory`](self) holds words and bytes, `arena` the ends of an arena and the pool, `entry` versions and their chains, `art` and
-//! `skiplist` the structures, `cursor` the walk over either, `memtable` the face. Only `memory` and `entry` contain unsafe
-//! code: structures are made of checked word accesses, so a defect in them is a panic or a wrong answer,
-//! never a stray access. `tests/loom.rs` explores the structures themselves, over a model of `memory`.
+//! [`memory`] holds words and bytes, [`arena`] the two ends of an arena and the pool, [`entry`] versions and their
+//! chains, [`art`] and [`skiplist`] the structures, [`cursor`] the walk over either, [`memtable`] the face. Unsafe
+//! code is in [`memory`] (the range itself), [`entry`] (bytes of keys and values) and the SSE2 search of [`art`] only:
+//! structures are made of checked word accesses, so a defect in them is a panic or a wrong answer, never
+//! a stray access. `tests/loom.rs` explores the structures themselves, over a model of [`memory`].
 
 mod arena;
 mod art;

@@ -253,7 +253,8 @@ impl Memtable {
         self.counters.payload_bytes.load(Relaxed)
     }
 
-    /// Memory that this memtable holds, in bytes: what it uses, and what earlier lives of its arena touched.
+    /// Memory that this memtable holds, in bytes: what it uses, and what earlier lives of its arena touched. The last
+    /// page of either end is not rounded up.
     #[inline]
     pub fn allocated_bytes(&self) -> u64 {
         let (low, high) = self.memory.touched();

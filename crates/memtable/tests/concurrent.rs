@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Keys, Rng, create, put_tag};
+use common::{Keys, Rng, create, put_tag, scaled};
 use esker_base::SeqNo;
 use esker_iter::Cursor;
 use esker_memtable::{ArenaPool, Memtable, MemtableKind, Operation};
@@ -23,7 +23,7 @@ struct Script {
 impl Script {
     fn new(mut keys: Keys, operations: usize, seed: u64) -> Script {
         let mut rng = Rng(seed);
-        let keys: Vec<Vec<u8>> = (0..operations).map(|_| keys.next(&mut rng)).collect();
+        let keys: Vec<Vec<u8>> = (0..scaled(operations)).map(|_| keys.next(&mut rng)).collect();
         let mut last = std::collections::HashMap::with_hasher(std::hash::BuildHasherDefault::<
             std::collections::hash_map::DefaultHasher,
         >::default());

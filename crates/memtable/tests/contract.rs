@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Keys, Model, Rng, create, put_tag};
+use common::{Keys, Model, Rng, create, put_tag, scaled};
 use esker_base::{SeqNo, Tag, ValueKind};
 use esker_iter::Cursor;
 use esker_memtable::{ArenaPool, Inserter, Memtable, MemtableCursor, MemtableKind, Operation};
@@ -97,6 +97,7 @@ fn check_multi_get(memtable: &Memtable, model: &Model, keys: &mut Keys, rng: &mu
 /// Inserts random operations, singly and in batches, checking all the while.
 fn run(kind: MemtableKind, mut keys: Keys, operations: usize, seed: u64) {
     println!("{kind}, {keys:?}, seed {seed}");
+    let operations = scaled(operations);
     let mut rng = Rng(seed);
     let pool = ArenaPool::new(64 << 20);
     let (memtable, mut inserter) = create(kind, &pool, 64 << 20);
@@ -117,7 +118,7 @@ fn run(kind: MemtableKind, mut keys: Keys, operations: usize, seed: u64) {
             }
         }
         check_walks(&memtable, &model);
-        check_probes(&memtable, &model, &mut keys, &mut rng, 300);
+        check_probes(&memtable, &model, &mut keys, &mut rng, scaled(300));
         check_multi_get(&memtable, &model, &mut keys, &mut rng);
         check_ranges(&memtable, &model, &mut keys, &mut rng);
         assert_eq!(memtable.len() as usize, model.len());

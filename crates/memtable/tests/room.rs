@@ -75,6 +75,47 @@ fn node_memory_has_its_bound_for_the_worst_shapes() {
     }
 }
 
+/// The greatest payload for which there is room, with so many entries.
+fn last_room(memtable: &Memtable, entries: u64) -> u64 {
+    let (mut fits, mut exceeds) = (0, 1 << 30);
+    assert!(memtable.has_room(fits, entries) && !memtable.has_room(exceeds, entries));
+    while exceeds - fits > 1 {
+        let middle = fits.midpoint(exceeds);
+        if memtable.has_room(middle, entries) { fits = middle } else { exceeds = middle }
+    }
+    fits
+}
+
+#[test]
+fn the_last_room_suffices_for_nodes_that_grow() {
+    // Few keys, so that the bound for all nodes is the tight one, and many, so that it is the one for an insertion.
+    for kind in MemtableKind::ALL {
+        for (others, children) in
+            [0, 2_000].into_iter().flat_map(|others| [1, 4, 16, 48].map(|n| (others, n)))
+        {
+            let (memtable, mut inserter) = create(kind, &ArenaPool::new(0), 1 << 20);
+            let mut seqno = 0;
+            let mut tag = || {
+                seqno += 1;
+                put_tag(seqno)
+            };
+            for other in 0..others {
+                inserter.insert(format!("other {other:010}").as_bytes(), tag(), b"");
+            }
+            for child in 0..children {
+                inserter.insert(&[child], tag(), b"");
+            }
+            let value = vec![1; last_room(&memtable, 1) as usize - 1];
+            inserter.insert(&[children], tag(), &value);
+            assert_eq!(
+                memtable.get(&[children], SeqNo::MAX).map(|(_, value)| value.len()),
+                Some(value.len())
+            );
+            assert!(last_room(&memtable, 0) < 4_000, "the bound is not far from the truth");
+        }
+    }
+}
+
 #[test]
 fn room_saturates_instead_of_overflowing() {
     for kind in MemtableKind::ALL {

@@ -319,8 +319,8 @@ impl Node {
             CLASS_4 | CLASS_16 => {
                 let keys = self.at + BODY + count / 4;
                 let shift = 8 * (count % 4);
-                let others = memory.peek(keys) & !(0xff << shift);
-                memory.put(keys, others | u32::from(byte) << shift);
+                // What is not published yet is zero.
+                memory.put(keys, memory.peek(keys) | u32::from(byte) << shift);
                 memory.put(self.at + CHILDREN[class] + count, child);
                 memory.publish(Site::Count, self.at, more);
             }

@@ -2,8 +2,7 @@
 
 use super::Site;
 use esker_base::Result;
-use esker_env::Region;
-use esker_env::memory::PageAdvice;
+use esker_env::{PageAdvice, Region};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -12,6 +12,11 @@ pub(crate) fn create(kind: MemtableKind, pool: &ArenaPool, bytes: u64) -> (Arc<M
     Memtable::create(kind, pool, bytes).expect("address space")
 }
 
+/// Miri interprets, thousands of times slower: there, a hundredth of the operations must do.
+pub(crate) fn scaled(count: usize) -> usize {
+    if cfg!(miri) { count / 100 } else { count }
+}
+
 pub(crate) fn put_tag(seqno: u64) -> Tag {
     Tag::new(SeqNo::new(seqno), ValueKind::Put)
 }
