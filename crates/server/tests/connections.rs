@@ -10,7 +10,7 @@ use common::{Client, Running, TempDir};
 use esker_server::Config;
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 #[test]
@@ -180,15 +180,18 @@ fn stopping_loses_nothing_that_was_acknowledged() {
     let dir = TempDir::new();
     let mut server = Running::start(dir.path(), Config::default());
     let address = server.address;
-    let stopping = AtomicBool::new(false);
+    let busy = AtomicUsize::new(0);
     let acknowledged: Vec<i64> = std::thread::scope(|scope| {
         let clients: Vec<_> = (0..4)
             .map(|client| {
-                let stopping = &stopping;
-                scope.spawn(move || put_until_closed(Client::connect(address), client, stopping))
+                let busy = &busy;
+                scope.spawn(move || put_until_closed(Client::connect(address), client, busy))
             })
             .collect();
-        while !stopping.load(Ordering::Acquire) {
+        // A client that ended early has failed: the loop ends, and its thread tells why.
+        while busy.load(Ordering::Acquire) < clients.len()
+            && !clients.iter().any(|client| client.is_finished())
+        {
             std::thread::yield_now();
         }
         server.tell_to_stop();
@@ -207,8 +210,9 @@ fn stopping_loses_nothing_that_was_acknowledged() {
     server.stop();
 }
 
-/// Puts ascending keys, many in one packet, until the server closes the connection; how many were acknowledged.
-fn put_until_closed(mut client: Client, number: i64, stopping: &AtomicBool) -> i64 {
+/// Puts ascending keys, many in one packet, until the server closes the connection; how many were acknowledged. Counts
+/// itself among the `busy` after a thousand puts.
+fn put_until_closed(mut client: Client, number: i64, busy: &AtomicUsize) -> i64 {
     let mut acknowledged = 0;
     loop {
         let first = number * 1_000_000_000 + acknowledged;
@@ -224,8 +228,8 @@ fn put_until_closed(mut client: Client, number: i64, stopping: &AtomicBool) -> i
             assert_eq!(&answer, b"OK\n");
             acknowledged += 1;
         }
-        if acknowledged >= 1000 {
-            stopping.store(true, Ordering::Release);
+        if acknowledged == 1000 {
+            busy.fetch_add(1, Ordering::AcqRel);
         }
     }
 }
