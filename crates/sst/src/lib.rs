@@ -25,7 +25,7 @@
 //! Map, bottom up: `isa` the instruction sets; `block` the two layouts of entries and what frames them; `index` the
 //! block index, stored and in memory; `footer` and `properties` the rest of the format; `options` and `writer` make
 //! tables; `table` opens them, `slots`, `load` and `read_ahead` get blocks, `lookup`, `multi_get` and `cursor` read entries;
-//! `verify` and `inspect` are for people.
+//! `verify`, `inspect` and `salvage` are for people.
 
 mod block;
 mod cursor;
@@ -40,6 +40,7 @@ mod multi_get;
 mod options;
 mod properties;
 mod read_ahead;
+mod salvage;
 mod slots;
 mod table;
 #[cfg(test)]
@@ -57,6 +58,7 @@ pub use inspect::{BlockFacts, LayoutFacts, SlotCounts};
 pub use multi_get::{Lookup, MAX_LOOKUPS, multi_get};
 pub use options::{MAX_BLOCK_SIZE_BYTES, TableOptions, TableSummary};
 pub use properties::TableProperties;
+pub use salvage::{Salvage, SalvagedBlock};
 pub use table::{Table, TableIdentity};
 pub use value::{PinnedValue, TableHit};
 pub use verify::Verified;

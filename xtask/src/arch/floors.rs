@@ -64,6 +64,7 @@ pub(super) const CRATES: &[Crate] = &[
             "src/inspect.rs",
             "src/lookup.rs",
             "src/multi_get.rs",
+            "src/salvage.rs",
             "src/slots.rs",
             "src/slots",
             "src/verify.rs",
