@@ -168,22 +168,33 @@ impl Store {
         patience: Patience,
     ) -> Result<MutexGuard<'w, CommitState>> {
         let mut patience_left = self.stall_limit;
-        // Made before the lock is taken: zero-filling a large file under it would stop every writer.
-        let mut private = match writing.log.fits_segment(batch.payload.len()) {
-            true => None,
-            false => Some(writing.log.prepare_private(batch.payload.len())?),
-        };
+        let needs_private = !writing.log.fits_segment(batch.payload.len());
+        // A private segment is a file of its own: closing waits until nobody makes or removes one.
+        let _activity = needs_private.then(|| self.activity.read_recursive());
+        let mut private = None;
+        let mut has_waited = false;
         loop {
-            self.writing()?;
+            if needs_private && private.is_none() {
+                // Made before the lock is taken: filling a large file under it would stop every writer. Made again if
+                // an earlier pass used one up and then had to wait for room elsewhere.
+                private = Some(writing.log.prepare_private(batch.payload.len())?);
+            }
             let mut state = writing.commit.lock();
+            // Under the lock: whoever held it may have poisoned the database, and publishing anything after that would
+            // publish what it left half done (CP5).
+            self.writing()?;
             if state.closed {
                 return Err(Error::Closed);
             }
             let seen = self.scheduler.generation();
-            match self.make_room(writing, &mut state, batch, private.as_mut())? {
+            match self.make_room(writing, &mut state, batch, &mut private)? {
                 Room::Ready => return Ok(state),
                 Room::Wait(lane) => {
                     drop(state);
+                    if !has_waited {
+                        has_waited = true;
+                        self.counters.stalls.fetch_add(1, Ordering::Relaxed);
+                    }
                     self.wait_for_room(lane, seen, patience, &mut patience_left)?;
                 }
             }
@@ -197,7 +208,6 @@ impl Store {
             Lane::Flush => "memtables are being written to tables",
             Lane::Compaction => "level 0 holds as many runs as it may and is being compacted",
         };
-        self.counters.stalls.fetch_add(1, Ordering::Relaxed);
         self.scheduler.request(lane);
         if patience == Patience::None {
             return Err(Error::WouldStall { retry_after: Duration::from_millis(10), cause: cause.into() });

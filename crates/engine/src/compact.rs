@@ -10,7 +10,7 @@ use crate::options::KeyspaceOptions;
 use crate::output::{OutputSpec, write_tables};
 use crate::read::run_cursor::RunCursor;
 use crate::read::source::Source;
-use crate::scheduler::Lane;
+use crate::scheduler::{Lane, Scheduler};
 use crate::store::Store;
 use crate::tree::{TreePart, TreeRun};
 use crate::view::SuperVersion;
@@ -33,37 +33,71 @@ const CONFLICT_WAIT: Duration = Duration::from_secs(3600);
 /// A plan marked busy; the mark goes with it, whatever becomes of the job.
 struct Claim<'a> {
     keyspace: &'a KeyspaceState,
+    scheduler: &'a Scheduler,
     job: JobId,
 }
 
 impl<'a> Claim<'a> {
-    fn new(keyspace: &'a KeyspaceState, busy: &mut Busy, plan: &CompactionPlan) -> Claim<'a> {
-        Claim { keyspace, job: busy.add(plan) }
+    fn new(
+        store: &'a Store,
+        keyspace: &'a KeyspaceState,
+        busy: &mut Busy,
+        plan: &CompactionPlan,
+    ) -> Claim<'a> {
+        Claim { keyspace, scheduler: &store.scheduler, job: busy.add(plan) }
     }
 }
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         self.keyspace.busy.lock().remove(self.job);
+        // Whoever found the inputs busy may look again, also if the job failed.
+        self.scheduler.announce_progress();
     }
 }
 
 impl Store {
-    /// Carries out one plan of some keyspace; `false` if no strategy wants anything.
+    /// Carries out the most urgent plan of any keyspace; `false` if no strategy wants anything. A keyspace whose job fails
+    /// does not keep the others from theirs; its error is told once nothing else could be done.
     pub(crate) fn compact_some(&self) -> Result<bool> {
-        for keyspace in self.all_keyspaces() {
-            if let Some((plan, claim)) = self.plan(&keyspace) {
-                self.carry_out(&keyspace, &plan)?;
-                drop(claim);
-                self.scheduler.announce_progress();
-                return Ok(true);
+        let mut keyspaces = self.all_keyspaces();
+        // Equally urgent keyspaces take turns.
+        let turn = self.scheduler.generation() as usize % keyspaces.len().max(1);
+        keyspaces.rotate_left(turn);
+        let mut wanted: Vec<_> =
+            keyspaces.iter().filter_map(|keyspace| Some((self.wanted(keyspace)?.class, keyspace))).collect();
+        wanted.sort_by_key(|(class, _)| std::cmp::Reverse(*class));
+        let mut failure = None;
+        for (_, keyspace) in wanted {
+            let Some((plan, claim)) = self.plan(keyspace) else { continue };
+            let carried_out = self.carry_out(keyspace, &plan);
+            drop(claim);
+            match carried_out {
+                Ok(()) => return Ok(true),
+                Err(error) => failure = failure.or(Some(error.in_keyspace(&keyspace.name))),
             }
         }
-        Ok(false)
+        failure.map_or(Ok(false), Err)
+    }
+
+    /// What the strategy of a keyspace wants next.
+    fn wanted(&self, keyspace: &KeyspaceState) -> Option<CompactionPlan> {
+        let busy = keyspace.busy.lock();
+        let view = keyspace.view.load();
+        keyspace.options.strategy.plan(
+            &self.shape(&view.tree.version),
+            &busy,
+            &self.strategy_options(keyspace),
+        )
+    }
+
+    /// Whether waiting for compaction can help a keyspace: something is running, or the strategy wants something.
+    pub(crate) fn can_compact(&self, keyspace: &KeyspaceState) -> bool {
+        self.is_compacting(keyspace) || self.compaction_debt(keyspace, &keyspace.view.load()) > 0
     }
 
     /// What the strategy of a keyspace wants next, marked busy.
-    fn plan<'a>(&self, keyspace: &'a KeyspaceState) -> Option<(CompactionPlan, Claim<'a>)> {
+    fn plan<'a>(&'a self, keyspace: &'a KeyspaceState) -> Option<(CompactionPlan, Claim<'a>)> {
         // The view is loaded under the lock: a job that ended has installed its result before it takes its mark back.
         let mut busy = keyspace.busy.lock();
         let view = keyspace.view.load();
@@ -72,7 +106,7 @@ impl Store {
             &busy,
             &self.strategy_options(keyspace),
         )?;
-        let claim = Claim::new(keyspace, &mut busy, &plan);
+        let claim = Claim::new(self, keyspace, &mut busy, &plan);
         Some((plan, claim))
     }
 
@@ -183,6 +217,7 @@ impl Store {
 
     /// Flushes, then merges everything in a range of keys into the last level.
     pub(crate) fn compact_range(&self, keyspace: &Arc<KeyspaceState>, bounds: &Bounds) -> Result<()> {
+        let _activity = self.activity.read_recursive();
         self.flush_keyspaces(std::slice::from_ref(keyspace))?;
         let range = key_range_of(bounds);
         // Taken after the flush: what is in tables now is old, what jobs write from here on is not.
@@ -198,7 +233,7 @@ impl Store {
                 Manual::Run(plan, claim) => {
                     self.carry_out(keyspace, &plan)?;
                     drop(claim);
-                    self.scheduler.announce_progress();
+                    self.scheduler.request(Lane::Compaction);
                 }
                 Manual::Blocked => {
                     self.scheduler.wait_for_change(self, Lane::Compaction, seen, CONFLICT_WAIT)?;
@@ -207,7 +242,12 @@ impl Store {
         }
     }
 
-    fn plan_manual<'a>(&self, keyspace: &'a KeyspaceState, range: &KeyRange, mark: ManualMark) -> Manual<'a> {
+    fn plan_manual<'a>(
+        &'a self,
+        keyspace: &'a KeyspaceState,
+        range: &KeyRange,
+        mark: ManualMark,
+    ) -> Manual<'a> {
         let mut busy = keyspace.busy.lock();
         let view = keyspace.view.load();
         let (shape, options) = (self.shape(&view.tree.version), self.strategy_options(keyspace));
@@ -215,7 +255,7 @@ impl Store {
             ManualStep::Done => Manual::Done,
             ManualStep::Blocked => Manual::Blocked,
             ManualStep::Plan(plan) => {
-                let claim = Claim::new(keyspace, &mut busy, &plan);
+                let claim = Claim::new(self, keyspace, &mut busy, &plan);
                 Manual::Run(plan, claim)
             }
         }

@@ -22,15 +22,24 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Store {
-    /// Flushes one keyspace that has sealed memtables; `false` if there is none.
+    /// Flushes the keyspace whose sealed memtables pin the oldest part of the log; `false` if there are none. A keyspace
+    /// whose flush fails does not keep the others from theirs.
     pub(crate) fn flush_some(&self) -> Result<bool> {
-        for keyspace in self.all_keyspaces() {
-            if !keyspace.view.load().sealed.is_empty() {
-                self.flush_sealed(&keyspace)?;
-                return Ok(true);
+        let oldest = |keyspace: &Arc<KeyspaceState>| {
+            let view = keyspace.view.load();
+            view.sealed.last().map(|memtable| memtable.first_log_id().unwrap_or(0))
+        };
+        let mut waiting: Vec<_> = self.all_keyspaces();
+        waiting.retain(|keyspace| oldest(keyspace).is_some());
+        waiting.sort_by_key(oldest);
+        let mut failure = None;
+        for keyspace in waiting {
+            match self.flush_sealed(&keyspace) {
+                Ok(()) => return Ok(true),
+                Err(error) => failure = failure.or(Some(error)),
             }
         }
-        Ok(false)
+        failure.map_or(Ok(false), Err)
     }
 
     /// Writes all sealed memtables of a keyspace to tables.
@@ -98,6 +107,7 @@ impl Store {
 
     /// Seals and flushes keyspaces, and waits until what they held at the call is in tables.
     pub(crate) fn flush_keyspaces(&self, keyspaces: &[Arc<KeyspaceState>]) -> Result<()> {
+        let _activity = self.activity.read_recursive();
         self.check_open()?;
         self.writing()?;
         for keyspace in keyspaces {

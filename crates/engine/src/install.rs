@@ -13,7 +13,7 @@ use crate::tree::Tree;
 use crate::view::{MemtableView, SuperVersion};
 use esker_base::{LogId, Result, SeqNo};
 use esker_strategy::Busy;
-use esker_version::{Applied, DatabaseState, EditOp, Manifest, Version, VersionEdit};
+use esker_version::{AppendError, Applied, DatabaseState, EditOp, Manifest, Version, VersionEdit};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -75,7 +75,13 @@ impl Store {
         edit: &VersionEdit,
     ) -> Result<Applied> {
         let mut state = installed.state.clone();
-        let applied = state.apply(edit)?;
+        let applied = match state.apply(edit) {
+            Ok(applied) => applied,
+            Err(error) => {
+                self.discard_outputs(edit, &installed.state);
+                return Err(error.into());
+            }
+        };
         match installed.manifest.append(edit) {
             Ok(number) => {
                 installed.state = state;
@@ -91,7 +97,8 @@ impl Store {
                 if installed.manifest.needs_rollover() {
                     self.roll_over(writing, installed);
                 }
-                if self.failure.get().is_none() && !installed.manifest.needs_rollover() {
+                let is_unreferenced = matches!(failure, AppendError::NotWritten(_));
+                if is_unreferenced || (self.failure.get().is_none() && !installed.manifest.needs_rollover()) {
                     self.discard_outputs(edit, &installed.state);
                 }
                 Err(failure.error().clone())
@@ -121,6 +128,7 @@ impl Store {
                 self.files.retire(part.file);
             }
         }
+        self.scheduler.request(Lane::Log);
     }
 
     /// Publishes the view with a new tree, derived from the one current now: a seal may have changed it since the job

@@ -91,6 +91,8 @@ impl Store {
                 "a keyspace name has 1 to {MAX_KEYSPACE_NAME_LEN} bytes, not {len}"
             )));
         }
+        let _activity = self.activity.read_recursive();
+        self.check_open()?;
         let writing = self.writing()?;
         let mut installed = writing.manifest.lock();
         if let Some(existing) = self.find_keyspace(name) {

@@ -29,6 +29,8 @@ impl Work for Store {
 impl Store {
     /// Keeps a log segment ahead of the writers; deletes what nothing refers to any more.
     fn work_on_log(&self) -> Result<bool> {
+        // Deletions first: on a full disk they are what makes room for the segment.
+        self.files.delete_doomed();
         if let Some(writing) = &self.writing {
             let old_segments = writing.old_segments.lock().take();
             if let Some(report) = old_segments
@@ -41,9 +43,9 @@ impl Store {
             if log.needs_preparation() {
                 log.prepare_next()?;
                 self.rebalance_memory();
+                self.scheduler.announce_progress();
             }
         }
-        self.files.delete_doomed();
         Ok(self.files.has_doomed())
     }
 
@@ -63,7 +65,12 @@ impl Store {
         self.scheduler.request(Lane::Compaction);
         self.wait_until_drained(Lane::Compaction, |store| {
             store.all_keyspaces().iter().all(|keyspace| {
-                store.compaction_debt(keyspace, &keyspace.view.load()) == 0 && !store.is_compacting(keyspace)
+                let has_debt = store.compaction_debt(keyspace, &keyspace.view.load()) > 0;
+                if has_debt {
+                    // The lane may have found everything blocked by a job that has ended since.
+                    store.scheduler.request(Lane::Compaction);
+                }
+                !has_debt && !store.is_compacting(keyspace)
             })
         })
     }
@@ -77,6 +84,7 @@ impl Store {
 
     /// Closes the database; the second call does nothing.
     pub(crate) fn close(&self) -> Result<()> {
+        let _one_at_a_time = self.closing.lock();
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
@@ -85,6 +93,8 @@ impl Store {
             writing.commit.lock().closed = true;
         }
         self.scheduler.stop();
+        // Foreground flushes and compactions end before the directory is let go of: whoever opens it next must be alone.
+        let _alone = self.activity.write();
         let result = match &self.writing {
             Some(writing) => {
                 let result = self.finish_writing();

@@ -34,6 +34,7 @@ use crate::view::{MemtableView, SuperVersion, ViewCell};
 use esker_base::sync::CachePadded;
 use esker_base::{Error, FileNumber, KeyspaceId, Result};
 use esker_cache::BlockCache;
+use esker_env::fs::parent_dir;
 use esker_env::{Env, FileLock, LockKind};
 use esker_memtable::{ArenaPool, Memtable};
 use esker_version::{
@@ -76,21 +77,28 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Arc<Store>> {
 }
 
 impl Opening {
-    fn lock(&self) -> Result<Box<dyn FileLock>> {
+    /// The lock of the directory; none for a read-only open of a directory without a lock file, such as a copy on a medium
+    /// that cannot be written to.
+    fn lock(&self) -> Result<Option<Box<dyn FileLock>>> {
         let fs = &self.env.fs;
         let missing = fs.file_len(&self.dir.join(CURRENT_NAME))?.is_none();
         if missing && (self.options.read_only || !self.options.create_if_missing) {
             return Err(Error::NotFound(format!("there is no database in {}", self.dir.display()).into()));
         }
         if self.options.read_only {
-            return fs.lock(&paths::lock(&self.dir), LockKind::Shared);
+            return match fs.file_len(&paths::lock(&self.dir))? {
+                Some(_) => fs.lock(&paths::lock(&self.dir), LockKind::Shared).map(Some),
+                None => Ok(None),
+            };
         }
+        let ancestors = self.dir.ancestors().filter(|ancestor| !ancestor.as_os_str().is_empty());
+        let made: Vec<&Path> = ancestors.take_while(|ancestor| fs.list(ancestor).is_err()).collect();
         fs.create_dir_all(&self.dir)?;
-        if missing {
-            // What is in the directory is durable only if the directory itself is.
-            fs.sync_dir(&esker_env::fs::parent_dir(&self.dir))?;
+        // What is in a directory is durable only if the directory itself is, up to the first that was there.
+        for made in made {
+            fs.sync_dir(&parent_dir(made))?;
         }
-        fs.lock(&paths::lock(&self.dir), LockKind::Exclusive)
+        fs.lock(&paths::lock(&self.dir), LockKind::Exclusive).map(Some)
     }
 
     fn phase(&self, what: &'static str) {
@@ -100,7 +108,7 @@ impl Opening {
 
     // ---- writable
 
-    fn open_writable(self, lock: Box<dyn FileLock>) -> Result<Arc<Store>> {
+    fn open_writable(self, lock: Option<Box<dyn FileLock>>) -> Result<Arc<Store>> {
         let fs = &*self.env.fs;
         let tables_dir = paths::tables(&self.dir);
         fs.create_dir_all(&tables_dir)?;
@@ -263,7 +271,7 @@ impl Opening {
 
     // ---- read-only
 
-    fn open_read_only(self, lock: Box<dyn FileLock>) -> Result<Arc<Store>> {
+    fn open_read_only(self, lock: Option<Box<dyn FileLock>>) -> Result<Arc<Store>> {
         let fs = &*self.env.fs;
         let Found::Database(recovered) = esker_version::recover(fs, &self.dir)? else {
             return Err(Error::NotFound(format!("there is no database in {}", self.dir.display()).into()));
@@ -287,7 +295,7 @@ impl Opening {
 struct Assembly {
     state: DatabaseState,
     files: Arc<TableFiles>,
-    lock: Box<dyn FileLock>,
+    lock: Option<Box<dyn FileLock>>,
     /// Sealed memtables of a read-only open.
     memtables: BTreeMap<KeyspaceId, Vec<Arc<MemtableView>>>,
 }
@@ -348,11 +356,15 @@ impl Opening {
             counters: Counters::default(),
             failure: OnceLock::new(),
             closed: AtomicBool::new(false),
-            lock: Mutex::new(Some(assembly.lock)),
+            activity: RwLock::new(()),
+            closing: Mutex::new(()),
+            lock: Mutex::new(assembly.lock),
         });
         store.rebalance_memory();
         if store.writing.is_some() {
-            store.scheduler.start(&store.env, &store, self.options.compaction_threads)?;
+            let started = store.scheduler.start(&store.env, &store, self.options.compaction_threads);
+            // Threads that did start hold the store and would keep the directory locked for ever.
+            started.inspect_err(|_| store.scheduler.stop())?;
             for lane in [Lane::Log, Lane::Flush, Lane::Compaction] {
                 store.scheduler.request(lane);
             }

@@ -24,6 +24,8 @@ use std::sync::atomic::Ordering;
 
 /// Sealed memtables that one keyspace may queue before its writers wait.
 const MAX_SEALED: usize = 3;
+/// The log may grow to this many times its share of the budget before a rotation waits for flushes.
+const LOG_CAP_FACTOR: u64 = 2;
 /// A batch may take this share of the memory budget at most: it is held in the log and in a memtable at once.
 const MAX_BATCH_BUDGET_DIVISOR: u64 = 2;
 
@@ -36,7 +38,7 @@ impl Store {
         writing: &Writing,
         state: &mut CommitState,
         batch: &EncodedBatch<'_>,
-        private: Option<&mut PrivateSegment>,
+        private: &mut Option<PrivateSegment>,
     ) -> Result<Room> {
         // The log first: rotating may seal memtables, and those that take their places must fit this batch too.
         if !state.log.has_room(batch.payload.len()) {
@@ -81,12 +83,13 @@ impl Store {
         if state.active(share.keyspace)?.entries == 0 {
             return self.enlarge_empty(state, &keyspace, share);
         }
-        if keyspace.is_level0_full() {
+        if keyspace.is_level0_full() && self.can_compact(&keyspace) {
             return Ok(Room::Wait(Lane::Compaction));
         }
         let queued = keyspace.view.load().sealed.len();
-        let held = self.sealed_bytes.load(Ordering::Relaxed) + state.active_bytes;
-        if queued >= MAX_SEALED || (queued > 0 && held + share.bytes > self.memory.memtables_bytes) {
+        let sealed = self.sealed_bytes.load(Ordering::Relaxed);
+        let is_over = sealed + state.active_bytes + share.bytes > self.memory.memtables_bytes;
+        if queued >= MAX_SEALED || (sealed > 0 && is_over) {
             return Ok(Room::Wait(Lane::Flush));
         }
         self.seal(state, share.keyspace, share)?;
@@ -146,12 +149,20 @@ impl Store {
         &self,
         writing: &Writing,
         state: &mut CommitState,
-        private: Option<&mut PrivateSegment>,
+        private: &mut Option<PrivateSegment>,
     ) -> Result<Room> {
+        let sealed = self.sealed_bytes.load(Ordering::Relaxed);
+        let is_over = sealed + state.active_bytes > self.memory.memtables_bytes
+            || writing.log.live_bytes() > self.memory.wal_bytes * LOG_CAP_FACTOR;
+        if sealed > 0 && is_over {
+            // Rotating may seal, and a seal here asks nobody: so the bounds are kept before it.
+            return Ok(Room::Wait(Lane::Flush));
+        }
         let wall_ms = self.env.clock.wall_ms();
         match private {
-            Some(private) => {
-                state.log.rotate_to_private(private, wall_ms)?;
+            Some(segment) => {
+                state.log.rotate_to_private(segment, wall_ms)?;
+                *private = None;
             }
             None if state.log.rotate(wall_ms)? == Rotation::NoneReady => return Ok(Room::Wait(Lane::Log)),
             None => {}
@@ -174,6 +185,7 @@ impl Store {
         let pinning = state.keyspaces.iter().flatten();
         let pinning: Vec<KeyspaceId> = pinning
             .filter(|active| active.memtable.first_log_id() == Some(oldest))
+            .filter(|active| active.keyspace.view.load().sealed.len() < MAX_SEALED)
             .map(|active| active.keyspace.id)
             .collect();
         for id in pinning {

@@ -261,19 +261,26 @@ impl Scheduler {
         let lane_state = &mut state.lanes[lane as usize];
         lane_state.running -= 1;
         let ok = result.is_ok();
+        // A step that found nothing changes nothing: waking waiters for it would make them ask again, and again.
+        let mut has_changed = true;
         match result {
-            Ok(more) => {
-                lane_state.requested |= more;
+            Ok(true) => {
+                lane_state.requested = true;
                 lane_state.error = None;
             }
+            Ok(false) if lane_state.running > 0 => has_changed = false,
+            Ok(false) => has_changed = lane_state.error.take().is_some(),
+            Err(Error::Closed) => lane_state.error = Some(Error::Closed),
             Err(error) => {
                 tracing::warn!(?lane, %error, "background work failed and will be tried again");
                 lane_state.error = Some(error);
             }
         }
-        self.generation.fetch_add(1, Ordering::AcqRel);
-        drop(state);
-        self.progress.notify_all();
+        if has_changed {
+            self.generation.fetch_add(1, Ordering::AcqRel);
+            drop(state);
+            self.progress.notify_all();
+        }
         ok
     }
 

@@ -1,6 +1,7 @@
 //! The state of an open database, shared by handles and background lanes.
 //!
-//! Locks, outermost first: `manifest` > `commit` > the log's flush > `snapshots` > a keyspace's view > a cache shard. Nothing
+//! Locks, outermost first: `closing` > `activity` > a keyspace's `flushing` > `manifest` > a keyspace's `busy` > `commit` >
+//! the log's flush > `snapshots` > a keyspace's view > a cache shard. From `commit` on nothing
 //! does input or output under any of them but `manifest`; the two exceptions are a store into the mapped log, which
 //! may fault, and the `write(2)` path of the log.
 
@@ -52,6 +53,11 @@ pub(crate) struct Store {
     /// Set once, when writing is no longer safe.
     pub(crate) failure: OnceLock<Arc<str>>,
     pub(crate) closed: AtomicBool,
+    /// Read by foreground operations that touch files outside of a write; closing takes it for itself before it
+    /// lets go of the directory.
+    pub(crate) activity: RwLock<()>,
+    /// Held by whoever closes, so that a second closer returns only when the first is done.
+    pub(crate) closing: Mutex<()>,
     pub(crate) lock: Mutex<Option<Box<dyn FileLock>>>,
 }
 

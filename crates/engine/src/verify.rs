@@ -80,9 +80,18 @@ fn verify_table(part: &TreePart, report: &mut VerifyReport) -> Result<()> {
     report.blocks += found.blocks;
     report.entries += found.entries;
     report.bytes += part.meta.file_bytes;
-    let meta = &part.meta;
-    if !meta.sliced && found.entries != meta.entries {
-        let detail = format!("the manifest says {} entries, the table has {}", meta.entries, found.entries);
+    let (meta, properties) = (&part.meta, table.properties());
+    let told = (meta.entries, meta.min_seqno, meta.max_seqno);
+    let actual = (found.entries, properties.min_seqno, properties.max_seqno);
+    // Tombstones are dropped by what the manifest says of sequence numbers, so that must be the truth.
+    if !meta.sliced && told != actual {
+        let detail = format!(
+            "the manifest says (entries, first and last sequence number) {told:?}, the table {actual:?}"
+        );
+        return Err(Error::corruption(part.file.path(), None, detail));
+    }
+    if !meta.contains(&properties.min_key) && !meta.sliced {
+        let detail = "the manifest says another key range than the table";
         return Err(Error::corruption(part.file.path(), None, detail));
     }
     Ok(())

@@ -195,8 +195,8 @@ impl Database {
         self.handle.store.levels()
     }
 
-    /// Reads everything and checks every checksum, order and reference. Reports what is damaged instead of
-    /// stopping at the first damage.
+    /// Reads every table and checks every checksum, the order of all entries, and what the manifest says of them. Reports what
+    /// is damaged instead of stopping at the first damage. The log and the manifest are checked by opening.
     pub fn verify(&self) -> Result<VerifyReport> {
         self.handle.store.verify()
     }

@@ -101,7 +101,7 @@ impl Options {
         self
     }
 
-    /// Size of a log segment in bytes; a multiple of 4096, at least 64 KiB. Default: from the memory budget.
+    /// Size of a log segment in bytes; a multiple of 4096, at least 16 KiB. Default: from the memory budget.
     pub fn wal_segment_bytes(mut self, bytes: u64) -> Options {
         self.wal_segment_bytes = Some(bytes);
         self
