@@ -118,7 +118,7 @@ impl Script {
     fn run(&self, kind: MemtableKind, seed: u64) {
         println!("{kind}, {} operations, seed {seed}", self.keys.len());
         let pool = ArenaPool::new(64 << 20);
-        let (memtable, mut inserter) = create(kind, &pool, 64 << 20);
+        let (memtable, mut inserter) = create(kind, &pool, scaled(64 << 20) as u64);
         let count = self.keys.len() as u64;
         std::thread::scope(|scope| {
             for reader in 0..3 {

@@ -100,7 +100,7 @@ fn run(kind: MemtableKind, mut keys: Keys, operations: usize, seed: u64) {
     let operations = scaled(operations);
     let mut rng = Rng(seed);
     let pool = ArenaPool::new(64 << 20);
-    let (memtable, mut inserter) = create(kind, &pool, 64 << 20);
+    let (memtable, mut inserter) = create(kind, &pool, scaled(64 << 20) as u64);
     let mut model = Model::default();
     let mut seqno = 0;
     assert!(memtable.is_empty());
