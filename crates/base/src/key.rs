@@ -32,32 +32,19 @@ fn head_of_short(key: &[u8], skip: usize) -> u64 {
 #[inline]
 pub fn common_prefix_len(a: &[u8], b: &[u8]) -> usize {
     let max = a.len().min(b.len());
+    let (a, b) = (&a[..max], &b[..max]);
     let mut at = 0;
-    while at + 8 <= max {
-        let x = u64::from_le_bytes([
-            a[at],
-            a[at + 1],
-            a[at + 2],
-            a[at + 3],
-            a[at + 4],
-            a[at + 5],
-            a[at + 6],
-            a[at + 7],
-        ]);
-        let y = u64::from_le_bytes([
-            b[at],
-            b[at + 1],
-            b[at + 2],
-            b[at + 3],
-            b[at + 4],
-            b[at + 5],
-            b[at + 6],
-            b[at + 7],
-        ]);
-        if x != y {
-            return at + ((x ^ y).trailing_zeros() / 8) as usize;
+    for (x, y) in a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0) {
+        let difference = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
+        if difference != 0 {
+            return at + (difference.trailing_zeros() / 8) as usize;
         }
         at += 8;
+    }
+    if let (Some(x), Some(y)) = (a.last_chunk::<8>(), b.last_chunk::<8>()) {
+        // The last eight bytes again, those among them that were equal already included: no loop over single bytes.
+        let difference = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
+        return if difference == 0 { max } else { max - 8 + (difference.trailing_zeros() / 8) as usize };
     }
     while at < max && a[at] == b[at] {
         at += 1;
@@ -98,11 +85,16 @@ mod tests {
     #[test]
     fn common_prefixes() {
         let long: Vec<u8> = (0..40).collect();
-        for at in 0..40 {
-            let mut other = long.clone();
-            other[at] ^= 0x40;
-            assert_eq!(common_prefix_len(&long, &other), at);
-            assert_eq!(common_prefix_len(&long, &long[..at]), at);
+        for len in 0..=40 {
+            let key = &long[..len];
+            assert_eq!((common_prefix_len(key, key), common_prefix_len(&long, key)), (len, len));
+            for at in 0..len {
+                let mut other = key.to_vec();
+                other[at..].iter_mut().for_each(|byte| *byte ^= 0x40);
+                assert_eq!(common_prefix_len(key, &other), at, "length {len}");
+                other[at + 1..].copy_from_slice(&key[at + 1..]);
+                assert_eq!(common_prefix_len(&other, &long), at, "length {len}");
+            }
         }
     }
 

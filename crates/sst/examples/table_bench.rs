@@ -11,9 +11,9 @@
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 use esker_base::checksum::key_hash;
-use esker_base::{KeyspaceId, Result, SeqNo, TableUid, Tag, ValueKind};
+use esker_base::{Error, KeyspaceId, Result, SeqNo, TableUid, Tag, ValueKind};
 use esker_cache::BlockCache;
-use esker_env::{FileSystem, OpenMode, Random, SeededRandom, StdFileSystem};
+use esker_env::{File, FileSystem, Mapping, OpenMode, Random, SeededRandom, StdFileSystem};
 use esker_iter::Cursor;
 use esker_sst::{
     Block, BlockLayout, Lookup, MAX_LOOKUPS, ReadPurpose, Table, TableIdentity, TableOptions, TableWriter,
@@ -170,7 +170,69 @@ impl Run {
     }
 }
 
+/// A file that takes everything and keeps nothing: what is left is the time of encoding.
+#[derive(Debug)]
+struct Discard;
+
+impl File for Discard {
+    fn path(&self) -> &Path {
+        Path::new("discarded")
+    }
+
+    fn read_at(&self, _buffer: &mut [u8], _offset: u64) -> Result<usize> {
+        Ok(0)
+    }
+
+    fn write_at(&self, bytes: &[u8], _offset: u64) -> Result<()> {
+        black_box(bytes);
+        Ok(())
+    }
+
+    fn len(&self) -> Result<u64> {
+        Ok(0)
+    }
+
+    fn set_len(&self, _len: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn allocate(&self, _offset: u64, _len: u64, _keep_len: bool) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn sync_data(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn map_writable(&self, _len: usize) -> Result<Mapping> {
+        Err(Error::invalid("nothing to map"))
+    }
+
+    fn will_need(&self, _offset: u64, _len: u64) {}
+}
+
 impl Bench {
+    /// Encodes keys as tables that go nowhere.
+    fn encode(&self, keys: &[Key]) -> Result<()> {
+        let values = vec![[7; 100]; 64];
+        let each = measure(keys.len(), || {
+            for part in keys.chunks(ENTRIES_PER_TABLE) {
+                let mut writer = TableWriter::new(Arc::new(Discard), self.options.clone())?;
+                for (i, key) in part.iter().enumerate() {
+                    writer.add(key, Tag::new(SeqNo::ZERO, ValueKind::Put), &values[i % values.len()])?;
+                }
+                black_box(writer.finish()?);
+            }
+            Ok(())
+        })?;
+        println!("  encode             {each:>7.1} ns an entry, index and filter included");
+        Ok(())
+    }
+
     /// Writes keys as a run; answers it and the nanoseconds for an entry.
     fn write(&mut self, keys: &[Key], seqno: impl Fn(usize) -> u64) -> Result<(Run, f64)> {
         let random = SeededRandom::new(4);
@@ -340,6 +402,7 @@ fn operations(bench: &mut Bench, kind: Keys, entries: usize) -> Result<()> {
     let present: Vec<Key> = (0..OPERATIONS).map(|_| keys[random.below(entries as u64) as usize]).collect();
     let absent: Vec<Key> = (0..OPERATIONS).map(|_| kind.absent(entries, &random)).collect();
     println!("{kind:?} keys, 1 run");
+    bench.encode(&keys)?;
     let (run, each) = bench.write(&keys, |_| 0)?;
     println!("  write              {each:>7.1} ns an entry, without the sync");
     bench.sizes(&run, entries);
