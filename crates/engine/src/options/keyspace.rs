@@ -79,7 +79,7 @@ impl KeyspaceOptions {
     }
 
     /// Payload bytes (keys and values) at which the memtable is sealed. Default: from the memory budget, at most
-    /// 64 MiB.
+    /// 16 MiB.
     pub fn write_buffer_size(mut self, bytes: u64) -> KeyspaceOptions {
         self.write_buffer_bytes = Some(bytes);
         self

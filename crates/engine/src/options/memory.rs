@@ -1,16 +1,18 @@
 //! How one memory budget is divided.
 //!
-//! The rule for the cold start: a quarter of the budget, at most 256 MiB of payload, for memtables; the log keeps
+//! The rule for the cold start: a quarter of the budget, at most 64 MiB of payload, for memtables; the log keeps
 //! at most as many bytes mapped as the memtables hold payload, and two segments ahead; merge buffers are fixed;
 //! indexes and filters take what the open tables need; the block cache gets the rest and is resized whenever
 //! the rest changes.
 
 use super::Options;
 
-/// Memtables may hold this many payload bytes at most, whatever the budget: past it recovery gets slow.
-const MAX_MEMTABLES_BYTES: u64 = 256 << 20;
-/// One memtable at most: a log of this size is replayed well within half a second.
-const MAX_WRITE_BUFFER_BYTES: u64 = 64 << 20;
+/// Memtables may hold this many payload bytes at most, whatever the budget: four of [`MAX_WRITE_BUFFER_BYTES`].
+const MAX_MEMTABLES_BYTES: u64 = 64 << 20;
+/// One memtable at most. Measured with 2 M entries of 16 and 100 bytes: buffers of 64 MiB were filled and drained at half the
+/// rate, because their arenas are never used again within such a load and first touch of fresh memory costs more
+/// than the insertions. Larger data may be worth larger buffers; the keyspace's option says so.
+const MAX_WRITE_BUFFER_BYTES: u64 = 16 << 20;
 /// One active and three sealed memtables fit the memtables' share.
 const MEMTABLES: u64 = 4;
 /// Share of the budget that the block cache keeps even if tables' indexes and filters want everything: 1/16.
