@@ -2,9 +2,10 @@
 //!
 //! All back-pressure sits here, before a write consumes anything. A writer waits
 //! * for the log lane, if no prepared segment is at hand;
-//! * for the flush lane, if sealed memtables hold all the memory that memtables may have;
+//! * for the flush lane, if sealed memtables hold all the memory that memtables may have, or if the log has grown to
+//!   twice its share while some are sealed;
 //! * for the compaction lane, if level 0 has as many runs as the keyspace allows. Only a seal waits for that:
-//!   a write that still fits the active memtable goes through.
+//!   a write that still fits the active memtable goes through, and so does a seal when nothing is left to compact.
 //!
 //! A memtable is also sealed, however small, when it pins the oldest segment of a log that has grown past its
 //! share (one busy keyspace must not be hindered by an idle one), and when the active memtables of many keyspaces
