@@ -90,6 +90,10 @@ pub struct StrategyOptions {
     pub tier_runs: u32,
     /// The partitioned strategy: how many bytes may lie above the last level, in 1/1000 of the last level.
     pub garbage_permille: u32,
+    /// The partitioned strategy: the budget for what lies above the last level is never less than this, nor than a tier
+    /// of flushes if that is less. The first flush of a growing store is its whole last level; a share of that
+    /// would have every following flush rewrite all there is, for the sake of few bytes.
+    pub small_garbage_bytes: u64,
     /// Whether plans may consume a slice of a table. Without it jobs grow until they end at table borders.
     pub slices: bool,
     /// How long after a delete its data must be gone, if that is promised.
@@ -108,6 +112,7 @@ impl Default for StrategyOptions {
             level0_hard_runs: 24,
             tier_runs: 8,
             garbage_permille: 250,
+            small_garbage_bytes: 128 * MIB,
             slices: true,
             delete_within_ms: None,
             delete_reserve_ms: None,

@@ -7,7 +7,7 @@
 //! one window per job.
 //!
 //! 1. *Tier*: enough runs of a level that are small against the last become one run of the next level.
-//! 2. *Dense*: as soon as more than `g` of the last level's bytes lie above it, or some window is very dense
+//! 2. *Dense*: as soon as more than `g` of the last level's bytes lie above it (and more than a tier of flushes), or some window is very dense
 //!    or has many runs over it, the column over the best window is merged.
 //! 3. *Clean*: tombstones and expired parts.
 //! 4. *Idle*: columns until nothing lies above the last level.
@@ -20,7 +20,7 @@ use crate::column::{Columns, Load};
 use crate::draft::{Context, Draft, input_from};
 use crate::fluid::is_busy;
 use crate::plan::{Class, CompactionPlan, PlanInput, Position, Reason};
-use esker_version::{LevelIndex, Run};
+use esker_version::{LevelIndex, PartMeta, Run};
 use std::sync::Arc;
 
 /// More runs than this over one window make it eligible, however small they are.
@@ -78,10 +78,20 @@ fn garbage_bytes(cx: &Context<'_>) -> u64 {
     let base_bytes = cx.shape.base().map_or(0, |run| run.bytes());
     if base_bytes == 0 {
         // Nothing rests yet: two full tiers of flushes.
-        return cx.options.memtable_bytes.saturating_mul(2 * u64::from(cx.options.tier_runs));
+        return flushed_tier_bytes(cx).saturating_mul(2);
     }
     let bytes = u128::from(base_bytes) * u128::from(cx.options.garbage_permille) / 1000;
-    u64::try_from(bytes).unwrap_or(u64::MAX)
+    u64::try_from(bytes).unwrap_or(u64::MAX).max(small_garbage_bytes(cx))
+}
+
+/// Bytes that may lie above the last level whatever its size.
+fn small_garbage_bytes(cx: &Context<'_>) -> u64 {
+    flushed_tier_bytes(cx).min(cx.options.small_garbage_bytes)
+}
+
+/// Bytes of as many flushes as make a tier.
+fn flushed_tier_bytes(cx: &Context<'_>) -> u64 {
+    cx.options.memtable_bytes.saturating_mul(u64::from(cx.options.tier_runs))
 }
 
 /// Bytes that one tier may have.
@@ -140,7 +150,8 @@ fn dense(cx: &Context<'_>, class: Class) -> Option<CompactionPlan> {
         // no new column begins until the tier has had its chance.
         return None;
     }
-    let over_budget = class == Class::L0Urgent || upper_bytes(cx) > garbage_bytes(cx);
+    let upper_bytes = upper_bytes(cx);
+    let over_budget = class == Class::L0Urgent || upper_bytes > garbage_bytes(cx);
     if columns.base().is_empty() {
         return if over_budget {
             columns.merge(columns.everything(), class, Reason::DenseWindow)
@@ -152,12 +163,17 @@ fn dense(cx: &Context<'_>, class: Class) -> Option<CompactionPlan> {
     let eligible: Vec<bool> = if over_budget {
         vec![true; loads.len()]
     } else {
-        columns.base().iter().zip(&loads).map(|(part, load)| is_very_dense(cx, part.bytes, *load)).collect()
+        // As long as little lies above, its bytes do not count, however dense they are: only the runs do.
+        let bytes_count = upper_bytes > small_garbage_bytes(cx);
+        let is_eligible = |(part, load): (&Arc<PartMeta>, &Load)| {
+            load.runs >= MAX_RUNS_OVER_WINDOW || (bytes_count && is_very_dense(cx, part.bytes, *load))
+        };
+        columns.base().iter().zip(&loads).map(is_eligible).collect()
     };
     columns.merge_best(&loads, eligible, class, Reason::DenseWindow)
 }
 
 fn is_very_dense(cx: &Context<'_>, base_bytes: u64, load: Load) -> bool {
     let budget = u128::from(base_bytes) * u128::from(cx.options.garbage_permille);
-    u128::from(load.bytes) * 1000 > VERY_DENSE * budget || load.runs >= MAX_RUNS_OVER_WINDOW
+    u128::from(load.bytes) * 1000 > VERY_DENSE * budget
 }

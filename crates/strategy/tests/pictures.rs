@@ -4,7 +4,7 @@
 //! start with `#` are comments before it. Commands take options as `name=value`:
 //!
 //! * `plan STRATEGY` draws the next plan. Options: `idle`, `memtable`, `table`, `max_job` (MiB), `k0`,
-//!   `hard`, `garbage` (1/1000), `slices=no`, `snapshot` (a sequence number), `now`, `delete_within`,
+//!   `hard`, `garbage` (1/1000), `small` (MiB), `slices=no`, `snapshot` (a sequence number), `now`, `delete_within`,
 //!   `reserve` (seconds), `plans=n` (so many, each added to the running jobs before the next is asked for).
 //! * `drain STRATEGY` carries plans out, without dropping anything, until there is none; draws their number
 //!   and the first.
@@ -88,6 +88,7 @@ impl<'a> Words<'a> {
             level0_trigger_runs: self.number("k0").map(|runs| runs as u32),
             level0_hard_runs: self.number("hard").unwrap_or(24) as u32,
             garbage_permille: self.number("garbage").unwrap_or(250) as u32,
+            small_garbage_bytes: self.number("small").unwrap_or(0) * MIB,
             slices: self.named.get("slices") != Some(&"no"),
             delete_within_ms: seconds("delete_within"),
             delete_reserve_ms: seconds("reserve"),

@@ -102,6 +102,7 @@ fn overwrite(strategy: Strategy, keys: u32, memtable: u64, passes: u32) -> (u64,
         memtable_bytes: memtable * ENTRY_BYTES,
         table_bytes: Some(u64::from(keys) / 69 * ENTRY_BYTES),
         max_job_bytes: (strategy == Strategy::Partitioned).then(|| u64::from(keys) / 17 * ENTRY_BYTES),
+        small_garbage_bytes: 0,
         ..StrategyOptions::default()
     };
     let random = SeededRandom::new(5);

@@ -339,6 +339,7 @@ pub(crate) fn some_options(random: &SeededRandom) -> StrategyOptions {
         level0_hard_runs: 6 + random.below(20) as u32,
         tier_runs: 2 + random.below(7) as u32,
         garbage_permille: [50, 100, 250, 500, 1000][random.below(5) as usize],
+        small_garbage_bytes: entries(0, 100) * random.below(2),
         slices: random.below(4) > 0,
         ..StrategyOptions::default()
     }
