@@ -6,6 +6,7 @@
 //! move is an edit alone.
 
 use crate::keyspace::KeyspaceState;
+use crate::older::OlderParts;
 use crate::options::KeyspaceOptions;
 use crate::output::{OutputSpec, write_tables};
 use crate::read::run_cursor::RunCursor;
@@ -168,7 +169,8 @@ impl Store {
             cancellable: true,
             zero_seqnos: plan.to.level().is_last() && is_whole,
         };
-        let below = |key: &[u8], seqno: SeqNo| holds_older_outside(&version, &inputs, key, seqno);
+        let mut older = OlderParts::outside(&version, &inputs, None);
+        let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
         let tables = write_tables(&writing.tables, &spec, merge, boundaries, below)?;
         let traffic = &keyspace.traffic;
         traffic.compacted_in_bytes.fetch_add(plan.est_in_bytes, Ordering::Relaxed);
@@ -294,17 +296,4 @@ fn key_range_of(bounds: &Bounds) -> KeyRange {
         Bound::Unbounded => KeyEnd::Unbounded,
     };
     KeyRange { start, end }
-}
-
-/// Whether some table outside of the inputs may hold a version of `key` older than `seqno` (4.4): then a tombstone
-/// with this number is still needed. Tables made later hold the key with newer versions only, or with versions
-/// counted here, so the version at the job's beginning suffices.
-fn holds_older_outside(
-    version: &Version,
-    inputs: &HashSet<esker_base::PartId>,
-    key: &[u8],
-    seqno: SeqNo,
-) -> bool {
-    let holders = version.runs().filter_map(|(_, run)| run.part_for(key));
-    holders.into_iter().any(|part| part.min_seqno < seqno && !inputs.contains(&part.id))
 }

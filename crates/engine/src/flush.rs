@@ -8,6 +8,7 @@
 //! directory. F3 sync the log if another keyspace depends on it (WL6). F4 to F6 install.
 
 use crate::keyspace::KeyspaceState;
+use crate::older::OlderParts;
 use crate::options::KeyspaceOptions;
 use crate::output::{OutputSpec, write_tables};
 use crate::read::source::Source;
@@ -57,6 +58,7 @@ impl Store {
         };
         if self.must_sync_log_before(keyspace, sealed_at) {
             writing.sync_up_to(sealed_at)?;
+            self.seal_laggard(keyspace, &view.sealed)?;
         }
         self.install(keyspace, &view.sealed, |version, busy| {
             let new_run = writing.tables.take_run_id();
@@ -74,6 +76,30 @@ impl Store {
         })?;
         keyspace.traffic.flushes.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Seals the keyspace whose unflushed entries are the oldest, if they are older than all of `flushed`. One that lies
+    /// idle with a few entries would otherwise make every flush of a busy one sync the log first, which costs several
+    /// times what flushing those few entries does. One at a time: of a thousand keyspaces that get a write now and
+    /// then, each flush takes one along.
+    fn seal_laggard(&self, keyspace: &KeyspaceState, flushed: &[Arc<MemtableView>]) -> Result<()> {
+        let Some(first_flushed) = flushed.iter().filter_map(|view| view.first_seqno()).min() else {
+            return Ok(());
+        };
+        let laggard = self
+            .all_keyspaces()
+            .into_iter()
+            .filter(|other| other.id != keyspace.id)
+            .filter_map(|other| {
+                let view = other.view.load();
+                let first = view.active.first_seqno().filter(|_| view.sealed.is_empty())?;
+                (first < first_flushed).then_some((first, other))
+            })
+            .min_by_key(|(first, _)| *first);
+        match laggard {
+            Some((_, laggard)) => self.seal_if_filled(&laggard),
+            None => Ok(()),
+        }
     }
 
     /// Merges the sealed memtables of a view into tables.
@@ -98,7 +124,8 @@ impl Store {
         );
         let merge =
             Merge::new(view.sealed.iter().map(|view| Source::Memtable(view.memtable.cursor())).collect());
-        let below = |key: &[u8], seqno: SeqNo| holds_older(version, key, seqno);
+        let mut older = OlderParts::all_of(version, hull);
+        let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
         let tables = write_tables(&writing.tables, &spec, merge, boundaries, below)?;
         let bytes: u64 = tables.iter().map(|table| table.bytes).sum();
         keyspace.traffic.flushed_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -158,9 +185,4 @@ pub(crate) fn hull_of(memtables: &[Arc<MemtableView>]) -> Option<KeyRange> {
     let first = memtables.iter().filter_map(|view| view.memtable.first_key()).min()?;
     let last = memtables.iter().filter_map(|view| view.memtable.last_key()).max()?;
     Some(KeyRange::inclusive(first, last))
-}
-
-/// Whether some table may hold a version of `key` older than `seqno`: then a tombstone with this number is still needed.
-pub(crate) fn holds_older(version: &Version, key: &[u8], seqno: SeqNo) -> bool {
-    version.runs().filter_map(|(_, run)| run.part_for(key)).any(|part| part.min_seqno < seqno)
 }

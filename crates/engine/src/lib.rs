@@ -25,6 +25,7 @@ mod install;
 mod keyspace;
 mod lanes;
 mod metrics;
+mod older;
 mod open;
 mod options;
 mod output;

@@ -6,7 +6,8 @@
 //! replayed memtables in private memory instead.
 
 use crate::compact::strategy_options;
-use crate::flush::{flush_spec, holds_older, hull_of};
+use crate::flush::{flush_spec, hull_of};
+use crate::older::OlderParts;
 use crate::options::{KeyspaceOptions, MemoryPlan};
 use crate::output::{TableFactory, write_tables};
 use crate::read::source::Source;
@@ -161,7 +162,8 @@ impl<'a> Replay<'a> {
         let merge =
             Merge::new(memtables.iter().map(|view| Source::Memtable(view.memtable.cursor())).collect());
         // No snapshot outlives its process: the newest version of each key is all that anybody can see.
-        let below = |key: &[u8], seqno: SeqNo| holds_older(&version, key, seqno);
+        let mut older = OlderParts::all_of(&version, &hull);
+        let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
         let mut edit = VersionEdit::new();
         for table in write_tables(factory, &spec, merge, Boundaries::new([], SeqNo::MAX), below)? {
             edit.add_part(id, place, Arc::new(table));
