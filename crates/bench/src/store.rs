@@ -87,10 +87,12 @@ impl Store {
         parsed.map(Some).map_err(|error| BenchError::Settings(format!("the data set is unreadable: {error}")))
     }
 
-    /// Writes down which data set is there.
+    /// Writes down which data set is there, in a table, so that nothing but the measured data is in log and memtables.
     pub(crate) fn mark(&self, data_set: &DataSet) -> Result<(), BenchError> {
         let mark = serde_json::to_vec(data_set).expect("numbers and a flag always serialise");
-        Ok(self.database.keyspace(MARK_KEYSPACE)?.put(MARK_KEY, mark)?)
+        let keyspace = self.database.keyspace(MARK_KEYSPACE)?;
+        keyspace.put(MARK_KEY, mark)?;
+        Ok(keyspace.flush()?)
     }
 }
 
