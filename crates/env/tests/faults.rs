@@ -5,6 +5,8 @@ use esker_base::{Error, Result};
 use esker_env::fault::{Crash, Fault, FaultFs, Operation, Rule, StrictFs, When};
 use esker_env::{FileSystem, LockKind, OpenMode};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 fn strict() -> (StrictFs, FaultFs) {
     let inner = StrictFs::new();
@@ -319,4 +321,25 @@ fn a_replaced_file_is_old_or_new_whatever_fails_and_whenever_power_is_lost() {
         }
     }
     assert!(images > 1_000, "{images}");
+}
+
+#[test]
+fn an_interruption_happens_once_within_the_call_it_waits_for() {
+    let (_, fs) = strict();
+    fs.create_dir_all("/wal".as_ref()).unwrap();
+    let file = fs.open("/wal/1".as_ref(), OpenMode::CreateNew).unwrap();
+    let (within, seen) = (fs.clone(), Arc::new(AtomicU64::new(0)));
+    let noted = seen.clone();
+    fs.interrupt(Operation::Write, "wal/", move || {
+        // Before the write is done, and free to use the file system.
+        let file = within.open("/wal/1".as_ref(), OpenMode::Read).unwrap();
+        noted.fetch_add(1 + file.len().unwrap(), Ordering::Relaxed);
+    });
+    let other = fs.open("/2".as_ref(), OpenMode::CreateNew).unwrap();
+    other.write_at(b"elsewhere", 0).unwrap();
+    file.sync_data().unwrap();
+    assert_eq!(seen.load(Ordering::Relaxed), 0, "neither the path nor the kind is meant");
+    file.write_at(b"x", 0).unwrap();
+    file.write_at(b"y", 1).unwrap();
+    assert_eq!(seen.load(Ordering::Relaxed), 1, "it happened twice, or after the write");
 }

@@ -7,6 +7,7 @@ use crate::random::SeededRandom;
 use esker_base::{Error, Result};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
@@ -16,6 +17,9 @@ use std::sync::Arc;
 ///
 /// A sweep over every call of a workload runs it once without rules, reads [`FaultFs::total_calls`], and then once
 /// for each number `n` with a rule [`When::Nth`]`(n)`.
+///
+/// A test of what may happen *during* a call, because another thread gets there at a bad moment, needs no second thread
+/// and no luck: [`FaultFs::interrupt`] does it in the middle of the call.
 ///
 /// Stores into mappings do not pass through here: they cannot fail.
 #[derive(Clone, Debug)]
@@ -34,9 +38,25 @@ struct Armed {
     random: SeededRandom,
 }
 
+/// What is to be done in the middle of a call.
+struct Interruption {
+    operation: Operation,
+    path_contains: String,
+    action: Box<dyn FnOnce() + Send>,
+}
+
+impl fmt::Debug for Interruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = f.debug_struct("Interruption");
+        text.field("operation", &self.operation).field("path_contains", &self.path_contains);
+        text.finish_non_exhaustive()
+    }
+}
+
 #[derive(Debug, Default)]
 struct Faults {
     rules: Vec<Armed>,
+    interruptions: Vec<Interruption>,
     calls: BTreeMap<Operation, u64>,
     injected: u64,
 }
@@ -64,6 +84,15 @@ impl Faults {
         self.injected += u64::from(hit.is_some());
         hit
     }
+
+    /// The oldest interruption that waits for such a call.
+    fn take_interruption(&mut self, operation: Operation, path: &Path) -> Option<Interruption> {
+        let path = path.to_string_lossy();
+        let meant =
+            |waiting: &Interruption| waiting.operation == operation && path.contains(&waiting.path_contains);
+        let at = self.interruptions.iter().position(meant)?;
+        Some(self.interruptions.remove(at))
+    }
 }
 
 /// The code of an I/O error on every Unix; what a test sees in the sentence.
@@ -89,7 +118,21 @@ impl FaultFs {
         self.faults.lock().rules.push(Armed { rule, seen: 0, random: SeededRandom::new(seed) });
     }
 
-    /// Removes all rules: from now on nothing fails.
+    /// Does something in the middle of the next call of this kind on a path that contains this text, once, before the call
+    /// itself is done or fails: what another thread might do there, or waiting for it. The action may use the file system;
+    /// of several that wait for one call the oldest is done, the next at the call after.
+    pub fn interrupt(
+        &self,
+        operation: Operation,
+        path_contains: &str,
+        action: impl FnOnce() + Send + 'static,
+    ) {
+        let path_contains = path_contains.to_owned();
+        let interruption = Interruption { operation, path_contains, action: Box::new(action) };
+        self.faults.lock().interruptions.push(interruption);
+    }
+
+    /// Removes all rules: from now on nothing fails. Interruptions stay.
     pub fn heal(&self) {
         self.faults.lock().rules.clear();
     }
@@ -111,13 +154,19 @@ impl FaultFs {
 
     /// Counts a call, and fails it if a rule says so and the fault is not one of data.
     fn pass(&self, operation: Operation, verb: &'static str, path: &Path) -> Result<()> {
-        match self.faults.lock().meet(operation, path) {
+        match self.fault(operation, path) {
             Some(fault) => fault.error(verb, path).map_or(Ok(()), Err),
             None => Ok(()),
         }
     }
 
+    /// Counts a call, does what waits for it, and says what goes wrong with it.
     fn fault(&self, operation: Operation, path: &Path) -> Option<Fault> {
+        let interruption = self.faults.lock().take_interruption(operation, path);
+        if let Some(interruption) = interruption {
+            // Not under the lock: what it does may come back here.
+            (interruption.action)();
+        }
         self.faults.lock().meet(operation, path)
     }
 }
