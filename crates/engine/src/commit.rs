@@ -169,8 +169,12 @@ impl Store {
     ) -> Result<MutexGuard<'w, CommitState>> {
         let mut patience_left = self.stall_limit;
         let needs_private = !writing.log.fits_segment(batch.payload.len());
-        // A private segment is a file of its own: closing waits until nobody makes or removes one.
+        // A private segment is a file of its own: closing waits until nobody makes or removes one, and after it nobody
+        // begins to, because the directory may be another owner's by then.
         let _activity = needs_private.then(|| self.activity.read_recursive());
+        if needs_private {
+            self.check_open()?;
+        }
         let mut private = None;
         let mut has_waited = false;
         loop {

@@ -134,3 +134,6 @@ impl Drop for PanicPoisons<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

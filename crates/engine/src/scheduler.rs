@@ -215,7 +215,8 @@ impl Scheduler {
         self.state.lock().stopping
     }
 
-    /// Stepped mode: runs one piece of work of some requested lane. `false` if nothing was requested.
+    /// Stepped mode: runs one piece of work of some requested lane. `false` if nothing was requested, or after
+    /// [`Scheduler::stop`].
     pub(crate) fn step<W: Work>(&self, work: &W) -> bool {
         let Some(lane) = self.choose_lane() else { return false };
         self.run_step(lane, work);
@@ -291,7 +292,10 @@ impl Scheduler {
                 return Err(error.clone());
             }
             if !stepped && !done() {
-                return Err(Error::internal("waiting for background work that nobody requested"));
+                return Err(match self.is_stopping() {
+                    true => Error::Closed,
+                    false => Error::internal("waiting for background work that nobody requested"),
+                });
             }
         }
         Ok(true)
@@ -300,6 +304,9 @@ impl Scheduler {
     fn choose_lane(&self) -> Option<Lane> {
         let random = self.random() as usize;
         let state = self.state.lock();
+        if state.stopping {
+            return None;
+        }
         let requested: Vec<Lane> =
             LANES.into_iter().filter(|&lane| state.lanes[lane as usize].requested).collect();
         (!requested.is_empty()).then(|| requested[random % requested.len()])
@@ -315,3 +322,6 @@ impl Scheduler {
         mixed ^ (mixed >> 31)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -40,6 +40,12 @@ impl Database {
         Ok(Database { handle, default })
     }
 
+    /// What is behind the handle.
+    #[cfg(test)]
+    pub(crate) fn store(&self) -> &Arc<crate::store::Store> {
+        &self.handle.store
+    }
+
     // ---- keyspaces
 
     /// The keyspace with this name, created with the database's default options if it is missing.

@@ -1,0 +1,113 @@
+use super::*;
+use std::collections::VecDeque;
+
+/// Answers what it was told to, and `false` from then on; counts how often it was asked.
+#[derive(Default)]
+struct Told {
+    answers: Mutex<VecDeque<Result<bool>>>,
+    asked: AtomicU64,
+}
+
+impl Told {
+    fn new(answers: impl IntoIterator<Item = Result<bool>>) -> Told {
+        Told { answers: Mutex::new(answers.into_iter().collect()), asked: AtomicU64::new(0) }
+    }
+
+    fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
+    }
+}
+
+impl Work for Told {
+    fn work(&self, _lane: Lane) -> Result<bool> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.answers.lock().pop_front().unwrap_or(Ok(false))
+    }
+}
+
+fn stepped() -> Scheduler {
+    Scheduler::new(Background::Stepped { seed: 1 })
+}
+
+fn full() -> Error {
+    Error::Full("the disk is full".into())
+}
+
+/// Whoever finds no room requests a lane, waits for a change, and looks again. Guards that a step which found nothing
+/// to do is no change: waking the waiter for it, who would request the lane again, kept both busy for ever.
+#[test]
+fn a_waiter_and_a_lane_without_work_do_not_keep_each_other_busy() {
+    for useful_steps in 0..4 {
+        let (scheduler, work) = (stepped(), Told::new((0..useful_steps).map(|_| Ok(true))));
+        let mut looks = 0;
+        let told = loop {
+            looks += 1;
+            assert!(looks <= 10, "the waiter goes round in circles");
+            let seen = scheduler.generation();
+            scheduler.request(Lane::Flush);
+            match scheduler.wait_for_change(&work, Lane::Flush, seen, Duration::MAX) {
+                Ok(changed) => assert!(changed),
+                Err(error) => break error,
+            }
+        };
+        // With threads it would sleep now until somebody else changes something.
+        assert!(matches!(told, Error::Internal(_)), "{told}");
+        assert_eq!((looks, work.asked()), (useful_steps + 1, useful_steps + 1));
+    }
+}
+
+#[test]
+fn a_step_that_found_nothing_changes_nothing_but_heals_the_lane() {
+    let (scheduler, work) = (stepped(), Told::new([Err(full())]));
+    scheduler.request(Lane::Log);
+    assert!(scheduler.step(&work));
+    assert_eq!(scheduler.errors().len(), 1);
+    assert!(!scheduler.step(&work), "a lane that failed was asked again at once");
+    // The news that the lane is well again is a change, the next step is none.
+    for (changes, errors) in [(1, 0), (0, 0)] {
+        let seen = scheduler.generation();
+        scheduler.request(Lane::Log);
+        assert!(scheduler.step(&work));
+        assert_eq!((scheduler.generation() - seen, scheduler.errors().len()), (changes, errors));
+    }
+}
+
+/// Looks for more work of the same lane in the middle of a piece of it, as a second thread does.
+struct Nested {
+    scheduler: Arc<Scheduler>,
+    inner: Told,
+}
+
+impl Work for Nested {
+    fn work(&self, lane: Lane) -> Result<bool> {
+        let (seen, errors) = (self.scheduler.generation(), self.scheduler.errors().len());
+        self.scheduler.request(lane);
+        assert!(self.scheduler.step(&self.inner));
+        assert_eq!(self.scheduler.generation(), seen, "an idle thread announced a change");
+        assert_eq!(self.scheduler.errors().len(), errors, "an idle thread took back the error of a busy one");
+        Ok(true)
+    }
+}
+
+/// Of two threads of a lane one may find nothing because the other is at it. Guards that this says nothing about the lane.
+#[test]
+fn a_thread_that_finds_nothing_beside_a_busy_one_says_nothing() {
+    let scheduler = Arc::new(stepped());
+    scheduler.request(Lane::Compaction);
+    assert!(scheduler.step(&Told::new([Err(full())])));
+    scheduler.request(Lane::Compaction);
+    let seen = scheduler.generation();
+    assert!(scheduler.step(&Nested { scheduler: Arc::clone(&scheduler), inner: Told::default() }));
+    assert_eq!((scheduler.generation() - seen, scheduler.errors().len()), (1, 0));
+}
+
+#[test]
+fn nothing_is_done_after_the_stop() {
+    let (scheduler, work) = (stepped(), Told::new([Ok(true), Ok(true)]));
+    scheduler.request(Lane::Flush);
+    scheduler.stop();
+    assert!(!scheduler.step(&work));
+    let waited = scheduler.wait_for_change(&work, Lane::Flush, scheduler.generation(), Duration::MAX);
+    assert!(matches!(waited, Err(Error::Closed)), "{waited:?}");
+    assert_eq!(work.asked(), 0);
+}
