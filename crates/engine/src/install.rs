@@ -11,7 +11,7 @@ use crate::scheduler::Lane;
 use crate::store::{Store, Writing};
 use crate::tree::Tree;
 use crate::view::{MemtableView, SuperVersion};
-use esker_base::{LogId, Result, SeqNo};
+use esker_base::{FileNumber, LogId, Result, SeqNo};
 use esker_strategy::Busy;
 use esker_version::{AppendError, Applied, DatabaseState, EditOp, Manifest, Version, VersionEdit};
 use std::sync::Arc;
@@ -23,6 +23,14 @@ pub(crate) struct Installed {
     pub(crate) manifest: Manifest,
     /// The sum of all durable edits.
     pub(crate) state: DatabaseState,
+    /// Tables of edits whose append may or may not have happened, until a manifest counts that certainly lacks them.
+    doubtful: Vec<FileNumber>,
+}
+
+impl Installed {
+    pub(crate) fn new(manifest: Manifest, state: DatabaseState) -> Installed {
+        Installed { manifest, state, doubtful: Vec::new() }
+    }
 }
 
 impl Store {
@@ -66,8 +74,8 @@ impl Store {
     ///
     /// # Errors
     /// The state is unchanged, and the manifest that counts does not have the edit: after an append whose outcome is
-    /// unknown it is replaced by one that certainly does not. The tables that the edit would have added are deleted.
-    /// If not even that can be had, the database turns read-only, and all files stay.
+    /// unknown it is replaced by one that certainly does not. The tables that the edit would have added are deleted
+    /// then; until it is replaced they stay, and so they do if it never is and the database turns read-only.
     pub(crate) fn make_durable(
         &self,
         writing: &Writing,
@@ -78,7 +86,7 @@ impl Store {
         let applied = match state.apply(edit) {
             Ok(applied) => applied,
             Err(error) => {
-                self.discard_outputs(edit, &installed.state);
+                self.discard(outputs_of(edit), &installed.state);
                 return Err(error.into());
             }
         };
@@ -94,12 +102,13 @@ impl Store {
                 Ok(applied)
             }
             Err(failure) => {
+                match &failure {
+                    // Not a byte of it was written: whatever becomes of the manifest, nothing refers to them.
+                    AppendError::NotWritten(_) => self.discard(outputs_of(edit), &installed.state),
+                    AppendError::Unknown(_) => installed.doubtful.extend(outputs_of(edit)),
+                }
                 if installed.manifest.needs_rollover() {
                     self.roll_over(writing, installed);
-                }
-                let is_unreferenced = matches!(failure, AppendError::NotWritten(_));
-                if is_unreferenced || (self.failure.get().is_none() && !installed.manifest.needs_rollover()) {
-                    self.discard_outputs(edit, &installed.state);
                 }
                 Err(failure.error().clone())
             }
@@ -109,25 +118,24 @@ impl Store {
     /// Replaces the manifest by one that holds the present state in one record.
     fn roll_over(&self, writing: &Writing, installed: &mut Installed) {
         let number = writing.tables.take_file_number();
-        if let Err(failure) = installed.manifest.roll_over(number, &installed.state) {
-            if failure.fatal {
+        match installed.manifest.roll_over(number, &installed.state) {
+            Ok(()) => self.discard(std::mem::take(&mut installed.doubtful), &installed.state),
+            Err(failure) if failure.fatal => {
                 self.fail(format!("the manifest could not be replaced: {failure}"));
-            } else {
+            }
+            Err(failure) => {
                 tracing::warn!(%failure, "the manifest could not be replaced and will be tried again");
             }
         }
     }
 
-    /// Deletes the tables that an edit would have added.
-    fn discard_outputs(&self, edit: &VersionEdit, state: &DatabaseState) {
-        let live = state.live_files();
-        for op in &edit.ops {
-            if let EditOp::AddPart { part, .. } = op
-                && !live.contains_key(&part.file)
-            {
-                self.files.retire(part.file);
-            }
+    /// Deletes tables that no manifest refers to, unless they are part of the state.
+    fn discard(&self, outputs: Vec<FileNumber>, state: &DatabaseState) {
+        if outputs.is_empty() {
+            return;
         }
+        let live = state.live_files();
+        outputs.into_iter().filter(|file| !live.contains_key(file)).for_each(|file| self.files.retire(file));
         self.scheduler.request(Lane::Log);
     }
 
@@ -180,3 +188,15 @@ impl Store {
         others.any(|other| other.first_unflushed().is_some_and(|first| first <= seqno))
     }
 }
+
+/// The files of the parts that an edit adds.
+fn outputs_of(edit: &VersionEdit) -> Vec<FileNumber> {
+    let added = edit.ops.iter().filter_map(|op| match op {
+        EditOp::AddPart { part, .. } => Some(part.file),
+        _ => None,
+    });
+    added.collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -332,7 +332,7 @@ impl Opening {
                 commit: CachePadded(Mutex::new(commit)),
                 log,
                 last_edit: AtomicU64::new(manifest.last_edit()),
-                manifest: Mutex::new(Installed { manifest, state: assembly.state }),
+                manifest: Mutex::new(Installed::new(manifest, assembly.state)),
                 tables,
                 old_segments: Mutex::new(Some(report)),
             }
