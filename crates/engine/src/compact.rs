@@ -62,8 +62,9 @@ impl Store {
     /// does not keep the others from theirs; its error is told once nothing else could be done.
     pub(crate) fn compact_some(&self) -> Result<bool> {
         let mut keyspaces = self.all_keyspaces();
-        // Equally urgent keyspaces take turns.
-        let turn = self.scheduler.generation() as usize % keyspaces.len().max(1);
+        // Equally urgent keyspaces take turns: first comes who follows the one that was served last.
+        let last = self.last_compacted.load(Ordering::Relaxed);
+        let turn = keyspaces.partition_point(|keyspace| keyspace.id.get() <= last);
         keyspaces.rotate_left(turn);
         let mut wanted: Vec<_> =
             keyspaces.iter().filter_map(|keyspace| Some((self.wanted(keyspace)?.class, keyspace))).collect();
@@ -71,6 +72,7 @@ impl Store {
         let mut failure = None;
         for (_, keyspace) in wanted {
             let Some((plan, claim)) = self.plan(keyspace) else { continue };
+            self.last_compacted.store(keyspace.id.get(), Ordering::Relaxed);
             let carried_out = self.carry_out(keyspace, &plan);
             drop(claim);
             match carried_out {

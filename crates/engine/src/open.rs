@@ -45,7 +45,7 @@ use esker_wal::{Log, LogOptions, LogPosition, LogStart, LogWriter, RecoverInput,
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 /// What all phases of an open use.
@@ -354,6 +354,7 @@ impl Opening {
             arenas: self.arenas,
             scheduler: self.scheduler,
             counters: Counters::default(),
+            last_compacted: AtomicU32::new(u32::MAX),
             failure: OnceLock::new(),
             closed: AtomicBool::new(false),
             activity: RwLock::new(()),

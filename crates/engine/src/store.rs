@@ -22,7 +22,7 @@ use esker_memtable::ArenaPool;
 use esker_wal::{Log, RecoveryReport};
 use parking_lot::{Mutex, RwLock};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -49,6 +49,8 @@ pub(crate) struct Store {
     pub(crate) arenas: ArenaPool,
     pub(crate) scheduler: Arc<Scheduler>,
     pub(crate) counters: Counters,
+    /// Id of the keyspace whose compaction began last; equally urgent ones take turns.
+    pub(crate) last_compacted: AtomicU32,
 
     /// Set once, when writing is no longer safe.
     pub(crate) failure: OnceLock<Arc<str>>,
