@@ -2,7 +2,7 @@
 //!
 //! | phase | what happens |
 //! |---|---|
-//! | 1 | the directory is locked |
+//! | 1 | the directory is made if it is missing, with durable names up to the root, and locked |
 //! | 2 | the manifest is read |
 //! | 3 | every live table must be there with its recorded length; none is opened |
 //! | 4 | the log is read back into memtables, and those go into tables |
@@ -35,7 +35,7 @@ use esker_base::sync::CachePadded;
 use esker_base::{Error, FileNumber, KeyspaceId, Result};
 use esker_cache::BlockCache;
 use esker_env::fs::parent_dir;
-use esker_env::{Env, FileLock, LockKind};
+use esker_env::{Env, FileLock, LockKind, OpenMode};
 use esker_memtable::{ArenaPool, Memtable};
 use esker_version::{
     CURRENT_NAME, CURRENT_TEMPORARY_NAME, DatabaseState, EditOp, Found, Manifest, VersionEdit,
@@ -91,14 +91,33 @@ impl Opening {
                 None => Ok(None),
             };
         }
-        let ancestors = self.dir.ancestors().filter(|ancestor| !ancestor.as_os_str().is_empty());
-        let made: Vec<&Path> = ancestors.take_while(|ancestor| fs.list(ancestor).is_err()).collect();
-        fs.create_dir_all(&self.dir)?;
-        // What is in a directory is durable only if the directory itself is, up to the first that was there.
-        for made in made {
-            fs.sync_dir(&parent_dir(made))?;
+        if missing {
+            self.make_directory()?;
         }
         fs.lock(&paths::lock(&self.dir), LockKind::Exclusive).map(Some)
+    }
+
+    /// Makes the directory and those above it, and their names durable: what is in a directory survives a power cut only if
+    /// the directory does.
+    ///
+    /// Directories that are there may have been made by an open that was killed before it came to this, so their names
+    /// are synced, too, as far as that is allowed: somebody else's directories may be closed to this process.
+    fn make_directory(&self) -> Result<()> {
+        let fs = &self.env.fs;
+        let ancestors = || self.dir.ancestors().filter(|ancestor| !ancestor.as_os_str().is_empty());
+        // Not every file system opens a directory like a file, but of one that is there none says that it was not found.
+        let is_missing = |dir: &Path| fs.open(dir, OpenMode::Read).is_err_and(|error| error.is_not_found());
+        let made = ancestors().take_while(|ancestor| is_missing(ancestor)).count();
+        fs.create_dir_all(&self.dir)?;
+        for (at, ancestor) in ancestors().enumerate() {
+            match fs.sync_dir(&parent_dir(ancestor)) {
+                Err(error) if at >= made => {
+                    tracing::debug!(%error, "a directory above the database could not be synced");
+                }
+                synced => synced?,
+            }
+        }
+        Ok(())
     }
 
     fn phase(&self, what: &'static str) {
