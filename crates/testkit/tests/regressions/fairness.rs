@@ -1,0 +1,180 @@
+//! Many keyspaces share the lanes: none keeps the others from their flushes and compactions.
+
+use crate::world::{DIR, World, live_tables, metrics_of, settle};
+use esker::parts::env::fault::{Fault, Operation};
+use esker::{Codec, Database, Error, Keyspace, KeyspaceOptions, PerLevel};
+use std::sync::{Arc, Mutex};
+
+/// Writes entries of a hundred bytes with these numbers as keys.
+fn put_many(keyspace: &Keyspace, numbers: std::ops::Range<u32>) {
+    for number in numbers {
+        keyspace.put(number.to_be_bytes(), [b'v'; 96]).unwrap();
+    }
+}
+
+/// A keyspace whose level 0 takes any number of runs and merges them from five on.
+fn lazy_leveled(level0_stop_runs: u32) -> KeyspaceOptions {
+    KeyspaceOptions::default().strategy("lazy-leveled:4".parse().unwrap()).level0_stop_runs(level0_stop_runs)
+}
+
+/// Flushes until level 0 has that many runs. Nothing is merged meanwhile, because tables cannot be read.
+fn pile_up(world: &World, db: &Database, keyspaces: &[&Keyspace], runs: usize) {
+    world.break_down(Fault::Io, Operation::Open, "tables/");
+    for keyspace in keyspaces {
+        // The first one overlaps nothing and goes to the last level.
+        for _ in 0..=runs {
+            put_many(keyspace, 0..10);
+            keyspace.flush().unwrap();
+        }
+        assert_eq!(
+            (level0_runs(db, keyspace.name()), metrics_of(db, keyspace.name()).compactions),
+            (runs, 0)
+        );
+    }
+    world.faults.heal();
+}
+
+/// Lets the lanes try again what failed, and wants them to succeed.
+fn try_again(db: &Database) {
+    // This wait is still told the error of the last attempt, but it asks for another one.
+    let _told = db.drain();
+    settle(db);
+    db.drain().unwrap();
+    assert!(db.metrics().background_errors.is_empty());
+}
+
+fn level0_runs(db: &Database, name: &str) -> usize {
+    let levels = db.levels().into_iter().find(|keyspace| keyspace.name == name).unwrap().levels;
+    levels.iter().find(|level| level.number == 0).map_or(0, |level| level.runs.len())
+}
+
+/// On a nearly full disk a large flush may find no room while small ones do. Guards that the lane goes on to the next
+/// keyspace: without it the first failure ended the step, small memtables stayed with the large one, and with them the log
+/// that they pin.
+#[test]
+fn a_keyspace_whose_flush_fails_does_not_keep_the_others_from_theirs() {
+    for seed in 0..4 {
+        let world = World::new(seed);
+        // Stored as they are, so that the large flush needs the room that it should not find.
+        let plain = KeyspaceOptions::default().compression(PerLevel::all(Codec::None));
+        let db = world.options().keyspace_options(plain).open(DIR).unwrap();
+        let small = [db.keyspace("small").unwrap(), db.keyspace("smaller").unwrap()];
+        put_many(db.default_keyspace(), 0..3000);
+        small.iter().for_each(|keyspace| put_many(keyspace, 0..20));
+        settle(&db);
+        world.strict.set_capacity_bytes(Some(world.strict.used_bytes() + (64 << 10)));
+        let drained = db.drain();
+        assert!(matches!(drained, Err(Error::Full(_))), "the large flush found room: {drained:?}");
+        settle(&db);
+        assert_eq!(metrics_of(&db, "default").sealed_memtables, 1);
+        for keyspace in &small {
+            let metrics = metrics_of(&db, keyspace.name());
+            assert_eq!((metrics.sealed_memtables, metrics.flushes), (0, 1), "{}", metrics.name);
+        }
+        assert!(!db.metrics().background_errors.is_empty(), "nobody is told");
+        world.strict.set_capacity_bytes(None);
+        try_again(&db);
+        assert_eq!(metrics_of(&db, "default").sealed_memtables, 0);
+    }
+}
+
+/// Guards the order of flushes: the memtable that pins the oldest part of the log first, because the log gets nothing back
+/// before it is gone, whichever keyspace is older.
+#[test]
+fn the_flush_that_gives_log_back_comes_first() {
+    let world = World::new(3);
+    let db = world.options().open(DIR).unwrap();
+    let young = db.keyspace("young").unwrap();
+    // More than a segment, so that the other memtable begins in a later one.
+    put_many(&young, 0..200);
+    put_many(db.default_keyspace(), 0..200);
+    world.break_down(Fault::Io, Operation::Create, "tables/");
+    assert!(db.drain().is_err(), "both are sealed, and neither is flushed");
+    world.faults.heal();
+    let at_second = Arc::new(Mutex::new(None));
+    let (within, noted) = (db.clone(), Arc::clone(&at_second));
+    world.faults.interrupt(Operation::Create, "tables/", || {});
+    world.faults.interrupt(Operation::Create, "tables/", move || {
+        let sealed = |name| metrics_of(&within, name).sealed_memtables;
+        *noted.lock().unwrap() = Some((sealed("default"), sealed("young")));
+    });
+    try_again(&db);
+    let (default, young) = at_second.lock().unwrap().expect("two tables are written");
+    assert_eq!((default, young), (1, 0), "memtables left when the second flush began");
+}
+
+/// Guards that the compaction lane goes on to the next keyspace when a job fails: without it a damaged or unreadable table
+/// of one keyspace ended every step, and no other keyspace was ever compacted again.
+#[test]
+fn a_keyspace_whose_compaction_fails_does_not_keep_the_others_from_theirs() {
+    for seed in 0..6 {
+        let world = World::new(seed);
+        let db = world.options().keyspace_options(lazy_leveled(1000)).open(DIR).unwrap();
+        let others = ["a", "b", "c"].map(|name| db.keyspace(name).unwrap());
+        let [a, b, c] = &others;
+        pile_up(&world, &db, &[db.default_keyspace()], 6);
+        let broken = live_tables(&db);
+        pile_up(&world, &db, &[a, b, c], 6);
+        broken.iter().for_each(|table| world.break_down(Fault::Io, Operation::Open, table));
+        // One request for all.
+        db.flush().unwrap();
+        settle(&db);
+        for keyspace in &others {
+            let metrics = metrics_of(&db, keyspace.name());
+            assert!(metrics.compactions > 0, "seed {seed}: {} was never compacted", metrics.name);
+            assert_eq!(metrics.compaction_debt_bytes, 0, "seed {seed}: {}", metrics.name);
+        }
+        let broken = metrics_of(&db, "default");
+        assert!(broken.compactions == 0 && broken.compaction_debt_bytes > 0, "{broken:?}");
+        assert!(!db.metrics().background_errors.is_empty(), "nobody is told");
+        assert_eq!(world.files("tables"), live_tables(&db), "failed jobs left files");
+        world.faults.heal();
+        try_again(&db);
+        assert_eq!(metrics_of(&db, "default").compaction_debt_bytes, 0);
+    }
+}
+
+/// Guards that of several keyspaces the one goes first whose level 0 is about to stop its writers.
+#[test]
+fn the_most_urgent_compaction_of_all_keyspaces_comes_first() {
+    // Each of them once, so that it is not its turn that brings it to the front.
+    for urgent in 0..3 {
+        let world = World::new(5);
+        let db = world.options().open(DIR).unwrap();
+        let stop_runs = |at: usize| if at == urgent { 8 } else { 1000 };
+        let names = ["a", "b", "c"];
+        let [a, b, c] = [0, 1, 2].map(|at| db.keyspace_with(names[at], lazy_leveled(stop_runs(at))).unwrap());
+        pile_up(&world, &db, &[&a, &b, &c], 7);
+        db.flush().unwrap();
+        let compactions = || names.map(|name| metrics_of(&db, name).compactions);
+        while compactions() == [0; 3] {
+            assert!(db.step_background(), "nothing was compacted");
+        }
+        assert_eq!(compactions()[urgent], 1, "{} was to be first, but was not", names[urgent]);
+    }
+}
+
+/// Guards that equally urgent keyspaces take turns: without it the oldest keyspace was served until it wanted nothing more, which
+/// under steady writes is never.
+#[test]
+fn equally_urgent_keyspaces_take_turns() {
+    for seed in 0..4 {
+        let world = World::new(seed);
+        let db = world.options().keyspace_options(lazy_leveled(1000)).open(DIR).unwrap();
+        let names = ["default", "second", "third"];
+        let [first, second, third] = names.map(|name| db.keyspace(name).unwrap());
+        pile_up(&world, &db, &[&first, &second, &third], 48);
+        db.flush().unwrap();
+        let compactions = || names.map(|name| metrics_of(&db, name).compactions);
+        while compactions().contains(&0) {
+            assert!(db.step_background(), "nothing is left to do after {:?} compactions", compactions());
+            // Nobody comes to the end before everybody has begun.
+            let left = names.map(|name| level0_runs(&db, name));
+            assert!(
+                !left.contains(&0),
+                "seed {seed}: one is done, others wait: {left:?} after {:?}",
+                compactions()
+            );
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Opening: what must be durable afterwards, and what must not be asked for.
+
+use crate::world::{World, settle};
+use esker::parts::env::FileSystem;
+use esker::parts::env::fault::{Crash, Fault, Operation, StrictFs};
+use esker::{Database, Durability, Error};
+use std::path::Path;
+
+/// Nothing of it exists at first.
+const NESTED: &str = "/data/of/many/tenants/db";
+
+fn put_durably(db: &Database, key: &[u8]) {
+    db.default_keyspace().put_with(key, b"value", Durability::Power).unwrap();
+}
+
+/// What was promised to survive a power cut is lost with any directory above it whose name was not durable. Guards that
+/// creating a database makes all names above it durable; syncing the parent alone lost whole databases in nested paths.
+#[test]
+fn a_database_in_a_path_that_was_made_for_it_survives_a_power_cut() {
+    for (path, there) in [(NESTED, "/"), (NESTED, "/data/of"), ("/db", "/"), ("relative/db", "/")] {
+        let world = World::new(1);
+        world.strict.create_dir_all(Path::new(there)).unwrap();
+        let db = world.options().open(path).unwrap();
+        put_durably(&db, b"promised");
+        let world = world.crashed(Crash::PowerAllLost);
+        let db = world.options().open(path).unwrap();
+        assert!(db.contains(b"promised").unwrap(), "{path}, of which {there} was there");
+    }
+}
+
+/// A process that is killed while it creates a database leaves directories that are there but not durable, and nothing tells
+/// them from durable ones. Guards that the next open syncs them all the same.
+#[test]
+fn a_database_whose_creation_was_interrupted_survives_a_power_cut_after_the_next_open() {
+    let world = World::over(StrictFs::new(), 1);
+    world.options().open(NESTED).unwrap();
+    let events = world.strict.trace_len();
+    let mut replayer = world.strict.replayer();
+    for cut in 0..=events {
+        replayer.advance_to(cut);
+        let killed = World::over(replayer.image(Crash::Process), 2);
+        let db = killed.options().open(NESTED).unwrap();
+        put_durably(&db, b"promised");
+        let cut_off = killed.crashed(Crash::PowerAllLost);
+        let opened = cut_off.options().create_if_missing(false).open(NESTED);
+        let db = opened.unwrap_or_else(|error| panic!("killed after event {cut} of {events}: {error}"));
+        assert!(db.contains(b"promised").unwrap(), "killed after event {cut} of {events}");
+    }
+}
+
+/// A medium that cannot be written to: every call that changes something fails.
+fn write_protect(world: &World) {
+    let changing = [
+        Operation::Create,
+        Operation::CreateDir,
+        Operation::Rename,
+        Operation::Remove,
+        Operation::RemoveDir,
+        Operation::Link,
+        Operation::SyncDir,
+        Operation::Write,
+        Operation::SetLen,
+        Operation::Allocate,
+        Operation::SyncData,
+        Operation::SyncAll,
+        Operation::Map,
+    ];
+    changing.into_iter().for_each(|operation| world.break_down(Fault::Io, operation, ""));
+}
+
+/// Guards that a read-only open of a directory without a lock file, such as a copy on a medium that cannot be written to, makes
+/// no lock file: it was refused there. With a lock file it takes a shared lock, and in neither case changes anything.
+#[test]
+fn a_read_only_open_changes_nothing_and_needs_no_lock_file() {
+    for (flushed, has_lock) in [(true, true), (true, false), (false, true), (false, false)] {
+        let world = World::over(StrictFs::new(), 3);
+        let db = world.options().flush_on_close(flushed).open("/db").unwrap();
+        for number in 0..1000u32 {
+            db.put(number.to_be_bytes(), [1; 50]).unwrap();
+        }
+        settle(&db);
+        db.close().unwrap();
+        drop(db);
+        if !has_lock {
+            world.strict.remove_file(Path::new("/db/LOCK")).unwrap();
+            // Without one nothing may ask for a lock, which might make it.
+            world.break_down(Fault::Io, Operation::Lock, "");
+        }
+        write_protect(&world);
+        let events = world.strict.trace_len();
+        let open = || world.options().read_only(true).open("/db");
+        let (db, second) = (open().unwrap(), open().unwrap());
+        assert_eq!(db.default_keyspace().iter().count(), 1000);
+        assert!(matches!(db.put(b"key", b"value"), Err(Error::ReadOnly { .. })));
+        settle(&db);
+        db.close().unwrap();
+        second.close().unwrap();
+        drop((db, second));
+        assert_eq!((world.faults.injected(), world.strict.trace_len()), (0, events), "something was changed");
+    }
+}

@@ -1,0 +1,39 @@
+//! A database that has become read-only takes nothing more.
+
+use crate::world::{DIR, World};
+use esker::Error;
+use esker::parts::env::fault::{Fault, Operation};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Between a write's first look at the state of the database and its turn under the commit lock, another thread's flush of
+/// the log may fail. Guards the second look under the lock (CP5): without it the write was acknowledged, and made
+/// visible, by a database that had promised to take nothing more.
+#[test]
+fn a_write_that_passed_the_first_check_is_not_acknowledged_after_the_log_is_poisoned() {
+    for mapped in [true, false] {
+        let world = World::new(1);
+        let db = world.options().mapped_log(mapped).open(DIR).unwrap();
+        db.put(b"before", b"1").unwrap();
+        world.break_down(Fault::LostSync, Operation::SyncData, "wal/");
+        // Preparing the segment of a large batch is where a write can be met between the two looks.
+        let happened = Arc::new(AtomicBool::new(false));
+        let (within, faults, flag) = (db.clone(), world.faults.clone(), Arc::clone(&happened));
+        world.faults.interrupt(Operation::Create, "wal/", move || {
+            assert!(within.sync().is_err(), "the log was flushed");
+            // So that preparing the segment itself succeeds.
+            faults.heal();
+            flag.store(true, Ordering::Relaxed);
+        });
+        let refused = db.put(b"large", vec![5; 100_000]);
+        assert!(happened.load(Ordering::Relaxed), "nothing interrupted the write");
+        assert!(matches!(refused, Err(Error::ReadOnly { .. })), "{refused:?}");
+        assert!(db.get(b"large").unwrap().is_none(), "what was refused is visible");
+        assert!(db.get(b"before").unwrap().is_some(), "reads go on");
+        assert!(db.close().is_err(), "closing promises that everything is durable");
+        drop(db);
+        let db = world.options().open(DIR).unwrap();
+        assert!(db.get(b"before").unwrap().is_some());
+        assert!(db.get(b"large").unwrap().is_none(), "what was refused came back");
+    }
+}
