@@ -8,7 +8,7 @@
 use crate::keyspace::KeyspaceState;
 use crate::older::OlderParts;
 use crate::options::KeyspaceOptions;
-use crate::output::{OutputSpec, write_tables};
+use crate::output::{OutputSpec, Outputs, write_tables};
 use crate::read::run_cursor::RunCursor;
 use crate::read::source::Source;
 use crate::scheduler::{Lane, Scheduler};
@@ -176,8 +176,7 @@ impl Store {
         let tables = write_tables(&writing.tables, &spec, merge, boundaries, below)?;
         let traffic = &keyspace.traffic;
         traffic.compacted_in_bytes.fetch_add(plan.est_in_bytes, Ordering::Relaxed);
-        let written: u64 = tables.iter().map(|table| table.bytes).sum();
-        traffic.compacted_out_bytes.fetch_add(written, Ordering::Relaxed);
+        traffic.compacted_out_bytes.fetch_add(tables.bytes(), Ordering::Relaxed);
         self.install_merge(keyspace, plan, tables)
     }
 
@@ -185,7 +184,7 @@ impl Store {
         &self,
         keyspace: &KeyspaceState,
         plan: &CompactionPlan,
-        tables: Vec<PartMeta>,
+        tables: Outputs<'_>,
     ) -> Result<()> {
         let writing = self.writing()?;
         self.install(keyspace, &[], |version, _| {
@@ -194,7 +193,7 @@ impl Store {
             plan.remove_inputs(keyspace.id, &mut edit, || writing.tables.take_part_id());
             // A new run goes in front of those that are there now, not of those that were at the beginning.
             let place = plan.to.place(version, new_run);
-            for table in tables {
+            for table in tables.into_parts() {
                 edit.add_part(keyspace.id, place, Arc::new(table));
             }
             edit

@@ -10,7 +10,7 @@
 use crate::keyspace::KeyspaceState;
 use crate::older::OlderParts;
 use crate::options::KeyspaceOptions;
-use crate::output::{OutputSpec, write_tables};
+use crate::output::{OutputSpec, Outputs, write_tables};
 use crate::read::source::Source;
 use crate::scheduler::Lane;
 use crate::store::{Store, Writing};
@@ -18,7 +18,7 @@ use crate::view::{MemtableView, SuperVersion};
 use esker_base::{KeyspaceId, Result, SeqNo};
 use esker_iter::Merge;
 use esker_strategy::{Cut, Position, StrategyOptions};
-use esker_version::{EditOp, KeyRange, PartMeta, Version, VersionEdit};
+use esker_version::{EditOp, KeyRange, Version, VersionEdit};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -54,7 +54,7 @@ impl Store {
         let hull = hull_of(&view.sealed);
         let tables = match &hull {
             Some(hull) => self.write_memtables(writing, keyspace, &view, hull)?,
-            None => Vec::new(),
+            None => Outputs::none(&writing.tables),
         };
         if self.must_sync_log_before(keyspace, sealed_at) {
             writing.sync_up_to(sealed_at)?;
@@ -67,7 +67,7 @@ impl Store {
                 // Chosen anew: what was legal when the flush began may have been overtaken by a compaction.
                 let to = keyspace.options.strategy.flush_placement(version, hull, busy);
                 let place = to.place(version, new_run);
-                for table in tables {
+                for table in tables.into_parts() {
                     edit.add_part(keyspace.id, place, Arc::new(table));
                 }
             }
@@ -103,13 +103,13 @@ impl Store {
     }
 
     /// Merges the sealed memtables of a view into tables.
-    fn write_memtables(
+    fn write_memtables<'w>(
         &self,
-        writing: &Writing,
+        writing: &'w Writing,
         keyspace: &KeyspaceState,
         view: &SuperVersion,
         hull: &KeyRange,
-    ) -> Result<Vec<PartMeta>> {
+    ) -> Result<Outputs<'w>> {
         let boundaries = self.snapshots.sample(&self.visible);
         let version = &view.tree.version;
         // Layout and compression are chosen for the level the tables will most probably go to.
@@ -127,8 +127,7 @@ impl Store {
         let mut older = OlderParts::all_of(version, hull);
         let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
         let tables = write_tables(&writing.tables, &spec, merge, boundaries, below)?;
-        let bytes: u64 = tables.iter().map(|table| table.bytes).sum();
-        keyspace.traffic.flushed_bytes.fetch_add(bytes, Ordering::Relaxed);
+        keyspace.traffic.flushed_bytes.fetch_add(tables.bytes(), Ordering::Relaxed);
         Ok(tables)
     }
 

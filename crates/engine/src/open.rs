@@ -23,7 +23,7 @@ use crate::install::Installed;
 use crate::keyspace::KeyspaceState;
 use crate::metrics::Counters;
 use crate::options::{KeyspaceOptions, MemoryPlan, Options};
-use crate::output::TableFactory;
+use crate::output::{TableFactory, UnclaimedFiles};
 use crate::paths;
 use crate::replay::Replay;
 use crate::scheduler::{Lane, Scheduler};
@@ -159,13 +159,11 @@ impl Opening {
         let mut replay = Replay::new(Some(&factory), &self.memory, &self.arenas, state)?;
         let report = self.read_log(&mut replay, last_edit, durable)?;
         let replayed = replay.entries_applied;
-        let mut state = replay.finish(report.greatest_seqno)?;
+        let (mut state, written) = replay.finish(report.greatest_seqno)?;
         self.phase("log replayed");
-        let number = factory.take_file_number();
-        (state.next_file, state.next_part) = factory.counters();
         state.min_log_id = state.min_log_id.max(report.next_log_id);
         state.durable_position = None;
-        let manifest = Manifest::create(&self.env, &self.dir, number, &state, last_edit + 1)?;
+        let manifest = self.commit(&factory, &mut state, last_edit, written)?;
         self.phase("manifest committed");
         self.delete_orphans(&state, manifest.number(), &tables_dir)?;
         let (log, writer) = self.begin_log(&state, manifest.last_edit(), &report)?;
@@ -173,6 +171,25 @@ impl Opening {
         tracing::info!(dir = %self.dir.display(), replayed, warning = report.warning, "database opened");
         let assembly = Assembly { state, files, lock, memtables: BTreeMap::new() };
         self.assemble(assembly, Some((manifest, factory, log, writer, report)))
+    }
+
+    /// The one commit point: a manifest that says all of `state` begins to count, and with it the tables that were `written`. They
+    /// are taken back only if it certainly does not.
+    fn commit(
+        &self,
+        factory: &TableFactory,
+        state: &mut DatabaseState,
+        last_edit: u64,
+        written: Option<UnclaimedFiles<'_>>,
+    ) -> Result<Manifest> {
+        let number = factory.take_file_number();
+        (state.next_file, state.next_part) = factory.counters();
+        let created = Manifest::create(&self.env, &self.dir, number, state, last_edit + 1);
+        let may_count = created.as_ref().map_or_else(|failure| failure.fatal, |_| true);
+        if may_count {
+            written.into_iter().for_each(UnclaimedFiles::claim);
+        }
+        Ok(created?)
     }
 
     /// No CURRENT: fine if there is nothing, or if a creation was interrupted; damage if there is data. A creation writes

@@ -83,14 +83,34 @@ impl TableFactory {
     }
 }
 
-/// Tables that are written but not yet installed; what is dropped uninstalled is deleted.
-struct Unfinished<'a> {
+/// Table files that nothing refers to yet; dropped, they are deleted.
+pub(crate) struct UnclaimedFiles<'a> {
     factory: &'a TableFactory,
     files: Vec<PathBuf>,
 }
 
-impl Drop for Unfinished<'_> {
+impl<'a> UnclaimedFiles<'a> {
+    pub(crate) fn new(factory: &'a TableFactory) -> UnclaimedFiles<'a> {
+        UnclaimedFiles { factory, files: Vec::new() }
+    }
+
+    /// Takes over the files of another.
+    pub(crate) fn append(&mut self, mut other: UnclaimedFiles<'_>) {
+        self.files.append(&mut other.files);
+    }
+
+    /// Something refers to the files from now on, or may.
+    pub(crate) fn claim(mut self) {
+        self.files.clear();
+    }
+}
+
+impl Drop for UnclaimedFiles<'_> {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            // Nobody knows how far the job came: perhaps to where a manifest refers to them.
+            return;
+        }
         for path in &self.files {
             // What stays behind is an orphan, removed at the next open.
             let _ = self.factory.env.fs.remove_file(path);
@@ -98,14 +118,43 @@ impl Drop for Unfinished<'_> {
     }
 }
 
+/// The tables of a job that nothing refers to yet: whichever way the job ends, they are deleted unless it takes them.
+pub(crate) struct Outputs<'a> {
+    parts: Vec<PartMeta>,
+    files: UnclaimedFiles<'a>,
+}
+
+impl<'a> Outputs<'a> {
+    /// No tables.
+    pub(crate) fn none(factory: &'a TableFactory) -> Outputs<'a> {
+        Outputs { parts: Vec::new(), files: UnclaimedFiles::new(factory) }
+    }
+
+    /// Bytes of all tables.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.bytes).sum()
+    }
+
+    /// Takes the tables into an edit; whoever appends that sees to them from now on.
+    pub(crate) fn into_parts(self) -> Vec<PartMeta> {
+        self.files.claim();
+        self.parts
+    }
+
+    /// The tables, and their files for whoever is to decide later.
+    pub(crate) fn into_parts_and_files(self) -> (Vec<PartMeta>, UnclaimedFiles<'a>) {
+        (self.parts, self.files)
+    }
+}
+
 /// Writes what `merge` gives, less what nobody can see, into new tables; durable when it returns, their names included.
-pub(crate) fn write_tables(
-    factory: &TableFactory,
+pub(crate) fn write_tables<'a>(
+    factory: &'a TableFactory,
     spec: &OutputSpec<'_>,
     merge: Merge<Source>,
     boundaries: Boundaries,
     older_outside: impl FnMut(&[u8], SeqNo) -> bool,
-) -> Result<Vec<PartMeta>> {
+) -> Result<Outputs<'a>> {
     let mut output = Output::new(factory, spec);
     let mut kept = Retained::new(merge, boundaries, older_outside);
     if spec.zero_seqnos {
@@ -129,13 +178,12 @@ pub(crate) fn write_tables(
 }
 
 /// The tables of one job while they are written.
-struct Output<'a> {
+struct Output<'a, 's> {
     factory: &'a TableFactory,
-    spec: &'a OutputSpec<'a>,
-    cutter: Cutter<'a>,
+    spec: &'s OutputSpec<'s>,
+    cutter: Cutter<'s>,
     writer: Option<OpenTable>,
-    finished: Vec<PartMeta>,
-    unfinished: Unfinished<'a>,
+    tables: Outputs<'a>,
     last_key: Vec<u8>,
     written_bytes: u64,
 }
@@ -146,15 +194,14 @@ struct OpenTable {
     uid: TableUid,
 }
 
-impl<'a> Output<'a> {
-    fn new(factory: &'a TableFactory, spec: &'a OutputSpec<'a>) -> Output<'a> {
+impl<'a, 's> Output<'a, 's> {
+    fn new(factory: &'a TableFactory, spec: &'s OutputSpec<'s>) -> Output<'a, 's> {
         Output {
             factory,
             spec,
             cutter: Cutter::new(&spec.cut),
             writer: None,
-            finished: Vec::new(),
-            unfinished: Unfinished { factory, files: Vec::new() },
+            tables: Outputs::none(factory),
             last_key: Vec::new(),
             written_bytes: 0,
         }
@@ -180,7 +227,7 @@ impl<'a> Output<'a> {
             Some(open) => open,
             None => {
                 self.cutter.ends_before(key, 0, u64::MAX);
-                self.writer.insert(begin(self.factory, self.spec, &mut self.unfinished)?)
+                self.writer.insert(begin(self.factory, self.spec, &mut self.tables.files)?)
             }
         };
         open.writer.add(key, tag, value)
@@ -188,31 +235,30 @@ impl<'a> Output<'a> {
 
     fn finish_table(&mut self) -> Result<()> {
         if let Some(open) = self.writer.take() {
-            self.finished.push(finish(self.factory, open)?);
+            self.tables.parts.push(finish(self.factory, open)?);
         }
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Vec<PartMeta>> {
+    fn finish(mut self) -> Result<Outputs<'a>> {
         self.finish_table()?;
-        if !self.finished.is_empty() {
+        if !self.tables.parts.is_empty() {
             self.factory.env.fs.sync_dir(&paths::tables(&self.factory.dir))?;
         }
-        self.unfinished.files.clear();
-        Ok(self.finished)
+        Ok(self.tables)
     }
 }
 
 fn begin(
     factory: &TableFactory,
     spec: &OutputSpec<'_>,
-    unfinished: &mut Unfinished<'_>,
+    unclaimed: &mut UnclaimedFiles<'_>,
 ) -> Result<OpenTable> {
     let number = factory.take_file_number();
     let uid = TableUid(factory.env.random.next_u64());
     let path = paths::table(&factory.dir, number);
     let file = factory.env.fs.open(&path, OpenMode::CreateNew)?;
-    unfinished.files.push(path);
+    unclaimed.files.push(path);
     let options = spec.options;
     let table_options = TableOptions {
         layout: options.block_layout.pick(spec.level.is_last()),

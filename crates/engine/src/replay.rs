@@ -9,7 +9,7 @@ use crate::compact::strategy_options;
 use crate::flush::{flush_spec, hull_of};
 use crate::older::OlderParts;
 use crate::options::{KeyspaceOptions, MemoryPlan};
-use crate::output::{TableFactory, write_tables};
+use crate::output::{TableFactory, UnclaimedFiles, write_tables};
 use crate::read::source::Source;
 use crate::view::MemtableView;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag};
@@ -33,6 +33,8 @@ pub(crate) struct Replay<'a> {
     /// Last sequence number applied or skipped.
     last_seqno: SeqNo,
     pub(crate) entries_applied: u64,
+    /// The tables of this replay. An open that fails takes them back, or every attempt would make a full disk fuller.
+    written: Option<UnclaimedFiles<'a>>,
 }
 
 /// What was replayed into one keyspace.
@@ -58,7 +60,16 @@ impl<'a> Replay<'a> {
             keyspaces.insert(*id, Replayed { options, flushed_seqno, filling: None, sealed: Vec::new() });
         }
         let last_seqno = state.last_seqno;
-        Ok(Replay { factory, memory, arenas, state, keyspaces, last_seqno, entries_applied: 0 })
+        Ok(Replay {
+            factory,
+            memory,
+            arenas,
+            state,
+            keyspaces,
+            last_seqno,
+            entries_applied: 0,
+            written: None,
+        })
     }
 
     /// Applies one record, wholly or not at all (WL3).
@@ -148,7 +159,7 @@ impl<'a> Replay<'a> {
 
     fn flush(
         &mut self,
-        factory: &TableFactory,
+        factory: &'a TableFactory,
         id: KeyspaceId,
         options: &KeyspaceOptions,
         memtables: &[Arc<MemtableView>],
@@ -165,8 +176,11 @@ impl<'a> Replay<'a> {
         let mut older = OlderParts::all_of(&version, &hull);
         let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
         let mut edit = VersionEdit::new();
-        for table in write_tables(factory, &spec, merge, Boundaries::new([], SeqNo::MAX), below)? {
-            edit.add_part(id, place, Arc::new(table));
+        let tables = write_tables(factory, &spec, merge, Boundaries::new([], SeqNo::MAX), below)?;
+        let (parts, files) = tables.into_parts_and_files();
+        self.written.get_or_insert_with(|| UnclaimedFiles::new(factory)).append(files);
+        for part in parts {
+            edit.add_part(id, place, Arc::new(part));
         }
         // The tables hold entries that are newer than anything the manifest spoke of.
         edit.push(EditOp::LastSeqno(self.state.last_seqno.max(self.last_seqno)));
@@ -174,8 +188,11 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Ends a writable replay: everything is in tables, and the state says so.
-    pub(crate) fn finish(mut self, greatest_seqno: SeqNo) -> Result<DatabaseState> {
+    /// Ends a writable replay: everything is in tables, and the state says so. Their files wait for a manifest that does.
+    pub(crate) fn finish(
+        mut self,
+        greatest_seqno: SeqNo,
+    ) -> Result<(DatabaseState, Option<UnclaimedFiles<'a>>)> {
         let last = self.last_seqno.max(greatest_seqno);
         let ids: Vec<KeyspaceId> = self.keyspaces.keys().copied().collect();
         let mut edit = VersionEdit::new();
@@ -185,7 +202,7 @@ impl<'a> Replay<'a> {
         }
         edit.push(EditOp::LastSeqno(last));
         self.state.apply(&edit)?;
-        Ok(self.state)
+        Ok((self.state, self.written))
     }
 
     /// Ends a read-only replay: the memtables, newest first, by keyspace.

@@ -135,19 +135,22 @@ impl Manifest {
     /// The directory must exist; making its own name durable in its parent is the caller's affair.
     ///
     /// # Errors
-    /// The open has failed. The next one finds the old state or the new one, which are equivalent.
+    /// The open has failed. The next one finds the old state or the new one, which are equivalent; only if the failure is
+    /// fatal may it be the new one, so only then must files stay that the old state does not know.
     pub fn create(
         env: &Env,
         dir: &Path,
         number: FileNumber,
         state: &DatabaseState,
         last_edit: u64,
-    ) -> Result<Manifest> {
-        let prepared = prepare(env, dir, number, state, last_edit)?;
+    ) -> Result<Manifest, RolloverError> {
+        let prepared = prepare(env, dir, number, state, last_edit)
+            .map_err(|error| RolloverError { error, fatal: false })?;
         let current = Current { manifest: number, uuid: state.uuid };
         match switch_to(&*env.fs, dir, current) {
             Ok(()) => Ok(Manifest::begin(env.clone(), dir.to_path_buf(), prepared, last_edit)),
-            Err(SwitchError::Before(error) | SwitchError::Unknown(error)) => Err(error),
+            Err(SwitchError::Before(error)) => Err(RolloverError { error, fatal: false }),
+            Err(SwitchError::Unknown(error)) => Err(RolloverError { error, fatal: true }),
         }
     }
 

@@ -1,7 +1,7 @@
 //! A full disk: what it keeps from happening, and what must happen all the same.
 
 use crate::world::{DIR, SEGMENT_BYTES, World, live_tables, metrics_of, settle};
-use esker::parts::env::fault::{Crash, Fault, Operation};
+use esker::parts::env::fault::{Crash, Fault, Operation, Rule, When};
 use esker::{Codec, Database, Error, KeyspaceOptions, PerLevel};
 
 /// Entries that no codec makes smaller, in tables of their own size.
@@ -122,5 +122,74 @@ fn tables_that_were_not_finished_do_not_pile_up() {
         db.compact_all().unwrap();
         settle(&db);
         assert_eq!(world.files("tables"), live_tables(&db), "{operation:?}");
+    }
+}
+
+/// A log that cannot be flushed makes the database read-only, whatever a job has written by then. Guards that its tables, which
+/// are whole but installed nowhere, are deleted like unfinished ones.
+#[test]
+fn tables_of_jobs_that_a_poisoned_log_interrupts_are_deleted() {
+    for compacts in [false, true] {
+        let world = World::new(4);
+        let db = world.options().keyspace_options(plain()).open(DIR).unwrap();
+        put_and_flush(&db, 0);
+        put_and_flush(&db, 1);
+        // Older than what is flushed below, so that the flush must sync the log first.
+        db.keyspace("idle").unwrap().put(b"key", b"value").unwrap();
+        if !compacts {
+            db.put(b"key", b"value").unwrap();
+        }
+        let before = world.files("tables");
+        let (within, faults) = (db.clone(), world.faults.clone());
+        world.faults.interrupt(Operation::Create, "tables/", move || {
+            faults.add(Rule::new(Fault::LostSync, When::From(1)).on(Operation::SyncData).path("wal/"));
+            assert!(!compacts || within.sync().is_err(), "the log was synced");
+        });
+        let keyspace = db.default_keyspace();
+        let interrupted = if compacts { keyspace.compact(..) } else { keyspace.flush() };
+        assert!(matches!(interrupted, Err(Error::ReadOnly { .. })), "{interrupted:?}");
+        settle(&db);
+        assert_eq!(world.files("tables"), before, "compacts: {compacts}");
+    }
+}
+
+/// An open writes what it replays into tables, and may then find no room for the manifest that would name them. Guards that it takes
+/// them back: without it every attempt made the disk fuller, and no open could come to the point where orphans are
+/// deleted.
+#[test]
+fn opens_that_fail_leave_no_tables_behind() {
+    let world = World::new(5);
+    let db = world.options().keyspace_options(plain()).flush_on_close(false).open(DIR).unwrap();
+    put_and_flush(&db, 0);
+    for number in 0..1000u32 {
+        db.put(number.to_be_bytes(), [1; 100]).unwrap();
+    }
+    db.close().unwrap();
+    drop(db);
+    let before = world.files("tables");
+    for (fault, operation, path) in [
+        (Fault::Full, Operation::Create, "MANIFEST"),
+        (Fault::Full, Operation::Write, "MANIFEST"),
+        (Fault::Io, Operation::SyncAll, "MANIFEST"),
+        (Fault::Full, Operation::Create, "CURRENT"),
+        (Fault::Io, Operation::Rename, "CURRENT"),
+        (Fault::Full, Operation::Write, "tables/"),
+        (Fault::Io, Operation::SyncDir, "tables"),
+    ] {
+        world.break_down(fault, operation, path);
+        for _ in 0..3 {
+            assert!(world.options().open(DIR).is_err(), "{operation:?} of {path}");
+            assert_eq!(world.files("tables"), before, "{operation:?} of {path}");
+        }
+        world.faults.heal();
+    }
+    // Whether the last of all, the sync after the rename, made the new manifest count, nobody knows: the tables stay.
+    world.faults.add(Rule::new(Fault::Io, When::Nth(3)).on(Operation::SyncDir).path(DIR));
+    let opened = world.options().open(DIR);
+    assert!(opened.is_err() && world.files("tables").len() > before.len(), "{:?}", world.files("tables"));
+    world.faults.heal();
+    for crash in [Crash::PowerAllLost, Crash::PowerNoneLost, Crash::Process] {
+        let db = world.crashed(crash).options().open(DIR).unwrap();
+        assert_eq!(db.default_keyspace().iter().count(), 1000, "{crash:?}");
     }
 }
