@@ -20,6 +20,39 @@ pub fn xxh3_64(bytes: &[u8]) -> u64 {
     xxh3::xxh3_64(bytes)
 }
 
+/// XXH3-64 of bytes that come in pieces; the same value as [`xxh3_64`] of all of them together.
+#[derive(Clone)]
+pub struct StreamHash(xxhash_rust::xxh3::Xxh3);
+
+impl StreamHash {
+    /// The hash of nothing so far.
+    pub fn new() -> StreamHash {
+        StreamHash(xxhash_rust::xxh3::Xxh3::new())
+    }
+
+    /// Adds the next piece.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The hash of all pieces.
+    pub fn finish(&self) -> u64 {
+        self.0.digest()
+    }
+}
+
+impl Default for StreamHash {
+    fn default() -> StreamHash {
+        StreamHash::new()
+    }
+}
+
+impl std::fmt::Debug for StreamHash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "StreamHash({:016x})", self.finish())
+    }
+}
+
 /// The hash of a user key (XXH3-64, seed 0): computed once for a lookup; filters and block fingerprints use it.
 #[inline]
 pub fn key_hash(key: &[u8]) -> u64 {

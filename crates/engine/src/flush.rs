@@ -7,18 +7,19 @@
 //! commit lock, and so did every write before it), sample the boundaries. F1 write and sync the tables. F2 sync their
 //! directory. F3 sync the log if another keyspace depends on it (WL6). F4 to F6 install.
 
+use crate::compact::strategy_options;
 use crate::keyspace::KeyspaceState;
 use crate::older::OlderParts;
 use crate::options::KeyspaceOptions;
-use crate::output::{OutputSpec, Outputs, write_tables};
+use crate::output::{OutputSpec, Outputs, TableFactory, UnclaimedFiles, write_tables};
 use crate::read::source::Source;
 use crate::scheduler::Lane;
 use crate::store::{Store, Writing};
 use crate::view::{MemtableView, SuperVersion};
 use esker_base::{KeyspaceId, Result, SeqNo};
-use esker_iter::Merge;
-use esker_strategy::{Cut, Position, StrategyOptions};
-use esker_version::{EditOp, KeyRange, Version, VersionEdit};
+use esker_iter::{Boundaries, Merge};
+use esker_strategy::{Busy, Cut, Position, StrategyOptions};
+use esker_version::{DatabaseState, EditOp, KeyRange, Version, VersionEdit};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -177,6 +178,38 @@ pub(crate) fn flush_spec<'a>(
         cancellable: false,
         zero_seqnos: false,
     }
+}
+
+/// Writes sealed memtables of a keyspace, newest first, to tables and adds those to a state that nobody reads yet: that of a
+/// database being opened or copied. No snapshot is older than such a state: the newest version of each key is all that
+/// anybody will see. The state's last sequence number must cover the memtables.
+///
+/// The tables' files go again with the answer unless they are claimed.
+pub(crate) fn add_flushed<'a>(
+    factory: &'a TableFactory,
+    state: &mut DatabaseState,
+    id: KeyspaceId,
+    options: &KeyspaceOptions,
+    write_buffer_bytes: u64,
+    memtables: &[Arc<MemtableView>],
+) -> Result<UnclaimedFiles<'a>> {
+    let Some(hull) = hull_of(memtables) else { return Ok(UnclaimedFiles::new(factory)) };
+    let version = state.keyspace(id).map_or_else(Arc::default, |keyspace| Arc::clone(&keyspace.version));
+    let to = options.strategy.flush_placement(&version, &hull, &Busy::default());
+    let place = to.place(&version, factory.take_run_id());
+    let strategy_options = strategy_options(options, write_buffer_bytes);
+    let spec = flush_spec(id, options, &version, to, memtables, &strategy_options);
+    let merge = Merge::new(memtables.iter().map(|view| Source::Memtable(view.memtable.cursor())).collect());
+    let mut older = OlderParts::all_of(&version, &hull);
+    let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
+    let mut edit = VersionEdit::new();
+    let tables = write_tables(factory, &spec, merge, Boundaries::new([], SeqNo::MAX), below)?;
+    let (parts, files) = tables.into_parts_and_files();
+    for part in parts {
+        edit.add_part(id, place, Arc::new(part));
+    }
+    state.apply(&edit)?;
+    Ok(files)
 }
 
 /// The keys that some memtables hold together.

@@ -18,6 +18,7 @@
 mod batch;
 mod commit;
 mod compact;
+mod copy;
 mod durability;
 mod flush;
 mod handle;
@@ -42,6 +43,10 @@ mod verify;
 mod view;
 
 pub use batch::WriteBatch;
+pub use copy::{
+    BackupId, BackupInfo, BackupReport, BackupVerification, Backups, CheckpointReport, CopyProgress,
+    RestoreReport, Retention,
+};
 pub use durability::Durability;
 pub use handle::{DEFAULT_KEYSPACE, Database, KeyRange, Keyspace, Snapshot, View};
 pub use metrics::{

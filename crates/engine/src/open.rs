@@ -35,7 +35,7 @@ use esker_base::sync::CachePadded;
 use esker_base::{Error, FileNumber, KeyspaceId, Result};
 use esker_cache::BlockCache;
 use esker_env::fs::parent_dir;
-use esker_env::{Env, FileLock, LockKind, OpenMode};
+use esker_env::{Env, FileLock, FileSystem, LockKind, OpenMode};
 use esker_memtable::{ArenaPool, Memtable};
 use esker_version::{
     CURRENT_NAME, CURRENT_TEMPORARY_NAME, DatabaseState, EditOp, Found, Manifest, VersionEdit,
@@ -47,6 +47,28 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, OnceLock};
+
+/// Makes a directory and those above it, and their names durable: what is in a directory survives a power cut only if
+/// the directory does.
+///
+/// Directories that are there may have been made by a process that was killed before it came to this, so their names
+/// are synced, too, as far as that is allowed: somebody else's directories may be closed to this process.
+pub(crate) fn make_directory(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
+    let ancestors = || dir.ancestors().filter(|ancestor| !ancestor.as_os_str().is_empty());
+    // Not every file system opens a directory like a file, but of one that is there none says that it was not found.
+    let is_missing = |dir: &Path| fs.open(dir, OpenMode::Read).is_err_and(|error| error.is_not_found());
+    let made = ancestors().take_while(|ancestor| is_missing(ancestor)).count();
+    fs.create_dir_all(dir)?;
+    for (at, ancestor) in ancestors().enumerate() {
+        match fs.sync_dir(&parent_dir(ancestor)) {
+            Err(error) if at >= made => {
+                tracing::debug!(%error, "a directory above could not be synced");
+            }
+            synced => synced?,
+        }
+    }
+    Ok(())
+}
 
 /// What all phases of an open use.
 struct Opening {
@@ -92,32 +114,9 @@ impl Opening {
             };
         }
         if missing {
-            self.make_directory()?;
+            make_directory(&**fs, &self.dir)?;
         }
         fs.lock(&paths::lock(&self.dir), LockKind::Exclusive).map(Some)
-    }
-
-    /// Makes the directory and those above it, and their names durable: what is in a directory survives a power cut only if
-    /// the directory does.
-    ///
-    /// Directories that are there may have been made by an open that was killed before it came to this, so their names
-    /// are synced, too, as far as that is allowed: somebody else's directories may be closed to this process.
-    fn make_directory(&self) -> Result<()> {
-        let fs = &self.env.fs;
-        let ancestors = || self.dir.ancestors().filter(|ancestor| !ancestor.as_os_str().is_empty());
-        // Not every file system opens a directory like a file, but of one that is there none says that it was not found.
-        let is_missing = |dir: &Path| fs.open(dir, OpenMode::Read).is_err_and(|error| error.is_not_found());
-        let made = ancestors().take_while(|ancestor| is_missing(ancestor)).count();
-        fs.create_dir_all(&self.dir)?;
-        for (at, ancestor) in ancestors().enumerate() {
-            match fs.sync_dir(&parent_dir(ancestor)) {
-                Err(error) if at >= made => {
-                    tracing::debug!(%error, "a directory above the database could not be synced");
-                }
-                synced => synced?,
-            }
-        }
-        Ok(())
     }
 
     fn phase(&self, what: &'static str) {

@@ -5,18 +5,13 @@
 //! of the database. Until then nothing the previous state needs is changed (RC1). A read-only open keeps the
 //! replayed memtables in private memory instead.
 
-use crate::compact::strategy_options;
-use crate::flush::{flush_spec, hull_of};
-use crate::older::OlderParts;
+use crate::flush::add_flushed;
 use crate::options::{KeyspaceOptions, MemoryPlan};
-use crate::output::{TableFactory, UnclaimedFiles, write_tables};
-use crate::read::source::Source;
+use crate::output::{TableFactory, UnclaimedFiles};
 use crate::view::MemtableView;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag};
-use esker_iter::{Boundaries, Merge};
 use esker_memtable::{ArenaPool, Inserter, Memtable};
-use esker_strategy::Busy;
-use esker_version::{DatabaseState, EditOp, Version, VersionEdit};
+use esker_version::{DatabaseState, EditOp, VersionEdit};
 use esker_wal::{Entry, RecordKind, RecordView};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -151,40 +146,21 @@ impl<'a> Replay<'a> {
             None => keyspace.sealed.insert(0, view),
             Some(factory) => {
                 let options = keyspace.options.clone();
-                self.flush(factory, id, &options, &[view])?;
+                // The tables hold entries that are newer than anything the manifest spoke of.
+                let mut edit = VersionEdit::new();
+                edit.push(EditOp::LastSeqno(self.state.last_seqno.max(last)));
+                self.state.apply(&edit)?;
+                let files = add_flushed(
+                    factory,
+                    &mut self.state,
+                    id,
+                    &options,
+                    self.memory.write_buffer_bytes,
+                    &[view],
+                )?;
+                self.written.get_or_insert_with(|| UnclaimedFiles::new(factory)).append(files);
             }
         }
-        Ok(())
-    }
-
-    fn flush(
-        &mut self,
-        factory: &'a TableFactory,
-        id: KeyspaceId,
-        options: &KeyspaceOptions,
-        memtables: &[Arc<MemtableView>],
-    ) -> Result<()> {
-        let Some(hull) = hull_of(memtables) else { return Ok(()) };
-        let version = self.version(id);
-        let to = options.strategy.flush_placement(&version, &hull, &Busy::default());
-        let place = to.place(&version, factory.take_run_id());
-        let strategy_options = strategy_options(options, self.memory.write_buffer_bytes);
-        let spec = flush_spec(id, options, &version, to, memtables, &strategy_options);
-        let merge =
-            Merge::new(memtables.iter().map(|view| Source::Memtable(view.memtable.cursor())).collect());
-        // No snapshot outlives its process: the newest version of each key is all that anybody can see.
-        let mut older = OlderParts::all_of(&version, &hull);
-        let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
-        let mut edit = VersionEdit::new();
-        let tables = write_tables(factory, &spec, merge, Boundaries::new([], SeqNo::MAX), below)?;
-        let (parts, files) = tables.into_parts_and_files();
-        self.written.get_or_insert_with(|| UnclaimedFiles::new(factory)).append(files);
-        for part in parts {
-            edit.add_part(id, place, Arc::new(part));
-        }
-        // The tables hold entries that are newer than anything the manifest spoke of.
-        edit.push(EditOp::LastSeqno(self.state.last_seqno.max(self.last_seqno)));
-        self.state.apply(&edit)?;
         Ok(())
     }
 
@@ -218,10 +194,5 @@ impl<'a> Replay<'a> {
             memtables.insert(id, keyspace.sealed);
         }
         (self.state, self.last_seqno, memtables)
-    }
-
-    /// The version of a keyspace as it stands.
-    pub(crate) fn version(&self, id: KeyspaceId) -> Arc<Version> {
-        self.state.keyspace(id).map_or_else(Default::default, |keyspace| Arc::clone(&keyspace.version))
     }
 }

@@ -62,9 +62,10 @@
 pub use esker_base::{Corruption, Error, KeyspaceId, Result, SeqNo};
 pub use esker_codec::Codec;
 pub use esker_engine::{
-    Cursor, DEFAULT_KEYSPACE, Damage, Database, Durability, KeyRange, Keyspace, KeyspaceLevels,
-    KeyspaceMetrics, KeyspaceOptions, Layer, LevelInfo, LogMetrics, MemoryMetrics, Metrics, Options,
-    PerLevel, Range, RunInfo, Snapshot, TableInfo, Value, VerifyReport, View, WriteBatch,
+    BackupId, BackupInfo, BackupReport, BackupVerification, Backups, CheckpointReport, CopyProgress, Cursor,
+    DEFAULT_KEYSPACE, Damage, Database, Durability, KeyRange, Keyspace, KeyspaceLevels, KeyspaceMetrics,
+    KeyspaceOptions, Layer, LevelInfo, LogMetrics, MemoryMetrics, Metrics, Options, PerLevel, Range,
+    RestoreReport, Retention, RunInfo, Snapshot, TableInfo, Value, VerifyReport, View, WriteBatch,
 };
 pub use esker_filter::FilterPolicy;
 pub use esker_memtable::MemtableKind;

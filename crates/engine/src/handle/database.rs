@@ -3,6 +3,7 @@
 use super::{Handle, Keyspace, Snapshot};
 use crate::batch::WriteBatch;
 use crate::commit::Patience;
+use crate::copy::{BackupReport, Backups, CheckpointReport, CopyProgress};
 use crate::metrics::{KeyspaceLevels, Metrics};
 use crate::options::{KeyspaceOptions, Options};
 use crate::verify::VerifyReport;
@@ -205,6 +206,52 @@ impl Database {
     /// is damaged instead of stopping at the first damage. The log and the manifest are checked by opening.
     pub fn verify(&self) -> Result<VerifyReport> {
         self.handle.store.verify()
+    }
+
+    // ---- copies
+
+    /// Makes a copy of the database in another directory, which must be missing or empty, while reads and writes go on. The copy is a
+    /// database of its own that shows one moment: every write that was acknowledged before the call, and atomic batches whole.
+    ///
+    /// Tables get a second name where the file system allows it, so it takes milliseconds and hardly any room; what is in
+    /// memory is written. On another device everything is copied.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// let db = esker_engine::Database::open("data")?;
+    /// let report = db.checkpoint("data-before-the-migration")?;
+    /// println!("{} tables linked, {} written", report.linked_tables, report.written_tables);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the directory is not empty, `Full`, `Io`, `ReadOnly`, `Closed`; nothing is left there then.
+    pub fn checkpoint(&self, to: impl AsRef<Path>) -> Result<CheckpointReport> {
+        self.checkpoint_with(to, |_| {})
+    }
+
+    /// As [`Database::checkpoint`], telling how far it is.
+    pub fn checkpoint_with(
+        &self,
+        to: impl AsRef<Path>,
+        mut told: impl FnMut(CopyProgress),
+    ) -> Result<CheckpointReport> {
+        self.handle.store.checkpoint(to.as_ref(), &mut told)
+    }
+
+    /// Adds a backup of the present to a directory of backups, while reads and writes go on. Tables that an earlier backup has are
+    /// not copied again. See [`Backups`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the directory holds backups of another database, `Locked` if another backup is being made there,
+    /// `Full`, `Io`, `ReadOnly`, `Closed`.
+    pub fn backup(&self, to: &Backups) -> Result<BackupReport> {
+        self.backup_with(to, |_| {})
+    }
+
+    /// As [`Database::backup`], telling how far it is.
+    pub fn backup_with(&self, to: &Backups, mut told: impl FnMut(CopyProgress)) -> Result<BackupReport> {
+        self.handle.store.backup(to, &mut told)
     }
 
     /// Closes the database: waits for writes in progress, stops background work, flushes (unless switched off), and lets

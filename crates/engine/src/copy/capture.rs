@@ -1,0 +1,45 @@
+//! The moment that a copy shows; see [`super`].
+
+use crate::batch::Share;
+use crate::store::Store;
+use crate::view::SuperVersion;
+use esker_base::{KeyspaceId, Result, SeqNo};
+use esker_version::DatabaseState;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A database at one moment. Holding it keeps its files and memtables.
+#[derive(Debug)]
+pub(crate) struct Capture {
+    /// Everything up to here is in it, and nothing newer.
+    pub(crate) seqno: SeqNo,
+    /// What the manifest said.
+    pub(crate) state: DatabaseState,
+    pub(crate) views: BTreeMap<KeyspaceId, Arc<SuperVersion>>,
+}
+
+impl Store {
+    /// Captures the present (TS3). Seals the memtables that hold something; the flush lane takes them from there.
+    pub(crate) fn capture(&self) -> Result<Capture> {
+        self.check_open()?;
+        let writing = self.writing()?;
+        let installed = writing.manifest.lock();
+        let mut commit = writing.commit.lock();
+        let filled: Vec<KeyspaceId> = commit
+            .keyspaces
+            .iter()
+            .flatten()
+            .filter(|active| active.entries > 0)
+            .map(|active| active.keyspace.id)
+            .collect();
+        for keyspace in filled {
+            self.seal(&mut commit, keyspace, &Share { keyspace, entries: 0, bytes: 0 })?;
+        }
+        // Complete up to here: nobody is between taking a number and publishing it while the lock is held.
+        let seqno = SeqNo::new(self.visible.load(Ordering::Acquire));
+        let views =
+            self.all_keyspaces().into_iter().map(|keyspace| (keyspace.id, keyspace.view.load())).collect();
+        Ok(Capture { seqno, state: installed.state.clone(), views })
+    }
+}

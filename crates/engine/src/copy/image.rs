@@ -1,0 +1,96 @@
+//! A capture as a database directory; see [`super`].
+
+use super::capture::Capture;
+use crate::flush::add_flushed;
+use crate::options::KeyspaceOptions;
+use crate::output::TableFactory;
+use crate::paths;
+use crate::scheduler::Scheduler;
+use esker_base::{FileNumber, Result, SeqNo, TableUid};
+use esker_env::Env;
+use esker_version::{DatabaseState, EditOp, Manifest, VersionEdit};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A table of an image, and where its bytes are now.
+#[derive(Clone, Debug)]
+pub(crate) struct ImageTable {
+    pub(crate) number: FileNumber,
+    pub(crate) uid: TableUid,
+    pub(crate) bytes: u64,
+    /// In the source's directory, or already in the image's if it was written for it.
+    pub(crate) path: PathBuf,
+    /// Whether the image's directory has it already.
+    pub(crate) is_own: bool,
+}
+
+/// What a copy consists of, as a plan: the tables are where they were, the memtables are written.
+#[derive(Debug)]
+pub(crate) struct Image {
+    pub(crate) state: DatabaseState,
+    pub(crate) tables: Vec<ImageTable>,
+    manifest: FileNumber,
+}
+
+impl Image {
+    /// Writes the captured memtables as tables below `dir`, which exists, and lists all tables that belong there.
+    pub(crate) fn begin(
+        env: &Env,
+        source: &Path,
+        dir: &Path,
+        capture: &Capture,
+        write_buffer_bytes: u64,
+        scheduler: &Arc<Scheduler>,
+    ) -> Result<Image> {
+        let mut state = capture.state.clone();
+        let captured: BTreeMap<_, _> = state.live_files();
+        env.fs.create_dir_all(&paths::tables(dir))?;
+        let numbers = (state.next_file, state.next_part);
+        let factory =
+            TableFactory::new(env.clone(), dir.to_path_buf(), state.uuid, numbers, Arc::clone(scheduler));
+        apply(&mut state, EditOp::LastSeqno(capture.seqno))?;
+        for (&id, view) in &capture.views {
+            let Some(keyspace) = state.keyspace(id) else { continue };
+            let options = KeyspaceOptions::decode(&keyspace.options)?;
+            // If the copy fails, its whole directory goes.
+            add_flushed(&factory, &mut state, id, &options, write_buffer_bytes, &view.sealed)?.claim();
+            apply(&mut state, EditOp::FlushedSeqno { keyspace: id, seqno: capture.seqno })?;
+        }
+        let manifest = factory.take_file_number();
+        (state.next_file, state.next_part) = factory.counters();
+        // The copy has no log: nothing of the source's may be looked for.
+        state.durable_position = None;
+        let tables = state.live_files().into_iter().map(|(number, file)| {
+            let is_own = !captured.contains_key(&number);
+            let path = paths::table(if is_own { dir } else { source }, number);
+            ImageTable { number, uid: file.table_uid, bytes: file.bytes, path, is_own }
+        });
+        Ok(Image { tables: tables.collect(), state, manifest })
+    }
+
+    /// Everything up to here is in the image.
+    pub(crate) fn seqno(&self) -> SeqNo {
+        self.state.last_seqno
+    }
+
+    /// Entries in all tables, versions and tombstones included.
+    pub(crate) fn entries(&self) -> u64 {
+        let parts = self.state.keyspaces.values().flat_map(|keyspace| keyspace.version.parts());
+        parts.map(|(_, _, part)| part.entries).sum()
+    }
+
+    /// Writes manifest and CURRENT, durable; the tables are there.
+    pub(crate) fn finish(&self, env: &Env, dir: &Path) -> Result<()> {
+        env.fs.create_dir_all(dir)?;
+        Manifest::create(env, dir, self.manifest, &self.state, 0)?;
+        Ok(())
+    }
+}
+
+fn apply(state: &mut DatabaseState, op: EditOp) -> Result<()> {
+    let mut edit = VersionEdit::new();
+    edit.push(op);
+    state.apply(&edit)?;
+    Ok(())
+}
