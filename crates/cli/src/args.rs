@@ -1,5 +1,12 @@
 //! What can be typed: the command line, described once for parsing and for `--help`.
 
+mod copies;
+
+pub(crate) use copies::{
+    BackupArgs, BackupCommand, BackupCreateArgs, BackupPruneArgs, BackupVerifyArgs, CheckpointArgs,
+    RestoreArgs,
+};
+
 use crate::failure::EXIT_CODES;
 use crate::format::{Format, parse_bytes};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -98,6 +105,8 @@ pub(crate) enum Command {
     Shell(ShellArgs),
     #[command(flatten)]
     Data(DataCommand),
+    Backup(BackupArgs),
+    Restore(RestoreArgs),
     Inspect(InspectArgs),
     Bench(Box<BenchArgs>),
     Exec(ExecArgs),
@@ -126,6 +135,7 @@ pub(crate) enum DataCommand {
     /// List the keyspaces
     #[command(after_help = "Example:\n  esker keyspaces --json")]
     Keyspaces,
+    Checkpoint(CheckpointArgs),
 }
 
 /// Serve a database over the text protocol (CS265 DSL) until SIGTERM or SIGINT

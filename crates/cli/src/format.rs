@@ -3,6 +3,7 @@
 use clap::ValueEnum;
 use esker_protocol::scalar::{decode_integer, encode_integer};
 use std::fmt::Write;
+use std::time::Duration;
 
 /// How a key or a value is written on the command line, in files and in answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -177,6 +178,53 @@ pub(crate) fn parse_bytes(written: &str) -> Result<u64, String> {
     if bytes < (1u64 << 60) as f64 { Ok(bytes as u64) } else { Err(wrong()) }
 }
 
+/// A duration: `90s`, `15m`, `12h`, `30d`, `250ms`.
+pub(crate) fn parse_duration(written: &str) -> Result<Duration, String> {
+    let digits = written.find(|char: char| !char.is_ascii_digit()).unwrap_or(written.len());
+    let (number, unit) = written.split_at(digits);
+    let unit_ms = match unit.trim().to_ascii_lowercase().as_str() {
+        "ms" => 1,
+        "s" => 1000,
+        "m" | "min" => 60 * 1000,
+        "h" => 3600 * 1000,
+        "d" => 24 * 3600 * 1000,
+        _ => return Err(format!("'{unit}' is no unit of time; write ms, s, m, h or d, such as 15m")),
+    };
+    let number: u64 = number.parse().map_err(|_| format!("'{number}' is no number"))?;
+    let ms = number.checked_mul(unit_ms).ok_or_else(|| format!("'{written}' is too long"))?;
+    Ok(Duration::from_millis(ms))
+}
+
+/// A moment for people, in universal time: `2026-11-21 23:05:09`.
+pub(crate) fn human_time(unix_ms: u64) -> String {
+    let seconds = unix_ms / 1000;
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let (mut year, mut day) = (1970, days);
+    let year_days = |year: u64| {
+        if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) {
+            366
+        } else {
+            365
+        }
+    };
+    // A few dozen steps for every moment that a clock will show.
+    while day >= year_days(year) && year < 9999 {
+        day -= year_days(year);
+        year += 1;
+    }
+    let february = year_days(year) - 337;
+    let mut month = 1;
+    for len in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30] {
+        if day < len {
+            break;
+        }
+        day -= len;
+        month += 1;
+    }
+    let (hour, minute) = (second / 3600, second / 60 % 60);
+    format!("{year:04}-{month:02}-{:02} {hour:02}:{minute:02}:{:02}", day + 1, second % 60)
+}
+
 /// A number of bytes for people: `999 B`, `1.5 MiB`.
 pub(crate) fn human_bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -260,5 +308,24 @@ mod tests {
         assert_eq!(human_count(0), "0");
         assert_eq!(human_count(1_234_567), "1,234,567");
         assert_eq!(human_count(123_456), "123,456");
+    }
+
+    #[test]
+    fn moments_and_durations() {
+        let told =
+            [0, 951_782_399_000, 951_782_400_000, 1_735_689_599_999, 1_795_302_309_000].map(human_time);
+        let expected = [
+            "1970-01-01 00:00:00",
+            "2000-02-28 23:59:59",
+            "2000-02-29 00:00:00",
+            "2024-12-31 23:59:59",
+            "2026-11-21 23:05:09",
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(parse_duration("30d"), Ok(Duration::from_secs(30 * 86_400)));
+        assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
+        for wrong in ["", "5", "m", "-1s", "1.5h", "3 weeks", "99999999999999999d"] {
+            assert!(parse_duration(wrong).is_err(), "{wrong}");
+        }
     }
 }

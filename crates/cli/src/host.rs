@@ -2,6 +2,7 @@
 //! here and nowhere else in this crate.
 
 use crate::failure::Failure;
+use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, IsTerminal, Read, Stderr, StdoutLock, Write};
 use std::path::{Path, PathBuf};
@@ -15,6 +16,17 @@ pub(crate) fn stdout() -> BufWriter<StdoutLock<'static>> {
 /// Standard error.
 pub(crate) fn stderr() -> Stderr {
     io::stderr()
+}
+
+/// Progress in bytes, on standard error and only if that is a terminal; without a length it only counts.
+pub(crate) fn progress_bar(len: Option<u64>) -> ProgressBar {
+    let template = match len {
+        Some(_) => "{wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta} {msg}",
+        None => "{spinner} {bytes} {binary_bytes_per_sec} {msg}",
+    };
+    let style = ProgressStyle::with_template(template).expect("the templates are constants");
+    let bar = len.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
+    bar.with_style(style)
 }
 
 /// Whether somebody sits in front of the program.

@@ -8,7 +8,7 @@ use crate::host;
 use crate::records::{ReadError, Record, RecordReader};
 use esker::parts::base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
 use esker::{Database, Keyspace, WriteBatch};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use std::io::Write;
 use std::path::Path;
 
@@ -27,7 +27,7 @@ pub(super) fn run(context: &mut Context<'_>, args: &LoadArgs) -> Result<Exit, Fa
         return Err(Failure::usage("--header is for CSV and TSV files"));
     }
     let input = host::open_input(&args.file)?;
-    let progress = progress_bar(input.len);
+    let progress = host::progress_bar(input.len);
     let mut load = Load {
         reader: format.reader(input.reader, &context.shape, args.header),
         database: context.database,
@@ -58,17 +58,6 @@ pub(super) fn run(context: &mut Context<'_>, args: &LoadArgs) -> Result<Exit, Fa
         writeln!(context.out, "{} pairs loaded{skipped}", human_count(loaded))?;
     }
     Ok(Exit::Done)
-}
-
-/// On standard error, and only if that is a terminal.
-fn progress_bar(len: Option<u64>) -> ProgressBar {
-    let template = match len {
-        Some(_) => "{wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta} {msg}",
-        None => "{spinner} {bytes} {binary_bytes_per_sec} {msg}",
-    };
-    let style = ProgressStyle::with_template(template).expect("the templates are constants");
-    let bar = len.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
-    bar.with_style(style)
 }
 
 struct Load<'a> {

@@ -1,6 +1,7 @@
 //! A file for each thing that can be asked, and what those on an open database share.
 
 pub(crate) mod bench;
+pub(crate) mod copies;
 mod dump;
 pub(crate) mod exec;
 pub(crate) mod inspect;
@@ -58,6 +59,7 @@ pub(crate) fn run_alone(
             (open(global, |options| options.flush_on_close(false))?, false)
         }
         DataCommand::Load(_) | DataCommand::Compact(_) => (open(global, |options| options)?, false),
+        DataCommand::Checkpoint(_) => (open(global, |options| options.create_if_missing(false))?, false),
     };
     let shape = global.shape.or(&Shape::default());
     let only = global.shape.keyspace.clone();
@@ -83,6 +85,7 @@ pub(crate) fn run(context: &mut Context<'_>, command: &DataCommand) -> Result<Ex
         DataCommand::Compact(args) => maintain::compact(context, args),
         DataCommand::Verify => maintain::verify(context),
         DataCommand::Keyspaces => maintain::keyspaces(context),
+        DataCommand::Checkpoint(args) => copies::checkpoint(context, args),
     }
 }
 

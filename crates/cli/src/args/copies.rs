@@ -1,0 +1,110 @@
+//! Commands that make and use copies of a database.
+
+use crate::format::parse_duration;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Copy the database to a new directory on the same disk, sharing its table files
+///
+/// The copy is a database of its own that shows one moment. Files get a second name where the file system allows it, so it
+/// takes milliseconds and hardly any room; onto another device everything is copied.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  esker checkpoint before-the-migration
+  esker checkpoint /srv/copies/monday --data /srv/db")]
+pub(crate) struct CheckpointArgs {
+    /// The new directory; it must be missing or empty
+    #[arg(value_name = "DIR")]
+    pub(crate) target: PathBuf,
+}
+
+/// Make, list, check and remove backups
+///
+/// A directory of backups holds any number of them. Each is whole, and they share the tables that did not change in between: only
+/// what is new is copied.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  esker backup create /mnt/backups --data ./esker-data
+  esker backup list /mnt/backups
+  esker backup verify /mnt/backups
+  esker backup prune /mnt/backups --keep 7 --within 30d
+  esker restore /mnt/backups --data ./restored")]
+pub(crate) struct BackupArgs {
+    #[command(subcommand)]
+    pub(crate) command: BackupCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BackupCommand {
+    Create(BackupCreateArgs),
+    List(BackupListArgs),
+    Verify(BackupVerifyArgs),
+    Prune(BackupPruneArgs),
+}
+
+/// Add a backup of the present to a directory of backups
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  esker backup create /mnt/backups --data ./esker-data")]
+pub(crate) struct BackupCreateArgs {
+    /// The directory of backups; made if missing
+    #[arg(value_name = "BACKUPS")]
+    pub(crate) dir: PathBuf,
+}
+
+/// List the backups of a directory
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  esker backup list /mnt/backups --json")]
+pub(crate) struct BackupListArgs {
+    /// The directory of backups
+    #[arg(value_name = "BACKUPS")]
+    pub(crate) dir: PathBuf,
+}
+
+/// Prove that backups can be restored: read all of them and check everything; exit code 3 if something is damaged
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  esker backup verify /mnt/backups\n  esker backup verify /mnt/backups --id 3"
+)]
+pub(crate) struct BackupVerifyArgs {
+    /// The directory of backups
+    #[arg(value_name = "BACKUPS")]
+    pub(crate) dir: PathBuf,
+    /// Only this backup
+    #[arg(long, value_name = "N")]
+    pub(crate) id: Option<u32>,
+}
+
+/// Remove old backups, and the tables that only they had; the newest always stays
+///
+/// A backup stays if any part of the rule wants it.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  esker backup prune /mnt/backups --keep 7 --within 30d")]
+pub(crate) struct BackupPruneArgs {
+    /// The directory of backups
+    #[arg(value_name = "BACKUPS")]
+    pub(crate) dir: PathBuf,
+    /// Keep so many of the newest
+    #[arg(long, value_name = "N", required_unless_present = "within")]
+    pub(crate) keep: Option<usize>,
+    /// Keep those that are not older than this, such as 12h or 30d
+    #[arg(long, value_name = "AGE", value_parser = parse_duration)]
+    pub(crate) within: Option<Duration>,
+}
+
+/// Make a database of a backup, in the directory --data, which must be missing or empty
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  esker restore /mnt/backups --data ./restored
+  esker restore /mnt/backups --id 3 --data ./as-it-was")]
+pub(crate) struct RestoreArgs {
+    /// The directory of backups
+    #[arg(value_name = "BACKUPS")]
+    pub(crate) dir: PathBuf,
+    /// Which backup [default: the newest]
+    #[arg(long, value_name = "N")]
+    pub(crate) id: Option<u32>,
+}

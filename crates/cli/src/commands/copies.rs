@@ -1,0 +1,221 @@
+//! `checkpoint`, `backup` and `restore`.
+
+use super::{Context, open, write_json};
+use crate::args::{
+    BackupCommand, BackupCreateArgs, BackupPruneArgs, BackupVerifyArgs, CheckpointArgs, Global, RestoreArgs,
+    Shape,
+};
+use crate::failure::{Exit, Failure};
+use crate::format::{human_bytes, human_count, human_time};
+use crate::host::progress_bar;
+use esker::{BackupId, BackupInfo, Backups, CopyProgress, Retention};
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::Path;
+
+pub(super) fn checkpoint(context: &mut Context<'_>, args: &CheckpointArgs) -> Result<Exit, Failure> {
+    let bar = progress_bar(Some(0));
+    let report = context.database.checkpoint_with(&args.target, shown_by(&bar))?;
+    bar.finish_and_clear();
+    if context.shape.json {
+        let members = json!({
+            "seqno": report.seqno.get(),
+            "linked_tables": report.linked_tables, "linked_bytes": report.linked_bytes,
+            "written_tables": report.written_tables, "written_bytes": report.written_bytes,
+        });
+        write_object(context.out, members)?;
+    } else {
+        writeln!(
+            context.out,
+            "{}: {} tables linked ({}), {} written ({})",
+            args.target.display(),
+            human_count(report.linked_tables),
+            human_bytes(report.linked_bytes),
+            human_count(report.written_tables),
+            human_bytes(report.written_bytes)
+        )?;
+    }
+    Ok(Exit::Done)
+}
+
+pub(crate) fn backup(global: &Global, command: &BackupCommand, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let is_json = global.shape.or(&Shape::default()).json;
+    match command {
+        BackupCommand::Create(args) => create(global, args, is_json, out),
+        BackupCommand::List(args) => {
+            for backup in existing(&Backups::new(&args.dir), &args.dir)? {
+                show(out, &backup, is_json)?;
+            }
+            Ok(Exit::Done)
+        }
+        BackupCommand::Verify(args) => verify(args, is_json, out),
+        BackupCommand::Prune(args) => prune(args, is_json, out),
+    }
+}
+
+fn create(
+    global: &Global,
+    args: &BackupCreateArgs,
+    is_json: bool,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let database = open(global, |options| options.create_if_missing(false))?;
+    let bar = progress_bar(Some(0));
+    let report = database.backup_with(&Backups::new(&args.dir), shown_by(&bar));
+    bar.finish_and_clear();
+    let closed = database.close();
+    let report = report?;
+    closed?;
+    if is_json {
+        let members = json!({
+            "id": report.id.get(), "seqno": report.seqno.get(),
+            "tables": report.tables, "bytes": report.bytes,
+            "copied_tables": report.copied_tables, "copied_bytes": report.copied_bytes,
+        });
+        write_object(out, members)?;
+    } else {
+        writeln!(
+            out,
+            "backup {}: {} tables, {}; {} tables, {} were new",
+            report.id.get(),
+            human_count(report.tables),
+            human_bytes(report.bytes),
+            human_count(report.copied_tables),
+            human_bytes(report.copied_bytes)
+        )?;
+    }
+    Ok(Exit::Done)
+}
+
+fn verify(args: &BackupVerifyArgs, is_json: bool, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let backups = Backups::new(&args.dir);
+    let ids: Vec<BackupId> = match args.id {
+        Some(id) => vec![parse_id(id)?],
+        None => existing(&backups, &args.dir)?.iter().map(|backup| backup.id).collect(),
+    };
+    let mut exit = Exit::Done;
+    for id in ids {
+        let bar = progress_bar(Some(0));
+        let found = backups.verify_with(id, shown_by(&bar));
+        bar.finish_and_clear();
+        let found = found?;
+        if !found.is_clean() {
+            exit = Exit::Damage;
+        }
+        if is_json {
+            let damage: Vec<Value> = found
+                .damage
+                .iter()
+                .map(|damage| json!({ "file": damage.file.display().to_string(), "error": damage.error.to_string() }))
+                .collect();
+            let members = json!({
+                "id": id.get(), "tables": found.tables, "entries": found.entries,
+                "bytes": found.bytes, "damage": damage,
+            });
+            write_object(out, members)?;
+            continue;
+        }
+        let verdict = if found.is_clean() { "can be restored" } else { "is damaged" };
+        writeln!(
+            out,
+            "backup {} {verdict}: {} tables, {} entries, {} read",
+            id.get(),
+            human_count(found.tables),
+            human_count(found.entries),
+            human_bytes(found.bytes)
+        )?;
+        for damage in &found.damage {
+            writeln!(out, "damaged: {}", damage.error)?;
+        }
+    }
+    Ok(exit)
+}
+
+fn prune(args: &BackupPruneArgs, is_json: bool, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let rule = match (args.keep, args.within) {
+        (Some(keep), None) => Retention::keep_last(keep),
+        (Some(keep), Some(age)) => Retention::keep_last(keep).and_within(age),
+        (None, Some(age)) => Retention::keep_within(age),
+        (None, None) => return Err(Failure::usage("say what to keep: --keep N, --within AGE, or both")),
+    };
+    let backups = Backups::new(&args.dir);
+    existing(&backups, &args.dir)?;
+    let removed = backups.retain(rule)?;
+    if !is_json {
+        writeln!(out, "{} backups removed", human_count(removed.len() as u64))?;
+    }
+    removed.iter().try_for_each(|backup| show(out, backup, is_json))?;
+    Ok(Exit::Done)
+}
+
+pub(crate) fn restore(global: &Global, args: &RestoreArgs, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let backups = Backups::new(&args.dir);
+    let id = match args.id {
+        Some(id) => parse_id(id)?,
+        None => {
+            let newest = existing(&backups, &args.dir)?.last().map(|backup| backup.id);
+            newest.ok_or_else(|| Failure::usage(format!("there are no backups in {}", args.dir.display())))?
+        }
+    };
+    let target = global.data();
+    let bar = progress_bar(Some(0));
+    let report = backups.restore_with(id, target, shown_by(&bar));
+    bar.finish_and_clear();
+    let report = report?;
+    if global.shape.or(&Shape::default()).json {
+        let members = json!({
+            "id": id.get(), "tables": report.tables, "bytes": report.bytes, "seqno": report.seqno,
+        });
+        write_object(out, members)?;
+    } else {
+        let (tables, bytes) = (human_count(report.tables), human_bytes(report.bytes));
+        writeln!(out, "backup {} restored to {}: {tables} tables, {bytes}", id.get(), target.display())?;
+    }
+    Ok(Exit::Done)
+}
+
+fn existing(backups: &Backups, dir: &Path) -> Result<Vec<BackupInfo>, Failure> {
+    backups.list().map_err(|error| {
+        Failure::from(error)
+            .advise(format!("`esker backup create {} --data DIR` makes the first backup", dir.display()))
+    })
+}
+
+fn parse_id(id: u32) -> Result<BackupId, Failure> {
+    Ok(id.to_string().parse()?)
+}
+
+fn show(out: &mut dyn Write, backup: &BackupInfo, is_json: bool) -> Result<(), Failure> {
+    if is_json {
+        let members = json!({
+            "id": backup.id.get(), "created_ms": backup.created_ms, "seqno": backup.seqno,
+            "entries": backup.entries, "tables": backup.tables, "bytes": backup.bytes,
+        });
+        return write_object(out, members);
+    }
+    writeln!(
+        out,
+        "{:>6}  {}  {:>14} entries  {:>6} tables  {:>10}",
+        backup.id.get(),
+        human_time(backup.created_ms),
+        human_count(backup.entries),
+        human_count(backup.tables),
+        human_bytes(backup.bytes)
+    )?;
+    Ok(())
+}
+
+fn write_object(out: &mut dyn Write, object: Value) -> Result<(), Failure> {
+    match object {
+        Value::Object(members) => write_json(out, members),
+        _ => Ok(()),
+    }
+}
+
+fn shown_by(bar: &ProgressBar) -> impl FnMut(CopyProgress) + '_ {
+    |progress| {
+        bar.set_length(progress.total_bytes);
+        bar.set_position(progress.done_bytes);
+    }
+}

@@ -1,0 +1,72 @@
+//! `checkpoint`, `backup` and `restore` as a person uses them.
+
+#![expect(clippy::disallowed_methods, reason = "tests use the machine's files")]
+#![expect(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]
+#![allow(dead_code, reason = "the helpers are shared with other tests")]
+
+mod common;
+
+use common::Place;
+use serde_json::Value;
+
+#[test]
+fn a_checkpoint_is_a_database() {
+    let place = Place::new();
+    place.ok("put a 1");
+    place.ok("compact");
+    place.ok("put b 2");
+    let told = place.ok("checkpoint copy");
+    assert!(told.starts_with("copy: 2 tables linked") && told.contains(", 0 written"), "{told}");
+    place.ok("put a changed");
+    assert_eq!(place.ok("scan --data copy"), "a\t1\nb\t2\n");
+    assert_eq!(place.ok("verify --data copy").lines().last(), Some("no damage"));
+    let again = place.run("checkpoint copy");
+    assert_eq!(again.code, 2);
+    assert!(again.err.contains("not empty"), "{}", again.err);
+}
+
+#[test]
+fn backups_are_made_listed_checked_restored_and_removed() {
+    let place = Place::new();
+    let missing = place.run("backup list backups");
+    assert_eq!(missing.code, 2);
+    assert!(missing.err.contains("esker backup create backups --data DIR"), "{}", missing.err);
+    for round in ["one", "two", "three"] {
+        place.ok(&format!("put key {round}"));
+        let told = place.ok("backup create backups");
+        assert!(told.contains("were new"), "{told}");
+    }
+    assert_eq!(place.ok("backup list backups").lines().count(), 3);
+    let checked = place.ok("backup verify backups");
+    assert_eq!(checked.matches("can be restored").count(), 3, "{checked}");
+    place.ok("restore backups --data newest");
+    place.ok("restore backups --id 1 --data first");
+    assert_eq!(place.ok("get key --data newest"), "three\n");
+    assert_eq!(place.ok("get key --data first"), "one\n");
+    assert_eq!(place.run("restore backups --id 1 --data first").code, 2);
+    assert_eq!(place.run("restore backups --id 9 --data ninth").code, 2);
+    assert_eq!(place.run("backup prune backups").code, 2);
+    assert!(place.ok("backup prune backups --keep 1").starts_with("2 backups removed"));
+    let left: Value = serde_json::from_str(&place.ok("backup list backups --json")).unwrap();
+    assert_eq!(left["id"], 3);
+}
+
+#[test]
+fn a_damaged_backup_is_named() {
+    let place = Place::new();
+    place.ok("put key value");
+    place.ok("backup create backups");
+    let pool = place.path().join("backups/tables");
+    let table = std::fs::read_dir(pool).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = std::fs::read(&table).unwrap();
+    bytes[70] ^= 1;
+    std::fs::write(&table, bytes).unwrap();
+    let checked = place.run("backup verify backups");
+    assert_eq!(checked.code, 3);
+    let name = table.file_name().unwrap().to_str().unwrap();
+    assert!(checked.text().contains(name), "{}", checked.text());
+    let restored = place.run("restore backups --data again");
+    assert_eq!(restored.code, 3);
+    assert!(restored.err.contains(name), "{}", restored.err);
+    assert!(!place.path().join("again").exists());
+}
