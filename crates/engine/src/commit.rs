@@ -29,9 +29,11 @@
 //! Durability beyond the process is waited for after the lock is let go; see [`esker_wal::Log`].
 
 use crate::batch::EncodedBatch;
+use crate::keyspace::{KeyspaceState, RecentDrops};
+use crate::room::MemtableLimits;
 use crate::scheduler::Lane;
 use crate::store::{Store, Writing};
-use crate::{Durability, keyspace::KeyspaceState, view::MemtableView};
+use crate::{Durability, view::MemtableView};
 use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag, checksum};
 use esker_memtable::{Inserter, Operation};
 use esker_wal::{EntryIter, LogWriter};
@@ -48,8 +50,10 @@ pub(crate) struct CommitState {
     /// The next sequence number to hand out.
     pub(crate) next_seqno: SeqNo,
     pub(crate) log: LogWriter,
-    /// By keyspace id; `None` for ids without a keyspace.
-    pub(crate) keyspaces: Vec<Option<ActiveKeyspace>>,
+    /// By keyspace id; `None` for ids without a keyspace. Boxed, because ids are never used again: what a dropped keyspace
+    /// leaves behind is one word.
+    pub(crate) keyspaces: Vec<Option<Box<ActiveKeyspace>>>,
+    recent_drops: RecentDrops,
     /// Payload bytes in all active memtables.
     pub(crate) active_bytes: u64,
     pub(crate) closed: bool,
@@ -63,6 +67,8 @@ pub(crate) struct ActiveKeyspace {
     pub(crate) keyspace: Arc<KeyspaceState>,
     pub(crate) memtable: Arc<MemtableView>,
     pub(crate) inserter: Inserter,
+    /// When the memtable is sealed: follows from the keyspace's options.
+    pub(crate) limits: MemtableLimits,
     /// Payload bytes written to the active memtable.
     pub(crate) bytes: u64,
     pub(crate) entries: u64,
@@ -93,6 +99,7 @@ impl CommitState {
             next_seqno,
             log,
             keyspaces: Vec::new(),
+            recent_drops: RecentDrops::default(),
             active_bytes: 0,
             closed: false,
             batches: 0,
@@ -106,14 +113,33 @@ impl CommitState {
         if self.keyspaces.len() <= at {
             self.keyspaces.resize_with(at + 1, || None);
         }
-        self.keyspaces[at] = Some(active);
+        self.keyspaces[at] = Some(Box::new(active));
+    }
+
+    /// Takes the writable side of a keyspace away: from here on nobody writes to it or seals its memtable.
+    pub(crate) fn withdraw(&mut self, keyspace: &KeyspaceState) -> Result<Box<ActiveKeyspace>> {
+        let slot = self.keyspaces.get_mut(keyspace.id.get() as usize).and_then(Option::take);
+        let active = slot.ok_or_else(|| self.recent_drops.why_missing(keyspace.id))?;
+        self.active_bytes = self.active_bytes.saturating_sub(active.bytes);
+        self.recent_drops.note(keyspace);
+        Ok(active)
+    }
+
+    /// Takes [`CommitState::withdraw`] back.
+    pub(crate) fn put_back(&mut self, active: Box<ActiveKeyspace>) {
+        let id = active.keyspace.id;
+        self.recent_drops.forget(id);
+        self.active_bytes += active.bytes;
+        self.keyspaces[id.get() as usize] = Some(active);
     }
 
     /// The writable side of a keyspace.
     pub(crate) fn active(&mut self, id: KeyspaceId) -> Result<&mut ActiveKeyspace> {
         let slot = usize::try_from(id.get()).ok().and_then(|at| self.keyspaces.get_mut(at));
-        slot.and_then(Option::as_mut)
-            .ok_or_else(|| Error::NotFound(format!("keyspace number {id} does not exist").into()))
+        match slot {
+            Some(Some(active)) => Ok(active),
+            _ => Err(self.recent_drops.why_missing(id)),
+        }
     }
 
     /// The last sequence number handed out, and the log position behind it.

@@ -61,13 +61,13 @@ impl Store {
     /// Carries out the most urgent plan of any keyspace; `false` if no strategy wants anything. A keyspace whose job fails
     /// does not keep the others from theirs; its error is told once nothing else could be done.
     pub(crate) fn compact_some(&self) -> Result<bool> {
-        let mut keyspaces = self.all_keyspaces();
+        let keyspaces = self.all_keyspaces();
         // Equally urgent keyspaces take turns: first comes who follows the one that was served last.
         let last = self.last_compacted.load(Ordering::Relaxed);
         let turn = keyspaces.partition_point(|keyspace| keyspace.id.get() <= last);
-        keyspaces.rotate_left(turn);
+        let in_turn = keyspaces[turn..].iter().chain(&keyspaces[..turn]);
         let mut wanted: Vec<_> =
-            keyspaces.iter().filter_map(|keyspace| Some((self.wanted(keyspace)?.class, keyspace))).collect();
+            in_turn.filter_map(|keyspace| Some((self.wanted(keyspace)?.class, keyspace))).collect();
         wanted.sort_by_key(|(class, _)| std::cmp::Reverse(*class));
         let mut failure = None;
         for (_, keyspace) in wanted {
@@ -77,7 +77,8 @@ impl Store {
             drop(claim);
             match carried_out {
                 Ok(()) => return Ok(true),
-                Err(error) => failure = failure.or(Some(error.in_keyspace(&keyspace.name))),
+                Err(_) if keyspace.is_dropped() => return Ok(true),
+                Err(error) => failure = failure.or(Some(error.in_keyspace(&keyspace.name()))),
             }
         }
         failure.map_or(Ok(false), Err)
@@ -87,11 +88,9 @@ impl Store {
     fn wanted(&self, keyspace: &KeyspaceState) -> Option<CompactionPlan> {
         let busy = keyspace.busy.lock();
         let view = keyspace.view.load();
-        keyspace.options.strategy.plan(
-            &self.shape(&view.tree.version),
-            &busy,
-            &self.strategy_options(keyspace),
-        )
+        let options = keyspace.options();
+        let strategy_options = strategy_options(&options, self.memory.write_buffer_bytes);
+        options.strategy.plan(&self.shape(&view.tree.version), &busy, &strategy_options)
     }
 
     /// Whether waiting for compaction can help a keyspace: something is running, or the strategy wants something.
@@ -104,11 +103,9 @@ impl Store {
         // The view is loaded under the lock: a job that ended has installed its result before it takes its mark back.
         let mut busy = keyspace.busy.lock();
         let view = keyspace.view.load();
-        let plan = keyspace.options.strategy.plan(
-            &self.shape(&view.tree.version),
-            &busy,
-            &self.strategy_options(keyspace),
-        )?;
+        let options = keyspace.options();
+        let strategy_options = strategy_options(&options, self.memory.write_buffer_bytes);
+        let plan = options.strategy.plan(&self.shape(&view.tree.version), &busy, &strategy_options)?;
         let claim = Claim::new(self, keyspace, &mut busy, &plan);
         Some((plan, claim))
     }
@@ -120,12 +117,14 @@ impl Store {
 
     /// The keyspace's options as the strategy takes them.
     pub(crate) fn strategy_options(&self, keyspace: &KeyspaceState) -> StrategyOptions {
-        strategy_options(&keyspace.options, self.memory.write_buffer_bytes)
+        strategy_options(&keyspace.options(), self.memory.write_buffer_bytes)
     }
 
     /// Bytes that the strategy would still like to move.
     pub(crate) fn compaction_debt(&self, keyspace: &KeyspaceState, view: &SuperVersion) -> u64 {
-        keyspace.options.strategy.debt(&self.shape(&view.tree.version), &self.strategy_options(keyspace))
+        let options = keyspace.options();
+        let strategy_options = strategy_options(&options, self.memory.write_buffer_bytes);
+        options.strategy.debt(&self.shape(&view.tree.version), &strategy_options)
     }
 
     /// Whether a job of the keyspace is running.
@@ -135,7 +134,7 @@ impl Store {
 
     /// Does what a plan says and installs it.
     fn carry_out(&self, keyspace: &KeyspaceState, plan: &CompactionPlan) -> Result<()> {
-        tracing::debug!(keyspace = keyspace.name, %plan, "compaction begins");
+        tracing::debug!(keyspace = %keyspace.name(), %plan, "compaction begins");
         let traffic = &keyspace.traffic;
         if plan.kind == PlanKind::Merge {
             self.merge(keyspace, plan)?;
@@ -161,13 +160,15 @@ impl Store {
         let sources = plan.inputs.iter().map(|input| Source::Run(self.input_cursor(keyspace, input)));
         let merge = Merge::new(sources.collect());
         let is_whole = plan.parts().all(|(_, input)| input.slice.is_none());
+        let options = keyspace.options();
         let spec = OutputSpec {
             keyspace: keyspace.id,
-            options: &keyspace.options,
+            options: &options,
             level: plan.to.level(),
             cut: plan.cut.clone(),
             input_bytes: plan.est_in_bytes,
             filter: plan.filter,
+            of: Some(keyspace),
             cancellable: true,
             zero_seqnos: plan.to.level().is_last() && is_whole,
         };
@@ -230,6 +231,7 @@ impl Store {
         };
         loop {
             self.check_open()?;
+            keyspace.check_living()?;
             let seen = self.scheduler.generation();
             match self.plan_manual(keyspace, &range, mark) {
                 Manual::Done => return Ok(()),
@@ -254,7 +256,7 @@ impl Store {
         let mut busy = keyspace.busy.lock();
         let view = keyspace.view.load();
         let (shape, options) = (self.shape(&view.tree.version), self.strategy_options(keyspace));
-        match keyspace.options.strategy.plan_manual(&shape, &busy, &options, range, mark) {
+        match keyspace.options().strategy.plan_manual(&shape, &busy, &options, range, mark) {
             ManualStep::Done => Manual::Done,
             ManualStep::Blocked => Manual::Blocked,
             ManualStep::Plan(plan) => {

@@ -27,16 +27,18 @@ impl Store {
     /// Flushes the keyspace whose sealed memtables pin the oldest part of the log; `false` if there are none. A keyspace
     /// whose flush fails does not keep the others from theirs.
     pub(crate) fn flush_some(&self) -> Result<bool> {
-        let oldest = |keyspace: &Arc<KeyspaceState>| {
+        let oldest = |keyspace: &KeyspaceState| {
             let view = keyspace.view.load();
             view.sealed.last().map(|memtable| memtable.first_log_id().unwrap_or(0))
         };
-        let mut waiting: Vec<_> = self.all_keyspaces();
-        waiting.retain(|keyspace| oldest(keyspace).is_some());
-        waiting.sort_by_key(oldest);
+        let keyspaces = self.all_keyspaces();
+        let with_sealed = keyspaces.iter().filter(|keyspace| keyspace.view.has_sealed());
+        let mut waiting: Vec<_> =
+            with_sealed.filter_map(|keyspace| Some((oldest(keyspace)?, keyspace))).collect();
+        waiting.sort_by_key(|(oldest, _)| *oldest);
         let mut failure = None;
-        for keyspace in waiting {
-            match self.flush_sealed(&keyspace) {
+        for (_, keyspace) in waiting {
+            match self.flush_sealed(keyspace) {
                 Ok(()) => return Ok(true),
                 Err(error) => failure = failure.or(Some(error)),
             }
@@ -44,8 +46,15 @@ impl Store {
         failure.map_or(Ok(false), Err)
     }
 
-    /// Writes all sealed memtables of a keyspace to tables.
+    /// Writes all sealed memtables of a keyspace to tables; nothing if it is dropped.
     pub(crate) fn flush_sealed(&self, keyspace: &KeyspaceState) -> Result<()> {
+        match self.try_flush_sealed(keyspace) {
+            Err(_) if keyspace.is_dropped() => Ok(()),
+            flushed => flushed,
+        }
+    }
+
+    fn try_flush_sealed(&self, keyspace: &KeyspaceState) -> Result<()> {
         let writing = self.writing()?;
         let _one_at_a_time = keyspace.flushing.lock();
         let view = keyspace.view.load();
@@ -66,7 +75,7 @@ impl Store {
             let mut edit = VersionEdit::new();
             if let Some(hull) = &hull {
                 // Chosen anew: what was legal when the flush began may have been overtaken by a compaction.
-                let to = keyspace.options.strategy.flush_placement(version, hull, busy);
+                let to = keyspace.options().strategy.flush_placement(version, hull, busy);
                 let place = to.place(version, new_run);
                 for table in tables.into_parts() {
                     edit.add_part(keyspace.id, place, Arc::new(table));
@@ -87,9 +96,9 @@ impl Store {
         let Some(first_flushed) = flushed.iter().filter_map(|view| view.first_seqno()).min() else {
             return Ok(());
         };
-        let laggard = self
-            .all_keyspaces()
-            .into_iter()
+        let keyspaces = self.all_keyspaces();
+        let laggard = keyspaces
+            .iter()
             .filter(|other| other.id != keyspace.id)
             .filter_map(|other| {
                 let view = other.view.load();
@@ -98,7 +107,7 @@ impl Store {
             })
             .min_by_key(|(first, _)| *first);
         match laggard {
-            Some((_, laggard)) => self.seal_if_filled(&laggard),
+            Some((_, laggard)) => self.seal_if_filled(laggard),
             None => Ok(()),
         }
     }
@@ -114,15 +123,11 @@ impl Store {
         let boundaries = self.snapshots.sample(&self.visible);
         let version = &view.tree.version;
         // Layout and compression are chosen for the level the tables will most probably go to.
-        let to = keyspace.options.strategy.flush_placement(version, hull, &keyspace.busy.lock());
-        let spec = flush_spec(
-            keyspace.id,
-            &keyspace.options,
-            version,
-            to,
-            &view.sealed,
-            &self.strategy_options(keyspace),
-        );
+        let options = keyspace.options();
+        let to = options.strategy.flush_placement(version, hull, &keyspace.busy.lock());
+        let mut spec =
+            flush_spec(keyspace.id, &options, version, to, &view.sealed, &self.strategy_options(keyspace));
+        spec.of = Some(keyspace);
         let merge =
             Merge::new(view.sealed.iter().map(|view| Source::Memtable(view.memtable.cursor())).collect());
         let mut older = OlderParts::all_of(version, hull);
@@ -148,14 +153,24 @@ impl Store {
         Ok(())
     }
 
-    /// Seals the active memtable of a keyspace unless it is empty.
+    /// Seals the active memtable of a keyspace unless it is empty, or the keyspace dropped.
     pub(crate) fn seal_if_filled(&self, keyspace: &KeyspaceState) -> Result<()> {
-        let mut state = self.writing()?.commit.lock();
-        if state.active(keyspace.id)?.entries == 0 {
-            return Ok(());
+        loop {
+            let writing = self.writing()?;
+            {
+                let mut state = writing.commit.lock();
+                if let Ok(active) = state.active(keyspace.id) {
+                    let is_empty = active.entries == 0;
+                    let nothing_next = crate::batch::Share { keyspace: keyspace.id, entries: 0, bytes: 0 };
+                    return if is_empty { Ok(()) } else { self.seal(&mut state, keyspace.id, &nothing_next) };
+                }
+            }
+            // Being dropped: whoever does holds the manifest until it is decided, and may yet fail.
+            drop(writing.manifest.lock());
+            if keyspace.is_dropped() {
+                return Ok(());
+            }
         }
-        let nothing_next = crate::batch::Share { keyspace: keyspace.id, entries: 0, bytes: 0 };
-        self.seal(&mut state, keyspace.id, &nothing_next)
     }
 }
 
@@ -175,6 +190,7 @@ pub(crate) fn flush_spec<'a>(
         cut: Cut::for_output(version, to, strategy_options),
         input_bytes: memtables.iter().map(|view| view.memtable.payload_bytes()).sum(),
         filter: true,
+        of: None,
         cancellable: false,
         zero_seqnos: false,
     }

@@ -47,6 +47,8 @@ impl Store {
     ) -> Result<()> {
         let writing = self.writing()?;
         let mut installed = writing.manifest.lock();
+        // A keyspace is dropped under this lock. Its tables that nobody has asked for yet go with `make_edit`.
+        keyspace.check_living()?;
         let busy = keyspace.busy.lock();
         let mut edit = make_edit(&keyspace.view.load().tree.version, &busy);
         let min_log_id = self.min_log_id(writing, flushed);
@@ -144,9 +146,8 @@ impl Store {
     fn publish_tree(&self, keyspace: &KeyspaceState, version: Arc<Version>, flushed: &[Arc<MemtableView>]) {
         let tree = Arc::new(Tree::new(keyspace.id, version, &self.files));
         keyspace.view.update(|view| {
-            let is_flushed =
-                |memtable: &Arc<MemtableView>| flushed.iter().any(|gone| Arc::ptr_eq(gone, memtable));
-            let sealed = view.sealed.iter().filter(|memtable| !is_flushed(memtable)).cloned().collect();
+            let sealed =
+                view.sealed.iter().filter(|memtable| !is_among(flushed, memtable)).cloned().collect();
             SuperVersion { active: Arc::clone(&view.active), sealed, tree }
         });
         keyspace.note_shape();
@@ -154,7 +155,7 @@ impl Store {
 
     /// Every edit raises the counters past what it refers to and carries the log's durable position, so that
     /// recovery can tell a torn tail from lost data.
-    fn add_counters(&self, writing: &Writing, edit: &mut VersionEdit, min_log_id: LogId) {
+    pub(crate) fn add_counters(&self, writing: &Writing, edit: &mut VersionEdit, min_log_id: LogId) {
         let durable = writing.log.durable_position();
         let (next_file, next_part) = writing.tables.counters();
         edit.push(EditOp::MinLogId(min_log_id))
@@ -166,18 +167,21 @@ impl Store {
 
     /// The oldest log segment that some memtable still needs, once `flushed` are gone. An empty memtable needs none,
     /// so an idle keyspace pins nothing (2.5).
-    fn min_log_id(&self, writing: &Writing, flushed: &[Arc<MemtableView>]) -> LogId {
+    pub(crate) fn min_log_id(&self, writing: &Writing, flushed: &[Arc<MemtableView>]) -> LogId {
         // Under the commit lock no write can turn an empty memtable into one that needs the present segment.
         let state = writing.commit.lock();
         let current = state.log.position().log_id;
-        let keyspaces = self.all_keyspaces();
-        let oldest = keyspaces.iter().filter_map(|keyspace| {
-            let view = keyspace.view.load();
-            let kept =
-                view.memtables().filter(|memtable| !flushed.iter().any(|gone| Arc::ptr_eq(gone, memtable)));
-            kept.filter_map(|memtable| memtable.first_log_id()).min()
-        });
-        oldest.min().map_or(current, LogId).min(current)
+        let mut oldest = current;
+        for active in state.keyspaces.iter().flatten() {
+            oldest = active.memtable.first_log_id().map_or(oldest, |id| oldest.min(LogId(id)));
+            if active.keyspace.view.has_sealed() {
+                let view = active.keyspace.view.load();
+                let kept = view.sealed.iter().filter(|memtable| !is_among(flushed, memtable));
+                let oldest_kept = kept.filter_map(|memtable| memtable.first_log_id()).min();
+                oldest = oldest_kept.map_or(oldest, |id| oldest.min(LogId(id)));
+            }
+        }
+        oldest
     }
 
     /// Whether a power cut after this flush could tear a batch over two keyspaces (WL6): some other keyspace has
@@ -187,6 +191,10 @@ impl Store {
         let mut others = others.iter().filter(|other| other.id != keyspace.id);
         others.any(|other| other.first_unflushed().is_some_and(|first| first <= seqno))
     }
+}
+
+fn is_among(memtables: &[Arc<MemtableView>], memtable: &Arc<MemtableView>) -> bool {
+    memtables.iter().any(|other| Arc::ptr_eq(other, memtable))
 }
 
 /// The files of the parts that an edit adds.

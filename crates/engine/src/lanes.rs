@@ -53,14 +53,14 @@ impl Store {
     pub(crate) fn drain(&self) -> Result<()> {
         self.check_open()?;
         self.writing()?;
-        for keyspace in self.all_keyspaces() {
-            self.seal_if_filled(&keyspace)?;
+        for keyspace in self.all_keyspaces().iter() {
+            self.seal_if_filled(keyspace)?;
         }
         // One lane after the other, each with a condition of its own: a wait is told the errors of its lane only, and
         // would go on for ever over a failure of the other one.
         self.scheduler.request(Lane::Flush);
         self.wait_until_drained(Lane::Flush, |store| {
-            store.all_keyspaces().iter().all(|keyspace| keyspace.view.load().sealed.is_empty())
+            store.all_keyspaces().iter().all(|keyspace| !keyspace.view.has_sealed())
         })?;
         self.scheduler.request(Lane::Compaction);
         self.wait_until_drained(Lane::Compaction, |store| {
@@ -110,9 +110,9 @@ impl Store {
     fn finish_writing(&self) -> Result<()> {
         let writing = self.writing()?;
         if self.flush_on_close {
-            for keyspace in self.all_keyspaces() {
-                self.seal_if_filled(&keyspace)?;
-                self.flush_sealed(&keyspace)?;
+            for keyspace in self.all_keyspaces().iter() {
+                self.seal_if_filled(keyspace)?;
+                self.flush_sealed(keyspace)?;
             }
         } else {
             self.sync()?;

@@ -236,7 +236,7 @@ impl Store {
             state.active(keyspace.id).ok().map(|active| active.user_bytes)
         });
         KeyspaceMetrics {
-            name: keyspace.name.clone(),
+            name: keyspace.name().to_string(),
             user_bytes: user_bytes.unwrap_or(0),
             memtable_entries: view.memtables().map(|view| view.memtable.len()).sum(),
             sealed_memtables: view.sealed.len(),
@@ -278,8 +278,8 @@ fn levels_of(keyspace: &crate::keyspace::KeyspaceState) -> KeyspaceLevels {
         runs: level.runs().iter().map(run).collect(),
     };
     KeyspaceLevels {
-        name: keyspace.name.clone(),
-        strategy: keyspace.options.strategy.to_string(),
+        name: keyspace.name().to_string(),
+        strategy: keyspace.options().strategy.to_string(),
         memtable_entries: view.memtables().map(|view| view.memtable.len()).sum(),
         levels: view.tree.version.levels().iter().map(level).collect(),
     }

@@ -20,12 +20,13 @@
 use crate::commit::{ActiveKeyspace, CommitState};
 use crate::handle::DEFAULT_KEYSPACE;
 use crate::install::Installed;
-use crate::keyspace::KeyspaceState;
+use crate::keyspace::{KeyspaceState, Registry};
 use crate::metrics::Counters;
 use crate::options::{KeyspaceOptions, MemoryPlan, Options};
 use crate::output::{TableFactory, UnclaimedFiles};
 use crate::paths;
 use crate::replay::Replay;
+use crate::room::MemtableLimits;
 use crate::scheduler::{Lane, Scheduler};
 use crate::snapshot::Snapshots;
 use crate::store::{Store, Writing};
@@ -344,7 +345,7 @@ impl Opening {
                 KeyspaceOptions::decode(&stored.options).map_err(|error| error.in_keyspace(&stored.name))?;
             let tree = Arc::new(Tree::new(*id, Arc::clone(&stored.version), &assembly.files));
             let sealed = assembly.memtables.remove(id).unwrap_or_default();
-            let name = stored.name.to_string();
+            let name = Arc::clone(&stored.name);
             keyspaces.push(new_keyspace(*id, name, options, (tree, sealed), &self.memory, &self.arenas)?);
         }
         Ok(keyspaces)
@@ -383,7 +384,7 @@ impl Opening {
             visible: CachePadded(AtomicU64::new(last_seqno.get())),
             sealed_bytes: CachePadded(AtomicU64::new(0)),
             writing,
-            keyspaces: RwLock::new(states),
+            keyspaces: RwLock::new(Registry::new(states)),
             snapshots: Snapshots::default(),
             files: assembly.files,
             arenas: self.arenas,
@@ -412,15 +413,15 @@ impl Opening {
 /// A keyspace with an empty active memtable.
 pub(crate) fn new_keyspace(
     id: KeyspaceId,
-    name: String,
+    name: Arc<str>,
     options: KeyspaceOptions,
     (tree, sealed): (Arc<Tree>, Vec<Arc<MemtableView>>),
     memory: &MemoryPlan,
     arenas: &ArenaPool,
 ) -> Result<(Arc<KeyspaceState>, ActiveKeyspace)> {
-    let limit = options.write_buffer_bytes.unwrap_or(memory.write_buffer_bytes);
+    let limits = MemtableLimits::new(&options, memory);
     let (memtable, inserter) =
-        Memtable::create(options.memtable, arenas, options.memtable.reserve_bytes(limit))?;
+        Memtable::create(options.memtable, arenas, options.memtable.reserve_bytes(limits.bytes))?;
     let memtable = Arc::new(MemtableView::new(memtable));
     let view = ViewCell::new(SuperVersion { active: Arc::clone(&memtable), sealed, tree });
     let keyspace = Arc::new(KeyspaceState::new(id, name, options, view));
@@ -428,6 +429,7 @@ pub(crate) fn new_keyspace(
         keyspace: Arc::clone(&keyspace),
         memtable,
         inserter,
+        limits,
         bytes: 0,
         entries: 0,
         user_bytes: 0,

@@ -3,6 +3,7 @@
 //! One pass: the merge gives entries in internal order, [`Retained`] decides which of them anybody can still see, and the
 //! rest goes into table writers, cut where the plan says. Nothing is allocated per entry.
 
+use crate::keyspace::KeyspaceState;
 use crate::options::KeyspaceOptions;
 use crate::paths;
 use crate::read::source::Source;
@@ -17,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Entries between two looks at whether the database is closing: a few hundred microseconds of work.
+/// Entries between two looks at whether the database is closing or the keyspace dropped: a few hundred microseconds of work.
 const ENTRIES_PER_CHECK: u32 = 4096;
 
 /// What to write.
@@ -31,6 +32,8 @@ pub(crate) struct OutputSpec<'a> {
     pub(crate) input_bytes: u64,
     /// Whether the tables get filters.
     pub(crate) filter: bool,
+    /// The keyspace if it may be dropped meanwhile, which interrupts the job.
+    pub(crate) of: Option<&'a KeyspaceState>,
     /// Whether closing the database interrupts the job: a compaction loses nothing but its own work.
     pub(crate) cancellable: bool,
     /// Whether sequence numbers that nobody can tell from zero may become zero.
@@ -166,6 +169,9 @@ pub(crate) fn write_tables<'a>(
         until_check -= 1;
         if until_check == 0 {
             until_check = ENTRIES_PER_CHECK;
+            if let Some(keyspace) = spec.of {
+                keyspace.check_living()?;
+            }
             if spec.cancellable && factory.scheduler.is_stopping() {
                 // The outputs are thrown away, the inputs stay.
                 return Err(Error::Closed);

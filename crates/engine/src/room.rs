@@ -14,6 +14,7 @@
 use crate::batch::{EncodedBatch, Share};
 use crate::commit::{ActiveKeyspace, CommitState, Room};
 use crate::keyspace::KeyspaceState;
+use crate::options::{KeyspaceOptions, MemoryPlan};
 use crate::scheduler::Lane;
 use crate::store::{Store, Writing};
 use crate::view::{MemtableView, SuperVersion};
@@ -27,6 +28,24 @@ use std::sync::atomic::Ordering;
 const MAX_SEALED: usize = 3;
 /// The log may grow to this many times its share of the budget before a rotation waits for flushes.
 const LOG_CAP_FACTOR: u64 = 2;
+/// When a memtable of a keyspace is sealed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MemtableLimits {
+    /// Payload bytes.
+    pub(crate) bytes: u64,
+    /// Entries.
+    pub(crate) entries: u64,
+}
+
+impl MemtableLimits {
+    pub(crate) fn new(options: &KeyspaceOptions, memory: &MemoryPlan) -> MemtableLimits {
+        MemtableLimits {
+            bytes: options.write_buffer_bytes.unwrap_or(memory.write_buffer_bytes),
+            entries: options.write_buffer_entries.unwrap_or(u64::MAX),
+        }
+    }
+}
+
 /// A batch may take this share of the memory budget at most: it is held in the log and in a memtable at once.
 const MAX_BATCH_BUDGET_DIVISOR: u64 = 2;
 
@@ -50,7 +69,7 @@ impl Store {
         }
         for share in batch.shares {
             let active = state.active(share.keyspace)?;
-            if !self.fits(active, share) {
+            if !fits(active, share) {
                 let room = self.replace_memtable(state, share)?;
                 if room != Room::Ready {
                     return Ok(room);
@@ -58,18 +77,6 @@ impl Store {
             }
         }
         Ok(Room::Ready)
-    }
-
-    #[inline]
-    fn fits(&self, active: &ActiveKeyspace, share: &Share) -> bool {
-        let options = &active.keyspace.options;
-        let limit = options.write_buffer_bytes.unwrap_or(self.memory.write_buffer_bytes);
-        let entry_limit = options.write_buffer_entries.unwrap_or(u64::MAX);
-        let within_limits =
-            active.bytes + share.bytes <= limit && active.entries + u64::from(share.entries) <= entry_limit;
-        // The limits are triggers, not caps: whatever its size, a batch may fill an empty memtable.
-        (within_limits || active.entries == 0)
-            && active.memtable.memtable.has_room(share.bytes, u64::from(share.entries))
     }
 
     #[cold]
@@ -137,8 +144,9 @@ impl Store {
 
     /// A memtable with room for the usual limit and for `next`.
     fn new_memtable(&self, keyspace: &KeyspaceState, next: &Share) -> Result<(Arc<MemtableView>, Inserter)> {
-        let limit = keyspace.options.write_buffer_bytes.unwrap_or(self.memory.write_buffer_bytes);
-        let kind = keyspace.options.memtable;
+        let options = keyspace.options();
+        let limit = MemtableLimits::new(&options, &self.memory).bytes;
+        let kind = options.memtable;
         let needed = kind.needed_bytes(next.bytes, u64::from(next.entries));
         let (memtable, inserter) =
             Memtable::create(kind, &self.arenas, kind.reserve_bytes(limit).max(needed))?;
@@ -206,4 +214,15 @@ impl Store {
         };
         self.seal(state, largest, &Share { keyspace: largest, entries: 0, bytes: 0 })
     }
+}
+
+/// Whether the active memtable takes what a batch has for its keyspace.
+#[inline]
+fn fits(active: &ActiveKeyspace, share: &Share) -> bool {
+    let limits = &active.limits;
+    let within_limits = active.bytes + share.bytes <= limits.bytes
+        && active.entries + u64::from(share.entries) <= limits.entries;
+    // The limits are triggers, not caps: whatever its size, a batch may fill an empty memtable.
+    (within_limits || active.entries == 0)
+        && active.memtable.memtable.has_room(share.bytes, u64::from(share.entries))
 }

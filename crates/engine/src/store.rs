@@ -8,7 +8,7 @@
 use crate::Durability;
 use crate::commit::CommitState;
 use crate::install::Installed;
-use crate::keyspace::KeyspaceState;
+use crate::keyspace::{KeyspaceState, Registry};
 use crate::metrics::Counters;
 use crate::options::{KeyspaceOptions, MemoryPlan};
 use crate::output::TableFactory;
@@ -43,7 +43,7 @@ pub(crate) struct Store {
     /// What only a database open for writing has.
     pub(crate) writing: Option<Writing>,
 
-    pub(crate) keyspaces: RwLock<Vec<Arc<KeyspaceState>>>,
+    pub(crate) keyspaces: RwLock<Registry>,
     pub(crate) snapshots: Snapshots,
     pub(crate) files: Arc<TableFiles>,
     pub(crate) arenas: ArenaPool,
@@ -86,12 +86,12 @@ impl std::fmt::Debug for Store {
 impl Store {
     /// The keyspace with this name.
     pub(crate) fn find_keyspace(&self, name: &str) -> Option<Arc<KeyspaceState>> {
-        self.keyspaces.read().iter().find(|keyspace| keyspace.name == name).cloned()
+        self.keyspaces.read().named(name).cloned()
     }
 
-    /// All keyspaces, by id.
-    pub(crate) fn all_keyspaces(&self) -> Vec<Arc<KeyspaceState>> {
-        self.keyspaces.read().clone()
+    /// All living keyspaces, by id.
+    pub(crate) fn all_keyspaces(&self) -> Arc<[Arc<KeyspaceState>]> {
+        self.keyspaces.read().all()
     }
 
     /// The writable side, or an error if the database takes no writes.

@@ -46,8 +46,8 @@ impl Store {
     pub(crate) fn verify(&self) -> Result<VerifyReport> {
         self.check_open()?;
         let mut report = VerifyReport::default();
-        for keyspace in self.all_keyspaces() {
-            verify_keyspace(&keyspace, &mut report);
+        for keyspace in self.all_keyspaces().iter() {
+            verify_keyspace(keyspace, &mut report);
         }
         Ok(report)
     }
@@ -61,14 +61,14 @@ fn verify_keyspace(keyspace: &KeyspaceState, report: &mut VerifyReport) {
         if seen.insert(part.file.number())
             && let Err(error) = verify_table(part, report)
         {
-            let error = error.in_keyspace(&keyspace.name);
+            let error = error.in_keyspace(&keyspace.name());
             let file = part.file.path().to_path_buf();
-            report.damage.push(Damage { keyspace: keyspace.name.clone(), file, error });
+            report.damage.push(Damage { keyspace: keyspace.name().to_string(), file, error });
         }
     }
     for problem in view.tree.version.problems() {
         let error = Error::internal(problem);
-        report.damage.push(Damage { keyspace: keyspace.name.clone(), file: "CURRENT".into(), error });
+        report.damage.push(Damage { keyspace: keyspace.name().to_string(), file: "CURRENT".into(), error });
     }
 }
 

@@ -20,7 +20,7 @@ use esker_base::SeqNo;
 use esker_memtable::Memtable;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A memtable and where it stands in the order of writes.
 #[derive(Debug)]
@@ -105,25 +105,36 @@ impl SuperVersion {
 
 /// Publishes the current view of a keyspace.
 #[derive(Debug)]
-pub(crate) struct ViewCell(Mutex<Arc<SuperVersion>>);
+pub(crate) struct ViewCell {
+    current: Mutex<Arc<SuperVersion>>,
+    /// Whether the current view has sealed memtables: kept beside it, because background work asks that of every keyspace.
+    has_sealed: AtomicBool,
+}
 
 impl ViewCell {
     pub(crate) fn new(view: SuperVersion) -> ViewCell {
-        ViewCell(Mutex::new(Arc::new(view)))
+        ViewCell { has_sealed: AtomicBool::new(!view.sealed.is_empty()), current: Mutex::new(Arc::new(view)) }
     }
 
     /// The current view.
     #[inline]
     pub(crate) fn load(&self) -> Arc<SuperVersion> {
-        Arc::clone(&self.0.lock())
+        Arc::clone(&self.current.lock())
+    }
+
+    /// Whether the current view has sealed memtables.
+    #[inline]
+    pub(crate) fn has_sealed(&self) -> bool {
+        self.has_sealed.load(Ordering::Acquire)
     }
 
     /// Publishes a view derived from the one current now: a seal may have changed it since a job began (F5).
     pub(crate) fn update(&self, derive: impl FnOnce(&SuperVersion) -> SuperVersion) {
         let old;
         {
-            let mut current = self.0.lock();
+            let mut current = self.current.lock();
             let new = Arc::new(derive(&current));
+            self.has_sealed.store(!new.sealed.is_empty(), Ordering::Release);
             old = std::mem::replace(&mut *current, new);
         }
         // The last reference may free memtables and files: not under the lock.

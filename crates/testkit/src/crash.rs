@@ -51,6 +51,8 @@ struct Promise {
     powered: usize,
     /// Keyspaces that were created, as indexes into [`SPACES`].
     created: BTreeSet<usize>,
+    /// Keyspaces that were dropped, or bear another name now.
+    gone: BTreeSet<usize>,
 }
 
 impl Promise {
@@ -61,6 +63,13 @@ impl Promise {
             (Mark::Powered, commit) => self.powered = commit,
             (Mark::Created, space) => {
                 self.created.insert(space);
+            }
+            (Mark::Changing, space) => {
+                self.created.remove(&space);
+                self.gone.remove(&space);
+            }
+            (Mark::Gone, space) => {
+                self.gone.insert(space);
             }
         }
     }
@@ -142,8 +151,11 @@ impl Recording {
         let opened_at = image.trace_len();
         let content = read_all(&db, None)?;
         let names = db.keyspaces();
-        let missing = promise.created.iter().find(|space| !names.iter().any(|name| name == SPACES[**space]));
+        let is_there = |space: &usize| names.iter().any(|name| name == SPACES[*space]);
+        let missing = promise.created.iter().find(|space| !is_there(space));
         ensure!(missing.is_none(), "a keyspace is missing: there are {names:?}");
+        let back = promise.gone.iter().find(|space| is_there(space));
+        ensure!(back.is_none(), "a keyspace is back that was dropped or renamed: there are {names:?}");
         let survivor = promise.survivor(crashes);
         let allowed = survivor..=promise.begun.max(survivor);
         self.oracle.find(&content, allowed).map_err(Failure::new)?;

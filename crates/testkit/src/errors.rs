@@ -5,6 +5,7 @@
 //! is there. A write that failed may be there or not: each key holds its last acknowledged value or one that was
 //! refused later. After a lost sync the power fails as well: then what was promised to survive that must be there.
 
+use crate::options::KEYSPACE;
 use crate::oracle::{Change, Content, brief};
 use crate::runner::{DIR, Runner, change, key_bounds, read_all};
 use crate::script::{How, Op, Plan};
@@ -91,6 +92,32 @@ impl Promised {
             }
             process.push(value.clone());
             self.power.entry(key).or_insert_with(|| vec![None]).push(value.clone());
+        }
+    }
+
+    /// A keyspace was dropped, or may have been: its entries are gone, or may be.
+    fn note_drop(&mut self, space: usize, acknowledged: bool) {
+        let keys: Vec<Vec<u8>> =
+            self.process.keys().filter(|(of, _)| *of == space).map(|(_, key)| key.clone()).collect();
+        let changes: Vec<Change> = keys.into_iter().map(|key| (space, key, None)).collect();
+        self.note(&changes, acknowledged);
+    }
+
+    /// A keyspace was renamed, or may have been.
+    fn note_rename(&mut self, from: usize, to: usize, acknowledged: bool) {
+        for possible in [&mut self.process, &mut self.power] {
+            let moved: Vec<_> = possible.extract_if(.., |(space, _), _| *space == from).collect();
+            for ((_, key), mut values) in moved {
+                let here = possible.entry((to, key.clone())).or_insert_with(|| vec![None]);
+                if acknowledged {
+                    here.clear();
+                } else {
+                    let mut there = values.clone();
+                    there.push(None);
+                    possible.insert((from, key.clone()), there);
+                }
+                possible.entry((to, key)).or_default().append(&mut values);
+            }
         }
     }
 
@@ -187,6 +214,30 @@ fn step(db: &Database, op: &Op, promised: &mut Promised) -> Outcome {
         Op::Sync => db.sync().map(|()| promised.settle()),
         Op::Compact { space, lower, upper } => match db.open_keyspace(SPACES[usize::from(*space)]) {
             Ok(keyspace) => keyspace.compact(key_bounds(lower, upper)),
+            Err(_) => Ok(()),
+        },
+        Op::DropKeyspace(space) => match db.drop_keyspace(SPACES[usize::from(*space)]) {
+            Err(Error::NotFound(_)) => Ok(()),
+            dropped => {
+                promised.note_drop(usize::from(*space), dropped.is_ok());
+                dropped.map(|()| promised.settle())
+            }
+        },
+        // To its own name changes nothing, and promises nothing.
+        Op::RenameKeyspace { from, to } if from == to => Ok(()),
+        Op::RenameKeyspace { from, to } => {
+            let (from, to) = (usize::from(*from), usize::from(*to));
+            match db.rename_keyspace(SPACES[from], SPACES[to]) {
+                // After a drop that failed the name may be taken.
+                Err(Error::NotFound(_) | Error::InvalidArgument(_)) => Ok(()),
+                renamed => {
+                    promised.note_rename(from, to, renamed.is_ok());
+                    renamed.map(|()| promised.settle())
+                }
+            }
+        }
+        Op::SetOptions { space, options } => match db.open_keyspace(SPACES[usize::from(*space)]) {
+            Ok(keyspace) => keyspace.set_options(|_| options.apply(KEYSPACE, KeyspaceOptions::default())),
             Err(_) => Ok(()),
         },
         Op::Drain => db.drain(),

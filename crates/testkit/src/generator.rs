@@ -67,6 +67,11 @@ impl Generator {
         if self.percent(60) { 0 } else { self.random.below(SPACES.len() as u64) as u8 }
     }
 
+    /// A keyspace that may be dropped and renamed, seldom the one that may not.
+    fn other_space(&self) -> u8 {
+        if self.percent(5) { 0 } else { 1 + self.random.below(SPACES.len() as u64 - 1) as u8 }
+    }
+
     fn at(&self) -> At {
         self.percent(30).then(|| self.random.below(8) as u8)
     }
@@ -143,7 +148,12 @@ impl Generator {
     }
 
     fn upheaval(&self) -> Op {
-        match self.random.below(20) {
+        match self.random.below(24) {
+            20 => Op::DropKeyspace(self.other_space()),
+            21 => Op::RenameKeyspace { from: self.other_space(), to: self.other_space() },
+            22..=23 => {
+                Op::SetOptions { space: self.space(), options: Chosen::random(KEYSPACE, &self.random) }
+            }
             0..=4 => Op::Flush,
             5..=6 => Op::Sync,
             7..=9 => Op::Compact { space: self.space(), lower: self.bound(), upper: self.bound() },

@@ -3,6 +3,10 @@
 //! The state after a number of commits has a fingerprint, the sum of a hash of each entry, kept up as commits come. So
 //! "which prefix of the history is this content?" costs one comparison of numbers per candidate, and one exact
 //! comparison at the end.
+//!
+//! A keyspace keeps its history under whatever name: reads of the present and at snapshots ask the keyspace that bears a
+//! name *now* ([`Oracle::get`], [`Oracle::range`], [`Oracle::seen`]), while a database that comes back from a crash shows the names of
+//! its moment, too ([`Oracle::content`]).
 
 use crate::SPACES;
 use esker_base::checksum;
@@ -21,14 +25,20 @@ type Versions = Vec<(usize, Option<Vec<u8>>)>;
 /// The history of a database.
 #[derive(Clone, Debug)]
 pub struct Oracle {
-    spaces: Vec<BTreeMap<Vec<u8>, Versions>>,
+    /// Every keyspace that ever was.
+    keyspaces: Vec<BTreeMap<Vec<u8>, Versions>>,
+    /// Which of them bears each name of [`SPACES`], from which commit on.
+    bearers: Vec<(usize, Bearers)>,
     /// The fingerprint after each number of commits, beginning with none.
     fingerprints: Vec<u64>,
 }
 
+/// Which keyspace bears each name of [`SPACES`].
+type Bearers = [Option<usize>; SPACES.len()];
+
 impl Default for Oracle {
     fn default() -> Oracle {
-        Oracle { spaces: vec![BTreeMap::new(); SPACES.len()], fingerprints: vec![0] }
+        Oracle { keyspaces: Vec::new(), bearers: vec![(0, Bearers::default())], fingerprints: vec![0] }
     }
 }
 
@@ -43,7 +53,8 @@ impl Oracle {
         let commit = self.fingerprints.len();
         let mut fingerprint = self.fingerprints[commit - 1];
         for (space, key, value) in changes {
-            let versions = self.spaces[*space].entry(key.clone()).or_default();
+            let bearer = self.bearer_or_new(*space);
+            let versions = self.keyspaces[bearer].entry(key.clone()).or_default();
             if let Some((_, Some(old))) = versions.last() {
                 fingerprint = fingerprint.wrapping_sub(entry_hash(*space, key, old));
             }
@@ -59,15 +70,58 @@ impl Oracle {
         commit
     }
 
-    /// The value of a key after `at` commits.
-    pub fn get(&self, space: usize, key: &[u8], at: usize) -> Option<&[u8]> {
-        visible(self.spaces[space].get(key)?, at)
+    /// Takes the drop of a keyspace as a commit; returns its number.
+    pub fn drop_keyspace(&mut self, space: usize) -> usize {
+        self.change_names(|bearers| bearers[space] = None)
     }
 
-    /// The entries of a range after `at` commits, in order.
+    /// Takes the renaming of a keyspace as a commit; returns its number.
+    pub fn rename_keyspace(&mut self, from: usize, to: usize) -> usize {
+        self.change_names(|bearers| bearers[to] = bearers[from].take())
+    }
+
+    fn change_names(&mut self, change: impl FnOnce(&mut Bearers)) -> usize {
+        let commit = self.fingerprints.len();
+        let mut bearers = self.bearers_at(commit);
+        change(&mut bearers);
+        self.bearers.push((commit, bearers));
+        self.fingerprints.push(0);
+        self.fingerprints[commit] = fingerprint(&self.content(commit));
+        commit
+    }
+
+    fn bearers_at(&self, at: usize) -> Bearers {
+        let behind = self.bearers.partition_point(|(since, _)| *since <= at);
+        self.bearers[behind - 1].1
+    }
+
+    /// The keyspace that bears a name; a new one, which was empty at every earlier commit, if there is none.
+    fn bearer_or_new(&mut self, space: usize) -> usize {
+        let last = self.bearers.len() - 1;
+        *self.bearers[last].1[space].get_or_insert_with(|| {
+            self.keyspaces.push(BTreeMap::new());
+            self.keyspaces.len() - 1
+        })
+    }
+
+    /// The value of a key after `at` commits, in the keyspace that bears the name now.
+    pub fn get(&self, space: usize, key: &[u8], at: usize) -> Option<&[u8]> {
+        visible(self.keyspaces[self.bearers_at(self.now())[space]?].get(key)?, at)
+    }
+
+    /// The entries of a range after `at` commits, in order, in the keyspace that bears the name now.
     pub fn range<'a>(
         &'a self,
         space: usize,
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        at: usize,
+    ) -> impl DoubleEndedIterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
+        self.range_of(self.bearers_at(self.now())[space], bounds, at)
+    }
+
+    fn range_of<'a>(
+        &'a self,
+        keyspace: Option<usize>,
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
         at: usize,
     ) -> impl DoubleEndedIterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
@@ -81,17 +135,27 @@ impl Oracle {
         };
         let bounds =
             if empty { (Bound::Included([].as_slice()), Bound::Excluded([].as_slice())) } else { bounds };
-        let found = self.spaces[space].range::<[u8], _>(bounds);
-        found.filter_map(move |(key, versions)| Some((key.as_slice(), visible(versions, at)?)))
+        let found = keyspace.map(|keyspace| self.keyspaces[keyspace].range::<[u8], _>(bounds));
+        found
+            .into_iter()
+            .flatten()
+            .filter_map(move |(key, versions)| Some((key.as_slice(), visible(versions, at)?)))
     }
 
-    /// Everything after `at` commits.
+    /// Everything as it was after `at` commits, under the names of then.
     pub fn content(&self, at: usize) -> Content {
+        self.content_of(self.bearers_at(at), at)
+    }
+
+    /// What the keyspaces of now held after `at` commits: what a snapshot of then shows.
+    pub fn seen(&self, at: usize) -> Content {
+        self.content_of(self.bearers_at(self.now()), at)
+    }
+
+    fn content_of(&self, bearers: Bearers, at: usize) -> Content {
         let everything = (Bound::Unbounded, Bound::Unbounded);
-        let of = |space| {
-            self.range(space, everything, at).map(|(key, value)| (key.to_vec(), value.to_vec())).collect()
-        };
-        (0..SPACES.len()).map(of).collect()
+        let owned = |(key, value): (&[u8], &[u8])| (key.to_vec(), value.to_vec());
+        bearers.map(|keyspace| self.range_of(keyspace, everything, at).map(owned).collect()).to_vec()
     }
 
     /// The number of commits, within `allowed`, after which the database contained exactly `found`.
@@ -188,6 +252,21 @@ mod tests {
         assert!(oracle.find(&hole, 0..=3).unwrap_err().contains("in one: found nothing, expected b\"x\""));
         assert_eq!(oracle.get(0, b"a", 1), Some(b"1".as_slice()));
         assert_eq!(oracle.get(0, b"a", 2), None);
+    }
+
+    #[test]
+    fn keyspaces_keep_their_history_under_another_name() {
+        let mut oracle = Oracle::default();
+        oracle.commit(&[(1, b"a".to_vec(), Some(b"old".to_vec()))]);
+        assert_eq!(oracle.rename_keyspace(1, 2), 2);
+        oracle.commit(&[(1, b"a".to_vec(), Some(b"new".to_vec()))]);
+        assert_eq!((oracle.get(2, b"a", 1), oracle.get(1, b"a", 1)), (Some(b"old".as_slice()), None));
+        assert_eq!(oracle.drop_keyspace(2), 4);
+        assert_eq!(oracle.get(2, b"a", 3), None);
+        assert_eq!(oracle.seen(1), vec![BTreeMap::new(); 3]);
+        for at in 0..=4 {
+            assert_eq!(oracle.find(&oracle.content(at), 0..=4), Ok(at));
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Runs the writing half of a script on a database and on the oracle.
 
-use crate::options::{DATABASE, KEYSPACE};
+use crate::options::{Chosen, DATABASE, KEYSPACE};
 use crate::oracle::{Change, Content, Oracle, difference};
 use crate::script::{Edit, How, Op, Plan};
 use crate::{Failure, Outcome, SPACES, ensure};
@@ -25,12 +25,17 @@ pub enum Mark {
     Acknowledged,
     /// It, and everything before it, was promised to survive a power cut.
     Powered,
-    /// The keyspace was created.
+    /// The keyspace was created, or renamed to this.
     Created,
+    /// The keyspace is about to be created, dropped or renamed, from this name or to it: it may be there or not.
+    Changing,
+    /// There is no such keyspace any more.
+    Gone,
 }
 
 impl Mark {
-    const ALL: [Mark; 4] = [Mark::Begun, Mark::Acknowledged, Mark::Powered, Mark::Created];
+    const ALL: [Mark; 6] =
+        [Mark::Begun, Mark::Acknowledged, Mark::Powered, Mark::Created, Mark::Changing, Mark::Gone];
 
     fn number(self, of: usize) -> u64 {
         (self as u64) << 32 | of as u64
@@ -52,6 +57,8 @@ pub struct Runner {
     pub(crate) trace: Option<StrictFs>,
     pub(crate) db: Option<Database>,
     pub(crate) spaces: Vec<Option<Keyspace>>,
+    /// The options that each keyspace was given last.
+    space_options: Vec<Option<KeyspaceOptions>>,
     pub(crate) oracle: Oracle,
     /// Open snapshots and the commit each was taken after.
     pub(crate) snapshots: Vec<(Snapshot, usize)>,
@@ -75,6 +82,7 @@ impl Runner {
             trace: None,
             db: None,
             spaces: vec![None; SPACES.len()],
+            space_options: vec![None; SPACES.len()],
             oracle: Oracle::default(),
             snapshots: Vec::new(),
             flush_on_close: true,
@@ -104,19 +112,28 @@ impl Runner {
     pub(crate) fn open(&mut self, flush_on_close: bool) -> Outcome {
         self.flush_on_close = flush_on_close;
         let options = Runner::options(&self.plan, self.env.clone()).flush_on_close(flush_on_close);
-        self.attach(options.open(&self.dir)?);
-        Ok(())
+        self.attach(options.open(&self.dir)?)
     }
 
     pub(crate) fn open_read_only(&mut self) -> Outcome {
         let db = Runner::options(&self.plan, self.env.clone()).read_only(true).open(&self.dir)?;
-        self.attach(db);
-        Ok(())
+        self.attach(db)
     }
 
-    fn attach(&mut self, db: Database) {
+    fn attach(&mut self, db: Database) -> Outcome {
         self.spaces = SPACES.iter().map(|name| db.open_keyspace(name).ok()).collect();
         self.db = Some(db);
+        for (space, keyspace) in self.spaces.iter().enumerate() {
+            let expected = &self.space_options[space];
+            let found = keyspace.as_ref().map(Keyspace::options);
+            // The default keyspace comes by itself.
+            ensure!(
+                found == *expected || (space == 0 && expected.is_none()),
+                "keyspace {} has {found:?} after opening, not {expected:?}",
+                SPACES[space]
+            );
+        }
+        Ok(())
     }
 
     /// Closes the database; the second half of the result is whether a mark may be set that everything is durable.
@@ -138,10 +155,99 @@ impl Runner {
             return Ok(keyspace.clone());
         }
         let options = self.plan.spaces[space].apply(KEYSPACE, KeyspaceOptions::default());
-        let keyspace = self.db()?.keyspace_with(SPACES[space], options)?;
+        self.mark(Mark::Changing, space);
+        let keyspace = self.db()?.keyspace_with(SPACES[space], options.clone())?;
         self.mark(Mark::Created, space);
         self.spaces[space] = Some(keyspace.clone());
+        self.space_options[space] = Some(options);
         Ok(keyspace)
+    }
+
+    /// Drops a keyspace. What was opened before reads on, everything else is refused.
+    fn drop_keyspace(&mut self, space: usize) -> Outcome {
+        let Some(keyspace) = self.spaces[space].take() else {
+            let missing = self.db()?.drop_keyspace(SPACES[space]);
+            ensure!(matches!(missing, Err(Error::NotFound(_))), "dropping what is not there: {missing:?}");
+            return Ok(());
+        };
+        if space == 0 {
+            let refused = self.db()?.drop_keyspace(SPACES[0]);
+            ensure!(matches!(refused, Err(Error::InvalidArgument(_))), "dropping the default: {refused:?}");
+            self.spaces[0] = Some(keyspace);
+            return Ok(());
+        }
+        let before = self.oracle.seen(self.oracle.now()).swap_remove(space);
+        let open = keyspace.iter();
+        let mut batch = self.db()?.batch();
+        batch.put(self.db()?.default_keyspace(), b"half of a batch", b"");
+        batch.put(&keyspace, b"k", b"v");
+        self.mark(Mark::Changing, space);
+        self.mark(Mark::Begun, self.oracle.now() + 1);
+        self.db()?.drop_keyspace(SPACES[space])?;
+        let commit = self.oracle.drop_keyspace(space);
+        self.space_options[space] = None;
+        self.mark(Mark::Acknowledged, commit);
+        self.mark(Mark::Powered, commit);
+        self.mark(Mark::Gone, space);
+        let after = open.map(|entry| entry.map(|(key, value)| (key.into_vec(), value.into_vec())));
+        let after = after.collect::<esker::Result<BTreeMap<_, _>>>()?;
+        ensure!(after == before, "an open range over a dropped keyspace shows something else");
+        let answers = [
+            keyspace.get(b"k").err(),
+            keyspace.put(b"k", b"v").err(),
+            keyspace.flush().err(),
+            keyspace.set_options(|options| options).err(),
+            keyspace.at(&self.db()?.snapshot()).get(b"k").err(),
+            self.db()?.write(batch).err(),
+        ];
+        for (call, answer) in answers.iter().enumerate() {
+            let named = matches!(answer, Some(Error::NotFound(text)) if text.contains(SPACES[space]));
+            ensure!(named, "call {call} on a dropped keyspace: {answer:?}");
+        }
+        Ok(())
+    }
+
+    fn rename_keyspace(&mut self, from: usize, to: usize) -> Outcome {
+        let renamed =
+            |runner: &Runner| Ok::<_, Failure>(runner.db()?.rename_keyspace(SPACES[from], SPACES[to]));
+        let Some(keyspace) = self.spaces[from].clone() else {
+            let missing = renamed(self)?;
+            ensure!(matches!(missing, Err(Error::NotFound(_))), "renaming what is not there: {missing:?}");
+            return Ok(());
+        };
+        if from != 0 && from == to {
+            return Ok(renamed(self)??);
+        }
+        if from == 0 || self.spaces[to].is_some() {
+            let refused = renamed(self)?;
+            ensure!(
+                matches!(refused, Err(Error::InvalidArgument(_))),
+                "renaming {from} to {to}: {refused:?}"
+            );
+            return Ok(());
+        }
+        self.mark(Mark::Changing, from);
+        self.mark(Mark::Changing, to);
+        self.mark(Mark::Begun, self.oracle.now() + 1);
+        renamed(self)??;
+        let commit = self.oracle.rename_keyspace(from, to);
+        self.mark(Mark::Acknowledged, commit);
+        self.mark(Mark::Powered, commit);
+        self.mark(Mark::Gone, from);
+        self.mark(Mark::Created, to);
+        ensure!(&*keyspace.name() == SPACES[to], "a handle is called {:?} after a rename", keyspace.name());
+        self.spaces.swap(from, to);
+        self.space_options.swap(from, to);
+        Ok(())
+    }
+
+    fn set_options(&mut self, space: usize, chosen: &Chosen) -> Outcome {
+        let Some(keyspace) = &self.spaces[space] else { return Ok(()) };
+        let options = chosen.apply(KEYSPACE, KeyspaceOptions::default());
+        keyspace.set_options(|_| options.clone())?;
+        ensure!(keyspace.options() == options, "options that were set are not there");
+        self.space_options[space] = Some(options);
+        Ok(())
     }
 
     /// Carries out a write; `Ok(false)` if it was refused, which a `try_write` may be.
@@ -207,6 +313,9 @@ impl Runner {
                     keyspace.compact(key_bounds(lower, upper))?;
                 }
             }
+            Op::DropKeyspace(space) => self.drop_keyspace(usize::from(*space))?,
+            Op::RenameKeyspace { from, to } => self.rename_keyspace(usize::from(*from), usize::from(*to))?,
+            Op::SetOptions { space, options } => self.set_options(usize::from(*space), options)?,
             Op::Drain => self.db()?.drain()?,
             Op::Step(count) => {
                 for _ in 0..*count {
@@ -226,7 +335,7 @@ impl Runner {
     /// is one.
     pub fn compare(&self, snapshot: Option<&Snapshot>, at: usize) -> Outcome {
         let found = read_all(self.db()?, snapshot)?;
-        let expected = self.oracle.content(at);
+        let expected = self.oracle.seen(at);
         ensure!(found == expected, "after commit {at}: {}", difference(&found, &expected));
         Ok(())
     }

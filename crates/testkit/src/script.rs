@@ -126,6 +126,22 @@ pub enum Op {
         /// Where it ends.
         upper: Bound<Key>,
     },
+    /// A keyspace is dropped, if it is there and not the default one.
+    DropKeyspace(u8),
+    /// A keyspace that is there gets the name of one that is not.
+    RenameKeyspace {
+        /// Index into [`SPACES`].
+        from: u8,
+        /// Index into [`SPACES`].
+        to: u8,
+    },
+    /// A keyspace that is there gets other options.
+    SetOptions {
+        /// Index into [`SPACES`].
+        space: u8,
+        /// Its options from now on.
+        options: Chosen,
+    },
     /// Waits until nothing is left to do.
     Drain,
     /// So many steps of background work.

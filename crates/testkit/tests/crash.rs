@@ -120,6 +120,27 @@ fn recovery_after_recovery() {
     sweep("recovery", &plan(TINY, script), 20);
 }
 
+/// A keyspace is copied into another and dropped, one is filled and renamed into its place, and a new one takes the old
+/// name. Without a sync of the log before the edit, power lost after the drop took the copy as well.
+#[test]
+fn dropping_and_renaming() {
+    let mut script = writes(0..10, &[0, 1], 200);
+    script.push(Op::SetOptions { space: 1, options: Chosen::plain(KEYSPACE) });
+    script.extend(writes(10..14, &[1], 200));
+    script.extend([
+        Op::Flush,
+        write(14, &[1], 60, Durability::Process),
+        write(15, &[0], 60, Durability::Process),
+    ]);
+    script.push(Op::DropKeyspace(1));
+    script.extend(writes(16..24, &[0, 2], 300));
+    script.push(Op::RenameKeyspace { from: 2, to: 1 });
+    script.extend(writes(24..30, &[0, 1, 2], 60));
+    script.push(Op::DropKeyspace(2));
+    script.extend([Op::Step(3), Op::Flush]);
+    sweep("drop", &plan(TINY, script), 40);
+}
+
 #[test]
 fn whatever_comes() {
     for seed in 0..3 {

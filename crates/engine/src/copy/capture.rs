@@ -38,8 +38,7 @@ impl Store {
         }
         // Complete up to here: nobody is between taking a number and publishing it while the lock is held.
         let seqno = SeqNo::new(self.visible.load(Ordering::Acquire));
-        let views =
-            self.all_keyspaces().into_iter().map(|keyspace| (keyspace.id, keyspace.view.load())).collect();
+        let views = self.all_keyspaces().iter().map(|keyspace| (keyspace.id, keyspace.view.load())).collect();
         Ok(Capture { seqno, state: installed.state.clone(), views })
     }
 }

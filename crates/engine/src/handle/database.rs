@@ -81,7 +81,50 @@ impl Database {
 
     /// The names of all keyspaces, oldest first.
     pub fn keyspaces(&self) -> Vec<String> {
-        self.handle.store.all_keyspaces().iter().map(|keyspace| keyspace.name.clone()).collect()
+        self.handle.store.all_keyspaces().iter().map(|keyspace| keyspace.name().to_string()).collect()
+    }
+
+    /// Drops a keyspace with everything in it. Durable when it returns; its memory and, once nobody reads them any more, its
+    /// tables are given back. The cost does not depend on how much it holds.
+    ///
+    /// Cursors and ranges that are open read on. Every later call through a handle of the keyspace answers `NotFound`,
+    /// reads at an older [`Snapshot`] included; so does the write of a batch that names it, which changes nothing in any
+    /// keyspace. A keyspace of the same name that is created afterwards is another one, and empty.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let db = esker_engine::Database::open("data")?;
+    /// let sessions = db.keyspace("sessions")?;
+    /// sessions.put(b"17", b"Ada")?;
+    /// db.drop_keyspace("sessions")?;
+    /// assert!(sessions.get(b"17").is_err());
+    /// assert_eq!(db.keyspace("sessions")?.get(b"17")?, None);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such keyspace, `InvalidArgument` for "default", which every database has.
+    pub fn drop_keyspace(&self, name: &str) -> Result<()> {
+        self.handle.store.drop_keyspace(name)
+    }
+
+    /// Gives a keyspace another name. Durable when it returns. Handles of the keyspace follow; nothing of its data is touched.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let db = esker_engine::Database::open("data")?;
+    /// let next = db.keyspace("index.new")?;
+    /// db.drop_keyspace("index")?;
+    /// db.rename_keyspace("index.new", "index")?;
+    /// assert_eq!(&*next.name(), "index");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// `NotFound` if there is no keyspace `from`; `InvalidArgument` if there is a keyspace `to` already, if `to` is empty or over 255
+    /// bytes long, and for "default", which every database has.
+    pub fn rename_keyspace(&self, from: &str, to: &str) -> Result<()> {
+        self.handle.store.rename_keyspace(from, to)
     }
 
     /// The keyspace "default", which [`Database::put`] and its siblings use.
@@ -182,7 +225,11 @@ impl Database {
     /// Merges every keyspace into its last level.
     pub fn compact_all(&self) -> Result<()> {
         let store = &self.handle.store;
-        store.all_keyspaces().iter().try_for_each(|state| store.compact_range(state, &Default::default()))
+        let compact = |state| match store.compact_range(state, &Default::default()) {
+            Err(_) if state.is_dropped() => Ok(()),
+            compacted => compacted,
+        };
+        store.all_keyspaces().iter().try_for_each(compact)
     }
 
     /// Runs one piece of background work; `false` if there is none. Only for databases whose

@@ -38,9 +38,9 @@ impl Keyspace {
         Keyspace { handle, state }
     }
 
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.state.name
+    /// Its name at present; [`Database::rename_keyspace`](crate::Database::rename_keyspace) changes it.
+    pub fn name(&self) -> Arc<str> {
+        self.state.name()
     }
 
     /// Its number; never used again for another keyspace.
@@ -48,9 +48,37 @@ impl Keyspace {
         self.state.id
     }
 
-    /// The options it was created with.
-    pub fn options(&self) -> &KeyspaceOptions {
-        &self.state.options
+    /// Its options at present.
+    pub fn options(&self) -> KeyspaceOptions {
+        KeyspaceOptions::clone(&self.state.options())
+    }
+
+    /// Changes its options: `change` gets the present ones and gives those that are to be. Durable when it returns. Every
+    /// option may be changed. The sizes at which a memtable is sealed and the limit of level 0 hold from the next write
+    /// on; the kind of memtable for the next memtable; everything else for the tables, and the plans of compactions, that
+    /// are made from now on. Tables that are there stay as they are until a compaction rewrites them.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let db = esker_engine::Database::open("data")?;
+    /// let events = db.keyspace("events")?;
+    /// events.set_options(|options| options.block_size(16 << 10).level0_stop_runs(40))?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// `change` may be called again if another thread changes options at the same time.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, naming the option, for one out of range; nothing is changed then. `NotFound` if the keyspace was dropped,
+    /// `ReadOnly`, `Closed`.
+    pub fn set_options(&self, change: impl Fn(KeyspaceOptions) -> KeyspaceOptions) -> Result<()> {
+        loop {
+            let before = self.state.options();
+            let after = change(KeyspaceOptions::clone(&before));
+            if self.handle.store.replace_options(&self.state, &before, after)? {
+                return Ok(());
+            }
+        }
     }
 
     pub(crate) fn store(&self) -> &Arc<Store> {
@@ -121,12 +149,14 @@ impl Keyspace {
 
     // ---- reading
 
-    /// The present, pinned. The view first, then the sequence number (RV1).
+    /// The present, pinned. The view first, then the sequence number (RV1); the view before the mark of a dropped keyspace, too,
+    /// which is set before the view is emptied.
     #[inline]
     fn pin(&self) -> Result<Pinned> {
         let store = &self.handle.store;
         store.check_open()?;
         let view = self.state.view.load();
+        self.state.check_living()?;
         let seqno = SeqNo::new(store.visible.load(Ordering::Acquire));
         Ok(Pinned { view, seqno })
     }
@@ -199,7 +229,8 @@ impl Keyspace {
 
     /// Writes the memtables to tables.
     pub fn flush(&self) -> Result<()> {
-        self.handle.store.flush_keyspaces(&[Arc::clone(&self.state)])
+        self.handle.store.flush_keyspaces(&[Arc::clone(&self.state)])?;
+        self.state.check_living()
     }
 
     /// Merges everything in a range of keys into the last level, and waits until it is done. Superseded versions and

@@ -58,7 +58,9 @@ impl View<'_> {
             return Err(Error::invalid("the snapshot was taken of another database"));
         }
         self.keyspace.store().check_open()?;
-        Ok(Pinned { view: self.keyspace.state().view.load(), seqno: self.snapshot.seqno })
+        let view = self.keyspace.state().view.load();
+        self.keyspace.state().check_living()?;
+        Ok(Pinned { view, seqno: self.snapshot.seqno })
     }
 
     /// The value of `key`.

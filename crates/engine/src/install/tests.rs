@@ -16,7 +16,7 @@ fn tables_of_an_edit_that_cannot_be_applied_are_deleted() {
     let fs = StrictFs::new();
     let env = Env::simulated(Arc::new(fs.clone()), 1);
     let store = crate::open::open(Path::new(DIR), Options::default().env(env)).unwrap();
-    let keyspace = store.all_keyspaces().remove(0);
+    let keyspace = store.all_keyspaces()[0].clone();
     let tables = &store.writing().unwrap().tables;
     for _ in 0..5 {
         let (file, run) = (tables.take_file_number(), tables.take_run_id());

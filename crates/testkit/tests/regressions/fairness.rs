@@ -27,7 +27,7 @@ fn pile_up(world: &World, db: &Database, keyspaces: &[&Keyspace], runs: usize) {
             keyspace.flush().unwrap();
         }
         assert_eq!(
-            (level0_runs(db, keyspace.name()), metrics_of(db, keyspace.name()).compactions),
+            (level0_runs(db, &keyspace.name()), metrics_of(db, &keyspace.name()).compactions),
             (runs, 0)
         );
     }
@@ -68,7 +68,7 @@ fn a_keyspace_whose_flush_fails_does_not_keep_the_others_from_theirs() {
         settle(&db);
         assert_eq!(metrics_of(&db, "default").sealed_memtables, 1);
         for keyspace in &small {
-            let metrics = metrics_of(&db, keyspace.name());
+            let metrics = metrics_of(&db, &keyspace.name());
             assert_eq!((metrics.sealed_memtables, metrics.flushes), (0, 1), "{}", metrics.name);
         }
         assert!(!db.metrics().background_errors.is_empty(), "nobody is told");
@@ -120,7 +120,7 @@ fn a_keyspace_whose_compaction_fails_does_not_keep_the_others_from_theirs() {
         db.flush().unwrap();
         settle(&db);
         for keyspace in &others {
-            let metrics = metrics_of(&db, keyspace.name());
+            let metrics = metrics_of(&db, &keyspace.name());
             assert!(metrics.compactions > 0, "seed {seed}: {} was never compacted", metrics.name);
             assert_eq!(metrics.compaction_debt_bytes, 0, "seed {seed}: {}", metrics.name);
         }

@@ -1,0 +1,131 @@
+//! A keyspace inside the engine: its name, options, current view and running jobs.
+//!
+//! [`registry`] finds keyspaces by name, [`change`] creates, renames and drops them and changes their options.
+//!
+//! # What changes, and who may look
+//! A keyspace's identity is its id, which never changes and is never used again (WL5). Name and options are values that are
+//! replaced whole, under the manifest's lock and after the edit that says so is durable; whoever needs them takes the
+//! present one and keeps it for the length of a job. The put path reads neither: what it needs of the options lies in
+//! [`crate::commit::ActiveKeyspace`], under the commit lock.
+
+mod change;
+mod registry;
+
+pub(crate) use change::RecentDrops;
+pub(crate) use registry::Registry;
+
+use crate::options::KeyspaceOptions;
+use crate::view::ViewCell;
+use esker_base::{Error, KeyspaceId, SeqNo};
+use esker_strategy::Busy;
+use esker_version::LevelIndex;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// One keyspace of an open database.
+#[derive(Debug)]
+pub(crate) struct KeyspaceState {
+    pub(crate) id: KeyspaceId,
+    /// Replaced by a rename.
+    name: Mutex<Arc<str>>,
+    /// Replaced when they are changed online.
+    options: Mutex<Arc<KeyspaceOptions>>,
+    pub(crate) view: ViewCell,
+    /// Held by the flush of this keyspace: flushes install oldest first (IN4) because there is one at a time.
+    pub(crate) flushing: Mutex<()>,
+    /// Plans that are being carried out.
+    pub(crate) busy: Mutex<Busy>,
+    /// Runs in level 0, kept beside the view so that a writer sees them without loading it.
+    level0_runs: AtomicU64,
+    /// Set when the keyspace was dropped, durably, and before its view becomes an empty one: a reader that finds the empty view
+    /// also finds this, and answers an error instead of "no such key".
+    dropped: AtomicBool,
+    pub(crate) traffic: Traffic,
+}
+
+/// Bytes that moved, for amplification figures. Counted since the database was opened.
+#[derive(Debug, Default)]
+pub(crate) struct Traffic {
+    /// Bytes of tables written by flushes.
+    pub(crate) flushed_bytes: AtomicU64,
+    /// Bytes of tables read by compactions.
+    pub(crate) compacted_in_bytes: AtomicU64,
+    /// Bytes of tables written by compactions.
+    pub(crate) compacted_out_bytes: AtomicU64,
+    pub(crate) flushes: AtomicU64,
+    pub(crate) compactions: AtomicU64,
+    pub(crate) moves: AtomicU64,
+}
+
+impl KeyspaceState {
+    pub(crate) fn new(
+        id: KeyspaceId,
+        name: Arc<str>,
+        options: KeyspaceOptions,
+        view: ViewCell,
+    ) -> KeyspaceState {
+        let state = KeyspaceState {
+            id,
+            name: Mutex::new(name),
+            options: Mutex::new(Arc::new(options)),
+            view,
+            flushing: Mutex::new(()),
+            busy: Mutex::default(),
+            level0_runs: AtomicU64::new(0),
+            dropped: AtomicBool::new(false),
+            traffic: Traffic::default(),
+        };
+        state.note_shape();
+        state
+    }
+
+    /// Its name at present.
+    pub(crate) fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name.lock())
+    }
+
+    /// Its options at present. A job takes them once and keeps to them.
+    pub(crate) fn options(&self) -> Arc<KeyspaceOptions> {
+        Arc::clone(&self.options.lock())
+    }
+
+    /// Recomputes what is kept beside the view; called after each published change of the tree.
+    pub(crate) fn note_shape(&self) {
+        let runs = self.view.load().tree.runs.iter().filter(|run| run.level == LevelIndex::FLUSH).count();
+        self.level0_runs.store(runs as u64, Ordering::Relaxed);
+    }
+
+    /// Whether writers must wait for compaction before they seal one more memtable.
+    pub(crate) fn is_level0_full(&self) -> bool {
+        self.level0_runs.load(Ordering::Relaxed) >= u64::from(self.options().level0_stop_runs)
+    }
+
+    /// First sequence number that is only in memtables; `None` if all are empty.
+    pub(crate) fn first_unflushed(&self) -> Option<SeqNo> {
+        self.view.load().memtables().filter_map(|memtable| memtable.first_seqno()).min()
+    }
+
+    /// Whether the keyspace was dropped. Readers ask after they have loaded the view.
+    #[inline]
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Acquire)
+    }
+
+    /// What a handle of a dropped keyspace answers.
+    #[cold]
+    pub(crate) fn dropped_error(&self) -> Error {
+        dropped_error(&self.name())
+    }
+
+    /// An error if the keyspace was dropped.
+    #[inline]
+    pub(crate) fn check_living(&self) -> esker_base::Result<()> {
+        if self.is_dropped() { Err(self.dropped_error()) } else { Ok(()) }
+    }
+}
+
+/// What calls on a keyspace of this name answer once it is dropped.
+pub(crate) fn dropped_error(name: &str) -> Error {
+    Error::NotFound(format!("keyspace {name:?} was dropped").into())
+}
