@@ -1,5 +1,6 @@
 //! The one error type of the library: variants by what the caller can do, sentences with the facts inside.
 
+use crate::SeqNo;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,13 +29,8 @@ pub enum Error {
     Full(Arc<str>),
 
     /// Another transaction committed a change to something this one read or wrote. Retry it.
-    #[error("conflict on key {} in keyspace {keyspace:?}", key.escape_ascii())]
-    Conflict {
-        /// The keyspace of the key.
-        keyspace: Arc<str>,
-        /// The key that changed.
-        key: Arc<[u8]>,
-    },
+    #[error("{0}")]
+    Conflict(Box<Conflict>),
 
     /// The call itself is wrong; nothing was changed.
     #[error("{0}")]
@@ -109,6 +105,30 @@ impl fmt::Display for Corruption {
     }
 }
 
+/// What another commit changed under a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// The keyspace of the key.
+    pub keyspace: Arc<str>,
+    /// The key that changed.
+    pub key: Arc<[u8]>,
+    /// The sequence number of a change that the transaction has not seen.
+    pub seqno: SeqNo,
+    /// The sequence number up to which the transaction sees everything.
+    pub snapshot: SeqNo,
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Conflict { keyspace, key, seqno, snapshot } = self;
+        let key = key.escape_ascii();
+        write!(
+            f,
+            "conflict on key \"{key}\" in keyspace {keyspace:?}: it was changed at sequence number {seqno}, and the transaction sees what was there at {snapshot}"
+        )
+    }
+}
+
 /// A failed call to the operating system.
 #[derive(Clone, Debug)]
 pub struct IoFailure {
@@ -175,6 +195,11 @@ impl Error {
         }
     }
 
+    /// Whether another transaction was first: doing everything again from the start may succeed.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Error::Conflict(_))
+    }
+
     /// Whether this is damage of stored data.
     pub fn is_corruption(&self) -> bool {
         matches!(self, Error::Corruption(_))
@@ -203,6 +228,22 @@ mod tests {
             "corruption in /d/7.sst at byte 4096 (keyspace \"users\"): checksum 1 expected, 2 found"
         );
         assert!(error.is_corruption());
+    }
+
+    #[test]
+    fn a_conflict_names_what_conflicted() {
+        let conflict = Conflict {
+            keyspace: "users".into(),
+            key: b"a\n\xff".as_slice().into(),
+            seqno: SeqNo::new(9),
+            snapshot: SeqNo::new(7),
+        };
+        let error = Error::Conflict(Box::new(conflict));
+        assert!(error.is_conflict());
+        assert_eq!(
+            error.to_string(),
+            "conflict on key \"a\\n\\xff\" in keyspace \"users\": it was changed at sequence number 9, and the transaction sees what was there at 7"
+        );
     }
 
     #[test]

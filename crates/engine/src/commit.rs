@@ -93,6 +93,30 @@ pub(crate) enum Patience {
     None,
 }
 
+/// Decides under the commit lock whether a batch may be written.
+pub(crate) trait Admission {
+    /// Whether the batch may go in now. No input or output, and not for long: every writer waits. `false` asks for
+    /// [`Admission::prepare`]; an error refuses the batch, of which nothing was written.
+    fn admit(&mut self, state: &CommitState) -> Result<bool>;
+
+    /// Does without the lock what takes longer, so that the next [`Admission::admit`] can decide.
+    fn prepare(&mut self, store: &Store) -> Result<()>;
+}
+
+/// Lets every batch in: a plain write asks nothing, and pays nothing for the question.
+struct Always;
+
+impl Admission for Always {
+    #[inline(always)]
+    fn admit(&mut self, _: &CommitState) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn prepare(&mut self, _: &Store) -> Result<()> {
+        Ok(())
+    }
+}
+
 impl CommitState {
     pub(crate) fn new(next_seqno: SeqNo, log: LogWriter) -> CommitState {
         CommitState {
@@ -133,6 +157,11 @@ impl CommitState {
         self.keyspaces[id.get() as usize] = Some(active);
     }
 
+    /// Whether the keyspace can be written to.
+    pub(crate) fn has_keyspace(&self, id: KeyspaceId) -> bool {
+        self.keyspaces.get(id.get() as usize).is_some_and(Option::is_some)
+    }
+
     /// The writable side of a keyspace.
     pub(crate) fn active(&mut self, id: KeyspaceId) -> Result<&mut ActiveKeyspace> {
         let slot = usize::try_from(id.get()).ok().and_then(|at| self.keyspaces.get_mut(at));
@@ -156,12 +185,33 @@ impl Store {
         durability: Durability,
         patience: Patience,
     ) -> Result<SeqNo> {
+        self.commit_if(batch, durability, patience, &mut Always)
+    }
+
+    /// Writes a batch if `admission` lets it in; returns its last sequence number.
+    #[inline]
+    pub(crate) fn commit_if<A: Admission>(
+        &self,
+        batch: &EncodedBatch<'_>,
+        durability: Durability,
+        patience: Patience,
+        admission: &mut A,
+    ) -> Result<SeqNo> {
         if batch.count == 0 {
             return Ok(SeqNo::new(self.visible.load(Ordering::Acquire)));
         }
         let payload_crc = checksum::crc32c(batch.payload);
         let writing = self.writing()?;
-        let mut state = self.lock_with_room(writing, batch, patience)?;
+        // Asked last before the order is fixed: what it says still holds when the batch becomes visible, because
+        // nobody else commits meanwhile.
+        let mut state = loop {
+            let state = self.lock_with_room(writing, batch, patience)?;
+            if admission.admit(&state)? {
+                break state;
+            }
+            drop(state);
+            admission.prepare(self)?;
+        };
         let first = state.next_seqno;
         let last = SeqNo::new(first.get() + u64::from(batch.count) - 1);
         let log_id = state.log.append(first, batch.count, batch.payload, payload_crc)?.log_id;

@@ -46,6 +46,7 @@ impl Store {
                 self.scheduler.announce_progress();
             }
         }
+        self.holders.warn_of_old();
         Ok(self.files.has_doomed())
     }
 

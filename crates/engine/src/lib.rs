@@ -7,6 +7,7 @@
 //! |---|---|
 //! | write | [`handle`] (encode) → [`commit`] (order, copy, publish) → [`room`] (rotate, seal, wait) |
 //! | read | [`handle`] (pin) → [`view`] → [`read`] → [`tree`] |
+//! | transaction | [`transaction`] (snapshot, changes, footprint) → [`commit`] (validate, then as a write) |
 //! | flush | [`scheduler`] → [`lanes`] → [`flush`] → [`output`] → [`install`] |
 //! | compaction | [`scheduler`] → [`lanes`] → [`compact`] → [`output`] → [`install`] |
 //! | open | [`open`] → [`replay`] → [`install`] |
@@ -22,6 +23,7 @@ mod copy;
 mod durability;
 mod flush;
 mod handle;
+mod holders;
 mod install;
 mod keyspace;
 mod lanes;
@@ -37,6 +39,7 @@ mod room;
 mod scheduler;
 mod snapshot;
 mod store;
+mod transaction;
 mod tree;
 mod value;
 mod verify;
@@ -49,6 +52,7 @@ pub use copy::{
 };
 pub use durability::Durability;
 pub use handle::{DEFAULT_KEYSPACE, Database, KeyRange, Keyspace, Snapshot, View};
+pub use holders::{Holder, HolderKind};
 pub use metrics::{
     KeyspaceLevels, KeyspaceMetrics, LevelInfo, LogMetrics, MemoryMetrics, Metrics, RunInfo, TableInfo,
 };
@@ -56,5 +60,8 @@ pub use options::{KeyspaceOptions, Options, PerLevel};
 pub use read::cursor::Cursor;
 pub use read::layer::Layer;
 pub use read::range::Range;
+pub use transaction::{
+    CompareAndSet, Isolation, Savepoint, Transaction, TransactionOptions, TransactionRange,
+};
 pub use value::Value;
 pub use verify::{Damage, VerifyReport};

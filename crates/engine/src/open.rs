@@ -19,6 +19,7 @@
 
 use crate::commit::{ActiveKeyspace, CommitState};
 use crate::handle::DEFAULT_KEYSPACE;
+use crate::holders::Holders;
 use crate::install::Installed;
 use crate::keyspace::{KeyspaceState, Registry};
 use crate::metrics::Counters;
@@ -373,6 +374,7 @@ impl Opening {
                 old_segments: Mutex::new(Some(report)),
             }
         });
+        let holders = Holders::new(Arc::clone(&self.env.clock), self.options.holder_warn_age);
         let store = Arc::new(Store {
             env: self.env,
             dir: self.dir,
@@ -386,6 +388,7 @@ impl Opening {
             writing,
             keyspaces: RwLock::new(Registry::new(states)),
             snapshots: Snapshots::default(),
+            holders,
             files: assembly.files,
             arenas: self.arenas,
             scheduler: self.scheduler,

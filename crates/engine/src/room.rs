@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Sealed memtables that one keyspace may queue before its writers wait.
-const MAX_SEALED: usize = 3;
+pub(crate) const MAX_SEALED: usize = 3;
 /// The log may grow to this many times its share of the budget before a rotation waits for flushes.
 const LOG_CAP_FACTOR: u64 = 2;
 /// When a memtable of a keyspace is sealed.

@@ -194,6 +194,18 @@ impl Scheduler {
         }
     }
 
+    /// Lets others go on for a time, or until something has changed or the database closes. Nothing in stepped mode, where
+    /// there are no others. For callers that hold no lock.
+    pub(crate) fn pause(&self, time: Duration) {
+        if self.stepped {
+            return;
+        }
+        let mut state = self.state.lock();
+        if !state.stopping {
+            self.progress.wait_for(&mut state, time);
+        }
+    }
+
     /// The last error of each lane that has not succeeded since.
     pub(crate) fn errors(&self) -> Vec<Error> {
         self.state.lock().lanes.iter().filter_map(|lane| lane.error.clone()).collect()

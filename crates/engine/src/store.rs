@@ -7,6 +7,7 @@
 
 use crate::Durability;
 use crate::commit::CommitState;
+use crate::holders::Holders;
 use crate::install::Installed;
 use crate::keyspace::{KeyspaceState, Registry};
 use crate::metrics::Counters;
@@ -45,6 +46,7 @@ pub(crate) struct Store {
 
     pub(crate) keyspaces: RwLock<Registry>,
     pub(crate) snapshots: Snapshots,
+    pub(crate) holders: Arc<Holders>,
     pub(crate) files: Arc<TableFiles>,
     pub(crate) arenas: ArenaPool,
     pub(crate) scheduler: Arc<Scheduler>,

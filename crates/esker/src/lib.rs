@@ -59,13 +59,14 @@
 //! [`Database::metrics`] reports what is used of it.
 #![forbid(unsafe_code)]
 
-pub use esker_base::{Corruption, Error, KeyspaceId, Result, SeqNo};
+pub use esker_base::{Conflict, Corruption, Error, KeyspaceId, Result, SeqNo};
 pub use esker_codec::Codec;
 pub use esker_engine::{
-    BackupId, BackupInfo, BackupReport, BackupVerification, Backups, CheckpointReport, CopyProgress, Cursor,
-    DEFAULT_KEYSPACE, Damage, Database, Durability, KeyRange, Keyspace, KeyspaceLevels, KeyspaceMetrics,
-    KeyspaceOptions, Layer, LevelInfo, LogMetrics, MemoryMetrics, Metrics, Options, PerLevel, Range,
-    RestoreReport, Retention, RunInfo, Snapshot, TableInfo, Value, VerifyReport, View, WriteBatch,
+    BackupId, BackupInfo, BackupReport, BackupVerification, Backups, CheckpointReport, CompareAndSet,
+    CopyProgress, Cursor, DEFAULT_KEYSPACE, Damage, Database, Durability, Holder, HolderKind, Isolation,
+    KeyRange, Keyspace, KeyspaceLevels, KeyspaceMetrics, KeyspaceOptions, Layer, LevelInfo, LogMetrics,
+    MemoryMetrics, Metrics, Options, PerLevel, Range, RestoreReport, Retention, RunInfo, Savepoint, Snapshot,
+    TableInfo, Transaction, TransactionOptions, TransactionRange, Value, VerifyReport, View, WriteBatch,
 };
 pub use esker_filter::FilterPolicy;
 pub use esker_memtable::MemtableKind;

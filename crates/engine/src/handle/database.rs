@@ -4,8 +4,11 @@ use super::{Handle, Keyspace, Snapshot};
 use crate::batch::WriteBatch;
 use crate::commit::Patience;
 use crate::copy::{BackupReport, Backups, CheckpointReport, CopyProgress};
+use crate::holders::Holder;
 use crate::metrics::{KeyspaceLevels, Metrics};
 use crate::options::{KeyspaceOptions, Options};
+use crate::store::Store;
+use crate::transaction::{Transaction, TransactionOptions};
 use crate::verify::VerifyReport;
 use crate::{Durability, Value, open};
 use esker_base::{Error, Result};
@@ -42,8 +45,7 @@ impl Database {
     }
 
     /// What is behind the handle.
-    #[cfg(test)]
-    pub(crate) fn store(&self) -> &Arc<crate::store::Store> {
+    pub(crate) fn store(&self) -> &Arc<Store> {
         &self.handle.store
     }
 
@@ -197,6 +199,34 @@ impl Database {
     }
 
     // ---- moments
+
+    /// A transaction that begins now, serializable, with the database's default durability.
+    ///
+    /// Costs a registered snapshot; see [`Transaction`].
+    pub fn transaction(&self) -> Transaction {
+        self.transaction_with(TransactionOptions::default())
+    }
+
+    /// A transaction that begins now, with these options.
+    pub fn transaction_with(&self, options: TransactionOptions) -> Transaction {
+        Transaction::new(&self.handle, options)
+    }
+
+    /// Who keeps the past alive: snapshots, transactions, cursors and ranges, oldest first, each with its age and what it
+    /// pins. Of the handles of this process only. Takes time linear in their number and in the tables that their views
+    /// name.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let db = esker_engine::Database::open("data")?;
+    /// for holder in db.holders() {
+    ///     println!("{} since {} s", holder.kind, holder.age.as_secs());
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn holders(&self) -> Vec<Holder> {
+        self.handle.store.list_holders()
+    }
 
     /// A snapshot of the present, over all keyspaces.
     pub fn snapshot(&self) -> Snapshot {

@@ -5,6 +5,7 @@ use super::snapshot::{Snapshot, View};
 use super::{Handle, KeyRange};
 use crate::batch::{EncodedBatch, Share};
 use crate::commit::Patience;
+use crate::holders::HolderKind;
 use crate::keyspace::KeyspaceState;
 use crate::options::KeyspaceOptions;
 use crate::read::{cursor::Cursor, range::Range};
@@ -187,17 +188,17 @@ impl Keyspace {
 
     /// The entries in a range of keys, forwards and backwards. A failure to open it is the first item.
     pub fn range(&self, range: impl KeyRange) -> Range {
-        Range::new(self.pin(), range.into_bounds())
+        self.range_of(self.pin(), range.into_bounds())
     }
 
     /// The entries whose keys start with `prefix`.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
-        Range::new(self.pin(), Bounds::prefix(prefix.as_ref()))
+        self.range_of(self.pin(), Bounds::prefix(prefix.as_ref()))
     }
 
     /// All entries.
     pub fn iter(&self) -> Range {
-        Range::new(self.pin(), Bounds::default())
+        self.range_of(self.pin(), Bounds::default())
     }
 
     /// The entry with the smallest key.
@@ -212,12 +213,27 @@ impl Keyspace {
 
     /// A cursor over all entries.
     pub fn cursor(&self) -> Result<Cursor> {
-        Ok(self.pin()?.cursor(Bounds::default()))
+        Ok(self.cursor_of(self.pin()?, Bounds::default()))
     }
 
     /// A cursor that shows the entries in a range only.
     pub fn cursor_in(&self, range: impl KeyRange) -> Result<Cursor> {
-        Ok(self.pin()?.cursor(range.into_bounds()))
+        Ok(self.cursor_of(self.pin()?, range.into_bounds()))
+    }
+
+    /// A cursor over what was pinned, listed among the holders.
+    pub(crate) fn cursor_of(&self, pinned: Pinned, bounds: Bounds) -> Cursor {
+        let holding = self.handle.store.holders.hold_view(HolderKind::Cursor, self.state.id, &pinned);
+        pinned.cursor(bounds).held(holding)
+    }
+
+    /// A range over what could be pinned, listed among the holders.
+    pub(crate) fn range_of(&self, pinned: Result<Pinned>, bounds: Bounds) -> Range {
+        let holders = &self.handle.store.holders;
+        let holding =
+            pinned.as_ref().map(|pinned| holders.hold_view(HolderKind::Range, self.state.id, pinned));
+        let holding = holding.ok();
+        Range::new(pinned, bounds).held(holding)
     }
 
     /// This keyspace as `snapshot` sees it.

@@ -2,6 +2,7 @@
 
 use super::keyspace::Keyspace;
 use super::pinned::Pinned;
+use crate::holders::{HolderKind, Holding};
 use crate::read::{cursor::Cursor, layer::Layer, range::Range};
 use crate::store::Store;
 use crate::{KeyRange, Value};
@@ -15,11 +16,26 @@ use std::sync::Arc;
 pub struct Snapshot {
     store: Arc<Store>,
     seqno: SeqNo,
+    /// Its place among the holders; `None` inside a call that is over soon.
+    holding: Option<Holding>,
 }
 
 impl Snapshot {
     pub(crate) fn new(store: &Arc<Store>) -> Snapshot {
-        Snapshot { store: Arc::clone(store), seqno: store.snapshots.register(&store.visible) }
+        Snapshot::of_kind(store, HolderKind::Snapshot)
+    }
+
+    /// A snapshot that is listed among the holders as this.
+    pub(crate) fn of_kind(store: &Arc<Store>, kind: HolderKind) -> Snapshot {
+        let mut snapshot = Snapshot::unlisted(store);
+        snapshot.holding = Some(store.holders.hold(kind, snapshot.seqno));
+        snapshot
+    }
+
+    /// A snapshot for one call.
+    pub(crate) fn unlisted(store: &Arc<Store>) -> Snapshot {
+        let seqno = store.snapshots.register(&store.visible);
+        Snapshot { store: Arc::clone(store), seqno, holding: None }
     }
 
     /// The sequence number of the last operation the snapshot sees.
@@ -35,7 +51,8 @@ impl Snapshot {
 impl Clone for Snapshot {
     fn clone(&self) -> Snapshot {
         self.store.snapshots.register_again(self.seqno);
-        Snapshot { store: Arc::clone(&self.store), seqno: self.seqno }
+        let holding = self.holding.as_ref().map(|holding| holding.again());
+        Snapshot { store: Arc::clone(&self.store), seqno: self.seqno, holding }
     }
 }
 
@@ -91,22 +108,26 @@ impl View<'_> {
 
     /// A cursor over all entries.
     pub fn cursor(&self) -> Result<Cursor> {
-        Ok(self.pin()?.cursor(Bounds::default()))
+        Ok(self.keyspace.cursor_of(self.pin()?, Bounds::default()))
     }
 
     /// The entries in a range of keys.
     pub fn range(&self, range: impl KeyRange) -> Range {
-        Range::new(self.pin(), range.into_bounds())
+        self.range_within(range.into_bounds())
+    }
+
+    pub(crate) fn range_within(&self, bounds: Bounds) -> Range {
+        self.keyspace.range_of(self.pin(), bounds)
     }
 
     /// The entries whose keys start with `prefix`.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
-        Range::new(self.pin(), Bounds::prefix(prefix.as_ref()))
+        self.range_within(Bounds::prefix(prefix.as_ref()))
     }
 
     /// All entries.
     pub fn iter(&self) -> Range {
-        Range::new(self.pin(), Bounds::default())
+        self.range_within(Bounds::default())
     }
 
     /// The entry with the smallest key.

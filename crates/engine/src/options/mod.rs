@@ -38,6 +38,7 @@ pub struct Options {
     pub(crate) wal_recovery: WalRecovery,
     pub(crate) compaction_threads: usize,
     pub(crate) stall_limit: Duration,
+    pub(crate) holder_warn_age: Duration,
     pub(crate) keyspace: KeyspaceOptions,
     pub(crate) env: Env,
 }
@@ -55,6 +56,7 @@ impl Default for Options {
             wal_recovery: WalRecovery::Strict,
             compaction_threads: 1,
             stall_limit: Duration::from_secs(60),
+            holder_warn_age: Duration::from_secs(600),
             keyspace: KeyspaceOptions::default(),
             env: Env::real(),
         }
@@ -122,6 +124,13 @@ impl Options {
     /// How long a write waits at most for room before it is refused with `WouldStall`. Default: 60 s.
     pub fn stall_limit(mut self, limit: Duration) -> Options {
         self.stall_limit = limit;
+        self
+    }
+
+    /// Age from which on a snapshot, transaction, cursor or range is warned about, once, through `tracing`; it is looked for
+    /// after flushes and compactions. [`crate::Database::holders`] lists all. Default: 10 minutes.
+    pub fn holder_warn_age(mut self, age: Duration) -> Options {
+        self.holder_warn_age = age;
         self
     }
 

@@ -1,5 +1,6 @@
 //! The user's cursor: borrowed entries, both directions, one consistent moment.
 
+use crate::holders::Holding;
 use crate::read::source::Source;
 use crate::view::SuperVersion;
 use esker_base::{Result, SeqNo};
@@ -29,6 +30,8 @@ pub struct Cursor {
     // Before the view: what the cursor borrows from is dropped after it.
     entries: Visible<Merge<Source>>,
     _view: Arc<SuperVersion>,
+    /// Its place among the holders.
+    _holding: Option<Holding>,
 }
 
 impl std::fmt::Debug for Cursor {
@@ -41,12 +44,17 @@ impl Cursor {
     /// A cursor within `bounds` over what a reader at `seqno` sees in `view`. The view holds every version that such a
     /// reader needs, so no snapshot has to be registered for it.
     pub(crate) fn new(view: Arc<SuperVersion>, seqno: SeqNo, bounds: Bounds) -> Cursor {
-        Cursor { entries: visible(&view, seqno, bounds), _view: view }
+        Cursor { entries: visible(&view, seqno, bounds), _view: view, _holding: None }
+    }
+
+    /// This cursor, listed among the holders while it lives.
+    pub(crate) fn held(self, holding: Holding) -> Cursor {
+        Cursor { _holding: Some(holding), ..self }
     }
 
     /// A cursor over what a reader at `seqno` would see if there were only these sources of `view`.
     pub(crate) fn over(view: Arc<SuperVersion>, sources: Vec<Source>, seqno: SeqNo) -> Cursor {
-        Cursor { entries: Visible::new(Merge::new(sources), seqno), _view: view }
+        Cursor { entries: Visible::new(Merge::new(sources), seqno), _view: view, _holding: None }
     }
 
     /// Moves to the first entry.

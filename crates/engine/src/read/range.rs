@@ -2,6 +2,7 @@
 
 use crate::Value;
 use crate::handle::Pinned;
+use crate::holders::Holding;
 use crate::read::cursor::visible;
 use crate::read::source::Source;
 use esker_base::{Error, Result};
@@ -15,6 +16,8 @@ use std::iter::FusedIterator;
 #[derive(Debug)]
 pub struct Range {
     entries: Result<DoubleEnded<RangeView>, Option<Error>>,
+    /// Its place among the holders.
+    _holding: Option<Holding>,
 }
 
 /// What both ends of a range are readers of.
@@ -37,7 +40,12 @@ impl Range {
     /// range needs one place for errors.
     pub(crate) fn new(pinned: Result<Pinned>, bounds: Bounds) -> Range {
         let entries = pinned.map(|pinned| DoubleEnded::new(RangeView { pinned, bounds })).map_err(Some);
-        Range { entries }
+        Range { entries, _holding: None }
+    }
+
+    /// This range, listed among the holders while it lives.
+    pub(crate) fn held(self, holding: Option<Holding>) -> Range {
+        Range { _holding: holding, ..self }
     }
 
     fn take(

@@ -4,7 +4,7 @@ mod files;
 
 pub(crate) use files::{TableFile, TableFiles};
 
-use esker_base::{KeyspaceId, key};
+use esker_base::{KeyspaceId, SeqNo, key};
 use esker_version::{LevelIndex, PartMeta, Version};
 use std::sync::Arc;
 
@@ -14,6 +14,9 @@ pub(crate) struct Tree {
     pub(crate) version: Arc<Version>,
     /// Newest first: level 0's newest run to the last level's oldest.
     pub(crate) runs: Vec<Arc<TreeRun>>,
+    /// No table has anything newer. A transaction asks this under the commit lock, where walking the parts would
+    /// take too long.
+    pub(crate) max_seqno: SeqNo,
 }
 
 /// A run: disjoint parts in key order.
@@ -42,7 +45,9 @@ impl Tree {
             };
             runs.push(Arc::new(TreeRun::new(level, run.parts().iter().map(with_file).collect())));
         }
-        Tree { version, runs }
+        let parts = runs.iter().flat_map(|run: &Arc<TreeRun>| run.parts.iter());
+        let max_seqno = parts.map(|part| part.meta.max_seqno).max().unwrap_or(SeqNo::ZERO);
+        Tree { version, runs, max_seqno }
     }
 
     pub(crate) fn parts(&self) -> impl Iterator<Item = &TreePart> {

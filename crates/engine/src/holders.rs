@@ -1,0 +1,268 @@
+//! Who keeps the past alive: snapshots, transactions, cursors and ranges, with their age and what they pin.
+//!
+//! A forgotten snapshot makes every scan slower and every compaction drop less, and nothing fails; so the holders are
+//! listed, and one that grows old is warned about once.
+//!
+//! # What it costs
+//! A get is no holder and pays nothing. A cursor, range, snapshot or transaction takes a slot when it is made and gives it back
+//! when it is dropped: each time one short lock, at first also a look at the clock and a weak reference to the
+//! view. The slots are used again, so nothing is allocated but for the most holders there ever were at once.
+//!
+//! # Who looks
+//! The log lane, after its other work: it runs after every flush and compaction, and only they make a holder
+//! expensive. Nothing wakes up for this alone.
+
+use crate::handle::Pinned;
+use crate::keyspace::KeyspaceState;
+use crate::store::Store;
+use crate::view::SuperVersion;
+use esker_base::{KeyspaceId, SeqNo};
+use esker_env::Clock;
+use parking_lot::Mutex;
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// What holds a moment of the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum HolderKind {
+    /// A [`crate::Snapshot`].
+    Snapshot,
+    /// A [`crate::Transaction`].
+    Transaction,
+    /// A [`crate::Cursor`].
+    Cursor,
+    /// A [`crate::Range`].
+    Range,
+}
+
+impl fmt::Display for HolderKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            HolderKind::Snapshot => "snapshot",
+            HolderKind::Transaction => "transaction",
+            HolderKind::Cursor => "cursor",
+            HolderKind::Range => "range",
+        })
+    }
+}
+
+/// Something that holds a moment of the database, see [`crate::Database::holders`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// What it is.
+    pub kind: HolderKind,
+    /// The keyspace of a cursor or range; `None` for what holds the whole database, and if the keyspace is gone.
+    pub keyspace: Option<String>,
+    /// How long it has been there.
+    pub age: Duration,
+    /// The sequence number it reads at.
+    pub seqno: SeqNo,
+    /// Operations written since that sequence number. A snapshot or transaction keeps compactions from dropping what these
+    /// superseded: at most so many entries.
+    pub newer_operations: u64,
+    /// Bytes of memtables that its view keeps in memory although they have been flushed. Several holders of one view tell
+    /// the same bytes; 0 for snapshots and transactions, which have no view.
+    pub memtable_bytes: u64,
+    /// Bytes of tables that its view keeps on disk although compactions have replaced them; counted like
+    /// `memtable_bytes`. Of a table of which the view needs a slice, the slice's share.
+    pub table_bytes: u64,
+}
+
+/// The holders of a database.
+#[derive(Debug)]
+pub(crate) struct Holders {
+    clock: Arc<dyn Clock>,
+    warn_age: Duration,
+    slots: Mutex<Slots>,
+}
+
+#[derive(Debug, Default)]
+struct Slots {
+    held: Vec<Option<Held>>,
+    free: Vec<usize>,
+}
+
+#[derive(Clone, Debug)]
+struct Held {
+    kind: HolderKind,
+    seqno: SeqNo,
+    since_ns: u64,
+    has_warned: bool,
+    /// What a cursor or range reads. Weak: the list must not keep alive what it tells of.
+    view: Option<(KeyspaceId, Weak<SuperVersion>)>,
+}
+
+/// A place among the holders, given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Holding {
+    holders: Arc<Holders>,
+    slot: usize,
+}
+
+impl Holding {
+    /// A place for a copy of the holder.
+    pub(crate) fn again(&self) -> Holding {
+        self.holders.hold_again(self.slot)
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        let mut slots = self.holders.slots.lock();
+        slots.held[self.slot] = None;
+        slots.free.push(self.slot);
+    }
+}
+
+impl Holders {
+    pub(crate) fn new(clock: Arc<dyn Clock>, warn_age: Duration) -> Arc<Holders> {
+        Arc::new(Holders { clock, warn_age, slots: Mutex::default() })
+    }
+
+    /// One more place like that of `slot`, held from now on.
+    fn hold_again(self: &Arc<Self>, slot: usize) -> Holding {
+        let since_ns = self.clock.monotonic_ns();
+        let held = self.slots.lock().held[slot].clone();
+        self.add(Held { since_ns, has_warned: false, ..held.expect("the slot is held by who asks") })
+    }
+
+    /// A holder of the whole database.
+    pub(crate) fn hold(self: &Arc<Self>, kind: HolderKind, seqno: SeqNo) -> Holding {
+        self.add(Held { kind, seqno, since_ns: self.clock.monotonic_ns(), has_warned: false, view: None })
+    }
+
+    /// A holder of a view.
+    pub(crate) fn hold_view(
+        self: &Arc<Self>,
+        kind: HolderKind,
+        keyspace: KeyspaceId,
+        pinned: &Pinned,
+    ) -> Holding {
+        let view = Some((keyspace, Arc::downgrade(&pinned.view)));
+        let since_ns = self.clock.monotonic_ns();
+        self.add(Held { kind, seqno: pinned.seqno, since_ns, has_warned: false, view })
+    }
+
+    fn add(self: &Arc<Self>, held: Held) -> Holding {
+        let mut slots = self.slots.lock();
+        let slot = match slots.free.pop() {
+            Some(slot) => slot,
+            None => {
+                slots.held.push(None);
+                slots.held.len() - 1
+            }
+        };
+        slots.held[slot] = Some(held);
+        Holding { holders: Arc::clone(self), slot }
+    }
+
+    fn age_of(&self, held: &Held) -> Duration {
+        Duration::from_nanos(self.clock.monotonic_ns().saturating_sub(held.since_ns))
+    }
+
+    /// Those there are, oldest first.
+    fn list(&self) -> Vec<Held> {
+        let mut all: Vec<Held> = self.slots.lock().held.iter().flatten().cloned().collect();
+        all.sort_by_key(|held| held.since_ns);
+        all
+    }
+
+    /// Those that have grown old since the last call.
+    fn take_old(&self) -> Vec<Held> {
+        let mut slots = self.slots.lock();
+        let is_old = |held: &&mut Held| !held.has_warned && self.age_of(held) >= self.warn_age;
+        let old = slots.held.iter_mut().flatten().filter(is_old);
+        old.map(|held| {
+            held.has_warned = true;
+            held.clone()
+        })
+        .collect()
+    }
+
+    /// Warns once of each holder that has grown old.
+    pub(crate) fn warn_of_old(&self) {
+        for held in self.take_old() {
+            let (kind, seqno, age_s) = (held.kind, held.seqno, self.age_of(&held).as_secs());
+            let keyspace = held.view.map(|(keyspace, _)| keyspace.get());
+            tracing::warn!(
+                %kind, %seqno, keyspace, age_s,
+                "this holder has grown old; it keeps superseded data from being dropped"
+            );
+        }
+    }
+}
+
+impl Store {
+    /// The holders with what they pin, oldest first.
+    pub(crate) fn list_holders(&self) -> Vec<Holder> {
+        let visible = self.visible.load(Ordering::Acquire);
+        let keyspaces = self.all_keyspaces();
+        let describe = |held: Held| {
+            let id = held.view.as_ref().map(|(id, _)| *id);
+            let keyspace = keyspaces.iter().find(|keyspace| Some(keyspace.id) == id);
+            let view = held.view.as_ref().and_then(|(_, view)| view.upgrade());
+            let (memtable_bytes, table_bytes) =
+                view.map_or((0, 0), |view| pinned_bytes(&view, keyspace.map(|keyspace| &**keyspace)));
+            Holder {
+                kind: held.kind,
+                keyspace: keyspace.map(|keyspace| keyspace.name.clone()),
+                age: self.holders.age_of(&held),
+                seqno: held.seqno,
+                newer_operations: visible.saturating_sub(held.seqno.get()),
+                memtable_bytes,
+                table_bytes,
+            }
+        };
+        self.holders.list().into_iter().map(describe).collect()
+    }
+}
+
+/// Bytes of the memtables and of the tables that a view has and the keyspace's present one has not.
+fn pinned_bytes(view: &SuperVersion, keyspace: Option<&KeyspaceState>) -> (u64, u64) {
+    let current = keyspace.map(|keyspace| keyspace.view.load());
+    let is_current = |memtable| {
+        let mut current = current.iter().flat_map(|current| current.memtables());
+        current.any(|other| Arc::ptr_eq(other, memtable))
+    };
+    let memtables = view.memtables().filter(|memtable| !is_current(*memtable));
+    let current_files: HashSet<_, foldhash::fast::FixedState> =
+        current.iter().flat_map(|current| current.tree.parts()).map(|part| part.meta.file).collect();
+    let parts = view.tree.parts().filter(|part| !current_files.contains(&part.meta.file));
+    (
+        memtables.map(|memtable| memtable.memtable.allocated_bytes()).sum(),
+        parts.map(|part| part.meta.bytes).sum(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_env::ManualClock;
+
+    #[test]
+    fn old_holders_are_told_of_once_and_slots_are_used_again() {
+        let clock = Arc::new(ManualClock::new(0));
+        let holders = Holders::new(Arc::clone(&clock) as Arc<dyn Clock>, Duration::from_secs(60));
+        let first = holders.hold(HolderKind::Snapshot, SeqNo::new(1));
+        clock.advance(Duration::from_secs(59));
+        let second = holders.hold(HolderKind::Transaction, SeqNo::new(2));
+        assert!(holders.take_old().is_empty());
+        clock.advance(Duration::from_secs(1));
+        let kinds = |held: Vec<Held>| held.iter().map(|held| held.kind).collect::<Vec<_>>();
+        assert_eq!(kinds(holders.take_old()), [HolderKind::Snapshot]);
+        assert!(holders.take_old().is_empty(), "once is enough");
+        drop(first);
+        let _third = holders.hold(HolderKind::Cursor, SeqNo::new(3));
+        assert_eq!(holders.slots.lock().held.len(), 2, "the slot is used again");
+        clock.advance(Duration::from_secs(60));
+        assert_eq!(kinds(holders.list()), [HolderKind::Transaction, HolderKind::Cursor], "oldest first");
+        assert_eq!(holders.take_old().len(), 2, "a slot's next holder is warned of too");
+        drop(second);
+        assert_eq!(holders.list().len(), 1);
+    }
+}

@@ -1,0 +1,327 @@
+//! The transaction.
+
+use super::footprint::Footprint;
+use super::options::{Isolation, TransactionOptions};
+use super::range::TransactionRange;
+use super::reads::Reads;
+use super::validate::Validation;
+use super::writes::Writes;
+use crate::batch::WriteBatch;
+use crate::commit::Patience;
+use crate::handle::Handle;
+use crate::holders::HolderKind;
+use crate::read::range::Range;
+use crate::store::Store;
+use crate::{KeyRange, Keyspace, Snapshot, Value};
+use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
+use esker_base::{Error, Result, SeqNo};
+use esker_iter::Bounds;
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Reads and changes that belong together: it sees one moment of the database and its own changes, and its changes
+/// become visible and durable all at once, or not at all.
+///
+/// It is optimistic: nothing is locked, and [`Transaction::commit`] fails with [`Error::Conflict`] if something it depends
+/// on was changed by somebody else meanwhile; [`Isolation`] says what it depends on. Then do it again, or let
+/// [`crate::Database::transact`] do it again. Dropping it is [`Transaction::rollback`].
+///
+/// ```no_run
+/// # fn main() -> esker_base::Result<()> {
+/// # let db = esker_engine::Database::open("data")?;
+/// let stock = db.keyspace("stock")?;
+/// let mut tx = db.transaction();
+/// let left: u64 = tx.get(&stock, b"tea")?.map_or(0, |left| left.len() as u64);
+/// if left > 0 {
+///     tx.put(&stock, b"tea", vec![b'|'; left as usize - 1])?;
+///     tx.commit()?;
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct Transaction {
+    options: TransactionOptions,
+    writes: Writes,
+    reads: RefCell<Reads>,
+    snapshot: Snapshot,
+    handle: Arc<Handle>,
+    /// Tells its savepoints from others'; 0 while it has none.
+    number: u64,
+}
+
+/// The number of the next transaction that sets a savepoint.
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
+
+/// A place in a transaction to come back to, see [`Transaction::savepoint`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Savepoint {
+    /// Of the transaction it belongs to.
+    transaction: u64,
+    number: u64,
+}
+
+impl Transaction {
+    pub(crate) fn new(handle: &Arc<Handle>, options: TransactionOptions) -> Transaction {
+        Transaction {
+            options,
+            writes: Writes::default(),
+            reads: RefCell::default(),
+            snapshot: Snapshot::of_kind(&handle.store, HolderKind::Transaction),
+            handle: Arc::clone(handle),
+            number: 0,
+        }
+    }
+
+    fn store(&self) -> &Arc<Store> {
+        &self.handle.store
+    }
+
+    /// The sequence number of the last operation it sees.
+    pub fn seqno(&self) -> SeqNo {
+        self.snapshot.seqno()
+    }
+
+    /// Bytes of memory that its changes and what it remembers of its reads take, as they count against
+    /// [`TransactionOptions::memory_limit`].
+    pub fn memory_bytes(&self) -> u64 {
+        self.writes.bytes() + self.reads.borrow().bytes()
+    }
+
+    // ---- reading
+
+    /// The value of `key`.
+    ///
+    /// # Errors
+    /// `Full` past the memory limit; `Closed`; those of reading.
+    pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.get_depending(keyspace, key.as_ref(), self.is_serializable())
+    }
+
+    /// The value of `key`, on which the transaction depends from here on at either isolation level.
+    pub fn get_for_update(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.get_depending(keyspace, key.as_ref(), true)
+    }
+
+    /// Whether `key` has a value.
+    pub fn contains(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
+        let key = key.as_ref();
+        if let Some(own) = self.writes.get(keyspace.id(), key) {
+            return Ok(own.is_some());
+        }
+        if self.is_serializable() {
+            self.depend_on(keyspace, key)?;
+        }
+        keyspace.at(&self.snapshot).contains(key)
+    }
+
+    /// The values of several keys, in their order. Keys that the transaction has not changed are looked up together.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keyspace: &Keyspace, keys: &[K]) -> Result<Vec<Option<Value>>> {
+        let mut values = Vec::with_capacity(keys.len());
+        let (mut stored, mut places) = (Vec::new(), Vec::new());
+        for key in keys {
+            let key = key.as_ref();
+            let own = self.writes.get(keyspace.id(), key);
+            if own.is_none() {
+                if self.is_serializable() {
+                    self.depend_on(keyspace, key)?;
+                }
+                stored.push(key);
+                places.push(values.len());
+            }
+            values.push(own.and_then(Option::as_ref).map(|value| Value::copied(value)));
+        }
+        let found = keyspace.at(&self.snapshot).multi_get(&stored)?;
+        for (at, value) in places.into_iter().zip(found) {
+            values[at] = value;
+        }
+        Ok(values)
+    }
+
+    /// The entries in a range of keys, forwards and backwards, with the transaction's own changes in their places. A failure
+    /// to open it is the first item.
+    pub fn range<'t>(&'t self, keyspace: &'t Keyspace, range: impl KeyRange) -> TransactionRange<'t> {
+        self.range_within(keyspace, range.into_bounds())
+    }
+
+    /// The entries whose keys start with `prefix`.
+    pub fn prefix<'t>(&'t self, keyspace: &'t Keyspace, prefix: impl AsRef<[u8]>) -> TransactionRange<'t> {
+        self.range_within(keyspace, Bounds::prefix(prefix.as_ref()))
+    }
+
+    fn range_within<'t>(&'t self, keyspace: &'t Keyspace, bounds: Bounds) -> TransactionRange<'t> {
+        let mut place = None;
+        let mut changes = self.writes.of(keyspace.id());
+        let stored = match self.check_limit(Reads::range_cost(&bounds)) {
+            Ok(()) => {
+                if self.is_serializable() && !bounds.is_empty() {
+                    place = Some(self.reads.borrow_mut().add_range(keyspace, bounds.clone()));
+                }
+                keyspace.at(&self.snapshot).range_within(bounds.clone())
+            }
+            Err(error) => {
+                changes = None;
+                Range::new(Err(error), bounds.clone())
+            }
+        };
+        TransactionRange::new(self, keyspace, bounds, place, stored, changes)
+    }
+
+    pub(super) fn narrow(&self, keyspace: &Keyspace, place: usize, pieces: [Option<Bounds>; 2]) {
+        self.reads.borrow_mut().narrow(keyspace, place, pieces);
+    }
+
+    fn is_serializable(&self) -> bool {
+        self.options.isolation == Isolation::Serializable
+    }
+
+    #[inline]
+    fn get_depending(&self, keyspace: &Keyspace, key: &[u8], depends: bool) -> Result<Option<Value>> {
+        if let Some(own) = self.writes.get(keyspace.id(), key) {
+            return Ok(own.as_ref().map(|value| Value::copied(value)));
+        }
+        if depends {
+            self.depend_on(keyspace, key)?;
+        }
+        keyspace.at(&self.snapshot).get(key)
+    }
+
+    fn depend_on(&self, keyspace: &Keyspace, key: &[u8]) -> Result<()> {
+        let mut reads = self.reads.borrow_mut();
+        let bytes = self.writes.bytes() + reads.bytes() + Reads::point_cost(key);
+        if bytes > self.options.memory_limit_bytes && !reads.has_point(keyspace.id(), key) {
+            return Err(self.over_limit(bytes));
+        }
+        reads.add_point(keyspace, key);
+        Ok(())
+    }
+
+    // ---- changing
+
+    /// Sets `key` to `value`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a key over 65,535 bytes or a value over 512 MiB, or a keyspace of another database; `Full` past
+    /// the memory limit. The transaction is as it was before then.
+    pub fn put(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.change(keyspace, key.as_ref(), Some(value.as_ref()))
+    }
+
+    /// Removes `key`.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
+        self.change(keyspace, key.as_ref(), None)
+    }
+
+    fn change(&mut self, keyspace: &Keyspace, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        if !self.snapshot.belongs_to(keyspace.store()) {
+            let name = keyspace.name();
+            return Err(Error::invalid(format!(
+                "keyspace {name:?} belongs to another database than the transaction"
+            )));
+        }
+        let value_len = value.map_or(0, <[u8]>::len);
+        if key.len() > MAX_KEY_LEN || value_len > MAX_VALUE_LEN {
+            let len = key.len();
+            return Err(Error::invalid(format!(
+                "a key of {len} bytes with a value of {value_len} bytes; keys have up to {MAX_KEY_LEN} and values up to {MAX_VALUE_LEN} bytes"
+            )));
+        }
+        self.check_limit(self.writes.cost(key, value))?;
+        self.writes.set(keyspace, key, value);
+        Ok(())
+    }
+
+    fn check_limit(&self, more: u64) -> Result<()> {
+        let bytes = self.memory_bytes() + more;
+        if bytes > self.options.memory_limit_bytes { Err(self.over_limit(bytes)) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn over_limit(&self, bytes: u64) -> Error {
+        let limit = self.options.memory_limit_bytes;
+        Error::Full(format!(
+            "the transaction's changes and what it remembers of its reads would take {bytes} bytes, its limit is {limit} bytes"
+        ).into())
+    }
+
+    /// A place to come back to by [`Transaction::rollback_to`]. Costs a few bytes, and from here on each change
+    /// also keeps what it replaced.
+    pub fn savepoint(&mut self) -> Savepoint {
+        if self.number == 0 {
+            self.number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
+        }
+        Savepoint { transaction: self.number, number: self.writes.savepoint() }
+    }
+
+    /// Takes back what was changed since `savepoint`, which stays; later savepoints are gone. What was read since is still
+    /// depended on: the caller knows it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the savepoint is of another transaction, or gone.
+    pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        if savepoint.transaction != self.number {
+            return Err(Error::invalid("the savepoint belongs to another transaction"));
+        }
+        match self.writes.rollback_to(savepoint.number) {
+            true => Ok(()),
+            false => Err(Error::invalid("the savepoint is gone: an earlier one was rolled back to since")),
+        }
+    }
+
+    // ---- the end
+
+    /// Forgets everything. Nobody has seen anything of it.
+    pub fn rollback(self) {}
+
+    /// Makes the changes visible and as durable as the options say, all at once. Returns the sequence number of the last of them;
+    /// for a transaction that changed nothing, that of the moment it has read, without any check.
+    ///
+    /// Takes time linear in the number of changes and of what is depended on, most of it outside of all locks; nothing is
+    /// looked at if nobody else committed since the transaction began.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] with the key and the sequence number of a change the transaction depends on and has not
+    /// seen; those of [`crate::Database::write`]. Nothing was written then.
+    pub fn commit(self) -> Result<SeqNo> {
+        let store = self.store();
+        store.check_open()?;
+        if self.writes.is_empty() {
+            return Ok(self.snapshot.seqno());
+        }
+        let mut batch = WriteBatch::new(store);
+        self.writes.add_to(&mut batch);
+        let reads = self.reads.borrow();
+        let footprints = self.footprints(&reads);
+        let mut validation = Validation::new(&footprints, self.snapshot.seqno());
+        validation.begin(store)?;
+        let durability = self.options.durability.unwrap_or(store.durability);
+        store.commit_if(&batch.encoded(store)?, durability, Patience::Stall, &mut validation)
+    }
+
+    /// What the commit depends on: the keys changed, and what is remembered.
+    fn footprints<'t>(&'t self, reads: &'t Reads) -> Vec<Footprint<'t>> {
+        let mut footprints = Vec::new();
+        for (keyspace, changes) in self.writes.keyspaces() {
+            let mut points: Vec<&[u8]> = changes.keys().map(|key| &**key).collect();
+            let read = reads.find(keyspace.id());
+            points.extend(read.iter().flat_map(|of| of.points.iter().map(|key| &**key)));
+            let ranges = read.iter().flat_map(|of| of.ranges.iter().flatten().cloned());
+            footprints.push(Footprint::new(keyspace.state(), points, ranges.collect()));
+        }
+        for of in reads.keyspaces() {
+            if self.writes.of(of.keyspace.id()).is_none_or(|changes| changes.is_empty()) {
+                let points = of.points.iter().map(|key| &**key).collect();
+                let ranges = of.ranges.iter().flatten().cloned().collect();
+                footprints.push(Footprint::new(of.keyspace.state(), points, ranges));
+            }
+        }
+        footprints
+    }
+
+    pub(super) fn attempts(&self) -> u32 {
+        self.options.attempts
+    }
+}

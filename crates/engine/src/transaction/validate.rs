@@ -1,0 +1,309 @@
+//! Whether a transaction may commit: has anything it depends on changed since its snapshot?
+//!
+//! # The question
+//! A transaction reads at a registered snapshot S and depends on a *footprint*: keys and ranges of keys. It may commit
+//! if no key of the footprint has a version newer than S. If that holds at the moment at which its own batch
+//! becomes visible, then everything it read is still what a reader of that moment would read, so it may as well have
+//! run wholly at that moment.
+//!
+//! # Why asking sources is enough
+//! *A version newer than S cannot vanish while S is registered.* A job drops a version only in favour of a newer one of
+//! the same key in the same stripe (RV4), and S is a boundary of every job's sample (RV5): so of the versions above S
+//! the newest stays. Tombstones, expired entries and entries that a filter removes go without a successor only at or
+//! below the oldest boundary, which is at most S, and only there are sequence numbers set to zero. Hence "some version
+//! of the key is newer than S" stays true once it is, whatever is flushed or merged meanwhile.
+//!
+//! # The moment
+//! The answer must hold when the batch becomes visible. So the last look happens under the commit lock, under which
+//! alone sequence numbers are handed out (CP1) and `visible` moves (CP2): what was inserted before is complete, and
+//! nothing is inserted until the batch itself is. But under that lock nobody may do input or output. Hence two
+//! steps and one number, `checked`: *everything with a sequence number up to `checked` has been looked at.*
+//!
+//! * **Outside of the lock** ([`Admission::prepare`]): load `visible`, *then* the views. Such a view holds every
+//!   entry up to `visible` (CP4; RV2: its memtables were published before their first sequence number), but for those that
+//!   gave way to newer versions, which are met instead. Look at every memtable and every table that may have something newer than
+//!   `checked`; then `checked` becomes that `visible`.
+//! * **Under the lock** ([`Admission::admit`]): if nothing was committed since `checked`, there is nothing to do. Else load
+//!   the views. If a tree has anything newer than `checked`, a flush came between: back to the step outside. Otherwise
+//!   everything newer is in the memtables (an entry is always in a memtable or a table of the current view), and only
+//!   there it is looked for.
+//!
+//! A repetition looks at what was written since the last look only, and needs a whole flush to have come between;
+//! short transactions never meet one.
+//!
+//! # Not for long
+//! The look into memtables takes at most [`LOCKED_STEPS`] steps. A footprint that needs more (a scan over a large part of
+//! the active memtable) gives up, seals that memtable outside of the lock, looks through it there, and comes back to a
+//! memtable that holds only what was written since. Only a memtable of some size is sealed, so that scans cannot break
+//! the tree into crumbs, and who has come back [`MAX_RETURNS`] times looks to the end however long it takes.
+//!
+//! # One place
+//! [`newest_in_memtable`] and [`newest_in_run`] are all that know what a change of a key or a range is. Whatever else
+//! changes keys without an entry of its own at the key belongs into them.
+//!
+//! Rejected: a table of recent commits beside the memtables. Every put would pay for filling it, and a transaction
+//! that outlives it would have to be refused without a conflict.
+
+use super::footprint::Footprint;
+use crate::commit::{Admission, CommitState};
+use crate::read::run_cursor::RunCursor;
+use crate::room::MAX_SEALED;
+use crate::store::Store;
+use crate::tree::TreeRun;
+use crate::view::SuperVersion;
+use esker_base::{Conflict, Error, Result, SeqNo};
+use esker_iter::{Bounds, Cursor};
+use esker_memtable::Memtable;
+use esker_sst::ReadPurpose;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Entries that may be looked at under the commit lock, at 15 to 40 ns each: a quarter of a millisecond.
+const LOCKED_STEPS: u64 = 8_192;
+
+/// What looking up a key in a memtable counts for: it takes about as long as stepping over so many entries.
+const LOOKUP_STEPS: u64 = 4;
+
+/// Keys of a footprint that are looked up under the lock without a look outside before: a few microseconds.
+const SMALL_FOOTPRINT: usize = 32;
+
+/// Entries from which on a memtable is sealed to shorten the look under the lock.
+const MIN_SEALED_ENTRIES: u64 = LOCKED_STEPS / 4;
+
+/// How often a look that takes too long is put off.
+const MAX_RETURNS: u32 = 3;
+
+/// The validation of one commit.
+pub(super) struct Validation<'a> {
+    footprints: &'a [Footprint<'a>],
+    snapshot: SeqNo,
+    /// Nothing of the footprint has changed above `snapshot` and up to here.
+    checked: SeqNo,
+    /// A footprint whose look under the lock would have taken too long.
+    too_long: Option<usize>,
+    /// How often there was one.
+    returns: u32,
+}
+
+/// A version that the transaction has not seen.
+struct Change {
+    key: Box<[u8]>,
+    seqno: SeqNo,
+}
+
+impl<'a> Validation<'a> {
+    /// Nothing is looked at yet, and for a small footprint nothing need be before the lock is taken.
+    pub(super) fn new(footprints: &'a [Footprint<'a>], snapshot: SeqNo) -> Validation<'a> {
+        Validation { footprints, snapshot, checked: snapshot, too_long: None, returns: 0 }
+    }
+
+    /// Looks outside of the lock first if the look under it might be long.
+    pub(super) fn begin(&mut self, store: &Store) -> Result<()> {
+        let points: usize = self.footprints.iter().map(|footprint| footprint.points().len()).sum();
+        let is_small = points <= SMALL_FOOTPRINT && self.footprints.iter().all(|all| all.ranges().is_empty());
+        let is_quiet = store.visible.load(Ordering::Acquire) == self.checked.get();
+        if is_small || is_quiet { Ok(()) } else { self.prepare(store) }
+    }
+
+    fn conflict(&self, footprint: &Footprint<'_>, change: Change) -> Error {
+        Error::Conflict(Box::new(Conflict {
+            keyspace: footprint.keyspace.name.as_str().into(),
+            key: change.key.into(),
+            seqno: change.seqno,
+            snapshot: self.snapshot,
+        }))
+    }
+
+    /// Looks at everything in a view that may be newer than `checked`.
+    fn look_outside(&self, footprint: &Footprint<'_>, view: &SuperVersion) -> Result<Option<Change>> {
+        let mut unlimited = u64::MAX;
+        if let Some(change) = self.look_into_memtables(footprint, view, &mut unlimited)?.into_change() {
+            return Ok(Some(change));
+        }
+        for run in &view.tree.runs {
+            if let Some(change) = newest_in_run(run, footprint, self.checked)? {
+                return Ok(Some(change));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Looks at the memtables that may have something newer than `checked`.
+    fn look_into_memtables(
+        &self,
+        footprint: &Footprint<'_>,
+        view: &SuperVersion,
+        steps: &mut u64,
+    ) -> Result<Look> {
+        let is_newer = |border: Option<SeqNo>| border.is_none_or(|border| border > self.checked);
+        for memtable in view.memtables().filter(|memtable| is_newer(memtable.seal_seqno())) {
+            match newest_in_memtable(&memtable.memtable, footprint, self.checked, steps)? {
+                Look::Unchanged => {}
+                other => return Ok(other),
+            }
+        }
+        Ok(Look::Unchanged)
+    }
+}
+
+impl Admission for Validation<'_> {
+    fn admit(&mut self, state: &CommitState) -> Result<bool> {
+        if state.end().0 == self.checked {
+            return Ok(true);
+        }
+        let mut steps = if self.returns < MAX_RETURNS { LOCKED_STEPS } else { u64::MAX };
+        for (at, footprint) in self.footprints.iter().enumerate() {
+            if !state.has_keyspace(footprint.keyspace.id) {
+                let name = &footprint.keyspace.name;
+                return Err(Error::NotFound(format!("the keyspace {name:?} was dropped").into()));
+            }
+            let view = footprint.keyspace.view.load();
+            if view.tree.max_seqno > self.checked {
+                return Ok(false);
+            }
+            match self.look_into_memtables(footprint, &view, &mut steps)? {
+                Look::Unchanged => {}
+                Look::Changed(change) => return Err(self.conflict(footprint, change)),
+                Look::TooLong => {
+                    self.too_long = Some(at);
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    #[cold]
+    fn prepare(&mut self, store: &Store) -> Result<()> {
+        if let Some(at) = self.too_long.take() {
+            self.returns += 1;
+            let keyspace = self.footprints[at].keyspace;
+            let view = keyspace.view.load();
+            // A queue that is full takes no more: its memtables are looked at below, which may be all it takes.
+            if view.sealed.len() < MAX_SEALED && view.active.memtable.len() >= MIN_SEALED_ENTRIES {
+                store.seal_if_filled(keyspace)?;
+            }
+        }
+        // Before the views, never after: a view that is older than this may lack what was written between.
+        let visible = SeqNo::new(store.visible.load(Ordering::Acquire));
+        for footprint in self.footprints {
+            let view = footprint.keyspace.view.load();
+            if let Some(change) = self.look_outside(footprint, &view)? {
+                return Err(self.conflict(footprint, change));
+            }
+        }
+        self.checked = visible;
+        Ok(())
+    }
+}
+
+/// What a look found.
+enum Look {
+    Unchanged,
+    Changed(Change),
+    /// Not looked at to the end.
+    TooLong,
+}
+
+impl Look {
+    fn into_change(self) -> Option<Change> {
+        match self {
+            Look::Changed(change) => Some(change),
+            Look::Unchanged | Look::TooLong => None,
+        }
+    }
+}
+
+/// A change newer than `checked` in a memtable, of a key or a range of the footprint.
+fn newest_in_memtable(
+    memtable: &Arc<Memtable>,
+    footprint: &Footprint<'_>,
+    checked: SeqNo,
+    steps: &mut u64,
+) -> Result<Look> {
+    if memtable.is_empty() {
+        return Ok(Look::Unchanged);
+    }
+    let lookups = footprint.points().len() as u64 * LOOKUP_STEPS;
+    if lookups > memtable.len() {
+        // More keys than entries: the entries are asked for the keys instead.
+        let everything = Bounds::all();
+        return walk(memtable.cursor(), &everything, checked, steps, |key| footprint.contains(key));
+    }
+    if !spend(steps, lookups) {
+        return Ok(Look::TooLong);
+    }
+    for key in footprint.points() {
+        if let Some((tag, _)) = memtable.get(key, SeqNo::MAX)
+            && tag.seqno() > checked
+        {
+            return Ok(Look::Changed(Change { key: (*key).into(), seqno: tag.seqno() }));
+        }
+    }
+    for range in footprint.ranges() {
+        match walk(memtable.cursor(), range, checked, steps, |_| true)? {
+            Look::Unchanged => {}
+            other => return Ok(other),
+        }
+    }
+    Ok(Look::Unchanged)
+}
+
+/// A change newer than `checked` in a run, of a key or a range of the footprint.
+fn newest_in_run(run: &TreeRun, footprint: &Footprint<'_>, checked: SeqNo) -> Result<Option<Change>> {
+    let newer = run.parts.iter().filter(|part| part.meta.max_seqno > checked).cloned();
+    let newer = Arc::new(TreeRun::new(run.level, newer.collect()));
+    if newer.parts.is_empty() {
+        return Ok(None);
+    }
+    let mut cursor = RunCursor::new(Arc::clone(&newer), ReadPurpose::Scan);
+    for key in footprint.points() {
+        if newer.part_for(key).is_some() {
+            cursor.seek(key, SeqNo::MAX)?;
+            if cursor.is_valid() && cursor.key() == *key && cursor.tag().seqno() > checked {
+                return Ok(Some(Change { key: (*key).into(), seqno: cursor.tag().seqno() }));
+            }
+        }
+    }
+    for range in footprint.ranges() {
+        let mut unlimited = u64::MAX;
+        let cursor = RunCursor::new(Arc::clone(&newer), ReadPurpose::Scan);
+        if let Some(change) = walk(cursor, range, checked, &mut unlimited, |_| true)?.into_change() {
+            return Ok(Some(change));
+        }
+    }
+    Ok(None)
+}
+
+/// The first entry of a range that is newer than `checked` and wanted.
+fn walk(
+    mut cursor: impl Cursor,
+    range: &Bounds,
+    checked: SeqNo,
+    steps: &mut u64,
+    is_wanted: impl Fn(&[u8]) -> bool,
+) -> Result<Look> {
+    match range.lower() {
+        Bound::Unbounded => cursor.seek_to_first()?,
+        Bound::Included(key) | Bound::Excluded(key) => cursor.seek(key, SeqNo::MAX)?,
+    }
+    while cursor.is_valid() && !range.is_behind(cursor.key()) {
+        let (key, seqno) = (cursor.key(), cursor.tag().seqno());
+        if seqno > checked && !range.is_before(key) && is_wanted(key) {
+            return Ok(Look::Changed(Change { key: key.into(), seqno }));
+        }
+        if !spend(steps, 1) {
+            return Ok(Look::TooLong);
+        }
+        cursor.next()?;
+    }
+    Ok(Look::Unchanged)
+}
+
+/// Takes `count` steps off; `false` if there are not so many left.
+fn spend(steps: &mut u64, count: u64) -> bool {
+    let left = steps.checked_sub(count);
+    *steps = left.unwrap_or(0);
+    left.is_some()
+}

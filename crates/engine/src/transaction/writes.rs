@@ -1,0 +1,144 @@
+//! What a transaction wants to write: the last change of each key, and the way back to savepoints.
+
+use crate::Keyspace;
+use crate::batch::WriteBatch;
+use esker_base::KeyspaceId;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+/// What the bookkeeping of one remembered key or range counts for, in bytes: its share of a tree's node (two fat pointers,
+/// nodes two thirds full) and of the allocator's headers.
+pub(super) const ENTRY_OVERHEAD_BYTES: u64 = 80;
+
+/// A value, or `None` for a delete.
+pub(super) type Pending = Option<Box<[u8]>>;
+
+/// The changes of one keyspace, by key.
+pub(super) type Changes = BTreeMap<Box<[u8]>, Pending>;
+
+/// The uncommitted changes of a transaction.
+#[derive(Debug, Default)]
+pub(super) struct Writes {
+    keyspaces: BTreeMap<KeyspaceId, KeyspaceWrites>,
+    /// Since the first savepoint: how to take each change back.
+    undo: Vec<Undo>,
+    /// Open savepoints, oldest first: number, and the length of `undo` when it was set.
+    savepoints: Vec<(u64, usize)>,
+    next_savepoint: u64,
+    bytes: u64,
+}
+
+#[derive(Debug)]
+struct KeyspaceWrites {
+    keyspace: Keyspace,
+    changes: Changes,
+}
+
+/// A change that can be taken back: what the key had before, `None` if the transaction had not changed it.
+#[derive(Debug)]
+struct Undo {
+    keyspace: KeyspaceId,
+    key: Box<[u8]>,
+    before: Option<Pending>,
+}
+
+fn change_bytes(key: &[u8], value: &Pending) -> u64 {
+    ENTRY_OVERHEAD_BYTES + key.len() as u64 + value.as_ref().map_or(0, |value| value.len() as u64)
+}
+
+impl Writes {
+    pub(super) fn is_empty(&self) -> bool {
+        self.keyspaces.values().all(|of| of.changes.is_empty())
+    }
+
+    /// Bytes of memory, estimated.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Bytes that one more change takes at most.
+    pub(super) fn cost(&self, key: &[u8], value: Option<&[u8]>) -> u64 {
+        let once = ENTRY_OVERHEAD_BYTES + key.len() as u64;
+        let undo = if self.savepoints.is_empty() { 0 } else { once };
+        once + undo + value.map_or(0, |value| value.len() as u64)
+    }
+
+    /// Changes a key.
+    pub(super) fn set(&mut self, keyspace: &Keyspace, key: &[u8], value: Option<&[u8]>) {
+        let id = keyspace.id();
+        let of = self
+            .keyspaces
+            .entry(id)
+            .or_insert_with(|| KeyspaceWrites { keyspace: keyspace.clone(), changes: Changes::new() });
+        let value: Pending = value.map(Box::from);
+        self.bytes += change_bytes(key, &value);
+        let before = match of.changes.entry(key.into()) {
+            Entry::Occupied(mut entry) => Some(entry.insert(value)),
+            Entry::Vacant(entry) => {
+                entry.insert(value);
+                None
+            }
+        };
+        if self.savepoints.is_empty() {
+            self.bytes -= before.map_or(0, |before| change_bytes(key, &before));
+        } else {
+            // What was there before is kept, and its bytes stay counted.
+            self.bytes += ENTRY_OVERHEAD_BYTES + key.len() as u64;
+            self.undo.push(Undo { keyspace: id, key: key.into(), before });
+        }
+    }
+
+    /// What the transaction itself made of a key; `None` if it did not change it.
+    pub(super) fn get(&self, keyspace: KeyspaceId, key: &[u8]) -> Option<&Pending> {
+        self.keyspaces.get(&keyspace)?.changes.get(key)
+    }
+
+    /// The changes of a keyspace.
+    pub(super) fn of(&self, keyspace: KeyspaceId) -> Option<&Changes> {
+        self.keyspaces.get(&keyspace).map(|of| &of.changes)
+    }
+
+    /// Changed keyspaces with their changes.
+    pub(super) fn keyspaces(&self) -> impl Iterator<Item = (&Keyspace, &Changes)> {
+        self.keyspaces.values().filter(|of| !of.changes.is_empty()).map(|of| (&of.keyspace, &of.changes))
+    }
+
+    pub(super) fn add_to(&self, batch: &mut WriteBatch) {
+        for (keyspace, changes) in self.keyspaces() {
+            for (key, value) in changes {
+                match value {
+                    Some(value) => batch.put(keyspace, key, value),
+                    None => batch.delete(keyspace, key),
+                }
+            }
+        }
+    }
+
+    /// A place to come back to; its number is greater than those before.
+    pub(super) fn savepoint(&mut self) -> u64 {
+        self.next_savepoint += 1;
+        self.savepoints.push((self.next_savepoint, self.undo.len()));
+        self.next_savepoint
+    }
+
+    /// Takes back what was changed since savepoint `number`, and forgets later savepoints; `false` if there is no such
+    /// savepoint any more.
+    pub(super) fn rollback_to(&mut self, number: u64) -> bool {
+        let Ok(at) = self.savepoints.binary_search_by_key(&number, |(number, _)| *number) else {
+            return false;
+        };
+        let (_, len) = self.savepoints[at];
+        self.savepoints.truncate(at + 1);
+        for Undo { keyspace, key, before } in self.undo.drain(len..).rev() {
+            let Some(of) = self.keyspaces.get_mut(&keyspace) else { continue };
+            self.bytes -= ENTRY_OVERHEAD_BYTES + key.len() as u64;
+            let after = match before {
+                // Its bytes were never taken off.
+                Some(before) => of.changes.insert(key.clone(), before),
+                None => of.changes.remove(&key),
+            };
+            self.bytes -= after.map_or(0, |after| change_bytes(&key, &after));
+        }
+        true
+    }
+}

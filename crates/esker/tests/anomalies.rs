@@ -1,0 +1,301 @@
+//! The anomalies of the Hermitage suite (Martin Kleppmann, github.com/ept/hermitage), each with the level that forbids it.
+//!
+//! The table of the suite, `test (id, value)` with the rows (1, 10) and (2, 20), is a keyspace of two keys. Each test runs
+//! at both levels. Where a level allows what a test tries, the test shows that it does.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
+
+mod common;
+
+use common::TestDir;
+use esker::{Database, Error, Isolation, Keyspace, Transaction, TransactionOptions};
+
+const LEVELS: [Isolation; 2] = [Isolation::Snapshot, Isolation::Serializable];
+
+struct World {
+    db: Database,
+    test: Keyspace,
+    level: Isolation,
+    _dir: TestDir,
+}
+
+impl World {
+    fn begin(&self) -> Transaction {
+        self.db.transaction_with(TransactionOptions::default().isolation(self.level))
+    }
+
+    fn get(&self, tx: &Transaction, id: u8) -> Option<u8> {
+        tx.get(&self.test, [id]).unwrap().map(|value| value[0])
+    }
+
+    fn set(&self, tx: &mut Transaction, id: u8, value: u8) {
+        tx.put(&self.test, [id], [value]).unwrap();
+    }
+
+    /// The rows of which `is_wanted` says that they belong to the answer; every row is looked at, as by a condition without an
+    /// index.
+    fn select(&self, tx: &Transaction, is_wanted: impl Fn(u8) -> bool) -> Vec<(u8, u8)> {
+        let rows = tx.range(&self.test, ..).map(|row| row.unwrap());
+        rows.map(|(id, value)| (id[0], value[0])).filter(|(_, value)| is_wanted(*value)).collect()
+    }
+
+    fn rows(&self) -> Vec<(u8, u8)> {
+        self.select(&self.begin(), |_| true)
+    }
+}
+
+/// Runs `test` at both levels, each time on the two rows.
+fn at_both_levels(test: impl Fn(&World)) {
+    for level in LEVELS {
+        let dir = TestDir::new("anomalies");
+        let db = Database::open(dir.path()).unwrap();
+        let table = db.keyspace("test").unwrap();
+        table.put([1], [10]).unwrap();
+        table.put([2], [20]).unwrap();
+        test(&World { db, test: table, level, _dir: dir });
+    }
+}
+
+/// The commit fails, and says that it was this row.
+fn conflicts_on(tx: Transaction, id: u8) {
+    match tx.commit() {
+        Err(Error::Conflict(conflict)) => {
+            assert_eq!((&*conflict.keyspace, &*conflict.key), ("test", [id].as_slice()));
+            assert!(conflict.seqno > conflict.snapshot);
+        }
+        other => panic!("a conflict on row {id} was expected: {other:?}"),
+    }
+}
+
+/// Only the serializable level forbids this: on row `id`.
+fn conflicts_if_serializable(world: &World, tx: Transaction, id: u8) {
+    match world.level {
+        Isolation::Serializable => conflicts_on(tx, id),
+        Isolation::Snapshot => drop(tx.commit().unwrap()),
+    }
+}
+
+/// Forbidden at both levels.
+#[test]
+fn g0_write_cycles() {
+    at_both_levels(|world| {
+        let (mut t1, mut t2) = (world.begin(), world.begin());
+        world.set(&mut t1, 1, 11);
+        world.set(&mut t2, 1, 12);
+        world.set(&mut t1, 2, 21);
+        t1.commit().unwrap();
+        assert_eq!(world.rows(), [(1, 11), (2, 21)]);
+        world.set(&mut t2, 2, 22);
+        conflicts_on(t2, 1);
+        assert_eq!(world.rows(), [(1, 11), (2, 21)]);
+    });
+}
+
+/// Forbidden at both levels.
+#[test]
+fn g1a_aborted_reads() {
+    at_both_levels(|world| {
+        let (mut t1, t2) = (world.begin(), world.begin());
+        world.set(&mut t1, 1, 101);
+        assert_eq!(world.select(&t2, |_| true), [(1, 10), (2, 20)]);
+        t1.rollback();
+        assert_eq!(world.select(&t2, |_| true), [(1, 10), (2, 20)]);
+        t2.commit().unwrap();
+    });
+}
+
+/// Forbidden at both levels.
+#[test]
+fn g1b_intermediate_reads() {
+    at_both_levels(|world| {
+        let (mut t1, t2) = (world.begin(), world.begin());
+        world.set(&mut t1, 1, 101);
+        assert_eq!(world.select(&t2, |_| true), [(1, 10), (2, 20)]);
+        world.set(&mut t1, 1, 11);
+        t1.commit().unwrap();
+        assert_eq!(world.select(&t2, |_| true), [(1, 10), (2, 20)]);
+        t2.commit().unwrap();
+    });
+}
+
+/// Forbidden at both levels: neither sees what the other has not committed. That both then commit is write skew.
+#[test]
+fn g1c_circular_information_flow() {
+    at_both_levels(|world| {
+        let (mut t1, mut t2) = (world.begin(), world.begin());
+        world.set(&mut t1, 1, 11);
+        world.set(&mut t2, 2, 22);
+        assert_eq!(world.get(&t1, 2), Some(20));
+        assert_eq!(world.get(&t2, 1), Some(10));
+        t1.commit().unwrap();
+        conflicts_if_serializable(world, t2, 1);
+    });
+}
+
+/// Forbidden at both levels.
+#[test]
+fn otv_observed_transaction_vanishes() {
+    at_both_levels(|world| {
+        let (mut t1, mut t2) = (world.begin(), world.begin());
+        world.set(&mut t1, 1, 11);
+        world.set(&mut t1, 2, 19);
+        world.set(&mut t2, 1, 12);
+        t1.commit().unwrap();
+        let t3 = world.begin();
+        assert_eq!(world.get(&t3, 1), Some(11));
+        world.set(&mut t2, 2, 18);
+        assert_eq!(world.get(&t3, 2), Some(19));
+        conflicts_on(t2, 1);
+        assert_eq!((world.get(&t3, 2), world.get(&t3, 1)), (Some(19), Some(11)));
+        t3.commit().unwrap();
+    });
+}
+
+/// Forbidden at both levels.
+#[test]
+fn pmp_predicate_many_preceders() {
+    at_both_levels(|world| {
+        let (t1, mut t2) = (world.begin(), world.begin());
+        assert_eq!(world.select(&t1, |value| value == 30), []);
+        world.set(&mut t2, 3, 30);
+        t2.commit().unwrap();
+        assert_eq!(world.select(&t1, |value| value % 3 == 0), []);
+        t1.commit().unwrap();
+    });
+}
+
+/// Forbidden at both levels.
+#[test]
+fn pmp_for_a_predicate_that_decides_a_write() {
+    at_both_levels(|world| {
+        let (mut t1, mut t2) = (world.begin(), world.begin());
+        for (id, value) in world.select(&t1, |_| true) {
+            world.set(&mut t1, id, value + 10);
+        }
+        for (id, _) in world.select(&t2, |value| value == 20) {
+            t2.delete(&world.test, [id]).unwrap();
+        }
+        t1.commit().unwrap();
+        conflicts_on(t2, 2);
+        assert_eq!(world.rows(), [(1, 20), (2, 30)]);
+    });
+}
+
+/// Forbidden at both levels.
+#[test]
+fn p4_lost_update() {
+    at_both_levels(|world| {
+        let (mut t1, mut t2) = (world.begin(), world.begin());
+        assert_eq!((world.get(&t1, 1), world.get(&t2, 1)), (Some(10), Some(10)));
+        world.set(&mut t1, 1, 11);
+        world.set(&mut t2, 1, 11);
+        t1.commit().unwrap();
+        conflicts_on(t2, 1);
+    });
+}
+
+/// Forbidden at both levels.
+#[test]
+fn g_single_read_skew() {
+    at_both_levels(|world| {
+        let (t1, mut t2) = (world.begin(), world.begin());
+        assert_eq!(world.get(&t1, 1), Some(10));
+        assert_eq!((world.get(&t2, 1), world.get(&t2, 2)), (Some(10), Some(20)));
+        world.set(&mut t2, 1, 12);
+        world.set(&mut t2, 2, 18);
+        t2.commit().unwrap();
+        assert_eq!(world.get(&t1, 2), Some(20));
+        t1.commit().unwrap();
+    });
+}
+
+/// Forbidden at both levels.
+#[test]
+fn g_single_with_conditions() {
+    at_both_levels(|world| {
+        let (t1, mut t2) = (world.begin(), world.begin());
+        assert_eq!(world.select(&t1, |value| value % 5 == 0), [(1, 10), (2, 20)]);
+        for (id, _) in world.select(&t2, |value| value == 10) {
+            world.set(&mut t2, id, 12);
+        }
+        t2.commit().unwrap();
+        assert_eq!(world.select(&t1, |value| value % 3 == 0), []);
+        t1.commit().unwrap();
+    });
+}
+
+/// Forbidden at both levels.
+#[test]
+fn g_single_when_a_write_follows() {
+    at_both_levels(|world| {
+        let (mut t1, mut t2) = (world.begin(), world.begin());
+        assert_eq!(world.get(&t1, 1), Some(10));
+        world.set(&mut t2, 1, 12);
+        world.set(&mut t2, 2, 18);
+        t2.commit().unwrap();
+        for (id, _) in world.select(&t1, |value| value == 20) {
+            t1.delete(&world.test, [id]).unwrap();
+        }
+        conflicts_on(t1, if world.level == Isolation::Serializable { 1 } else { 2 });
+    });
+}
+
+/// Forbidden by the serializable level; at the snapshot level write skew happens, unless the reads are for update.
+#[test]
+fn g2_item_write_skew() {
+    at_both_levels(|world| {
+        let (mut t1, mut t2) = (world.begin(), world.begin());
+        for tx in [&t1, &t2] {
+            assert_eq!((world.get(tx, 1), world.get(tx, 2)), (Some(10), Some(20)));
+        }
+        world.set(&mut t1, 1, 11);
+        world.set(&mut t2, 2, 21);
+        t1.commit().unwrap();
+        let expected =
+            if world.level == Isolation::Snapshot { [(1, 11), (2, 21)] } else { [(1, 11), (2, 20)] };
+        conflicts_if_serializable(world, t2, 1);
+        assert_eq!(world.rows(), expected);
+    });
+    at_both_levels(|world| {
+        let (mut t1, mut t2) = (world.begin(), world.begin());
+        t1.get_for_update(&world.test, [2]).unwrap();
+        t2.get_for_update(&world.test, [1]).unwrap();
+        world.set(&mut t1, 1, 11);
+        world.set(&mut t2, 2, 21);
+        t1.commit().unwrap();
+        conflicts_on(t2, 1);
+    });
+}
+
+/// Forbidden by the serializable level; at the snapshot level write skew over a condition happens.
+#[test]
+fn g2_anti_dependency_cycles() {
+    at_both_levels(|world| {
+        let (mut t1, mut t2) = (world.begin(), world.begin());
+        assert_eq!(world.select(&t1, |value| value % 3 == 0), []);
+        assert_eq!(world.select(&t2, |value| value % 3 == 0), []);
+        world.set(&mut t1, 3, 30);
+        world.set(&mut t2, 4, 42);
+        t1.commit().unwrap();
+        conflicts_if_serializable(world, t2, 3);
+        let divisible = world.select(&world.begin(), |value| value % 3 == 0).len();
+        assert_eq!(divisible, if world.level == Isolation::Snapshot { 2 } else { 1 });
+    });
+}
+
+/// Forbidden by the serializable level: the cycle goes through a transaction that only reads (Fekete, O'Neil, O'Neil).
+#[test]
+fn g2_with_a_reader_in_the_cycle() {
+    at_both_levels(|world| {
+        let mut t1 = world.begin();
+        assert_eq!(world.select(&t1, |_| true), [(1, 10), (2, 20)]);
+        let mut t2 = world.begin();
+        world.set(&mut t2, 2, 25);
+        t2.commit().unwrap();
+        let t3 = world.begin();
+        assert_eq!(world.select(&t3, |_| true), [(1, 10), (2, 25)]);
+        t3.commit().unwrap();
+        world.set(&mut t1, 1, 0);
+        conflicts_if_serializable(world, t1, 2);
+    });
+}

@@ -1,0 +1,67 @@
+//! Who keeps the past alive.
+
+mod common;
+
+use common::{TestDir, key, tiny, value};
+use esker::parts::env::{Env, ManualClock};
+use esker::{HolderKind, Options};
+use std::sync::Arc;
+use std::time::Duration;
+
+#[test]
+fn every_holder_is_listed_while_it_lives() {
+    let dir = TestDir::new("holders");
+    let clock = Arc::new(ManualClock::new(0));
+    let env = Env { clock: Arc::clone(&clock) as _, ..Env::real() };
+    let db = Options::default().keyspace_options(tiny()).env(env).open(dir.path()).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    for number in 0..1_000 {
+        keyspace.put(key(number), value(number, 0)).unwrap();
+    }
+    assert!(db.holders().is_empty());
+    let snapshot = db.snapshot();
+    clock.advance(Duration::from_secs(5));
+    let copy = snapshot.clone();
+    let tx = db.transaction();
+    clock.advance(Duration::from_secs(1));
+    let mut cursor = keyspace.cursor().unwrap();
+    cursor.seek_to_first().unwrap();
+    let range = keyspace.at(&snapshot).range(key(3)..);
+    assert!(keyspace.get(key(3)).unwrap().is_some() && keyspace.first().unwrap().is_some());
+    let holders = db.holders();
+    let listed: Vec<_> = holders.iter().map(|holder| (holder.kind, holder.age.as_secs())).collect();
+    assert_eq!(
+        listed,
+        [
+            (HolderKind::Snapshot, 6),
+            (HolderKind::Snapshot, 1),
+            (HolderKind::Transaction, 1),
+            (HolderKind::Cursor, 0),
+            (HolderKind::Range, 0)
+        ]
+    );
+    assert!(holders.iter().all(|holder| holder.seqno.get() == 1_000 && holder.newer_operations == 0));
+    assert!(holders[..3].iter().all(|holder| holder.keyspace.is_none()));
+    assert!(holders[3..].iter().all(|holder| holder.keyspace.as_deref() == Some("k")));
+    drop((snapshot.clone(), copy, tx, range));
+    assert_eq!(db.holders().len(), 2);
+
+    // What the cursor's view has and the present one has not, is what it pins.
+    db.drain().unwrap();
+    drop(keyspace.cursor().unwrap());
+    let before: u64 = db.metrics().keyspaces.iter().map(|keyspace| keyspace.table_bytes).sum();
+    let mut late = keyspace.cursor().unwrap();
+    late.seek_to_first().unwrap();
+    for number in 0..1_000 {
+        keyspace.put(key(number), value(number, 1)).unwrap();
+    }
+    db.compact_all().unwrap();
+    let holders = db.holders();
+    assert_eq!(holders.len(), 3);
+    assert_eq!(holders[0].newer_operations, 1_000);
+    assert_eq!((holders[0].memtable_bytes, holders[0].table_bytes), (0, 0), "a snapshot has no view");
+    assert!(holders[1].memtable_bytes > 0, "the first cursor keeps a memtable that was flushed");
+    assert_eq!(holders[2].table_bytes, before, "the second one keeps all tables there were");
+    drop((snapshot, cursor, late));
+    assert!(db.holders().is_empty());
+}
