@@ -31,6 +31,8 @@ pub enum Workload {
     SeekRandom,
     /// Gets and overwriting puts of random present keys, mixed.
     ReadWrite,
+    /// Transactions that get a random present key and put it, serializable and committed one by one.
+    Transaction,
 }
 
 /// Workloads that belong together.
@@ -51,7 +53,7 @@ pub enum Group {
 impl Workload {
     /// All workloads, in the order in which a run of everything takes them: the last fill leaves the data that the
     /// others read.
-    pub const ALL: [Workload; 11] = [
+    pub const ALL: [Workload; 12] = [
         Workload::FillSeq,
         Workload::FillBatch,
         Workload::FillRandom,
@@ -63,6 +65,7 @@ impl Workload {
         Workload::ReadReverse,
         Workload::SeekRandom,
         Workload::ReadWrite,
+        Workload::Transaction,
     ];
 
     /// The name in `--benchmarks` and in reports.
@@ -79,6 +82,7 @@ impl Workload {
             Workload::ReadReverse => "readreverse",
             Workload::SeekRandom => "seekrandom",
             Workload::ReadWrite => "readwrite",
+            Workload::Transaction => "transaction",
         }
     }
 
@@ -95,7 +99,7 @@ impl Workload {
                 Group::Read
             }
             Workload::ReadSeq | Workload::ReadReverse | Workload::SeekRandom => Group::Scan,
-            Workload::ReadWrite => Group::Mixed,
+            Workload::ReadWrite | Workload::Transaction => Group::Mixed,
         }
     }
 }

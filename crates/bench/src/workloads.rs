@@ -35,9 +35,11 @@ impl<'a> Prepared<'a> {
                 data.keys((0..reads).map(|_| zipf.record(&mut rng)))
             }
             Workload::ReadMissing => data.keys((0..reads).map(|_| num + rng.below(num))),
-            Workload::ReadRandom | Workload::MultiReadRandom | Workload::SeekRandom | Workload::ReadWrite => {
-                data.keys((0..reads).map(|_| rng.below(num)))
-            }
+            Workload::ReadRandom
+            | Workload::MultiReadRandom
+            | Workload::SeekRandom
+            | Workload::ReadWrite
+            | Workload::Transaction => data.keys((0..reads).map(|_| rng.below(num))),
         };
         Prepared { workload, settings, data, keys, present: workload != Workload::ReadMissing }
     }
@@ -61,6 +63,7 @@ impl<'a> Prepared<'a> {
             Workload::ReadReverse => self.scan(store, clock, false),
             Workload::SeekRandom => self.seek(store, clock, *part),
             Workload::ReadWrite => self.read_write(store, clock, *part),
+            Workload::Transaction => self.transact(store, clock, *part),
         })?;
         match &measured.work.wrong {
             None => Ok(measured),
@@ -187,6 +190,27 @@ impl<'a> Prepared<'a> {
         let wrong = check.finish(hits);
         let ops = part.len() as u64;
         Ok(Work { ops, found: pairs, bytes: pairs * self.pair_bytes(), wrong, ..sampler.finish() })
+    }
+
+    /// One get and one put in each transaction. With several threads two may want the same key; then one of them tries
+    /// again, and both count once.
+    fn transact(&self, store: &Store, clock: &dyn Clock, part: Part<'_>) -> esker::Result<Work> {
+        let mut sampler = Sampler::new(clock, SAMPLE_INTERVAL);
+        let mut check = Check::new(self.data);
+        for key in part.iter() {
+            let thorough = check.is_thorough();
+            let right = sampler.measure(|| {
+                store.database.transact(|tx| {
+                    let found = tx.get(&store.keyspace, key)?;
+                    tx.put(&store.keyspace, key, self.data.value(key, 1))?;
+                    Ok(found.map(|value| self.data.is_right(key, &value, thorough)))
+                })
+            })?;
+            check.answer(key, right);
+        }
+        let (ops, found) = (part.len() as u64, check.found);
+        let wrong = check.finish(ops);
+        Ok(Work { ops, found, bytes: (found + ops) * self.pair_bytes(), wrong, ..sampler.finish() })
     }
 
     fn read_write(&self, store: &Store, clock: &dyn Clock, part: Part<'_>) -> esker::Result<Work> {

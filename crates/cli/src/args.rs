@@ -376,8 +376,9 @@ pub(crate) struct ExecArgs {
 /// Measure the database on generated data, every answer checked
 ///
 /// Groups of workloads: fill (fillseq, fillbatch, fillrandom), read (readrandom, readzipf, readmissing,
-/// multireadrandom), scan (readseq, readreverse, seekrandom), mixed (readwrite). A fill begins with an empty database
-/// and replaces data of an earlier benchmark; the others use the data that is there, or fill first.
+/// multireadrandom), scan (readseq, readreverse, seekrandom), mixed (readwrite, transaction). A fill begins with an
+/// empty database and replaces data of an earlier benchmark; the others use the data that is there, or fill first.
+/// A transaction gets one key and puts it.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -385,6 +386,7 @@ Examples:
   esker bench fill --num 5000000 --threads 2
   esker bench read --memory 256MiB --json
   esker bench --benchmarks fillrandom,readrandom,seekrandom --value_size 400
+  esker bench --benchmarks transaction --threads 2
 
 Latencies are those of every 64th operation. A row of a fill is followed by one that
 counts until flushes and compactions have caught up.")]

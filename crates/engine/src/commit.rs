@@ -157,9 +157,12 @@ impl CommitState {
         self.keyspaces[id.get() as usize] = Some(active);
     }
 
-    /// Whether the keyspace can be written to.
-    pub(crate) fn has_keyspace(&self, id: KeyspaceId) -> bool {
-        self.keyspaces.get(id.get() as usize).is_some_and(Option::is_some)
+    /// An error unless the keyspace can be written to.
+    pub(crate) fn check_keyspace(&self, id: KeyspaceId) -> Result<()> {
+        match self.keyspaces.get(id.get() as usize) {
+            Some(Some(_)) => Ok(()),
+            _ => Err(self.recent_drops.why_missing(id)),
+        }
     }
 
     /// The writable side of a keyspace.

@@ -210,7 +210,7 @@ impl Store {
                 view.map_or((0, 0), |view| pinned_bytes(&view, keyspace.map(|keyspace| &**keyspace)));
             Holder {
                 kind: held.kind,
-                keyspace: keyspace.map(|keyspace| keyspace.name.clone()),
+                keyspace: keyspace.map(|keyspace| keyspace.name().to_string()),
                 age: self.holders.age_of(&held),
                 seqno: held.seqno,
                 newer_operations: visible.saturating_sub(held.seqno.get()),

@@ -36,7 +36,7 @@ pub struct Metrics {
     pub log: LogMetrics,
     /// The block cache.
     pub cache: CacheStats,
-    /// Open snapshots.
+    /// Open snapshots, those of transactions included.
     pub snapshots: usize,
     /// Sequence number of the oldest open snapshot.
     pub oldest_snapshot: Option<u64>,

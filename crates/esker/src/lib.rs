@@ -34,6 +34,59 @@
 //! # Ok(()) }
 //! ```
 //!
+//! # Transactions
+//!
+//! [`Database::transaction`] reads one moment and its own changes, and commits all or nothing, unless something it depends
+//! on was changed meanwhile: then [`Transaction::commit`] is an [`Error::Conflict`] that says what, and
+//! [`Database::transact`] tries again. [`Isolation`] says what is depended on. For one key there are
+//! [`Keyspace::compare_and_set`], [`Keyspace::put_if_absent`] and [`Keyspace::fetch_update`].
+//!
+//! ```
+//! # fn main() -> esker::Result<()> {
+//! # let dir = std::env::temp_dir().join(format!("esker-doc-tx-{}", std::process::id()));
+//! # let path = dir.clone();
+//! let db = esker::Database::open(path)?;
+//! let seats = db.keyspace("seats")?;
+//!
+//! // Two want the last seat.
+//! let (mut ada, mut alan) = (db.transaction(), db.transaction());
+//! for (tx, name) in [(&mut ada, "ada"), (&mut alan, "alan")] {
+//!     if tx.range(&seats, ..).count() < 1 {
+//!         tx.put(&seats, name, b"booked")?;
+//!     }
+//! }
+//! ada.commit()?;
+//! let refused = alan.commit().unwrap_err();
+//! assert!(refused.is_conflict());
+//! assert!(refused.to_string().starts_with(r#"conflict on key "ada" in keyspace "seats""#));
+//!
+//! // What is done again sees the present.
+//! let is_booked = db.transact(|tx| {
+//!     if tx.range(&seats, ..).count() >= 1 {
+//!         return Ok(false);
+//!     }
+//!     tx.put(&seats, b"alan", b"booked")?;
+//!     Ok(true)
+//! })?;
+//! assert!(!is_booked);
+//!
+//! // What was changed since a savepoint can be taken back.
+//! let mut tx = db.transaction();
+//! tx.delete(&seats, b"ada")?;
+//! let savepoint = tx.savepoint();
+//! tx.put(&seats, b"alan", b"booked")?;
+//! tx.rollback_to(savepoint)?;
+//! tx.commit()?;
+//! assert_eq!(seats.iter().count(), 0);
+//!
+//! assert_eq!(seats.put_if_absent(b"grace", b"booked")?, None);
+//! assert!(seats.compare_and_set(b"grace", Some(b"booked"), None)?.is_set());
+//! seats.fetch_update(b"sold", |sold| Some([sold.unwrap_or_default(), b"|"].concat()))?;
+//! # db.close()?;
+//! # std::fs::remove_dir_all(dir).ok();
+//! # Ok(()) }
+//! ```
+//!
 //! # What an acknowledged write survives
 //!
 //! A write is acknowledged when its call returns. [`Durability::Process`], the default, survives the death of the process

@@ -12,7 +12,7 @@ use crate::script::{How, Op, Plan};
 use crate::{Failure, Outcome, SPACES, ensure};
 use esker::parts::env::Env;
 use esker::parts::env::fault::{Crash, Fault, FaultFs, Operation, Rule, StrictFs, When};
-use esker::{Database, Durability, Error, KeyspaceOptions};
+use esker::{Database, Durability, Error, KeyspaceOptions, TransactionOptions};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -203,7 +203,10 @@ fn step(db: &Database, op: &Op, promised: &mut Promised) -> Outcome {
     let done = match op {
         Op::Write { edits, how, durability } => {
             let changes: Vec<Change> = edits.iter().map(change).collect();
-            let written = write(db, &changes, *durability);
+            let written = match how {
+                How::Transaction => transact(db, &changes, *durability),
+                _ => write(db, &changes, *durability),
+            };
             promised.note(&changes, written.is_ok());
             if written.is_ok() && *durability == Durability::Power && *how != How::Try {
                 promised.settle();
@@ -263,6 +266,21 @@ fn write(db: &Database, changes: &[Change], durability: Durability) -> esker::Re
         }
     }
     db.write_with(batch, durability)
+}
+
+fn transact(db: &Database, changes: &[Change], durability: Durability) -> esker::Result<()> {
+    db.transact_with(TransactionOptions::default().durability(durability), |tx| {
+        for (space, key, value) in changes {
+            let options = KeyspaceOptions::default().write_buffer_size(4 << 10);
+            let keyspace = db.keyspace_with(SPACES[*space], options)?;
+            tx.get(&keyspace, key)?;
+            match value {
+                Some(value) => tx.put(&keyspace, key, value)?,
+                None => tx.delete(&keyspace, key)?,
+            }
+        }
+        Ok(())
+    })
 }
 
 /// Every key holds something that it may hold.

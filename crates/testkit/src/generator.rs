@@ -1,7 +1,7 @@
 //! Random plans from a seed.
 
 use crate::options::{Chosen, DATABASE, KEYSPACE};
-use crate::script::{At, Edit, How, Move, Op, Plan};
+use crate::script::{At, Edit, How, Move, Op, Plan, Step};
 use crate::{Filler, KEYS, Key, PREFIXES, SPACES};
 use esker::Durability;
 use esker::parts::env::SeededRandom;
@@ -110,6 +110,7 @@ impl Generator {
             0 => (2 + self.random.below(20), How::Batch),
             1 => (1 + self.random.below(5), How::Try),
             2 => (1, How::Batch),
+            3 => (1 + self.random.below(6), How::Transaction),
             _ => (1, How::Plain),
         };
         let edits = (0..count).map(|_| self.edit()).collect();
@@ -134,6 +135,28 @@ impl Generator {
                 at,
             },
         }
+    }
+
+    /// Transactions begin about as often as they end.
+    fn transaction(&mut self) -> Op {
+        let which = self.random.below(8) as u8;
+        let space = self.space();
+        let step = match self.random.below(20) {
+            0..=2 => return Op::Begin { serializable: self.percent(60) },
+            3..=4 => return Op::Finish { which, commit: self.percent(85) },
+            5..=9 => Step::Change(self.edit()),
+            10..=14 => Step::Get { space, key: self.key(), for_update: self.percent(20) },
+            15..=17 => Step::Range {
+                space,
+                lower: self.bound(),
+                upper: self.bound(),
+                ends: [0, u64::MAX, self.random.below(u64::MAX)][self.random.below(3) as usize],
+                count: if self.percent(20) { u8::MAX } else { self.random.below(6) as u8 },
+            },
+            18 => Step::Savepoint,
+            _ => Step::RollbackTo(self.random.below(8) as u8),
+        };
+        Op::InTransaction { which, step }
     }
 
     fn cursor_move(&self) -> Move {
@@ -173,7 +196,11 @@ impl Generator {
                 _ => self.upheaval(),
             };
         }
-        if self.percent(55) { self.write() } else { self.read() }
+        match self.random.below(100) {
+            0..=44 => self.write(),
+            45..=64 => self.transaction(),
+            _ => self.read(),
+        }
     }
 }
 

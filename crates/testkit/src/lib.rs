@@ -7,6 +7,7 @@
 //! | [`generator`] | random plans |
 //! | [`oracle`] | what a database must contain, at each commit and at each snapshot |
 //! | [`runner`] | a database under test, with its oracle |
+//! | `transactions` | transactions of a script, and which of them must meet a conflict |
 //! | [`model`], [`shrink`] | the model test, and making its failures small |
 //! | [`crash`] | the crash sweep: every cut of a workload's trace, and of recovery's |
 //! | [`damage`] | the damage sweep: every place of every file |
@@ -33,6 +34,7 @@ pub mod oracle;
 pub mod runner;
 pub mod script;
 pub mod shrink;
+mod transactions;
 
 pub use dir::TestDir;
 pub use domain::{Filler, KEYS, Key, PREFIXES, SPACES};

@@ -110,17 +110,21 @@ impl Reader<'_> {
 }
 
 /// What an answer has to equal.
-fn same(what: &str, found: Option<&[u8]>, expected: Option<&[u8]>) -> Outcome {
+pub(crate) fn same(what: &str, found: Option<&[u8]>, expected: Option<&[u8]>) -> Outcome {
     ensure!(found == expected, "{what}: found {}, expected {}", brief(found), brief(expected));
     Ok(())
 }
 
-fn same_entry(what: &str, found: Option<(&[u8], &[u8])>, expected: Option<(&[u8], &[u8])>) -> Outcome {
+pub(crate) fn same_entry(
+    what: &str,
+    found: Option<(&[u8], &[u8])>,
+    expected: Option<(&[u8], &[u8])>,
+) -> Outcome {
     same(&format!("{what}, key"), found.map(|(key, _)| key), expected.map(|(key, _)| key))?;
     same(&format!("{what}, value"), found.map(|(_, value)| value), expected.map(|(_, value)| value))
 }
 
-fn lent(entry: &Option<(Value, Value)>) -> Option<(&[u8], &[u8])> {
+pub(crate) fn lent(entry: &Option<(Value, Value)>) -> Option<(&[u8], &[u8])> {
     entry.as_ref().map(|(key, value)| (&**key, &**value))
 }
 

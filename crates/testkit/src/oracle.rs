@@ -125,21 +125,31 @@ impl Oracle {
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
         at: usize,
     ) -> impl DoubleEndedIterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
-        // A range that ends before it starts is empty; `BTreeMap` panics at it.
-        let empty = match bounds {
-            (Bound::Included(low), Bound::Included(high)) => low > high,
-            (Bound::Included(low) | Bound::Excluded(low), Bound::Included(high) | Bound::Excluded(high)) => {
-                low >= high
-            }
-            _ => false,
-        };
-        let bounds =
-            if empty { (Bound::Included([].as_slice()), Bound::Excluded([].as_slice())) } else { bounds };
-        let found = keyspace.map(|keyspace| self.keyspaces[keyspace].range::<[u8], _>(bounds));
+        let found = keyspace.map(|keyspace| self.keyspaces[keyspace].range::<[u8], _>(in_order(bounds)));
         found
             .into_iter()
             .flatten()
             .filter_map(move |(key, versions)| Some((key.as_slice(), visible(versions, at)?)))
+    }
+
+    /// Whether a key was changed after so many commits, in the keyspace that bears the name now.
+    pub fn is_changed(&self, space: usize, key: &[u8], after: usize) -> bool {
+        let bearer = self.bearers_at(self.now())[space];
+        let versions = bearer.and_then(|bearer| self.keyspaces[bearer].get(key));
+        versions.and_then(|versions| versions.last()).is_some_and(|(last, _)| *last > after)
+    }
+
+    /// The keys of a range that were changed after so many commits, whether or not they have a value.
+    pub fn changed_in<'a>(
+        &'a self,
+        space: usize,
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        after: usize,
+    ) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let bearer = self.bearers_at(self.now())[space];
+        let found = bearer.map(|bearer| self.keyspaces[bearer].range::<[u8], _>(in_order(bounds)));
+        let keys = found.into_iter().flatten().map(|(key, _)| key.as_slice());
+        keys.filter(move |key| self.is_changed(space, key, after))
     }
 
     /// Everything as it was after `at` commits, under the names of then.
@@ -178,6 +188,18 @@ impl Oracle {
             "the content is no state between commit {low} and commit {high}{elsewhere}; against the former {from_low}; against the latter {from_high}"
         ))
     }
+}
+
+/// The same keys. A range that ends before it starts is empty; `BTreeMap` panics at it.
+fn in_order<'b>(bounds: (Bound<&'b [u8]>, Bound<&'b [u8]>)) -> (Bound<&'b [u8]>, Bound<&'b [u8]>) {
+    let is_empty = match bounds {
+        (Bound::Included(low), Bound::Included(high)) => low > high,
+        (Bound::Included(low) | Bound::Excluded(low), Bound::Included(high) | Bound::Excluded(high)) => {
+            low >= high
+        }
+        _ => false,
+    };
+    if is_empty { (Bound::Included([].as_slice()), Bound::Excluded([].as_slice())) } else { bounds }
 }
 
 fn visible(versions: &Versions, at: usize) -> Option<&[u8]> {

@@ -3,10 +3,11 @@
 use crate::options::{Chosen, DATABASE, KEYSPACE};
 use crate::oracle::{Change, Content, Oracle, difference};
 use crate::script::{Edit, How, Op, Plan};
+use crate::transactions::Open;
 use crate::{Failure, Outcome, SPACES, ensure};
 use esker::parts::env::fault::StrictFs;
 use esker::parts::env::{Env, FileSystem};
-use esker::{Database, Durability, Error, Keyspace, KeyspaceOptions, Options, Snapshot};
+use esker::{Database, Durability, Error, Keyspace, KeyspaceOptions, Options, Snapshot, TransactionOptions};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::Path;
@@ -62,6 +63,8 @@ pub struct Runner {
     pub(crate) oracle: Oracle,
     /// Open snapshots and the commit each was taken after.
     pub(crate) snapshots: Vec<(Snapshot, usize)>,
+    /// Open transactions, oldest first.
+    pub(crate) transactions: Vec<Open>,
     flush_on_close: bool,
     /// Operations whose answers were checked.
     pub checked: u64,
@@ -85,6 +88,7 @@ impl Runner {
             space_options: vec![None; SPACES.len()],
             oracle: Oracle::default(),
             snapshots: Vec::new(),
+            transactions: Vec::new(),
             flush_on_close: true,
             checked: 0,
         };
@@ -103,7 +107,7 @@ impl Runner {
         self.db.as_ref().ok_or_else(|| Failure::new("the database is not open"))
     }
 
-    fn mark(&self, mark: Mark, of: usize) {
+    pub(crate) fn mark(&self, mark: Mark, of: usize) {
         if let Some(fs) = &self.trace {
             fs.mark(mark.number(of));
         }
@@ -140,6 +144,7 @@ impl Runner {
     pub(crate) fn close(&mut self) -> Outcome {
         let now = self.oracle.now();
         self.snapshots.clear();
+        self.transactions.clear();
         self.spaces.fill(None);
         if let Some(db) = self.db.take() {
             db.close()?;
@@ -149,7 +154,7 @@ impl Runner {
     }
 
     /// The keyspace, created if it is missing.
-    fn create(&mut self, space: u8) -> Outcome<Keyspace> {
+    pub(crate) fn create(&mut self, space: u8) -> Outcome<Keyspace> {
         let space = usize::from(space);
         if let Some(keyspace) = &self.spaces[space] {
             return Ok(keyspace.clone());
@@ -176,6 +181,8 @@ impl Runner {
             self.spaces[0] = Some(keyspace);
             return Ok(());
         }
+        // What they know of it goes by its name.
+        self.transactions.clear();
         let before = self.oracle.seen(self.oracle.now()).swap_remove(space);
         let open = keyspace.iter();
         let mut batch = self.db()?.batch();
@@ -208,6 +215,7 @@ impl Runner {
     }
 
     fn rename_keyspace(&mut self, from: usize, to: usize) -> Outcome {
+        self.transactions.clear();
         let renamed =
             |runner: &Runner| Ok::<_, Failure>(runner.db()?.rename_keyspace(SPACES[from], SPACES[to]));
         let Some(keyspace) = self.spaces[from].clone() else {
@@ -260,6 +268,18 @@ impl Runner {
                 Some(value) => keyspace.put_with(edit.key.bytes(), value.bytes(), durability),
                 None => keyspace.delete_with(edit.key.bytes(), durability),
             },
+            (How::Transaction, ..) => {
+                self.db()?.transact_with(TransactionOptions::default().durability(durability), |tx| {
+                    for ((_, key, value), keyspace) in changes.iter().zip(&keyspaces) {
+                        tx.get(keyspace, key)?;
+                        match value {
+                            Some(value) => tx.put(keyspace, key, value)?,
+                            None => tx.delete(keyspace, key)?,
+                        }
+                    }
+                    Ok(())
+                })
+            }
             _ => {
                 let db = self.db()?;
                 let mut batch = db.batch();
@@ -326,7 +346,7 @@ impl Runner {
                 self.close()?;
                 self.open(*flush_on_close)?;
             }
-            _ => return Ok(false),
+            _ => return self.step_transaction(op),
         }
         Ok(true)
     }

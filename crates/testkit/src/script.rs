@@ -26,6 +26,8 @@ pub enum How {
     Batch,
     /// As a batch that may be refused.
     Try,
+    /// As a transaction that reads each key before it changes it.
+    Transaction,
 }
 
 /// A move of a cursor.
@@ -43,6 +45,39 @@ pub enum Move {
     Next,
     /// One back.
     Prev,
+}
+
+/// What is done in a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A key is changed; creates its keyspace.
+    Change(Edit),
+    /// A key is read in every way there is.
+    Get {
+        /// Index into [`SPACES`].
+        space: u8,
+        /// The key.
+        key: Key,
+        /// Whether the transaction is to depend on it at either level.
+        for_update: bool,
+    },
+    /// A range is read, to its end or not. As in [`Op::Range`] otherwise.
+    Range {
+        /// Index into [`SPACES`].
+        space: u8,
+        /// Where it starts.
+        lower: Bound<Key>,
+        /// Where it ends.
+        upper: Bound<Key>,
+        /// From which ends entries are taken.
+        ends: u64,
+        /// How many entries are asked for.
+        count: u8,
+    },
+    /// A savepoint is set.
+    Savepoint,
+    /// Changes are taken back, up to one of the savepoints, by a number taken modulo their count.
+    RollbackTo(u8),
 }
 
 /// Which moment a read sees: the present, or one of the open snapshots, by a number taken modulo their count.
@@ -108,6 +143,25 @@ pub enum Op {
         moves: Vec<Move>,
         /// When.
         at: At,
+    },
+    /// A transaction begins; the oldest open one is dropped if there are many.
+    Begin {
+        /// At which level.
+        serializable: bool,
+    },
+    /// Something is done in one of the open transactions, by a number taken modulo their count.
+    InTransaction {
+        /// In which.
+        which: u8,
+        /// What.
+        step: Step,
+    },
+    /// A transaction ends.
+    Finish {
+        /// Which.
+        which: u8,
+        /// Whether it is to commit: it must meet a conflict if and only if something it depends on has changed.
+        commit: bool,
     },
     /// A snapshot is taken.
     Snapshot,

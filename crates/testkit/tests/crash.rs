@@ -5,7 +5,7 @@
 
 use esker::Durability;
 use esker_testkit::options::{Chosen, DATABASE, KEYSPACE};
-use esker_testkit::script::{Edit, How, Op, Plan};
+use esker_testkit::script::{Edit, How, Op, Plan, Step};
 use esker_testkit::{Filler, Generator, Key, crash};
 
 /// A write to some keyspaces: a plain one, or a batch if there are several.
@@ -108,6 +108,31 @@ fn writes_of_every_durability() {
     script.insert(20, Op::Sync);
     script.insert(30, Op::Flush);
     sweep("durability", &plan(TINY, script), 25);
+}
+
+/// What a transaction changed over all keyspaces is there as a whole, or not at all.
+#[test]
+fn transactions() {
+    let write = |number: u32| match write(number, &[0, 1, 2], 90, Durability::Process) {
+        Op::Write { edits, durability, .. } => Op::Write { edits, how: How::Transaction, durability },
+        other => other,
+    };
+    let change = |number: u32| {
+        let value = Some(Filler { number, len: 60 });
+        Step::Change(Edit { space: (number % 3) as u8, key: Key(100 + number as u16), value })
+    };
+    let mut script = Vec::new();
+    for round in 0..8 {
+        script.extend([Op::Begin { serializable: true }, Op::Begin { serializable: false }]);
+        script.extend((0..4).map(|number| write(round * 4 + number)));
+        for number in 0..6 {
+            let which = (number % 2) as u8;
+            script.push(Op::InTransaction { which, step: change(round * 6 + number) });
+        }
+        script.push(Op::Finish { which: 0, commit: true });
+        script.push(Op::Finish { which: 0, commit: round % 2 == 0 });
+    }
+    sweep("transactions", &plan(TINY, script), 60);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::{Context, write_json};
 use crate::failure::{Exit, Failure};
 use crate::format::{human_bytes, human_count};
-use esker::{KeyspaceMetrics, Metrics};
+use esker::{Holder, KeyspaceMetrics, Metrics};
 use serde_json::json;
 use std::io::Write;
 
@@ -12,11 +12,13 @@ pub(super) fn run(context: &mut Context<'_>) -> Result<Exit, Failure> {
     if context.for_reading {
         metrics.read_only_cause = None;
     }
+    let holding = context.database.holders();
     if context.shape.json {
-        let serde_json::Value::Object(members) = as_json(&metrics) else { return Ok(Exit::Done) };
+        let serde_json::Value::Object(members) = as_json(&metrics, &holding) else { return Ok(Exit::Done) };
         write_json(context.out, members)?;
     } else {
         table(context.out, &metrics)?;
+        holders(context.out, &holding)?;
     }
     Ok(Exit::Done)
 }
@@ -65,6 +67,27 @@ fn table(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
     columns(out, &head, &rows)
 }
 
+/// Who keeps old data alive, in this process.
+fn holders(out: &mut dyn Write, holders: &[Holder]) -> Result<(), Failure> {
+    if holders.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    let head = ["holder", "keyspace", "seconds", "sequence number", "newer writes", "memtables", "tables"];
+    let row = |holder: &Holder| {
+        [
+            holder.kind.to_string(),
+            holder.keyspace.as_ref().map_or("-".to_owned(), |name| name.escape_debug().to_string()),
+            human_count(holder.age.as_secs()),
+            holder.seqno.to_string(),
+            human_count(holder.newer_operations),
+            human_bytes(holder.memtable_bytes),
+            human_bytes(holder.table_bytes),
+        ]
+    };
+    columns(out, &head, &holders.iter().map(row).collect::<Vec<_>>())
+}
+
 fn keyspace_row(keyspace: &KeyspaceMetrics) -> [String; 8] {
     [
         keyspace.name.escape_debug().to_string(),
@@ -104,7 +127,19 @@ fn columns<const N: usize>(
     Ok(())
 }
 
-fn as_json(metrics: &Metrics) -> serde_json::Value {
+fn holder_as_json(holder: &Holder) -> serde_json::Value {
+    json!({
+        "kind": holder.kind.to_string(),
+        "keyspace": holder.keyspace,
+        "age_ms": u64::try_from(holder.age.as_millis()).unwrap_or(u64::MAX),
+        "seqno": holder.seqno.get(),
+        "newer_operations": holder.newer_operations,
+        "memtable_bytes": holder.memtable_bytes,
+        "table_bytes": holder.table_bytes,
+    })
+}
+
+fn as_json(metrics: &Metrics, holders: &[Holder]) -> serde_json::Value {
     let (memory, log, cache) = (&metrics.memory, &metrics.log, metrics.cache.total());
     let keyspaces: Vec<serde_json::Value> = metrics
         .keyspaces
@@ -129,6 +164,7 @@ fn as_json(metrics: &Metrics) -> serde_json::Value {
             })
         })
         .collect();
+    let holders: Vec<serde_json::Value> = holders.iter().map(holder_as_json).collect();
     let errors: Vec<String> = metrics.background_errors.iter().map(ToString::to_string).collect();
     json!({
         "visible_seqno": metrics.visible_seqno,
@@ -161,6 +197,7 @@ fn as_json(metrics: &Metrics) -> serde_json::Value {
             "evictions": cache.evictions,
         },
         "keyspaces": keyspaces,
+        "holders": holders,
         "background_errors": errors,
         "read_only_cause": metrics.read_only_cause,
     })

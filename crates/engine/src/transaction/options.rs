@@ -45,7 +45,7 @@ pub enum Isolation {
 /// # tx.rollback();
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct TransactionOptions {
     pub(super) isolation: Isolation,

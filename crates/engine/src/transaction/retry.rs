@@ -53,7 +53,7 @@ impl Database {
     ) -> Result<R> {
         let mut retries = 0;
         loop {
-            let mut transaction = self.transaction_with(options.clone());
+            let mut transaction = self.transaction_with(options);
             let attempts = transaction.attempts();
             let outcome = match body(&mut transaction) {
                 Ok(result) => transaction.commit().map(|_| result),

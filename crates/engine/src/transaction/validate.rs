@@ -44,6 +44,9 @@
 //! Rejected: a table of recent commits beside the memtables. Every put would pay for filling it, and a transaction
 //! that outlives it would have to be refused without a conflict.
 
+#[cfg(test)]
+mod tests;
+
 use super::footprint::Footprint;
 use crate::commit::{Admission, CommitState};
 use crate::read::run_cursor::RunCursor;
@@ -108,7 +111,7 @@ impl<'a> Validation<'a> {
 
     fn conflict(&self, footprint: &Footprint<'_>, change: Change) -> Error {
         Error::Conflict(Box::new(Conflict {
-            keyspace: footprint.keyspace.name.as_str().into(),
+            keyspace: footprint.keyspace.name(),
             key: change.key.into(),
             seqno: change.seqno,
             snapshot: self.snapshot,
@@ -149,15 +152,13 @@ impl<'a> Validation<'a> {
 
 impl Admission for Validation<'_> {
     fn admit(&mut self, state: &CommitState) -> Result<bool> {
+        // A drop takes no sequence number, so it is asked for even where nothing was committed.
+        self.footprints.iter().try_for_each(|footprint| state.check_keyspace(footprint.keyspace.id))?;
         if state.end().0 == self.checked {
             return Ok(true);
         }
         let mut steps = if self.returns < MAX_RETURNS { LOCKED_STEPS } else { u64::MAX };
         for (at, footprint) in self.footprints.iter().enumerate() {
-            if !state.has_keyspace(footprint.keyspace.id) {
-                let name = &footprint.keyspace.name;
-                return Err(Error::NotFound(format!("the keyspace {name:?} was dropped").into()));
-            }
             let view = footprint.keyspace.view.load();
             if view.tree.max_seqno > self.checked {
                 return Ok(false);
