@@ -21,7 +21,7 @@ const OWNER_BYTES: usize = 20;
 /// A held lock.
 #[derive(Debug)]
 pub(super) struct StdLock {
-    // The order matters: the file is closed, and with it the system's lock released, before the claim ends.
+    // The order matters: the system's lock is released, at the latest by closing the file, before the claim ends.
     file: File,
     kind: LockKind,
     _claim: Claim,
@@ -63,6 +63,9 @@ impl Drop for StdLock {
             // id behind; `owner` knows.
             let _ = self.file.set_len(0);
         }
+        // Closing would do, were this the only descriptor of the open file. But while another thread starts a process, that
+        // has copies of all descriptors until its program begins, and would hold the lock as long.
+        let _ = self.file.unlock();
     }
 }
 
@@ -135,5 +138,24 @@ impl Drop for Claim {
                 claims.remove(&self.identity);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a process has for a moment that another thread is just starting.
+    #[test]
+    fn a_copy_of_the_descriptor_does_not_hold_the_lock() {
+        let path = std::env::temp_dir().join(format!("esker-lock-{}", std::process::id()));
+        for kind in [LockKind::Exclusive, LockKind::Shared] {
+            let lock = StdLock::acquire(&path, kind).unwrap();
+            let copy = lock.file.try_clone().unwrap();
+            drop(lock);
+            assert!(StdLock::acquire(&path, LockKind::Exclusive).is_ok(), "{kind:?}");
+            drop(copy);
+        }
+        std::fs::remove_file(&path).unwrap();
     }
 }
