@@ -8,6 +8,8 @@
 //! * The clock is read for every 64th operation only: it costs about as much as a cached read.
 //! * A fill has two ends: when the last write was acknowledged, and when flushes and compactions have caught up.
 //!   Both are reported, because either alone can be bought with the other.
+//! * What an opening is measured after is a real process that was killed with a full memtable, and what is opened is read
+//!   to the end before the next.
 //! * Every generator starts from the seed that the report names.
 //!
 //! # The data
@@ -18,7 +20,8 @@
 //!
 //! # Map
 //! [`settings`] what can be chosen; `data` keys, values and patterns; `sample` clocks and histograms; `store` the
-//! database and what is known of its contents; `workloads` the timed loops; [`report`] rows and the table;
+//! database and what is known of its contents; `workloads` the timed loops; `reopen` opening, after a clean
+//! close and after a kill; [`report`] rows and the table;
 //! [`run()`] the whole; `host` the little it asks of the operating system.
 
 #![forbid(unsafe_code)]
@@ -26,6 +29,7 @@
 mod data;
 pub mod error;
 mod host;
+mod reopen;
 pub mod report;
 pub mod run;
 mod sample;
@@ -34,6 +38,7 @@ mod store;
 mod workloads;
 
 pub use error::BenchError;
+pub use reopen::fill_until_killed;
 pub use report::{MemoryRow, Report, Row};
 pub use run::run;
-pub use settings::{Group, Settings, Workload};
+pub use settings::{Group, Settings, StartVictim, Victim, Workload};

@@ -3,6 +3,7 @@
 use crate::data::Data;
 use crate::error::BenchError;
 use crate::host::resident_anonymous_bytes;
+use crate::reopen;
 use crate::report::{MemoryRow, Report, Row};
 use crate::settings::{Group, Settings, Workload};
 use crate::store::{DataSet, Store};
@@ -53,10 +54,10 @@ struct Run<'a> {
 impl Run<'_> {
     fn workloads(&mut self) -> Result<(), BenchError> {
         for &workload in &self.settings.workloads {
-            if workload.group() == Group::Fill {
-                self.fill(workload)?;
-            } else {
-                self.measure(workload)?;
+            match workload.group() {
+                Group::Fill => self.fill(workload)?,
+                Group::Open => self.reopen(workload)?,
+                _ => self.measure(workload)?,
             }
         }
         if let Some(memory) = &self.memory {
@@ -106,6 +107,17 @@ impl Run<'_> {
         let measured = prepared.run(self.store(), &self.clock)?;
         let memory = self.memory_now(prepared.memory_bytes());
         self.note_memory(memory);
+        Ok(self.report.row(&Row::new(workload, self.settings, &measured))?)
+    }
+
+    /// Measures opening the data set a few times.
+    fn reopen(&mut self, workload: Workload) -> Result<(), BenchError> {
+        self.see_to_data()?;
+        // Whoever reads next meets an empty cache.
+        self.is_warm = false;
+        let store = self.store.take().expect("the store is there but while it is replaced");
+        let (store, measured) = reopen::measure(workload, store, self.settings, &self.data, &self.clock)?;
+        self.store = Some(store);
         Ok(self.report.row(&Row::new(workload, self.settings, &measured))?)
     }
 

@@ -48,6 +48,11 @@ impl<'a> Sampler<'a> {
         Sampler { clock, histogram: empty_histogram(), interval: interval.max(1), left: 1 }
     }
 
+    /// Notes an operation that was timed elsewhere.
+    pub(crate) fn note(&mut self, took_ns: u64) {
+        self.histogram.saturating_record(took_ns);
+    }
+
     /// Runs one operation, timed or not.
     #[inline]
     pub(crate) fn measure<T>(&mut self, operation: impl FnOnce() -> T) -> T {

@@ -5,6 +5,7 @@ use esker::Durability;
 use serde::Serialize;
 use std::fmt;
 use std::path::PathBuf;
+use std::process::Command;
 
 /// One thing to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,6 +34,10 @@ pub enum Workload {
     ReadWrite,
     /// Transactions that get a random present key and put it, serializable and committed one by one.
     Transaction,
+    /// Opening after a clean close.
+    Reopen,
+    /// Opening after a process with a full memtable was killed.
+    ReopenKill,
 }
 
 /// Workloads that belong together.
@@ -46,6 +51,8 @@ pub enum Group {
     Scan,
     /// Reads and writes at the same time.
     Mixed,
+    /// Opening the database.
+    Open,
     /// All of them.
     All,
 }
@@ -53,7 +60,7 @@ pub enum Group {
 impl Workload {
     /// All workloads, in the order in which a run of everything takes them: the last fill leaves the data that the
     /// others read.
-    pub const ALL: [Workload; 12] = [
+    pub const ALL: [Workload; 14] = [
         Workload::FillSeq,
         Workload::FillBatch,
         Workload::FillRandom,
@@ -66,6 +73,8 @@ impl Workload {
         Workload::SeekRandom,
         Workload::ReadWrite,
         Workload::Transaction,
+        Workload::Reopen,
+        Workload::ReopenKill,
     ];
 
     /// The name in `--benchmarks` and in reports.
@@ -83,6 +92,8 @@ impl Workload {
             Workload::SeekRandom => "seekrandom",
             Workload::ReadWrite => "readwrite",
             Workload::Transaction => "transaction",
+            Workload::Reopen => "reopen",
+            Workload::ReopenKill => "reopenkill",
         }
     }
 
@@ -100,6 +111,7 @@ impl Workload {
             }
             Workload::ReadSeq | Workload::ReadReverse | Workload::SeekRandom => Group::Scan,
             Workload::ReadWrite | Workload::Transaction => Group::Mixed,
+            Workload::Reopen | Workload::ReopenKill => Group::Open,
         }
     }
 }
@@ -158,6 +170,21 @@ pub struct Settings {
     pub memory_budget_bytes: Option<u64>,
     /// Print the distribution of latencies.
     pub histogram: bool,
+    /// Starts the process that `reopenkill` kills, which must call [`crate::fill_until_killed`]; without it there is no
+    /// `reopenkill`.
+    pub victim: Option<StartVictim>,
+}
+
+/// Makes the command that starts a [`Victim`].
+pub type StartVictim = fn(&Settings, &Victim) -> std::io::Result<Command>;
+
+/// What the process writes that `reopenkill` kills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Victim {
+    /// So many puts, of the records from the first on and around.
+    pub puts: u64,
+    /// Of the two values that a record may have.
+    pub version: u64,
 }
 
 impl Default for Settings {
@@ -179,6 +206,7 @@ impl Default for Settings {
             durability: Durability::Process,
             memory_budget_bytes: None,
             histogram: false,
+            victim: None,
         }
     }
 }
@@ -218,6 +246,9 @@ impl Settings {
         if self.num > 1 << 40 {
             return wrong(format!("--num is {}, it must be at most 2^40", self.num));
         }
+        if self.workloads.contains(&Workload::ReopenKill) && self.victim.is_none() {
+            return wrong("reopenkill needs a program to start and kill, and was given none".into());
+        }
         if self.read_percent > 100 {
             return wrong(format!("--read_percent is {}, it must be at most 100", self.read_percent));
         }
@@ -241,10 +272,12 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_by_name() {
+        let nobody_to_kill = Settings { workloads: vec![Workload::ReopenKill], ..Settings::default() };
+        assert!(nobody_to_kill.validate().is_err());
         let settings = Settings { key_size: 4, ..Settings::default() };
         let message = settings.validate().expect_err("4 bytes are too few").to_string();
         assert!(message.contains("--key_size is 4"), "{message}");
         assert!(Settings { threads: 0, ..Settings::default() }.validate().is_err());
-        assert!(Settings::default().validate().is_ok());
+        assert!(Settings { workloads: vec![Workload::Reopen], ..Settings::default() }.validate().is_ok());
     }
 }

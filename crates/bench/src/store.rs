@@ -6,7 +6,7 @@
 
 use crate::error::BenchError;
 use crate::settings::Settings;
-use esker::parts::env::{FileSystem, StdFileSystem};
+use esker::parts::env::{Clock, FileSystem, StdFileSystem};
 use esker::{Database, Keyspace};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -53,11 +53,7 @@ impl Store {
     /// If the directory holds files, but no database of a benchmark.
     pub(crate) fn open(settings: &Settings) -> Result<Store, BenchError> {
         let is_new = is_missing_or_empty(&settings.directory)?;
-        let mut options = esker::Options::default().durability(settings.durability);
-        if let Some(bytes) = settings.memory_budget_bytes {
-            options = options.memory_budget(bytes);
-        }
-        let database = options.create_if_missing(is_new).open(&settings.directory);
+        let database = options(settings).create_if_missing(is_new).open(&settings.directory);
         let database = database.map_err(|error| match error {
             esker::Error::NotFound(_) => foreign(&settings.directory, "files that are no database"),
             other => BenchError::Database(other),
@@ -67,8 +63,26 @@ impl Store {
             return Err(foreign(&settings.directory, "a database that no benchmark made"));
         }
         database.keyspace(MARK_KEYSPACE)?;
+        Store::of(database)
+    }
+
+    fn of(database: Database) -> Result<Store, BenchError> {
         let keyspace = database.keyspace("default")?;
         Ok(Store { database, keyspace })
+    }
+
+    /// Opens what is known to be a benchmark's, and tells how many nanoseconds that took.
+    pub(crate) fn open_timed(settings: &Settings, clock: &dyn Clock) -> Result<(Store, u64), BenchError> {
+        let options = options(settings).create_if_missing(false);
+        let start = clock.monotonic_ns();
+        let database = options.open(&settings.directory)?;
+        let took_ns = clock.monotonic_ns() - start;
+        Ok((Store::of(database)?, took_ns))
+    }
+
+    /// Closes the database and lets go of it.
+    pub(crate) fn close(self) -> Result<(), BenchError> {
+        Ok(self.database.close()?)
     }
 
     /// Closes the database, removes it, and opens an empty one.
@@ -93,6 +107,15 @@ impl Store {
         let keyspace = self.database.keyspace(MARK_KEYSPACE)?;
         keyspace.put(MARK_KEY, mark)?;
         Ok(keyspace.flush()?)
+    }
+}
+
+/// As the settings say, and for the rest as everybody has it.
+fn options(settings: &Settings) -> esker::Options {
+    let options = esker::Options::default().durability(settings.durability);
+    match settings.memory_budget_bytes {
+        Some(bytes) => options.memory_budget(bytes),
+        None => options,
     }
 }
 

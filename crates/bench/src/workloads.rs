@@ -29,7 +29,9 @@ impl<'a> Prepared<'a> {
         let keys = match workload {
             Workload::FillSeq => data.sorted_keys(num),
             Workload::FillRandom | Workload::FillBatch => data.keys(0..num),
-            Workload::ReadSeq | Workload::ReadReverse => data.keys(0..0),
+            Workload::ReadSeq | Workload::ReadReverse | Workload::Reopen | Workload::ReopenKill => {
+                data.keys(0..0)
+            }
             Workload::ReadZipf => {
                 let zipf = Zipf::new(num);
                 data.keys((0..reads).map(|_| zipf.record(&mut rng)))
@@ -59,7 +61,8 @@ impl<'a> Prepared<'a> {
                 self.read(store, clock, *part)
             }
             Workload::MultiReadRandom => self.multi_read(store, clock, *part),
-            Workload::ReadSeq => self.scan(store, clock, true),
+            // What was opened is read as a whole, so that the answer to opening is checked like any other.
+            Workload::ReadSeq | Workload::Reopen | Workload::ReopenKill => self.scan(store, clock, true),
             Workload::ReadReverse => self.scan(store, clock, false),
             Workload::SeekRandom => self.seek(store, clock, *part),
             Workload::ReadWrite => self.read_write(store, clock, *part),

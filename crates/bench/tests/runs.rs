@@ -4,8 +4,9 @@
 #![expect(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]
 
 use esker_bench::report::{JsonLines, Table};
-use esker_bench::{BenchError, Group, Settings, Workload, run};
+use esker_bench::{BenchError, Group, Settings, Victim, Workload, fill_until_killed, run};
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 struct TempDir(PathBuf);
@@ -27,7 +28,34 @@ impl Drop for TempDir {
 fn settings(dir: &TempDir, workloads: impl IntoIterator<Item = Workload>) -> Settings {
     let workloads = workloads.into_iter().collect();
     let directory = dir.0.clone();
-    Settings { directory, workloads, num: 3000, reads: Some(2000), threads: 2, ..Settings::default() }
+    // Small, so that a memtable is full soon.
+    let memory_budget_bytes = Some(32 << 20);
+    let sizes =
+        Settings { num: 3000, reads: Some(2000), threads: 2, memory_budget_bytes, ..Settings::default() };
+    Settings { directory, workloads, victim: Some(start_victim), ..sizes }
+}
+
+/// Names the directory to the process that is killed, and tells it what to write; without it its test does nothing.
+const VICTIM: &str = "ESKER_BENCH_VICTIM";
+
+/// This program, to run one test alone.
+fn start_victim(settings: &Settings, victim: &Victim) -> std::io::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    let task = format!("{} {} {}", victim.puts, victim.version, settings.directory.display());
+    command.args(["--exact", "victim", "--nocapture"]).env(VICTIM, task);
+    Ok(command)
+}
+
+/// Not a test of its own: what the killed process runs.
+#[test]
+fn victim() {
+    let Ok(task) = std::env::var(VICTIM) else { return };
+    let mut words = task.splitn(3, ' ');
+    let mut number = || words.next().unwrap().parse::<u64>().unwrap();
+    let victim = Victim { puts: number(), version: number() };
+    let dir = std::mem::ManuallyDrop::new(TempDir(words.next().unwrap().into()));
+    let settings = settings(&dir, [Workload::ReopenKill]);
+    fill_until_killed(&settings, &victim, &mut std::io::stdout(), &mut std::io::stdin()).unwrap();
 }
 
 /// Runs, and gives the result lines parsed and the notes.
@@ -54,6 +82,8 @@ fn every_workload_gives_a_row() {
         assert_eq!(row["options"]["seed"], 1);
         let (ops, found) = match workload.group() {
             Group::Fill => (3000, 0),
+            // Five openings, after each of which both threads scan everything.
+            Group::Open => (5, 5 * 6000),
             _ => match workload {
                 // Both threads scan everything.
                 Workload::ReadSeq | Workload::ReadReverse => (6000, 6000),
@@ -107,6 +137,32 @@ fn a_wrong_answer_is_no_result() {
     drop((keyspace, db));
     let error = json(&read).unwrap_err();
     assert!(matches!(error, BenchError::WrongAnswer { .. }), "{error}");
+}
+
+#[test]
+fn an_opening_that_lost_something_is_no_result() {
+    let dir = TempDir::new();
+    let reopen = settings(&dir, [Workload::ReopenKill]);
+    json(&reopen).unwrap();
+    // What was acknowledged before the kill is not there: here because it was never written.
+    let writes_the_other_values = |settings: &Settings, victim: &Victim| {
+        start_victim(settings, &Victim { version: 1 - victim.version, ..*victim })
+    };
+    let error = json(&Settings { victim: Some(writes_the_other_values), ..reopen.clone() }).unwrap_err();
+    assert!(matches!(&error, BenchError::WrongAnswer { workload: Workload::ReopenKill, .. }), "{error}");
+    assert!(error.to_string().contains("3000 of the records"), "{error}");
+    // The memtable was not as full as it should have been.
+    let writes_less = |settings: &Settings, victim: &Victim| {
+        start_victim(settings, &Victim { puts: victim.puts / 2, ..*victim })
+    };
+    let error = json(&Settings { victim: Some(writes_less), ..reopen.clone() }).unwrap_err().to_string();
+    assert!(error.contains("was to make") && error.contains("entries in the memtable"), "{error}");
+    // One put more, and the memtable would have been sealed: then the process ends by itself, without a word.
+    let writes_more = |settings: &Settings, victim: &Victim| {
+        start_victim(settings, &Victim { puts: victim.puts + 1, ..*victim })
+    };
+    let error = json(&Settings { victim: Some(writes_more), ..reopen }).unwrap_err().to_string();
+    assert!(error.contains("came to an end by itself"), "{error}");
 }
 
 #[test]

@@ -4,13 +4,18 @@
 use crate::failure::Failure;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, IsTerminal, Read, Stderr, StdoutLock, Write};
+use std::io::{self, BufReader, BufWriter, IsTerminal, Read, Stderr, Stdin, StdoutLock, Write};
 use std::path::{Path, PathBuf};
 use tracing::level_filters::LevelFilter;
 
 /// Standard output, buffered: whoever waits for an answer flushes.
 pub(crate) fn stdout() -> BufWriter<StdoutLock<'static>> {
     BufWriter::with_capacity(64 << 10, io::stdout().lock())
+}
+
+/// Standard input, as it comes.
+pub(crate) fn stdin() -> Stdin {
+    io::stdin()
 }
 
 /// Standard error.

@@ -144,6 +144,11 @@ fn bench_reports_in_json() {
         }
     }
     assert!(place.path().join("esker-bench").is_dir() && !place.path().join("esker-data").exists());
+    // Of which one kills a second process of this program.
+    let out = place.ok("bench open --num 2000 --json");
+    let rows: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let opened = rows.iter().map(|row| (row["workload"].as_str().unwrap(), row["found"].as_u64().unwrap()));
+    assert_eq!(opened.collect::<Vec<_>>(), [("reopen", 5 * 2000), ("reopenkill", 5 * 2000)]);
     let table = place.run("bench read --num 2000");
     assert!(table.code == 0 && table.text().contains("multireadrandom"), "{table:?}");
 }

@@ -54,6 +54,8 @@ pub struct Metrics {
 pub struct MemoryMetrics {
     /// The budget.
     pub budget_bytes: u64,
+    /// Payload at which a memtable is sealed, in keyspaces that do not say otherwise.
+    pub write_buffer_bytes: u64,
     /// Arenas of memtables: in use or kept for reuse.
     pub memtable_bytes: u64,
     /// Blocks in the cache.
@@ -206,6 +208,7 @@ impl Store {
             stall_ms: self.counters.stall_ns.load(Ordering::Relaxed) / 1_000_000,
             memory: MemoryMetrics {
                 budget_bytes: self.memory.budget_bytes,
+                write_buffer_bytes: self.memory.write_buffer_bytes,
                 memtable_bytes: self.memtable_memory_bytes(),
                 cache_bytes: cache.used_bytes() as u64,
                 cache_capacity_bytes: cache.capacity_bytes() as u64,

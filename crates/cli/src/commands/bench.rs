@@ -5,12 +5,18 @@ use crate::failure::{Exit, Failure};
 use crate::host;
 use esker::Durability;
 use esker_bench::report::{JsonLines, Table};
-use esker_bench::{Group, Settings};
-use std::io::Write;
+use esker_bench::{Group, Settings, Victim};
+use std::io::{self, Write};
 use std::path::PathBuf;
+use std::process::Command;
 
 pub(crate) fn run(global: &Global, args: &BenchArgs, out: &mut dyn Write) -> Result<Exit, Failure> {
     let settings = settings(global, args);
+    if let Some(puts) = args.victim_puts {
+        let victim = Victim { puts, version: args.victim_version };
+        esker_bench::fill_until_killed(&settings, &victim, out, &mut host::stdin())?;
+        return Ok(Exit::Done);
+    }
     if global.shape.json {
         esker_bench::run(&settings, &mut JsonLines::new(out, host::stderr()))?;
     } else {
@@ -25,6 +31,7 @@ fn settings(global: &Global, args: &BenchArgs) -> Settings {
         BenchGroup::Read => Group::Read,
         BenchGroup::Scan => Group::Scan,
         BenchGroup::Mixed => Group::Mixed,
+        BenchGroup::Open => Group::Open,
         BenchGroup::All => Group::All,
     };
     Settings {
@@ -44,5 +51,25 @@ fn settings(global: &Global, args: &BenchArgs) -> Settings {
         durability: if args.sync { Durability::Power } else { args.durability.into() },
         memory_budget_bytes: args.memory_budget.or(global.memory),
         histogram: args.histogram,
+        victim: Some(start_victim),
     }
+}
+
+/// This program once more, with what the victim needs to know of the settings.
+fn start_victim(settings: &Settings, victim: &Victim) -> io::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("bench").arg("--data").arg(&settings.directory);
+    let mut option = |name: &str, value: u64| {
+        command.arg(name).arg(value.to_string());
+    };
+    option("--victim_puts", victim.puts);
+    option("--victim_version", victim.version);
+    option("--num", settings.num);
+    option("--key_size", settings.key_size as u64);
+    option("--value_size", settings.value_size as u64);
+    option("--seed", settings.seed);
+    if let Some(bytes) = settings.memory_budget_bytes {
+        option("--memory", bytes);
+    }
+    Ok(command)
 }
