@@ -1,7 +1,7 @@
 //! Closing beside calls that are on their way. What another thread does is held at a gate in the middle of a call of the file
 //! system; whether closing waits for it shows in the lock that it waits for, so no test needs luck or time.
 
-use crate::{Database, Durability, KeyspaceOptions, Options};
+use crate::{Backups, Database, Durability, KeyspaceOptions, Options};
 use esker_base::{Error, Result};
 use esker_env::Env;
 use esker_env::fault::{FaultFs, Operation, StrictFs};
@@ -81,6 +81,11 @@ fn assert_all_closed(db: &Database) {
         ("sync", db.sync()),
         ("keyspace", db.keyspace("new").map(|_| ())),
         ("open_keyspace", db.open_keyspace("default").map(|_| ())),
+        ("drop_keyspace", db.drop_keyspace("other")),
+        ("rename_keyspace", db.rename_keyspace("other", "renamed")),
+        ("set_options", keyspace.set_options(|options| options.block_size(1024))),
+        ("checkpoint", db.checkpoint("/another").map(|_| ())),
+        ("backup", db.backup(&backups(db, "/others")).map(|_| ())),
         ("get", db.get(b"k").map(|_| ())),
         ("multi_get", keyspace.multi_get(&[b"k"]).map(|_| ())),
         ("cursor", keyspace.cursor().map(|_| ())),
@@ -92,15 +97,29 @@ fn assert_all_closed(db: &Database) {
     assert!(!db.step_background(), "background work goes on");
 }
 
+fn backups(db: &Database, dir: &str) -> Backups {
+    Backups::with_env(dir, db.store().env.clone())
+}
+
 /// What a call in the foreground does to files, and where it is held.
 type Held = (&'static str, fn(&Database) -> Result<()>, Operation, &'static str);
 
-const HELD: [Held; 5] = [
+const HELD: [Held; 10] = [
     ("a flush", |db| db.flush(), Operation::Create, "tables/"),
     ("the end of a flush", |db| db.flush(), Operation::SyncData, "MANIFEST"),
     ("a compaction", |db| db.default_keyspace().compact(..), Operation::Open, "tables/"),
     ("a large write", |db| db.put(b"large", vec![5; 200_000]), Operation::Create, "wal/"),
     ("a new keyspace", |db| db.keyspace("new").map(|_| ()), Operation::Write, "MANIFEST"),
+    ("a dropped keyspace", |db| db.drop_keyspace("other"), Operation::Write, "MANIFEST"),
+    ("a renamed keyspace", |db| db.rename_keyspace("other", "renamed"), Operation::Write, "MANIFEST"),
+    (
+        "changed options",
+        |db| db.default_keyspace().set_options(|options| options.block_size(512)),
+        Operation::Write,
+        "MANIFEST",
+    ),
+    ("a checkpoint", |db| db.checkpoint("/copy").map(|_| ()), Operation::Link, "tables/"),
+    ("a backup", |db| db.backup(&backups(db, "/backups")).map(|_| ()), Operation::Create, "/backups"),
 ];
 
 /// Guards that closing waits for foreground calls that touch files: without it the directory was let go of while they
@@ -110,6 +129,7 @@ fn closing_waits_for_calls_that_are_at_files() {
     for (name, call, operation, path) in HELD {
         let world = World::new();
         let db = world.open(false).unwrap();
+        db.keyspace("other").unwrap();
         for value in [b"older", b"newer"] {
             db.flush().unwrap();
             db.put(b"key", value).unwrap();
