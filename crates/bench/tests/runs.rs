@@ -55,7 +55,8 @@ fn victim() {
     let victim = Victim { puts: number(), version: number() };
     let dir = std::mem::ManuallyDrop::new(TempDir(words.next().unwrap().into()));
     let settings = settings(&dir, [Workload::ReopenKill]);
-    fill_until_killed(&settings, &victim, &mut std::io::stdout(), &mut std::io::stdin()).unwrap();
+    // After an error the process ends without its line, which whoever waits for that must notice.
+    let _ended = fill_until_killed(&settings, &victim, &mut std::io::stdout(), &mut std::io::stdin());
 }
 
 /// Runs, and gives the result lines parsed and the notes.
