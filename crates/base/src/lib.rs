@@ -4,7 +4,7 @@
 //! holds no state. What lives here is either persisted (and therefore has fixed numbers and byte orders) or is
 //! used by at least two floors that must not know each other.
 //!
-//! Reading order: [`seqno`] and [`kind`] say how operations are ordered and what they mean, [`ids`] gives every
+//! Reading order: [`seqno`], [`kind`] and [`expiry`] say how operations are ordered and what they mean, [`ids`] gives every
 //! number a type of its own, [`coding`] and [`checksum`] turn them into bytes, [`key`] compares keys cheaply,
 //! [`limits`] bounds everything, [`error`] says what went wrong.
 #![forbid(unsafe_code)]
@@ -12,6 +12,7 @@
 pub mod checksum;
 pub mod coding;
 pub mod error;
+pub mod expiry;
 pub mod ids;
 pub mod key;
 pub mod kind;

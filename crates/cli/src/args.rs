@@ -8,9 +8,10 @@ pub(crate) use copies::{
 };
 
 use crate::failure::EXIT_CODES;
-use crate::format::{Format, parse_bytes};
+use crate::format::{Format, parse_bytes, parse_time};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tracing::level_filters::LevelFilter;
 
 /// How keys and values are written, as `--help` shows it.
@@ -118,6 +119,7 @@ pub(crate) enum DataCommand {
     Get(GetArgs),
     Put(PutArgs),
     Delete(DeleteArgs),
+    Ttl(TtlArgs),
     Scan(ScanArgs),
     Count(CountArgs),
     Load(LoadArgs),
@@ -198,7 +200,11 @@ pub(crate) struct GetArgs {
 
 /// Give a key a value
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  esker put user:17 Ada\n  esker put picture < picture.png")]
+#[command(after_help = "\
+Examples:
+  esker put user:17 Ada
+  esker put picture < picture.png
+  esker put session:9 token --ttl 30m")]
 pub(crate) struct PutArgs {
     /// The key
     #[arg(value_name = "KEY", allow_negative_numbers = true)]
@@ -206,9 +212,21 @@ pub(crate) struct PutArgs {
     /// The value; without it, standard input to its end
     #[arg(value_name = "VALUE", allow_negative_numbers = true)]
     pub(crate) content: Option<String>,
+    /// How long the key lives, such as 500ms, 10s, 30m, 12h or 7d [default: for good, or as the keyspace says]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) ttl: Option<Duration>,
     /// What the write must survive: the end of the process, a power cut (power), or nothing in particular (none)
     #[arg(long, value_name = "LEVEL", default_value = "process", hide_possible_values = true)]
     pub(crate) durability: DurabilityArg,
+}
+
+/// Print how long a key lives on, in milliseconds, or `forever`; exit code 1 if it has no value
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  esker ttl session:9\n  esker ttl session:9 --json")]
+pub(crate) struct TtlArgs {
+    /// The key
+    #[arg(value_name = "KEY", allow_negative_numbers = true)]
+    pub(crate) wanted: String,
 }
 
 /// Remove keys; one that has no value is no error
@@ -286,6 +304,9 @@ pub(crate) struct LoadArgs {
     /// At a bad line: stop, and apply nothing of its batch; or skip it, and count
     #[arg(long, value_name = "stop|skip", default_value = "stop", hide_possible_values = true)]
     pub(crate) on_error: OnError,
+    /// How long the pairs live, such as 10s, 30m or 7d [default: for good, or as the keyspace says]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) ttl: Option<Duration>,
     /// Pairs that are applied together
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch_size: u32,

@@ -192,3 +192,22 @@ fn maintenance_has_answers() {
     assert_eq!(levels["keyspace"], "default");
     assert_eq!(place.run("levels --keyspace nowhere").code, 2);
 }
+
+#[test]
+fn what_has_a_time_to_live_ends() {
+    let place = Place::new();
+    place.ok("put session token --ttl 1d");
+    place.ok("put user:1 Ada");
+    place.ok("put gone now --ttl 0s");
+    let left: u64 = place.ok("ttl session").trim().parse().unwrap();
+    assert!((80_000_000..=86_400_000).contains(&left), "{left} ms");
+    assert_eq!(place.ok("ttl user:1"), "forever\n");
+    assert_eq!(objects(&place.ok("ttl user:1 --json")), [json!({"ttl_ms": null, "expires_at_ms": null})]);
+    assert_eq!(place.run("ttl gone").code, 1);
+    assert_eq!(place.run("get gone").code, 1);
+    assert_eq!(place.ok("count"), "2\n");
+    place.write("pairs.tsv", "a\t1\n");
+    assert_eq!(place.ok("load pairs.tsv --ttl 2h"), "1 pairs loaded\n");
+    assert!(place.ok("ttl a").trim().parse::<u64>().unwrap() <= 7_200_000);
+    assert_eq!(place.run("put a 1 --ttl soon").code, 2);
+}

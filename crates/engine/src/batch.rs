@@ -2,9 +2,11 @@
 
 use crate::handle::Keyspace;
 use crate::store::Store;
+use esker_base::expiry::EXPIRY_LEN;
 use esker_base::{Error, KeyspaceId, Result};
 use esker_wal::BatchEncoder;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// Operations that are applied together: after a crash all of them are there or none, and no reader sees some
 /// of them, also when they touch several keyspaces.
@@ -60,9 +62,40 @@ impl WriteBatch {
         }
     }
 
-    /// Sets `key` to `value`.
+    /// Sets `key` to `value`. In a keyspace with a default TTL the value expires by it, counted from this call.
     pub fn put(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+        match keyspace.state().default_ttl() {
+            None => self.put_for_good(keyspace, key.as_ref(), value.as_ref()),
+            Some(ttl) => self.put_with_ttl(keyspace, key, value, ttl),
+        }
+    }
+
+    /// Sets `key` to `value` for as long as `ttl` says, counted from this call. See [`Keyspace::put_with_ttl`].
+    pub fn put_with_ttl(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) {
+        self.put_with_expiry(keyspace, key, value, keyspace.store().time.after(ttl));
+    }
+
+    /// Sets `key` to `value` until `expiry_ms`, in milliseconds since 1970: the first moment without the value.
+    pub fn put_with_expiry(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        expiry_ms: u64,
+    ) {
         let (key, value) = (key.as_ref(), value.as_ref());
+        let bytes = key.len() + EXPIRY_LEN + value.len();
+        self.add(keyspace, bytes, |encoder, id| encoder.put_expiring(id, key, value, expiry_ms));
+    }
+
+    /// Sets `key` to `value`, whatever the keyspace's default TTL.
+    pub(crate) fn put_for_good(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) {
         self.add(keyspace, key.len() + value.len(), |encoder, id| encoder.put(id, key, value));
     }
 

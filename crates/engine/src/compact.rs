@@ -111,8 +111,11 @@ impl Store {
     }
 
     fn shape<'v>(&self, version: &'v Version) -> Shape<'v> {
-        let oldest_snapshot = self.snapshots.summary().1.unwrap_or(SeqNo::MAX);
-        Shape { oldest_snapshot, now_ms: self.env.clock.wall_ms(), ..Shape::new(version) }
+        let now_ms = self.time.now_ms();
+        let oldest = self.snapshots.summary().1;
+        let oldest_snapshot = oldest.map_or(SeqNo::MAX, |moment| moment.seqno);
+        let expired_ms = oldest.map_or(now_ms, |moment| moment.read_time_ms);
+        Shape { oldest_snapshot, now_ms, expired_ms, ..Shape::new(version) }
     }
 
     /// The keyspace's options as the strategy takes them.
@@ -154,7 +157,7 @@ impl Store {
     fn merge(&self, keyspace: &KeyspaceState, plan: &CompactionPlan) -> Result<()> {
         let writing = self.writing()?;
         // Sampled after the inputs were fixed (RV4): every version in them is at or below `visible`.
-        let boundaries = self.snapshots.sample(&self.visible);
+        let boundaries = self.snapshots.sample(&self.visible, &self.time);
         let version = Arc::clone(&keyspace.view.load().tree.version);
         let inputs: HashSet<esker_base::PartId> = plan.parts().map(|(_, input)| input.part.id).collect();
         let sources = plan.inputs.iter().map(|input| Source::Run(self.input_cursor(keyspace, input)));

@@ -120,7 +120,7 @@ impl Store {
         view: &SuperVersion,
         hull: &KeyRange,
     ) -> Result<Outputs<'w>> {
-        let boundaries = self.snapshots.sample(&self.visible);
+        let boundaries = self.snapshots.sample(&self.visible, &self.time);
         let version = &view.tree.version;
         // Layout and compression are chosen for the level the tables will most probably go to.
         let options = keyspace.options();

@@ -148,7 +148,7 @@ impl Store {
         keyspace.view.update(|view| {
             let sealed =
                 view.sealed.iter().filter(|memtable| !is_among(flushed, memtable)).cloned().collect();
-            SuperVersion { active: Arc::clone(&view.active), sealed, tree }
+            SuperVersion { sealed, tree, ..view.clone() }
         });
         keyspace.note_shape();
     }
@@ -162,7 +162,8 @@ impl Store {
             .push(EditOp::NextFile(next_file))
             .push(EditOp::NextPart(next_part))
             .push(EditOp::LastSeqno(SeqNo::new(self.visible.load(Ordering::Acquire))))
-            .push(EditOp::DurablePosition(durable.log_id, durable.offset));
+            .push(EditOp::DurablePosition(durable.log_id, durable.offset))
+            .push(EditOp::TimeFloor(self.time.last_ms()));
     }
 
     /// The oldest log segment that some memtable still needs, once `flushed` are gone. An empty memtable needs none,

@@ -1,8 +1,9 @@
 //! What the background lanes do, and waiting for them.
 
 use crate::scheduler::{Lane, Work};
-use crate::store::Store;
+use crate::store::{Store, Writing};
 use esker_base::{Error, Result};
+use esker_version::{EditOp, VersionEdit};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -120,7 +121,20 @@ impl Store {
             // The mark tells the next open that nothing before it can be missing.
             writing.commit.lock().log.append_mark()?;
         }
+        self.store_time(writing)?;
         self.files.delete_doomed();
+        Ok(())
+    }
+
+    /// Stores the time up to which entries were judged, if it has grown since the last edit (TM2).
+    fn store_time(&self, writing: &Writing) -> Result<()> {
+        let mut installed = writing.manifest.lock();
+        let last_ms = self.time.last_ms();
+        if last_ms > installed.state.time_floor_ms {
+            let mut edit = VersionEdit::new();
+            edit.push(EditOp::TimeFloor(last_ms));
+            self.make_durable(writing, &mut installed, &edit)?;
+        }
         Ok(())
     }
 }

@@ -37,8 +37,10 @@ mod read;
 mod replay;
 mod room;
 mod scheduler;
+mod semantics;
 mod snapshot;
 mod store;
+mod time;
 mod transaction;
 mod tree;
 mod value;
@@ -51,7 +53,7 @@ pub use copy::{
     RestoreReport, Retention,
 };
 pub use durability::Durability;
-pub use handle::{DEFAULT_KEYSPACE, Database, KeyRange, Keyspace, Snapshot, View};
+pub use handle::{DEFAULT_KEYSPACE, Database, KeyRange, Keyspace, Snapshot, Ttl, View};
 pub use holders::{Holder, HolderKind};
 pub use metrics::{
     KeyspaceLevels, KeyspaceMetrics, LevelInfo, LogMetrics, MemoryMetrics, Metrics, RunInfo, TableInfo,

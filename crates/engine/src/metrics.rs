@@ -223,7 +223,7 @@ impl Store {
             },
             cache: cache.stats(),
             snapshots,
-            oldest_snapshot: oldest_snapshot.map(|seqno| seqno.get()),
+            oldest_snapshot: oldest_snapshot.map(|moment| moment.seqno.get()),
             keyspaces,
             background_errors: self.scheduler.errors(),
             read_only_cause: cause,

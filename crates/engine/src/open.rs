@@ -29,8 +29,10 @@ use crate::paths;
 use crate::replay::Replay;
 use crate::room::MemtableLimits;
 use crate::scheduler::{Lane, Scheduler};
+use crate::semantics::Semantics;
 use crate::snapshot::Snapshots;
 use crate::store::{Store, Writing};
+use crate::time::Time;
 use crate::tree::{TableFiles, Tree};
 use crate::view::{MemtableView, SuperVersion, ViewCell};
 use esker_base::sync::CachePadded;
@@ -80,6 +82,7 @@ struct Opening {
     memory: MemoryPlan,
     scheduler: Arc<Scheduler>,
     arenas: ArenaPool,
+    time: Arc<Time>,
     started_ns: u64,
 }
 
@@ -92,6 +95,7 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Arc<Store>> {
         scheduler: Arc::new(Scheduler::new(env.background)),
         arenas: ArenaPool::new(memory.memtables_bytes),
         dir: dir.to_path_buf(),
+        time: Arc::new(Time::new(Arc::clone(&env.clock), 0)),
         env,
         options,
         memory,
@@ -140,6 +144,7 @@ impl Opening {
             }
         };
         self.phase("manifest read");
+        self.time.raise(state.time_floor_ms);
         self.add_default_keyspace(&mut state)?;
         state.next_file = state.next_file.max(self.above_all_names(&tables_dir)?);
         let numbers = (state.next_file, state.next_part);
@@ -162,6 +167,8 @@ impl Opening {
         let replayed = replay.entries_applied;
         let (mut state, written) = replay.finish(report.greatest_seqno)?;
         self.phase("log replayed");
+        self.time.raise(report.latest_wall_ms);
+        state.time_floor_ms = self.time.now_ms();
         state.min_log_id = state.min_log_id.max(report.next_log_id);
         state.durable_position = None;
         let manifest = self.commit(&factory, &mut state, last_edit, written)?;
@@ -296,7 +303,7 @@ impl Opening {
             log_id: report.next_log_id,
             last_seqno: state.last_seqno,
             manifest_edit,
-            wall_ms: self.env.clock.wall_ms(),
+            wall_ms: self.time.now_ms(),
         };
         let options = LogOptions {
             segment_bytes: self.memory.wal_segment_bytes,
@@ -314,6 +321,7 @@ impl Opening {
             return Err(Error::NotFound(format!("there is no database in {}", self.dir.display()).into()));
         };
         let (state, last_edit) = (recovered.state, recovered.last_edit);
+        self.time.raise(state.time_floor_ms);
         let cache =
             Arc::new(BlockCache::new(usize::try_from(self.memory.budget_bytes / 2).unwrap_or(usize::MAX)));
         let files = TableFiles::new(self.env.clone(), self.dir.clone(), cache, Arc::clone(&self.scheduler));
@@ -322,6 +330,7 @@ impl Opening {
             state.durable_position.map_or(LogPosition::ZERO, |(id, offset)| LogPosition::new(id, offset));
         let mut replay = Replay::new(None, &self.memory, &self.arenas, state)?;
         let report = self.read_log(&mut replay, last_edit, durable)?;
+        self.time.raise(report.latest_wall_ms);
         let (mut state, last_seqno, memtables) = replay.into_memtables();
         state.last_seqno = state.last_seqno.max(last_seqno).max(report.greatest_seqno);
         self.assemble(Assembly { state, files, lock, memtables }, None)
@@ -347,7 +356,9 @@ impl Opening {
             let tree = Arc::new(Tree::new(*id, Arc::clone(&stored.version), &assembly.files));
             let sealed = assembly.memtables.remove(id).unwrap_or_default();
             let name = Arc::clone(&stored.name);
-            keyspaces.push(new_keyspace(*id, name, options, (tree, sealed), &self.memory, &self.arenas)?);
+            let semantics = Semantics { time: Arc::clone(&self.time) };
+            let parts = (tree, sealed, semantics);
+            keyspaces.push(new_keyspace(*id, name, options, parts, &self.memory, &self.arenas)?);
         }
         Ok(keyspaces)
     }
@@ -389,6 +400,7 @@ impl Opening {
             keyspaces: RwLock::new(Registry::new(states)),
             snapshots: Snapshots::default(),
             holders,
+            time: self.time,
             files: assembly.files,
             arenas: self.arenas,
             scheduler: self.scheduler,
@@ -418,7 +430,7 @@ pub(crate) fn new_keyspace(
     id: KeyspaceId,
     name: Arc<str>,
     options: KeyspaceOptions,
-    (tree, sealed): (Arc<Tree>, Vec<Arc<MemtableView>>),
+    (tree, sealed, semantics): (Arc<Tree>, Vec<Arc<MemtableView>>, Semantics),
     memory: &MemoryPlan,
     arenas: &ArenaPool,
 ) -> Result<(Arc<KeyspaceState>, ActiveKeyspace)> {
@@ -426,7 +438,12 @@ pub(crate) fn new_keyspace(
     let (memtable, inserter) =
         Memtable::create(options.memtable, arenas, options.memtable.reserve_bytes(limits.bytes))?;
     let memtable = Arc::new(MemtableView::new(memtable));
-    let view = ViewCell::new(SuperVersion { active: Arc::clone(&memtable), sealed, tree });
+    let view = ViewCell::new(SuperVersion {
+        active: Arc::clone(&memtable),
+        sealed,
+        tree,
+        semantics: Arc::new(semantics),
+    });
     let keyspace = Arc::new(KeyspaceState::new(id, name, options, view));
     let active = ActiveKeyspace {
         keyspace: Arc::clone(&keyspace),

@@ -11,7 +11,7 @@ use crate::scheduler::Scheduler;
 use esker_base::{Error, FileNumber, KeyspaceId, PartId, Result, RunId, SeqNo, TableUid, Tag};
 use esker_env::{Env, OpenMode};
 use esker_iter::{Boundaries, Merge, Retained};
-use esker_sst::{TableOptions, TableSummary, TableWriter};
+use esker_sst::{Expiring, TableOptions, TableSummary, TableWriter};
 use esker_strategy::{Cut, Cutter};
 use esker_version::{KeyRange, LevelIndex, PartFlags, PartMeta};
 use std::path::PathBuf;
@@ -291,6 +291,14 @@ fn finish(factory: &TableFactory, open: OpenTable) -> Result<PartMeta> {
     part.raw_bytes = summary.raw_bytes;
     part.entries = summary.entries;
     part.tombstones = summary.tombstones;
+    if summary.expiring.entries > 0 {
+        let Expiring { entries, earliest_ms, latest_ms } = summary.expiring;
+        part.expiring = entries;
+        part.min_expiry_ms = Some(earliest_ms);
+        part.latest_expiry_ms = Some(latest_ms);
+        // Only where nothing stays can the whole part go at once.
+        part.max_expiry_ms = (entries == summary.entries).then_some(latest_ms);
+    }
     part.created_ms = factory.env.clock.wall_ms();
     if summary.tombstones > 0 {
         part.oldest_delete_ms = Some(part.created_ms);

@@ -136,7 +136,7 @@ impl Store {
         self.sealed_bytes.fetch_add(bytes, Ordering::Relaxed);
         keyspace.view.update(|view| {
             let sealed = std::iter::once(&view.active).chain(&view.sealed).cloned().collect();
-            SuperVersion { active: memtable, sealed, tree: Arc::clone(&view.tree) }
+            SuperVersion { active: memtable, sealed, ..view.clone() }
         });
         self.scheduler.request(Lane::Flush);
         Ok(())
@@ -167,7 +167,7 @@ impl Store {
             // Rotating may seal, and a seal here asks nobody: so the bounds are kept before it.
             return Ok(Room::Wait(Lane::Flush));
         }
-        let wall_ms = self.env.clock.wall_ms();
+        let wall_ms = self.time.now_ms();
         match private {
             Some(segment) => {
                 state.log.rotate_to_private(segment, wall_ms)?;

@@ -6,6 +6,7 @@
 //! unregistered reader can see is protected by it. Versions are dropped only within a stripe between two
 //! neighbouring boundaries (RV4).
 
+use crate::time::Time;
 use esker_base::SeqNo;
 use esker_iter::Boundaries;
 use parking_lot::Mutex;
@@ -15,44 +16,57 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The registered snapshots of a database.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots {
-    /// How many snapshots stand at each sequence number.
-    registered: Mutex<BTreeMap<SeqNo, usize>>,
+    /// How many snapshots stand at each moment.
+    registered: Mutex<BTreeMap<Moment, usize>>,
+}
+
+/// What a snapshot sees: entries up to a sequence number, unless they have expired by a time. Both grow from snapshot to
+/// snapshot, because both are taken under one lock (TM4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment {
+    pub(crate) seqno: SeqNo,
+    /// In milliseconds since 1970.
+    pub(crate) read_time_ms: u64,
 }
 
 impl Snapshots {
     /// Registers a snapshot of the present.
-    pub(crate) fn register(&self, visible: &AtomicU64) -> SeqNo {
+    pub(crate) fn register(&self, visible: &AtomicU64, time: &Time) -> Moment {
         let mut registered = self.registered.lock();
         let seqno = SeqNo::new(visible.load(Ordering::Acquire));
-        *registered.entry(seqno).or_insert(0) += 1;
-        seqno
+        let moment = Moment { seqno, read_time_ms: time.now_ms() };
+        *registered.entry(moment).or_insert(0) += 1;
+        moment
     }
 
     /// Registers one more holder of a snapshot that is still registered.
-    pub(crate) fn register_again(&self, seqno: SeqNo) {
-        *self.registered.lock().entry(seqno).or_insert(0) += 1;
+    pub(crate) fn register_again(&self, moment: Moment) {
+        *self.registered.lock().entry(moment).or_insert(0) += 1;
     }
 
     /// Takes one holder back.
-    pub(crate) fn release(&self, seqno: SeqNo) {
+    pub(crate) fn release(&self, moment: Moment) {
         let mut registered = self.registered.lock();
-        if let Some(count) = registered.get_mut(&seqno) {
+        if let Some(count) = registered.get_mut(&moment) {
             *count -= 1;
             if *count == 0 {
-                registered.remove(&seqno);
+                registered.remove(&moment);
             }
         }
     }
 
-    /// The boundaries a job must respect: every snapshot, and `visible` itself.
-    pub(crate) fn sample(&self, visible: &AtomicU64) -> Boundaries {
+    /// The boundaries a job must respect: every snapshot, and `visible` itself; and the earliest time at which expiry is
+    /// still judged.
+    pub(crate) fn sample(&self, visible: &AtomicU64, time: &Time) -> Boundaries {
         let registered = self.registered.lock();
         let visible = SeqNo::new(visible.load(Ordering::Acquire));
-        Boundaries::new(registered.keys().copied(), visible)
+        let now_ms = time.now_ms();
+        let oldest_ms = registered.keys().next().map_or(now_ms, |oldest| oldest.read_time_ms);
+        Boundaries::new(registered.keys().map(|moment| moment.seqno), visible).reading_since(oldest_ms)
     }
 
     /// Number of snapshots and the oldest of them.
-    pub(crate) fn summary(&self) -> (usize, Option<SeqNo>) {
+    pub(crate) fn summary(&self) -> (usize, Option<Moment>) {
         let registered = self.registered.lock();
         (registered.values().sum(), registered.keys().next().copied())
     }
@@ -61,23 +75,51 @@ impl Snapshots {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use esker_env::ManualClock;
+    use std::sync::Arc;
+    use std::time::Duration;
 
     #[test]
     fn sample_holds_every_snapshot_and_the_present() {
+        let clock = Arc::new(ManualClock::new(100));
+        let time = Time::new(Arc::<ManualClock>::clone(&clock), 0);
         let visible = AtomicU64::new(5);
         let snapshots = Snapshots::default();
-        assert_eq!(snapshots.register(&visible), SeqNo::new(5));
-        snapshots.register_again(SeqNo::new(5));
+        let first = snapshots.register(&visible, &time);
+        assert_eq!(first, Moment { seqno: SeqNo::new(5), read_time_ms: 100 });
+        snapshots.register_again(first);
         visible.store(9, Ordering::Release);
-        let sample = snapshots.sample(&visible);
+        clock.advance(Duration::from_millis(50));
+        let sample = snapshots.sample(&visible, &time);
         assert_eq!((sample.oldest(), sample.visible()), (SeqNo::new(5), SeqNo::new(9)));
         assert!(
             !sample.are_in_same_stripe(SeqNo::new(5), SeqNo::new(9)),
             "the snapshot reads between the two"
         );
-        snapshots.release(SeqNo::new(5));
-        assert_eq!(snapshots.summary(), (1, Some(SeqNo::new(5))));
-        snapshots.release(SeqNo::new(5));
-        assert_eq!(snapshots.sample(&visible).oldest(), SeqNo::new(9));
+        assert!(
+            sample.is_expired_for_all(100) && !sample.is_expired_for_all(101),
+            "the snapshot reads at 100"
+        );
+        snapshots.release(first);
+        assert_eq!(snapshots.summary(), (1, Some(first)));
+        snapshots.release(first);
+        let sample = snapshots.sample(&visible, &time);
+        assert_eq!(sample.oldest(), SeqNo::new(9));
+        assert!(sample.is_expired_for_all(150) && !sample.is_expired_for_all(151));
+    }
+
+    #[test]
+    fn snapshots_of_one_state_at_two_times_are_two() {
+        let clock = Arc::new(ManualClock::new(100));
+        let time = Time::new(Arc::<ManualClock>::clone(&clock), 0);
+        let visible = AtomicU64::new(5);
+        let snapshots = Snapshots::default();
+        let early = snapshots.register(&visible, &time);
+        clock.advance(Duration::from_millis(50));
+        let late = snapshots.register(&visible, &time);
+        snapshots.release(early);
+        assert_eq!(snapshots.summary(), (1, Some(late)));
+        let sample = snapshots.sample(&visible, &time);
+        assert!(sample.is_expired_for_all(150) && !sample.is_expired_for_all(151));
     }
 }

@@ -15,6 +15,7 @@ use crate::options::{KeyspaceOptions, MemoryPlan};
 use crate::output::TableFactory;
 use crate::scheduler::Scheduler;
 use crate::snapshot::Snapshots;
+use crate::time::Time;
 use crate::tree::TableFiles;
 use esker_base::sync::CachePadded;
 use esker_base::{Error, Result};
@@ -47,6 +48,7 @@ pub(crate) struct Store {
     pub(crate) keyspaces: RwLock<Registry>,
     pub(crate) snapshots: Snapshots,
     pub(crate) holders: Arc<Holders>,
+    pub(crate) time: Arc<Time>,
     pub(crate) files: Arc<TableFiles>,
     pub(crate) arenas: ArenaPool,
     pub(crate) scheduler: Arc<Scheduler>,

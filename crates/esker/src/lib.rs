@@ -119,7 +119,7 @@ pub use esker_engine::{
     CopyProgress, Cursor, DEFAULT_KEYSPACE, Damage, Database, Durability, Holder, HolderKind, Isolation,
     KeyRange, Keyspace, KeyspaceLevels, KeyspaceMetrics, KeyspaceOptions, Layer, LevelInfo, LogMetrics,
     MemoryMetrics, Metrics, Options, PerLevel, Range, RestoreReport, Retention, RunInfo, Savepoint, Snapshot,
-    TableInfo, Transaction, TransactionOptions, TransactionRange, Value, VerifyReport, View, WriteBatch,
+    TableInfo, Transaction, TransactionOptions, TransactionRange, Ttl, Value, VerifyReport, View, WriteBatch,
 };
 pub use esker_filter::FilterPolicy;
 pub use esker_memtable::MemtableKind;

@@ -10,6 +10,7 @@ pub struct Boundaries {
     /// Ascending, without duplicates, never empty.
     ascending: Box<[SeqNo]>,
     visible: SeqNo,
+    oldest_read_time_ms: u64,
 }
 
 impl Boundaries {
@@ -18,7 +19,21 @@ impl Boundaries {
         let mut all: Vec<SeqNo> = snapshots.into_iter().chain([visible]).collect();
         all.sort_unstable();
         all.dedup();
-        Boundaries { ascending: all.into_boxed_slice(), visible }
+        Boundaries { ascending: all.into_boxed_slice(), visible, oldest_read_time_ms: 0 }
+    }
+
+    /// With the earliest moment, in milliseconds since 1970, at which anybody judges expiry times from now on: that of
+    /// the oldest snapshot, else the present, because time does not run backwards. Unknown is 0: nothing has expired.
+    #[must_use]
+    pub fn reading_since(mut self, oldest_read_time_ms: u64) -> Boundaries {
+        self.oldest_read_time_ms = oldest_read_time_ms;
+        self
+    }
+
+    /// Whether no reader, now or later, sees an entry with this expiry time.
+    #[inline]
+    pub fn is_expired_for_all(&self, expiry_ms: u64) -> bool {
+        esker_base::expiry::is_over(expiry_ms, self.oldest_read_time_ms)
     }
 
     /// The smallest boundary: nobody reads at an earlier sequence number.

@@ -18,7 +18,7 @@
 //! them where the direction allows it. An error of any source ends the walk and is returned by the call that met it.
 //!
 //! Files, in reading order: [`cursor`] the contract; [`mod@slice`] the simplest source; [`merge`] the loser tree;
-//! [`meaning`](mod@meaning) what each kind of entry tells a reader; [`bounds`] ranges of keys; [`visible`] the reader's view;
+//! [`meaning`](mod@meaning) what each kind of entry tells a [`reader`]; [`bounds`] ranges of keys; [`visible`] the reader's view;
 //! [`double_ended`] two readers that meet; [`boundaries`] who reads where; [`retained`] what may be dropped.
 
 #![forbid(unsafe_code)]
@@ -30,6 +30,7 @@ pub mod double_ended;
 mod key_buffer;
 pub mod meaning;
 pub mod merge;
+pub mod reader;
 pub mod retained;
 pub mod slice;
 #[cfg(test)]
@@ -40,8 +41,9 @@ pub use boundaries::Boundaries;
 pub use bounds::Bounds;
 pub use cursor::Cursor;
 pub use double_ended::{DoubleEnded, View};
-pub use meaning::{Meaning, meaning};
+pub use meaning::{Meaning, meaning, split_expiry};
 pub use merge::Merge;
+pub use reader::Reader;
 pub use retained::{Retained, RetainedStats};
 pub use slice::{Entry, SliceCursor};
 pub use visible::Visible;

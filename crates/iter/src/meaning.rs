@@ -1,5 +1,6 @@
 //! What an entry means to a reader: the one place to extend when a kind or flag gets its reader.
 
+use esker_base::kind::FLAG_EXPIRY;
 use esker_base::{Error, Result, Tag, ValueKind};
 
 /// What the newest version of a key that a reader may see tells about the key.
@@ -7,6 +8,8 @@ use esker_base::{Error, Result, Tag, ValueKind};
 pub enum Meaning {
     /// The key has the entry's value.
     Present,
+    /// The value starts with an expiry time: until then the key has what is behind it, afterwards it is gone.
+    Expiring,
     /// The key is gone.
     Absent,
 }
@@ -14,19 +17,35 @@ pub enum Meaning {
 /// The meaning of the newest visible version of `key`.
 ///
 /// # Errors
-/// [`Error::Unsupported`] for what no reader is built for yet: merge operands, range deletes, expiry times, blob
-/// pointers, and bytes that no format assigned. Showing something plausible instead would be a wrong answer.
+/// [`Error::Unsupported`] for what no reader is built for yet: merge operands, range deletes, blob pointers, and bytes that no format assigned. Showing something plausible instead would be a wrong answer.
 #[inline]
 pub fn meaning(tag: Tag, key: &[u8]) -> Result<Meaning> {
     const DELETE: u8 = ValueKind::Delete as u8;
     const PUT: u8 = ValueKind::Put as u8;
     const SINGLE_DELETE: u8 = ValueKind::SingleDelete as u8;
-    // Flags are part of the byte, so that a flagged entry is none of these.
+    const EXPIRING_PUT: u8 = PUT | FLAG_EXPIRY;
+    // Flags are part of the byte, so that an entry with other flags is none of these.
     match tag.kind_byte() {
         PUT => Ok(Meaning::Present),
+        EXPIRING_PUT => Ok(Meaning::Expiring),
         DELETE | SINGLE_DELETE => Ok(Meaning::Absent),
         _ => Err(unsupported(tag, key)),
     }
+}
+
+/// The expiry time of an entry that has one, in milliseconds since 1970, and the value behind it.
+///
+/// # Errors
+/// [`Error::Internal`] if the value is shorter than a time: checksums guard the bytes, so no writer of ours left them.
+#[inline]
+pub fn split_expiry<'v>(tag: Tag, key: &[u8], value: &'v [u8]) -> Result<(u64, &'v [u8])> {
+    esker_base::expiry::split(value).ok_or_else(|| too_short(tag, key))
+}
+
+#[cold]
+fn too_short(tag: Tag, key: &[u8]) -> Error {
+    let (key, seqno) = (key.escape_ascii(), tag.seqno());
+    Error::internal(format!("the expiry time of key {key} at sequence number {seqno} is cut off"))
 }
 
 /// Checks that a version hidden by a newer one of the same key concerns this key only.
@@ -46,7 +65,7 @@ pub(crate) fn check_hidden(tag: Tag, key: &[u8]) -> Result<()> {
 
 #[cold]
 fn unsupported(tag: Tag, key: &[u8]) -> Error {
-    use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
+    use esker_base::kind::FLAG_BLOB;
     let byte = tag.kind_byte();
     let what = match tag.kind() {
         None => format!("an entry of the unknown kind {byte:#04x}"),
@@ -74,7 +93,7 @@ mod tests {
         for byte in 0..=255u8 {
             let tag = Tag::from_parts(SeqNo::new(7), byte);
             match (byte, meaning(tag, b"k\x01")) {
-                (1, Ok(Meaning::Present)) | (0 | 2, Ok(Meaning::Absent)) => {}
+                (1, Ok(Meaning::Present)) | (0 | 2, Ok(Meaning::Absent)) | (0x81, Ok(Meaning::Expiring)) => {}
                 (0..=2, other) => panic!("kind {byte}: {other:?}"),
                 (_, Ok(meaning)) => panic!("kind {byte} is taken for {meaning:?}"),
                 (_, Err(error)) => {
@@ -83,9 +102,9 @@ mod tests {
                 }
             }
         }
-        let tag = Tag::from_parts(SeqNo::new(1), 1 | esker_base::kind::FLAG_EXPIRY);
+        let tag = Tag::from_parts(SeqNo::new(1), 1 | FLAG_EXPIRY | esker_base::kind::FLAG_BLOB);
         let error = meaning(tag, b"k").unwrap_err().to_string();
-        assert!(error.contains("a Put with an expiry time"), "{error}");
+        assert!(error.contains("a Put with an expiry time with its value in a blob file"), "{error}");
         assert!(check_hidden(tag, b"k").is_ok());
         assert!(check_hidden(Tag::new(SeqNo::new(1), ValueKind::RangeDelete), b"k").is_err());
     }

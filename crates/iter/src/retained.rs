@@ -14,7 +14,10 @@
 //!    owner asks for this only when inputs hold none; any outside are "something older" in the sense of the rule.
 //! 4. Everything else is kept as it is: merge operands, range deletes, and kinds that are not known. What lies below
 //!    them may be part of their meaning, so they hide nothing and keep the tombstones of their key.
-//! 5. A version newer than V is kept and hides nothing. There is none if the job did its part (inputs fixed first);
+//! 5. A Put whose expiry time has passed for every reader, now and later ([`Boundaries::is_expired_for_all`]), is a
+//!    Delete to all of them, and is treated as one: what rule 2 does not drop is written as a Delete. One that has not
+//!    expired yet is a Put like any other: it hides what is older, because when it goes the key is gone.
+//! 6. A version newer than V is kept and hides nothing. There is none if the job did its part (inputs fixed first);
 //!    a snapshot taken since could divide two of them.
 //!
 //! # Why one pass suffices
@@ -43,6 +46,7 @@ mod tests;
 use crate::boundaries::Boundaries;
 use crate::cursor::Cursor;
 use crate::key_buffer::KeyBuffer;
+use crate::meaning::split_expiry;
 use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
 use esker_base::{Error, Result, SeqNo, Tag, ValueKind};
 
@@ -55,6 +59,8 @@ pub struct RetainedStats {
     pub tombstones: u64,
     /// Entries whose sequence number became 0 (rule 3).
     pub zeroed: u64,
+    /// Puts that were treated as deletes because they expired (rule 5).
+    pub expired: u64,
 }
 
 /// How an entry takes part in the rules.
@@ -89,6 +95,8 @@ enum Position {
     Nowhere,
     /// The cursor stands on it; its tag may have been changed.
     OnCursor,
+    /// The cursor stands on it, and it is a tombstone now, without the value it had.
+    Emptied,
     /// It is a withheld tombstone. The cursor stands on the entry that follows it.
     Withheld,
 }
@@ -172,7 +180,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     pub fn next(&mut self) -> Result<()> {
         debug_assert!(self.is_valid());
         let position = std::mem::replace(&mut self.position, Position::Nowhere);
-        if position == Position::OnCursor {
+        if position != Position::Withheld {
             self.cursor.next()?;
         }
         self.find()
@@ -202,7 +210,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     #[inline]
     pub fn value(&self) -> &[u8] {
         debug_assert!(self.is_valid());
-        if self.position == Position::Withheld { &[] } else { self.cursor.value() }
+        if self.position == Position::OnCursor { self.cursor.value() } else { &[] }
     }
 
     /// What has been dropped and changed so far.
@@ -242,9 +250,13 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     /// Decides about the entry with this tag, on which the cursor stands: whether it, or the tombstone withheld
     /// before it, is the next to write.
     #[inline]
-    fn decide(&mut self, tag: Tag) -> Result<bool> {
+    fn decide(&mut self, mut tag: Tag) -> Result<bool> {
         let seqno = tag.seqno();
-        let role = Role::of(tag);
+        let mut role = Role::of(tag);
+        let mut position = Position::OnCursor;
+        if role == Role::Value && tag.kind_byte() & FLAG_EXPIRY != 0 && self.is_expired(tag)? {
+            (tag, role, position) = (Tag::new(seqno, ValueKind::Delete), Role::Tombstone, Position::Emptied);
+        }
         if role == Role::Untouchable || seqno > self.boundaries.visible() {
             return self.keep_untouched(tag);
         }
@@ -274,8 +286,16 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
             }
         }
         self.group.is_any_kept = true;
-        self.position = Position::OnCursor;
+        self.position = position;
+        self.stats.expired += u64::from(position == Position::Emptied);
         Ok(true)
+    }
+
+    /// Whether the expiring Put on which the cursor stands is gone for everybody.
+    #[cold]
+    fn is_expired(&self, tag: Tag) -> Result<bool> {
+        let (expiry_ms, _) = split_expiry(tag, self.cursor.key(), self.cursor.value())?;
+        Ok(tag.seqno() <= self.boundaries.visible() && self.boundaries.is_expired_for_all(expiry_ms))
     }
 
     #[cold]

@@ -30,7 +30,9 @@ mod tests;
 use crate::bounds::Bounds;
 use crate::cursor::Cursor;
 use crate::key_buffer::KeyBuffer;
-use crate::meaning::{Meaning, check_hidden, meaning};
+use crate::meaning::{Meaning, check_hidden, meaning, split_expiry};
+use crate::reader::Reader;
+use esker_base::expiry::EXPIRY_LEN;
 use esker_base::{Error, Result, SeqNo, Tag};
 use std::ops::Bound;
 
@@ -49,6 +51,8 @@ enum Position {
     Nowhere,
     /// The cursor stands on it.
     OnCursor,
+    /// The cursor stands on it, and its value starts with an expiry time.
+    OnExpiring,
     /// In the buffers. The cursor stands on the last entry of an earlier key, or is exhausted backwards.
     Held,
 }
@@ -61,6 +65,7 @@ enum Position {
 pub struct Visible<C> {
     cursor: C,
     seqno: SeqNo,
+    reader: Reader,
     bounds: Bounds,
     single_version: bool,
     position: Position,
@@ -78,6 +83,7 @@ impl<C: Cursor> Visible<C> {
         Visible {
             cursor,
             seqno,
+            reader: Reader::default(),
             bounds: Bounds::all(),
             single_version: false,
             position: Position::Nowhere,
@@ -91,6 +97,14 @@ impl<C: Cursor> Visible<C> {
     #[must_use]
     pub fn within(mut self, bounds: Bounds) -> Visible<C> {
         self.bounds = bounds;
+        self.position = Position::Nowhere;
+        self
+    }
+
+    /// Says what the reader is beside its sequence number. Without it, it reads at time zero: nothing has expired.
+    #[must_use]
+    pub fn reading_as(mut self, reader: Reader) -> Visible<C> {
+        self.reader = reader;
         self.position = Position::Nowhere;
         self
     }
@@ -136,7 +150,11 @@ impl<C: Cursor> Visible<C> {
     #[inline]
     pub fn value(&self) -> &[u8] {
         debug_assert!(self.is_valid());
-        if self.position == Position::Held { &self.value } else { self.cursor.value() }
+        match self.position {
+            Position::Held => &self.value,
+            Position::OnExpiring => behind_expiry(self.cursor.value()),
+            Position::OnCursor | Position::Nowhere => self.cursor.value(),
+        }
     }
 
     /// Sequence number and kind of the version that is shown. There must be one.
@@ -152,6 +170,7 @@ impl<C: Cursor> Visible<C> {
         match self.position {
             Position::Nowhere => None,
             Position::OnCursor => Some((self.cursor.key(), self.cursor.value())),
+            Position::OnExpiring => Some((self.cursor.key(), behind_expiry(self.cursor.value()))),
             Position::Held => Some((self.key.as_slice(), &self.value)),
         }
     }
@@ -233,7 +252,7 @@ impl<C: Cursor> Visible<C> {
             self.cursor.prev()?;
             return self.find_single::<true>();
         }
-        if position == Position::OnCursor {
+        if position != Position::Held {
             self.key.set(self.cursor.key());
             self.cursor.seek_before(self.key.as_slice())?;
         }
@@ -272,18 +291,16 @@ impl<C: Cursor> Visible<C> {
                 if self.bounds.is_behind(key) {
                     return Ok(());
                 }
-                if tag <= newest && meaning(tag, key)? == Meaning::Present {
-                    self.position = Position::OnCursor;
+                if tag <= newest && self.stand(tag)? {
                     return Ok(());
                 }
-                self.key.set(key);
+                self.key.set(self.cursor.key());
                 (known, decided, steps) = (true, tag <= newest, 0);
             } else if decided {
                 check_hidden(tag, key)?;
             } else if tag <= newest {
                 // The versions met so far are too new; this one decides.
-                if meaning(tag, key)? == Meaning::Present {
-                    self.position = Position::OnCursor;
+                if self.stand(tag)? {
                     return Ok(());
                 }
                 (decided, steps) = (true, 0);
@@ -310,8 +327,10 @@ impl<C: Cursor> Visible<C> {
         while self.cursor.is_valid() && !self.bounds.is_before(self.cursor.key()) {
             self.key.set(self.cursor.key());
             let Some(candidate) = self.pass_versions()? else { continue };
-            if meaning(candidate.tag, self.key.as_slice())? == Meaning::Absent {
-                continue;
+            match meaning(candidate.tag, self.key.as_slice())? {
+                Meaning::Absent => continue,
+                Meaning::Expiring if self.reader.is_expired(candidate.expiry_ms) => continue,
+                Meaning::Present | Meaning::Expiring => {}
             }
             if !candidate.is_held {
                 return self.stand_on_remembered(candidate.tag);
@@ -353,12 +372,48 @@ impl<C: Cursor> Visible<C> {
         let tag = self.cursor.tag();
         check_hidden(tag, self.key.as_slice())?;
         self.value.clear();
-        let value = self.cursor.value();
+        let mut value = self.cursor.value();
+        let mut expiry_ms = 0;
         let is_held = value.len() <= MAX_HELD_LEN;
-        if is_held && tag.is_plain_put() {
+        if !tag.is_plain_put() {
+            match meaning(tag, self.key.as_slice()) {
+                Ok(Meaning::Expiring) => (expiry_ms, value) = split_expiry(tag, self.key.as_slice(), value)?,
+                // Nothing to show; or an error, which is told only if no newer version is met.
+                _ => value = &[],
+            }
+        }
+        if is_held {
             self.value.extend_from_slice(value);
         }
-        Ok(Candidate { tag, is_held })
+        Ok(Candidate { tag, is_held, expiry_ms })
+    }
+
+    /// Stands on the entry of the cursor, the newest visible version of its key, which has this tag; `false` if the key
+    /// has no value by it.
+    #[inline]
+    fn stand(&mut self, tag: Tag) -> Result<bool> {
+        if tag.is_plain_put() {
+            self.position = Position::OnCursor;
+            return Ok(true);
+        }
+        self.stand_on_other(tag)
+    }
+
+    #[inline(never)]
+    fn stand_on_other(&mut self, tag: Tag) -> Result<bool> {
+        let key = self.cursor.key();
+        self.position = match meaning(tag, key)? {
+            Meaning::Absent => return Ok(false),
+            Meaning::Present => Position::OnCursor,
+            Meaning::Expiring => {
+                let (expiry_ms, _) = split_expiry(tag, key, self.cursor.value())?;
+                if self.reader.is_expired(expiry_ms) {
+                    return Ok(false);
+                }
+                Position::OnExpiring
+            }
+        };
+        Ok(true)
     }
 
     /// Shows version `tag` of `self.key` where it lies.
@@ -371,20 +426,17 @@ impl<C: Cursor> Visible<C> {
             let key = self.key.as_slice().escape_ascii();
             return Err(Error::internal(format!("version {} of key {key} vanished while read", tag.seqno())));
         }
-        self.position = Position::OnCursor;
+        self.position = if tag.is_plain_put() { Position::OnCursor } else { Position::OnExpiring };
         Ok(())
     }
 
     /// Moves to `self.key` if it is visible, else to the last visible key before it.
     fn find_at_or_before_remembered(&mut self) -> Result<()> {
+        if self.bounds.is_before(self.key.as_slice()) {
+            return Ok(());
+        }
         self.cursor.seek(self.key.as_slice(), self.seqno)?;
-        if self.cursor.is_valid()
-            && self.key.is(self.cursor.key())
-            && meaning(self.cursor.tag(), self.key.as_slice())? == Meaning::Present
-        {
-            if !self.bounds.is_before(self.key.as_slice()) {
-                self.position = Position::OnCursor;
-            }
+        if self.cursor.is_valid() && self.key.is(self.cursor.key()) && self.stand(self.cursor.tag())? {
             return Ok(());
         }
         self.cursor.seek_before(self.key.as_slice())?;
@@ -401,8 +453,7 @@ impl<C: Cursor> Visible<C> {
                 return Ok(());
             }
             // One comparison keeps the promise never to show what cannot be read.
-            if tag.is_plain_put() || meaning(tag, key)? == Meaning::Present {
-                self.position = Position::OnCursor;
+            if self.stand(tag)? {
                 return Ok(());
             }
             if BACKWARD { self.cursor.prev()? } else { self.cursor.next()? }
@@ -416,4 +467,12 @@ struct Candidate {
     tag: Tag,
     /// Whether the value, if there is one to show, is in the buffer.
     is_held: bool,
+    /// The expiry time of an expiring version.
+    expiry_ms: u64,
+}
+
+/// The value of an entry that was found to have an expiry time in front.
+#[inline]
+fn behind_expiry(value: &[u8]) -> &[u8] {
+    value.get(EXPIRY_LEN..).unwrap_or_default()
 }

@@ -29,6 +29,7 @@
 
 mod block;
 mod cursor;
+mod expiring;
 mod flaw;
 mod footer;
 mod index;
@@ -53,6 +54,7 @@ mod writer;
 
 pub use block::{Block, BlockHeader, BlockLayout};
 pub use cursor::{ReadPurpose, TableCursor};
+pub use expiring::Expiring;
 pub use footer::{FORMAT_VERSION, Section, SectionKind};
 pub use inspect::{BlockFacts, LayoutFacts, SlotCounts};
 pub use multi_get::{Lookup, MAX_LOOKUPS, multi_get};

@@ -3,6 +3,7 @@
 use crate::block::delta_encode::DeltaOptions;
 use crate::block::staged::LayoutOptions;
 use crate::block::{BlockLayout, header};
+use crate::expiring::Expiring;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, TableUid};
 use esker_codec::Codec;
 use esker_filter::FilterPolicy;
@@ -106,6 +107,8 @@ pub struct TableSummary {
     pub entries: u64,
     /// Entries that are deletes.
     pub tombstones: u64,
+    /// Entries that expire.
+    pub expiring: Expiring,
     /// Number of blocks.
     pub blocks: u32,
     /// First key; empty if there is no entry.

@@ -19,6 +19,15 @@ impl PinnedValue {
         PinnedValue { block, start: found.start, len: found.len }
     }
 
+    /// The value without its first `count` bytes, or an empty one if it has fewer.
+    #[must_use]
+    pub fn from(mut self, count: usize) -> PinnedValue {
+        let count = u32::try_from(count).unwrap_or(u32::MAX).min(self.len);
+        self.start += count;
+        self.len -= count;
+        self
+    }
+
     /// Bytes of memory that this value keeps from being freed.
     pub fn pinned_bytes(&self) -> usize {
         self.block.memory_bytes()

@@ -8,6 +8,7 @@
 use crate::block::header::{TRAILER_BYTES, placed_checksum};
 use crate::block::staged::Staged;
 use crate::block::{self, BlockLayout, Scratch};
+use crate::expiring::Expiring;
 use crate::footer::{
     DIRECTORY_ENTRY_BYTES, FILE_HEADER_BYTES, FOOTER_BYTES, Footer, Section, SectionKind, encode_file_header,
 };
@@ -38,6 +39,7 @@ pub struct TableWriter {
     codec: Codec,
     uid: TableUid,
     properties: TableProperties,
+    expiring: Expiring,
     staged: Staged,
     /// Tag of the entry added last.
     last_tag: Tag,
@@ -73,6 +75,7 @@ impl TableWriter {
             codec: options.codec,
             uid: options.uid,
             properties: TableProperties::of_options(&options),
+            expiring: Expiring::default(),
             staged: Staged::new(options.layout_options()),
             last_tag: Tag::OLDEST,
             closed_key: Vec::new(),
@@ -130,6 +133,7 @@ impl TableWriter {
         properties.entries += 1;
         properties.keys += u64::from(is_new_key);
         properties.tombstones += u64::from(tag.is_tombstone());
+        self.expiring.count(tag, value);
         properties.raw_key_bytes += key.len() as u64;
         properties.raw_value_bytes += value.len() as u64;
         properties.min_seqno = properties.min_seqno.min(tag.seqno());
@@ -281,6 +285,7 @@ impl TableWriter {
             raw_bytes: properties.raw_key_bytes + properties.raw_value_bytes,
             entries: properties.entries,
             tombstones: properties.tombstones,
+            expiring: self.expiring,
             blocks: properties.blocks as u32,
             smallest: properties.min_key,
             largest: properties.max_key,

@@ -79,13 +79,19 @@ fn drop_expired(cx: &Context<'_>) -> Option<CompactionPlan> {
     None
 }
 
+/// Entries of a part that are there for nothing, or only to hide others: tombstones, and what has expired for every
+/// reader. A merge that drops what has expired leaves no part whose earliest expiry has passed, so it is not done twice.
+fn garbage(cx: &Context<'_>, part: &PartMeta) -> u64 {
+    let tombstones = part.tombstones.saturating_add(part.range_deletes);
+    tombstones.saturating_add(part.expired_entries(cx.shape.expired_ms))
+}
+
 /// A part above the last level that is full of tombstones: its column, oldest run first.
 fn merge_tombstones(cx: &Context<'_>) -> Option<CompactionPlan> {
     let columns = Columns::new(cx);
     let due = columns.upper().iter().flat_map(|(_, run)| run.parts()).filter(|part| {
-        let tombstones = part.tombstones.saturating_add(part.range_deletes);
         part.entries > LEAST_ENTRIES
-            && tombstones.saturating_mul(DENSE_TOMBSTONES) >= part.entries
+            && garbage(cx, part).saturating_mul(DENSE_TOMBSTONES) >= part.entries
             && !cx.busy.has(part)
     });
     due.take(MAX_TRIES)
@@ -96,15 +102,15 @@ fn merge_tombstones(cx: &Context<'_>) -> Option<CompactionPlan> {
 fn rewrite_last(cx: &Context<'_>) -> Option<CompactionPlan> {
     let run = cx.shape.base()?;
     let due = run.parts().iter().filter(|part| {
-        let tombstones = part.tombstones.saturating_add(part.range_deletes);
-        tombstones > 0 && tombstones.saturating_mul(LAST_TOMBSTONES) >= part.entries
+        let garbage = garbage(cx, part);
+        garbage > 0 && garbage.saturating_mul(LAST_TOMBSTONES) >= part.entries
     });
     due.filter(|part| !cx.busy.has(part))
         .take(MAX_TRIES)
         .find_map(|part| rewrite(cx, run, part, Class::Clean, Reason::LastTombstones))
 }
 
-/// Rewrites one part of the last level, if that is sure to drop its tombstones: every snapshot sees all of
+/// Rewrites one part of the last level, if that is sure to drop its tombstones and what has expired: every snapshot sees all of
 /// them, and nothing above may hold older versions of the same keys.
 fn rewrite(
     cx: &Context<'_>,
@@ -118,7 +124,7 @@ fn rewrite(
     let kept_above = cx.shape.upper().any(|(_, upper)| {
         upper.overlapping(&part.range).iter().any(|above| above.min_seqno <= part.max_seqno)
     });
-    if pinned || kept_above || !part.has_tombstones() {
+    if pinned || kept_above || garbage(cx, part) == 0 {
         return None;
     }
     let to = Position::Into { level: LevelIndex::LAST, run: run.id, order: run.order };

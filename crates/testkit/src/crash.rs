@@ -158,7 +158,7 @@ impl Recording {
         ensure!(back.is_none(), "a keyspace is back that was dropped or renamed: there are {names:?}");
         let survivor = promise.survivor(crashes);
         let allowed = survivor..=promise.begun.max(survivor);
-        self.oracle.find(&content, allowed).map_err(Failure::new)?;
+        self.oracle.find(&content, allowed, db.now_ms()).map_err(Failure::new)?;
         Ok(Found { db, opened_at, content })
     }
 

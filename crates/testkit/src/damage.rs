@@ -142,7 +142,7 @@ impl Victim {
             }
         }
         let content = read_all(db, None).map_err(Looked::Wrong)?;
-        let at = self.oracle.find(&content, 0..=self.oracle.now()).map_err(wrong)?;
+        let at = self.oracle.find(&content, 0..=self.oracle.now(), db.now_ms()).map_err(wrong)?;
         for (space, entries) in content.iter().enumerate() {
             let Ok(keyspace) = db.open_keyspace(SPACES[space]) else { continue };
             for key in (0..KEYS).map(|number| Key(number).bytes()) {

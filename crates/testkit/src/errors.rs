@@ -6,8 +6,8 @@
 //! refused later. After a lost sync the power fails as well: then what was promised to survive that must be there.
 
 use crate::options::KEYSPACE;
-use crate::oracle::{Change, Content, brief};
-use crate::runner::{DIR, Runner, change, key_bounds, read_all};
+use crate::oracle::{Content, brief};
+use crate::runner::{DIR, PlainChange, Runner, key_bounds, plain_change, read_all};
 use crate::script::{How, Op, Plan};
 use crate::{Failure, Outcome, SPACES, ensure};
 use esker::parts::env::Env;
@@ -83,7 +83,7 @@ struct Promised {
 }
 
 impl Promised {
-    fn note(&mut self, changes: &[Change], acknowledged: bool) {
+    fn note(&mut self, changes: &[PlainChange], acknowledged: bool) {
         for (space, key, value) in changes {
             let key = (*space, key.clone());
             let process = self.process.entry(key.clone()).or_insert_with(|| vec![None]);
@@ -99,7 +99,7 @@ impl Promised {
     fn note_drop(&mut self, space: usize, acknowledged: bool) {
         let keys: Vec<Vec<u8>> =
             self.process.keys().filter(|(of, _)| *of == space).map(|(_, key)| key.clone()).collect();
-        let changes: Vec<Change> = keys.into_iter().map(|key| (space, key, None)).collect();
+        let changes: Vec<PlainChange> = keys.into_iter().map(|key| (space, key, None)).collect();
         self.note(&changes, acknowledged);
     }
 
@@ -202,7 +202,7 @@ impl<'a> Trial<'a> {
 fn step(db: &Database, op: &Op, promised: &mut Promised) -> Outcome {
     let done = match op {
         Op::Write { edits, how, durability } => {
-            let changes: Vec<Change> = edits.iter().map(change).collect();
+            let changes: Vec<PlainChange> = edits.iter().map(plain_change).collect();
             let written = match how {
                 How::Transaction => transact(db, &changes, *durability),
                 _ => write(db, &changes, *durability),
@@ -255,7 +255,7 @@ fn step(db: &Database, op: &Op, promised: &mut Promised) -> Outcome {
     done.or_else(expect_sane)
 }
 
-fn write(db: &Database, changes: &[Change], durability: Durability) -> esker::Result<()> {
+fn write(db: &Database, changes: &[PlainChange], durability: Durability) -> esker::Result<()> {
     let mut batch = db.batch();
     for (space, key, value) in changes {
         let options = KeyspaceOptions::default().write_buffer_size(4 << 10);
@@ -268,7 +268,7 @@ fn write(db: &Database, changes: &[Change], durability: Durability) -> esker::Re
     db.write_with(batch, durability)
 }
 
-fn transact(db: &Database, changes: &[Change], durability: Durability) -> esker::Result<()> {
+fn transact(db: &Database, changes: &[PlainChange], durability: Durability) -> esker::Result<()> {
     db.transact_with(TransactionOptions::default().durability(durability), |tx| {
         for (space, key, value) in changes {
             let options = KeyspaceOptions::default().write_buffer_size(4 << 10);

@@ -1,7 +1,7 @@
 //! Random plans from a seed.
 
 use crate::options::{Chosen, DATABASE, KEYSPACE};
-use crate::script::{At, Edit, How, Move, Op, Plan, Step};
+use crate::script::{At, Deed, Edit, How, Move, Op, Plan, Step};
 use crate::{Filler, KEYS, Key, PREFIXES, SPACES};
 use esker::Durability;
 use esker::parts::env::SeededRandom;
@@ -16,6 +16,8 @@ pub struct Generator {
     /// How long values are at most, but for rare huge ones.
     value_bytes: u64,
     next_value: u32,
+    /// Whether values are put that expire.
+    expires: bool,
     /// In 1/100: how often something happens to the tree or to the database as a whole.
     upheaval: u64,
 }
@@ -28,7 +30,8 @@ impl Generator {
         let keys = (0..count).map(|_| pick_key(&random)).collect();
         let value_bytes = [4, 40, 200, 1_500][random.below(4) as usize];
         let upheaval = [2, 5, 15][random.below(3) as usize];
-        Generator { random, keys, value_bytes, next_value: 0, upheaval }
+        let expires = random.below(3) > 0;
+        Generator { random, keys, value_bytes, next_value: 0, expires, upheaval }
     }
 
     /// A plan with so many operations, random options, and a last look at everything.
@@ -46,8 +49,11 @@ impl Generator {
         let mut generator = Generator::new(seed);
         generator.value_bytes = generator.value_bytes.min(200);
         generator.upheaval = upheaval;
-        let next =
-            |_| if generator.percent(generator.upheaval) { generator.upheaval() } else { generator.write() };
+        let next = |_| match generator.random.below(100) {
+            dice if dice < generator.upheaval => generator.upheaval(),
+            dice if dice > 96 && generator.expires => generator.clock(),
+            _ => generator.write(),
+        };
         (0..operations).map(next).collect()
     }
 
@@ -96,8 +102,22 @@ impl Generator {
     }
 
     fn edit(&mut self) -> Edit {
-        let value = if self.percent(25) { None } else { Some(self.value()) };
-        Edit { space: self.space(), key: self.key(), value }
+        let deed = match self.random.below(20) {
+            0..=4 => Deed::Delete,
+            5..=8 if self.expires => Deed::PutFor(self.value(), self.ttl_ms()),
+            _ => Deed::Put(self.value()),
+        };
+        Edit { space: self.space(), key: self.key(), deed }
+    }
+
+    /// Around what [`Op::Clock`] moves the clock by.
+    fn ttl_ms(&self) -> u32 {
+        [0, 1, 2, 10, 50, 1_000, 100_000][self.random.below(7) as usize]
+    }
+
+    fn clock(&self) -> Op {
+        let by_ms = 1 + self.random.below([2, 12, 60, 1_100][self.random.below(4) as usize]) as i32;
+        Op::Clock(if self.percent(20) { -by_ms } else { by_ms })
     }
 
     fn write(&mut self) -> Op {
@@ -119,7 +139,8 @@ impl Generator {
 
     fn read(&self) -> Op {
         let (space, at) = (self.space(), self.at());
-        match self.random.below(10) {
+        match self.random.below(11) {
+            10 => Op::Ttl { space, key: self.key() },
             0..=4 => Op::Get { space, key: self.key(), at },
             5 => {
                 Op::MultiGet { space, keys: (0..1 + self.random.below(50)).map(|_| self.key()).collect(), at }
@@ -195,6 +216,11 @@ impl Generator {
                 4 => Op::Release(self.random.below(8) as u8),
                 _ => self.upheaval(),
             };
+        }
+        if self.expires && self.percent(4) {
+            let ttl_ms = (!self.percent(30)).then(|| self.ttl_ms());
+            let touch = Op::Touch { space: self.space(), key: self.key(), ttl_ms };
+            return if self.percent(60) { self.clock() } else { touch };
         }
         match self.random.below(100) {
             0..=44 => self.write(),

@@ -40,5 +40,5 @@ pub use dir::TestDir;
 pub use domain::{Filler, KEYS, Key, PREFIXES, SPACES};
 pub use failure::{Failure, Outcome};
 pub use generator::Generator;
-pub use oracle::{Content, Oracle};
+pub use oracle::{Content, Moment, Oracle};
 pub use runner::{DIR, Runner};

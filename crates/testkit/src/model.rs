@@ -3,14 +3,15 @@
 use crate::oracle::brief;
 use crate::runner::{Runner, key_bounds};
 use crate::script::{At, Move, Op, Plan};
-use crate::{Failure, Key, Outcome, PREFIXES, SPACES, ensure};
+use crate::{Failure, Key, Moment, Outcome, PREFIXES, SPACES, ensure};
 use esker::parts::env::fault::{StrictFs, StrictOptions};
 use esker::parts::env::{Env, FileSystem};
-use esker::{Cursor, Durability, Error, Keyspace, Snapshot, Value};
+use esker::{Cursor, Durability, Error, Keyspace, Snapshot, Ttl, Value};
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Runs a plan in a simulated world; returns how many operations were checked.
 ///
@@ -26,14 +27,18 @@ pub fn run(plan: &Plan) -> Outcome<u64> {
         ..StrictOptions::default()
     });
     let fs: Arc<dyn FileSystem> = Arc::new(fs);
-    run_in(plan, Env::simulated(fs, plan.seed), Path::new(crate::DIR))
+    run_with(plan, || Runner::start(plan, fs))
 }
 
 /// Runs a plan anywhere; like [`run`] otherwise.
 pub fn run_in(plan: &Plan, env: Env, dir: &Path) -> Outcome<u64> {
+    run_with(plan, || Runner::start_in(plan, env, dir))
+}
+
+fn run_with(plan: &Plan, start: impl FnOnce() -> Outcome<Runner>) -> Outcome<u64> {
     let mut at = 0;
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        let mut runner = Runner::start_in(plan, env, dir)?;
+        let mut runner = start()?;
         for (number, op) in plan.script.iter().enumerate() {
             at = number;
             runner.check(op)?;
@@ -138,6 +143,7 @@ impl Runner {
         match op {
             Op::ReopenReadOnly => self.check_read_only(),
             Op::CheckAll => self.check_all(),
+            Op::Ttl { space, key } => self.check_ttl(usize::from(*space), &key.bytes()),
             Op::Get { space, at, .. }
             | Op::MultiGet { space, at, .. }
             | Op::Range { space, at, .. }
@@ -155,7 +161,10 @@ impl Runner {
         };
         let moment = at.filter(|_| !self.snapshots.is_empty());
         let moment = moment.map(|which| &self.snapshots[usize::from(which) % self.snapshots.len()]);
-        let (snapshot, at) = moment.map_or((None, self.oracle.now()), |(snapshot, at)| (Some(snapshot), *at));
+        let (snapshot, at) = match moment {
+            Some((snapshot, at)) => (Some(snapshot), *at),
+            None => (None, self.now()?),
+        };
         let reader = Reader { keyspace, snapshot };
         match op {
             Op::Get { key, .. } => self.check_get(reader, space, &key.bytes(), at),
@@ -169,7 +178,7 @@ impl Runner {
         }
     }
 
-    fn check_get(&self, reader: Reader<'_>, space: usize, key: &[u8], at: usize) -> Outcome {
+    fn check_get(&self, reader: Reader<'_>, space: usize, key: &[u8], at: Moment) -> Outcome {
         let expected = self.oracle.get(space, key, at);
         same("get", reader.get(key)?.as_deref(), expected)?;
         ensure!(reader.contains(key)? == expected.is_some(), "contains");
@@ -181,7 +190,24 @@ impl Runner {
         same("seek", found, expected)
     }
 
-    fn check_multi_get(&self, reader: Reader<'_>, space: usize, keys: &[Key], at: usize) -> Outcome {
+    fn check_ttl(&self, space: usize, key: &[u8]) -> Outcome {
+        let Some(keyspace) = &self.spaces[space] else { return Ok(()) };
+        let now = self.now()?;
+        let expected = self.oracle.end(space, key, now).map(|end| match end {
+            None => Ttl::Forever,
+            Some(at_ms) => Ttl::Expires { at_ms, left: Duration::from_millis(at_ms - now.time_ms) },
+        });
+        let found = keyspace.ttl(key)?;
+        let is_same = match (found, expected) {
+            // The real clock went on between the question and the answer.
+            (Some(Ttl::Expires { .. }), Some(Ttl::Expires { .. })) if !self.moves_clock() => true,
+            (found, expected) => found == expected,
+        };
+        ensure!(is_same, "ttl is {found:?}, expected {expected:?}");
+        Ok(())
+    }
+
+    fn check_multi_get(&self, reader: Reader<'_>, space: usize, keys: &[Key], at: Moment) -> Outcome {
         let keys: Vec<Vec<u8>> = keys.iter().map(|key| key.bytes()).collect();
         let found = reader.multi_get(&keys)?;
         ensure!(found.len() == keys.len(), "multi_get of {} keys gives {} answers", keys.len(), found.len());
@@ -197,7 +223,7 @@ impl Runner {
         space: usize,
         bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>),
         ends: u64,
-        at: usize,
+        at: Moment,
     ) -> Outcome {
         let lent_bounds = (bounds.0.as_ref().map(Vec::as_slice), bounds.1.as_ref().map(Vec::as_slice));
         let mut expected = self.oracle.range(space, lent_bounds, at);
@@ -218,7 +244,7 @@ impl Runner {
         Ok(())
     }
 
-    fn check_prefix(&self, reader: Reader<'_>, space: usize, prefix: &[u8], at: usize) -> Outcome {
+    fn check_prefix(&self, reader: Reader<'_>, space: usize, prefix: &[u8], at: Moment) -> Outcome {
         let everything = (Bound::Unbounded, Bound::Unbounded);
         let mut expected =
             self.oracle.range(space, everything, at).filter(|(key, _)| key.starts_with(prefix));
@@ -231,7 +257,7 @@ impl Runner {
         same_entry("last", lent(&last), self.oracle.range(space, everything, at).next_back())
     }
 
-    fn check_cursor(&self, reader: Reader<'_>, space: usize, moves: &[Move], at: usize) -> Outcome {
+    fn check_cursor(&self, reader: Reader<'_>, space: usize, moves: &[Move], at: Moment) -> Outcome {
         let mut cursor = reader.cursor()?;
         let everything = (Bound::Unbounded, Bound::Unbounded);
         let entries: Vec<(&[u8], &[u8])> = self.oracle.range(space, everything, at).collect();
@@ -259,7 +285,7 @@ impl Runner {
     }
 
     fn check_all(&self) -> Outcome {
-        self.compare(None, self.oracle.now())?;
+        self.compare(None, self.now()?)?;
         for (snapshot, at) in &self.snapshots {
             self.compare(Some(snapshot), *at)?;
         }
@@ -276,7 +302,7 @@ impl Runner {
         ensure!(matches!(refused, Err(Error::ReadOnly { .. })), "a read-only database takes writes");
         self.close()?;
         self.open(true)?;
-        let edit = crate::script::Edit { space: 0, key: Key(40), value: None };
+        let edit = crate::script::Edit { space: 0, key: Key(40), deed: crate::script::Deed::Delete };
         self.write(&[edit], crate::script::How::Plain, Durability::Process).map(|_| ())
     }
 }

@@ -4,6 +4,7 @@
 
 use esker::parts::env::SeededRandom;
 use esker::{BlockLayout, Codec, FilterPolicy, KeyspaceOptions, MemtableKind, Options, PerLevel, Strategy};
+use std::time::Duration;
 
 /// An option and what it may be.
 #[derive(Debug)]
@@ -164,7 +165,20 @@ pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
             ("10 KiB", |options| options.table_size(10 << 10)),
         ],
     },
+    Row {
+        name: "default ttl",
+        choices: &[
+            ("none", |options| options),
+            ("no ttl", |options| options),
+            ("40 ms", |options| options.default_ttl(Duration::from_millis(SHORT_TTL_MS.into()))),
+            ("3 s", |options| options.default_ttl(Duration::from_millis(LONG_TTL_MS.into()))),
+        ],
+    },
 ];
+
+/// The default TTLs that a keyspace may have, in milliseconds.
+const SHORT_TTL_MS: u32 = 40;
+const LONG_TTL_MS: u32 = 3_000;
 
 /// Options of a database.
 pub const DATABASE: &[Row<Options>] = &[

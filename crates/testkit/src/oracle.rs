@@ -13,14 +13,34 @@ use esker_base::checksum;
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeInclusive};
 
-/// One change of a commit: keyspace (an index into [`SPACES`]), key, and the value, or `None` for a delete.
-pub type Change = (usize, Vec<u8>, Option<Vec<u8>>);
+/// What a commit does to a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// It has this value from now on.
+    Put(Vec<u8>),
+    /// It has this value until this time, in milliseconds since 1970.
+    Expiring(Vec<u8>, u64),
+    /// It is gone.
+    Delete,
+}
+
+/// One change of a commit: keyspace (an index into [`SPACES`]), key, and what is written.
+pub type Change = (usize, Vec<u8>, Written);
+
+/// What a reader sees: the state after so many commits, at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// The number of commits.
+    pub commit: usize,
+    /// The time at which it is judged what has expired, in milliseconds since 1970.
+    pub time_ms: u64,
+}
 
 /// Everything in the keyspaces of [`SPACES`], in their order.
 pub type Content = Vec<BTreeMap<Vec<u8>, Vec<u8>>>;
 
-/// The versions of a key, oldest first: the commit, and the value or `None`.
-type Versions = Vec<(usize, Option<Vec<u8>>)>;
+/// The versions of a key, oldest first, each with its commit.
+type Versions = Vec<(usize, Written)>;
 
 /// The history of a database.
 #[derive(Clone, Debug)]
@@ -29,8 +49,10 @@ pub struct Oracle {
     keyspaces: Vec<BTreeMap<Vec<u8>, Versions>>,
     /// Which of them bears each name of [`SPACES`], from which commit on.
     bearers: Vec<(usize, Bearers)>,
-    /// The fingerprint after each number of commits, beginning with none.
+    /// The fingerprint after each number of commits, beginning with none, as long as nothing expires.
     fingerprints: Vec<u64>,
+    /// Whether the state after a commit is a matter of time.
+    has_expiring: bool,
 }
 
 /// Which keyspace bears each name of [`SPACES`].
@@ -38,7 +60,8 @@ type Bearers = [Option<usize>; SPACES.len()];
 
 impl Default for Oracle {
     fn default() -> Oracle {
-        Oracle { keyspaces: Vec::new(), bearers: vec![(0, Bearers::default())], fingerprints: vec![0] }
+        let bearers = vec![(0, Bearers::default())];
+        Oracle { keyspaces: Vec::new(), bearers, fingerprints: vec![0], has_expiring: false }
     }
 }
 
@@ -52,19 +75,20 @@ impl Oracle {
     pub fn commit(&mut self, changes: &[Change]) -> usize {
         let commit = self.fingerprints.len();
         let mut fingerprint = self.fingerprints[commit - 1];
-        for (space, key, value) in changes {
+        for (space, key, written) in changes {
+            self.has_expiring |= matches!(written, Written::Expiring(..));
             let bearer = self.bearer_or_new(*space);
             let versions = self.keyspaces[bearer].entry(key.clone()).or_default();
-            if let Some((_, Some(old))) = versions.last() {
+            if let Some((_, Written::Put(old))) = versions.last() {
                 fingerprint = fingerprint.wrapping_sub(entry_hash(*space, key, old));
             }
-            if let Some(new) = value {
+            if let Written::Put(new) = written {
                 fingerprint = fingerprint.wrapping_add(entry_hash(*space, key, new));
             }
             if versions.last().is_some_and(|(last, _)| *last == commit) {
                 versions.pop();
             }
-            versions.push((commit, value.clone()));
+            versions.push((commit, written.clone()));
         }
         self.fingerprints.push(fingerprint);
         commit
@@ -86,7 +110,7 @@ impl Oracle {
         change(&mut bearers);
         self.bearers.push((commit, bearers));
         self.fingerprints.push(0);
-        self.fingerprints[commit] = fingerprint(&self.content(commit));
+        self.fingerprints[commit] = fingerprint(&self.content(Moment { commit, time_ms: 0 }));
         commit
     }
 
@@ -104,17 +128,26 @@ impl Oracle {
         })
     }
 
-    /// The value of a key after `at` commits, in the keyspace that bears the name now.
-    pub fn get(&self, space: usize, key: &[u8], at: usize) -> Option<&[u8]> {
+    /// The value of a key at a moment, in the keyspace that bears the name now.
+    pub fn get(&self, space: usize, key: &[u8], at: Moment) -> Option<&[u8]> {
+        self.look_up(space, key, at).map(|(value, _)| value)
+    }
+
+    /// When the value of a key at a moment ends, if it has one: a time, or never.
+    pub fn end(&self, space: usize, key: &[u8], at: Moment) -> Option<Option<u64>> {
+        self.look_up(space, key, at).map(|(_, end)| end)
+    }
+
+    fn look_up(&self, space: usize, key: &[u8], at: Moment) -> Option<(&[u8], Option<u64>)> {
         visible(self.keyspaces[self.bearers_at(self.now())[space]?].get(key)?, at)
     }
 
-    /// The entries of a range after `at` commits, in order, in the keyspace that bears the name now.
+    /// The entries of a range at a moment, in order, in the keyspace that bears the name now.
     pub fn range<'a>(
         &'a self,
         space: usize,
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
-        at: usize,
+        at: Moment,
     ) -> impl DoubleEndedIterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
         self.range_of(self.bearers_at(self.now())[space], bounds, at)
     }
@@ -123,13 +156,13 @@ impl Oracle {
         &'a self,
         keyspace: Option<usize>,
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
-        at: usize,
+        at: Moment,
     ) -> impl DoubleEndedIterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
         let found = keyspace.map(|keyspace| self.keyspaces[keyspace].range::<[u8], _>(in_order(bounds)));
         found
             .into_iter()
             .flatten()
-            .filter_map(move |(key, versions)| Some((key.as_slice(), visible(versions, at)?)))
+            .filter_map(move |(key, versions)| Some((key.as_slice(), visible(versions, at)?.0)))
     }
 
     /// Whether a key was changed after so many commits, in the keyspace that bears the name now.
@@ -152,38 +185,43 @@ impl Oracle {
         keys.filter(move |key| self.is_changed(space, key, after))
     }
 
-    /// Everything as it was after `at` commits, under the names of then.
-    pub fn content(&self, at: usize) -> Content {
-        self.content_of(self.bearers_at(at), at)
+    /// Everything as it was at a moment, under the names of then.
+    pub fn content(&self, at: Moment) -> Content {
+        self.content_of(self.bearers_at(at.commit), at)
     }
 
-    /// What the keyspaces of now held after `at` commits: what a snapshot of then shows.
-    pub fn seen(&self, at: usize) -> Content {
+    /// What the keyspaces of now held at a moment: what a snapshot of then shows.
+    pub fn seen(&self, at: Moment) -> Content {
         self.content_of(self.bearers_at(self.now()), at)
     }
 
-    fn content_of(&self, bearers: Bearers, at: usize) -> Content {
+    fn content_of(&self, bearers: Bearers, at: Moment) -> Content {
         let everything = (Bound::Unbounded, Bound::Unbounded);
         let owned = |(key, value): (&[u8], &[u8])| (key.to_vec(), value.to_vec());
         bearers.map(|keyspace| self.range_of(keyspace, everything, at).map(owned).collect()).to_vec()
     }
 
-    /// The number of commits, within `allowed`, after which the database contained exactly `found`.
+    /// The number of commits, within `allowed`, after which the database contained, at this time, exactly `found`.
     ///
     /// # Errors
     /// A sentence that names the first differences to both ends of `allowed`: the content is no state the history had
     /// there.
-    pub fn find(&self, found: &Content, allowed: RangeInclusive<usize>) -> Result<usize, String> {
+    pub fn find(
+        &self,
+        found: &Content,
+        allowed: RangeInclusive<usize>,
+        time_ms: u64,
+    ) -> Result<usize, String> {
         let fingerprint = fingerprint(found);
         let (low, high) = (*allowed.start(), (*allowed.end()).min(self.now()));
-        let mut candidates = (low..=high).rev().filter(|&at| self.fingerprints[at] == fingerprint);
-        if let Some(at) = candidates.find(|&at| self.content(at) == *found) {
+        let content = |commit| self.content(Moment { commit, time_ms });
+        let may_be = |commit: &usize| self.has_expiring || self.fingerprints[*commit] == fingerprint;
+        if let Some(at) = (low..=high).rev().filter(may_be).find(|&at| content(at) == *found) {
             return Ok(at);
         }
-        let elsewhere = (0..=self.now()).find(|&at| self.fingerprints[at] == fingerprint);
+        let elsewhere = (0..=self.now()).filter(may_be).find(|&at| content(at) == *found);
         let elsewhere = elsewhere.map_or(String::new(), |at| format!("; it is the state after commit {at}"));
-        let (from_low, from_high) =
-            (difference(found, &self.content(low)), difference(found, &self.content(high)));
+        let (from_low, from_high) = (difference(found, &content(low)), difference(found, &content(high)));
         Err(format!(
             "the content is no state between commit {low} and commit {high}{elsewhere}; against the former {from_low}; against the latter {from_high}"
         ))
@@ -202,9 +240,14 @@ fn in_order<'b>(bounds: (Bound<&'b [u8]>, Bound<&'b [u8]>)) -> (Bound<&'b [u8]>,
     if is_empty { (Bound::Included([].as_slice()), Bound::Excluded([].as_slice())) } else { bounds }
 }
 
-fn visible(versions: &Versions, at: usize) -> Option<&[u8]> {
-    let behind = versions.partition_point(|(commit, _)| *commit <= at);
-    versions[..behind].last()?.1.as_deref()
+/// The value of a key at a moment, and when it ends, if it does.
+fn visible(versions: &Versions, at: Moment) -> Option<(&[u8], Option<u64>)> {
+    let behind = versions.partition_point(|(commit, _)| *commit <= at.commit);
+    match &versions[..behind].last()?.1 {
+        Written::Put(value) => Some((value, None)),
+        Written::Expiring(value, expiry_ms) if *expiry_ms > at.time_ms => Some((value, Some(*expiry_ms))),
+        Written::Expiring(..) | Written::Delete => None,
+    }
 }
 
 fn entry_hash(space: usize, key: &[u8], value: &[u8]) -> u64 {
@@ -256,38 +299,60 @@ mod tests {
     use super::*;
 
     fn put(key: &[u8], value: &[u8]) -> Change {
-        (0, key.to_vec(), Some(value.to_vec()))
+        (0, key.to_vec(), Written::Put(value.to_vec()))
+    }
+
+    fn at(commit: usize) -> Moment {
+        Moment { commit, time_ms: 10 }
     }
 
     #[test]
     fn states_are_found_by_their_content() {
         let mut oracle = Oracle::default();
         oracle.commit(&[put(b"a", b"1"), put(b"b", b"1")]);
-        oracle.commit(&[(0, b"a".to_vec(), None), (1, b"a".to_vec(), Some(b"x".to_vec()))]);
+        oracle
+            .commit(&[(0, b"a".to_vec(), Written::Delete), (1, b"a".to_vec(), Written::Put(b"x".to_vec()))]);
         oracle.commit(&[put(b"b", b"2"), put(b"b", b"3")]);
-        for at in 0..=3 {
-            assert_eq!(oracle.find(&oracle.content(at), 0..=3), Ok(at));
+        for commit in 0..=3 {
+            assert_eq!(oracle.find(&oracle.content(at(commit)), 0..=3, 10), Ok(commit));
         }
-        assert!(oracle.find(&oracle.content(1), 2..=3).unwrap_err().contains("state after commit 1"));
-        let mut hole = oracle.content(3);
+        let found = oracle.find(&oracle.content(at(1)), 2..=3, 10);
+        assert!(found.unwrap_err().contains("state after commit 1"));
+        let mut hole = oracle.content(at(3));
         hole[1].clear();
-        assert!(oracle.find(&hole, 0..=3).unwrap_err().contains("in one: found nothing, expected b\"x\""));
-        assert_eq!(oracle.get(0, b"a", 1), Some(b"1".as_slice()));
-        assert_eq!(oracle.get(0, b"a", 2), None);
+        assert!(
+            oracle.find(&hole, 0..=3, 10).unwrap_err().contains("in one: found nothing, expected b\"x\"")
+        );
+        assert_eq!(oracle.get(0, b"a", at(1)), Some(b"1".as_slice()));
+        assert_eq!(oracle.get(0, b"a", at(2)), None);
+    }
+
+    #[test]
+    fn what_expires_is_a_matter_of_time() {
+        let mut oracle = Oracle::default();
+        oracle.commit(&[put(b"a", b"1")]);
+        oracle.commit(&[(0, b"a".to_vec(), Written::Expiring(b"2".to_vec(), 11))]);
+        let late = Moment { commit: 2, time_ms: 11 };
+        assert_eq!((oracle.get(0, b"a", at(2)), oracle.get(0, b"a", late)), (Some(b"2".as_slice()), None));
+        assert_eq!((oracle.end(0, b"a", at(1)), oracle.end(0, b"a", at(2))), (Some(None), Some(Some(11))));
+        assert_eq!(oracle.find(&oracle.content(late), 0..=2, 11), Ok(2));
+        assert!(oracle.find(&oracle.content(late), 1..=2, 10).is_err());
     }
 
     #[test]
     fn keyspaces_keep_their_history_under_another_name() {
         let mut oracle = Oracle::default();
-        oracle.commit(&[(1, b"a".to_vec(), Some(b"old".to_vec()))]);
+        let put_in_one = |value: &[u8]| (1, b"a".to_vec(), Written::Put(value.to_vec()));
+        oracle.commit(&[put_in_one(b"old")]);
         assert_eq!(oracle.rename_keyspace(1, 2), 2);
-        oracle.commit(&[(1, b"a".to_vec(), Some(b"new".to_vec()))]);
-        assert_eq!((oracle.get(2, b"a", 1), oracle.get(1, b"a", 1)), (Some(b"old".as_slice()), None));
+        oracle.commit(&[put_in_one(b"new")]);
+        let first = at(1);
+        assert_eq!((oracle.get(2, b"a", first), oracle.get(1, b"a", first)), (Some(b"old".as_slice()), None));
         assert_eq!(oracle.drop_keyspace(2), 4);
-        assert_eq!(oracle.get(2, b"a", 3), None);
-        assert_eq!(oracle.seen(1), vec![BTreeMap::new(); 3]);
-        for at in 0..=4 {
-            assert_eq!(oracle.find(&oracle.content(at), 0..=4), Ok(at));
+        assert_eq!(oracle.get(2, b"a", at(3)), None);
+        assert_eq!(oracle.seen(first), vec![BTreeMap::new(); 3]);
+        for commit in 0..=4 {
+            assert_eq!(oracle.find(&oracle.content(at(commit)), 0..=4, 10), Ok(commit));
         }
     }
 
@@ -297,7 +362,8 @@ mod tests {
         for key in [b"a", b"b", b"c"] {
             oracle.commit(&[put(key, b"v")]);
         }
-        let keys = |bounds, at| oracle.range(0, bounds, at).map(|(key, _)| key[0]).collect::<Vec<u8>>();
+        let keys =
+            |bounds, commit| oracle.range(0, bounds, at(commit)).map(|(key, _)| key[0]).collect::<Vec<u8>>();
         let (a, b) = (b"a".as_slice(), b"b".as_slice());
         assert_eq!(keys((Bound::Unbounded, Bound::Unbounded), 2), b"ab");
         assert_eq!(keys((Bound::Excluded(a), Bound::Unbounded), 3), b"bc");

@@ -1,17 +1,18 @@
 //! Runs the writing half of a script on a database and on the oracle.
 
 use crate::options::{Chosen, DATABASE, KEYSPACE};
-use crate::oracle::{Change, Content, Oracle, difference};
-use crate::script::{Edit, How, Op, Plan};
+use crate::oracle::{Change, Content, Moment, Oracle, Written, difference};
+use crate::script::{Deed, Edit, How, Op, Plan};
 use crate::transactions::Open;
 use crate::{Failure, Outcome, SPACES, ensure};
 use esker::parts::env::fault::StrictFs;
-use esker::parts::env::{Env, FileSystem};
+use esker::parts::env::{Clock, Env, FileSystem, ManualClock};
 use esker::{Database, Durability, Error, Keyspace, KeyspaceOptions, Options, Snapshot, TransactionOptions};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Where the database is.
 pub const DIR: &str = "/db";
@@ -61,10 +62,12 @@ pub struct Runner {
     /// The options that each keyspace was given last.
     space_options: Vec<Option<KeyspaceOptions>>,
     pub(crate) oracle: Oracle,
-    /// Open snapshots and the commit each was taken after.
-    pub(crate) snapshots: Vec<(Snapshot, usize)>,
+    /// Open snapshots and the moment of each.
+    pub(crate) snapshots: Vec<(Snapshot, Moment)>,
     /// Open transactions, oldest first.
     pub(crate) transactions: Vec<Open>,
+    /// The wall clock, where it is one that the script may move.
+    clock: Option<Arc<ManualClock>>,
     flush_on_close: bool,
     /// Operations whose answers were checked.
     pub checked: u64,
@@ -73,13 +76,28 @@ pub struct Runner {
 impl Runner {
     /// Opens a database as the plan says, in a simulated world over `fs`.
     pub fn start(plan: &Plan, fs: Arc<dyn FileSystem>) -> Outcome<Runner> {
-        Runner::start_in(plan, Env::simulated(fs, plan.seed), Path::new(DIR))
+        Runner::start_with(plan, Env::simulated(fs, plan.seed), Path::new(DIR), true)
     }
 
-    /// Opens a database as the plan says, anywhere.
+    /// Opens a database as the plan says, anywhere. With the real clock, which nobody moves, nothing that is to expire
+    /// soon does so at a known moment: it expires at once, or in a day.
     pub fn start_in(plan: &Plan, env: Env, dir: &Path) -> Outcome<Runner> {
+        Runner::start_with(plan, env, dir, false)
+    }
+
+    fn start_with(plan: &Plan, mut env: Env, dir: &Path, moves_clock: bool) -> Outcome<Runner> {
+        let clock = moves_clock.then(|| Arc::new(ManualClock::new(env.clock.wall_ms())));
+        if let Some(clock) = &clock {
+            env.clock = Arc::<ManualClock>::clone(clock);
+        }
+        let mut plan = Plan { script: Vec::new(), ..plan.clone() };
+        if clock.is_none() {
+            for chosen in &mut plan.spaces {
+                *chosen = chosen.clone().with(KEYSPACE, "default ttl", "none");
+            }
+        }
         let mut runner = Runner {
-            plan: Plan { script: Vec::new(), ..plan.clone() },
+            plan,
             env,
             dir: dir.to_path_buf(),
             trace: None,
@@ -89,6 +107,7 @@ impl Runner {
             oracle: Oracle::default(),
             snapshots: Vec::new(),
             transactions: Vec::new(),
+            clock,
             flush_on_close: true,
             checked: 0,
         };
@@ -183,7 +202,7 @@ impl Runner {
         }
         // What they know of it goes by its name.
         self.transactions.clear();
-        let before = self.oracle.seen(self.oracle.now()).swap_remove(space);
+        let before = self.oracle.seen(self.now()?).swap_remove(space);
         let open = keyspace.iter();
         let mut batch = self.db()?.batch();
         batch.put(self.db()?.default_keyspace(), b"half of a batch", b"");
@@ -251,6 +270,11 @@ impl Runner {
 
     fn set_options(&mut self, space: usize, chosen: &Chosen) -> Outcome {
         let Some(keyspace) = &self.spaces[space] else { return Ok(()) };
+        // Where time passes by itself, nothing may expire by itself.
+        let chosen = match self.clock {
+            Some(_) => chosen.clone(),
+            None => chosen.clone().with(KEYSPACE, "default ttl", "none"),
+        };
         let options = chosen.apply(KEYSPACE, KeyspaceOptions::default());
         keyspace.set_options(|_| options.clone())?;
         ensure!(keyspace.options() == options, "options that were set are not there");
@@ -261,20 +285,28 @@ impl Runner {
     /// Carries out a write; `Ok(false)` if it was refused, which a `try_write` may be.
     pub(crate) fn write(&mut self, edits: &[Edit], how: How, durability: Durability) -> Outcome<bool> {
         let keyspaces = edits.iter().map(|edit| self.create(edit.space)).collect::<Outcome<Vec<_>>>()?;
-        let changes: Vec<Change> = edits.iter().map(change).collect();
+        let change = |edit| match how {
+            How::Transaction => self.written(plain_change(edit)),
+            _ => self.change_of(edit),
+        };
+        let changes = edits.iter().map(change).collect::<Outcome<Vec<Change>>>()?;
         self.mark(Mark::Begun, self.oracle.now() + 1);
         let written = match (how, edits, keyspaces.as_slice()) {
-            (How::Plain, [edit], [keyspace]) => match edit.value {
-                Some(value) => keyspace.put_with(edit.key.bytes(), value.bytes(), durability),
-                None => keyspace.delete_with(edit.key.bytes(), durability),
+            (How::Plain, [edit], [keyspace]) => match edit.deed {
+                Deed::Put(value) => keyspace.put_with(edit.key.bytes(), value.bytes(), durability),
+                Deed::Delete => keyspace.delete_with(edit.key.bytes(), durability),
+                Deed::PutFor(value, ttl_ms) => {
+                    keyspace.put_with_ttl(edit.key.bytes(), value.bytes(), self.ttl(ttl_ms))
+                }
             },
             (How::Transaction, ..) => {
                 self.db()?.transact_with(TransactionOptions::default().durability(durability), |tx| {
-                    for ((_, key, value), keyspace) in changes.iter().zip(&keyspaces) {
-                        tx.get(keyspace, key)?;
+                    for (edit, keyspace) in edits.iter().zip(&keyspaces) {
+                        let (_, key, value) = plain_change(edit);
+                        tx.get(keyspace, &key)?;
                         match value {
-                            Some(value) => tx.put(keyspace, key, value)?,
-                            None => tx.delete(keyspace, key)?,
+                            Some(value) => tx.put(keyspace, &key, value)?,
+                            None => tx.delete(keyspace, &key)?,
                         }
                     }
                     Ok(())
@@ -283,10 +315,14 @@ impl Runner {
             _ => {
                 let db = self.db()?;
                 let mut batch = db.batch();
-                for ((_, key, value), keyspace) in changes.iter().zip(&keyspaces) {
-                    match value {
-                        Some(value) => batch.put(keyspace, key, value),
-                        None => batch.delete(keyspace, key),
+                for (edit, keyspace) in edits.iter().zip(&keyspaces) {
+                    let key = edit.key.bytes();
+                    match edit.deed {
+                        Deed::Put(value) => batch.put(keyspace, key, value.bytes()),
+                        Deed::PutFor(value, ttl_ms) => {
+                            batch.put_with_ttl(keyspace, key, value.bytes(), self.ttl(ttl_ms));
+                        }
+                        Deed::Delete => batch.delete(keyspace, key),
                     }
                 }
                 ensure!(batch.len() == edits.len(), "a batch of {} says it has {}", edits.len(), batch.len());
@@ -314,7 +350,12 @@ impl Runner {
             }
             Op::Snapshot => {
                 let snapshot = self.db()?.snapshot();
-                self.snapshots.push((snapshot, now));
+                let moment = Moment { commit: now, time_ms: snapshot.time_ms() };
+                ensure!(
+                    moment.time_ms == self.now()?.time_ms || self.clock.is_none(),
+                    "a snapshot of another time"
+                );
+                self.snapshots.push((snapshot, moment));
             }
             Op::Release(which) if !self.snapshots.is_empty() => {
                 self.snapshots.swap_remove(usize::from(*which) % self.snapshots.len());
@@ -336,6 +377,8 @@ impl Runner {
             Op::DropKeyspace(space) => self.drop_keyspace(usize::from(*space))?,
             Op::RenameKeyspace { from, to } => self.rename_keyspace(usize::from(*from), usize::from(*to))?,
             Op::SetOptions { space, options } => self.set_options(usize::from(*space), options)?,
+            Op::Touch { space, key, ttl_ms } => self.touch(usize::from(*space), *key, *ttl_ms)?,
+            Op::Clock(by_ms) => self.move_clock(*by_ms)?,
             Op::Drain => self.db()?.drain()?,
             Op::Step(count) => {
                 for _ in 0..*count {
@@ -351,19 +394,106 @@ impl Runner {
         Ok(true)
     }
 
-    /// Compares everything with the state after commit `at`, at which the database is read through `snapshot` if there
+    /// The present. Asking for the time fixes it: the database's time does not run back behind it.
+    pub fn now(&self) -> Outcome<Moment> {
+        Ok(Moment { commit: self.oracle.now(), time_ms: self.db()?.now_ms() })
+    }
+
+    /// Whether time moves only when the script says so.
+    pub(crate) fn moves_clock(&self) -> bool {
+        self.clock.is_some()
+    }
+
+    /// How long something lives that is to live so many milliseconds.
+    fn ttl(&self, ms: u32) -> Duration {
+        const DAY: Duration = Duration::from_secs(24 * 3600);
+        match &self.clock {
+            Some(_) => Duration::from_millis(ms.into()),
+            None if ms < 1000 => Duration::ZERO,
+            None => DAY,
+        }
+    }
+
+    fn move_clock(&mut self, by_ms: i32) -> Outcome {
+        let Some(clock) = &self.clock else { return Ok(()) };
+        let before = self.now()?.time_ms;
+        clock.set_wall_ms(clock.wall_ms().saturating_add_signed(by_ms.into()));
+        let (after, wall_ms) = (self.now()?.time_ms, clock.wall_ms());
+        ensure!(
+            after == before.max(wall_ms),
+            "time went from {before} to {after}, the clock shows {wall_ms}"
+        );
+        Ok(())
+    }
+
+    /// Gives a key's value another end.
+    fn touch(&mut self, space: usize, key: crate::Key, ttl_ms: Option<u32>) -> Outcome {
+        let Some(keyspace) = self.spaces[space].clone() else { return Ok(()) };
+        let (key, now) = (key.bytes(), self.now()?);
+        let (value, end) =
+            (self.oracle.get(space, &key, now).map(<[u8]>::to_vec), self.oracle.end(space, &key, now));
+        self.mark(Mark::Begun, now.commit + 1);
+        let (was_there, written) = match (ttl_ms, value.clone()) {
+            (None, value) => (keyspace.persist(&key)?, value.filter(|_| end != Some(None)).map(Written::Put)),
+            (Some(ms), value) => {
+                let ttl = self.ttl(ms);
+                let there = keyspace.touch(&key, ttl)?;
+                let expiry_ms = now.time_ms + ttl.as_millis() as u64;
+                (there, value.map(|value| Written::Expiring(value, expiry_ms)))
+            }
+        };
+        ensure!(was_there == value.is_some(), "touched {}, which was there: {}", was_there, value.is_some());
+        if let Some(written) = written {
+            let commit = self.oracle.commit(&[(space, key, written)]);
+            self.mark(Mark::Acknowledged, commit);
+        }
+        Ok(())
+    }
+
+    /// What an edit means to the oracle.
+    fn change_of(&self, edit: &Edit) -> Outcome<Change> {
+        let Deed::PutFor(value, ttl_ms) = edit.deed else { return self.written(plain_change(edit)) };
+        let end_ms = self.now()?.time_ms + self.ttl(ttl_ms).as_millis() as u64;
+        Ok((usize::from(edit.space), edit.key.bytes(), Written::Expiring(value.bytes(), end_ms)))
+    }
+
+    /// What a put or a delete means to the oracle, made now.
+    pub(crate) fn written(&self, (space, key, value): PlainChange) -> Outcome<Change> {
+        let written = match (value, self.default_ttl(space)) {
+            (None, _) => Written::Delete,
+            (Some(value), None) => Written::Put(value),
+            (Some(value), Some(ttl)) => {
+                Written::Expiring(value, self.now()?.time_ms + ttl.as_millis() as u64)
+            }
+        };
+        Ok((space, key, written))
+    }
+
+    /// The default TTL of a keyspace.
+    fn default_ttl(&self, space: usize) -> Option<Duration> {
+        self.spaces[space].as_ref()?.options().ttl_by_default()
+    }
+
+    /// Compares everything with the state at a moment, at which the database is read through `snapshot` if there
     /// is one.
-    pub fn compare(&self, snapshot: Option<&Snapshot>, at: usize) -> Outcome {
+    pub fn compare(&self, snapshot: Option<&Snapshot>, at: Moment) -> Outcome {
         let found = read_all(self.db()?, snapshot)?;
         let expected = self.oracle.seen(at);
-        ensure!(found == expected, "after commit {at}: {}", difference(&found, &expected));
+        ensure!(found == expected, "at {at:?}: {}", difference(&found, &expected));
         Ok(())
     }
 }
 
-/// What an edit means to the oracle.
-pub(crate) fn change(edit: &Edit) -> Change {
-    (usize::from(edit.space), edit.key.bytes(), edit.value.map(|value| value.bytes()))
+/// Keyspace, key, and the value or `None` for a delete.
+pub(crate) type PlainChange = (usize, Vec<u8>, Option<Vec<u8>>);
+
+/// An edit where only puts and deletes are known: what expires is taken for what stays.
+pub(crate) fn plain_change(edit: &Edit) -> PlainChange {
+    let value = match edit.deed {
+        Deed::Put(value) | Deed::PutFor(value, _) => Some(value.bytes()),
+        Deed::Delete => None,
+    };
+    (usize::from(edit.space), edit.key.bytes(), value)
 }
 
 /// A range of keys as bytes.

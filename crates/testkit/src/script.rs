@@ -11,10 +11,21 @@ use std::ops::Bound;
 pub struct Edit {
     /// Index into [`SPACES`].
     pub space: u8,
-    /// What is written.
+    /// What is written to.
     pub key: Key,
-    /// The value, or `None` for a delete.
-    pub value: Option<Filler>,
+    /// What is done to it.
+    pub deed: Deed,
+}
+
+/// What an edit does to its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// It gets a value, which expires by the keyspace's default TTL if there is one.
+    Put(Filler),
+    /// It gets a value that expires after so many milliseconds.
+    PutFor(Filler, u32),
+    /// It goes.
+    Delete,
 }
 
 /// How a write is made.
@@ -163,6 +174,24 @@ pub enum Op {
         /// Whether it is to commit: it must meet a conflict if and only if something it depends on has changed.
         commit: bool,
     },
+    /// A key is asked how long it lives.
+    Ttl {
+        /// Index into [`SPACES`].
+        space: u8,
+        /// The key.
+        key: Key,
+    },
+    /// A key's value gets another end: after so many milliseconds, or none.
+    Touch {
+        /// Index into [`SPACES`].
+        space: u8,
+        /// The key.
+        key: Key,
+        /// How long it is to live, in milliseconds; `None` for good.
+        ttl_ms: Option<u32>,
+    },
+    /// The wall clock moves by so many milliseconds, also backwards.
+    Clock(i32),
     /// A snapshot is taken.
     Snapshot,
     /// A snapshot is dropped.

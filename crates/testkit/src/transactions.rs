@@ -2,8 +2,8 @@
 //! meet a conflict, and which must not.
 
 use crate::model::{lent, same, same_entry};
-use crate::oracle::Change;
-use crate::runner::{Mark, Runner, change, key_bounds};
+use crate::oracle::{Change, Moment};
+use crate::runner::{Mark, Runner, key_bounds, plain_change};
 use crate::script::{Op, Step};
 use crate::{Oracle, Outcome, SPACES, ensure};
 use esker::{Error, Isolation, Savepoint, Transaction, TransactionOptions};
@@ -21,8 +21,8 @@ type Changes = BTreeMap<(usize, Vec<u8>), Option<Vec<u8>>>;
 #[derive(Debug)]
 pub(crate) struct Open {
     tx: Transaction,
-    /// The number of commits when it began.
-    at: usize,
+    /// When it began.
+    at: Moment,
     serializable: bool,
     changes: Changes,
     points: BTreeSet<(usize, Vec<u8>)>,
@@ -65,9 +65,9 @@ impl Open {
         }
         let points = self.points.iter().chain(self.changes.keys());
         let mut found: BTreeSet<_> =
-            points.filter(|(space, key)| oracle.is_changed(*space, key, self.at)).cloned().collect();
+            points.filter(|(space, key)| oracle.is_changed(*space, key, self.at.commit)).cloned().collect();
         for (space, bounds) in &self.ranges {
-            let changed = oracle.changed_in(*space, lend(bounds), self.at);
+            let changed = oracle.changed_in(*space, lend(bounds), self.at.commit);
             found.extend(changed.map(|key| (*space, key.to_vec())));
         }
         found
@@ -107,11 +107,12 @@ impl Runner {
         if self.transactions.len() == MAX_OPEN {
             self.transactions.remove(0);
         }
+        let at = self.now()?;
         let isolation = if serializable { Isolation::Serializable } else { Isolation::Snapshot };
         let tx = self.db()?.transaction_with(TransactionOptions::default().isolation(isolation));
         self.transactions.push(Open {
             tx,
-            at: self.oracle.now(),
+            at,
             serializable,
             changes: Changes::new(),
             points: BTreeSet::new(),
@@ -125,7 +126,7 @@ impl Runner {
         match step {
             Step::Change(edit) => {
                 let keyspace = self.create(edit.space)?;
-                let (space, key, value) = change(edit);
+                let (space, key, value) = plain_change(edit);
                 match &value {
                     Some(value) => open.tx.put(&keyspace, &key, value)?,
                     None => open.tx.delete(&keyspace, &key)?,
@@ -226,8 +227,10 @@ impl Runner {
             Err(error) => return Err(error.into()),
         }
         if !open.changes.is_empty() {
-            let changes = open.changes.into_iter().map(|((space, key), value)| (space, key, value));
-            let commit = self.oracle.commit(&changes.collect::<Vec<Change>>());
+            let changes =
+                open.changes.into_iter().map(|((space, key), value)| self.written((space, key, value)));
+            let changes = changes.collect::<Outcome<Vec<Change>>>()?;
+            let commit = self.oracle.commit(&changes);
             self.mark(Mark::Acknowledged, commit);
         }
         Ok(())

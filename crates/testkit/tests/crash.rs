@@ -5,14 +5,15 @@
 
 use esker::Durability;
 use esker_testkit::options::{Chosen, DATABASE, KEYSPACE};
-use esker_testkit::script::{Edit, How, Op, Plan, Step};
+use esker_testkit::script::{Deed, Edit, How, Op, Plan, Step};
 use esker_testkit::{Filler, Generator, Key, crash};
 
 /// A write to some keyspaces: a plain one, or a batch if there are several.
 fn write(number: u32, spaces: &[u8], len: u32, durability: Durability) -> Op {
     let key = Key(40 + (number * 7 % 50) as u16);
-    let value = (number % 6 != 5).then_some(Filler { number, len });
-    let edits: Vec<Edit> = spaces.iter().map(|&space| Edit { space, key, value }).collect();
+    let value = Filler { number, len };
+    let deed = if number % 6 == 5 { Deed::Delete } else { Deed::Put(value) };
+    let edits: Vec<Edit> = spaces.iter().map(|&space| Edit { space, key, deed }).collect();
     let how = if edits.len() == 1 { How::Plain } else { How::Batch };
     Op::Write { edits, how, durability }
 }
@@ -118,8 +119,8 @@ fn transactions() {
         other => other,
     };
     let change = |number: u32| {
-        let value = Some(Filler { number, len: 60 });
-        Step::Change(Edit { space: (number % 3) as u8, key: Key(100 + number as u16), value })
+        let deed = Deed::Put(Filler { number, len: 60 });
+        Step::Change(Edit { space: (number % 3) as u8, key: Key(100 + number as u16), deed })
     };
     let mut script = Vec::new();
     for round in 0..8 {

@@ -3,14 +3,19 @@
 
 use esker::Durability;
 use esker_testkit::options::{Chosen, DATABASE, KEYSPACE};
-use esker_testkit::script::{Edit, How, Op, Plan};
+use esker_testkit::script::{Deed, Edit, How, Op, Plan};
 use esker_testkit::{Filler, Key, damage};
 
 /// Tables of two generations in two keyspaces, and a log with more.
 fn script() -> Vec<Op> {
     let write = |number: u32| {
-        let value = (number % 5 != 4).then_some(Filler { number, len: 60 + number % 50 });
-        let edit = |space| Edit { space, key: Key(40 + (number * 11 % 90) as u16), value };
+        let value = Filler { number, len: 60 + number % 50 };
+        let deed = match number % 5 {
+            4 => Deed::Delete,
+            3 => Deed::PutFor(value, 1_000),
+            _ => Deed::Put(value),
+        };
+        let edit = |space| Edit { space, key: Key(40 + (number * 11 % 90) as u16), deed };
         let edits = if number.is_multiple_of(3) { vec![edit(0), edit(1)] } else { vec![edit(0)] };
         Op::Write { edits, how: How::Batch, durability: Durability::Process }
     };

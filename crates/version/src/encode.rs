@@ -47,6 +47,8 @@ mod figure {
     pub(super) const CREATED_MS: u64 = 18;
     pub(super) const FLAGS: u64 = 20;
     pub(super) const PINNED_BY: u64 = 22;
+    pub(super) const EXPIRING: u64 = 24;
+    pub(super) const LATEST_EXPIRY_MS: u64 = 26;
 }
 
 /// A part ends with an included key.
@@ -310,7 +312,7 @@ fn encode_part(part: &PartMeta, body: &mut Vec<u8>) {
 }
 
 /// The figures of a part by tag; what is left out reads as zero or none.
-fn figures(part: &PartMeta) -> [(u64, Option<u64>); 11] {
+fn figures(part: &PartMeta) -> [(u64, Option<u64>); 13] {
     let nonzero = |value: u64| Some(value).filter(|value| *value != 0);
     [
         (figure::BYTES, Some(part.bytes)),
@@ -324,6 +326,8 @@ fn figures(part: &PartMeta) -> [(u64, Option<u64>); 11] {
         (figure::CREATED_MS, nonzero(part.created_ms)),
         (figure::FLAGS, nonzero(part.flags.0)),
         (figure::PINNED_BY, part.pinned_by.map(SeqNo::get)),
+        (figure::EXPIRING, nonzero(part.expiring)),
+        (figure::LATEST_EXPIRY_MS, part.latest_expiry_ms),
     ]
 }
 
@@ -357,6 +361,8 @@ fn decode_figure(tag: u64, value: &mut Reader<'_>, part: &mut PartMeta) -> Optio
         figure::MAX_EXPIRY_MS => part.max_expiry_ms = Some(value.varint()?),
         figure::CREATED_MS => part.created_ms = value.varint()?,
         figure::FLAGS => part.flags = PartFlags(value.varint()?),
+        figure::EXPIRING => part.expiring = value.varint()?,
+        figure::LATEST_EXPIRY_MS => part.latest_expiry_ms = Some(value.varint()?),
         figure::PINNED_BY => part.pinned_by = Some(seqno(value)?),
         _ => return Some(false),
     }

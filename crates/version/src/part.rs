@@ -66,6 +66,10 @@ pub struct PartMeta {
     pub min_expiry_ms: Option<u64>,
     /// The latest expiry time; present only if every entry expires.
     pub max_expiry_ms: Option<u64>,
+    /// Entries that expire.
+    pub expiring: u64,
+    /// The latest expiry time of an entry that has one.
+    pub latest_expiry_ms: Option<u64>,
     /// When the file was written, in milliseconds since 1970; 0 if unknown.
     pub created_ms: u64,
     /// Facts that readers use.
@@ -101,6 +105,8 @@ impl PartMeta {
             oldest_delete_ms: None,
             min_expiry_ms: None,
             max_expiry_ms: None,
+            expiring: 0,
+            latest_expiry_ms: None,
             created_ms: 0,
             flags: PartFlags::default(),
             pinned_by: None,
@@ -137,6 +143,20 @@ impl PartMeta {
         self.tombstones > 0 || self.range_deletes > 0
     }
 
+    /// About how many entries have expired by `time_ms`, if expiry times are spread evenly from the earliest to the latest;
+    /// at least one if the earliest has passed.
+    pub fn expired_entries(&self, time_ms: u64) -> u64 {
+        let (Some(earliest), Some(latest)) = (self.min_expiry_ms, self.latest_expiry_ms) else { return 0 };
+        if time_ms < earliest {
+            return 0;
+        }
+        if time_ms >= latest {
+            return self.expiring;
+        }
+        let (passed, span) = (u128::from(time_ms - earliest), u128::from(latest - earliest));
+        ((u128::from(self.expiring) * passed / span) as u64).max(1)
+    }
+
     /// The part of this part that lies in `range`, under a new id; `None` if they share nothing. Figures are
     /// shared out by [`KeyRange::share_inside`]; counts that decide whether something must be looked at
     /// (entries, tombstones, range deletes) never round down to zero.
@@ -154,6 +174,7 @@ impl PartMeta {
             entries: some_of(self.entries),
             tombstones: some_of(self.tombstones),
             range_deletes: some_of(self.range_deletes),
+            expiring: some_of(self.expiring),
             ..self.clone()
         })
     }

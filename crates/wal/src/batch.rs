@@ -12,13 +12,12 @@
 //! nothing else. Entry `i` of a record has sequence number `first + i`.
 
 use esker_base::coding::Reader;
+use esker_base::expiry::EXPIRY_LEN;
 use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
 use esker_base::limits::{MAX_KEY_LEN, MAX_RECORD_LEN, MAX_VALUE_LEN};
 use esker_base::{Error, FileNumber, KeyspaceId, Result, SeqNo, TableUid, ValueKind};
 use std::fmt;
 
-/// Bytes of an expiry time in front of a value.
-const EXPIRY_LEN: usize = 8;
 /// Longest entry head: kind, keyspace (5), key length (3), value length (5).
 const MAX_HEAD_LEN: usize = 14;
 
@@ -169,9 +168,9 @@ impl BatchEncoder {
         expiry: &[u8],
         value: &[u8],
     ) -> Result<()> {
-        if key.len() > MAX_KEY_LEN || value.len() > MAX_VALUE_LEN {
+        if key.len() > MAX_KEY_LEN || expiry.len() + value.len() > MAX_VALUE_LEN {
             check_key(key)?;
-            return Err(value_too_long(value));
+            return Err(value_too_long(expiry.len() + value.len()));
         }
         let most = MAX_HEAD_LEN + key.len() + expiry.len() + value.len();
         if self.bytes.len() + most > MAX_RECORD_LEN {
@@ -220,8 +219,8 @@ fn check_key(key: &[u8]) -> Result<()> {
     Err(Error::invalid(format!("the key has {} bytes, the longest key has {MAX_KEY_LEN}", key.len())))
 }
 
-fn value_too_long(value: &[u8]) -> Error {
-    Error::invalid(format!("the value has {} bytes, the longest value has {MAX_VALUE_LEN}", value.len()))
+fn value_too_long(len: usize) -> Error {
+    Error::invalid(format!("the value takes {len} bytes, the longest value takes {MAX_VALUE_LEN}"))
 }
 
 fn check_record(len: usize) -> Result<()> {

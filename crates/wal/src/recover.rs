@@ -93,6 +93,8 @@ pub struct RecoveryReport {
     pub next_log_id: LogId,
     /// The greatest sequence number in any valid record, dropped ones included; zero if there is none.
     pub greatest_seqno: SeqNo,
+    /// The latest time in the header of a segment that was read, in milliseconds since 1970; 0 if there is none.
+    pub latest_wall_ms: u64,
     /// Where the log ended.
     pub end: LogPosition,
     /// What stood there; `None` if the first segment does not exist.
@@ -246,6 +248,7 @@ struct Scan<'a> {
     expected: u64,
     greatest_seqno: u64,
     greatest_log_id: LogId,
+    latest_wall_ms: u64,
     segments_read: usize,
     records: u64,
     bytes: u64,
@@ -264,6 +267,7 @@ impl<'a> Scan<'a> {
             expected: 0,
             greatest_seqno: 0,
             greatest_log_id: catalog.greatest_log_id.max(input.min_log_id).max(input.durable.log_id),
+            latest_wall_ms: 0,
             segments_read: 0,
             records: 0,
             bytes: 0,
@@ -306,6 +310,7 @@ impl<'a> Scan<'a> {
         let file = segment.file.path();
         let mut reader = SegmentReader::new(Window::new(segment.file.clone())?, header);
         self.segments_read += 1;
+        self.latest_wall_ms = self.latest_wall_ms.max(header.wall_ms);
         self.expected = self.expected.max(header.first_seqno.get());
         let mut position = LogPosition::new(header.log_id, u64::from(header.data_start));
         loop {
@@ -458,6 +463,7 @@ impl<'a> Scan<'a> {
             warning: (!warnings.is_empty()).then(|| warnings.join("; ")),
             next_log_id: self.greatest_log_id.next(),
             greatest_seqno: SeqNo::new(self.greatest_seqno),
+            latest_wall_ms: self.latest_wall_ms,
             end: stop.position,
             end_reason: stop.reason,
             removable: self.catalog.files.clone(),

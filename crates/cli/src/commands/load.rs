@@ -11,6 +11,7 @@ use esker::{Database, Keyspace, WriteBatch};
 use indicatif::ProgressBar;
 use std::io::Write;
 use std::path::Path;
+use std::time::Duration;
 
 /// A batch ends at so many bytes, even if it has fewer pairs than it may: it must fit a part of the memory budget.
 const MAX_BATCH_BYTES: usize = 4 << 20;
@@ -36,6 +37,7 @@ pub(super) fn run(context: &mut Context<'_>, args: &LoadArgs) -> Result<Exit, Fa
         format,
         on_error: args.on_error,
         batch_size: args.batch_size as usize,
+        ttl: args.ttl,
         progress: &progress,
         loaded: 0,
         skipped: 0,
@@ -68,6 +70,7 @@ struct Load<'a> {
     format: FileFormat,
     on_error: OnError,
     batch_size: usize,
+    ttl: Option<Duration>,
     progress: &'a ProgressBar,
     loaded: u64,
     skipped: u64,
@@ -144,7 +147,10 @@ impl Load<'_> {
     fn apply(&mut self) -> Result<(), Failure> {
         let mut batch: WriteBatch = self.database.batch();
         for record in self.batch.drain(..) {
-            batch.put(&self.keyspace, &record.key, &record.value);
+            match self.ttl {
+                None => batch.put(&self.keyspace, &record.key, &record.value),
+                Some(ttl) => batch.put_with_ttl(&self.keyspace, &record.key, &record.value, ttl),
+            }
             self.loaded += 1;
         }
         self.database.write(batch)?;

@@ -47,6 +47,7 @@ pub(crate) fn run_alone(
 ) -> Result<Exit, Failure> {
     let (database, for_reading) = match command {
         DataCommand::Get(_)
+        | DataCommand::Ttl(_)
         | DataCommand::Scan(_)
         | DataCommand::Count(_)
         | DataCommand::Dump(_)
@@ -76,6 +77,7 @@ pub(crate) fn run(context: &mut Context<'_>, command: &DataCommand) -> Result<Ex
         DataCommand::Get(args) => point::get(context, args),
         DataCommand::Put(args) => point::put(context, args),
         DataCommand::Delete(args) => point::delete(context, args),
+        DataCommand::Ttl(args) => point::ttl(context, args),
         DataCommand::Scan(args) => scan::scan(context, args),
         DataCommand::Count(args) => scan::count(context, args),
         DataCommand::Load(args) => load::run(context, args),

@@ -1,9 +1,10 @@
 //! `get`, `put` and `delete`.
 
 use super::{Context, unprintable, write_json, write_json_pair};
-use crate::args::{DeleteArgs, GetArgs, PutArgs};
+use crate::args::{DeleteArgs, GetArgs, PutArgs, TtlArgs};
 use crate::failure::{Exit, Failure};
 use crate::host;
+use esker::Ttl;
 
 pub(super) fn get(context: &mut Context<'_>, args: &GetArgs) -> Result<Exit, Failure> {
     let key = context.parse_key(&args.wanted)?;
@@ -28,7 +29,33 @@ pub(super) fn put(context: &mut Context<'_>, args: &PutArgs) -> Result<Exit, Fai
     };
     let value = context.shape.value.parse(&written);
     let value = value.map_err(|reason| Failure::usage(format!("value: {reason}")))?;
-    context.keyspace()?.put_with(&key, &value, args.durability.into())?;
+    let keyspace = context.keyspace()?;
+    match args.ttl {
+        None => keyspace.put_with(&key, &value, args.durability.into())?,
+        Some(ttl) => {
+            let mut batch = context.database.batch();
+            batch.put_with_ttl(&keyspace, &key, &value, ttl);
+            context.database.write_with(batch, args.durability.into())?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+pub(super) fn ttl(context: &mut Context<'_>, args: &TtlArgs) -> Result<Exit, Failure> {
+    let key = context.parse_key(&args.wanted)?;
+    let Some(ttl) = context.existing_keyspace()?.ttl(&key)? else { return Ok(Exit::Absent) };
+    let (left_ms, at_ms) = match ttl {
+        Ttl::Forever => (None, None),
+        Ttl::Expires { at_ms, left } => (Some(left.as_millis() as u64), Some(at_ms)),
+    };
+    if context.shape.json {
+        write_json(
+            context.out,
+            [("ttl_ms".to_owned(), left_ms.into()), ("expires_at_ms".to_owned(), at_ms.into())],
+        )?;
+    } else {
+        writeln!(context.out, "{}", left_ms.map_or_else(|| "forever".to_owned(), |ms| ms.to_string()))?;
+    }
     Ok(Exit::Done)
 }
 

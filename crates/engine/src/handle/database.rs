@@ -233,6 +233,13 @@ impl Database {
         Snapshot::new(&self.handle.store)
     }
 
+    /// The database's time, in milliseconds since 1970: what expiry is judged by. It is the wall clock's as long as that
+    /// moves forward, and stands still while the clock is behind what was given out before, in this life or in an earlier
+    /// one.
+    pub fn now_ms(&self) -> u64 {
+        self.handle.store.time.now_ms()
+    }
+
     // ---- maintenance
 
     /// Makes every acknowledged write survive a power cut.

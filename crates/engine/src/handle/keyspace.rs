@@ -9,6 +9,7 @@ use crate::holders::HolderKind;
 use crate::keyspace::KeyspaceState;
 use crate::options::KeyspaceOptions;
 use crate::read::{cursor::Cursor, range::Range};
+use crate::semantics::ReadTime;
 use crate::store::Store;
 use crate::{Durability, Value};
 use esker_base::{KeyspaceId, Result, SeqNo, ValueKind};
@@ -92,7 +93,8 @@ impl Keyspace {
 
     // ---- writing
 
-    /// Sets `key` to `value`, with the database's default durability.
+    /// Sets `key` to `value`, with the database's default durability. In a keyspace with a default TTL the value expires
+    /// by it.
     ///
     /// # Errors
     /// `InvalidArgument` for a key over 65,535 bytes or a value over 512 MiB; `ReadOnly`, `Full`, `WouldStall`, `Closed`.
@@ -109,6 +111,10 @@ impl Keyspace {
         value: impl AsRef<[u8]>,
         durability: Durability,
     ) -> Result<()> {
+        if let Some(ttl) = self.state.default_ttl() {
+            let expiry_ms = self.handle.store.time.after(ttl);
+            return self.write_expiring(key.as_ref(), value.as_ref(), expiry_ms, durability);
+        }
         self.write_one(ValueKind::Put, key.as_ref(), value.as_ref(), durability)
     }
 
@@ -148,18 +154,38 @@ impl Keyspace {
         })
     }
 
+    /// Writes what `encode` puts into an empty batch, one entry; it returns the bytes of the entry's key and value.
+    pub(super) fn write_one_with(
+        &self,
+        durability: Durability,
+        encode: impl FnOnce(&mut BatchEncoder, KeyspaceId) -> Result<u64>,
+    ) -> Result<()> {
+        SCRATCH.with_borrow_mut(|scratch| {
+            scratch.clear();
+            let bytes = encode(scratch, self.state.id)?;
+            let share = Share { keyspace: self.state.id, entries: 1, bytes };
+            let shares = std::slice::from_ref(&share);
+            let batch = EncodedBatch { payload: scratch.payload(), count: 1, shares, single: None };
+            let written = self.handle.store.commit(&batch, durability, Patience::Stall).map(|_| ());
+            if scratch.capacity_bytes() > SCRATCH_KEPT_BYTES {
+                *scratch = BatchEncoder::new();
+            }
+            written
+        })
+    }
+
     // ---- reading
 
     /// The present, pinned. The view first, then the sequence number (RV1); the view before the mark of a dropped keyspace, too,
     /// which is set before the view is emptied.
     #[inline]
-    fn pin(&self) -> Result<Pinned> {
+    pub(super) fn pin(&self) -> Result<Pinned> {
         let store = &self.handle.store;
         store.check_open()?;
         let view = self.state.view.load();
         self.state.check_living()?;
         let seqno = SeqNo::new(store.visible.load(Ordering::Acquire));
-        Ok(Pinned { view, seqno })
+        Ok(Pinned { view, seqno, time: ReadTime::PRESENT })
     }
 
     /// The value of `key`.

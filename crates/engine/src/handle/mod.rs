@@ -4,12 +4,14 @@
 //! or earlier by [`Database::close`].
 
 mod database;
+mod expiring;
 mod key_range;
 mod keyspace;
 mod pinned;
 mod snapshot;
 
 pub use database::{DEFAULT_KEYSPACE, Database};
+pub use expiring::Ttl;
 pub use key_range::KeyRange;
 pub use keyspace::Keyspace;
 pub(crate) use pinned::Pinned;

@@ -5,9 +5,10 @@ use crate::read::cursor::Cursor;
 use crate::read::multi;
 use crate::read::point::{self, Found};
 use crate::read::range::Range;
+use crate::semantics::ReadTime;
 use crate::view::SuperVersion;
 use esker_base::{Result, SeqNo};
-use esker_iter::Bounds;
+use esker_iter::{Bounds, Reader};
 use std::sync::Arc;
 
 /// A view and the sequence number to read it at.
@@ -15,12 +16,14 @@ use std::sync::Arc;
 pub(crate) struct Pinned {
     pub(crate) view: Arc<SuperVersion>,
     pub(crate) seqno: SeqNo,
+    /// The moment at which it is judged what has expired.
+    pub(crate) time: ReadTime,
 }
 
 impl Pinned {
     #[inline]
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        Ok(match point::lookup(&self.view, key, self.seqno)? {
+        Ok(match point::lookup(self, key)? {
             Found::Borrowed(value) => Some(Value::copied(value)),
             Found::Pinned(value) => Some(Value::pinned(value)),
             Found::Absent => None,
@@ -29,7 +32,7 @@ impl Pinned {
 
     #[inline]
     pub(crate) fn get_with<R>(&self, key: &[u8], read: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
-        Ok(read(point::lookup(&self.view, key, self.seqno)?.as_bytes()))
+        Ok(read(point::lookup(self, key)?.as_bytes()))
     }
 
     #[inline]
@@ -38,11 +41,16 @@ impl Pinned {
     }
 
     pub(crate) fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
-        multi::multi_get(&self.view, keys, self.seqno)
+        multi::multi_get(self, keys)
     }
 
     pub(crate) fn cursor(self, bounds: Bounds) -> Cursor {
-        Cursor::new(self.view, self.seqno, bounds)
+        Cursor::new(self, bounds)
+    }
+
+    /// What the iterators of this moment are. Asking again gives the same only once the time is fixed.
+    pub(crate) fn reader(&mut self) -> Reader {
+        Reader::at(self.time.fix(&self.view.semantics))
     }
 
     pub(crate) fn range(self, bounds: Bounds) -> Range {

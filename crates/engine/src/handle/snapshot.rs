@@ -4,6 +4,8 @@ use super::keyspace::Keyspace;
 use super::pinned::Pinned;
 use crate::holders::{HolderKind, Holding};
 use crate::read::{cursor::Cursor, layer::Layer, range::Range};
+use crate::semantics::ReadTime;
+use crate::snapshot::Moment;
 use crate::store::Store;
 use crate::{KeyRange, Value};
 use esker_base::{Error, Result, SeqNo};
@@ -15,7 +17,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Snapshot {
     store: Arc<Store>,
-    seqno: SeqNo,
+    moment: Moment,
     /// Its place among the holders; `None` inside a call that is over soon.
     holding: Option<Holding>,
 }
@@ -28,19 +30,25 @@ impl Snapshot {
     /// A snapshot that is listed among the holders as this.
     pub(crate) fn of_kind(store: &Arc<Store>, kind: HolderKind) -> Snapshot {
         let mut snapshot = Snapshot::unlisted(store);
-        snapshot.holding = Some(store.holders.hold(kind, snapshot.seqno));
+        snapshot.holding = Some(store.holders.hold(kind, snapshot.moment.seqno));
         snapshot
     }
 
     /// A snapshot for one call.
     pub(crate) fn unlisted(store: &Arc<Store>) -> Snapshot {
-        let seqno = store.snapshots.register(&store.visible);
-        Snapshot { store: Arc::clone(store), seqno, holding: None }
+        let moment = store.snapshots.register(&store.visible, &store.time);
+        Snapshot { store: Arc::clone(store), moment, holding: None }
     }
 
     /// The sequence number of the last operation the snapshot sees.
     pub fn seqno(&self) -> SeqNo {
-        self.seqno
+        self.moment.seqno
+    }
+
+    /// The database's time when the snapshot was taken, in milliseconds since 1970: what had not expired by then does
+    /// not expire for the snapshot.
+    pub fn time_ms(&self) -> u64 {
+        self.moment.read_time_ms
     }
 
     pub(crate) fn belongs_to(&self, store: &Arc<Store>) -> bool {
@@ -50,15 +58,15 @@ impl Snapshot {
 
 impl Clone for Snapshot {
     fn clone(&self) -> Snapshot {
-        self.store.snapshots.register_again(self.seqno);
+        self.store.snapshots.register_again(self.moment);
         let holding = self.holding.as_ref().map(|holding| holding.again());
-        Snapshot { store: Arc::clone(&self.store), seqno: self.seqno, holding }
+        Snapshot { store: Arc::clone(&self.store), moment: self.moment, holding }
     }
 }
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        self.store.snapshots.release(self.seqno);
+        self.store.snapshots.release(self.moment);
     }
 }
 
@@ -75,9 +83,10 @@ impl View<'_> {
             return Err(Error::invalid("the snapshot was taken of another database"));
         }
         self.keyspace.store().check_open()?;
+        let Moment { seqno, read_time_ms } = self.snapshot.moment;
         let view = self.keyspace.state().view.load();
         self.keyspace.state().check_living()?;
-        Ok(Pinned { view, seqno: self.snapshot.seqno })
+        Ok(Pinned { view, seqno, time: ReadTime::at(read_time_ms) })
     }
 
     /// The value of `key`.
@@ -103,7 +112,7 @@ impl View<'_> {
     /// What memory and each level hold on their own, from memory downwards: for showing the tree.
     pub fn layers(&self) -> Result<Vec<Layer>> {
         let pinned = self.pin()?;
-        Ok(Layer::all_of(&pinned.view, pinned.seqno))
+        Ok(Layer::all_of(pinned))
     }
 
     /// A cursor over all entries.

@@ -23,6 +23,7 @@ use crate::open::new_keyspace;
 use crate::options::KeyspaceOptions;
 use crate::room::MemtableLimits;
 use crate::scheduler::Lane;
+use crate::semantics::Semantics;
 use crate::store::{Store, Writing};
 use crate::tree::Tree;
 use crate::view::{MemtableView, SuperVersion};
@@ -48,7 +49,8 @@ impl Store {
         let id = installed.state.next_keyspace;
         let mut edit = VersionEdit::new();
         edit.push(EditOp::CreateKeyspace { id, name: name.into(), options: options.encode().into() });
-        let parts = (Arc::new(Tree::new(id, Arc::default(), &self.files)), Vec::new());
+        let semantics = Semantics { time: Arc::clone(&self.time) };
+        let parts = (Arc::new(Tree::new(id, Arc::default(), &self.files)), Vec::new(), semantics);
         let (keyspace, active) = new_keyspace(id, name.into(), options, parts, &self.memory, &self.arenas)?;
         self.make_durable(writing, &mut installed, &edit)?;
         writing.commit.lock().add_keyspace(active);
@@ -103,7 +105,7 @@ impl Store {
         edit.push(EditOp::SetKeyspaceOptions { id: keyspace.id, options: after.encode().into() });
         self.make_durable(writing, &mut installed, &edit)?;
         let limits = MemtableLimits::new(&after, &self.memory);
-        *keyspace.options.lock() = Arc::new(after);
+        keyspace.set_options(after);
         writing.commit.lock().active(keyspace.id)?.limits = limits;
         // Whoever waits for room may have it now, and another strategy may want something.
         self.scheduler.request(Lane::Compaction);
@@ -164,6 +166,7 @@ impl Store {
             active: Arc::new(MemtableView::new(memtable)),
             sealed: Vec::new(),
             tree: Arc::new(Tree::new(keyspace.id, Arc::default(), &self.files)),
+            semantics: Arc::clone(&keyspace.view.load().semantics),
         })
     }
 }

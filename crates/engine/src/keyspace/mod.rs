@@ -22,6 +22,7 @@ use esker_version::LevelIndex;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// One keyspace of an open database.
 #[derive(Debug)]
@@ -38,6 +39,8 @@ pub(crate) struct KeyspaceState {
     pub(crate) busy: Mutex<Busy>,
     /// Runs in level 0, kept beside the view so that a writer sees them without loading it.
     level0_runs: AtomicU64,
+    /// The default TTL of the options, in milliseconds, 0 for none: kept beside them so that a put sees it without a lock.
+    default_ttl_ms: AtomicU64,
     /// Set when the keyspace was dropped, durably, and before its view becomes an empty one: a reader that finds the empty view
     /// also finds this, and answers an error instead of "no such key".
     dropped: AtomicBool,
@@ -67,6 +70,7 @@ impl KeyspaceState {
     ) -> KeyspaceState {
         let state = KeyspaceState {
             id,
+            default_ttl_ms: AtomicU64::new(options.default_ttl_ms()),
             name: Mutex::new(name),
             options: Mutex::new(Arc::new(options)),
             view,
@@ -88,6 +92,20 @@ impl KeyspaceState {
     /// Its options at present. A job takes them once and keeps to them.
     pub(crate) fn options(&self) -> Arc<KeyspaceOptions> {
         Arc::clone(&self.options.lock())
+    }
+
+    /// Replaces the options.
+    fn set_options(&self, options: KeyspaceOptions) {
+        let mut present = self.options.lock();
+        self.default_ttl_ms.store(options.default_ttl_ms(), Ordering::Relaxed);
+        *present = Arc::new(options);
+    }
+
+    /// How long a put lives that does not say so itself; `None` for good.
+    #[inline]
+    pub(crate) fn default_ttl(&self) -> Option<Duration> {
+        let ms = self.default_ttl_ms.load(Ordering::Relaxed);
+        (ms != 0).then(|| Duration::from_millis(ms))
     }
 
     /// Recomputes what is kept beside the view; called after each published change of the tree.

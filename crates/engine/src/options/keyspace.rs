@@ -7,6 +7,7 @@ use esker_filter::FilterPolicy;
 use esker_memtable::MemtableKind;
 use esker_sst::BlockLayout;
 use esker_strategy::Strategy;
+use std::time::Duration;
 
 /// Smallest write buffer: a memtable of this size still holds hundreds of small entries.
 const MIN_WRITE_BUFFER_BYTES: u64 = 4 << 10;
@@ -52,6 +53,7 @@ pub struct KeyspaceOptions {
     pub(crate) strategy: Strategy,
     pub(crate) table_bytes: Option<u64>,
     pub(crate) level0_stop_runs: u32,
+    pub(crate) default_ttl: Option<Duration>,
 }
 
 impl Default for KeyspaceOptions {
@@ -67,6 +69,7 @@ impl Default for KeyspaceOptions {
             strategy: Strategy::default(),
             table_bytes: None,
             level0_stop_runs: 24,
+            default_ttl: None,
         }
     }
 }
@@ -133,7 +136,28 @@ impl KeyspaceOptions {
         self
     }
 
+    /// How long values live that are put without a time of their own, counted from the put; whole milliseconds, fractions
+    /// are rounded up. Default: for good.
+    pub fn default_ttl(mut self, ttl: Duration) -> KeyspaceOptions {
+        let ttl_ms = u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+        self.default_ttl = Some(Duration::from_millis(ttl_ms));
+        self
+    }
+
+    /// The default TTL, if there is one.
+    pub fn ttl_by_default(&self) -> Option<Duration> {
+        self.default_ttl
+    }
+
+    /// The default TTL in milliseconds, 0 if there is none.
+    pub(crate) fn default_ttl_ms(&self) -> u64 {
+        self.default_ttl.map_or(0, |ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX))
+    }
+
     pub(crate) fn validate(&self) -> Result<()> {
+        if self.default_ttl.is_some_and(|ttl| ttl.is_zero()) {
+            return Err(Error::invalid("default_ttl is zero: nothing would ever be seen"));
+        }
         if let Some(bytes) = self.write_buffer_bytes {
             stored::in_range("write_buffer_size", bytes, MIN_WRITE_BUFFER_BYTES..=MAX_WRITE_BUFFER_BYTES)?;
         }
@@ -163,6 +187,10 @@ impl KeyspaceOptions {
         stored::put(&mut out, "strategy", &Field::Text(&self.strategy.to_string()));
         stored::put(&mut out, "table_size", &number(self.table_bytes.unwrap_or(0)));
         stored::put(&mut out, "level0_stop_runs", &number(u64::from(self.level0_stop_runs)));
+        if self.default_ttl.is_some() {
+            // Left out where there is none, so that builds which do not know it can open the keyspace.
+            stored::put(&mut out, "default_ttl_ms", &number(self.default_ttl_ms()));
+        }
         out
     }
 
@@ -208,6 +236,7 @@ impl KeyspaceOptions {
             ("strategy", Field::Text(text)) => self.strategy = text.parse().map_err(|_| unknown())?,
             ("table_size", Field::Number(bytes)) => self.table_bytes = optional(*bytes),
             ("level0_stop_runs", Field::Number(runs)) => self.level0_stop_runs = stored::narrow(name, *runs)?,
+            ("default_ttl_ms", Field::Number(ms)) => self.default_ttl = Some(Duration::from_millis(*ms)),
             _ => return Err(unknown()),
         }
         Ok(())

@@ -1,10 +1,11 @@
 //! The user's cursor: borrowed entries, both directions, one consistent moment.
 
+use crate::handle::Pinned;
 use crate::holders::Holding;
 use crate::read::source::Source;
 use crate::view::SuperVersion;
 use esker_base::{Result, SeqNo};
-use esker_iter::{Bounds, Merge, Visible};
+use esker_iter::{Bounds, Merge, Reader, Visible};
 use esker_sst::ReadPurpose;
 use esker_version::PartFlags;
 use std::sync::Arc;
@@ -41,10 +42,11 @@ impl std::fmt::Debug for Cursor {
 }
 
 impl Cursor {
-    /// A cursor within `bounds` over what a reader at `seqno` sees in `view`. The view holds every version that such a
+    /// A cursor within `bounds` over what a reader of that moment sees. The view holds every version that such a
     /// reader needs, so no snapshot has to be registered for it.
-    pub(crate) fn new(view: Arc<SuperVersion>, seqno: SeqNo, bounds: Bounds) -> Cursor {
-        Cursor { entries: visible(&view, seqno, bounds), _view: view, _holding: None }
+    pub(crate) fn new(mut pinned: Pinned, bounds: Bounds) -> Cursor {
+        let reader = pinned.reader();
+        Cursor { entries: visible(&pinned, reader, bounds), _view: pinned.view, _holding: None }
     }
 
     /// This cursor, listed among the holders while it lives.
@@ -53,8 +55,14 @@ impl Cursor {
     }
 
     /// A cursor over what a reader at `seqno` would see if there were only these sources of `view`.
-    pub(crate) fn over(view: Arc<SuperVersion>, sources: Vec<Source>, seqno: SeqNo) -> Cursor {
-        Cursor { entries: Visible::new(Merge::new(sources), seqno), _view: view, _holding: None }
+    pub(crate) fn over(
+        view: Arc<SuperVersion>,
+        sources: Vec<Source>,
+        seqno: SeqNo,
+        reader: Reader,
+    ) -> Cursor {
+        let entries = Visible::new(Merge::new(sources), seqno).reading_as(reader);
+        Cursor { entries, _view: view, _holding: None }
     }
 
     /// Moves to the first entry.
@@ -109,11 +117,13 @@ impl Cursor {
     }
 }
 
-/// What a reader at `seqno` sees in `view`, merged and filtered.
-pub(crate) fn visible(view: &SuperVersion, seqno: SeqNo, bounds: Bounds) -> Visible<Merge<Source>> {
+/// What a reader of that moment sees, merged and filtered.
+pub(crate) fn visible(pinned: &Pinned, reader: Reader, bounds: Bounds) -> Visible<Merge<Source>> {
+    let Pinned { view, seqno, .. } = pinned;
+    let seqno = *seqno;
     let sources = Source::all_of(view, ReadPurpose::Scan);
     let single_version = is_single_version(view, sources.len(), seqno);
-    let entries = Visible::new(Merge::new(sources), seqno).within(bounds);
+    let entries = Visible::new(Merge::new(sources), seqno).reading_as(reader).within(bounds);
     if single_version { entries.assume_single_version() } else { entries }
 }
 

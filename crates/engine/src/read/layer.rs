@@ -2,8 +2,10 @@
 
 use super::cursor::Cursor;
 use super::source::Source;
+use crate::handle::Pinned;
 use crate::view::SuperVersion;
 use esker_base::SeqNo;
+use esker_iter::Reader;
 use esker_version::LevelIndex;
 use std::sync::Arc;
 
@@ -12,6 +14,7 @@ use std::sync::Arc;
 pub struct Layer {
     view: Arc<SuperVersion>,
     seqno: SeqNo,
+    reader: Reader,
     depth: usize,
     /// `None` for the memtables.
     level: Option<LevelIndex>,
@@ -19,12 +22,17 @@ pub struct Layer {
 
 impl Layer {
     /// The layers of a view that hold anything, from memory downwards.
-    pub(crate) fn all_of(view: &Arc<SuperVersion>, seqno: SeqNo) -> Vec<Layer> {
+    pub(crate) fn all_of(mut pinned: Pinned) -> Vec<Layer> {
+        let reader = pinned.reader();
+        let (view, seqno) = (&pinned.view, pinned.seqno);
         let mut levels: Vec<LevelIndex> = view.tree.runs.iter().map(|run| run.level).collect();
         levels.dedup();
         let above_last = levels.iter().rfind(|level| !level.is_last()).map_or(0, |level| depth_of(*level));
         let depth = |level: LevelIndex| if level.is_last() { above_last + 1 } else { depth_of(level) };
-        let layer = |depth, level| Layer { view: Arc::clone(view), seqno, depth, level };
+        let layer = |depth, level| {
+            let reader = reader.clone();
+            Layer { view: Arc::clone(view), seqno, reader, depth, level }
+        };
         let memory = view.memtables().any(|view| !view.memtable.is_empty()).then(|| layer(0, None));
         memory.into_iter().chain(levels.into_iter().map(|level| layer(depth(level), Some(level)))).collect()
     }
@@ -38,7 +46,7 @@ impl Layer {
     /// A cursor over the pairs that this layer holds, whether or not a layer above it has newer ones.
     pub fn cursor(&self) -> Cursor {
         let sources = Source::of_layer(&self.view, self.level);
-        Cursor::over(Arc::clone(&self.view), sources, self.seqno)
+        Cursor::over(Arc::clone(&self.view), sources, self.seqno, self.reader.clone())
     }
 }
 

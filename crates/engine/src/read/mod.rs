@@ -1,4 +1,5 @@
-//! The read path: one key ([`point`]), many keys ([`multi`]), ranges ([`cursor`], [`range`]). [`layer`] looks at one level alone.
+//! The read path: one key ([`point`]), many keys ([`multi`]), what their entries mean ([`resolve`], [`versions`]), ranges
+//! ([`cursor`], [`range`]). [`layer`] looks at one level alone.
 //!
 //! Every read pins a view, then loads the sequence number it reads at (RV1; see [`crate::view`]), and asks the sources
 //! newest first: active memtable, sealed memtables, runs in reading order. The key is hashed once.
@@ -8,5 +9,7 @@ pub(crate) mod layer;
 pub(crate) mod multi;
 pub(crate) mod point;
 pub(crate) mod range;
+pub(crate) mod resolve;
 pub(crate) mod run_cursor;
 pub(crate) mod source;
+pub(crate) mod versions;

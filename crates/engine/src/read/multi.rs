@@ -2,28 +2,28 @@
 //! their cache misses overlap.
 
 use crate::Value;
+use crate::handle::Pinned;
+use crate::read::resolve::{Resolved, resolve};
+use crate::semantics::ReadTime;
 use crate::tree::TreeRun;
-use crate::view::SuperVersion;
-use esker_base::{Result, SeqNo, checksum};
-use esker_iter::Meaning;
+use esker_base::{Result, Tag, checksum};
 use esker_sst::{Lookup, MAX_LOOKUPS, TableHit};
 
-/// What a reader at `seqno` sees of each key, in the order of the keys.
-pub(crate) fn multi_get<K: AsRef<[u8]>>(
-    view: &SuperVersion,
-    keys: &[K],
-    seqno: SeqNo,
-) -> Result<Vec<Option<Value>>> {
+/// What a reader of that moment sees of each key, in the order of the keys.
+pub(crate) fn multi_get<K: AsRef<[u8]>>(pinned: &Pinned, keys: &[K]) -> Result<Vec<Option<Value>>> {
+    let mut time = pinned.time;
     let mut values = Vec::new();
     values.resize_with(keys.len(), || None);
     for (keys, values) in keys.chunks(MAX_LOOKUPS).zip(values.chunks_mut(MAX_LOOKUPS)) {
-        Group::new(keys).fill(view, seqno, values)?;
+        let group = Group::new(pinned, keys);
+        group.fill(&mut time, values)?;
     }
     Ok(values)
 }
 
 /// Up to [`MAX_LOOKUPS`] keys on their way through the sources.
 struct Group<'k> {
+    pinned: &'k Pinned,
     keys: [&'k [u8]; MAX_LOOKUPS],
     hashes: [u64; MAX_LOOKUPS],
     len: usize,
@@ -32,9 +32,9 @@ struct Group<'k> {
 }
 
 impl<'k> Group<'k> {
-    fn new<K: AsRef<[u8]>>(keys: &'k [K]) -> Group<'k> {
+    fn new<K: AsRef<[u8]>>(pinned: &'k Pinned, keys: &'k [K]) -> Group<'k> {
         let mut group =
-            Group { keys: [&[]; MAX_LOOKUPS], hashes: [0; MAX_LOOKUPS], len: keys.len(), pending: 0 };
+            Group { pinned, keys: [&[]; MAX_LOOKUPS], hashes: [0; MAX_LOOKUPS], len: keys.len(), pending: 0 };
         for (at, key) in keys.iter().enumerate() {
             group.keys[at] = key.as_ref();
             group.hashes[at] = checksum::key_hash(key.as_ref());
@@ -43,35 +43,31 @@ impl<'k> Group<'k> {
         group
     }
 
-    fn fill(mut self, view: &SuperVersion, seqno: SeqNo, values: &mut [Option<Value>]) -> Result<()> {
-        self.ask_memtables(view, seqno, values)?;
+    fn fill(mut self, time: &mut ReadTime, values: &mut [Option<Value>]) -> Result<()> {
+        self.ask_memtables(time, values)?;
         let mut lookups = Vec::with_capacity(self.len);
-        for run in &view.tree.runs {
+        for run in &self.pinned.view.tree.runs {
             if self.pending == 0 {
                 break;
             }
-            self.ask_run(run, seqno, &mut lookups, values)?;
+            self.ask_run(run, time, &mut lookups, values)?;
             lookups.clear();
         }
         Ok(())
     }
 
-    fn ask_memtables(
-        &mut self,
-        view: &SuperVersion,
-        seqno: SeqNo,
-        values: &mut [Option<Value>],
-    ) -> Result<()> {
+    fn ask_memtables(&mut self, time: &mut ReadTime, values: &mut [Option<Value>]) -> Result<()> {
+        let Pinned { view, seqno, .. } = self.pinned;
         for memtable in view.memtables().filter(|view| !view.memtable.is_empty()) {
             let mut results = [None; MAX_LOOKUPS];
             let keys = &self.keys[..self.len];
-            let found = memtable.memtable.multi_get(keys, self.pending, seqno, &mut results[..self.len]);
+            let found = memtable.memtable.multi_get(keys, self.pending, *seqno, &mut results[..self.len]);
             for at in bits(found) {
-                if let Some((tag, value)) = results[at]
-                    && esker_iter::meaning(tag, keys[at])? == Meaning::Present
-                {
-                    values[at] = Some(Value::copied(value));
-                }
+                let Some((tag, value)) = results[at] else { continue };
+                values[at] = match self.told(time, at, tag, value)? {
+                    Resolved::Value { from } => Some(Value::copied(&value[from..])),
+                    Resolved::Absent => None,
+                };
             }
             self.pending &= !found;
         }
@@ -81,7 +77,7 @@ impl<'k> Group<'k> {
     fn ask_run<'v>(
         &mut self,
         run: &'v TreeRun,
-        seqno: SeqNo,
+        time: &mut ReadTime,
         lookups: &mut Vec<Lookup<'v>>,
         values: &mut [Option<Value>],
     ) -> Result<()>
@@ -101,16 +97,28 @@ impl<'k> Group<'k> {
         let mut hits: [Option<TableHit>; MAX_LOOKUPS] = [const { None }; MAX_LOOKUPS];
         let hits = &mut hits[..lookups.len()];
         let mut unanswered = all(lookups.len());
-        esker_sst::multi_get(lookups, seqno, &mut unanswered, hits)?;
+        esker_sst::multi_get(lookups, self.pinned.seqno, &mut unanswered, hits)?;
         for (hit, &at) in hits.iter_mut().zip(&positions) {
             let Some(hit) = hit.take() else { continue };
             let at = usize::from(at);
-            if esker_iter::meaning(hit.tag, self.keys[at])? == Meaning::Present {
-                values[at] = Some(Value::pinned(hit.value));
-            }
+            values[at] = match self.told(time, at, hit.tag, &hit.value)? {
+                Resolved::Value { from } => Some(Value::pinned(hit.value.from(from))),
+                Resolved::Absent => None,
+            };
             self.pending &= !(1 << at);
         }
         Ok(())
+    }
+}
+
+impl Group<'_> {
+    /// What the newest visible version of the key at this place means.
+    #[inline]
+    fn told(&self, time: &mut ReadTime, at: usize, tag: Tag, value: &[u8]) -> Result<Resolved> {
+        if tag.is_plain_put() {
+            return Ok(Resolved::Value { from: 0 });
+        }
+        resolve(&self.pinned.view, time, (tag, self.keys[at], value))
     }
 }
 

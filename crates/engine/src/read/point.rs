@@ -1,9 +1,9 @@
 //! One key.
 
+use crate::handle::Pinned;
+use crate::read::resolve::{Resolved, resolve};
 use crate::tree::TreePart;
-use crate::view::SuperVersion;
-use esker_base::{Result, SeqNo, checksum};
-use esker_iter::Meaning;
+use esker_base::{Result, checksum};
 use esker_sst::PinnedValue;
 
 /// Runs whose filters are prefetched together before the first source is asked. More runs than this are asked one
@@ -32,9 +32,10 @@ impl Found<'_> {
     }
 }
 
-/// What a reader at `seqno` sees of `key`.
+/// What a reader of that moment sees of `key`.
 #[inline]
-pub(crate) fn lookup<'v>(view: &'v SuperVersion, key: &[u8], seqno: SeqNo) -> Result<Found<'v>> {
+pub(crate) fn lookup<'v>(pinned: &'v Pinned, key: &[u8]) -> Result<Found<'v>> {
+    let (view, seqno) = (&*pinned.view, pinned.seqno);
     let hash = checksum::key_hash(key);
     // All cache lines that the filters will need are requested first, so that their misses overlap each other
     // and the memtables' search.
@@ -49,20 +50,23 @@ pub(crate) fn lookup<'v>(view: &'v SuperVersion, key: &[u8], seqno: SeqNo) -> Re
     }
     for memtable in view.memtables() {
         if let Some((tag, value)) = memtable.memtable.get(key, seqno) {
-            return Ok(match esker_iter::meaning(tag, key)? {
-                Meaning::Present => Found::Borrowed(value),
-                Meaning::Absent => Found::Absent,
+            if tag.is_plain_put() {
+                return Ok(Found::Borrowed(value));
+            }
+            return Ok(match resolve(view, &mut { pinned.time }, (tag, key, value))? {
+                Resolved::Value { from } => Found::Borrowed(&value[from..]),
+                Resolved::Absent => Found::Absent,
             });
         }
     }
     for part in candidates.iter().flatten() {
-        if let Some(found) = lookup_in_part(part, key, hash, seqno)? {
+        if let Some(found) = lookup_in_part(pinned, part, key, hash)? {
             return Ok(found);
         }
     }
     for run in runs.iter().skip(PREFETCHED_RUNS) {
         if let Some(part) = run.part_for(key)
-            && let Some(found) = lookup_in_part(part, key, hash, seqno)?
+            && let Some(found) = lookup_in_part(pinned, part, key, hash)?
         {
             return Ok(found);
         }
@@ -72,14 +76,17 @@ pub(crate) fn lookup<'v>(view: &'v SuperVersion, key: &[u8], seqno: SeqNo) -> Re
 
 /// What a part tells about `key`; `None` if it holds no visible version.
 #[inline]
-fn lookup_in_part(part: &TreePart, key: &[u8], hash: u64, seqno: SeqNo) -> Result<Option<Found<'static>>> {
+fn lookup_in_part(pinned: &Pinned, part: &TreePart, key: &[u8], hash: u64) -> Result<Option<Found<'static>>> {
     let table = part.file.table()?;
     if (part.meta.sliced && !part.meta.contains(key)) || !table.may_contain(hash) {
         return Ok(None);
     }
-    let Some(hit) = table.get(key, hash, seqno)? else { return Ok(None) };
-    Ok(Some(match esker_iter::meaning(hit.tag, key)? {
-        Meaning::Present => Found::Pinned(hit.value),
-        Meaning::Absent => Found::Absent,
+    let Some(hit) = table.get(key, hash, pinned.seqno)? else { return Ok(None) };
+    if hit.tag.is_plain_put() {
+        return Ok(Some(Found::Pinned(hit.value)));
+    }
+    Ok(Some(match resolve(&pinned.view, &mut { pinned.time }, (hit.tag, key, &hit.value))? {
+        Resolved::Value { from } => Found::Pinned(hit.value.from(from)),
+        Resolved::Absent => Found::Absent,
     }))
 }

@@ -6,7 +6,7 @@ use crate::holders::Holding;
 use crate::read::cursor::visible;
 use crate::read::source::Source;
 use esker_base::{Error, Result};
-use esker_iter::{Bounds, DoubleEnded, Merge, Visible};
+use esker_iter::{Bounds, DoubleEnded, Merge, Reader, Visible};
 use std::iter::FusedIterator;
 
 /// The entries of a range in key order, as they were when the iterator was made. Lazy: nothing is read before it is
@@ -24,6 +24,7 @@ pub struct Range {
 #[derive(Debug)]
 struct RangeView {
     pinned: Pinned,
+    reader: Reader,
     bounds: Bounds,
 }
 
@@ -31,7 +32,7 @@ impl esker_iter::View for RangeView {
     type Cursor = Merge<Source>;
 
     fn open(&self) -> Result<Visible<Merge<Source>>> {
-        Ok(visible(&self.pinned.view, self.pinned.seqno, self.bounds.clone()))
+        Ok(visible(&self.pinned, self.reader.clone(), self.bounds.clone()))
     }
 }
 
@@ -39,7 +40,8 @@ impl Range {
     /// The entries within `bounds` of what could be pinned. An error becomes the first item, so that a loop over a
     /// range needs one place for errors.
     pub(crate) fn new(pinned: Result<Pinned>, bounds: Bounds) -> Range {
-        let entries = pinned.map(|pinned| DoubleEnded::new(RangeView { pinned, bounds })).map_err(Some);
+        let view = pinned.map(|mut pinned| RangeView { reader: pinned.reader(), pinned, bounds });
+        let entries = view.map(DoubleEnded::new).map_err(Some);
         Range { entries, _holding: None }
     }
 

@@ -28,11 +28,13 @@ impl CompareAndSet {
 }
 
 /// What to do with a key once its value is known.
-enum Next {
+pub(crate) enum Next {
     /// To leave it alone.
     Keep,
     /// To set it, or to remove it.
     Write(Option<Vec<u8>>),
+    /// It keeps its value, if it has one, until this time in milliseconds since 1970; `None` for good.
+    End(Option<u64>),
 }
 
 impl Keyspace {
@@ -106,7 +108,11 @@ impl Keyspace {
     }
 
     /// Does with `key` what `decide` says of its value, which is returned; again if somebody changed it meanwhile.
-    fn change_one(&self, key: &[u8], mut decide: impl FnMut(Option<&[u8]>) -> Next) -> Result<Option<Value>> {
+    pub(crate) fn change_one(
+        &self,
+        key: &[u8],
+        mut decide: impl FnMut(Option<&[u8]>) -> Next,
+    ) -> Result<Option<Value>> {
         let store = self.store();
         let mut batch = WriteBatch::new(store);
         let mut retries = 0;
@@ -117,6 +123,11 @@ impl Keyspace {
                 Next::Keep => return Ok(value),
                 Next::Write(Some(new)) => batch.put(self, key, new),
                 Next::Write(None) => batch.delete(self, key),
+                Next::End(end) => match (&value, end) {
+                    (None, _) => return Ok(value),
+                    (Some(value), Some(expiry_ms)) => batch.put_with_expiry(self, key, value, expiry_ms),
+                    (Some(value), None) => batch.put_for_good(self, key, value),
+                },
             }
             let footprints = [Footprint::new(self.state(), vec![key], Vec::new())];
             let mut validation = Validation::new(&footprints, snapshot.seqno());

@@ -11,6 +11,36 @@ fn entry(key: &[u8], seqno: u64, kind: ValueKind) -> Entry {
     Entry { key: key.to_vec(), tag: Tag::new(SeqNo::new(seqno), kind), value }
 }
 
+/// A Put that expires at `expiry_ms`, with the value that [`entry`] gives it.
+fn expiring(key: &[u8], seqno: u64, expiry_ms: u64) -> Entry {
+    let value = [expiry_ms.to_le_bytes(), seqno.to_be_bytes()].concat();
+    let tag = Tag::from_parts(SeqNo::new(seqno), ValueKind::Put as u8 | FLAG_EXPIRY);
+    Entry { key: key.to_vec(), tag, value }
+}
+
+/// A kind of entry in the exhaustive tests.
+#[derive(Clone, Copy)]
+enum Sort {
+    Plain(ValueKind),
+    /// Expired for every reader.
+    Expired,
+    /// Expires for later readers.
+    Expiring,
+}
+
+/// When the oldest reader of these tests reads, and a later one.
+const READ_TIMES_MS: [u64; 2] = [10, 20];
+
+impl Sort {
+    fn entry(self, seqno: u64) -> Entry {
+        match self {
+            Sort::Plain(kind) => entry(b"k", seqno, kind),
+            Sort::Expired => expiring(b"k", seqno, 10),
+            Sort::Expiring => expiring(b"k", seqno, 11),
+        }
+    }
+}
+
 fn collect<C: Cursor>(
     retained: &mut Retained<C, impl FnMut(&[u8], SeqNo) -> bool>,
 ) -> Result<(Vec<Entry>, RetainedStats)> {
@@ -26,15 +56,22 @@ fn collect<C: Cursor>(
     Ok((kept, retained.stats()))
 }
 
-/// What a reader at `seqno` is given for one key from versions in any order: the values of operands and of the
+/// What a reader at `seqno` and `time_ms` is given for one key from versions in any order: the values of operands and of the
 /// put below them, down to the first version that hides the rest.
-fn seen_at(versions: &[Entry], seqno: u64) -> Vec<Vec<u8>> {
+fn seen_at(versions: &[Entry], seqno: u64, time_ms: u64) -> Vec<Vec<u8>> {
     let mut visible: Vec<&Entry> = versions.iter().filter(|v| v.tag.seqno().get() <= seqno).collect();
     visible.sort_by_key(|version| std::cmp::Reverse(version.tag));
     let mut seen = Vec::new();
     for version in visible {
         match version.tag.kind() {
             Some(ValueKind::Merge) | None => seen.push(version.value.clone()),
+            Some(ValueKind::Put) if version.tag.kind_byte() & FLAG_EXPIRY != 0 => {
+                let (expiry_ms, value) = version.value.split_first_chunk::<8>().unwrap();
+                if u64::from_le_bytes(*expiry_ms) > time_ms {
+                    seen.push(value.to_vec());
+                }
+                break;
+            }
             Some(ValueKind::Put) => {
                 seen.push(version.value.clone());
                 break;
@@ -74,7 +111,8 @@ impl Case<'_> {
             )
         };
         let boundaries =
-            Boundaries::new(self.boundaries.iter().copied().map(SeqNo::new), SeqNo::new(visible));
+            Boundaries::new(self.boundaries.iter().copied().map(SeqNo::new), SeqNo::new(visible))
+                .reading_since(READ_TIMES_MS[0]);
         let outside = |_: &[u8], seqno: SeqNo| {
             self.is_vague || self.older.iter().any(|version| version.tag.seqno() < seqno)
         };
@@ -88,7 +126,10 @@ impl Case<'_> {
         let before = [self.older, self.inputs, self.newer].concat();
         let after = [self.older, &kept, self.newer].concat();
         for seqno in self.boundaries.iter().copied().chain(visible..visible + 3) {
-            assert_eq!(seen_at(&after, seqno), seen_at(&before, seqno), "at {seqno}: {}", context());
+            for time_ms in READ_TIMES_MS {
+                let (after, before) = (seen_at(&after, seqno, time_ms), seen_at(&before, seqno, time_ms));
+                assert_eq!(after, before, "at {seqno}, {time_ms} ms: {}", context());
+            }
         }
         let is_plain = |v: &Entry| Role::of(v.tag) != Role::Untouchable;
         let untouchable = |versions: &[Entry]| -> Vec<Entry> {
@@ -116,6 +157,7 @@ impl Case<'_> {
             |seqno: u64| !self.is_vague && self.older.iter().all(|v| v.tag.seqno().get() >= seqno);
         for version in kept {
             let seqno = version.tag.seqno().get();
+            assert!(version.value != Sort::Expired.entry(seqno).value, "an expired value is kept: {context}");
             assert!(seqno > 0 || kept.len() == 1, "only a sole survivor is zeroed: {context}");
             let must_go = version.tag.is_tombstone() && seqno <= oldest && is_bottom(seqno);
             assert!(!must_go, "{context}");
@@ -128,6 +170,11 @@ impl Case<'_> {
 /// All versions of one key with sequence numbers from 1 to `count`, each absent or of one of `kinds`, all cuts, and
 /// all sets of snapshots.
 fn exhaust(count: u64, kinds: &[ValueKind], may_zero: bool) -> usize {
+    let sorts: Vec<Sort> = kinds.iter().copied().map(Sort::Plain).collect();
+    exhaust_sorts(count, &sorts, may_zero)
+}
+
+fn exhaust_sorts(count: u64, kinds: &[Sort], may_zero: bool) -> usize {
     let mut cases = 0;
     let choices = kinds.len() as u64 + 1;
     for code in 0..choices.pow(count as u32) {
@@ -135,7 +182,7 @@ fn exhaust(count: u64, kinds: &[ValueKind], may_zero: bool) -> usize {
             .rev()
             .filter_map(|seqno| {
                 let choice = code / choices.pow(seqno as u32 - 1) % choices;
-                (choice > 0).then(|| entry(b"k", seqno, kinds[choice as usize - 1]))
+                (choice > 0).then(|| kinds[choice as usize - 1].entry(seqno))
             })
             .collect();
         for inputs_begin in 0..=versions.len() {
@@ -168,6 +215,13 @@ fn every_reader_sees_what_it_saw_and_nothing_needless_is_kept() {
 }
 
 #[test]
+fn what_has_expired_for_everybody_is_a_delete_and_what_will_expire_is_a_put() {
+    let (put, delete) = (Sort::Plain(ValueKind::Put), Sort::Plain(ValueKind::Delete));
+    assert!(exhaust_sorts(4, &[put, Sort::Expired, Sort::Expiring], true) > 10_000);
+    assert!(exhaust_sorts(3, &[put, delete, Sort::Expired, Sort::Expiring], true) > 1000);
+}
+
+#[test]
 fn what_is_not_understood_is_kept_with_what_it_may_need() {
     use ValueKind::{Delete, Merge, Put, RangeDelete};
     assert!(exhaust(4, &[Put, Delete, Merge], false) > 10_000);
@@ -192,7 +246,7 @@ fn an_unknown_kind_brings_a_withheld_tombstone_back() {
     retained.seek_to_first().unwrap();
     let (kept, stats) = collect(&mut retained).unwrap();
     assert_eq!(kept, [all[2].clone(), unknown, all[5].clone()]);
-    assert_eq!(stats, RetainedStats { hidden: 2, tombstones: 2, zeroed: 0 });
+    assert_eq!(stats, RetainedStats { hidden: 2, tombstones: 2, zeroed: 0, expired: 0 });
 }
 
 #[test]

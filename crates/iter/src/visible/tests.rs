@@ -17,8 +17,34 @@ fn model_of(entries: &[Entry], seqno: SeqNo, bounds: &Bounds) -> Model {
             *known = entry;
         }
     }
-    newest.retain(|_, entry| entry.tag.kind() == Some(ValueKind::Put));
-    newest.into_iter().map(|(key, entry)| (key, (entry.tag, entry.value.clone()))).collect()
+    newest.retain(|_, entry| entry.tag.kind() == Some(ValueKind::Put) && !is_expired(entry));
+    let behind = |entry: &Entry| if expires(entry) { 8 } else { 0 };
+    newest.into_iter().map(|(key, entry)| (key, (entry.tag, entry.value[behind(entry)..].to_vec()))).collect()
+}
+
+/// When the readers of these tests read.
+const READ_TIME_MS: u64 = 50;
+
+fn expires(entry: &Entry) -> bool {
+    entry.tag.kind_byte() & FLAG_EXPIRY != 0
+}
+
+fn is_expired(entry: &Entry) -> bool {
+    expires(entry) && u64::from_le_bytes(entry.value[..8].try_into().unwrap()) <= READ_TIME_MS
+}
+
+/// Lets some of the puts expire, around the time of reading.
+fn let_some_expire(rng: &mut Rng, entries: &mut [Entry]) {
+    for entry in entries.iter_mut().filter(|entry| entry.tag.is_plain_put()) {
+        if rng.chance(40) {
+            let expiry_ms = READ_TIME_MS - 2 + rng.next() % 5;
+            entry.value.splice(..0, expiry_ms.to_le_bytes());
+            if rng.chance(3) {
+                entry.value.resize(MAX_HELD_LEN + 9, b'l');
+            }
+            entry.tag = Tag::from_parts(entry.tag.seqno(), entry.tag.kind_byte() | FLAG_EXPIRY);
+        }
+    }
 }
 
 fn random_bounds(rng: &mut Rng, space: usize) -> Bounds {
@@ -78,6 +104,9 @@ fn shows_what_the_model_shows() {
         let space = [1, 2, 5, 40, 150][rng.below(5)];
         let count = rng.below(300);
         let mut all = random_entries(rng, count, space);
+        if rng.chance(60) {
+            let_some_expire(rng, &mut all);
+        }
         if rng.chance(20) {
             // A table whose oldest versions had their sequence number set to zero.
             for at in 0..all.len() {
@@ -94,7 +123,8 @@ fn shows_what_the_model_shows() {
         let dealt = deal(rng, &all, source_count);
         let fuse = Fuse::never();
         let merge = Merge::new(dealt.iter().map(|entries| Strict::new(entries, &fuse)).collect());
-        let mut visible = Visible::new(merge, seqno).within(bounds.clone());
+        let reader = Reader::at(READ_TIME_MS);
+        let mut visible = Visible::new(merge, seqno).reading_as(reader).within(bounds.clone());
         assert!(visible.entry().is_none());
         for step in 0..150 {
             let (result, expected) = random_move(rng, &mut visible, &model, space);
@@ -108,13 +138,14 @@ fn shows_what_the_model_shows() {
 fn walks_whole_ranges_both_ways() {
     for seed in 0..200u64 {
         let rng = &mut Rng::new(seed);
-        let all = random_entries(rng, 200, 60);
+        let mut all = random_entries(rng, 200, 60);
+        let_some_expire(rng, &mut all);
         let seqno = SeqNo::new(rng.next() % 220);
         let bounds = random_bounds(rng, 60);
         let model = model_of(&all, seqno, &bounds);
         let dealt = deal(rng, &all, 3);
         let merge = Merge::new(dealt.iter().map(|entries| SliceCursor::new(entries)).collect());
-        let mut visible = Visible::new(merge, seqno).within(bounds);
+        let mut visible = Visible::new(merge, seqno).reading_as(Reader::at(READ_TIME_MS)).within(bounds);
         let mut keys = Vec::new();
         visible.seek_to_first().unwrap();
         while visible.is_valid() {
@@ -280,7 +311,7 @@ fn what_cannot_be_read_is_an_error_where_it_would_be_shown() {
     let odd_bytes = [
         ValueKind::Merge as u8,
         ValueKind::RangeDelete as u8,
-        ValueKind::Put as u8 | FLAG_EXPIRY,
+        ValueKind::Put as u8 | FLAG_EXPIRY | FLAG_BLOB,
         ValueKind::Put as u8 | FLAG_BLOB,
         ValueKind::Delete as u8 | FLAG_EXPIRY,
         0x0f,

@@ -29,6 +29,8 @@ fn some_part(random: &SeededRandom) -> PartMeta {
     part.oldest_delete_ms = (random.below(2) == 0).then(number);
     part.min_expiry_ms = (random.below(2) == 0).then(number);
     part.max_expiry_ms = (random.below(2) == 0).then(number);
+    part.latest_expiry_ms = (random.below(2) == 0).then(number);
+    part.expiring = random.below(3);
     part.created_ms = number();
     part.flags = PartFlags(random.below(2));
     part.pinned_by = (random.below(2) == 0).then(|| SeqNo::new(number()));

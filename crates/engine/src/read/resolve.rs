@@ -1,0 +1,66 @@
+//! What an entry tells that is not a plain put: the cold half of every lookup.
+
+use crate::read::versions::visit_versions;
+use crate::semantics::ReadTime;
+use crate::view::SuperVersion;
+use esker_base::expiry::{EXPIRY_LEN, is_over};
+use esker_base::{Result, SeqNo, Tag};
+use esker_iter::{Meaning, meaning, split_expiry};
+use std::ops::ControlFlow;
+
+/// What a reader sees of a key.
+pub(crate) enum Resolved {
+    /// Nothing.
+    Absent,
+    /// The value of the entry that was asked about, from this byte on.
+    Value { from: usize },
+}
+
+/// What the newest visible version of `key`, which is this one, means to a reader of `view` at `time`.
+#[inline(never)]
+pub(crate) fn resolve(
+    view: &SuperVersion,
+    time: &mut ReadTime,
+    (tag, key, value): (Tag, &[u8], &[u8]),
+) -> Result<Resolved> {
+    Ok(match meaning(tag, key)? {
+        Meaning::Present => Resolved::Value { from: 0 },
+        Meaning::Absent => Resolved::Absent,
+        Meaning::Expiring => {
+            let (expiry_ms, _) = split_expiry(tag, key, value)?;
+            if is_over(expiry_ms, time.fix(&view.semantics)) {
+                Resolved::Absent
+            } else {
+                Resolved::Value { from: EXPIRY_LEN }
+            }
+        }
+    })
+}
+
+/// When a key ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It has no value now.
+    Past,
+    /// It stays.
+    Never,
+    /// At this time, in milliseconds since 1970.
+    At(u64),
+}
+
+/// When the value that a reader at `seqno` and `time` sees of `key` ends.
+pub(crate) fn end_of(view: &SuperVersion, time: &mut ReadTime, key: &[u8], seqno: SeqNo) -> Result<End> {
+    let mut end = End::Past;
+    visit_versions(view, key, seqno, |tag, value| {
+        end = match meaning(tag, key)? {
+            Meaning::Absent => End::Past,
+            Meaning::Present => End::Never,
+            Meaning::Expiring => {
+                let (expiry_ms, _) = split_expiry(tag, key, value)?;
+                if is_over(expiry_ms, time.fix(&view.semantics)) { End::Past } else { End::At(expiry_ms) }
+            }
+        };
+        Ok(ControlFlow::Break(()))
+    })?;
+    Ok(end)
+}

@@ -1,0 +1,53 @@
+//! All that is known of one key: its versions, newest first, from every source. The slow way to a value, for the entries that
+//! do not tell it by themselves, and for questions that are not about the value.
+
+use crate::read::run_cursor::RunCursor;
+use crate::view::SuperVersion;
+use esker_base::{Result, SeqNo, Tag, checksum};
+use esker_iter::Cursor;
+use esker_sst::ReadPurpose;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Shows the versions of `key` at or below `seqno` to `visit` until it has seen enough. Sources that cannot hold the key
+/// are not opened.
+pub(crate) fn visit_versions(
+    view: &SuperVersion,
+    key: &[u8],
+    seqno: SeqNo,
+    mut visit: impl FnMut(Tag, &[u8]) -> Result<ControlFlow<()>>,
+) -> Result<()> {
+    for memtable in view.memtables() {
+        if visit_source(&mut memtable.memtable.cursor(), key, seqno, &mut visit)?.is_break() {
+            return Ok(());
+        }
+    }
+    let hash = checksum::key_hash(key);
+    for run in &view.tree.runs {
+        let Some(part) = run.part_for(key) else { continue };
+        if (part.meta.sliced && !part.meta.contains(key)) || !part.file.table()?.may_contain(hash) {
+            continue;
+        }
+        let mut cursor = RunCursor::new(Arc::clone(run), ReadPurpose::Scan);
+        if visit_source(&mut cursor, key, seqno, &mut visit)?.is_break() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn visit_source(
+    cursor: &mut impl Cursor,
+    key: &[u8],
+    seqno: SeqNo,
+    visit: &mut impl FnMut(Tag, &[u8]) -> Result<ControlFlow<()>>,
+) -> Result<ControlFlow<()>> {
+    cursor.seek(key, seqno)?;
+    while cursor.is_valid() && cursor.key() == key {
+        if visit(cursor.tag(), cursor.value())?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        cursor.next()?;
+    }
+    Ok(ControlFlow::Continue(()))
+}
