@@ -50,7 +50,7 @@ mod view;
 pub use batch::WriteBatch;
 pub use copy::{
     BackupId, BackupInfo, BackupReport, BackupVerification, Backups, CheckpointReport, CopyProgress,
-    RestoreReport, Retention,
+    ExportReport, ImportReport, RestoreReport, Retention, check_export,
 };
 pub use durability::Durability;
 pub use handle::{DEFAULT_KEYSPACE, Database, KeyRange, Keyspace, Snapshot, Ttl, View};

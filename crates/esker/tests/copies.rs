@@ -271,3 +271,59 @@ fn copy_tree(from: &Path, to: &Path) {
         }
     }
 }
+
+/// Keys and values of every awkward shape, over several keyspaces, as they were at one moment.
+#[test]
+fn an_export_holds_what_a_reader_saw() {
+    let (dir, other) = (TestDir::new("export"), TestDir::new("import"));
+    let db = open(dir.path());
+    fill(&db, 0..700, 1);
+    let odd = db.open_keyspace("odd").unwrap();
+    odd.put(b"", b"").unwrap();
+    odd.put([0xff; 300], vec![7; 700_000]).unwrap();
+    odd.put([0, 0], (0..600_000u32).flat_map(u32::to_le_bytes).collect::<Vec<u8>>()).unwrap();
+    db.keyspace("empty").unwrap();
+    odd.put_with_expiry(b"expires", b"later", u64::MAX - 9).unwrap();
+    odd.put_with_expiry(b"expired", b"before", 1).unwrap();
+    let expected = content(&db);
+    let keyspaces: Vec<_> = db.keyspaces().iter().map(|name| db.open_keyspace(name).unwrap()).collect();
+    let mut bytes = Vec::new();
+    let mut is_first = true;
+    let report = db
+        .export(&keyspaces, &mut bytes, |_| {
+            // The export shows the moment at which it began, whatever is written meanwhile.
+            if std::mem::take(&mut is_first) {
+                fill(&db, 0..700, 2);
+                odd.delete(b"").unwrap();
+            }
+        })
+        .unwrap();
+    assert_eq!((report.keyspaces, report.written_bytes), (4, bytes.len() as u64));
+    assert_eq!(report.entries, expected.values().map(Vec::len).sum::<usize>() as u64);
+    let target = open(other.path());
+    target.put(b"already there", b"stays").unwrap();
+    let imported = target.import(&mut bytes.as_slice(), |_| {}).unwrap();
+    assert_eq!((imported.entries, imported.data_bytes), (report.entries, report.data_bytes));
+    target.delete(b"already there").unwrap();
+    assert_eq!(content(&target), expected);
+    // Expiry times come along, whichever way a cursor came to the entry.
+    let mut cursor = target.open_keyspace("odd").unwrap().cursor().unwrap();
+    cursor.seek(b"expires").unwrap();
+    assert_eq!((cursor.value(), cursor.expiry_ms()), (Some(b"later".as_slice()), Some(u64::MAX - 9)));
+    cursor.seek_to_last().unwrap();
+    while cursor.key() != Some(b"expires".as_slice()) {
+        assert_eq!(cursor.expiry_ms(), None);
+        cursor.prev().unwrap();
+    }
+    assert_eq!(cursor.expiry_ms(), Some(u64::MAX - 9));
+    drop(cursor);
+    assert_eq!(target.import(&mut bytes.as_slice(), |_| {}).unwrap(), imported, "importing again is safe");
+    assert_eq!(content(&target), expected);
+    // A stream that was cut anywhere is noticed.
+    for end in (0..bytes.len()).step_by(bytes.len() / 97) {
+        let error = esker::check_export(&mut &bytes[..end], |_| {}).unwrap_err();
+        assert!(matches!(error, Error::Corruption(_)), "cut at {end}: {error}");
+    }
+    target.close().unwrap();
+    db.close().unwrap();
+}

@@ -75,6 +75,8 @@ pub struct Visible<C> {
     value: Vec<u8>,
     /// When `Held`, the current tag.
     tag: Tag,
+    /// When `Held`, when the current value expires, if it does.
+    expiry_ms: Option<u64>,
 }
 
 impl<C: Cursor> Visible<C> {
@@ -90,6 +92,7 @@ impl<C: Cursor> Visible<C> {
             key: KeyBuffer::default(),
             value: Vec::new(),
             tag: Tag::OLDEST,
+            expiry_ms: None,
         }
     }
 
@@ -162,6 +165,18 @@ impl<C: Cursor> Visible<C> {
     pub fn tag(&self) -> Tag {
         debug_assert!(self.is_valid());
         if self.position == Position::Held { self.tag } else { self.cursor.tag() }
+    }
+
+    /// When the current key's value expires, in milliseconds since 1970; `None` if it does not. There must be a current key.
+    pub fn expiry_ms(&self) -> Option<u64> {
+        debug_assert!(self.is_valid());
+        match self.position {
+            Position::Held => self.expiry_ms,
+            Position::OnExpiring => split_expiry(self.cursor.tag(), self.cursor.key(), self.cursor.value())
+                .ok()
+                .map(|(expiry_ms, _)| expiry_ms),
+            Position::OnCursor | Position::Nowhere => None,
+        }
     }
 
     /// The current key and value, if there are any.
@@ -327,11 +342,12 @@ impl<C: Cursor> Visible<C> {
         while self.cursor.is_valid() && !self.bounds.is_before(self.cursor.key()) {
             self.key.set(self.cursor.key());
             let Some(candidate) = self.pass_versions()? else { continue };
-            match meaning(candidate.tag, self.key.as_slice())? {
+            self.expiry_ms = match meaning(candidate.tag, self.key.as_slice())? {
                 Meaning::Absent => continue,
                 Meaning::Expiring if self.reader.is_expired(candidate.expiry_ms) => continue,
-                Meaning::Present | Meaning::Expiring => {}
-            }
+                Meaning::Expiring => Some(candidate.expiry_ms),
+                Meaning::Present => None,
+            };
             if !candidate.is_held {
                 return self.stand_on_remembered(candidate.tag);
             }

@@ -14,6 +14,7 @@ pub mod backup_catalog;
 pub mod block;
 pub mod codec;
 pub mod dsl_line;
+pub mod export;
 pub mod filter;
 pub mod manifest_edit;
 pub mod mutate;
@@ -42,6 +43,7 @@ pub const ALL: &[Decoder] = &[
     Decoder { name: "block", accepts: block::accepts, valid: block::valid },
     Decoder { name: "codec", accepts: codec::accepts, valid: codec::valid },
     Decoder { name: "dsl_line", accepts: dsl_line::accepts, valid: dsl_line::valid },
+    Decoder { name: "export", accepts: export::accepts, valid: export::valid },
     Decoder { name: "filter", accepts: filter::accepts, valid: filter::valid },
     Decoder { name: "manifest_edit", accepts: manifest_edit::accepts, valid: manifest_edit::valid },
     Decoder {

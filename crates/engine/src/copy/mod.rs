@@ -30,18 +30,21 @@
 //! | [`catalog`] | the file that says what a backup consists of |
 //! | [`restore`] | from a backup to a database; proof that it would work |
 //! | [`retention`] | which backups may go |
+//! | [`portable`] | export and import: what a reader sees, in a form of its own |
 
 pub(crate) mod backup;
 pub(crate) mod capture;
 pub(crate) mod catalog;
 pub(crate) mod checkpoint;
 pub(crate) mod image;
+pub(crate) mod portable;
 pub(crate) mod restore;
 pub(crate) mod retention;
 pub(crate) mod transfer;
 
 pub use backup::{BackupId, BackupInfo, BackupReport, Backups};
 pub use checkpoint::CheckpointReport;
+pub use portable::{ExportReport, ImportReport, check_export};
 pub use restore::{BackupVerification, RestoreReport};
 pub use retention::Retention;
 pub use transfer::CopyProgress;

@@ -110,6 +110,11 @@ impl Cursor {
         self.entries.is_valid().then(|| self.entries.key())
     }
 
+    /// When the current value expires, in milliseconds since 1970; `None` if it does not, or if there is none.
+    pub fn expiry_ms(&self) -> Option<u64> {
+        if self.entries.is_valid() { self.entries.expiry_ms() } else { None }
+    }
+
     /// The current value.
     #[inline]
     pub fn value(&self) -> Option<&[u8]> {
