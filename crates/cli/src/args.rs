@@ -4,7 +4,7 @@ mod copies;
 
 pub(crate) use copies::{
     BackupArgs, BackupCommand, BackupCreateArgs, BackupPruneArgs, BackupVerifyArgs, CheckpointArgs,
-    RestoreArgs,
+    ExportArgs, ImportArgs, RestoreArgs,
 };
 
 use crate::failure::EXIT_CODES;
@@ -108,6 +108,7 @@ pub(crate) enum Command {
     Data(DataCommand),
     Backup(BackupArgs),
     Restore(RestoreArgs),
+    Import(ImportArgs),
     Inspect(InspectArgs),
     Bench(Box<BenchArgs>),
     Exec(ExecArgs),
@@ -138,6 +139,7 @@ pub(crate) enum DataCommand {
     #[command(after_help = "Example:\n  esker keyspaces --json")]
     Keyspaces,
     Checkpoint(CheckpointArgs),
+    Export(ExportArgs),
 }
 
 /// Serve a database over the text protocol (CS265 DSL) until SIGTERM or SIGINT

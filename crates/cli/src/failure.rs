@@ -74,6 +74,13 @@ impl Failure {
         Failure { code: SYSTEM, message: format!("{what}: {error}"), advice: None }
     }
 
+    /// The same, saying what it is about.
+    #[must_use]
+    pub(crate) fn about(mut self, what: impl std::fmt::Display) -> Failure {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+
     /// The same with an advice instead of the one it had.
     #[must_use]
     pub(crate) fn advise(mut self, advice: impl Into<String>) -> Failure {

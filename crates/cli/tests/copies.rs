@@ -70,3 +70,30 @@ fn a_damaged_backup_is_named() {
     assert!(restored.err.contains(name), "{}", restored.err);
     assert!(!place.path().join("again").exists());
 }
+
+#[test]
+fn an_export_is_imported_checked_and_piped() {
+    let place = Place::new();
+    place.ok("put a 1");
+    place.ok("put --keyspace numbers --key int --value int -5 7");
+    assert_eq!(place.ok("export all.esker").split(',').next(), Some("2 pairs of 2 keyspaces"));
+    assert!(place.ok("import all.esker --check").starts_with("2 pairs of 2 keyspaces checked"));
+    assert!(!place.path().join("elsewhere").exists());
+    place.ok("import all.esker --data elsewhere");
+    assert_eq!(place.ok("get a --data elsewhere"), "1\n");
+    assert_eq!(place.ok("get --keyspace numbers --key int --value int -5 --data elsewhere"), "7\n");
+    let piped = place.run("export - --keyspace numbers").out;
+    assert_eq!(place.run_with("import - --data piped", &piped).code, 0);
+    assert_eq!(place.ok("keyspaces --data piped"), "default\nnumbers\n");
+    let mut bytes = place.read("all.esker");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    place.write("bad.esker", &bytes);
+    for command in ["import bad.esker --check", "import bad.esker --data never"] {
+        let bad = place.run(command);
+        assert_eq!(bad.code, 3, "{bad:?}");
+        assert!(bad.err.contains("bad.esker") && bad.err.contains("at byte"), "{}", bad.err);
+    }
+    assert_eq!(place.run("import missing.esker --data never-made").code, 4);
+    assert!(!place.path().join("never-made").exists());
+}

@@ -108,3 +108,35 @@ pub(crate) struct RestoreArgs {
     #[arg(long, value_name = "N")]
     pub(crate) id: Option<u32>,
 }
+
+/// Write keyspaces to a file that any version and other programs can read
+///
+/// The file holds what a reader sees at one moment: keys, values and expiry times, with checksums, compressed. Without --keyspace, all
+/// keyspaces. `dump` writes text instead.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  esker export everything.esker --data ./esker-data
+  esker export - --keyspace users | ssh elsewhere esker import - --data ./esker-data")]
+pub(crate) struct ExportArgs {
+    /// The file, or - for standard output
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+}
+
+/// Read a file of `export` into the keyspaces that it names, or check it
+///
+/// Keyspaces that are missing are created. Keys that are there get the file's values, others stay.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  esker import everything.esker --data ./new
+  esker import everything.esker --check")]
+pub(crate) struct ImportArgs {
+    /// The file, or - for standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Read all of it and check it, and put nothing anywhere
+    #[arg(long)]
+    pub(crate) check: bool,
+}

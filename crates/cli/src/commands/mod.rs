@@ -9,6 +9,7 @@ mod levels;
 mod load;
 mod maintain;
 mod point;
+pub(crate) mod portable;
 mod scan;
 pub(crate) mod serve;
 mod stats;
@@ -51,6 +52,7 @@ pub(crate) fn run_alone(
         | DataCommand::Scan(_)
         | DataCommand::Count(_)
         | DataCommand::Dump(_)
+        | DataCommand::Export(_)
         | DataCommand::Stats
         | DataCommand::Levels(_)
         | DataCommand::Verify
@@ -87,6 +89,7 @@ pub(crate) fn run(context: &mut Context<'_>, command: &DataCommand) -> Result<Ex
         DataCommand::Compact(args) => maintain::compact(context, args),
         DataCommand::Verify => maintain::verify(context),
         DataCommand::Keyspaces => maintain::keyspaces(context),
+        DataCommand::Export(args) => portable::export(context, args),
         DataCommand::Checkpoint(args) => copies::checkpoint(context, args),
     }
 }

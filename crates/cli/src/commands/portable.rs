@@ -1,0 +1,87 @@
+//! `export` and `import`.
+
+use super::{Context, open, write_json};
+use crate::args::{ExportArgs, Global, ImportArgs, Shape};
+use crate::failure::{Exit, Failure};
+use crate::format::{human_bytes, human_count};
+use crate::host;
+use esker::{Keyspace, check_export};
+use std::io::Write;
+use std::path::Path;
+
+pub(super) fn export(context: &mut Context<'_>, args: &ExportArgs) -> Result<Exit, Failure> {
+    let keyspaces: Vec<Keyspace> = match &context.only {
+        Some(_) => vec![context.existing_keyspace()?],
+        None => {
+            let names = context.database.keyspaces();
+            names.iter().map(|name| context.database.open_keyspace(name)).collect::<Result<_, _>>()?
+        }
+    };
+    let bar = host::progress_bar(None);
+    let told = |report: esker::ExportReport| bar.set_position(report.written_bytes);
+    if args.file == Path::new("-") {
+        context.database.export(&keyspaces, context.out, told)?;
+        bar.finish_and_clear();
+        // Standard output is the export: nothing else may be said there.
+        return Ok(Exit::Done);
+    }
+    let mut file = host::create_output(&args.file)?;
+    let report = context.database.export(&keyspaces, &mut file, told)?;
+    bar.finish_and_clear();
+    if context.shape.json {
+        let counts = [
+            ("seqno", report.seqno.get()),
+            ("keyspaces", report.keyspaces),
+            ("entries", report.entries),
+            ("data_bytes", report.data_bytes),
+            ("written_bytes", report.written_bytes),
+        ];
+        write_json(context.out, counts.map(|(name, count)| (name.to_owned(), count.into())))?;
+    } else {
+        writeln!(
+            context.out,
+            "{} pairs of {} keyspaces, {}, in {}",
+            human_count(report.entries),
+            human_count(report.keyspaces),
+            human_bytes(report.data_bytes),
+            human_bytes(report.written_bytes)
+        )?;
+    }
+    Ok(Exit::Done)
+}
+
+pub(crate) fn import(global: &Global, args: &ImportArgs, out: &mut dyn Write) -> Result<Exit, Failure> {
+    // Before the database is opened, and perhaps created: a file that does not exist must not leave one behind.
+    let mut input = host::open_input(&args.file)?;
+    let bar = host::progress_bar(input.len);
+    let told = |report: esker::ImportReport| bar.set_position(report.read_bytes);
+    let outcome = if args.check {
+        check_export(&mut input.reader, told)
+    } else {
+        let database = open(global, |options| options)?;
+        let outcome = database.import(&mut input.reader, told);
+        let closed = database.close();
+        outcome.and_then(|report| closed.map(|()| report))
+    };
+    bar.finish_and_clear();
+    let report = outcome.map_err(|error| Failure::from(error).about(args.file.display()))?;
+    if global.shape.or(&Shape::default()).json {
+        let counts = [
+            ("keyspaces", report.keyspaces),
+            ("entries", report.entries),
+            ("data_bytes", report.data_bytes),
+            ("read_bytes", report.read_bytes),
+        ];
+        write_json(out, counts.map(|(name, count)| (name.to_owned(), count.into())))?;
+    } else {
+        let done = if args.check { "checked" } else { "imported" };
+        writeln!(
+            out,
+            "{} pairs of {} keyspaces {done}, {}",
+            human_count(report.entries),
+            human_count(report.keyspaces),
+            human_bytes(report.data_bytes)
+        )?;
+    }
+    Ok(Exit::Done)
+}
