@@ -1,0 +1,38 @@
+//! Writes the seed corpus of the fuzz targets: valid encodings, from a fixed seed.
+//!
+//! `cargo run -p esker-testkit --example decoder_corpus` adds what is missing in `fuzz/corpus` and never changes a
+//! file that is there: a committed encoding is a promise that later versions read it.
+
+#![expect(clippy::print_stdout, reason = "it tells a person what it wrote")]
+
+use esker_base::Result;
+use esker_env::{FileSystem, OpenMode, SeededRandom, StdFileSystem};
+use esker_testkit::decoders::ALL;
+use std::path::Path;
+
+/// Files for each target.
+const FILES: usize = 20;
+
+/// Shortest and longest file: seeds are there to be mutated, small ones do it faster, tiny ones show nothing.
+const LENGTHS: std::ops::RangeInclusive<usize> = 8..=4096;
+
+fn main() -> Result<()> {
+    let fs = StdFileSystem;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    for decoder in ALL {
+        let dir = root.join(decoder.name);
+        fs.create_dir_all(&dir)?;
+        let random = SeededRandom::new(0xc0_4505);
+        let mut encodings =
+            std::iter::repeat_with(|| (decoder.valid)(&random)).filter(|one| LENGTHS.contains(&one.len()));
+        for number in 0..FILES {
+            let path = dir.join(format!("valid-{number:02}"));
+            let Some(bytes) = encodings.next() else { break };
+            if fs.file_len(&path)?.is_none() {
+                fs.open(&path, OpenMode::CreateNew)?.write_at(&bytes, 0)?;
+                println!("{} ({} bytes)", path.display(), bytes.len());
+            }
+        }
+    }
+    Ok(())
+}
