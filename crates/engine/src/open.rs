@@ -27,7 +27,7 @@ use crate::options::{KeyspaceOptions, MemoryPlan, Options};
 use crate::output::{TableFactory, UnclaimedFiles};
 use crate::paths;
 use crate::replay::Replay;
-use crate::room::MemtableLimits;
+use crate::room::{MemtableLimits, stub_memtable};
 use crate::scheduler::{Lane, Scheduler};
 use crate::semantics::Semantics;
 use crate::snapshot::Snapshots;
@@ -40,7 +40,7 @@ use esker_base::{Error, FileNumber, KeyspaceId, Result};
 use esker_cache::BlockCache;
 use esker_env::fs::parent_dir;
 use esker_env::{Env, FileLock, FileSystem, LockKind, OpenMode};
-use esker_memtable::{ArenaPool, Memtable};
+use esker_memtable::ArenaPool;
 use esker_version::{
     CURRENT_NAME, CURRENT_TEMPORARY_NAME, DatabaseState, EditOp, Found, Manifest, VersionEdit,
     parse_manifest_name,
@@ -435,9 +435,7 @@ pub(crate) fn new_keyspace(
     arenas: &ArenaPool,
 ) -> Result<(Arc<KeyspaceState>, ActiveKeyspace)> {
     let limits = MemtableLimits::new(&options, memory);
-    let (memtable, inserter) =
-        Memtable::create(options.memtable, arenas, options.memtable.reserve_bytes(limits.bytes))?;
-    let memtable = Arc::new(MemtableView::new(memtable));
+    let (memtable, inserter) = stub_memtable(options.memtable, arenas)?;
     let view = ViewCell::new(SuperVersion {
         active: Arc::clone(&memtable),
         sealed,

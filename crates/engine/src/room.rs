@@ -19,7 +19,7 @@ use crate::scheduler::Lane;
 use crate::store::{Store, Writing};
 use crate::view::{MemtableView, SuperVersion};
 use esker_base::{Error, KeyspaceId, Result, SeqNo};
-use esker_memtable::{Inserter, Memtable};
+use esker_memtable::{ArenaPool, Inserter, Memtable, MemtableKind};
 use esker_wal::{PrivateSegment, Rotation};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,6 +28,15 @@ use std::sync::atomic::Ordering;
 pub(crate) const MAX_SEALED: usize = 3;
 /// The log may grow to this many times its share of the budget before a rotation waits for flushes.
 const LOG_CAP_FACTOR: u64 = 2;
+/// [`Memtable::create`] or one of its siblings.
+type CreateMemtable = fn(MemtableKind, &ArenaPool, u64) -> Result<(Arc<Memtable>, Inserter)>;
+
+/// A memtable for a keyspace that may lie idle: it has room for nothing and holds next to nothing.
+pub(crate) fn stub_memtable(kind: MemtableKind, arenas: &ArenaPool) -> Result<(Arc<MemtableView>, Inserter)> {
+    let (memtable, inserter) = Memtable::create_stub(kind, arenas)?;
+    Ok((Arc::new(MemtableView::new(memtable)), inserter))
+}
+
 /// When a memtable of a keyspace is sealed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemtableLimits {
@@ -104,14 +113,14 @@ impl Store {
         Ok(Room::Ready)
     }
 
-    /// An empty memtable is too small for an oversized batch: a larger one takes its place.
+    /// An empty memtable is a stub, or too small for an oversized batch: a larger one takes its place.
     fn enlarge_empty(
         &self,
         state: &mut CommitState,
         keyspace: &KeyspaceState,
         share: &Share,
     ) -> Result<Room> {
-        let (memtable, inserter) = self.new_memtable(keyspace, share)?;
+        let (memtable, inserter) = self.new_memtable(keyspace, share, Memtable::create_sparing)?;
         keyspace.view.update(|view| SuperVersion { active: Arc::clone(&memtable), ..view.clone() });
         let active = state.active(keyspace.id)?;
         active.memtable = memtable;
@@ -124,7 +133,11 @@ impl Store {
     pub(crate) fn seal(&self, state: &mut CommitState, id: KeyspaceId, next: &Share) -> Result<()> {
         let last = SeqNo::new(state.next_seqno.get() - 1);
         let keyspace = Arc::clone(&state.active(id)?.keyspace);
-        let (memtable, inserter) = self.new_memtable(&keyspace, next)?;
+        // Without a write to come the keyspace may lie idle from here on: the first write finds no room and asks again.
+        let (memtable, inserter) = match next.entries {
+            0 => stub_memtable(keyspace.options().memtable, &self.arenas)?,
+            _ => self.new_memtable(&keyspace, next, Memtable::create)?,
+        };
         let active = state.active(id)?;
         let old = std::mem::replace(&mut active.memtable, Arc::clone(&memtable));
         active.inserter = inserter;
@@ -142,14 +155,18 @@ impl Store {
         Ok(())
     }
 
-    /// A memtable with room for the usual limit and for `next`.
-    fn new_memtable(&self, keyspace: &KeyspaceState, next: &Share) -> Result<(Arc<MemtableView>, Inserter)> {
+    /// A memtable with room for the usual limit and for `next`, made by `create`.
+    fn new_memtable(
+        &self,
+        keyspace: &KeyspaceState,
+        next: &Share,
+        create: CreateMemtable,
+    ) -> Result<(Arc<MemtableView>, Inserter)> {
         let options = keyspace.options();
         let limit = MemtableLimits::new(&options, &self.memory).bytes;
         let kind = options.memtable;
         let needed = kind.needed_bytes(next.bytes, u64::from(next.entries));
-        let (memtable, inserter) =
-            Memtable::create(kind, &self.arenas, kind.reserve_bytes(limit).max(needed))?;
+        let (memtable, inserter) = create(kind, &self.arenas, kind.reserve_bytes(limit).max(needed))?;
         Ok((Arc::new(MemtableView::new(memtable)), inserter))
     }
 
@@ -203,16 +220,23 @@ impl Store {
         Ok(())
     }
 
-    /// Keeps the active memtables of many keyspaces within half of the memtables' share.
+    /// Keeps the active memtables of many keyspaces within the memtables' share: past half of it the largest is sealed,
+    /// past the whole as many of the largest as it takes.
     fn seal_for_budget(&self, state: &mut CommitState) -> Result<()> {
         if state.active_bytes <= self.memory.memtables_bytes / 2 {
             return Ok(());
         }
         let active = state.keyspaces.iter().flatten();
-        let Some(largest) = active.max_by_key(|active| active.bytes).map(|active| active.keyspace.id) else {
-            return Ok(());
-        };
-        self.seal(state, largest, &Share { keyspace: largest, entries: 0, bytes: 0 })
+        let filled = active.filter(|active| active.entries > 0);
+        let mut by_size: Vec<_> = filled.map(|active| (active.bytes, active.keyspace.id)).collect();
+        by_size.sort_unstable_by_key(|(bytes, id)| (std::cmp::Reverse(*bytes), *id));
+        for (at, (_, id)) in by_size.into_iter().enumerate() {
+            if at > 0 && state.active_bytes <= self.memory.memtables_bytes {
+                break;
+            }
+            self.seal(state, id, &Share { keyspace: id, entries: 0, bytes: 0 })?;
+        }
+        Ok(())
     }
 }
 

@@ -10,6 +10,12 @@
 //! reference count orders all their accesses before the next life. The pool does not zero it: first touch of fresh
 //! memory runs at a fraction of the speed of recycled memory, and that is what pooling saves. Hence no field
 //! may be read before it is written; debug builds fill recycled memory with 0xDE to let violations show.
+//!
+//! # Many memtables, most of them almost empty
+//! An empty memtable that waits for its first write gets a *stub*, a few hundred bytes of ordinary memory without room for any
+//! entry: a thousand idle keyspaces reserve nothing and hold nothing. The first write replaces it. A memtable that replaces a
+//! stub may stay almost empty for long, so it does not get as much recycled memory as there is: what such memtables hold of it
+//! together is bounded by the pool's limit, beyond that they get fresh memory, of which only what is written to counts.
 
 use crate::memory::Memory;
 use esker_base::{Error, Result};
@@ -24,6 +30,18 @@ const MAX_ARENA_BYTES: u64 = (UNIT_BYTES as u64) << 31;
 /// The first bytes of an arena stay unused, so that no reference is zero.
 const FIRST_BYTE: usize = 64;
 
+/// Size of a stub: what an empty memtable takes, and no byte that an entry could have.
+pub(crate) const STUB_BYTES: u64 = crate::memtable::FIXED_BYTES;
+
+/// Who asks for an arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expectation {
+    /// It will be filled: the more of it is touched the better.
+    Filled,
+    /// It may stay almost empty.
+    Unknown,
+}
+
 /// Hands out arenas and keeps a bounded amount of used ones, whose memory is already touched.
 ///
 /// Clones share one pool. It may be shared by all keyspaces of a database.
@@ -37,6 +55,8 @@ struct Idle {
     /// Least recently returned first.
     arenas: Vec<Memory>,
     limit_bytes: u64,
+    /// Touched bytes of arenas that were given to memtables of [`Expectation::Unknown`] and are not back yet.
+    lent_bytes: u64,
 }
 
 impl Idle {
@@ -62,7 +82,13 @@ fn touched_bytes(memory: &Memory) -> u64 {
 impl ArenaPool {
     /// A pool that keeps at most `idle_limit_bytes` of touched memory that no memtable uses.
     pub fn new(idle_limit_bytes: u64) -> ArenaPool {
-        ArenaPool { shared: Arc::new(Mutex::new(Idle { arenas: Vec::new(), limit_bytes: idle_limit_bytes })) }
+        ArenaPool {
+            shared: Arc::new(Mutex::new(Idle {
+                arenas: Vec::new(),
+                limit_bytes: idle_limit_bytes,
+                lent_bytes: 0,
+            })),
+        }
     }
 
     /// Touched memory that waits for its next use. Takes a lock and looks at each idle arena.
@@ -81,11 +107,14 @@ impl ArenaPool {
     }
 
     /// An arena of at least `reserve_bytes` of address space: the idle one that fits most closely, among those
-    /// the one with most touched memory, else a fresh one.
+    /// the one with most touched memory, else a fresh one; and how many touched bytes of it are lent.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] beyond 16 GiB; what the operating system says when it refuses.
-    pub(crate) fn acquire(&self, reserve_bytes: u64) -> Result<Memory> {
+    pub(crate) fn acquire(&self, reserve_bytes: u64, expectation: Expectation) -> Result<(Memory, u64)> {
+        if reserve_bytes <= STUB_BYTES {
+            return Ok((Memory::stub(STUB_BYTES as usize), 0));
+        }
         if reserve_bytes > MAX_ARENA_BYTES {
             return Err(Error::invalid(format!(
                 "a memtable cannot reserve {reserve_bytes} bytes: its references reach {MAX_ARENA_BYTES} bytes"
@@ -93,26 +122,41 @@ impl ArenaPool {
         }
         {
             let mut idle = self.lock();
-            let fitting =
-                idle.arenas.iter().enumerate().filter(|(_, memory)| memory.len() as u64 >= reserve_bytes);
+            let may_lend = idle.limit_bytes.saturating_sub(idle.lent_bytes);
+            let is_affordable = |memory: &Memory| match expectation {
+                Expectation::Filled => true,
+                Expectation::Unknown => touched_bytes(memory) <= may_lend,
+            };
+            let fitting = idle
+                .arenas
+                .iter()
+                .enumerate()
+                .filter(|(_, memory)| memory.len() as u64 >= reserve_bytes && is_affordable(memory));
             let best = fitting
                 .min_by_key(|(_, memory)| (memory.len(), u64::MAX - touched_bytes(memory)))
                 .map(|(index, _)| index);
             if let Some(index) = best {
-                return Ok(idle.arenas.remove(index));
+                let memory = idle.arenas.remove(index);
+                let lent = if expectation == Expectation::Unknown { touched_bytes(&memory) } else { 0 };
+                idle.lent_bytes += lent;
+                return Ok((memory, lent));
             }
         }
         let bytes = usize::try_from(reserve_bytes).map_err(|_| {
             Error::invalid(format!("{reserve_bytes} bytes exceed this machine's address space"))
         })?;
-        Memory::reserve(bytes)
+        Ok((Memory::reserve(bytes)?, 0))
     }
 
-    /// Takes an arena back whose life used `low` and `high` bytes of its two ends.
-    pub(crate) fn release(&self, mut memory: Memory, low: usize, high: usize) {
+    /// Takes an arena back whose life used `low` and `high` bytes of its two ends, and of which so many bytes were lent.
+    pub(crate) fn release(&self, mut memory: Memory, low: usize, high: usize, lent_bytes: u64) {
+        if memory.len() as u64 <= STUB_BYTES {
+            return;
+        }
         memory.retire(low, high);
         let excess = {
             let mut idle = self.lock();
+            idle.lent_bytes -= lent_bytes;
             idle.arenas.push(memory);
             idle.take_excess()
         };

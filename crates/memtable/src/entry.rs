@@ -244,11 +244,11 @@ fn express_for(memory: &Memory, depth: u32, older: Entry) -> Entry {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::arena::ArenaPool;
+    use crate::arena::{ArenaPool, Expectation};
     use esker_base::{SeqNo, ValueKind};
 
     fn chain(versions: u64) -> (Memory, Entry, Vec<Entry>) {
-        let memory = ArenaPool::new(0).acquire(8 << 20).expect("reserved");
+        let (memory, _) = ArenaPool::new(0).acquire(8 << 20, Expectation::Filled).expect("reserved");
         let mut allocator = Allocator::new(&memory);
         let mut head = Entry::NONE;
         let mut all = Vec::new();

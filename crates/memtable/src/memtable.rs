@@ -1,6 +1,6 @@
 //! The memtable: a structure, its arena and its counters behind one face.
 
-use crate::arena::{Allocator, ArenaPool};
+use crate::arena::{Allocator, ArenaPool, Expectation};
 use crate::art::{self, Art, ArtWriter};
 use crate::cursor::MemtableCursor;
 use crate::entry::{self, Entry, Operation};
@@ -78,7 +78,7 @@ impl fmt::Display for MemtableKind {
 }
 
 /// More than an empty memtable takes of its arena at either end.
-const FIXED_BYTES: u64 = 256;
+pub(crate) const FIXED_BYTES: u64 = 256;
 
 /// A sorted set of entries that grows until its [`Inserter`] is dropped.
 ///
@@ -88,6 +88,8 @@ pub struct Memtable {
     structure: Structure,
     memory: Memory,
     pool: ArenaPool,
+    /// Bytes of the arena that the pool has lent.
+    lent_bytes: u64,
     /// On lines of their own: the inserter writes them with each insertion, readers of entries never need them.
     counters: CachePadded<Counters>,
 }
@@ -120,7 +122,37 @@ impl Memtable {
         pool: &ArenaPool,
         reserve_bytes: u64,
     ) -> Result<(Arc<Memtable>, Inserter)> {
-        let memory = pool.acquire(reserve_bytes.max(FIXED_BYTES))?;
+        Memtable::create_in(kind, pool, reserve_bytes.max(FIXED_BYTES + 1), Expectation::Filled)
+    }
+
+    /// [`Memtable::create`] for a memtable that may stay almost empty: it does not bind recycled memory that others would
+    /// make better use of, beyond a bound for all such memtables of the pool together.
+    ///
+    /// # Errors
+    /// As [`Memtable::create`].
+    pub fn create_sparing(
+        kind: MemtableKind,
+        pool: &ArenaPool,
+        reserve_bytes: u64,
+    ) -> Result<(Arc<Memtable>, Inserter)> {
+        Memtable::create_in(kind, pool, reserve_bytes.max(FIXED_BYTES + 1), Expectation::Unknown)
+    }
+
+    /// An empty memtable of this kind without room for a single entry. It takes less than a kilobyte.
+    ///
+    /// # Errors
+    /// None at present.
+    pub fn create_stub(kind: MemtableKind, pool: &ArenaPool) -> Result<(Arc<Memtable>, Inserter)> {
+        Memtable::create_in(kind, pool, 0, Expectation::Unknown)
+    }
+
+    fn create_in(
+        kind: MemtableKind,
+        pool: &ArenaPool,
+        reserve_bytes: u64,
+        expectation: Expectation,
+    ) -> Result<(Arc<Memtable>, Inserter)> {
+        let (memory, lent_bytes) = pool.acquire(reserve_bytes, expectation)?;
         let mut allocator = Allocator::new(&memory);
         let (structure, writer) = match kind {
             MemtableKind::Art => {
@@ -132,8 +164,13 @@ impl Memtable {
                 (Structure::Skiplist(list), Writer::Skiplist(writer))
             }
         };
-        let memtable =
-            Memtable { structure, memory, pool: pool.clone(), counters: CachePadded(Counters::default()) };
+        let memtable = Memtable {
+            structure,
+            memory,
+            pool: pool.clone(),
+            lent_bytes,
+            counters: CachePadded(Counters::default()),
+        };
         let memtable = Arc::new(memtable);
         let inserter = Inserter {
             memtable: Arc::clone(&memtable),
@@ -292,7 +329,7 @@ impl Drop for Memtable {
     fn drop(&mut self) {
         let low = self.counters.low_bytes.load(Relaxed) as usize;
         let high = self.counters.high_bytes.load(Relaxed) as usize;
-        self.pool.release(std::mem::take(&mut self.memory), low, high);
+        self.pool.release(std::mem::take(&mut self.memory), low, high, self.lent_bytes);
     }
 }
 

@@ -333,3 +333,17 @@ fn kinds_have_names() {
     }
     assert_eq!(MemtableKind::parse("vector"), None);
 }
+
+/// A stub that took an entry would be sealed with it when the next one comes: a table for each.
+#[test]
+fn a_stub_has_room_for_nothing() {
+    let pool = ArenaPool::new(1 << 20);
+    for kind in MemtableKind::ALL {
+        let (stub, _inserter) = Memtable::create_stub(kind, &pool).unwrap();
+        assert!(!stub.has_room(0, 1), "{kind}");
+        assert!(stub.is_empty() && stub.get(b"k", SeqNo::MAX).is_none() && stub.first_key().is_none());
+        assert!(stub.allocated_bytes() < 256, "{kind} takes {} bytes", stub.allocated_bytes());
+        drop(stub);
+    }
+    assert_eq!(pool.idle_bytes(), 0, "stubs are not pooled");
+}

@@ -21,15 +21,14 @@ use crate::commit::ActiveKeyspace;
 use crate::handle::DEFAULT_KEYSPACE;
 use crate::open::new_keyspace;
 use crate::options::KeyspaceOptions;
-use crate::room::MemtableLimits;
+use crate::room::{MemtableLimits, stub_memtable};
 use crate::scheduler::Lane;
 use crate::semantics::Semantics;
 use crate::store::{Store, Writing};
 use crate::tree::Tree;
-use crate::view::{MemtableView, SuperVersion};
+use crate::view::SuperVersion;
 use esker_base::limits::MAX_KEYSPACE_NAME_LEN;
 use esker_base::{Error, KeyspaceId, Result};
-use esker_memtable::Memtable;
 use esker_version::{EditOp, VersionEdit};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -161,9 +160,9 @@ impl Store {
 
     /// A view of a keyspace that has nothing.
     fn empty_view(&self, keyspace: &KeyspaceState) -> Result<SuperVersion> {
-        let (memtable, _) = Memtable::create(keyspace.options().memtable, &self.arenas, 0)?;
+        let (active, _) = stub_memtable(keyspace.options().memtable, &self.arenas)?;
         Ok(SuperVersion {
-            active: Arc::new(MemtableView::new(memtable)),
+            active,
             sealed: Vec::new(),
             tree: Arc::new(Tree::new(keyspace.id, Arc::default(), &self.files)),
             semantics: Arc::clone(&keyspace.view.load().semantics),

@@ -15,8 +15,10 @@ pub(crate) struct Memory {
     words: usize,
     /// Bytes at either end that an earlier life of this arena has touched already.
     touched: (usize, usize),
-    /// Owns the range; `None` for the empty memory that a memtable leaves behind when it gives its own back.
+    /// Owns the range; `None` for a stub and for the empty memory that a memtable leaves behind when it gives its own back.
     _region: Option<Region>,
+    /// Owns the range of a stub.
+    _stub: Vec<u64>,
 }
 
 // SAFETY: the range belongs to this value alone. Words are accessed atomically; bytes are written before they are
@@ -27,7 +29,13 @@ unsafe impl Sync for Memory {}
 
 impl Default for Memory {
     fn default() -> Memory {
-        Memory { base: NonNull::<u64>::dangling().cast(), words: 0, touched: (0, 0), _region: None }
+        Memory {
+            base: NonNull::<u64>::dangling().cast(),
+            words: 0,
+            touched: (0, 0),
+            _region: None,
+            _stub: Vec::new(),
+        }
     }
 }
 
@@ -38,7 +46,20 @@ impl Memory {
         let region = Region::reserve_with(bytes, PageAdvice::HugeInside)?;
         let base = NonNull::new(region.as_ptr())
             .ok_or_else(|| esker_base::Error::internal("the reserved memory has no address"))?;
-        Ok(Memory { base, words: region.len() / 4, touched: (0, 0), _region: Some(region) })
+        Ok(Memory {
+            base,
+            words: region.len() / 4,
+            touched: (0, 0),
+            _region: Some(region),
+            _stub: Vec::new(),
+        })
+    }
+
+    /// A few bytes of ordinary memory.
+    pub(crate) fn stub(bytes: usize) -> Memory {
+        let mut stub = vec![0u64; bytes / 8];
+        let base = NonNull::from(stub.as_mut_slice()).cast::<u8>();
+        Memory { base, words: stub.len() * 2, touched: (0, 0), _region: None, _stub: stub }
     }
 
     /// Length in bytes.

@@ -90,6 +90,10 @@ impl Memory {
         })
     }
 
+    pub(crate) fn stub(bytes: usize) -> Memory {
+        Memory::reserve(bytes).expect("the model's memory is never refused")
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
