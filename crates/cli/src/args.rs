@@ -1,11 +1,14 @@
 //! What can be typed: the command line, described once for parsing and for `--help`.
 
 mod copies;
+mod keyspaces;
 
 pub(crate) use copies::{
     BackupArgs, BackupCommand, BackupCreateArgs, BackupPruneArgs, BackupVerifyArgs, CheckpointArgs,
     ExportArgs, ImportArgs, RestoreArgs,
 };
+
+pub(crate) use keyspaces::KeyspacesArgs;
 
 use crate::failure::EXIT_CODES;
 use crate::format::{Format, parse_bytes, parse_time};
@@ -135,9 +138,7 @@ pub(crate) enum DataCommand {
     /// Read everything and check it; exit code 3 if something is damaged
     #[command(after_help = "Example:\n  esker verify --data ./esker-data")]
     Verify,
-    /// List the keyspaces
-    #[command(after_help = "Example:\n  esker keyspaces --json")]
-    Keyspaces,
+    Keyspaces(KeyspacesArgs),
     Checkpoint(CheckpointArgs),
     Export(ExportArgs),
 }

@@ -1,4 +1,4 @@
-//! `compact`, `verify` and `keyspaces`.
+//! `compact` and `verify`.
 
 use super::{Context, write_json};
 use crate::args::CompactArgs;
@@ -52,15 +52,4 @@ pub(super) fn verify(context: &mut Context<'_>) -> Result<Exit, Failure> {
         writeln!(context.out, "{}", if report.is_clean() { "no damage" } else { "damage was found" })?;
     }
     Ok(if report.is_clean() { Exit::Done } else { Exit::Damage })
-}
-
-pub(super) fn keyspaces(context: &mut Context<'_>) -> Result<Exit, Failure> {
-    for name in context.database.keyspaces() {
-        if context.shape.json {
-            write_json(context.out, [("keyspace".to_owned(), name.into())])?;
-        } else {
-            writeln!(context.out, "{}", name.escape_debug())?;
-        }
-    }
-    Ok(Exit::Done)
 }

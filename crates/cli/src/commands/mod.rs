@@ -5,6 +5,7 @@ pub(crate) mod copies;
 mod dump;
 pub(crate) mod exec;
 pub(crate) mod inspect;
+mod keyspaces;
 mod levels;
 mod load;
 mod maintain;
@@ -55,8 +56,11 @@ pub(crate) fn run_alone(
         | DataCommand::Export(_)
         | DataCommand::Stats
         | DataCommand::Levels(_)
-        | DataCommand::Verify
-        | DataCommand::Keyspaces => (open_for_reading(global)?, true),
+        | DataCommand::Verify => (open_for_reading(global)?, true),
+        DataCommand::Keyspaces(args) if args.only_shows() => (open_for_reading(global)?, true),
+        DataCommand::Keyspaces(args) => {
+            (open(global, |options| options.create_if_missing(args.creates()))?, false)
+        }
         // One pair is not worth a table: it stays in the log until more has come.
         DataCommand::Put(_) | DataCommand::Delete(_) => {
             (open(global, |options| options.flush_on_close(false))?, false)
@@ -88,7 +92,7 @@ pub(crate) fn run(context: &mut Context<'_>, command: &DataCommand) -> Result<Ex
         DataCommand::Levels(args) => levels::run(context, args),
         DataCommand::Compact(args) => maintain::compact(context, args),
         DataCommand::Verify => maintain::verify(context),
-        DataCommand::Keyspaces => maintain::keyspaces(context),
+        DataCommand::Keyspaces(args) => keyspaces::run(context, args),
         DataCommand::Export(args) => portable::export(context, args),
         DataCommand::Checkpoint(args) => copies::checkpoint(context, args),
     }

@@ -154,6 +154,43 @@ impl KeyspaceOptions {
         self.default_ttl.map_or(0, |ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX))
     }
 
+    /// Every option by the name under which it is stored, with its value as [`KeyspaceOptions::set`] takes it.
+    pub fn named_values(&self) -> Vec<(String, String)> {
+        let bytes = self.encode();
+        let fields = stored::fields(&bytes).unwrap_or_default();
+        fields.into_iter().map(|(name, field)| (name.to_owned(), field.to_string())).collect()
+    }
+
+    /// Sets the option that is stored under `name` from text: numbers in decimal, 0 where an option has a default that follows
+    /// from something else.
+    ///
+    /// ```
+    /// # fn main() -> esker_base::Result<()> {
+    /// let options = esker_engine::KeyspaceOptions::default().set("compression_last", "zstd:3")?;
+    /// assert!(options.named_values().contains(&("compression_last".into(), "zstd:3".into())));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument`, naming the option, if there is none of this name or the value is none of its.
+    pub fn set(mut self, name: &str, value: &str) -> Result<KeyspaceOptions> {
+        let number = value.parse().ok().map(Field::Number);
+        let fields = number.into_iter().chain([Field::Text(value)]);
+        let mut is_set = false;
+        for field in fields {
+            is_set = is_set || self.set_stored(name, &field).is_ok();
+        }
+        if !is_set {
+            let known: Vec<String> = self.named_values().into_iter().map(|(known, _)| known).collect();
+            return Err(Error::invalid(match known.iter().any(|known| known == name) {
+                true => format!("{value:?} is no value of {name}"),
+                false => format!("there is no option {name}; there are {}", known.join(", ")),
+            }));
+        }
+        self.validate()?;
+        Ok(self)
+    }
+
     pub(crate) fn validate(&self) -> Result<()> {
         if self.default_ttl.is_some_and(|ttl| ttl.is_zero()) {
             return Err(Error::invalid("default_ttl is zero: nothing would ever be seen"));
@@ -236,7 +273,9 @@ impl KeyspaceOptions {
             ("strategy", Field::Text(text)) => self.strategy = text.parse().map_err(|_| unknown())?,
             ("table_size", Field::Number(bytes)) => self.table_bytes = optional(*bytes),
             ("level0_stop_runs", Field::Number(runs)) => self.level0_stop_runs = stored::narrow(name, *runs)?,
-            ("default_ttl_ms", Field::Number(ms)) => self.default_ttl = Some(Duration::from_millis(*ms)),
+            ("default_ttl_ms", Field::Number(ms)) => {
+                self.default_ttl = optional(*ms).map(Duration::from_millis);
+            }
             _ => return Err(unknown()),
         }
         Ok(())
@@ -259,6 +298,20 @@ mod tests {
             .table_size(1 << 20)
             .level0_stop_runs(9);
         assert_eq!(KeyspaceOptions::decode(&options.encode()).unwrap(), options);
+    }
+
+    #[test]
+    fn options_are_set_by_name() {
+        let mut options = KeyspaceOptions::default();
+        for (name, value) in KeyspaceOptions::default().table_size(1 << 20).block_size(512).named_values() {
+            options = options.set(&name, &value).unwrap();
+        }
+        assert_eq!(options, KeyspaceOptions::default().table_size(1 << 20).block_size(512));
+        let told = |name, value| options.clone().set(name, value).unwrap_err().to_string();
+        assert!(told("colour", "green").contains("no option colour; there are memtable, "));
+        assert!(told("block_size", "big").contains("\"big\" is no value of block_size"));
+        assert!(told("compression", "green").contains("\"green\" is no value of compression"));
+        assert!(told("block_size", "1").contains("block_size is 1"));
     }
 
     #[test]

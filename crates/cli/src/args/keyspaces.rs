@@ -1,0 +1,45 @@
+//! The command about keyspaces.
+
+use clap::Args;
+
+/// List the keyspaces with what they hold; create, drop and rename them, show and change their options
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  esker keyspaces
+  esker keyspaces --create events --set compression_last=zstd:3
+  esker keyspaces --rename events.new events
+  esker keyspaces --options --keyspace events
+  esker keyspaces --keyspace events --set block_size=16KiB --set level0_stop_runs=40
+  esker keyspaces --drop events
+
+Entries are counted with superseded versions and tombstones. A drop asks nothing and cannot be taken back.")]
+pub(crate) struct KeyspacesArgs {
+    /// Create a keyspace
+    #[arg(long, value_name = "NAME", group = "change")]
+    pub(crate) create: Option<String>,
+    /// Drop a keyspace with everything in it
+    #[arg(long, value_name = "NAME", group = "change")]
+    pub(crate) drop: Option<String>,
+    /// Give a keyspace another name
+    #[arg(long, value_names = ["OLD", "NEW"], num_args = 2, group = "change")]
+    pub(crate) rename: Option<Vec<String>>,
+    /// Show the options of --keyspace
+    #[arg(long, group = "change")]
+    pub(crate) options: bool,
+    /// Set an option of --keyspace, or of the one that is created
+    #[arg(long, value_name = "OPTION=VALUE", conflicts_with_all = ["drop", "rename", "options"])]
+    pub(crate) set: Vec<String>,
+}
+
+impl KeyspacesArgs {
+    /// Whether nothing is changed.
+    pub(crate) fn only_shows(&self) -> bool {
+        self.create.is_none() && self.drop.is_none() && self.rename.is_none() && self.set.is_empty()
+    }
+
+    /// Whether the database may be missing.
+    pub(crate) fn creates(&self) -> bool {
+        self.create.is_some()
+    }
+}

@@ -1,0 +1,100 @@
+//! `keyspaces`: what there is, and changing it.
+
+use super::{Context, write_json};
+use crate::args::KeyspacesArgs;
+use crate::failure::{Exit, Failure};
+use crate::format::{human_bytes, human_count, parse_bytes};
+use esker::KeyspaceOptions;
+
+pub(super) fn run(context: &mut Context<'_>, args: &KeyspacesArgs) -> Result<Exit, Failure> {
+    if let Some(name) = &args.create {
+        create(context, name, &args.set)?;
+    } else if let Some(name) = &args.drop {
+        context.database.drop_keyspace(name)?;
+        told(context, "dropped", name)?;
+    } else if let Some([from, to]) = args.rename.as_deref() {
+        context.database.rename_keyspace(from, to)?;
+        told(context, "renamed", to)?;
+    } else if args.options {
+        show_options(context)?;
+    } else if !args.set.is_empty() {
+        let keyspace = context.existing_keyspace()?;
+        let options = with_settings(keyspace.options(), &args.set)?;
+        keyspace.set_options(|_| options.clone())?;
+        told(context, "changed", &keyspace.name())?;
+    } else {
+        list(context)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn create(context: &mut Context<'_>, name: &str, settings: &[String]) -> Result<(), Failure> {
+    if context.database.open_keyspace(name).is_ok() {
+        return Err(Failure::usage(format!("there is a keyspace {name:?} already")));
+    }
+    context.database.keyspace_with(name, with_settings(KeyspaceOptions::default(), settings)?)?;
+    told(context, "created", name)
+}
+
+/// Says what was done.
+fn told(context: &mut Context<'_>, what: &str, name: &str) -> Result<(), Failure> {
+    if context.shape.json {
+        return write_json(context.out, [(what.to_owned(), name.into())]);
+    }
+    writeln!(context.out, "keyspace {name:?} {what}")?;
+    Ok(())
+}
+
+/// The options with `OPTION=VALUE` of the command line; sizes may have units.
+fn with_settings(options: KeyspaceOptions, settings: &[String]) -> Result<KeyspaceOptions, Failure> {
+    settings.iter().try_fold(options, |options, setting| {
+        let (name, value) = setting
+            .split_once('=')
+            .ok_or_else(|| Failure::usage(format!("'{setting}' is not written OPTION=VALUE")))?;
+        let bytes = parse_bytes(value).map(|bytes| bytes.to_string());
+        Ok(options.set(name, bytes.as_deref().unwrap_or(value))?)
+    })
+}
+
+fn show_options(context: &mut Context<'_>) -> Result<(), Failure> {
+    let options = context.existing_keyspace()?.options().named_values();
+    if context.shape.json {
+        let members = options.into_iter().map(|(name, value)| {
+            let number = value.parse::<u64>();
+            (name, number.map_or_else(|_| value.into(), Into::into))
+        });
+        return write_json(context.out, members);
+    }
+    for (name, value) in options {
+        writeln!(context.out, "{name}={value}")?;
+    }
+    Ok(())
+}
+
+fn list(context: &mut Context<'_>) -> Result<(), Failure> {
+    let keyspaces = context.database.metrics().keyspaces;
+    let shown = |name: &str| name.escape_debug().to_string();
+    let width = keyspaces.iter().map(|keyspace| shown(&keyspace.name).chars().count()).max().unwrap_or(0);
+    for keyspace in keyspaces {
+        let entries = keyspace.memtable_entries + keyspace.table_entries;
+        if context.shape.json {
+            let members = [
+                ("keyspace".to_owned(), keyspace.name.into()),
+                ("entries".to_owned(), entries.into()),
+                ("tables".to_owned(), keyspace.tables.into()),
+                ("bytes".to_owned(), keyspace.table_bytes.into()),
+            ];
+            write_json(context.out, members)?;
+        } else {
+            writeln!(
+                context.out,
+                "{:width$}  {:>8} entries  {:>6} tables  {:>10}",
+                shown(&keyspace.name),
+                human_count(entries),
+                human_count(keyspace.tables as u64),
+                human_bytes(keyspace.table_bytes)
+            )?;
+        }
+    }
+    Ok(())
+}
