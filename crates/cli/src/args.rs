@@ -124,6 +124,7 @@ pub(crate) enum DataCommand {
     Put(PutArgs),
     Delete(DeleteArgs),
     Ttl(TtlArgs),
+    DeleteRange(DeleteRangeArgs),
     Scan(ScanArgs),
     Count(CountArgs),
     Load(LoadArgs),
@@ -239,6 +240,23 @@ pub(crate) struct DeleteArgs {
     /// The keys
     #[arg(value_name = "KEY", required = true, allow_negative_numbers = true)]
     pub(crate) targets: Vec<String>,
+}
+
+/// Remove all keys from START up to, but not including, END
+///
+/// Takes the time of one write, whatever the range holds. It does not ask, and it cannot be undone.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  esker delete-range user:17 user:18
+  esker delete-range --keyspace events 2024-01 2024-02")]
+pub(crate) struct DeleteRangeArgs {
+    /// The first key to remove
+    #[arg(value_name = "START", allow_negative_numbers = true)]
+    pub(crate) start: String,
+    /// The key before which to end
+    #[arg(value_name = "END", allow_negative_numbers = true)]
+    pub(crate) end: String,
 }
 
 /// A range of keys.

@@ -1,6 +1,6 @@
 //! Write batches: operations that become visible and durable together.
 
-use crate::handle::Keyspace;
+use crate::handle::{HalfOpen, KeyRange, Keyspace};
 use crate::store::Store;
 use esker_base::expiry::EXPIRY_LEN;
 use esker_base::{Error, KeyspaceId, Result};
@@ -40,6 +40,15 @@ pub(crate) struct Share {
     pub(crate) entries: u32,
     /// Key and value bytes.
     pub(crate) bytes: u64,
+    /// Range deletes among the entries.
+    pub(crate) range_deletes: u32,
+}
+
+impl Share {
+    /// Nothing for a keyspace: what a seal that no write asked for makes room for.
+    pub(crate) fn nothing(keyspace: KeyspaceId) -> Share {
+        Share { keyspace, entries: 0, bytes: 0, range_deletes: 0 }
+    }
 }
 
 /// A batch as the commit pipeline takes it.
@@ -105,6 +114,43 @@ impl WriteBatch {
         self.add(keyspace, key.len(), |encoder, id| encoder.delete(id, key));
     }
 
+    /// Removes all keys in `range`, whatever it holds, at the cost of one put. What later operations of the batch put there
+    /// stays.
+    ///
+    /// One batch takes at most 1,024 range deletes for a keyspace; one more is an error that the call which writes the batch
+    /// reports.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let db = esker_engine::Database::open("data")?;
+    /// # let users = db.keyspace("users")?;
+    /// let mut batch = db.batch();
+    /// batch.delete_range(&users, "7/"..="7/~");
+    /// batch.put(&users, "7/name", "Ada");
+    /// db.write(batch)?;
+    /// # Ok(()) }
+    /// ```
+    pub fn delete_range(&mut self, keyspace: &Keyspace, range: impl KeyRange) {
+        let bounds = range.into_bounds();
+        let Some(half_open) = HalfOpen::of(&bounds) else { return };
+        let id = keyspace.id();
+        let count =
+            self.shares.iter().find(|share| share.keyspace == id).map_or(0, |share| share.range_deletes);
+        let limit = esker_memtable::MAX_RANGE_DELETES;
+        self.add(keyspace, half_open.counted_bytes(), |encoder, id| {
+            if u64::from(count) >= limit {
+                let text = format!("a batch takes at most {limit} range deletes for one keyspace");
+                return Err(Error::invalid(text));
+            }
+            encoder.range_delete(id, &half_open.start, &half_open.end)
+        });
+        if self.error.is_none()
+            && let Some(share) = self.shares.iter_mut().find(|share| share.keyspace == id)
+        {
+            share.range_deletes += 1;
+        }
+    }
+
     /// Operations in the batch.
     pub fn len(&self) -> usize {
         self.encoder.count() as usize
@@ -150,7 +196,7 @@ impl WriteBatch {
         let share = match self.shares.iter_mut().rfind(|share| share.keyspace == id) {
             Some(share) => share,
             None => {
-                self.shares.push(Share { keyspace: id, entries: 0, bytes: 0 });
+                self.shares.push(Share::nothing(id));
                 self.shares.last_mut().expect("pushed just now")
             }
         };

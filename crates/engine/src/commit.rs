@@ -34,7 +34,8 @@ use crate::room::MemtableLimits;
 use crate::scheduler::Lane;
 use crate::store::{Store, Writing};
 use crate::{Durability, view::MemtableView};
-use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag, checksum};
+use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag, ValueKind, checksum};
+use esker_iter::RangeDelete;
 use esker_memtable::{Inserter, Operation};
 use esker_wal::{EntryIter, LogWriter};
 use parking_lot::MutexGuard;
@@ -201,7 +202,12 @@ impl Store {
         admission: &mut A,
     ) -> Result<SeqNo> {
         if batch.count == 0 {
-            return Ok(SeqNo::new(self.visible.load(Ordering::Acquire)));
+            // Nothing to write, but `Power` promises for everything before it as well.
+            let last = SeqNo::new(self.visible.load(Ordering::Acquire));
+            if durability == Durability::Power {
+                self.writing()?.sync_up_to(last)?;
+            }
+            return Ok(last);
         }
         let payload_crc = checksum::crc32c(batch.payload);
         let writing = self.writing()?;
@@ -339,6 +345,15 @@ impl CommitState {
                 filled = 0;
             }
             of = entry.keyspace;
+            if entry.kind_byte == ValueKind::RangeDelete as u8 {
+                // In its place among the entries: what follows it in the batch survives it.
+                self.insert_chunk(of, &chunk[..filled]);
+                filled = 0;
+                let delete = RangeDelete::stored(entry.key, entry.value, first.plus(offset as u64));
+                let active = self.keyspaces[of.get() as usize].as_mut().expect("room was made in it");
+                active.inserter.insert_range_delete(delete);
+                continue;
+            }
             let tag = Tag::from_parts(first.plus(offset as u64), entry.kind_byte);
             chunk[filled] = Operation { key: entry.key, tag, value: entry.value };
             filled += 1;

@@ -5,6 +5,7 @@
 //! the block cache, keeps what somebody can still see ([`crate::output`]), and replaces inputs by outputs in one edit. A
 //! move is an edit alone.
 
+use crate::deletes;
 use crate::keyspace::KeyspaceState;
 use crate::older::OlderParts;
 use crate::options::KeyspaceOptions;
@@ -160,7 +161,15 @@ impl Store {
         let boundaries = self.snapshots.sample(&self.visible, &self.time);
         let version = Arc::clone(&keyspace.view.load().tree.version);
         let inputs: HashSet<esker_base::PartId> = plan.parts().map(|(_, input)| input.part.id).collect();
-        let sources = plan.inputs.iter().map(|input| Source::Run(self.input_cursor(keyspace, input)));
+        let mut older = OlderParts::outside(&version, &inputs, None);
+        let runs: Vec<Vec<TreePart>> =
+            plan.inputs.iter().map(|input| self.input_parts(keyspace, input)).collect();
+        let deletes = deletes::of_parts(&runs.concat(), &boundaries, &older)?;
+        let sources = plan.inputs.iter().zip(runs).map(|(input, mut parts)| {
+            parts.retain(|part| !deletes::hide_all_of(&deletes, part, &boundaries));
+            let run = Arc::new(TreeRun::new(input.level, parts.into()));
+            Source::Run(RunCursor::new(run, ReadPurpose::Compaction))
+        });
         let merge = Merge::new(sources.collect());
         let is_whole = plan.parts().all(|(_, input)| input.slice.is_none());
         let options = keyspace.options();
@@ -175,9 +184,8 @@ impl Store {
             cancellable: true,
             zero_seqnos: plan.to.level().is_last() && is_whole,
         };
-        let mut older = OlderParts::outside(&version, &inputs, None);
         let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
-        let tables = write_tables(&writing.tables, &spec, merge, boundaries, below)?;
+        let tables = write_tables(&writing.tables, &spec, merge, boundaries, deletes, below)?;
         let traffic = &keyspace.traffic;
         traffic.compacted_in_bytes.fetch_add(plan.est_in_bytes, Ordering::Relaxed);
         traffic.compacted_out_bytes.fetch_add(tables.bytes(), Ordering::Relaxed);
@@ -204,8 +212,8 @@ impl Store {
         })
     }
 
-    /// A cursor over what a plan takes from one run, past the cache.
-    fn input_cursor(&self, keyspace: &KeyspaceState, input: &PlanInput) -> RunCursor {
+    /// What a plan takes from one run: each part with the range that is consumed.
+    fn input_parts(&self, keyspace: &KeyspaceState, input: &PlanInput) -> Vec<TreePart> {
         let parts = input.parts.iter().map(|consumed| {
             let file = self.files.file_of(keyspace.id, &consumed.part);
             let meta = match &consumed.slice {
@@ -219,7 +227,7 @@ impl Store {
             };
             TreePart { meta, file }
         });
-        RunCursor::new(Arc::new(TreeRun::new(input.level, parts.collect())), ReadPurpose::Compaction)
+        parts.collect()
     }
 
     /// Flushes, then merges everything in a range of keys into the last level.

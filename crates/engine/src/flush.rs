@@ -8,6 +8,7 @@
 //! directory. F3 sync the log if another keyspace depends on it (WL6). F4 to F6 install.
 
 use crate::compact::strategy_options;
+use crate::deletes;
 use crate::keyspace::KeyspaceState;
 use crate::older::OlderParts;
 use crate::options::KeyspaceOptions;
@@ -131,8 +132,9 @@ impl Store {
         let merge =
             Merge::new(view.sealed.iter().map(|view| Source::Memtable(view.memtable.cursor())).collect());
         let mut older = OlderParts::all_of(version, hull);
+        let deletes = deletes::of_memtables(&view.sealed, &boundaries, &older);
         let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
-        let tables = write_tables(&writing.tables, &spec, merge, boundaries, below)?;
+        let tables = write_tables(&writing.tables, &spec, merge, boundaries, deletes, below)?;
         keyspace.traffic.flushed_bytes.fetch_add(tables.bytes(), Ordering::Relaxed);
         Ok(tables)
     }
@@ -161,7 +163,7 @@ impl Store {
                 let mut state = writing.commit.lock();
                 if let Ok(active) = state.active(keyspace.id) {
                     let is_empty = active.entries == 0;
-                    let nothing_next = crate::batch::Share { keyspace: keyspace.id, entries: 0, bytes: 0 };
+                    let nothing_next = crate::batch::Share::nothing(keyspace.id);
                     return if is_empty { Ok(()) } else { self.seal(&mut state, keyspace.id, &nothing_next) };
                 }
             }
@@ -217,9 +219,11 @@ pub(crate) fn add_flushed<'a>(
     let spec = flush_spec(id, options, &version, to, memtables, &strategy_options);
     let merge = Merge::new(memtables.iter().map(|view| Source::Memtable(view.memtable.cursor())).collect());
     let mut older = OlderParts::all_of(&version, &hull);
+    let boundaries = Boundaries::new([], SeqNo::MAX);
+    let deletes = deletes::of_memtables(memtables, &boundaries, &older);
     let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
     let mut edit = VersionEdit::new();
-    let tables = write_tables(factory, &spec, merge, Boundaries::new([], SeqNo::MAX), below)?;
+    let tables = write_tables(factory, &spec, merge, boundaries, deletes, below)?;
     let (parts, files) = tables.into_parts_and_files();
     for part in parts {
         edit.add_part(id, place, Arc::new(part));
@@ -228,9 +232,15 @@ pub(crate) fn add_flushed<'a>(
     Ok(files)
 }
 
-/// The keys that some memtables hold together.
+/// The keys that some memtables hold together, range deletes included.
 pub(crate) fn hull_of(memtables: &[Arc<MemtableView>]) -> Option<KeyRange> {
-    let first = memtables.iter().filter_map(|view| view.memtable.first_key()).min()?;
-    let last = memtables.iter().filter_map(|view| view.memtable.last_key()).max()?;
-    Some(KeyRange::inclusive(first, last))
+    memtables.iter().filter_map(|view| hull_of_one(view)).reduce(|hull, other| hull.hull(&other))
+}
+
+fn hull_of_one(view: &MemtableView) -> Option<KeyRange> {
+    let memtable = &view.memtable;
+    let entries = memtable.first_key().zip(memtable.last_key());
+    let entries = entries.map(|(first, last)| KeyRange::inclusive(first, last));
+    let deletes = memtable.range_deletes().iter().filter_map(|set| set.hull()).map(deletes::key_range);
+    entries.into_iter().chain(deletes).reduce(|hull, other| hull.hull(&other))
 }

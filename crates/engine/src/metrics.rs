@@ -111,6 +111,8 @@ pub struct KeyspaceMetrics {
     pub table_entries: u64,
     /// Tombstones in tables.
     pub tombstones: u64,
+    /// Range deletes in memtables and tables; one that overlaps others counts several times.
+    pub range_deletes: u64,
     /// Bytes that the strategy would still like to move.
     pub compaction_debt_bytes: u64,
     /// Flushes done.
@@ -171,9 +173,11 @@ pub struct TableInfo {
     pub entries: u64,
     /// Tombstones.
     pub tombstones: u64,
+    /// Range deletes; one that overlaps others counts several times.
+    pub range_deletes: u64,
     /// First key.
     pub smallest: Vec<u8>,
-    /// Last key.
+    /// Last key, or the border that its range deletes reach to; empty if they have no end.
     pub largest: Vec<u8>,
 }
 
@@ -248,6 +252,8 @@ impl Store {
             table_bytes: parts().map(|part| part.bytes).sum(),
             table_entries: parts().map(|part| part.entries).sum(),
             tombstones: parts().map(|part| part.tombstones).sum(),
+            range_deletes: parts().map(|part| part.range_deletes).sum::<u64>()
+                + view.memtables().map(|view| view.memtable.range_deletes_len()).sum::<u64>(),
             compaction_debt_bytes: self.compaction_debt(keyspace, &view),
             flushes: traffic.flushes.load(Ordering::Relaxed),
             flushed_bytes: traffic.flushed_bytes.load(Ordering::Relaxed),
@@ -270,6 +276,7 @@ fn levels_of(keyspace: &crate::keyspace::KeyspaceState) -> KeyspaceLevels {
         bytes: part.bytes,
         entries: part.entries,
         tombstones: part.tombstones,
+        range_deletes: part.range_deletes,
         smallest: part.smallest().to_vec(),
         largest: part.largest().to_vec(),
     };

@@ -46,6 +46,16 @@ impl OlderParts {
         OlderParts::outside(version, &HashSet::new(), Some(hull))
     }
 
+    /// Whether one of the parts may hold a version older than `seqno` of some key from `low` up to `high`.
+    pub(crate) fn may_hold_any(&self, low: &[u8], high: Option<&[u8]>, seqno: SeqNo) -> bool {
+        self.runs.iter().any(|run| {
+            let from = run.parts.partition_point(|part| !part.range.end.covers(low));
+            let inside = run.parts[from..].iter();
+            let mut inside = inside.take_while(|part| high.is_none_or(|high| &*part.range.start < high));
+            inside.any(|part| part.min_seqno < seqno)
+        })
+    }
+
     /// Whether one of the parts may hold a version of `key` older than `seqno`. Keys must be asked in ascending order.
     #[inline]
     pub(crate) fn may_hold(&mut self, key: &[u8], seqno: SeqNo) -> bool {
@@ -101,6 +111,18 @@ mod tests {
         assert_eq!(held(&[3, 2], None, 100), "bcd");
         assert_eq!(held(&[1, 2, 3], None, 100), "");
         assert_eq!(held(&[1, 2], None, 10), "abcdefghijklmnopqrstuvwxyz");
+    }
+
+    #[test]
+    fn stretches_count_every_part_they_touch() {
+        let older = OlderParts::outside(&version(), &HashSet::new(), None);
+        let holds = |low: &str, high: &str, seqno| {
+            let high = Some(high.as_bytes()).filter(|high| !high.is_empty());
+            older.may_hold_any(low.as_bytes(), high, SeqNo::new(seqno))
+        };
+        assert!(holds("a", "c", 6) && !holds("a", "b", 6) && !holds("e", "h", 6) && holds("e", "hh", 6));
+        assert!(holds("d", "e", 6) && !holds("dd", "e", 6) && holds("dd", "", 3) && !holds("l", "", 9));
+        assert!(holds("l", "", 10) && !holds("zz", "", 100));
     }
 
     #[test]

@@ -1,16 +1,19 @@
 //! Writing tables from a merge: what flush and compaction share.
 //!
 //! One pass: the merge gives entries in internal order, [`Retained`] decides which of them anybody can still see, and the
-//! rest goes into table writers, cut where the plan says. Nothing is allocated per entry.
+//! rest goes into table writers, cut where the plan says. Nothing is allocated per entry. Range deletes come beside the
+//! entries and are cut at the borders of the tables ([`PendingDeletes`]).
 
+use crate::deletes::key_range;
 use crate::keyspace::KeyspaceState;
 use crate::options::KeyspaceOptions;
 use crate::paths;
+use crate::pending_deletes::PendingDeletes;
 use crate::read::source::Source;
 use crate::scheduler::Scheduler;
 use esker_base::{Error, FileNumber, KeyspaceId, PartId, Result, RunId, SeqNo, TableUid, Tag};
 use esker_env::{Env, OpenMode};
-use esker_iter::{Boundaries, Merge, Retained};
+use esker_iter::{Boundaries, InputDeletes, Merge, Retained};
 use esker_sst::{Expiring, TableOptions, TableSummary, TableWriter};
 use esker_strategy::{Cut, Cutter};
 use esker_version::{KeyRange, LevelIndex, PartFlags, PartMeta};
@@ -150,16 +153,18 @@ impl<'a> Outputs<'a> {
     }
 }
 
-/// Writes what `merge` gives, less what nobody can see, into new tables; durable when it returns, their names included.
+/// Writes what `merge` gives, and the range deletes of the inputs, less what nobody can see, into new tables; durable when
+/// it returns, their names included.
 pub(crate) fn write_tables<'a>(
     factory: &'a TableFactory,
     spec: &OutputSpec<'_>,
     merge: Merge<Source>,
     boundaries: Boundaries,
+    deletes: InputDeletes,
     older_outside: impl FnMut(&[u8], SeqNo) -> bool,
 ) -> Result<Outputs<'a>> {
-    let mut output = Output::new(factory, spec);
-    let mut kept = Retained::new(merge, boundaries, older_outside);
+    let mut output = Output::new(factory, spec, PendingDeletes::new(deletes.kept()));
+    let mut kept = Retained::new(merge, boundaries, older_outside).under(deletes);
     if spec.zero_seqnos {
         kept = kept.zeroing_seqnos();
     }
@@ -189,6 +194,7 @@ struct Output<'a, 's> {
     spec: &'s OutputSpec<'s>,
     cutter: Cutter<'s>,
     writer: Option<OpenTable>,
+    deletes: PendingDeletes,
     tables: Outputs<'a>,
     last_key: Vec<u8>,
     written_bytes: u64,
@@ -201,12 +207,13 @@ struct OpenTable {
 }
 
 impl<'a, 's> Output<'a, 's> {
-    fn new(factory: &'a TableFactory, spec: &'s OutputSpec<'s>) -> Output<'a, 's> {
+    fn new(factory: &'a TableFactory, spec: &'s OutputSpec<'s>, deletes: PendingDeletes) -> Output<'a, 's> {
         Output {
             factory,
             spec,
             cutter: Cutter::new(&spec.cut),
             writer: None,
+            deletes,
             tables: Outputs::none(factory),
             last_key: Vec::new(),
             written_bytes: 0,
@@ -221,7 +228,7 @@ impl<'a, 's> Output<'a, 's> {
         {
             let left = self.spec.input_bytes.saturating_sub(self.written_bytes);
             if self.cutter.ends_before(key, open.writer.estimated_file_bytes(), left) {
-                self.finish_table()?;
+                self.finish_table(Some(key))?;
             }
         }
         if self.last_key != key {
@@ -239,15 +246,20 @@ impl<'a, 's> Output<'a, 's> {
         open.writer.add(key, tag, value)
     }
 
-    fn finish_table(&mut self) -> Result<()> {
-        if let Some(open) = self.writer.take() {
+    /// Ends the open table; the next one begins with the key `border`.
+    fn finish_table(&mut self, border: Option<&[u8]>) -> Result<()> {
+        if let Some(mut open) = self.writer.take() {
+            open.writer.set_range_deletes(self.deletes.take_before(border));
             self.tables.parts.push(finish(self.factory, open)?);
         }
         Ok(())
     }
 
     fn finish(mut self) -> Result<Outputs<'a>> {
-        self.finish_table()?;
+        if self.writer.is_none() && !self.deletes.is_empty() {
+            self.writer = Some(begin(self.factory, self.spec, &mut self.tables.files)?);
+        }
+        self.finish_table(None)?;
         if !self.tables.parts.is_empty() {
             self.factory.env.fs.sync_dir(&paths::tables(&self.factory.dir))?;
         }
@@ -284,7 +296,7 @@ fn begin(
 fn finish(factory: &TableFactory, open: OpenTable) -> Result<PartMeta> {
     let OpenTable { writer, number, uid } = open;
     let summary: TableSummary = writer.finish()?;
-    let range = KeyRange::inclusive(summary.smallest, summary.largest);
+    let range = range_of(&summary);
     let mut part = PartMeta::new(factory.take_part_id(), number, summary.file_bytes, uid, range);
     part.min_seqno = summary.min_seqno;
     part.max_seqno = summary.max_seqno;
@@ -299,12 +311,24 @@ fn finish(factory: &TableFactory, open: OpenTable) -> Result<PartMeta> {
         // Only where nothing stays can the whole part go at once.
         part.max_expiry_ms = (entries == summary.entries).then_some(latest_ms);
     }
+    part.range_deletes = summary.range_deletes;
     part.created_ms = factory.env.clock.wall_ms();
-    if summary.tombstones > 0 {
+    if part.has_tombstones() {
         part.oldest_delete_ms = Some(part.created_ms);
     }
     if summary.single_version {
         part.flags = part.flags.with(PartFlags::SINGLE_VERSION);
     }
     Ok(part)
+}
+
+/// The keys of a table: entries and range deletes.
+fn range_of(summary: &TableSummary) -> KeyRange {
+    let entries = (summary.entries > 0)
+        .then(|| KeyRange::inclusive(summary.smallest.as_slice(), summary.largest.as_slice()));
+    let deletes = summary.deleted.clone().map(key_range);
+    match (entries, deletes) {
+        (Some(entries), Some(deletes)) => entries.hull(&deletes),
+        (entries, deletes) => entries.or(deletes).unwrap_or_else(|| KeyRange::inclusive(&[][..], &[][..])),
+    }
 }

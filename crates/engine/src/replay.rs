@@ -9,7 +9,8 @@ use crate::flush::add_flushed;
 use crate::options::{KeyspaceOptions, MemoryPlan};
 use crate::output::{TableFactory, UnclaimedFiles};
 use crate::view::MemtableView;
-use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag};
+use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag, ValueKind};
+use esker_iter::RangeDelete;
 use esker_memtable::{ArenaPool, Inserter, Memtable};
 use esker_version::{DatabaseState, EditOp, VersionEdit};
 use esker_wal::{Entry, RecordKind, RecordView};
@@ -109,7 +110,11 @@ impl<'a> Replay<'a> {
         if let Some((view, inserter)) = &mut keyspace.filling {
             // Replayed entries need no log segment: they are in tables before the old log goes.
             view.note_write(0, seqno.get());
-            inserter.insert(entry.key, Tag::from_parts(seqno, entry.kind_byte), entry.value);
+            if entry.kind() == Some(ValueKind::RangeDelete) {
+                inserter.insert_range_delete(RangeDelete::stored(entry.key, entry.value, seqno));
+            } else {
+                inserter.insert(entry.key, Tag::from_parts(seqno, entry.kind_byte), entry.value);
+            }
             self.entries_applied += 1;
         }
         Ok(())
@@ -122,8 +127,9 @@ impl<'a> Replay<'a> {
         let limit = keyspace.options.write_buffer_bytes.unwrap_or(self.memory.write_buffer_bytes);
         if let Some((view, _)) = &keyspace.filling {
             let memtable = &view.memtable;
-            let fits = memtable.is_empty() || memtable.payload_bytes() + bytes <= limit;
-            if fits && memtable.has_room(bytes, 1) {
+            let fits = memtable.payload_bytes() == 0 || memtable.payload_bytes() + bytes <= limit;
+            let fits_ranges = entry.kind() != Some(ValueKind::RangeDelete) || memtable.has_range_room(1);
+            if fits && fits_ranges && memtable.has_room(bytes, 1) {
                 return Ok(());
             }
             self.seal(entry.keyspace)?;

@@ -215,7 +215,7 @@ impl Store {
             .map(|active| active.keyspace.id)
             .collect();
         for id in pinning {
-            self.seal(state, id, &Share { keyspace: id, entries: 0, bytes: 0 })?;
+            self.seal(state, id, &Share::nothing(id))?;
         }
         Ok(())
     }
@@ -234,7 +234,7 @@ impl Store {
             if at > 0 && state.active_bytes <= self.memory.memtables_bytes {
                 break;
             }
-            self.seal(state, id, &Share { keyspace: id, entries: 0, bytes: 0 })?;
+            self.seal(state, id, &Share::nothing(id))?;
         }
         Ok(())
     }
@@ -249,4 +249,6 @@ fn fits(active: &ActiveKeyspace, share: &Share) -> bool {
     // The limits are triggers, not caps: whatever its size, a batch may fill an empty memtable.
     (within_limits || active.entries == 0)
         && active.memtable.memtable.has_room(share.bytes, u64::from(share.entries))
+        && (share.range_deletes == 0
+            || active.memtable.memtable.has_range_room(u64::from(share.range_deletes)))
 }

@@ -17,6 +17,8 @@ pub struct VerifyReport {
     pub blocks: u64,
     /// Entries whose order was checked.
     pub entries: u64,
+    /// Range deletes whose order was checked.
+    pub range_deletes: u64,
     /// Bytes of tables.
     pub bytes: u64,
     /// All damage.
@@ -76,21 +78,25 @@ fn verify_table(part: &TreePart, report: &mut VerifyReport) -> Result<()> {
     part.file.check_presence()?;
     let table = part.file.table()?;
     let found = table.verify()?;
+    let (meta, properties) = (&part.meta, table.properties());
     report.tables += 1;
     report.blocks += found.blocks;
     report.entries += found.entries;
+    report.range_deletes += properties.range_deletes;
     report.bytes += part.meta.file_bytes;
-    let (meta, properties) = (&part.meta, table.properties());
-    let told = (meta.entries, meta.min_seqno, meta.max_seqno);
-    let actual = (found.entries, properties.min_seqno, properties.max_seqno);
+    let told = (meta.entries, meta.range_deletes, meta.min_seqno, meta.max_seqno);
+    let actual = (found.entries, properties.range_deletes, properties.min_seqno, properties.max_seqno);
     // Tombstones are dropped by what the manifest says of sequence numbers, so that must be the truth.
     if !meta.sliced && told != actual {
         let detail = format!(
-            "the manifest says (entries, first and last sequence number) {told:?}, the table {actual:?}"
+            "the manifest says (entries, range deletes, first and last sequence number) {told:?}, the table {actual:?}"
         );
         return Err(Error::corruption(part.file.path(), None, detail));
     }
-    if !meta.contains(&properties.min_key) && !meta.sliced {
+    let deleted = table.range_deletes().hull().map(crate::deletes::key_range);
+    let has_keys = found.entries == 0 || meta.contains(&properties.min_key);
+    let has_deletes = deleted.is_none_or(|deleted| meta.range.covers(&deleted));
+    if !(meta.sliced || has_keys && has_deletes) {
         let detail = "the manifest says another key range than the table";
         return Err(Error::corruption(part.file.path(), None, detail));
     }

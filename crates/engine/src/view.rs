@@ -99,6 +99,12 @@ pub(crate) struct SuperVersion {
 }
 
 impl SuperVersion {
+    /// Whether range deletes may hide anything in this view: for a reader that loaded its sequence number before.
+    #[inline]
+    pub(crate) fn has_range_deletes(&self) -> bool {
+        self.tree.has_range_deletes || self.memtables().any(|view| view.memtable.has_range_deletes())
+    }
+
     /// All memtables, newest first.
     pub(crate) fn memtables(&self) -> impl Iterator<Item = &Arc<MemtableView>> {
         std::iter::once(&self.active).chain(&self.sealed)

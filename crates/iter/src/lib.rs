@@ -19,17 +19,21 @@
 //!
 //! Files, in reading order: [`cursor`] the contract; [`mod@slice`] the simplest source; [`merge`] the loser tree;
 //! [`meaning`](mod@meaning) what each kind of entry tells a [`reader`]; [`bounds`] ranges of keys; [`visible`] the reader's view;
-//! [`double_ended`] two readers that meet; [`boundaries`] who reads where; [`retained`] what may be dropped.
+//! [`range_deletes`] and [`cover`] what deletes whole ranges; [`double_ended`] two readers that meet; [`boundaries`] who reads
+//! where; [`retained`] and [`input_deletes`] what may be dropped.
 
 #![forbid(unsafe_code)]
 
 pub mod boundaries;
 pub mod bounds;
+pub mod cover;
 pub mod cursor;
 pub mod double_ended;
+pub mod input_deletes;
 mod key_buffer;
 pub mod meaning;
 pub mod merge;
+pub mod range_deletes;
 pub mod reader;
 pub mod retained;
 pub mod slice;
@@ -39,10 +43,13 @@ pub mod visible;
 
 pub use boundaries::Boundaries;
 pub use bounds::Bounds;
+pub use cover::{Aged, Border, Cover, CoverSource, Covered};
 pub use cursor::Cursor;
 pub use double_ended::{DoubleEnded, View};
+pub use input_deletes::InputDeletes;
 pub use meaning::{Meaning, meaning, split_expiry};
 pub use merge::Merge;
+pub use range_deletes::{DeletedHull, Fragment, RangeDelete, RangeDeletes, Stretch};
 pub use reader::Reader;
 pub use retained::{Retained, RetainedStats};
 pub use slice::{Entry, SliceCursor};

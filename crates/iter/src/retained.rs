@@ -10,14 +10,16 @@
 //!    outside the inputs may hold an older version of k. Readers see nothing where the tombstone was, as before.
 //! 3. If asked for, a Put `k@q` gets the sequence number 0 when `q <= b0`, no newer version of k is kept, and
 //!    nothing outside may hold an older version. All readers see it as before, and it takes less room. Newer
-//!    versions outside stay newer. Range deletes that cover k may be older than q but not older than 0, so the
-//!    owner asks for this only when inputs hold none; any outside are "something older" in the sense of the rule.
-//! 4. Everything else is kept as it is: merge operands, range deletes, and kinds that are not known. What lies below
+//!    versions outside stay newer. Range deletes that cover k may be older than q but not older than 0, so no range
+//!    delete that the job keeps may cover k; any outside are "something older" in the sense of the rule.
+//! 4. Everything else is kept as it is: merge operands, and kinds that are not known. What lies below
 //!    them may be part of their meaning, so they hide nothing and keep the tombstones of their key.
 //! 5. A Put whose expiry time has passed for every reader, now and later ([`Boundaries::is_expired_for_all`]), is a
 //!    Delete to all of them, and is treated as one: what rule 2 does not drop is written as a Delete. One that has not
 //!    expired yet is a Put like any other: it hides what is older, because when it goes the key is gone.
-//! 6. A version newer than V is kept and hides nothing. There is none if the job did its part (inputs fixed first);
+//! 6. A version under a range delete of the inputs in the same stripe is dropped, whatever its kind: whoever could see it
+//!    sees the range delete ([`InputDeletes`], which also says which range deletes are written).
+//! 7. A version newer than V is kept and hides nothing. There is none if the job did its part (inputs fixed first);
 //!    a snapshot taken since could divide two of them.
 //!
 //! # Why one pass suffices
@@ -45,6 +47,7 @@ mod tests;
 
 use crate::boundaries::Boundaries;
 use crate::cursor::Cursor;
+use crate::input_deletes::InputDeletes;
 use crate::key_buffer::KeyBuffer;
 use crate::meaning::split_expiry;
 use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
@@ -114,6 +117,7 @@ pub struct Retained<C, O> {
     cursor: C,
     boundaries: Boundaries,
     older_outside: O,
+    deletes: Option<InputDeletes>,
     zeroes_seqnos: bool,
     position: Position,
     /// The tag of the current entry.
@@ -144,6 +148,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
             cursor,
             boundaries,
             older_outside,
+            deletes: None,
             zeroes_seqnos: false,
             position: Position::Nowhere,
             tag: Tag::OLDEST,
@@ -152,8 +157,15 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         }
     }
 
+    /// Applies rule 6, with the range deletes of the inputs, made with the same boundaries.
+    #[must_use]
+    pub fn under(mut self, deletes: InputDeletes) -> Retained<C, O> {
+        self.deletes = Some(deletes).filter(|deletes| !deletes.is_empty());
+        self
+    }
+
     /// Applies rule 3: sequence numbers that nobody can tell from 0 become 0. For outputs at the last level, and
-    /// only if no input holds range deletes, merge operands or kinds that are not known.
+    /// only if no input holds merge operands or kinds that are not known.
     #[must_use]
     pub fn zeroing_seqnos(mut self) -> Retained<C, O> {
         self.zeroes_seqnos = true;
@@ -227,6 +239,9 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         self.position = Position::Nowhere;
         self.group.is_begun = false;
         self.group.withheld = None;
+        if let Some(deletes) = &mut self.deletes {
+            deletes.restart();
+        }
     }
 
     /// Goes on to the first entry to write from where the cursor stands.
@@ -237,6 +252,9 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
             if !self.group.is_begun || !self.group.key.is(key) {
                 self.stats.tombstones += u64::from(self.group.withheld.is_some());
                 self.group.begin(key);
+                if let Some(deletes) = &mut self.deletes {
+                    deletes.advance_to(key);
+                }
             }
             if self.decide(tag)? {
                 return Ok(());
@@ -252,6 +270,13 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     #[inline]
     fn decide(&mut self, mut tag: Tag) -> Result<bool> {
         let seqno = tag.seqno();
+        if let Some(deletes) = &self.deletes
+            && seqno <= self.boundaries.visible()
+            && deletes.hides(seqno, &self.boundaries)
+        {
+            self.stats.hidden += 1;
+            return Ok(false);
+        }
         let mut role = Role::of(tag);
         let mut position = Position::OnCursor;
         if role == Role::Value && tag.kind_byte() & FLAG_EXPIRY != 0 && self.is_expired(tag)? {
@@ -278,6 +303,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
             } else if self.zeroes_seqnos
                 && !self.group.is_any_kept
                 && seqno > SeqNo::ZERO
+                && !self.deletes.as_ref().is_some_and(InputDeletes::covers_by_kept)
                 && !(self.older_outside)(key, seqno)
             {
                 self.tag = Tag::from_parts(SeqNo::ZERO, tag.kind_byte());

@@ -20,6 +20,11 @@
 //! When the owner knows that the cursor holds one version of each key, and none newer than the reader's sequence
 //! number, then nothing is copied and nothing is compared, in both directions.
 //!
+//! # Range deletes
+//! A version that a range delete over its key hides counts as a delete of the key. A reader that was given a
+//! [`Cover`] asks it about each version that would decide a key. The usual case compares with [`Visible::plain_newest`],
+//! which such a reader sets to a tag that no put has, so that readers without range deletes pay nothing.
+//!
 //! # Bounds
 //! are checked here, at each key met and not only at those shown, so that a reader of a short range does not walk
 //! through a million tombstones that lie behind it.
@@ -28,6 +33,7 @@
 mod tests;
 
 use crate::bounds::Bounds;
+use crate::cover::Cover;
 use crate::cursor::Cursor;
 use crate::key_buffer::KeyBuffer;
 use crate::meaning::{Meaning, check_hidden, meaning, split_expiry};
@@ -66,6 +72,10 @@ pub struct Visible<C> {
     cursor: C,
     seqno: SeqNo,
     reader: Reader,
+    /// A plain put up to this tag is shown without a second look: [`Tag::visible_at`] of `seqno`, or less than any
+    /// put's if range deletes have to be asked.
+    plain_newest: Tag,
+    cover: Option<Box<Cover>>,
     bounds: Bounds,
     single_version: bool,
     position: Position,
@@ -86,6 +96,8 @@ impl<C: Cursor> Visible<C> {
             cursor,
             seqno,
             reader: Reader::default(),
+            plain_newest: Tag::visible_at(seqno),
+            cover: None,
             bounds: Bounds::all(),
             single_version: false,
             position: Position::Nowhere,
@@ -117,6 +129,15 @@ impl<C: Cursor> Visible<C> {
     #[must_use]
     pub fn assume_single_version(mut self) -> Visible<C> {
         self.single_version = true;
+        self.position = Position::Nowhere;
+        self
+    }
+
+    /// Hides what range deletes hide from the reader; `cover` must be that of a reader at the same sequence number.
+    #[must_use]
+    pub fn under(mut self, cover: Cover) -> Visible<C> {
+        self.plain_newest = Tag::OLDEST;
+        self.cover = Some(Box::new(cover));
         self.position = Position::Nowhere;
         self
     }
@@ -287,7 +308,7 @@ impl<C: Cursor> Visible<C> {
         // The usual case first: an entry of another key, visible, with a plain value.
         let tag = self.cursor.tag();
         let key = self.cursor.key();
-        if tag <= Tag::visible_at(self.seqno) && tag.is_plain_put() && !(decided && self.key.is(key)) {
+        if tag <= self.plain_newest && tag.is_plain_put() && !(decided && self.key.is(key)) {
             if !self.bounds.is_behind(key) {
                 self.position = Position::OnCursor;
             }
@@ -342,6 +363,9 @@ impl<C: Cursor> Visible<C> {
         while self.cursor.is_valid() && !self.bounds.is_before(self.cursor.key()) {
             self.key.set(self.cursor.key());
             let Some(candidate) = self.pass_versions()? else { continue };
+            if self.is_covered(candidate.tag)? {
+                continue;
+            }
             self.expiry_ms = match meaning(candidate.tag, self.key.as_slice())? {
                 Meaning::Absent => continue,
                 Meaning::Expiring if self.reader.is_expired(candidate.expiry_ms) => continue,
@@ -404,10 +428,23 @@ impl<C: Cursor> Visible<C> {
         Ok(Candidate { tag, is_held, expiry_ms })
     }
 
+    /// Whether a range delete hides version `tag` of `self.key`.
+    fn is_covered(&mut self, tag: Tag) -> Result<bool> {
+        match &mut self.cover {
+            None => Ok(false),
+            Some(cover) => Ok(tag.seqno() < cover.at(self.key.as_slice())?),
+        }
+    }
+
     /// Stands on the entry of the cursor, the newest visible version of its key, which has this tag; `false` if the key
     /// has no value by it.
     #[inline]
     fn stand(&mut self, tag: Tag) -> Result<bool> {
+        if let Some(cover) = &mut self.cover
+            && tag.seqno() < cover.at(self.cursor.key())?
+        {
+            return Ok(false);
+        }
         if tag.is_plain_put() {
             self.position = Position::OnCursor;
             return Ok(true);

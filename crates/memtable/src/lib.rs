@@ -20,7 +20,7 @@
 //!
 //! # Map
 //! [`memory`] holds words and bytes, [`arena`] the two ends of an arena and the pool, [`entry`] versions and their
-//! chains, [`art`] and [`skiplist`] the structures, [`cursor`] the walk over either, [`memtable`] the face. Unsafe
+//! chains, [`art`] and [`skiplist`] the structures, [`cursor`] the walk over either, [`ranges`] the range deletes beside them, [`memtable`] the face. Unsafe
 //! code is in [`memory`] (the range itself), [`entry`] (bytes of keys and values) and the SSE2 search of [`art`] only:
 //! structures are made of checked word accesses, so a defect in them is a panic or a wrong answer, never
 //! a stray access. `tests/loom.rs` explores the structures themselves, over a model of [`memory`].
@@ -31,12 +31,14 @@ mod cursor;
 mod entry;
 mod memory;
 mod memtable;
+mod ranges;
 mod skiplist;
 
 pub use arena::ArenaPool;
 pub use cursor::MemtableCursor;
 pub use entry::Operation;
 pub use memtable::{Inserter, Memtable, MemtableKind};
+pub use ranges::{MAX_RANGE_DELETES, RANGE_DELETE_OVERHEAD_BYTES};
 
 /// Only in builds with `--cfg loom`: deliberate defects for the models to find.
 #[cfg(loom)]

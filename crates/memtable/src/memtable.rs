@@ -5,10 +5,12 @@ use crate::art::{self, Art, ArtWriter};
 use crate::cursor::MemtableCursor;
 use crate::entry::{self, Entry, Operation};
 use crate::memory::Memory;
+use crate::ranges::{MAX_RANGE_DELETES, RANGE_DELETE_OVERHEAD_BYTES, Ranges, RangesWriter};
 use crate::skiplist::{self, Skiplist, SkiplistWriter};
 use crate::{LOCKSTEP_KEYS, MULTI_GET_KEYS};
 use esker_base::sync::CachePadded;
-use esker_base::{Result, SeqNo, Tag};
+use esker_base::{Result, SeqNo, Tag, ValueKind};
+use esker_iter::{RangeDelete, RangeDeletes};
 use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -87,6 +89,7 @@ pub(crate) const FIXED_BYTES: u64 = 256;
 pub struct Memtable {
     structure: Structure,
     memory: Memory,
+    ranges: Ranges,
     pool: ArenaPool,
     /// Bytes of the arena that the pool has lent.
     lent_bytes: u64,
@@ -167,6 +170,7 @@ impl Memtable {
         let memtable = Memtable {
             structure,
             memory,
+            ranges: Ranges::default(),
             pool: pool.clone(),
             lent_bytes,
             counters: CachePadded(Counters::default()),
@@ -176,6 +180,7 @@ impl Memtable {
             memtable: Arc::clone(&memtable),
             allocator,
             writer,
+            ranges: RangesWriter::default(),
             counts: Counts::default(),
             last_tag: None,
         };
@@ -272,7 +277,37 @@ impl Memtable {
         reaches_up && reaches_down
     }
 
-    /// Entries, all versions counted.
+    /// The range deletes, as sets that a reader of a key asks all; wait-free. What was inserted since the call began may be
+    /// among them or not; readers leave it out by its sequence number.
+    #[inline]
+    pub fn range_deletes(&self) -> &[Arc<RangeDeletes>] {
+        self.ranges.sets()
+    }
+
+    /// Whether there are range deletes; one load.
+    #[inline]
+    pub fn has_range_deletes(&self) -> bool {
+        !self.ranges.is_empty()
+    }
+
+    /// Number of range deletes.
+    pub fn range_deletes_len(&self) -> u64 {
+        self.ranges.len()
+    }
+
+    /// The newest range delete over `key` that a reader at `seqno` sees; [`SeqNo::ZERO`] if there is none. One load where
+    /// the memtable has no range deletes, else O(log² n).
+    #[inline]
+    pub fn cover(&self, key: &[u8], seqno: SeqNo) -> SeqNo {
+        if self.ranges.is_empty() { SeqNo::ZERO } else { self.ranges.cover(key, seqno) }
+    }
+
+    /// Whether `count` more range deletes surely fit.
+    pub fn has_range_room(&self, count: u64) -> bool {
+        self.ranges.len().saturating_add(count) <= MAX_RANGE_DELETES
+    }
+
+    /// Entries, all versions counted; range deletes are none.
     #[inline]
     pub fn len(&self) -> u64 {
         self.counters.entries.load(Relaxed)
@@ -284,7 +319,7 @@ impl Memtable {
         self.len() == 0
     }
 
-    /// Bytes of the keys and values of all entries: what a limit is compared with.
+    /// Bytes of the keys and values of all entries, and what range deletes count for: what a limit is compared with.
     #[inline]
     pub fn payload_bytes(&self) -> u64 {
         self.counters.payload_bytes.load(Relaxed)
@@ -297,7 +332,7 @@ impl Memtable {
         let (low, high) = self.memory.touched();
         let low = self.counters.low_bytes.load(Relaxed).max(low as u64);
         let high = self.counters.high_bytes.load(Relaxed).max(high as u64);
-        low + high
+        low + high + self.ranges.memory_bytes()
     }
 
     /// Whether `entries` more entries, whose keys and values together have `payload_bytes` bytes, surely fit, whatever
@@ -349,6 +384,7 @@ pub struct Inserter {
     memtable: Arc<Memtable>,
     allocator: Allocator,
     writer: Writer,
+    ranges: RangesWriter,
     counts: Counts,
     last_tag: Option<Tag>,
 }
@@ -406,6 +442,21 @@ impl Inserter {
             };
             self.counts.keys += new_keys as u64;
         }
+        self.publish_counters();
+    }
+
+    /// Inserts a range delete: it takes its place in the order of tags as an entry does. O(log² n), amortised, for n
+    /// of them, whatever the range holds.
+    ///
+    /// # Panics
+    /// If there is no room ([`Memtable::has_range_room`] says so before).
+    pub fn insert_range_delete(&mut self, delete: RangeDelete<'_>) {
+        let tag = Tag::new(delete.seqno, ValueKind::RangeDelete);
+        debug_assert!(self.last_tag.is_none_or(|last| last < tag), "tags increase");
+        self.last_tag = Some(tag);
+        self.ranges.insert(&self.memtable.ranges, delete);
+        let keys_bytes = (delete.start.len() + delete.end.map_or(0, <[u8]>::len)) as u64;
+        self.counts.payload_bytes += keys_bytes + RANGE_DELETE_OVERHEAD_BYTES;
         self.publish_counters();
     }
 

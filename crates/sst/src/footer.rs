@@ -34,7 +34,7 @@ impl SectionKind {
     pub const INDEX: SectionKind = SectionKind(1);
     /// The filter over all keys.
     pub const FILTER: SectionKind = SectionKind(2);
-    /// Reserved for range deletes.
+    /// The range deletes.
     pub const RANGE_DELETES: SectionKind = SectionKind(3);
     /// Reserved for a compression dictionary.
     pub const DICTIONARY: SectionKind = SectionKind(4);
@@ -57,7 +57,10 @@ impl SectionKind {
     }
 
     const fn is_understood(self) -> bool {
-        matches!(self, SectionKind::INDEX | SectionKind::FILTER | SectionKind::PROPERTIES)
+        matches!(
+            self,
+            SectionKind::INDEX | SectionKind::FILTER | SectionKind::RANGE_DELETES | SectionKind::PROPERTIES
+        )
     }
 }
 
@@ -308,7 +311,7 @@ mod tests {
     fn unknown_sections_are_skipped_only_if_optional() {
         let (mut footer, _) = sample();
         let mut directory = Vec::new();
-        Section::describing(SectionKind::RANGE_DELETES, false, footer.uid, 100, b"").encode(&mut directory);
+        Section::describing(SectionKind::DICTIONARY, false, footer.uid, 100, b"").encode(&mut directory);
         footer.directory_checksum = placed_checksum(footer.uid, footer.directory_offset, &directory);
         assert!(matches!(footer.sections(&directory), Err(Flaw::Unsupported(_))));
     }

@@ -1,10 +1,10 @@
 //! Table files: immutable sorted files of blocks.
 //!
 //! ```text
-//! file header | block 0 | block 1 | ... | index | filter | properties | section directory | footer
+//! file header | block 0 | block 1 | ... | index | filter | range deletes | properties | section directory | footer
 //! ```
 //! `docs/format/table.md` describes every byte. A [`TableWriter`] takes entries in internal order (key ascending, newest
-//! version first) and writes them out as they come; a [`Table`] keeps index and filter in memory and reads blocks
+//! version first) and writes them out as they come; a [`Table`] keeps index, filter and range deletes in memory and reads blocks
 //! through the block cache; a [`TableCursor`] walks; [`multi_get()`] looks up many keys with their cache misses overlapped.
 //!
 //! What holds:
@@ -23,7 +23,7 @@
 //! whole lookups are compiled for each instruction set and chosen at run time.
 //!
 //! Map, bottom up: `isa` the instruction sets; `block` the two layouts of entries and what frames them; `index` the
-//! block index, stored and in memory; `footer` and `properties` the rest of the format; `options` and `writer` make
+//! block index, stored and in memory; `range_section`, `footer` and `properties` the rest of the format; `options` and `writer` make
 //! tables; `table` opens them, `slots`, `load` and `read_ahead` get blocks, `lookup`, `multi_get` and `cursor` read entries;
 //! `verify`, `inspect` and `salvage` are for people.
 
@@ -40,6 +40,7 @@ mod lookup;
 mod multi_get;
 mod options;
 mod properties;
+mod range_section;
 mod read_ahead;
 mod salvage;
 mod slots;
@@ -60,6 +61,7 @@ pub use inspect::{BlockFacts, LayoutFacts, SlotCounts};
 pub use multi_get::{Lookup, MAX_LOOKUPS, multi_get};
 pub use options::{MAX_BLOCK_SIZE_BYTES, TableOptions, TableSummary};
 pub use properties::TableProperties;
+pub use range_section::{decode_bytes as decode_range_deletes, encode as encode_range_deletes};
 pub use salvage::{Salvage, SalvagedBlock};
 pub use table::{Table, TableIdentity};
 pub use value::{PinnedValue, TableHit};

@@ -7,6 +7,7 @@ use crate::expiring::Expiring;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, TableUid};
 use esker_codec::Codec;
 use esker_filter::FilterPolicy;
+use esker_iter::DeletedHull;
 
 /// How to write a table.
 ///
@@ -115,11 +116,15 @@ pub struct TableSummary {
     pub smallest: Vec<u8>,
     /// Last key; empty if there is no entry.
     pub largest: Vec<u8>,
-    /// Least sequence number; [`SeqNo::MAX`] if there is no entry.
+    /// Range deletes: each counts once for every fragment that it covers.
+    pub range_deletes: u64,
+    /// Where the range deletes begin and end (not at all if `None`); `None` if there are none.
+    pub deleted: Option<DeletedHull>,
+    /// Least sequence number, those of range deletes included; [`SeqNo::MAX`] if there is neither.
     pub min_seqno: SeqNo,
-    /// Greatest sequence number; [`SeqNo::ZERO`] if there is no entry.
+    /// Greatest sequence number, those of range deletes included; [`SeqNo::ZERO`] if there is neither.
     pub max_seqno: SeqNo,
-    /// Whether every key has one version only and all entries are plain puts: readers that see `max_seqno` need
+    /// Whether every key has one version only, all entries are plain puts and there are no range deletes: readers that see `max_seqno` need
     /// not look at versions at all.
     pub single_version: bool,
 }

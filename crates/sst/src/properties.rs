@@ -23,9 +23,9 @@ pub struct TableProperties {
     pub min_key: Vec<u8>,
     /// Last key; empty if there is no entry.
     pub max_key: Vec<u8>,
-    /// Least sequence number.
+    /// Least sequence number, those of range deletes included.
     pub min_seqno: SeqNo,
-    /// Greatest sequence number.
+    /// Greatest sequence number, those of range deletes included.
     pub max_seqno: SeqNo,
     /// Target size of blocks.
     pub block_size_bytes: u64,
@@ -51,7 +51,7 @@ pub struct TableProperties {
     pub keyspace: KeyspaceId,
     /// The database that it was written for.
     pub db_uuid: [u8; 16],
-    /// Whether every key has one version only and all entries are plain puts.
+    /// Whether every key has one version only, all entries are plain puts, and there are no range deletes.
     pub single_version: bool,
     /// Bytes of the blocks in the file.
     pub data_bytes: u64,
@@ -59,6 +59,8 @@ pub struct TableProperties {
     pub uncompressed_bytes: u64,
     /// Distinct keys.
     pub keys: u64,
+    /// Range deletes: each counts once for every fragment that it covers.
+    pub range_deletes: u64,
     /// Fields that this build does not know: tag and body.
     pub unknown: Vec<(u64, Vec<u8>)>,
 }
@@ -89,6 +91,7 @@ mod tag {
     pub(super) const DATA_BYTES: u64 = 22;
     pub(super) const UNCOMPRESSED_BYTES: u64 = 23;
     pub(super) const KEYS: u64 = 24;
+    pub(super) const RANGE_DELETES: u64 = 25;
 }
 
 impl TableProperties {
@@ -135,8 +138,12 @@ impl TableProperties {
             (tag::DATA_BYTES, self.data_bytes),
             (tag::UNCOMPRESSED_BYTES, self.uncompressed_bytes),
             (tag::KEYS, self.keys),
+            (tag::RANGE_DELETES, self.range_deletes),
         ];
-        for (tag, number) in numbers {
+        // Tables without range deletes are the same bytes as before there were any.
+        for (tag, number) in
+            numbers.into_iter().filter(|(field, number)| *field != tag::RANGE_DELETES || *number > 0)
+        {
             put_varint(&mut out, tag);
             put_varint(&mut out, varint_len(number) as u64);
             put_varint(&mut out, number);
@@ -203,6 +210,7 @@ impl TableProperties {
             tag::DATA_BYTES => self.data_bytes = number()?,
             tag::UNCOMPRESSED_BYTES => self.uncompressed_bytes = number()?,
             tag::KEYS => self.keys = number()?,
+            tag::RANGE_DELETES => self.range_deletes = number()?,
             _ => self.unknown.push((tag, body.to_vec())),
         }
         Some(())

@@ -7,11 +7,13 @@ use crate::index::BlockIndex;
 use crate::index::section::DecodedIndex;
 use crate::isa::Isa;
 use crate::properties::TableProperties;
+use crate::range_section;
 use crate::slots::{Slots, empty_slots};
 use esker_base::{Error, KeyspaceId, Result, SeqNo, TableUid};
 use esker_cache::BlockCache;
 use esker_env::File;
 use esker_filter::Filter;
+use esker_iter::RangeDeletes;
 use std::sync::Arc;
 
 /// Which table a file is expected to hold, so that a swapped file is noticed.
@@ -23,7 +25,7 @@ pub struct TableIdentity {
     pub keyspace: KeyspaceId,
 }
 
-/// A table file, open for reading. Index and filter are in memory; blocks are read when needed and kept in the cache.
+/// A table file, open for reading. Index, filter and range deletes are in memory; blocks are read when needed and kept in the cache.
 ///
 /// Everything is immutable, so a table may be used from all threads.
 pub struct Table {
@@ -39,6 +41,7 @@ pub struct Table {
     pub(crate) uid: TableUid,
     pub(crate) file: Arc<dyn File>,
     properties: TableProperties,
+    range_deletes: Arc<RangeDeletes>,
     sections: Vec<Section>,
     file_bytes: u64,
     /// Why the filter could not be used, if the table has one.
@@ -105,6 +108,10 @@ impl Table {
                 Err(error) => (None, Some(error)),
             },
         };
+        let range_deletes = match tail.section(SectionKind::RANGE_DELETES) {
+            None => Arc::default(),
+            Some(at) => Arc::new(tail.decode(&*file, at, range_section::decode)?),
+        };
         Ok(Table {
             slots: empty_slots(index.as_ref().map_or(0, BlockIndex::blocks)),
             index,
@@ -116,6 +123,7 @@ impl Table {
             uid: tail.footer.uid,
             file,
             properties,
+            range_deletes,
             sections: tail.sections,
             file_bytes,
             filter_damage,
@@ -130,6 +138,12 @@ impl Table {
     /// The sections behind the blocks.
     pub fn sections(&self) -> &[Section] {
         &self.sections
+    }
+
+    /// The range deletes, which are in memory.
+    #[inline]
+    pub fn range_deletes(&self) -> &Arc<RangeDeletes> {
+        &self.range_deletes
     }
 
     /// The filter, if the table has one that can be used.
@@ -152,7 +166,7 @@ impl Table {
         self.index.as_ref().map_or(0, BlockIndex::blocks)
     }
 
-    /// Bytes of memory that index, filter, slots and properties take.
+    /// Bytes of memory that index, filter, slots, range deletes and properties take.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Table>()
             + self.index.as_ref().map_or(0, BlockIndex::memory_bytes)
@@ -160,6 +174,7 @@ impl Table {
             + size_of_val(&*self.slots)
             + self.properties.min_key.len()
             + self.properties.max_key.len()
+            + self.range_deletes.memory_bytes()
     }
 
     /// Whether `key` lies between the table's first and last key.

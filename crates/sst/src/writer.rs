@@ -15,6 +15,7 @@ use crate::footer::{
 use crate::index::section::{IndexEncoder, separator};
 use crate::options::{TableOptions, TableSummary};
 use crate::properties::TableProperties;
+use crate::range_section;
 use esker_base::checksum::key_hash;
 use esker_base::key::common_prefix_len;
 use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
@@ -22,6 +23,7 @@ use esker_base::{Error, Result, TableUid, Tag};
 use esker_codec::Codec;
 use esker_env::File;
 use esker_filter::FilterBuilder;
+use esker_iter::RangeDeletes;
 use std::sync::Arc;
 
 /// Bytes collected before they are written.
@@ -52,6 +54,7 @@ pub struct TableWriter {
     index: IndexEncoder,
     filter: FilterBuilder,
     filter_bits: f64,
+    range_deletes: RangeDeletes,
     scratch: Scratch,
     out: Vec<u8>,
     /// Bytes of the file written already; `out` follows them.
@@ -85,6 +88,7 @@ impl TableWriter {
             index: IndexEncoder::default(),
             filter: FilterBuilder::new(options.filter),
             filter_bits: options.filter.bits_per_key(),
+            range_deletes: RangeDeletes::default(),
             scratch: Scratch::default(),
             out,
             written_bytes: 0,
@@ -171,6 +175,17 @@ impl TableWriter {
         self.out.capacity() + self.staged.raw_len() + self.index.len() + self.filter.memory_bytes()
     }
 
+    /// Sets the table's range deletes; to be called at most once. They need not lie between the first and the last key.
+    pub fn set_range_deletes(&mut self, deletes: RangeDeletes) {
+        if let Some((oldest, newest)) = deletes.seqnos() {
+            let properties = &mut self.properties;
+            properties.min_seqno = properties.min_seqno.min(oldest);
+            properties.max_seqno = properties.max_seqno.max(newest);
+            properties.range_deletes = deletes.len();
+        }
+        self.range_deletes = deletes;
+    }
+
     /// Starts the block whose first entry is this one; the block before has been closed.
     fn open_block(&mut self, key: &[u8], tag: Tag, is_new_key: bool) {
         self.separator.clear();
@@ -237,7 +252,7 @@ impl TableWriter {
         self.properties.max_key = std::mem::take(&mut self.closed_key);
         self.properties.blocks = u64::from(self.index.blocks());
         self.properties.data_bytes = data_end - FILE_HEADER_BYTES as u64;
-        if self.properties.entries == 0 {
+        if self.properties.entries == 0 || !self.range_deletes.is_empty() {
             self.properties.single_version = false;
         }
         let index = std::mem::take(&mut self.index).finish();
@@ -247,6 +262,10 @@ impl TableWriter {
         self.append_section(SectionKind::INDEX, &index, &mut directory);
         if let Some(filter) = filter {
             self.append_section(SectionKind::FILTER, &filter, &mut directory);
+        }
+        if !self.range_deletes.is_empty() {
+            let section = range_section::encode(&self.range_deletes);
+            self.append_section(SectionKind::RANGE_DELETES, &section, &mut directory);
         }
         self.append_section(SectionKind::PROPERTIES, &properties, &mut directory);
         self.append_end(data_end, &directory);
@@ -286,6 +305,8 @@ impl TableWriter {
             entries: properties.entries,
             tombstones: properties.tombstones,
             expiring: self.expiring,
+            range_deletes: properties.range_deletes,
+            deleted: self.range_deletes.hull(),
             blocks: properties.blocks as u32,
             smallest: properties.min_key,
             largest: properties.max_key,

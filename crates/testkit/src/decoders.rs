@@ -18,6 +18,7 @@ pub mod export;
 pub mod filter;
 pub mod manifest_edit;
 pub mod mutate;
+pub mod range_deletes;
 mod table;
 mod table_file;
 pub mod table_footer_and_properties;
@@ -46,6 +47,7 @@ pub const ALL: &[Decoder] = &[
     Decoder { name: "export", accepts: export::accepts, valid: export::valid },
     Decoder { name: "filter", accepts: filter::accepts, valid: filter::valid },
     Decoder { name: "manifest_edit", accepts: manifest_edit::accepts, valid: manifest_edit::valid },
+    Decoder { name: "range_deletes", accepts: range_deletes::accepts, valid: range_deletes::valid },
     Decoder {
         name: "table_footer_and_properties",
         accepts: table_footer_and_properties::accepts,

@@ -7,13 +7,14 @@
 
 use crate::options::KEYSPACE;
 use crate::oracle::{Content, brief};
-use crate::runner::{DIR, PlainChange, Runner, key_bounds, plain_change, read_all};
-use crate::script::{How, Op, Plan};
+use crate::runner::{DIR, PlainChange, Runner, key_bounds, plain_changes, put_into, read_all};
+use crate::script::{Edit, How, Op, Plan};
 use crate::{Failure, Outcome, SPACES, ensure};
 use esker::parts::env::Env;
 use esker::parts::env::fault::{Crash, Fault, FaultFs, Operation, Rule, StrictFs, When};
 use esker::{Database, Durability, Error, KeyspaceOptions, TransactionOptions};
 use std::collections::BTreeMap;
+use std::ops::RangeBounds;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -83,6 +84,14 @@ struct Promised {
 }
 
 impl Promised {
+    /// What edits may change: a range delete every key of its range that was ever written.
+    fn changes(&self, edits: &[Edit]) -> Vec<PlainChange> {
+        plain_changes(edits, |of, range| {
+            let known = self.process.keys().filter(|(space, _)| *space == of).map(|(_, key)| key);
+            known.filter(|key| range.contains(*key)).cloned().collect()
+        })
+    }
+
     fn note(&mut self, changes: &[PlainChange], acknowledged: bool) {
         for (space, key, value) in changes {
             let key = (*space, key.clone());
@@ -202,10 +211,10 @@ impl<'a> Trial<'a> {
 fn step(db: &Database, op: &Op, promised: &mut Promised) -> Outcome {
     let done = match op {
         Op::Write { edits, how, durability } => {
-            let changes: Vec<PlainChange> = edits.iter().map(plain_change).collect();
+            let changes = promised.changes(edits);
             let written = match how {
                 How::Transaction => transact(db, &changes, *durability),
-                _ => write(db, &changes, *durability),
+                _ => write(db, edits, *durability),
             };
             promised.note(&changes, written.is_ok());
             if written.is_ok() && *durability == Durability::Power && *how != How::Try {
@@ -220,7 +229,8 @@ fn step(db: &Database, op: &Op, promised: &mut Promised) -> Outcome {
             Err(_) => Ok(()),
         },
         Op::DropKeyspace(space) => match db.drop_keyspace(SPACES[usize::from(*space)]) {
-            Err(Error::NotFound(_)) => Ok(()),
+            // The default one cannot be dropped.
+            Err(Error::NotFound(_) | Error::InvalidArgument(_)) => Ok(()),
             dropped => {
                 promised.note_drop(usize::from(*space), dropped.is_ok());
                 dropped.map(|()| promised.settle())
@@ -255,15 +265,12 @@ fn step(db: &Database, op: &Op, promised: &mut Promised) -> Outcome {
     done.or_else(expect_sane)
 }
 
-fn write(db: &Database, changes: &[PlainChange], durability: Durability) -> esker::Result<()> {
+fn write(db: &Database, edits: &[Edit], durability: Durability) -> esker::Result<()> {
     let mut batch = db.batch();
-    for (space, key, value) in changes {
+    for edit in edits {
         let options = KeyspaceOptions::default().write_buffer_size(4 << 10);
-        let keyspace = db.keyspace_with(SPACES[*space], options)?;
-        match value {
-            Some(value) => batch.put(&keyspace, key, value),
-            None => batch.delete(&keyspace, key),
-        }
+        let keyspace = db.keyspace_with(SPACES[usize::from(edit.space)], options)?;
+        put_into(&mut batch, &keyspace, edit);
     }
     db.write_with(batch, durability)
 }

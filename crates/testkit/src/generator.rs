@@ -103,7 +103,10 @@ impl Generator {
 
     fn edit(&mut self) -> Edit {
         let deed = match self.random.below(20) {
-            0..=4 => Deed::Delete,
+            // Mostly a few keys, sometimes all that follow.
+            0 if self.percent(10) => Deed::DeleteUpTo(Bound::Unbounded),
+            0 => Deed::DeleteUpTo(self.bound()),
+            1..=4 => Deed::Delete,
             5..=8 if self.expires => Deed::PutFor(self.value(), self.ttl_ms()),
             _ => Deed::Put(self.value()),
         };

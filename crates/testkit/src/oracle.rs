@@ -11,7 +11,7 @@
 use crate::SPACES;
 use esker_base::checksum;
 use std::collections::BTreeMap;
-use std::ops::{Bound, RangeInclusive};
+use std::ops::{Bound, RangeBounds, RangeInclusive};
 
 /// What a commit does to a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +53,12 @@ pub struct Oracle {
     fingerprints: Vec<u64>,
     /// Whether the state after a commit is a matter of time.
     has_expiring: bool,
+    /// Ranges that were deleted.
+    deleted: Vec<Deleted>,
 }
+
+/// A range that was deleted: by which commit, in which keyspace.
+type Deleted = (usize, Option<usize>, (Bound<Vec<u8>>, Bound<Vec<u8>>));
 
 /// Which keyspace bears each name of [`SPACES`].
 type Bearers = [Option<usize>; SPACES.len()];
@@ -61,7 +66,13 @@ type Bearers = [Option<usize>; SPACES.len()];
 impl Default for Oracle {
     fn default() -> Oracle {
         let bearers = vec![(0, Bearers::default())];
-        Oracle { keyspaces: Vec::new(), bearers, fingerprints: vec![0], has_expiring: false }
+        Oracle {
+            keyspaces: Vec::new(),
+            bearers,
+            fingerprints: vec![0],
+            has_expiring: false,
+            deleted: Vec::new(),
+        }
     }
 }
 
@@ -169,7 +180,44 @@ impl Oracle {
     pub fn is_changed(&self, space: usize, key: &[u8], after: usize) -> bool {
         let bearer = self.bearers_at(self.now())[space];
         let versions = bearer.and_then(|bearer| self.keyspaces[bearer].get(key));
+        let is_deleted = |(commit, of, range): &(usize, _, (_, _))| {
+            *commit > after && *of == bearer && RangeBounds::<Vec<u8>>::contains(range, &key.to_vec())
+        };
         versions.and_then(|versions| versions.last()).is_some_and(|(last, _)| *last > after)
+            || self.deleted.iter().any(is_deleted)
+    }
+
+    /// The keys of a range that were ever written, whether or not they have a value.
+    pub fn known_in<'a>(
+        &'a self,
+        space: usize,
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+    ) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let bearer = self.bearers_at(self.now())[space];
+        let found = bearer.map(|bearer| self.keyspaces[bearer].range::<[u8], _>(in_order(bounds)));
+        found.into_iter().flatten().map(|(key, _)| key.as_slice())
+    }
+
+    /// Notes that the last commit deleted a range, whatever keys were there.
+    pub fn note_deleted(&mut self, space: usize, range: (Bound<Vec<u8>>, Bound<Vec<u8>>)) {
+        let now = self.now();
+        self.deleted.push((now, self.bearers_at(now)[space], range));
+    }
+
+    /// Whether a range that was deleted after so many commits may reach into this one, also where there are no keys.
+    pub fn is_deleted_in(&self, space: usize, bounds: (Bound<&[u8]>, Bound<&[u8]>), after: usize) -> bool {
+        let bearer = self.bearers_at(self.now())[space];
+        let ends_before = |upper: Bound<&[u8]>, lower: Bound<&[u8]>| match (upper, lower) {
+            (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+            (Bound::Included(high) | Bound::Excluded(high), Bound::Included(low) | Bound::Excluded(low)) => {
+                high < low
+            }
+        };
+        self.deleted.iter().any(|(commit, of, (lower, upper))| {
+            let (lower, upper) = (lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice));
+            let apart = ends_before(upper, bounds.0) || ends_before(bounds.1, lower);
+            *commit > after && *of == bearer && !apart
+        })
     }
 
     /// The keys of a range that were changed after so many commits, whether or not they have a value.

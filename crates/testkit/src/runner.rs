@@ -7,9 +7,11 @@ use crate::transactions::Open;
 use crate::{Failure, Outcome, SPACES, ensure};
 use esker::parts::env::fault::StrictFs;
 use esker::parts::env::{Clock, Env, FileSystem, ManualClock};
-use esker::{Database, Durability, Error, Keyspace, KeyspaceOptions, Options, Snapshot, TransactionOptions};
-use std::collections::BTreeMap;
-use std::ops::Bound;
+use esker::{
+    Database, Durability, Error, Keyspace, KeyspaceOptions, Options, Snapshot, TransactionOptions, WriteBatch,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Bound, RangeBounds};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -282,19 +284,41 @@ impl Runner {
         Ok(())
     }
 
+    /// What edits mean to the oracle: a range delete removes every key of its range that ever was there, or that edits
+    /// before it put there. A transaction takes it for a delete of its first key.
+    fn changes(&self, edits: &[Edit], how: How) -> Outcome<Vec<Change>> {
+        let mut changes: Vec<Change> = Vec::new();
+        for edit in edits {
+            match range_of(edit) {
+                _ if how == How::Transaction => changes.push(self.written(plain_change(edit))?),
+                None => changes.push(self.change_of(edit)?),
+                Some(range) => {
+                    let space = usize::from(edit.space);
+                    let bounds = (range.0.as_ref().map(Vec::as_slice), range.1.as_ref().map(Vec::as_slice));
+                    let put = changes.iter().filter(|(of, key, _)| *of == space && range.contains(key));
+                    let put = put.map(|(_, key, _)| key.clone());
+                    let known = self.oracle.known_in(space, bounds).map(<[u8]>::to_vec);
+                    let gone: BTreeSet<Vec<u8>> = put.chain(known).collect();
+                    changes.extend(gone.into_iter().map(|key| (space, key, Written::Delete)));
+                }
+            }
+        }
+        Ok(changes)
+    }
+
     /// Carries out a write; `Ok(false)` if it was refused, which a `try_write` may be.
     pub(crate) fn write(&mut self, edits: &[Edit], how: How, durability: Durability) -> Outcome<bool> {
         let keyspaces = edits.iter().map(|edit| self.create(edit.space)).collect::<Outcome<Vec<_>>>()?;
-        let change = |edit| match how {
-            How::Transaction => self.written(plain_change(edit)),
-            _ => self.change_of(edit),
-        };
-        let changes = edits.iter().map(change).collect::<Outcome<Vec<Change>>>()?;
+        let changes = self.changes(edits, how)?;
         self.mark(Mark::Begun, self.oracle.now() + 1);
         let written = match (how, edits, keyspaces.as_slice()) {
             (How::Plain, [edit], [keyspace]) => match edit.deed {
                 Deed::Put(value) => keyspace.put_with(edit.key.bytes(), value.bytes(), durability),
                 Deed::Delete => keyspace.delete_with(edit.key.bytes(), durability),
+                Deed::DeleteUpTo(end) => {
+                    let range = (Bound::Included(edit.key.bytes()), end.map(crate::Key::bytes));
+                    keyspace.delete_range_with(range, durability)
+                }
                 Deed::PutFor(value, ttl_ms) => {
                     keyspace.put_with_ttl(edit.key.bytes(), value.bytes(), self.ttl(ttl_ms))
                 }
@@ -316,16 +340,15 @@ impl Runner {
                 let db = self.db()?;
                 let mut batch = db.batch();
                 for (edit, keyspace) in edits.iter().zip(&keyspaces) {
-                    let key = edit.key.bytes();
                     match edit.deed {
-                        Deed::Put(value) => batch.put(keyspace, key, value.bytes()),
                         Deed::PutFor(value, ttl_ms) => {
-                            batch.put_with_ttl(keyspace, key, value.bytes(), self.ttl(ttl_ms));
+                            batch.put_with_ttl(keyspace, edit.key.bytes(), value.bytes(), self.ttl(ttl_ms));
                         }
-                        Deed::Delete => batch.delete(keyspace, key),
+                        _ => put_into(&mut batch, keyspace, edit),
                     }
                 }
-                ensure!(batch.len() == edits.len(), "a batch of {} says it has {}", edits.len(), batch.len());
+                let written = edits.iter().filter(|edit| !is_empty_range(edit)).count();
+                ensure!(batch.len() == written, "a batch of {} says it has {}", edits.len(), batch.len());
                 if how == How::Try { db.try_write(&batch) } else { db.write_with(batch, durability) }
             }
         };
@@ -334,6 +357,11 @@ impl Runner {
             written => written?,
         }
         let commit = self.oracle.commit(&changes);
+        for edit in edits.iter().filter(|edit| how != How::Transaction && !is_empty_range(edit)) {
+            if let Some(range) = range_of(edit) {
+                self.oracle.note_deleted(usize::from(edit.space), range);
+            }
+        }
         self.mark(Mark::Acknowledged, commit);
         if durability == Durability::Power && how != How::Try {
             self.mark(Mark::Powered, commit);
@@ -491,9 +519,58 @@ pub(crate) type PlainChange = (usize, Vec<u8>, Option<Vec<u8>>);
 pub(crate) fn plain_change(edit: &Edit) -> PlainChange {
     let value = match edit.deed {
         Deed::Put(value) | Deed::PutFor(value, _) => Some(value.bytes()),
-        Deed::Delete => None,
+        Deed::Delete | Deed::DeleteUpTo(_) => None,
     };
     (usize::from(edit.space), edit.key.bytes(), value)
+}
+
+/// A range of keys as bytes.
+type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// Adds an edit to a batch; what expires is taken for what stays.
+pub(crate) fn put_into(batch: &mut WriteBatch, keyspace: &Keyspace, edit: &Edit) {
+    let key = edit.key.bytes();
+    match (edit.deed, range_of(edit)) {
+        (Deed::Put(value) | Deed::PutFor(value, _), _) => batch.put(keyspace, key, value.bytes()),
+        (_, Some(range)) => batch.delete_range(keyspace, range),
+        _ => batch.delete(keyspace, key),
+    }
+}
+
+/// [`plain_change`] of edits key by key: a range delete removes the keys that are `there` in the range, and those that edits
+/// before it put there.
+pub(crate) fn plain_changes(
+    edits: &[Edit],
+    there: impl Fn(usize, &Range) -> Vec<Vec<u8>>,
+) -> Vec<PlainChange> {
+    let mut changes: Vec<PlainChange> = Vec::new();
+    for edit in edits {
+        let space = usize::from(edit.space);
+        let Some(range) = range_of(edit) else {
+            changes.push(plain_change(edit));
+            continue;
+        };
+        let put = changes.iter().filter(|(of, key, _)| *of == space && range.contains(key));
+        let gone: BTreeSet<Vec<u8>> =
+            put.map(|(_, key, _)| key.clone()).chain(there(space, &range)).collect();
+        changes.extend(gone.into_iter().map(|key| (space, key, None)));
+    }
+    changes
+}
+
+/// The range that an edit deletes, if it deletes one.
+fn range_of(edit: &Edit) -> Option<Range> {
+    let Deed::DeleteUpTo(end) = edit.deed else { return None };
+    Some((Bound::Included(edit.key.bytes()), end.map(crate::Key::bytes)))
+}
+
+/// Whether no key can lie in the range that an edit deletes: then nothing is written.
+fn is_empty_range(edit: &Edit) -> bool {
+    match range_of(edit) {
+        Some((Bound::Included(low), Bound::Included(high))) => low > high,
+        Some((Bound::Included(low), Bound::Excluded(high))) => low >= high,
+        _ => false,
+    }
 }
 
 /// A range of keys as bytes.

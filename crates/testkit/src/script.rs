@@ -26,12 +26,14 @@ pub enum Deed {
     PutFor(Filler, u32),
     /// It goes.
     Delete,
+    /// It goes, and with it all keys up to this bound.
+    DeleteUpTo(Bound<Key>),
 }
 
 /// How a write is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// By put or delete; for one edit only.
+    /// By put, delete or range delete; for one edit only.
     Plain,
     /// As a batch.
     Batch,

@@ -74,6 +74,13 @@ impl Open {
     }
 }
 
+impl Open {
+    /// Whether a range was deleted that reaches into one that it depends on: then it may meet a conflict where no key is.
+    fn is_under_deletes(&self, oracle: &Oracle) -> bool {
+        self.ranges.iter().any(|(space, bounds)| oracle.is_deleted_in(*space, lend(bounds), self.at.commit))
+    }
+}
+
 impl Runner {
     /// Carries out an operation on a transaction, and checks what it answers; `Ok(false)` for other operations.
     pub(crate) fn step_transaction(&mut self, op: &Op) -> Outcome<bool> {
@@ -212,6 +219,7 @@ impl Runner {
 
     fn commit(&mut self, open: Open) -> Outcome {
         let conflicts = open.conflicts(&self.oracle);
+        let may_conflict = open.is_under_deletes(&self.oracle);
         if conflicts.is_empty() && !open.changes.is_empty() {
             self.mark(Mark::Begun, self.oracle.now() + 1);
         }
@@ -220,7 +228,7 @@ impl Runner {
             Err(Error::Conflict(conflict)) => {
                 let space = SPACES.iter().position(|name| **name == *conflict.keyspace);
                 let met = space.map(|space| (space, conflict.key.to_vec()));
-                let is_right = met.is_some_and(|met| conflicts.contains(&met));
+                let is_right = may_conflict || met.is_some_and(|met| conflicts.contains(&met));
                 ensure!(is_right, "{conflict}; the changes were of {conflicts:?}");
                 return Ok(());
             }

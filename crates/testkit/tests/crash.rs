@@ -7,12 +7,19 @@ use esker::Durability;
 use esker_testkit::options::{Chosen, DATABASE, KEYSPACE};
 use esker_testkit::script::{Deed, Edit, How, Op, Plan, Step};
 use esker_testkit::{Filler, Generator, Key, crash};
+use std::ops::Bound;
 
 /// A write to some keyspaces: a plain one, or a batch if there are several.
 fn write(number: u32, spaces: &[u8], len: u32, durability: Durability) -> Op {
     let key = Key(40 + (number * 7 % 50) as u16);
     let value = Filler { number, len };
-    let deed = if number % 6 == 5 { Deed::Delete } else { Deed::Put(value) };
+    let deed = match number % 13 {
+        // What was written lately, in the middle of it, or all that follows.
+        4 => Deed::DeleteUpTo(Bound::Excluded(Key(key.0 + 9))),
+        11 => Deed::DeleteUpTo(Bound::Unbounded),
+        _ if number % 6 == 5 => Deed::Delete,
+        _ => Deed::Put(value),
+    };
     let edits: Vec<Edit> = spaces.iter().map(|&space| Edit { space, key, deed }).collect();
     let how = if edits.len() == 1 { How::Plain } else { How::Batch };
     Op::Write { edits, how, durability }

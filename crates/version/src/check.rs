@@ -52,7 +52,9 @@ pub(crate) fn problems_of(version: &Version) -> Vec<String> {
 
 /// What is wrong with the facts about a part taken alone.
 pub(crate) fn part_problem(part: &PartMeta) -> Option<String> {
-    if part.range.is_empty() || part.range.end.key().is_none() {
+    // Keys have an end; only a range delete can go on behind all of them.
+    let is_endless = part.range.end.key().is_none() && part.range_deletes == 0;
+    if part.range.is_empty() || is_endless {
         return Some(format!("part {} has the impossible range {}", part.id, part.range));
     }
     if part.min_seqno > part.max_seqno {

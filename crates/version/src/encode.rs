@@ -53,7 +53,7 @@ mod figure {
 
 /// A part ends with an included key.
 const END_INCLUDED: u8 = 0;
-/// A part ends before a key.
+/// A part ends before a key, or not at all if that key is empty: nothing lies before the empty key.
 const END_EXCLUDED: u8 = 1;
 /// The part is a slice of its file.
 const SLICED: u8 = 2;
@@ -340,7 +340,11 @@ fn decode_part(body: &mut Reader<'_>) -> Option<PartMeta> {
     let start: Key = body.prefixed()?.into();
     let last: Key = body.prefixed()?.into();
     let excluded = form & END_EXCLUDED != 0;
-    let end = if excluded { KeyEnd::Excluded(last) } else { KeyEnd::Included(last) };
+    let end = match (excluded, last.is_empty()) {
+        (true, true) => KeyEnd::Unbounded,
+        (true, false) => KeyEnd::Excluded(last),
+        (false, _) => KeyEnd::Included(last),
+    };
     let mut part = PartMeta::new(id, file, file_bytes, table_uid, KeyRange { start, end });
     part.sliced = form & SLICED != 0;
     part.min_seqno = seqno(body)?;

@@ -44,7 +44,7 @@ pub struct PartMeta {
     /// [`PartMeta::range`].
     pub sliced: bool,
     /// The keys of the part, range deletes included. Exact for whole tables; the borders of a slice need not
-    /// be keys that exist. Never unbounded.
+    /// be keys that exist. Unbounded only if a range delete has no end.
     pub range: KeyRange,
     /// The oldest sequence number inside.
     pub min_seqno: SeqNo,
@@ -58,7 +58,7 @@ pub struct PartMeta {
     pub entries: u64,
     /// Deletes and single deletes among the entries.
     pub tombstones: u64,
-    /// Range deletes.
+    /// Range deletes: each counts once for every fragment that it covers.
     pub range_deletes: u64,
     /// When the oldest tombstone or range delete was written, in milliseconds since 1970.
     pub oldest_delete_ms: Option<u64>,
@@ -119,7 +119,7 @@ impl PartMeta {
         &self.range.start
     }
 
-    /// The last key of the part, or the border behind it if [`crate::KeyEnd::Excluded`].
+    /// The last key of the part, or the border behind it if [`crate::KeyEnd::Excluded`]; empty if there is no end.
     #[inline]
     pub fn largest(&self) -> &[u8] {
         self.range.end.key().map_or(&[], |key| key)

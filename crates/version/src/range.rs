@@ -1,5 +1,6 @@
 //! Key ranges: what a part covers, what a compaction touches.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
@@ -30,6 +31,16 @@ impl KeyEnd {
             KeyEnd::Included(last) => key <= &**last,
             KeyEnd::Excluded(border) => key < &**border,
             KeyEnd::Unbounded => true,
+        }
+    }
+
+    /// The first key that lies outside; `None` if there is no end.
+    pub fn border(&self) -> Option<Cow<'_, [u8]>> {
+        match self {
+            // The first key after an included one is that key followed by a zero byte.
+            KeyEnd::Included(last) => Some([last, &[0u8][..]].concat().into()),
+            KeyEnd::Excluded(border) => Some((&**border).into()),
+            KeyEnd::Unbounded => None,
         }
     }
 
@@ -144,11 +155,9 @@ impl KeyRange {
     pub fn without(&self, other: &KeyRange) -> (Option<KeyRange>, Option<KeyRange>) {
         let before_end = self.end.clone().min(KeyEnd::Excluded(other.start.clone()));
         let before = KeyRange { start: self.start.clone(), end: before_end };
-        let after = match &other.end {
-            KeyEnd::Unbounded => None,
+        let after: Option<Key> = match &other.end {
             KeyEnd::Excluded(border) => Some(border.clone()),
-            // The first key after an included one is that key followed by a zero byte.
-            KeyEnd::Included(last) => Some([last, &[0u8][..]].concat().into()),
+            end => end.border().map(|border| border.into_owned().into()),
         };
         let after =
             after.map(|border| KeyRange { start: self.start.clone().max(border), end: self.end.clone() });

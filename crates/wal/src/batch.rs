@@ -81,7 +81,7 @@ impl BatchEncoder {
         self.add(ValueKind::SingleDelete as u8, keyspace, key, &[], &[])
     }
 
-    /// Adds a delete of all keys from `start` up to, and not including, `end`.
+    /// Adds a delete of all keys from `start` up to, and not including, `end`; of all from `start` on if `end` is empty.
     ///
     /// # Errors
     /// As [`BatchEncoder::put`]; both ends are keys.
@@ -239,7 +239,7 @@ pub struct Entry<'a> {
     pub keyspace: KeyspaceId,
     /// The key; the start of the range for [`ValueKind::RangeDelete`].
     pub key: &'a [u8],
-    /// The value, empty for kinds without one; the end of the range for [`ValueKind::RangeDelete`]. With
+    /// The value, empty for kinds without one; the end of the range for [`ValueKind::RangeDelete`], empty for none. With
     /// [`FLAG_EXPIRY`] its first eight bytes are the expiry time.
     pub value: &'a [u8],
 }

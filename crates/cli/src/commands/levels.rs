@@ -62,6 +62,10 @@ fn draw(out: &mut dyn Write, tree: &KeyspaceLevels, list_tables: bool, shape: &S
             bars(level, widest),
         );
         writeln!(out, "{}", line.trim_end())?;
+        let ranges: u64 = tables(level).map(|table| table.range_deletes).sum();
+        if ranges > 0 {
+            writeln!(out, "        {} range deletes", human_count(ranges))?;
+        }
         if list_tables {
             for (number, run) in level.runs.iter().enumerate() {
                 for table in &run.tables {
@@ -129,6 +133,7 @@ fn as_json(tree: &KeyspaceLevels) -> serde_json::Value {
             "bytes": table.bytes,
             "entries": table.entries,
             "tombstones": table.tombstones,
+            "range_deletes": table.range_deletes,
         });
         // Borders are shown as bytes in any case: those of slices need not be keys that somebody wrote.
         for (name, bytes) in [("smallest", &table.smallest), ("largest", &table.largest)] {

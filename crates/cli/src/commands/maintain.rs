@@ -33,6 +33,7 @@ pub(super) fn verify(context: &mut Context<'_>) -> Result<Exit, Failure> {
             ("tables", report.tables),
             ("blocks", report.blocks),
             ("entries", report.entries),
+            ("range_deletes", report.range_deletes),
             ("bytes", report.bytes),
         ];
         let members = counts.map(|(name, count)| (name.to_owned(), count.into()));
@@ -40,10 +41,11 @@ pub(super) fn verify(context: &mut Context<'_>) -> Result<Exit, Failure> {
     } else {
         writeln!(
             context.out,
-            "{} tables, {} blocks, {} entries, {} read",
+            "{} tables, {} blocks, {} entries, {} range deletes, {} read",
             human_count(report.tables),
             human_count(report.blocks),
             human_count(report.entries),
+            human_count(report.range_deletes),
             human_bytes(report.bytes)
         )?;
         for damage in &report.damage {

@@ -62,7 +62,7 @@ pub(crate) fn run_alone(
             (open(global, |options| options.create_if_missing(args.creates()))?, false)
         }
         // One pair is not worth a table: it stays in the log until more has come.
-        DataCommand::Put(_) | DataCommand::Delete(_) => {
+        DataCommand::Put(_) | DataCommand::Delete(_) | DataCommand::DeleteRange(_) => {
             (open(global, |options| options.flush_on_close(false))?, false)
         }
         DataCommand::Load(_) | DataCommand::Compact(_) => (open(global, |options| options)?, false),
@@ -84,6 +84,7 @@ pub(crate) fn run(context: &mut Context<'_>, command: &DataCommand) -> Result<Ex
         DataCommand::Put(args) => point::put(context, args),
         DataCommand::Delete(args) => point::delete(context, args),
         DataCommand::Ttl(args) => point::ttl(context, args),
+        DataCommand::DeleteRange(args) => point::delete_range(context, args),
         DataCommand::Scan(args) => scan::scan(context, args),
         DataCommand::Count(args) => scan::count(context, args),
         DataCommand::Load(args) => load::run(context, args),

@@ -1,7 +1,7 @@
-//! `get`, `put` and `delete`.
+//! `get`, `put`, `delete` and `delete-range`.
 
 use super::{Context, unprintable, write_json, write_json_pair};
-use crate::args::{DeleteArgs, GetArgs, PutArgs, TtlArgs};
+use crate::args::{DeleteArgs, DeleteRangeArgs, GetArgs, PutArgs, TtlArgs};
 use crate::failure::{Exit, Failure};
 use crate::host;
 use esker::Ttl;
@@ -69,5 +69,15 @@ pub(super) fn delete(context: &mut Context<'_>, args: &DeleteArgs) -> Result<Exi
     if context.shape.json {
         write_json(context.out, [("deleted".to_owned(), args.targets.len().into())])?;
     }
+    Ok(Exit::Done)
+}
+
+pub(super) fn delete_range(context: &mut Context<'_>, args: &DeleteRangeArgs) -> Result<Exit, Failure> {
+    let keyspace = context.existing_keyspace()?;
+    let (start, end) = (context.parse_key(&args.start)?, context.parse_key(&args.end)?);
+    if start >= end {
+        return Err(Failure::usage(format!("no key lies from {} up to {}", args.start, args.end)));
+    }
+    keyspace.delete_range(start..end)?;
     Ok(Exit::Done)
 }

@@ -62,8 +62,8 @@ fn table(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
         writeln!(out, "{:<24} {error}", "background error")?;
     }
     writeln!(out)?;
-    let head = ["keyspace", "in memory", "entries", "deleted", "bytes", "tables", "runs", "debt"];
-    let rows: Vec<[String; 8]> = metrics.keyspaces.iter().map(keyspace_row).collect();
+    let head = ["keyspace", "in memory", "entries", "deleted", "ranges", "bytes", "tables", "runs", "debt"];
+    let rows: Vec<[String; 9]> = metrics.keyspaces.iter().map(keyspace_row).collect();
     columns(out, &head, &rows)
 }
 
@@ -88,12 +88,13 @@ fn holders(out: &mut dyn Write, holders: &[Holder]) -> Result<(), Failure> {
     columns(out, &head, &holders.iter().map(row).collect::<Vec<_>>())
 }
 
-fn keyspace_row(keyspace: &KeyspaceMetrics) -> [String; 8] {
+fn keyspace_row(keyspace: &KeyspaceMetrics) -> [String; 9] {
     [
         keyspace.name.escape_debug().to_string(),
         human_count(keyspace.memtable_entries),
         human_count(keyspace.table_entries),
         human_count(keyspace.tombstones),
+        human_count(keyspace.range_deletes),
         human_bytes(keyspace.table_bytes),
         human_count(keyspace.tables as u64),
         human_count(keyspace.runs as u64),
@@ -154,6 +155,7 @@ fn as_json(metrics: &Metrics, holders: &[Holder]) -> serde_json::Value {
                 "table_bytes": keyspace.table_bytes,
                 "table_entries": keyspace.table_entries,
                 "tombstones": keyspace.tombstones,
+                "range_deletes": keyspace.range_deletes,
                 "compaction_debt_bytes": keyspace.compaction_debt_bytes,
                 "flushes": keyspace.flushes,
                 "flushed_bytes": keyspace.flushed_bytes,

@@ -34,7 +34,7 @@ impl Store {
             .map(|active| active.keyspace.id)
             .collect();
         for keyspace in filled {
-            self.seal(&mut commit, keyspace, &Share { keyspace, entries: 0, bytes: 0 })?;
+            self.seal(&mut commit, keyspace, &Share::nothing(keyspace))?;
         }
         // Complete up to here: nobody is between taking a number and publishing it while the lock is held.
         let seqno = SeqNo::new(self.visible.load(Ordering::Acquire));

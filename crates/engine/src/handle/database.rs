@@ -10,7 +10,7 @@ use crate::options::{KeyspaceOptions, Options};
 use crate::store::Store;
 use crate::transaction::{Transaction, TransactionOptions};
 use crate::verify::VerifyReport;
-use crate::{Durability, Value, open};
+use crate::{Durability, KeyRange, Value, open};
 use esker_base::{Error, Result};
 use std::path::Path;
 use std::sync::Arc;
@@ -178,6 +178,14 @@ impl Database {
     #[inline]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.default.put(key, value)
+    }
+
+    /// Removes all keys in `range` from the keyspace "default"; see [`Keyspace::delete_range`].
+    ///
+    /// # Errors
+    /// As [`Keyspace::delete_range`].
+    pub fn delete_range(&self, range: impl KeyRange) -> Result<()> {
+        self.default.delete_range(range)
     }
 
     /// Removes `key` from the keyspace "default".

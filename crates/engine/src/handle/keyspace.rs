@@ -3,7 +3,7 @@
 use super::pinned::Pinned;
 use super::snapshot::{Snapshot, View};
 use super::{Handle, KeyRange};
-use crate::batch::{EncodedBatch, Share};
+use crate::batch::{EncodedBatch, Share, WriteBatch};
 use crate::commit::Patience;
 use crate::holders::HolderKind;
 use crate::keyspace::KeyspaceState;
@@ -130,6 +130,36 @@ impl Keyspace {
         self.write_one(ValueKind::Delete, key.as_ref(), &[], durability)
     }
 
+    /// Removes all keys in `range`, with the database's default durability. Costs what one put costs, whatever the range holds:
+    /// space comes back when the tables in it are dropped or merged. Snapshots keep what they see; keys that are put
+    /// later are not affected. An empty range changes nothing.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`].
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let db = esker_engine::Database::open("data")?;
+    /// let events = db.keyspace("events")?;
+    /// events.delete_range("2024-01".."2024-02")?;
+    /// events.delete_range(..="2023~")?;
+    /// # Ok(()) }
+    /// ```
+    pub fn delete_range(&self, range: impl KeyRange) -> Result<()> {
+        self.delete_range_with(range, self.handle.store.durability)
+    }
+
+    /// Removes all keys in `range`, with this durability.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`].
+    pub fn delete_range_with(&self, range: impl KeyRange, durability: Durability) -> Result<()> {
+        let store = &self.handle.store;
+        let mut batch = WriteBatch::new(store);
+        batch.delete_range(self, range);
+        store.commit(&batch.encoded(store)?, durability, Patience::Stall).map(|_| ())
+    }
+
     #[inline]
     fn write_one(&self, kind: ValueKind, key: &[u8], value: &[u8], durability: Durability) -> Result<()> {
         SCRATCH.with_borrow_mut(|scratch| {
@@ -138,8 +168,12 @@ impl Keyspace {
                 ValueKind::Put => scratch.put(self.state.id, key, value)?,
                 _ => scratch.delete(self.state.id, key)?,
             }
-            let share =
-                Share { keyspace: self.state.id, entries: 1, bytes: (key.len() + value.len()) as u64 };
+            let share = Share {
+                keyspace: self.state.id,
+                entries: 1,
+                bytes: (key.len() + value.len()) as u64,
+                range_deletes: 0,
+            };
             let batch = EncodedBatch {
                 payload: scratch.payload(),
                 count: 1,
@@ -163,7 +197,7 @@ impl Keyspace {
         SCRATCH.with_borrow_mut(|scratch| {
             scratch.clear();
             let bytes = encode(scratch, self.state.id)?;
-            let share = Share { keyspace: self.state.id, entries: 1, bytes };
+            let share = Share { keyspace: self.state.id, entries: 1, bytes, range_deletes: 0 };
             let shares = std::slice::from_ref(&share);
             let batch = EncodedBatch { payload: scratch.payload(), count: 1, shares, single: None };
             let written = self.handle.store.commit(&batch, durability, Patience::Stall).map(|_| ());

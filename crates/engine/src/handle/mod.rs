@@ -12,6 +12,7 @@ mod snapshot;
 
 pub use database::{DEFAULT_KEYSPACE, Database};
 pub use expiring::Ttl;
+pub(crate) use key_range::HalfOpen;
 pub use key_range::KeyRange;
 pub use keyspace::Keyspace;
 pub(crate) use pinned::Pinned;

@@ -2,10 +2,11 @@
 
 use crate::handle::Pinned;
 use crate::holders::Holding;
+use crate::read::covers;
 use crate::read::source::Source;
 use crate::view::SuperVersion;
 use esker_base::{Result, SeqNo};
-use esker_iter::{Bounds, Merge, Reader, Visible};
+use esker_iter::{Bounds, Cover, Merge, Reader, Visible};
 use esker_sst::ReadPurpose;
 use esker_version::PartFlags;
 use std::sync::Arc;
@@ -54,14 +55,16 @@ impl Cursor {
         Cursor { _holding: Some(holding), ..self }
     }
 
-    /// A cursor over what a reader at `seqno` would see if there were only these sources of `view`.
+    /// A cursor over what a reader at `seqno` would see if there were only these sources of `view` and the range deletes
+    /// of `cover`.
     pub(crate) fn over(
         view: Arc<SuperVersion>,
         sources: Vec<Source>,
+        cover: Cover,
         seqno: SeqNo,
         reader: Reader,
     ) -> Cursor {
-        let entries = Visible::new(Merge::new(sources), seqno).reading_as(reader);
+        let entries = Visible::new(Merge::new(sources), seqno).reading_as(reader).under(cover);
         Cursor { entries, _view: view, _holding: None }
     }
 
@@ -126,6 +129,10 @@ impl Cursor {
 pub(crate) fn visible(pinned: &Pinned, reader: Reader, bounds: Bounds) -> Visible<Merge<Source>> {
     let Pinned { view, seqno, .. } = pinned;
     let seqno = *seqno;
+    if let Some(cover) = covers::cover_of(view, seqno) {
+        let sources = Source::all_under(view, &cover, ReadPurpose::Scan);
+        return Visible::new(Merge::new(sources), seqno).reading_as(reader).within(bounds).under(cover);
+    }
     let sources = Source::all_of(view, ReadPurpose::Scan);
     let single_version = is_single_version(view, sources.len(), seqno);
     let entries = Visible::new(Merge::new(sources), seqno).reading_as(reader).within(bounds);

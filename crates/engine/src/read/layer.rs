@@ -1,5 +1,6 @@
 //! What one level of a keyspace holds on its own: for showing a tree, not for answering questions about the data.
 
+use super::covers::cover_of_layer;
 use super::cursor::Cursor;
 use super::source::Source;
 use crate::handle::Pinned;
@@ -43,10 +44,11 @@ impl Layer {
         self.depth
     }
 
-    /// A cursor over the pairs that this layer holds, whether or not a layer above it has newer ones.
+    /// A cursor over the pairs that this layer holds, whether or not a layer above it has newer ones or deletes them.
     pub fn cursor(&self) -> Cursor {
         let sources = Source::of_layer(&self.view, self.level);
-        Cursor::over(Arc::clone(&self.view), sources, self.seqno, self.reader.clone())
+        let cover = cover_of_layer(&self.view, self.level, self.seqno);
+        Cursor::over(Arc::clone(&self.view), sources, cover, self.seqno, self.reader.clone())
     }
 }
 

@@ -3,10 +3,11 @@
 
 use crate::Value;
 use crate::handle::Pinned;
+use crate::read::covers::cover_at;
 use crate::read::resolve::{Resolved, resolve};
 use crate::semantics::ReadTime;
 use crate::tree::TreeRun;
-use esker_base::{Result, Tag, checksum};
+use esker_base::{Result, SeqNo, Tag, checksum};
 use esker_sst::{Lookup, MAX_LOOKUPS, TableHit};
 
 /// What a reader of that moment sees of each key, in the order of the keys.
@@ -26,6 +27,8 @@ struct Group<'k> {
     pinned: &'k Pinned,
     keys: [&'k [u8]; MAX_LOOKUPS],
     hashes: [u64; MAX_LOOKUPS],
+    /// Versions of each key older than this are deleted.
+    covers: [SeqNo; MAX_LOOKUPS],
     len: usize,
     /// Bits of the keys that no source has decided yet.
     pending: u32,
@@ -33,8 +36,14 @@ struct Group<'k> {
 
 impl<'k> Group<'k> {
     fn new<K: AsRef<[u8]>>(pinned: &'k Pinned, keys: &'k [K]) -> Group<'k> {
-        let mut group =
-            Group { pinned, keys: [&[]; MAX_LOOKUPS], hashes: [0; MAX_LOOKUPS], len: keys.len(), pending: 0 };
+        let mut group = Group {
+            pinned,
+            keys: [&[]; MAX_LOOKUPS],
+            hashes: [0; MAX_LOOKUPS],
+            covers: [SeqNo::ZERO; MAX_LOOKUPS],
+            len: keys.len(),
+            pending: 0,
+        };
         for (at, key) in keys.iter().enumerate() {
             group.keys[at] = key.as_ref();
             group.hashes[at] = checksum::key_hash(key.as_ref());
@@ -44,6 +53,12 @@ impl<'k> Group<'k> {
     }
 
     fn fill(mut self, time: &mut ReadTime, values: &mut [Option<Value>]) -> Result<()> {
+        let Pinned { view, seqno, .. } = self.pinned;
+        if view.has_range_deletes() {
+            for (key, cover) in self.keys[..self.len].iter().zip(&mut self.covers) {
+                *cover = cover_at(view, key, *seqno)?;
+            }
+        }
         self.ask_memtables(time, values)?;
         let mut lookups = Vec::with_capacity(self.len);
         for run in &self.pinned.view.tree.runs {
@@ -115,6 +130,9 @@ impl Group<'_> {
     /// What the newest visible version of the key at this place means.
     #[inline]
     fn told(&self, time: &mut ReadTime, at: usize, tag: Tag, value: &[u8]) -> Result<Resolved> {
+        if tag.seqno() < self.covers[at] {
+            return Ok(Resolved::Absent);
+        }
         if tag.is_plain_put() {
             return Ok(Resolved::Value { from: 0 });
         }

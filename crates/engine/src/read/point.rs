@@ -1,9 +1,10 @@
 //! One key.
 
 use crate::handle::Pinned;
+use crate::read::covers::cover_at;
 use crate::read::resolve::{Resolved, resolve};
 use crate::tree::TreePart;
-use esker_base::{Result, checksum};
+use esker_base::{Result, SeqNo, checksum};
 use esker_sst::PinnedValue;
 
 /// Runs whose filters are prefetched together before the first source is asked. More runs than this are asked one
@@ -37,6 +38,8 @@ impl Found<'_> {
 pub(crate) fn lookup<'v>(pinned: &'v Pinned, key: &[u8]) -> Result<Found<'v>> {
     let (view, seqno) = (&*pinned.view, pinned.seqno);
     let hash = checksum::key_hash(key);
+    // Versions older than this are deleted, wherever they are.
+    let cover = cover_at(view, key, seqno)?;
     // All cache lines that the filters will need are requested first, so that their misses overlap each other
     // and the memtables' search.
     let mut candidates: [Option<&TreePart>; PREFETCHED_RUNS] = [None; PREFETCHED_RUNS];
@@ -50,6 +53,9 @@ pub(crate) fn lookup<'v>(pinned: &'v Pinned, key: &[u8]) -> Result<Found<'v>> {
     }
     for memtable in view.memtables() {
         if let Some((tag, value)) = memtable.memtable.get(key, seqno) {
+            if tag.seqno() < cover {
+                return Ok(Found::Absent);
+            }
             if tag.is_plain_put() {
                 return Ok(Found::Borrowed(value));
             }
@@ -60,13 +66,13 @@ pub(crate) fn lookup<'v>(pinned: &'v Pinned, key: &[u8]) -> Result<Found<'v>> {
         }
     }
     for part in candidates.iter().flatten() {
-        if let Some(found) = lookup_in_part(pinned, part, key, hash)? {
+        if let Some(found) = lookup_in_part(pinned, part, key, hash, cover)? {
             return Ok(found);
         }
     }
     for run in runs.iter().skip(PREFETCHED_RUNS) {
         if let Some(part) = run.part_for(key)
-            && let Some(found) = lookup_in_part(pinned, part, key, hash)?
+            && let Some(found) = lookup_in_part(pinned, part, key, hash, cover)?
         {
             return Ok(found);
         }
@@ -76,12 +82,21 @@ pub(crate) fn lookup<'v>(pinned: &'v Pinned, key: &[u8]) -> Result<Found<'v>> {
 
 /// What a part tells about `key`; `None` if it holds no visible version.
 #[inline]
-fn lookup_in_part(pinned: &Pinned, part: &TreePart, key: &[u8], hash: u64) -> Result<Option<Found<'static>>> {
+fn lookup_in_part(
+    pinned: &Pinned,
+    part: &TreePart,
+    key: &[u8],
+    hash: u64,
+    cover: SeqNo,
+) -> Result<Option<Found<'static>>> {
     let table = part.file.table()?;
     if (part.meta.sliced && !part.meta.contains(key)) || !table.may_contain(hash) {
         return Ok(None);
     }
     let Some(hit) = table.get(key, hash, pinned.seqno)? else { return Ok(None) };
+    if hit.tag.seqno() < cover {
+        return Ok(Some(Found::Absent));
+    }
     if hit.tag.is_plain_put() {
         return Ok(Some(Found::Pinned(hit.value)));
     }

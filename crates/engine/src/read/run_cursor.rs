@@ -26,8 +26,19 @@ impl RunCursor {
         RunCursor { run, purpose, at: 0, cursor: None, valid: false, sliced: false }
     }
 
-    fn part(&self) -> &TreePart {
+    /// The part that the cursor stands in. There must be a current entry.
+    pub(super) fn current_part(&self) -> &TreePart {
         &self.run.parts[self.at]
+    }
+
+    /// Moves to the first entry behind the part that the cursor stands in.
+    pub(super) fn leave_forward(&mut self) -> Result<()> {
+        self.first_from(self.at + 1)
+    }
+
+    /// Moves to the last entry before the part that the cursor stands in.
+    pub(super) fn leave_backward(&mut self) -> Result<()> {
+        self.last_before(self.at)
     }
 
     /// Makes part `at` the open one.
@@ -54,7 +65,7 @@ impl RunCursor {
         if !cursor.is_valid() {
             return false;
         }
-        !self.sliced || self.part().meta.contains(cursor.key())
+        !self.sliced || self.current_part().meta.contains(cursor.key())
     }
 
     /// Moves to the first entry of part `at` or, if that shows none, of the parts after it.

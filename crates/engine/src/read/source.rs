@@ -1,9 +1,10 @@
 //! One source of a merge: a memtable or a run, dispatched without a virtual call.
 
+use super::covers::{SealedCursor, covered};
 use super::run_cursor::RunCursor;
 use crate::view::SuperVersion;
 use esker_base::{Result, SeqNo, Tag};
-use esker_iter::Cursor;
+use esker_iter::{Cover, Covered, Cursor};
 use esker_memtable::MemtableCursor;
 use esker_sst::ReadPurpose;
 use esker_version::LevelIndex;
@@ -14,6 +15,10 @@ use std::sync::Arc;
 pub(crate) enum Source {
     Memtable(MemtableCursor),
     Run(RunCursor),
+    /// A sealed memtable that is read under range deletes.
+    CoveredMemtable(Box<Covered<SealedCursor>>),
+    /// A run that is read under range deletes.
+    CoveredRun(Box<Covered<RunCursor>>),
 }
 
 impl Source {
@@ -25,6 +30,16 @@ impl Source {
             .map(|view| Source::Memtable(view.memtable.cursor()))
             .chain(runs.map(|run| Source::Run(RunCursor::new(Arc::clone(run), purpose))))
             .collect()
+    }
+
+    /// As [`Source::all_of`], for a reader under range deletes: what `cover` hides as a whole is sought over.
+    pub(crate) fn all_under(view: &SuperVersion, cover: &Cover, purpose: ReadPurpose) -> Vec<Source> {
+        let memtables = view.memtables().filter(|view| !view.memtable.is_empty());
+        let memtables =
+            memtables.map(|view| covered(Source::Memtable(view.memtable.cursor()), Some(view), cover));
+        let runs = view.tree.runs.iter();
+        let runs = runs.map(|run| Source::Run(RunCursor::new(Arc::clone(run), purpose)));
+        memtables.chain(runs.map(|run| covered(run, None, cover))).collect()
     }
 }
 
@@ -44,8 +59,8 @@ impl Source {
 impl std::fmt::Debug for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Source::Memtable(_) => "Memtable",
-            Source::Run(_) => "Run",
+            Source::Memtable(_) | Source::CoveredMemtable(_) => "Memtable",
+            Source::Run(_) | Source::CoveredRun(_) => "Run",
         })
     }
 }
@@ -55,6 +70,8 @@ macro_rules! each {
         match $self {
             Source::Memtable($cursor) => $call,
             Source::Run($cursor) => $call,
+            Source::CoveredMemtable($cursor) => $call,
+            Source::CoveredRun($cursor) => $call,
         }
     };
 }

@@ -1,6 +1,7 @@
 //! All that is known of one key: its versions, newest first, from every source. The slow way to a value, for the entries that
 //! do not tell it by themselves, and for questions that are not about the value.
 
+use crate::read::covers::cover_at;
 use crate::read::run_cursor::RunCursor;
 use crate::view::SuperVersion;
 use esker_base::{Result, SeqNo, Tag, checksum};
@@ -17,6 +18,11 @@ pub(crate) fn visit_versions(
     seqno: SeqNo,
     mut visit: impl FnMut(Tag, &[u8]) -> Result<ControlFlow<()>>,
 ) -> Result<()> {
+    let cover = cover_at(view, key, seqno)?;
+    // Everything older is deleted as well, in this source and those behind it.
+    let mut visit = |tag: Tag, value: &[u8]| {
+        if tag.seqno() < cover { Ok(ControlFlow::Break(())) } else { visit(tag, value) }
+    };
     for memtable in view.memtables() {
         if visit_source(&mut memtable.memtable.cursor(), key, seqno, &mut visit)?.is_break() {
             return Ok(());

@@ -55,7 +55,7 @@ use crate::store::Store;
 use crate::tree::TreeRun;
 use crate::view::SuperVersion;
 use esker_base::{Conflict, Error, Result, SeqNo};
-use esker_iter::{Bounds, Cursor};
+use esker_iter::{Bounds, Cursor, RangeDeletes};
 use esker_memtable::Memtable;
 use esker_sst::ReadPurpose;
 use std::ops::Bound;
@@ -223,6 +223,16 @@ fn newest_in_memtable(
     checked: SeqNo,
     steps: &mut u64,
 ) -> Result<Look> {
+    if memtable.has_range_deletes() {
+        let sets = memtable.range_deletes();
+        let places = (footprint.points().len() + footprint.ranges().len()) as u64;
+        if !spend(steps, sets.len() as u64 * places * LOOKUP_STEPS) {
+            return Ok(Look::TooLong);
+        }
+        if let Some(change) = sets.iter().find_map(|set| newest_delete(set, footprint, checked)) {
+            return Ok(Look::Changed(change));
+        }
+    }
     if memtable.is_empty() {
         return Ok(Look::Unchanged);
     }
@@ -258,6 +268,12 @@ fn newest_in_run(run: &TreeRun, footprint: &Footprint<'_>, checked: SeqNo) -> Re
     if newer.parts.is_empty() {
         return Ok(None);
     }
+    for part in newer.parts.iter().filter(|part| part.meta.range_deletes > 0) {
+        // A slice may show a little of what lies beside it: that can refuse a commit, never let one through.
+        if let Some(change) = newest_delete(part.file.table()?.range_deletes(), footprint, checked) {
+            return Ok(Some(change));
+        }
+    }
     let mut cursor = RunCursor::new(Arc::clone(&newer), ReadPurpose::Scan);
     for key in footprint.points() {
         if newer.part_for(key).is_some() {
@@ -275,6 +291,25 @@ fn newest_in_run(run: &TreeRun, footprint: &Footprint<'_>, checked: SeqNo) -> Re
         }
     }
     Ok(None)
+}
+
+/// A range delete newer than `checked` that reaches into a key or a range of the footprint. It changes a key that has no value
+/// as little as a delete does, and conflicts as a delete would.
+fn newest_delete(deletes: &RangeDeletes, footprint: &Footprint<'_>, checked: SeqNo) -> Option<Change> {
+    let change = |key: &[u8], seqno: SeqNo| (seqno > checked).then(|| Change { key: key.into(), seqno });
+    let point = footprint.points().iter().find_map(|key| change(key, deletes.cover(key, SeqNo::MAX)));
+    point.or_else(|| {
+        footprint.ranges().iter().find_map(|range| {
+            let lower = match range.lower() {
+                Bound::Unbounded => &[],
+                Bound::Included(key) | Bound::Excluded(key) => key,
+            };
+            deletes
+                .fragments_from(lower)
+                .take_while(|fragment| !range.is_behind(&fragment.start))
+                .find_map(|fragment| change(lower.max(&*fragment.start), fragment.newest_at(SeqNo::MAX)))
+        })
+    })
 }
 
 /// The first entry of a range that is newer than `checked` and wanted.

@@ -17,6 +17,8 @@ pub(crate) struct Tree {
     /// No table has anything newer. A transaction asks this under the commit lock, where walking the parts would
     /// take too long.
     pub(crate) max_seqno: SeqNo,
+    /// Whether some part holds range deletes.
+    pub(crate) has_range_deletes: bool,
 }
 
 /// A run: disjoint parts in key order.
@@ -24,6 +26,8 @@ pub(crate) struct Tree {
 pub(crate) struct TreeRun {
     pub(crate) level: LevelIndex,
     pub(crate) parts: Arc<[TreePart]>,
+    /// Indexes of the parts that hold range deletes.
+    pub(crate) deleting: Box<[usize]>,
     /// First eight bytes of each part's largest key: most searches compare nothing else.
     largest_heads: Box<[u64]>,
 }
@@ -47,7 +51,8 @@ impl Tree {
         }
         let parts = runs.iter().flat_map(|run: &Arc<TreeRun>| run.parts.iter());
         let max_seqno = parts.map(|part| part.meta.max_seqno).max().unwrap_or(SeqNo::ZERO);
-        Tree { version, runs, max_seqno }
+        let has_range_deletes = runs.iter().any(|run: &Arc<TreeRun>| run.has_range_deletes());
+        Tree { version, runs, max_seqno, has_range_deletes }
     }
 
     pub(crate) fn parts(&self) -> impl Iterator<Item = &TreePart> {
@@ -57,8 +62,17 @@ impl Tree {
 
 impl TreeRun {
     pub(crate) fn new(level: LevelIndex, parts: Arc<[TreePart]>) -> TreeRun {
-        let largest_heads = parts.iter().map(|part| key::head(part.meta.largest(), 0)).collect();
-        TreeRun { level, parts, largest_heads }
+        let head_of_end =
+            |part: &TreePart| part.meta.range.end.key().map_or(u64::MAX, |key| key::head(key, 0));
+        let largest_heads = parts.iter().map(head_of_end).collect();
+        let deleting = (0..parts.len()).filter(|&at| parts[at].meta.range_deletes > 0).collect();
+        TreeRun { level, parts, deleting, largest_heads }
+    }
+
+    /// Whether some part holds range deletes.
+    #[inline]
+    pub(crate) fn has_range_deletes(&self) -> bool {
+        !self.deleting.is_empty()
     }
 
     /// Index of the first part that does not end before `key`; the number of parts if there is none.

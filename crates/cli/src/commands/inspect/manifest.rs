@@ -75,6 +75,7 @@ fn describe(printer: &Printer<'_>, op: &EditOp) -> (&'static str, Facts) {
                 ("bytes", part.bytes.into()),
                 ("entries", part.entries.into()),
                 ("tombstones", part.tombstones.into()),
+                ("range deletes", part.range_deletes.into()),
                 ("sliced", part.sliced.into()),
                 ("smallest", printer.key(part.smallest())),
                 ("largest", printer.key(part.largest())),

@@ -66,7 +66,7 @@ fn properties(printer: &mut Printer<'_>, table: &Table) -> Result<(), Failure> {
         Some(filter) => format!("{}, {} bytes in memory", filter.describe(), filter.memory_bytes()),
         None => "none".to_owned(),
     };
-    let facts: [(&str, Value); 25] = [
+    let facts: [(&str, Value); 26] = [
         ("file bytes", table.file_bytes().into()),
         ("uid", format!("{:016x}", properties.uid.get()).into()),
         ("database", encode_hex(&properties.db_uuid).into()),
@@ -76,6 +76,7 @@ fn properties(printer: &mut Printer<'_>, table: &Table) -> Result<(), Failure> {
         ("entries", properties.entries.into()),
         ("keys", properties.keys.into()),
         ("tombstones", properties.tombstones.into()),
+        ("range deletes", properties.range_deletes.into()),
         ("single version", properties.single_version.into()),
         ("smallest", printer.key(&properties.min_key)),
         ("largest", printer.key(&properties.max_key)),
@@ -94,6 +95,12 @@ fn properties(printer: &mut Printer<'_>, table: &Table) -> Result<(), Failure> {
         ("filter", filter.into()),
     ];
     printer.facts("table", &facts)?;
+    for delete in table.range_deletes().deletes() {
+        let end = delete.end.map_or_else(|| Value::from("no end"), |end| printer.key(end));
+        let delete =
+            [("from", printer.key(delete.start)), ("up to", end), ("seqno", delete.seqno.get().into())];
+        printer.facts("range delete", &delete)?;
+    }
     for (tag, body) in &properties.unknown {
         printer.remark(&format!("  unknown property {tag}: {}", encode_hex(body)))?;
     }

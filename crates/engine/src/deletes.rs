@@ -1,0 +1,81 @@
+//! The range deletes of a flush or compaction: gathered from its inputs, and what they spare it.
+//!
+//! All range deletes of a table are in memory once it is open, so a job knows those of all its inputs before it reads the first
+//! entry. Those of a sliced part count as far as the slice reaches.
+//!
+//! An input whose every entry is hidden is not read at all (4.4, "whole table"): a range delete of the inputs covers it, is
+//! newer than everything in it, and nobody reads between. The range delete is in an installed table, as all
+//! inputs of a compaction are: a power cut cannot lose it and keep its effect.
+
+use crate::older::OlderParts;
+use crate::tree::TreePart;
+use crate::view::MemtableView;
+use esker_base::Result;
+use esker_iter::{Boundaries, DeletedHull, InputDeletes, RangeDelete, RangeDeletes};
+use esker_version::{KeyEnd, KeyRange};
+use std::sync::Arc;
+
+/// The range deletes of memtables.
+pub(crate) fn of_memtables(
+    memtables: &[Arc<MemtableView>],
+    boundaries: &Boundaries,
+    older: &OlderParts,
+) -> InputDeletes {
+    let sets = memtables.iter().flat_map(|view| view.memtable.range_deletes());
+    of_deletes(sets.flat_map(|set| set.deletes()), boundaries, older)
+}
+
+/// The range deletes of parts, each with its range as what is consumed of it.
+pub(crate) fn of_parts(
+    parts: &[TreePart],
+    boundaries: &Boundaries,
+    older: &OlderParts,
+) -> Result<InputDeletes> {
+    let mut sets: Vec<Arc<RangeDeletes>> = Vec::new();
+    for part in parts.iter().filter(|part| part.meta.range_deletes > 0) {
+        let all = part.file.table()?.range_deletes();
+        sets.push(if part.meta.sliced { Arc::new(clipped(all, part)) } else { Arc::clone(all) });
+    }
+    Ok(of_deletes(sets.iter().flat_map(|set| set.deletes()), boundaries, older))
+}
+
+fn clipped(all: &RangeDeletes, part: &TreePart) -> RangeDeletes {
+    let low = part.meta.smallest();
+    let high = part.meta.range.end.border();
+    RangeDeletes::new(all.deletes().filter_map(|delete| delete.clipped(Some(low), high.as_deref())))
+}
+
+fn of_deletes<'a>(
+    deletes: impl Iterator<Item = RangeDelete<'a>>,
+    boundaries: &Boundaries,
+    older: &OlderParts,
+) -> InputDeletes {
+    InputDeletes::new(deletes, boundaries, |low, high, seqno| older.may_hold_any(low, high, seqno))
+}
+
+/// Whether `deletes` hide everything in a part from everybody.
+pub(crate) fn hide_all_of(deletes: &InputDeletes, part: &TreePart, boundaries: &Boundaries) -> bool {
+    let (mut at, end) = (&*part.meta.range.start, &part.meta.range.end);
+    loop {
+        let Some(fragment) = deletes.all().fragment_over(at) else { return false };
+        let newer = fragment.oldest_above(part.meta.max_seqno);
+        if !newer.is_some_and(|newer| boundaries.are_in_same_stripe(part.meta.min_seqno, newer)) {
+            return false;
+        }
+        let Some(border) = &fragment.end else { return true };
+        let is_behind = match end {
+            KeyEnd::Included(last) => last < border,
+            KeyEnd::Excluded(last) => last <= border,
+            KeyEnd::Unbounded => false,
+        };
+        if is_behind {
+            return true;
+        }
+        at = border;
+    }
+}
+
+/// The keys that range deletes cover, as parts say it.
+pub(crate) fn key_range(hull: DeletedHull) -> KeyRange {
+    KeyRange { start: hull.start, end: hull.end.map_or(KeyEnd::Unbounded, KeyEnd::Excluded) }
+}

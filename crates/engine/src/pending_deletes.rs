@@ -1,0 +1,87 @@
+//! The range deletes that a job writes, cut at the borders of its tables.
+//!
+//! Tables of a run share no key, and a table's range deletes belong to its range (IN5). So each table takes what lies before
+//! the first key of the next one; the last takes the rest. A table may end up with range deletes alone.
+
+use esker_iter::{Fragment, RangeDeletes};
+use std::sync::Arc;
+
+/// Range deletes that no table has taken yet.
+#[derive(Debug, Default)]
+pub(crate) struct PendingDeletes {
+    all: Vec<Fragment>,
+    taken: usize,
+    /// Where the next fragment was cut.
+    cut: Option<Arc<[u8]>>,
+}
+
+impl PendingDeletes {
+    pub(crate) fn new(deletes: &RangeDeletes) -> PendingDeletes {
+        PendingDeletes { all: deletes.fragments().to_vec(), taken: 0, cut: None }
+    }
+
+    /// Whether nothing is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.taken == self.all.len()
+    }
+
+    /// Takes what lies before `border`, everything if there is none. Borders ascend.
+    pub(crate) fn take_before(&mut self, border: Option<&[u8]>) -> RangeDeletes {
+        let mut taken = Vec::new();
+        while let Some(fragment) = self.all.get(self.taken) {
+            let start = self.cut.clone().unwrap_or_else(|| Arc::clone(&fragment.start));
+            let Some(border) =
+                border.filter(|border| fragment.end.as_ref().is_none_or(|end| **end > **border))
+            else {
+                taken.push(Fragment { start, ..fragment.clone() });
+                self.taken += 1;
+                self.cut = None;
+                continue;
+            };
+            if &*start < border {
+                let cut: Arc<[u8]> = border.into();
+                let (end, seqnos) = (Some(Arc::clone(&cut)), fragment.seqnos.clone());
+                taken.push(Fragment { start, end, seqnos });
+                self.cut = Some(cut);
+            }
+            break;
+        }
+        // Pieces of disjoint fragments in their order.
+        RangeDeletes::from_fragments(taken).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_base::SeqNo;
+    use esker_iter::RangeDelete;
+
+    #[test]
+    fn pieces_add_up_to_the_whole() {
+        let delete = |start: &'static [u8], end: &'static [u8], seqno| {
+            RangeDelete::stored(start, end, SeqNo::new(seqno))
+        };
+        let all = RangeDeletes::new([delete(b"b", b"d", 3), delete(b"c", b"k", 5), delete(b"m", b"", 4)]);
+        for borders in
+            [vec![], vec!["a"], vec!["b"], vec!["c", "d"], vec!["cc", "k", "l", "m"], vec!["n", "o"]]
+        {
+            let mut pending = PendingDeletes::new(&all);
+            let mut pieces = Vec::new();
+            let mut start: &[u8] = b"";
+            for border in borders.iter().map(|border| Some(border.as_bytes())).chain([None]) {
+                let piece = pending.take_before(border);
+                for fragment in piece.fragments() {
+                    assert!(&*fragment.start >= start, "{borders:?}");
+                    assert!(
+                        border.is_none_or(|border| fragment.end.as_ref().is_some_and(|end| **end <= *border))
+                    );
+                }
+                start = border.unwrap_or_default();
+                pieces.push(piece);
+            }
+            assert!(pending.is_empty());
+            assert_eq!(RangeDeletes::new(pieces.iter().flat_map(RangeDeletes::deletes)), all, "{borders:?}");
+        }
+    }
+}

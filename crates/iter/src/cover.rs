@@ -1,0 +1,277 @@
+//! The range deletes that a reader meets: for the key at hand the newest of them that it sees.
+//!
+//! A view has many sources of range deletes: each memtable has some sets, each run of tables at most one table around a
+//! key. A version of a key is gone if some range delete over the key that the reader sees, whichever source has it,
+//! is newer than the version. So the answer is the greatest answer of all sources.
+//!
+//! A cursor asks about one key after the other. Each source answers with a [`Stretch`], the keys around the one asked about for
+//! which its answer is the same, and their intersection is kept: as long as the keys stay inside, an answer costs two
+//! comparisons.
+//!
+//! Wide deletes are not stepped through. A source whose entries are all older than a range delete has nothing to show
+//! beneath it, so [`Covered`] takes its cursor from the first hidden entry to the end of what hides it by one
+//! seek. That needs no order among sources, only the greatest sequence number of the part the cursor stands in; so a
+//! seek never leaves that part, whose neighbours may be newer.
+
+#[cfg(test)]
+mod tests;
+
+use crate::cursor::Cursor;
+use crate::range_deletes::{RangeDeletes, Stretch, least_end};
+use esker_base::{Result, SeqNo, Tag};
+use std::sync::Arc;
+
+/// Something that holds range deletes.
+pub trait CoverSource: Send + Sync {
+    /// The newest range delete over `key` that a reader at `seqno` sees, and the keys around it for which this is
+    /// the answer; all of them contain `key`.
+    fn stretch(&self, key: &[u8], seqno: SeqNo) -> Result<Stretch<'_>>;
+}
+
+impl CoverSource for Arc<RangeDeletes> {
+    fn stretch(&self, key: &[u8], seqno: SeqNo) -> Result<Stretch<'_>> {
+        Ok(RangeDeletes::stretch(self, key, seqno))
+    }
+}
+
+/// Range deletes of several sources, as a reader at one sequence number meets them.
+pub struct Cover {
+    sources: Arc<[Box<dyn CoverSource>]>,
+    seqno: SeqNo,
+    /// The stretch that was found last, its borders copied; keys before `low` or from `high` on are not known.
+    is_known: bool,
+    low: Option<Vec<u8>>,
+    high: Option<Vec<u8>>,
+    newest: SeqNo,
+}
+
+impl Clone for Cover {
+    fn clone(&self) -> Cover {
+        Cover::new(Arc::clone(&self.sources), self.seqno)
+    }
+}
+
+impl std::fmt::Debug for Cover {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cover").field("sources", &self.sources.len()).finish_non_exhaustive()
+    }
+}
+
+/// Where keys begin to be, or stop being, hidden.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Border {
+    /// At this key.
+    At(Vec<u8>),
+    /// Everything to that side is hidden.
+    None,
+}
+
+impl Border {
+    fn key(&self) -> Option<&[u8]> {
+        match self {
+            Border::At(key) => Some(key),
+            Border::None => None,
+        }
+    }
+}
+
+impl Cover {
+    /// What a reader at `seqno` meets of these sources.
+    pub fn new(sources: Arc<[Box<dyn CoverSource>]>, seqno: SeqNo) -> Cover {
+        Cover { sources, seqno, is_known: false, low: None, high: None, newest: SeqNo::ZERO }
+    }
+
+    /// The newest range delete over `key`; [`SeqNo::ZERO`] if there is none.
+    #[inline]
+    pub fn at(&mut self, key: &[u8]) -> Result<SeqNo> {
+        let is_inside = self.is_known
+            && self.low.as_ref().is_none_or(|low| &low[..] <= key)
+            && self.high.as_ref().is_none_or(|high| key < &high[..]);
+        if !is_inside {
+            self.look_up(key)?;
+        }
+        Ok(self.newest)
+    }
+
+    fn look_up(&mut self, key: &[u8]) -> Result<()> {
+        self.is_known = false;
+        let mut all = Stretch::NOTHING;
+        for source in &*self.sources {
+            let one = source.stretch(key, self.seqno)?;
+            all.low = all.low.max(one.low);
+            all.high = least_end(all.high, one.high);
+            all.newest = all.newest.max(one.newest);
+        }
+        copy(&mut self.low, all.low);
+        copy(&mut self.high, all.high);
+        self.newest = all.newest;
+        self.is_known = true;
+        Ok(())
+    }
+
+    /// The first key behind `key` that need not be hidden from versions up to `newest`; `None` if `key` itself is not
+    /// hidden from all of them.
+    pub fn hidden_up_to(&mut self, key: &[u8], newest: SeqNo) -> Result<Option<Border>> {
+        if self.at(key)? <= newest {
+            return Ok(None);
+        }
+        loop {
+            let Some(high) = self.high.clone() else { return Ok(Some(Border::None)) };
+            if self.at(&high)? <= newest {
+                return Ok(Some(Border::At(high)));
+            }
+        }
+    }
+
+    /// The least key such that all from it up to `key` are hidden from versions up to `newest`; `None` if `key` is not.
+    /// One stretch only: what hides the keys before it is found when the cursor gets there.
+    fn hidden_from(&mut self, key: &[u8], newest: SeqNo) -> Result<Option<Border>> {
+        if self.at(key)? <= newest {
+            return Ok(None);
+        }
+        Ok(Some(self.low.clone().map_or(Border::None, Border::At)))
+    }
+}
+
+fn copy(into: &mut Option<Vec<u8>>, from: Option<&[u8]>) {
+    match (into.as_mut(), from) {
+        (_, None) => *into = None,
+        (Some(into), Some(from)) => {
+            into.clear();
+            into.extend_from_slice(from);
+        }
+        (None, Some(from)) => *into = Some(from.to_vec()),
+    }
+}
+
+/// A cursor over parts, each of which tells how new its entries may be; a source of one part is the usual case.
+pub trait Aged: Cursor {
+    /// No entry of the part that the cursor stands in is newer than this; [`SeqNo::MAX`] if that is not known.
+    fn newest_around(&self) -> SeqNo;
+
+    /// Moves to the first entry of the part whose key is not less than `border`, or else to the first entry of the
+    /// parts behind it. There must be a current entry, and its key is less than `border`.
+    fn skip_forward(&mut self, border: Option<&[u8]>) -> Result<()>;
+
+    /// Moves to the last entry of the part whose key is less than `border`, or else to the last entry of the parts before
+    /// it. There must be a current entry, and its key is not less than `border`.
+    fn skip_backward(&mut self, border: Option<&[u8]>) -> Result<()>;
+}
+
+/// A cursor that seeks over what range deletes hide from its reader.
+///
+/// It may show hidden entries all the same, where their source has newer ones beside them; the reader leaves those
+/// out. C1 to C6 of [`Cursor`] hold for what it shows.
+#[derive(Debug)]
+pub struct Covered<C> {
+    cursor: C,
+    cover: Cover,
+    is_valid: bool,
+}
+
+impl<C: Aged> Covered<C> {
+    /// The entries of `cursor` without the stretches in which `cover` hides all of them.
+    pub fn new(cursor: C, cover: Cover) -> Covered<C> {
+        Covered { cursor, cover, is_valid: false }
+    }
+
+    fn settle_forward(&mut self) -> Result<()> {
+        self.is_valid = false;
+        while self.cursor.is_valid() {
+            let newest = self.cursor.newest_around();
+            match self.cover.hidden_up_to(self.cursor.key(), newest)? {
+                None => {
+                    self.is_valid = true;
+                    return Ok(());
+                }
+                Some(border) => self.cursor.skip_forward(border.key())?,
+            }
+        }
+        Ok(())
+    }
+
+    fn settle_backward(&mut self) -> Result<()> {
+        self.is_valid = false;
+        while self.cursor.is_valid() {
+            let newest = self.cursor.newest_around();
+            match self.cover.hidden_from(self.cursor.key(), newest)? {
+                None => {
+                    self.is_valid = true;
+                    return Ok(());
+                }
+                Some(border) => self.cursor.skip_backward(border.key())?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<C: Aged> Cursor for Covered<C> {
+    fn prepare_seek(&mut self, key: &[u8], round: u32) -> bool {
+        self.is_valid = false;
+        self.cursor.prepare_seek(key, round)
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.is_valid = false;
+        self.cursor.seek_to_first()?;
+        self.settle_forward()
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.is_valid = false;
+        self.cursor.seek_to_last()?;
+        self.settle_backward()
+    }
+
+    fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        self.is_valid = false;
+        self.cursor.seek(key, seqno)?;
+        self.settle_forward()
+    }
+
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.is_valid = false;
+        self.cursor.seek_before(key)?;
+        self.settle_backward()
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        self.is_valid = false;
+        self.cursor.next()?;
+        self.settle_forward()
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        self.is_valid = false;
+        self.cursor.prev()?;
+        self.settle_backward()
+    }
+
+    #[inline]
+    fn is_valid(&self) -> bool {
+        self.is_valid
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.cursor.key()
+    }
+
+    #[inline]
+    fn tag(&self) -> Tag {
+        self.cursor.tag()
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.cursor.value()
+    }
+
+    #[inline]
+    fn head(&self, skip: usize) -> u64 {
+        self.cursor.head(skip)
+    }
+}

@@ -1,0 +1,119 @@
+//! The range deletes of a flush or compaction: which versions of the inputs they hide, and which of them are written.
+//!
+//! Let b0 be the oldest boundary (4.4).
+//!
+//! * A version `k@q` is dropped if a range delete `s` of the inputs covers k, `q < s`, and no boundary divides
+//!   the two: whoever could see the version sees the range delete. A version of the same number survives.
+//! * A range delete is dropped under a newer one over the same keys in the same stripe: it hides nothing that the newer
+//!   one does not hide from the same readers.
+//! * A range delete `[x, y)@s` is dropped if `s <= b0` and nothing outside of the inputs that may hold keys from
+//!   x up to y has a version older than `s`. What it hides in the inputs is dropped by the first rule, because
+//!   below b0 there is one stripe.
+//!
+//! Fragments keep the rules independent of how the range deletes were written: each is decided from x to y as a whole.
+//! The owner clips the range deletes of a sliced input to the slice, so that none reaches beyond what the job replaces.
+
+use crate::boundaries::Boundaries;
+use crate::range_deletes::{Fragment, RangeDelete, RangeDeletes};
+use esker_base::SeqNo;
+
+/// The range deletes of a job's inputs, walked beside the job's keys.
+#[derive(Clone, Debug, Default)]
+pub struct InputDeletes {
+    all: RangeDeletes,
+    kept: RangeDeletes,
+    /// Fragments of `all` and of `kept` that end before the present key.
+    passed: usize,
+    kept_passed: usize,
+    /// Whether the next fragment of `all`, and of `kept`, covers the present key.
+    is_covered: bool,
+    is_covered_by_kept: bool,
+}
+
+impl InputDeletes {
+    /// The range deletes of all inputs. `older_outside` answers whether anything outside of the inputs may hold a version
+    /// older than a sequence number among the keys from a first one up to an end; yes is always safe.
+    pub fn new<'a>(
+        inputs: impl IntoIterator<Item = RangeDelete<'a>>,
+        boundaries: &Boundaries,
+        mut older_outside: impl FnMut(&[u8], Option<&[u8]>, SeqNo) -> bool,
+    ) -> InputDeletes {
+        let all = RangeDeletes::new(inputs);
+        let mut kept = Vec::new();
+        for fragment in all.fragments() {
+            for seqno in newest_of_stripes(&fragment.seqnos, boundaries) {
+                let delete = RangeDelete { start: &fragment.start, end: fragment.end.as_deref(), seqno };
+                if seqno > boundaries.oldest() || older_outside(delete.start, delete.end, seqno) {
+                    kept.push(delete);
+                }
+            }
+        }
+        let kept = RangeDeletes::new(kept);
+        InputDeletes { all, kept, ..InputDeletes::default() }
+    }
+
+    /// The range deletes to write.
+    pub fn kept(&self) -> &RangeDeletes {
+        &self.kept
+    }
+
+    /// All range deletes of the inputs.
+    pub fn all(&self) -> &RangeDeletes {
+        &self.all
+    }
+
+    /// Whether the inputs have none.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Goes back before the first key.
+    pub(crate) fn restart(&mut self) {
+        (self.passed, self.kept_passed) = (0, 0);
+        (self.is_covered, self.is_covered_by_kept) = (false, false);
+    }
+
+    /// Goes on to `key`; keys ascend.
+    pub(crate) fn advance_to(&mut self, key: &[u8]) {
+        self.is_covered = advance(self.all.fragments(), &mut self.passed, key);
+        self.is_covered_by_kept = advance(self.kept.fragments(), &mut self.kept_passed, key);
+    }
+
+    /// Whether the version `seqno` of the present key is hidden from everybody.
+    pub(crate) fn hides(&self, seqno: SeqNo, boundaries: &Boundaries) -> bool {
+        let fragment = self.all.fragments().get(self.passed).filter(|_| self.is_covered);
+        // Of those that are newer the oldest has the fewest boundaries between.
+        let newer = fragment.and_then(|fragment| fragment.oldest_above(seqno));
+        newer.is_some_and(|newer| boundaries.are_in_same_stripe(seqno, newer))
+    }
+
+    /// Whether a range delete that is written covers the present key.
+    pub(crate) fn covers_by_kept(&self) -> bool {
+        self.is_covered_by_kept
+    }
+}
+
+fn advance(fragments: &[Fragment], passed: &mut usize, key: &[u8]) -> bool {
+    while let Some(fragment) = fragments.get(*passed) {
+        if fragment.end.as_ref().is_none_or(|end| key < &**end) {
+            return &*fragment.start <= key;
+        }
+        *passed += 1;
+    }
+    false
+}
+
+/// Of descending sequence numbers the newest of each stripe; those newer than the visible one are all kept, because a
+/// snapshot taken since could divide them.
+fn newest_of_stripes(descending: &[SeqNo], boundaries: &Boundaries) -> Vec<SeqNo> {
+    let mut kept: Vec<SeqNo> = Vec::new();
+    for &seqno in descending {
+        let hidden = kept.last().is_some_and(|&newer| {
+            newer <= boundaries.visible() && boundaries.are_in_same_stripe(seqno, newer)
+        });
+        if !hidden {
+            kept.push(seqno);
+        }
+    }
+    kept
+}

@@ -1,0 +1,308 @@
+//! Range deletes as a set of fragments: what memtables keep, tables store and merges carry along.
+//!
+//! A range delete `[start, end)@s` hides every version older than `s` of every key from `start` up to, and not including,
+//! `end`. Range deletes overlap; *fragments* do not: they are cut at every start and every end, so that each
+//! fragment is covered by the same range deletes from its first key to its last. It lists their sequence
+//! numbers, newest first. To find the newest range delete over a key that a reader sees, one binary search
+//! for the fragment and one among its numbers suffice.
+//!
+//! A range without an end is one that goes on behind every key. Keys have no greatest one that could be written
+//! down as an exclusive end, and the least key, the empty one, can never be an end, so where an end is stored
+//! the empty key stands for "none".
+
+use esker_base::SeqNo;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// One range delete, borrowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RangeDelete<'a> {
+    /// The first key that is deleted.
+    pub start: &'a [u8],
+    /// The first key that is not; `None` if all keys from `start` on are deleted.
+    pub end: Option<&'a [u8]>,
+    /// Versions older than this are deleted.
+    pub seqno: SeqNo,
+}
+
+impl<'a> RangeDelete<'a> {
+    /// A range delete from how it is stored: start, end (empty for none), sequence number.
+    pub fn stored(start: &'a [u8], end: &'a [u8], seqno: SeqNo) -> RangeDelete<'a> {
+        RangeDelete { start, end: Some(end).filter(|end| !end.is_empty()), seqno }
+    }
+
+    /// What of it lies from `low` up to `high`; `None` if nothing does.
+    #[must_use]
+    pub fn clipped(self, low: Option<&'a [u8]>, high: Option<&'a [u8]>) -> Option<RangeDelete<'a>> {
+        let start = low.map_or(self.start, |low| low.max(self.start));
+        let end = least_end(self.end, high);
+        let clipped = RangeDelete { start, end, seqno: self.seqno };
+        (!clipped.is_empty()).then_some(clipped)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.end.is_some_and(|end| end <= self.start)
+    }
+}
+
+/// The earlier of two ends, of which `None` is the latest.
+#[inline]
+pub(crate) fn least_end<'a>(a: Option<&'a [u8]>, b: Option<&'a [u8]>) -> Option<&'a [u8]> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (only, None) | (None, only) => only,
+    }
+}
+
+/// From the first key that range deletes cover up to where the last of them ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeletedHull {
+    /// The first key inside.
+    pub start: Arc<[u8]>,
+    /// The first key outside; `None` if there is none.
+    pub end: Option<Arc<[u8]>>,
+}
+
+/// Keys that the same range deletes cover.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// The first key inside.
+    pub start: Arc<[u8]>,
+    /// The first key outside; `None` if there is none.
+    pub end: Option<Arc<[u8]>>,
+    /// The range deletes that cover it: descending, without duplicates, never empty.
+    pub seqnos: Box<[SeqNo]>,
+}
+
+impl Fragment {
+    /// Whether `key`, which is not before the start, is inside.
+    #[inline]
+    fn ends_behind(&self, key: &[u8]) -> bool {
+        self.end.as_ref().is_none_or(|end| key < &**end)
+    }
+
+    /// The newest of its range deletes that a reader at `seqno` sees; [`SeqNo::ZERO`] if it sees none.
+    #[inline]
+    pub fn newest_at(&self, seqno: SeqNo) -> SeqNo {
+        let at = self.seqnos.partition_point(|&own| own > seqno);
+        self.seqnos.get(at).copied().unwrap_or(SeqNo::ZERO)
+    }
+
+    /// The oldest of its range deletes that is newer than `seqno`.
+    #[inline]
+    pub fn oldest_above(&self, seqno: SeqNo) -> Option<SeqNo> {
+        let above = self.seqnos.partition_point(|&own| own > seqno);
+        self.seqnos.get(above.checked_sub(1)?).copied()
+    }
+
+    fn deletes(&self) -> impl Iterator<Item = RangeDelete<'_>> {
+        self.seqnos.iter().map(|&seqno| RangeDelete { start: &self.start, end: self.end.as_deref(), seqno })
+    }
+}
+
+/// A stretch of keys over which a reader meets the same newest range delete, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch<'a> {
+    /// The first key inside; `None` if it begins before every key.
+    pub low: Option<&'a [u8]>,
+    /// The first key outside; `None` if there is none.
+    pub high: Option<&'a [u8]>,
+    /// The newest range delete; [`SeqNo::ZERO`] if there is none.
+    pub newest: SeqNo,
+}
+
+impl Stretch<'_> {
+    /// All keys, under no range delete.
+    pub const NOTHING: Stretch<'static> = Stretch { low: None, high: None, newest: SeqNo::ZERO };
+}
+
+/// Disjoint fragments in key order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RangeDeletes {
+    fragments: Vec<Fragment>,
+}
+
+impl RangeDeletes {
+    /// The fragments of range deletes in any order; empty ranges are left out.
+    ///
+    /// O(n log n) for n of them, and the sum of their overlaps in memory: n nested ones give about n squared sequence
+    /// numbers, so owners bound n.
+    pub fn new<'a>(deletes: impl IntoIterator<Item = RangeDelete<'a>>) -> RangeDeletes {
+        RangeDeletes::reduced(deletes, |_| {})
+    }
+
+    /// As [`RangeDeletes::new`], where `reduce` takes away the sequence numbers of each fragment that need not be
+    /// kept. It gets them in descending order; what has none left is left out.
+    pub fn reduced<'a>(
+        deletes: impl IntoIterator<Item = RangeDelete<'a>>,
+        mut reduce: impl FnMut(&mut Vec<SeqNo>),
+    ) -> RangeDeletes {
+        let deletes: Vec<RangeDelete<'a>> = deletes.into_iter().filter(|delete| !delete.is_empty()).collect();
+        let mut borders: Vec<(&[u8], bool, SeqNo)> = Vec::with_capacity(2 * deletes.len());
+        for delete in &deletes {
+            borders.push((delete.start, true, delete.seqno));
+            borders.extend(delete.end.map(|end| (end, false, delete.seqno)));
+        }
+        borders.sort_unstable();
+        let mut set = RangeDeletes::default();
+        // How many range deletes of each sequence number are open; a set that was fragmented before has several.
+        let mut open: BTreeMap<SeqNo, usize> = BTreeMap::new();
+        let (mut start, mut seqnos): (&[u8], Vec<SeqNo>) = (&[], Vec::new());
+        for (key, opens, seqno) in borders {
+            if key != start {
+                set.push(start, Some(key), &open, &mut seqnos, &mut reduce);
+                start = key;
+            }
+            let count = open.entry(seqno).or_insert(0);
+            *count = if opens { *count + 1 } else { count.saturating_sub(1) };
+            if *count == 0 {
+                open.remove(&seqno);
+            }
+        }
+        set.push(start, None, &open, &mut seqnos, &mut reduce);
+        set
+    }
+
+    fn push(
+        &mut self,
+        start: &[u8],
+        end: Option<&[u8]>,
+        open: &BTreeMap<SeqNo, usize>,
+        seqnos: &mut Vec<SeqNo>,
+        reduce: &mut impl FnMut(&mut Vec<SeqNo>),
+    ) {
+        seqnos.clear();
+        seqnos.extend(open.keys().rev());
+        reduce(seqnos);
+        if seqnos.is_empty() {
+            return;
+        }
+        match self.fragments.last_mut() {
+            // Borders of what covers nothing more, or of what was taken away, need no cut.
+            Some(last) if last.end.as_deref() == Some(start) && *last.seqnos == **seqnos => {
+                last.end = end.map(Arc::from);
+            }
+            Some(last) if last.end.as_deref() == Some(start) => {
+                let start = last.end.clone().unwrap_or_default();
+                self.fragments.push(Fragment { start, end: end.map(Arc::from), seqnos: seqnos[..].into() });
+            }
+            _ => self.fragments.push(Fragment {
+                start: start.into(),
+                end: end.map(Arc::from),
+                seqnos: seqnos[..].into(),
+            }),
+        }
+    }
+
+    /// Fragments that are disjoint and ascending already, each with its numbers descending.
+    ///
+    /// # Errors
+    /// What is wrong with them, as a sentence.
+    pub fn from_fragments(fragments: Vec<Fragment>) -> Result<RangeDeletes, String> {
+        let mut before: Option<&Fragment> = None;
+        for fragment in &fragments {
+            let start = &*fragment.start;
+            if fragment.end.as_ref().is_some_and(|end| **end <= *start) {
+                return Err(format!("the fragment from {} ends before it starts", start.escape_ascii()));
+            }
+            if before.is_some_and(|before| before.ends_behind(start)) {
+                return Err(format!("the fragment from {} begins inside another", start.escape_ascii()));
+            }
+            let descends = fragment.seqnos.windows(2).all(|pair| pair[0] > pair[1]);
+            if fragment.seqnos.is_empty() || !descends {
+                let text = "has no sequence numbers in falling order";
+                return Err(format!("the fragment from {} {text}", start.escape_ascii()));
+            }
+            before = Some(fragment);
+        }
+        Ok(RangeDeletes { fragments })
+    }
+
+    /// The fragments in key order.
+    pub fn fragments(&self) -> &[Fragment] {
+        &self.fragments
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.fragments.is_empty()
+    }
+
+    /// Pairs of a fragment and a sequence number: what tables count as range deletes.
+    pub fn len(&self) -> u64 {
+        self.fragments.iter().map(|fragment| fragment.seqnos.len() as u64).sum()
+    }
+
+    /// The first key covered, and the end of the last fragment; `None` if there is no fragment.
+    pub fn hull(&self) -> Option<DeletedHull> {
+        let (first, last) = (self.fragments.first()?, self.fragments.last()?);
+        Some(DeletedHull { start: Arc::clone(&first.start), end: last.end.clone() })
+    }
+
+    /// The oldest and the newest sequence number; `None` if there is no fragment.
+    pub fn seqnos(&self) -> Option<(SeqNo, SeqNo)> {
+        let oldest = self.fragments.iter().filter_map(|fragment| fragment.seqnos.last()).min()?;
+        let newest = self.fragments.iter().filter_map(|fragment| fragment.seqnos.first()).max()?;
+        Some((*oldest, *newest))
+    }
+
+    /// Bytes of memory, about.
+    pub fn memory_bytes(&self) -> usize {
+        let of = |fragment: &Fragment| {
+            let keys = fragment.start.len() + fragment.end.as_ref().map_or(0, |end| end.len());
+            size_of::<Fragment>() + keys + size_of_val(&*fragment.seqnos)
+        };
+        self.fragments.iter().map(of).sum()
+    }
+
+    /// Every range delete, as often as it was cut.
+    pub fn deletes(&self) -> impl Iterator<Item = RangeDelete<'_>> {
+        self.fragments.iter().flat_map(Fragment::deletes)
+    }
+
+    /// The fragment that covers `key`.
+    #[inline]
+    pub fn fragment_over(&self, key: &[u8]) -> Option<&Fragment> {
+        let at = self.fragments.partition_point(|fragment| &*fragment.start <= key);
+        self.fragments.get(at.checked_sub(1)?).filter(|fragment| fragment.ends_behind(key))
+    }
+
+    /// The fragments that do not end before `key`, in order.
+    pub fn fragments_from(&self, key: &[u8]) -> impl Iterator<Item = &Fragment> {
+        let from = self.fragments.partition_point(|fragment| !fragment.ends_behind(key));
+        self.fragments[from..].iter()
+    }
+
+    /// The newest range delete over `key` that a reader at `seqno` sees; [`SeqNo::ZERO`] if there is none. O(log n).
+    #[inline]
+    pub fn cover(&self, key: &[u8], seqno: SeqNo) -> SeqNo {
+        self.fragment_over(key).map_or(SeqNo::ZERO, |fragment| fragment.newest_at(seqno))
+    }
+
+    /// The stretch around `key` for a reader at `seqno`: one fragment, or the gap between two. O(log n).
+    pub fn stretch(&self, key: &[u8], seqno: SeqNo) -> Stretch<'_> {
+        let behind = self.fragments.partition_point(|fragment| &*fragment.start <= key);
+        let high = self.fragments.get(behind).map(|next| &*next.start);
+        let Some(fragment) = behind.checked_sub(1).map(|at| &self.fragments[at]) else {
+            return Stretch { low: None, high, newest: SeqNo::ZERO };
+        };
+        if fragment.ends_behind(key) {
+            let newest = fragment.newest_at(seqno);
+            return Stretch { low: Some(&fragment.start), high: fragment.end.as_deref(), newest };
+        }
+        Stretch { low: fragment.end.as_deref(), high, newest: SeqNo::ZERO }
+    }
+
+    /// Whether some of the keys from `low` up to `high` may be covered.
+    pub fn touches(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> bool {
+        let behind = high.map_or(self.fragments.len(), |high| {
+            self.fragments.partition_point(|fragment| &*fragment.start < high)
+        });
+        let last = behind.checked_sub(1).map(|at| &self.fragments[at]);
+        last.is_some_and(|last| low.is_none_or(|low| last.ends_behind(low)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,42 @@
+//! The range deletes section of tables, without a table around it.
+
+use super::random_text;
+use esker_base::SeqNo;
+use esker_env::SeededRandom;
+use esker_iter::{RangeDelete, RangeDeletes};
+use esker_sst::{decode_range_deletes, encode_range_deletes};
+
+/// The target; see [`accepts`].
+pub fn target(bytes: &[u8]) {
+    accepts(bytes);
+}
+
+/// Whether these are range deletes; what is accepted is disjoint, and comes back the same when it is encoded again.
+///
+/// # Panics
+/// If reading or searching them panics, or if what was read contradicts itself.
+pub fn accepts(bytes: &[u8]) -> bool {
+    let Ok(deletes) = decode_range_deletes(bytes) else { return false };
+    assert_eq!(decode_range_deletes(&encode_range_deletes(&deletes)).ok().as_ref(), Some(&deletes));
+    for fragment in deletes.fragments() {
+        let newest = fragment.seqnos.first().copied().unwrap_or(SeqNo::ZERO);
+        assert_eq!(deletes.cover(&fragment.start, SeqNo::MAX), newest);
+        let stretch = deletes.stretch(&fragment.start, SeqNo::MAX);
+        assert_eq!((stretch.low, stretch.high), (Some(&*fragment.start), fragment.end.as_deref()));
+    }
+    assert_eq!(deletes.deletes().count() as u64, deletes.len());
+    true
+}
+
+/// A few range deletes that overlap.
+pub fn valid(random: &SeededRandom) -> Vec<u8> {
+    encode_range_deletes(&valid_set(random))
+}
+
+pub(super) fn valid_set(random: &SeededRandom) -> RangeDeletes {
+    let borders: Vec<(Vec<u8>, Vec<u8>)> =
+        (0..random.below(6)).map(|_| (random_text(random, 8), random_text(random, 8))).collect();
+    let number = |at: usize| SeqNo::new((at as u64 + 1) << random.below(50));
+    let deletes = borders.iter().enumerate();
+    RangeDeletes::new(deletes.map(|(at, (start, end))| RangeDelete::stored(start, end, number(at))))
+}
