@@ -200,8 +200,9 @@ impl Oracle {
 
     /// Notes that the last commit deleted a range, whatever keys were there.
     pub fn note_deleted(&mut self, space: usize, range: (Bound<Vec<u8>>, Bound<Vec<u8>>)) {
-        let now = self.now();
-        self.deleted.push((now, self.bearers_at(now)[space], range));
+        // The keyspace may be one in which nothing was ever written; what is written to it later is in the same one.
+        let bearer = self.bearer_or_new(space);
+        self.deleted.push((self.now(), Some(bearer), range));
     }
 
     /// Whether a range that was deleted after so many commits may reach into this one, also where there are no keys.
