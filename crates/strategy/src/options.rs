@@ -112,7 +112,7 @@ impl Default for StrategyOptions {
             level0_hard_runs: 24,
             tier_runs: 8,
             garbage_permille: 250,
-            small_garbage_bytes: 128 * MIB,
+            small_garbage_bytes: 64 * MIB,
             slices: true,
             delete_within_ms: None,
             delete_reserve_ms: None,
