@@ -1,6 +1,7 @@
 //! The whole cache: shards and one budget.
 
 use crate::entry::{Admission, BlockKind, CacheKey, Charge, ENTRY_OVERHEAD_BYTES};
+use crate::numbers::Numbers;
 use crate::shard::Shard;
 use crate::stats::CacheStats;
 use crate::table::{Entry, hash_of};
@@ -32,6 +33,7 @@ pub struct BlockCache<V: ?Sized> {
     budget: CachePadded<Budget>,
     /// Hits by shortcuts, by stripe and kind.
     shortcut_hits: Box<[CachePadded<KindCounters>]>,
+    pub(crate) numbers: Mutex<Numbers>,
 }
 
 /// A counter for each kind of block.
@@ -97,6 +99,7 @@ impl<V: ?Sized + Charge> BlockCache<V> {
                 used: AtomicUsize::new(0),
             }),
             shortcut_hits: (0..STRIPES).map(|_| CachePadded::default()).collect(),
+            numbers: Mutex::new(Numbers::starting_at(0)),
         }
     }
 
@@ -176,16 +179,8 @@ impl<V: ?Sized + Charge> BlockCache<V> {
             .any(|step| self.make_room(&mut self.shards[(home + step) & mask].lock(), bytes, evicted))
     }
 
-    /// Removes all blocks of a table and answers how many they were. To be called once nobody reads the table any
-    /// more and before its file is unlinked (BS5). Looks at every entry of the cache: see
-    /// [`BlockCache::remove_tables`].
-    pub fn remove_table(&self, table: u32) -> usize {
-        self.remove_tables(&[table])
-    }
-
-    /// [`BlockCache::remove_table`] for several tables at the price of one: a walk over all entries, about 8 ms for
-    /// a million of them, locking one shard at a time.
-    pub fn remove_tables(&self, tables: &[u32]) -> usize {
+    /// Removes all blocks of some tables and answers how many they were.
+    pub(crate) fn remove_tables(&self, tables: &[u32]) -> usize {
         let mut tables = tables.to_vec();
         tables.sort_unstable();
         let mut count = 0;

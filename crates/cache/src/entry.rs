@@ -6,7 +6,7 @@ use crate::table::BUCKET_BYTES;
 /// to a value that knows its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CacheKey {
-    /// A number of the table that is never reused, and unique among all databases that share the cache.
+    /// The table's [`crate::TableNumber`].
     pub table: u32,
     /// Number of the block within the table.
     pub block: u32,

@@ -17,8 +17,9 @@
 //! * **BS1** An entry is removed once, under its shard's mutex: charge and residence are given back exactly once.
 //! * **BS4** `used` is the sum of the charges of all resident entries, plus what insertions under way have reserved.
 //!   It never exceeds the capacity, but for the moment after the capacity was lowered.
-//! * **BS5** A file is unlinked only after [`BlockCache::remove_table`]; keys name a table by a number that is never
-//!   reused, so an entry can never be taken for another file's.
+//! * **BS5** Keys name a table by a number that is given to another one only after the first is gone and
+//!   [`BlockCache::remove_departed`] has removed what was left of it, so an entry can never be taken for another file's
+//!   ([`numbers`]).
 //! * **BS6** What is inserted has been verified; the cache hands out what it was given.
 //! * Two loads of one block agree on one value: the first insertion wins and later ones get the resident value back.
 //! * A value lives as long as anyone holds it; an evicted one leaves the budget when it leaves the cache.
@@ -41,17 +42,19 @@
 //! hears when it enters and when it has left ([`Charge::entered`], [`Charge::left`]), tells before it is evicted
 //! whether a shortcut was used ([`Charge::take_use`]), and hits are reported ([`BlockCache::count_shortcut_hits`]).
 //!
-//! Map: [`entry`] says what is cached, `table` is the hash table, `shard` the policy of one shard, [`cache`] the
-//! whole, [`stats`] what it tells.
+//! Map: [`entry`] says what is cached, [`numbers`] by which name, `table` is the hash table, `shard` the policy of one
+//! shard, [`cache`] the whole, [`stats`] what it tells.
 
 #![forbid(unsafe_code)]
 
 pub mod cache;
 pub mod entry;
+pub mod numbers;
 mod shard;
 pub mod stats;
 mod table;
 
 pub use cache::{BlockCache, SCAN_SHARE};
 pub use entry::{Admission, BlockKind, CacheKey, Charge, ENTRY_OVERHEAD_BYTES};
+pub use numbers::TableNumber;
 pub use stats::{CacheStats, KindStats};

@@ -16,8 +16,8 @@ use esker_cache::BlockCache;
 use esker_env::{File, FileSystem, Mapping, OpenMode, Random, SeededRandom, StdFileSystem};
 use esker_iter::Cursor;
 use esker_sst::{
-    Block, BlockLayout, Lookup, MAX_LOOKUPS, ReadPurpose, Table, TableIdentity, TableOptions, TableWriter,
-    multi_get,
+    Block, BlockLayout, Lookup, MAX_LOOKUPS, ReadPurpose, Table, TableHome, TableIdentity, TableOptions,
+    TableWriter, multi_get,
 };
 use std::hint::black_box;
 use std::ops::Deref;
@@ -254,7 +254,8 @@ impl Bench {
             let len = writer.finish()?.file_bytes;
             let file = self.fs.open(&path, OpenMode::Read)?;
             let identity = TableIdentity { uid, keyspace: KeyspaceId(0) };
-            tables.push(Arc::new(Table::open(file, len, identity, Arc::clone(&self.cache), self.tables)?));
+            let home = TableHome::alone(Arc::clone(&self.cache))?;
+            tables.push(Arc::new(Table::open(file, len, identity, home)?));
         }
         let last_keys = tables.iter().map(|table| Key::new(&table.properties().max_key)).collect();
         Ok((Run { tables, last_keys }, nanos as f64 / keys.len() as f64))

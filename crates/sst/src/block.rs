@@ -21,8 +21,8 @@ pub(crate) mod tags;
 mod tests;
 
 use crate::flaw::{Flaw, damaged};
+use crate::home::TableHome;
 use crate::isa::{Kernel, LANE_BYTES};
-use crate::slots::Slot;
 use delta::Delta;
 use esker_base::Tag;
 use esker_cache::Charge;
@@ -50,8 +50,8 @@ pub(crate) struct BlockBytes([u8]);
 /// length (see [`Block::from_address`]).
 #[repr(C)]
 pub struct Block {
-    /// The slots of its table, one of which may point to it.
-    slots: Weak<[Slot<Arc<Block>>]>,
+    /// The home of its table, which knows the slot that may point to it.
+    home: Weak<TableHome>,
     /// Used by a lookup that the cache did not see.
     used: AtomicBool,
     /// In the cache.
@@ -60,7 +60,7 @@ pub struct Block {
 }
 
 /// Where [`Block::bytes`] starts.
-const BYTES_AT: usize = size_of::<Weak<[Slot<Arc<Block>>]>>() + 2;
+const BYTES_AT: usize = size_of::<Weak<TableHome>>() + 2;
 
 /// Memory for a block, to be filled: what will be an `Arc<Block>` once it is validated.
 pub(crate) struct BlockBuffer {
@@ -110,7 +110,7 @@ impl BlockBuffer {
 
     /// The block, if its header and payload are valid and the header states the length that the buffer was made for.
     /// The checksum has been verified before.
-    pub(crate) fn finish(mut self, slots: Weak<[Slot<Arc<Block>>]>) -> Result<Arc<Block>, Flaw> {
+    pub(crate) fn finish(mut self, home: Weak<TableHome>) -> Result<Arc<Block>, Flaw> {
         let (len, header) = (self.len, check(self.bytes_mut())?);
         if len != BlockBytes::memory_len(header.raw_len as usize) {
             return damaged(format!("a block of {} bytes does not fit its memory", header.raw_len));
@@ -121,7 +121,7 @@ impl BlockBuffer {
         // like a word, and padded to whole words as the buffer is, so the allocation is what an `Arc<Block>` has; its
         // first fields are written here, and its bytes were validated.
         unsafe {
-            (&raw mut (*block).slots).write(slots);
+            (&raw mut (*block).home).write(home);
             (&raw mut (*block).used).write(AtomicBool::new(false));
             (&raw mut (*block).resident).write(AtomicBool::new(false));
             Ok(Arc::from_raw(block))
@@ -142,13 +142,10 @@ impl Block {
         std::ptr::slice_from_raw_parts(base, BlockBytes::memory_len(raw_len as usize)) as *const Block
     }
 
-    /// Puts it into its slot if it is in the cache.
-    pub(crate) fn install(self: &Arc<Self>) {
-        if let Some(slots) = self.slots.upgrade()
-            && let Some(slot) = slots.get(self.header().number as usize)
-        {
-            slot.install(self, |block| block.resident.load(Ordering::Relaxed));
-        }
+    /// Whether it is in the cache.
+    #[inline]
+    pub(crate) fn is_resident(&self) -> bool {
+        self.resident.load(Ordering::Relaxed)
     }
 
     /// Notes that a lookup used it by its slot.
@@ -189,10 +186,8 @@ impl Charge for Block {
 
     fn left(&self) {
         self.resident.store(false, Ordering::Relaxed);
-        if let Some(slots) = self.slots.upgrade()
-            && let Some(slot) = slots.get(self.header().number as usize)
-        {
-            slot.remove(std::ptr::from_ref(self).addr());
+        if let Some(home) = self.home.upgrade() {
+            home.empty_slot(self.header().number as usize, std::ptr::from_ref(self).addr());
         }
     }
 

@@ -24,14 +24,15 @@
 //!
 //! Map, bottom up: `isa` the instruction sets; `block` the two layouts of entries and what frames them; `index` the
 //! block index, stored and in memory; `range_section`, `footer` and `properties` the rest of the format; `options` and `writer` make
-//! tables; `table` opens them, `slots`, `load` and `read_ahead` get blocks, `lookup`, `multi_get` and `cursor` read entries;
-//! `verify`, `inspect` and `salvage` are for people.
+//! tables; `table` opens them, `home` is what stays of them while they are closed; `slots`, `load` and `read_ahead` get
+//! blocks, `lookup`, `multi_get` and `cursor` read entries; `verify`, `inspect` and `salvage` are for people.
 
 mod block;
 mod cursor;
 mod expiring;
 mod flaw;
 mod footer;
+mod home;
 mod index;
 mod inspect;
 mod isa;
@@ -57,6 +58,7 @@ pub use block::{Block, BlockHeader, BlockLayout};
 pub use cursor::{ReadPurpose, TableCursor};
 pub use expiring::Expiring;
 pub use footer::{FORMAT_VERSION, Section, SectionKind};
+pub use home::{OpenTables, TableHome};
 pub use inspect::{BlockFacts, LayoutFacts, SlotCounts};
 pub use multi_get::{Lookup, MAX_LOOKUPS, multi_get};
 pub use options::{MAX_BLOCK_SIZE_BYTES, TableOptions, TableSummary};

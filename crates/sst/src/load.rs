@@ -24,7 +24,7 @@ impl Table {
     #[inline(always)]
     pub(crate) fn cache_key(&self, number: usize) -> CacheKey {
         // The index counts its blocks in 32 bits.
-        CacheKey { table: self.cache_id, block: number as u32 }
+        CacheKey { table: self.number, block: number as u32 }
     }
 
     /// Block `number`, which must exist, if it is in the cache.
@@ -45,7 +45,7 @@ impl Table {
     #[cold]
     fn block_without_slot(&self, number: usize, admission: Admission) -> Option<Arc<Block>> {
         let block = self.cache.get(&self.cache_key(number), BlockKind::Data, admission)?;
-        block.install();
+        self.slots[number].install(&block, |block| block.is_resident());
         Some(block)
     }
 
@@ -68,7 +68,7 @@ impl Table {
     /// Puts a block that was just read into the cache and its slot; answers the one to use.
     pub(crate) fn admit(&self, block: Arc<Block>, number: usize, admission: Admission) -> Arc<Block> {
         let block = self.cache.insert(self.cache_key(number), block, BlockKind::Data, admission);
-        block.install();
+        self.slots[number].install(&block, |block| block.is_resident());
         block
     }
 
@@ -87,7 +87,7 @@ impl Table {
             self.file.read_exact_at(image, place.start)?;
             let block = match verify_numbered(image, self.uid, place.start, number) {
                 Ok(header) if header.codec_id == id::NONE && header.file_len() == span => {
-                    buffer.finish(Arc::downgrade(&self.slots))
+                    buffer.finish(Arc::downgrade(&self.home))
                 }
                 Ok(header) => self.unpacked(&header, image),
                 Err(flaw) => Err(flaw),
@@ -117,7 +117,7 @@ impl Table {
     fn unpacked(&self, header: &BlockHeader, image: &[u8]) -> Result<Arc<Block>, Flaw> {
         let mut buffer = BlockBuffer::new(header.raw_len as usize);
         unpack(header, image, buffer.bytes_mut())?;
-        buffer.finish(Arc::downgrade(&self.slots))
+        buffer.finish(Arc::downgrade(&self.home))
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::block::Block;
 use crate::flaw::Flaw;
 use crate::footer::{DIRECTORY_ENTRY_BYTES, FILE_HEADER_BYTES, FOOTER_BYTES, Footer, Section, SectionKind};
+use crate::home::TableHome;
 use crate::index::BlockIndex;
 use crate::index::section::DecodedIndex;
 use crate::isa::Isa;
@@ -33,8 +34,10 @@ pub struct Table {
     pub(crate) filter: Option<Filter>,
     /// Blocks that are in the cache.
     pub(crate) slots: Slots,
+    pub(crate) home: Arc<TableHome>,
+    /// The home's cache and number, here because every lookup asks for them.
     pub(crate) cache: Arc<BlockCache<Block>>,
-    pub(crate) cache_id: u32,
+    pub(crate) number: u32,
     pub(crate) isa: Isa,
     /// Blocks are likely stored raw, so that they are best read straight into their own memory.
     pub(crate) expects_raw_blocks: bool,
@@ -51,7 +54,7 @@ pub struct Table {
 impl Table {
     /// Opens the table in `file`, which has `file_bytes`: reads its end, verifies and decodes it. No block is read.
     ///
-    /// `cache_id` names the table in the cache; it must never be used for another one (BS5).
+    /// `home` is this file's: no other file may be opened with it, and no other table of it be open (HM2).
     ///
     /// A damaged filter does not keep a table from being read: it is left out, see [`Table::filter_damage`].
     ///
@@ -62,31 +65,24 @@ impl Table {
         file: Arc<dyn File>,
         file_bytes: u64,
         expected: TableIdentity,
-        cache: Arc<BlockCache<Block>>,
-        cache_id: u32,
+        home: Arc<TableHome>,
     ) -> Result<Table> {
-        Table::open_as(file, file_bytes, Some(expected), cache, cache_id)
+        Table::open_as(file, file_bytes, Some(expected), home)
     }
 
     /// As [`Table::open`], whichever table it is: for inspection and repair.
     ///
     /// # Errors
     /// As [`Table::open`].
-    pub fn open_any(
-        file: Arc<dyn File>,
-        file_bytes: u64,
-        cache: Arc<BlockCache<Block>>,
-        cache_id: u32,
-    ) -> Result<Table> {
-        Table::open_as(file, file_bytes, None, cache, cache_id)
+    pub fn open_any(file: Arc<dyn File>, file_bytes: u64, home: Arc<TableHome>) -> Result<Table> {
+        Table::open_as(file, file_bytes, None, home)
     }
 
     fn open_as(
         file: Arc<dyn File>,
         file_bytes: u64,
         expected: Option<TableIdentity>,
-        cache: Arc<BlockCache<Block>>,
-        cache_id: u32,
+        home: Arc<TableHome>,
     ) -> Result<Table> {
         let tail = Tail::read(&*file, file_bytes, expected.map(|identity| identity.uid))?;
         let properties_at = tail.required(&*file, SectionKind::PROPERTIES)?;
@@ -112,12 +108,13 @@ impl Table {
             None => Arc::default(),
             Some(at) => Arc::new(tail.decode(&*file, at, range_section::decode)?),
         };
-        Ok(Table {
+        let table = Table {
             slots: empty_slots(index.as_ref().map_or(0, BlockIndex::blocks)),
             index,
             filter,
-            cache,
-            cache_id,
+            cache: Arc::clone(home.cache()),
+            number: home.number(),
+            home,
             isa: Isa::detect(),
             expects_raw_blocks: properties.codec == esker_codec::Codec::None.name(),
             uid: tail.footer.uid,
@@ -127,7 +124,9 @@ impl Table {
             sections: tail.sections,
             file_bytes,
             filter_damage,
-        })
+        };
+        table.home.opened(&table);
+        Ok(table)
     }
 
     /// What the table says about its contents.
@@ -214,6 +213,12 @@ impl Table {
     pub(crate) fn set_isa(&mut self, isa: Isa) {
         assert!(isa.is_available());
         self.isa = isa;
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        self.home.closed(self);
     }
 }
 

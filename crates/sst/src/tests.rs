@@ -6,7 +6,7 @@ mod faults;
 mod sharing;
 
 use crate::testing::Entry;
-use crate::{Table, TableIdentity, TableOptions, TableSummary, TableWriter};
+use crate::{Table, TableHome, TableIdentity, TableOptions, TableSummary, TableWriter};
 use esker_base::{KeyspaceId, TableUid};
 use esker_cache::BlockCache;
 use esker_env::fault::StrictFs;
@@ -48,10 +48,15 @@ pub(crate) fn write(fs: &StrictFs, entries: &[Entry], options: TableOptions) -> 
     summary
 }
 
+/// A home for a table with a cache of its own.
+pub(crate) fn home(cache_bytes: usize) -> Arc<TableHome> {
+    TableHome::alone(Arc::new(BlockCache::new(cache_bytes))).unwrap()
+}
+
 pub(crate) fn open(fs: &StrictFs, cache_bytes: usize) -> Arc<Table> {
     let len = fs.file_len(path()).unwrap().unwrap();
     let file = fs.open(path(), OpenMode::Read).unwrap();
-    Arc::new(Table::open(file, len, IDENTITY, Arc::new(BlockCache::new(cache_bytes)), 1).unwrap())
+    Arc::new(Table::open(file, len, IDENTITY, home(cache_bytes)).unwrap())
 }
 
 /// A table of the entries, its cache too small for all of it.

@@ -104,7 +104,10 @@ pub(super) const THIRD_PARTY: &[ThirdParty] = &[
         users: &["esker-base", "esker-cache", "esker-memtable", "esker-sst", "esker-wal", "esker-engine"],
     },
     ThirdParty { name: "lz4_flex", users: &["esker-codec"] },
-    ThirdParty { name: "parking_lot", users: &["esker-env", "esker-cache", "esker-wal", "esker-engine"] },
+    ThirdParty {
+        name: "parking_lot",
+        users: &["esker-env", "esker-cache", "esker-wal", "esker-sst", "esker-engine"],
+    },
     ThirdParty { name: "proc-macro2", users: &["xtask"] },
     ThirdParty { name: "rustix", users: &["esker-env", "esker-server"] },
     ThirdParty { name: "rustyline", users: &["esker-cli"] },

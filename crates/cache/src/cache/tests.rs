@@ -89,8 +89,8 @@ fn a_block_is_found_until_its_table_goes() {
     assert_eq!(stats[BlockKind::Data].hit_rate(), Some(0.5));
     assert_eq!(stats[BlockKind::Filter].hit_rate(), None);
 
-    assert_eq!(cache.remove_table(1), 1);
-    assert_eq!(cache.remove_table(1), 0);
+    assert_eq!(cache.remove_tables(&[1]), 1);
+    assert_eq!(cache.remove_tables(&[1]), 0);
     assert!(cache.get(&a, BlockKind::Data, Admission::Point).is_none());
     assert!(cache.get(&b, BlockKind::Index, Admission::Point).is_some());
     assert_eq!(first.bytes, 100, "whoever holds a block keeps it");
@@ -284,7 +284,7 @@ fn values_are_freed_outside_of_the_locks_and_once() {
             let admission = if number % 2 == 0 { Admission::Point } else { Admission::Scan };
             cache.insert(key(round, number), Arc::new(nosy), BlockKind::Data, admission);
         }
-        cache.remove_table((round / 2) as u32);
+        cache.remove_tables(&[(round / 2) as u32]);
         cache.set_capacity_bytes(20_000 - round as usize * 3000);
     }
     let resident = audit(&cache).len() as u64;
@@ -321,7 +321,7 @@ fn many_threads_keep_the_books() {
                     assert!(cache.used_bytes() <= 1 << 20);
                     if thread == 0 && step % 2000 == 1999 {
                         let table = oldest.fetch_add(1, Ordering::Relaxed);
-                        cache.remove_table(table as u32);
+                        cache.remove_tables(&[table as u32]);
                     }
                     if thread == 1 && step % 3000 == 2999 {
                         cache.set_capacity_bytes(
@@ -432,7 +432,7 @@ fn values_hear_once_that_they_enter_and_leave() {
             }
             match step {
                 100 => cache.set_capacity_bytes(20_000),
-                200 => assert!(cache.remove_table(1) > 0),
+                200 => assert!(cache.remove_tables(&[1]) > 0),
                 _ => {}
             }
             if step % 50 == 49 {

@@ -9,7 +9,7 @@ use crate::verify::Damage;
 use esker_base::{Error, Result};
 use esker_cache::BlockCache;
 use esker_env::OpenMode;
-use esker_sst::{Table, TableIdentity};
+use esker_sst::{Table, TableHome, TableIdentity};
 use esker_version::{CURRENT_NAME, DatabaseState, Found, LiveFile, manifest_name};
 use std::path::Path;
 use std::sync::Arc;
@@ -165,8 +165,8 @@ impl Backups {
         check_sum(path, table, checksum_of(env, path, table.bytes, progress)?)?;
         let file = file.ok_or_else(|| Error::internal("a table of the catalog is not in the manifest"))?;
         let expected = TableIdentity { uid: table.uid, keyspace: file.keyspace };
-        let cache = Arc::new(BlockCache::new(CACHE_BYTES));
-        let opened = Table::open(env.fs.open(path, OpenMode::Read)?, table.bytes, expected, cache, 1)?;
+        let home = TableHome::alone(Arc::new(BlockCache::new(CACHE_BYTES)))?;
+        let opened = Table::open(env.fs.open(path, OpenMode::Read)?, table.bytes, expected, home)?;
         if let Some(damage) = opened.filter_damage() {
             return Err(damage.clone());
         }

@@ -7,19 +7,19 @@
 //! Deletion (IN3): an install marks the files that no part of the new version refers to, after its edit is durable;
 //! the drop of the last reference then hands the file to the log lane, which removes its blocks from the cache
 //! (BS5) and unlinks it. No directory is synced: a name that reappears after a crash is an orphan, removed at
-//! the next open. File numbers are never reused, so a block can never be served for another file.
+//! the next open.
 
 use crate::paths;
 use crate::scheduler::{Lane, Scheduler};
 use esker_base::{Error, FileNumber, KeyspaceId, Result, TableUid};
 use esker_cache::BlockCache;
 use esker_env::{Env, OpenMode};
-use esker_sst::{Block, Table};
+use esker_sst::{Block, OpenTables, Table, TableHome};
 use esker_version::PartMeta;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// All table files in use, and those waiting to be deleted.
@@ -27,11 +27,9 @@ use std::sync::{Arc, OnceLock, Weak};
 pub(crate) struct TableFiles {
     env: Env,
     dir: PathBuf,
-    cache: Arc<BlockCache<Block>>,
-    /// Makes cache identities of files, unique in the process: several databases may share a cache.
+    tables: Arc<OpenTables>,
     open: Mutex<HashMap<FileNumber, Weak<TableFile>, foldhash::fast::FixedState>>,
     doomed: Mutex<Vec<Doomed>>,
-    metadata_bytes: AtomicU64,
     /// Deleting is work for the log lane.
     scheduler: Arc<Scheduler>,
 }
@@ -40,16 +38,8 @@ pub(crate) struct TableFiles {
 #[derive(Debug)]
 struct Doomed {
     path: PathBuf,
-    cache_id: u32,
     delete: bool,
 }
-
-/// Cache identities are unique in the process, so that caches may be shared and a reopened database never meets
-/// blocks of an earlier life.
-static NEXT_CACHE_ID: AtomicU32 = AtomicU32::new(1);
-
-/// Of a file that was never opened, and so has no blocks in the cache.
-const NOT_CACHED: u32 = 0;
 
 /// A table file that a version refers to.
 #[derive(Debug)]
@@ -60,7 +50,6 @@ pub(crate) struct TableFile {
     file_bytes: u64,
     uid: TableUid,
     keyspace: KeyspaceId,
-    cache_id: u32,
     table: OnceLock<Arc<Table>>,
     opening: Mutex<()>,
     obsolete: AtomicBool,
@@ -76,10 +65,9 @@ impl TableFiles {
         Arc::new(TableFiles {
             env,
             dir,
-            cache,
+            tables: OpenTables::new(cache),
             open: Mutex::default(),
             doomed: Mutex::default(),
-            metadata_bytes: AtomicU64::new(0),
             scheduler,
         })
     }
@@ -97,7 +85,6 @@ impl TableFiles {
             file_bytes: part.file_bytes,
             uid: part.table_uid,
             keyspace,
-            cache_id: NEXT_CACHE_ID.fetch_add(1, Ordering::Relaxed),
             table: OnceLock::new(),
             opening: Mutex::new(()),
             obsolete: AtomicBool::new(false),
@@ -111,27 +98,19 @@ impl TableFiles {
         let file = self.open.lock().remove(&number).and_then(|file| file.upgrade());
         match file {
             Some(file) => file.obsolete.store(true, Ordering::Release),
-            None => self.doomed.lock().push(Doomed {
-                path: paths::table(&self.dir, number),
-                cache_id: NOT_CACHED,
-                delete: true,
-            }),
+            None => self.doomed.lock().push(Doomed { path: paths::table(&self.dir, number), delete: true }),
         }
     }
 
-    /// Whether files wait to be deleted.
+    /// Whether files wait to be deleted, or blocks of such files to be removed from the cache.
     pub(crate) fn has_doomed(&self) -> bool {
-        !self.doomed.lock().is_empty()
+        !self.doomed.lock().is_empty() || self.cache().has_departed()
     }
 
     /// Deletes what nothing refers to any more.
     pub(crate) fn delete_doomed(&self) {
         let doomed = std::mem::take(&mut *self.doomed.lock());
-        let cache_ids: Vec<u32> =
-            doomed.iter().map(|file| file.cache_id).filter(|&id| id != NOT_CACHED).collect();
-        if !cache_ids.is_empty() {
-            self.cache.remove_tables(&cache_ids);
-        }
+        self.cache().remove_departed();
         for file in doomed {
             if file.delete
                 && let Err(error) = self.env.fs.remove_file(&file.path)
@@ -145,11 +124,11 @@ impl TableFiles {
 
     /// Bytes that indexes and filters of open tables hold.
     pub(crate) fn metadata_bytes(&self) -> u64 {
-        self.metadata_bytes.load(Ordering::Relaxed)
+        self.tables.memory_bytes()
     }
 
     pub(crate) fn cache(&self) -> &Arc<BlockCache<Block>> {
-        &self.cache
+        self.tables.cache()
     }
 }
 
@@ -172,8 +151,7 @@ impl TableFile {
         let files = &self.files;
         let file = files.env.fs.open(&self.path, OpenMode::Read)?;
         let expected = esker_sst::TableIdentity { uid: self.uid, keyspace: self.keyspace };
-        let table = Table::open(file, self.file_bytes, expected, Arc::clone(&files.cache), self.cache_id)?;
-        files.metadata_bytes.fetch_add(table.memory_bytes() as u64, Ordering::Relaxed);
+        let table = Table::open(file, self.file_bytes, expected, TableHome::new(&files.tables)?)?;
         Ok(self.table.get_or_init(|| Arc::new(table)))
     }
 
@@ -209,11 +187,10 @@ impl TableFile {
 
 impl Drop for TableFile {
     fn drop(&mut self) {
-        if let Some(table) = self.table.get() {
-            self.files.metadata_bytes.fetch_sub(table.memory_bytes() as u64, Ordering::Relaxed);
-        }
+        // Before the file is handed over: closed, and its blocks no longer wanted.
+        drop(self.table.take());
         let delete = self.obsolete.load(Ordering::Acquire);
-        self.files.doomed.lock().push(Doomed { path: self.path.clone(), cache_id: self.cache_id, delete });
+        self.files.doomed.lock().push(Doomed { path: self.path.clone(), delete });
         self.files.scheduler.request(Lane::Log);
     }
 }

@@ -6,7 +6,6 @@ use super::header::HEADER_BYTES;
 use super::staged::{LayoutOptions, Staged};
 use super::{Block, BlockBuffer, BlockBytes, BlockLayout, SLACK_BYTES, Scratch, View, append_image};
 use crate::isa::{Isa, Kernel, Portable};
-use crate::slots::Slot;
 use crate::testing::{Entry, SHAPES, Shape, entries, expected, key_of};
 use esker_base::checksum::key_hash;
 use esker_base::key::{common_prefix_len, head};
@@ -55,7 +54,7 @@ fn block(layout: LayoutOptions, entries: &[Entry]) -> Arc<Block> {
     let (bytes, slack) = buffer.bytes_mut().split_at_mut(image.len());
     bytes.copy_from_slice(&image);
     slack.fill(0xa5);
-    buffer.finish(Weak::<[Slot<Arc<Block>>; 0]>::new()).expect("what was just encoded")
+    buffer.finish(Weak::new()).expect("what was just encoded")
 }
 
 fn check_find<K: Kernel>(block: &BlockBytes, entries: &[Entry], key: &[u8], seqno: SeqNo) {

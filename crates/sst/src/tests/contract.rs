@@ -1,15 +1,14 @@
 //! Tables as a whole against sorted vectors: every layout, codec, block size and shape of keys.
 
-use super::{IDENTITY, new_fs, open, options, path, table, write};
+use super::{IDENTITY, home, new_fs, open, options, path, table, write};
 use crate::isa::Isa;
 use crate::testing::{Entry, SHAPES, Shape, entries, expected, key_of};
 use crate::{
-    Block, BlockLayout, LayoutFacts, Lookup, ReadPurpose, SlotCounts, Table, TableIdentity, TableOptions,
+    BlockLayout, LayoutFacts, Lookup, ReadPurpose, SlotCounts, Table, TableIdentity, TableOptions,
     TableWriter, multi_get,
 };
 use esker_base::checksum::key_hash;
 use esker_base::{Error, KeyspaceId, SeqNo, TableUid, Tag, ValueKind};
-use esker_cache::BlockCache;
 use esker_codec::Codec;
 use esker_env::{FileSystem, OpenMode, SeededRandom};
 use esker_filter::FilterPolicy;
@@ -351,7 +350,7 @@ fn another_table_or_keyspace_is_noticed() {
     let len = write(&fs, &entries, options()).file_bytes;
     let open = |identity, len| {
         let file = fs.open(path(), OpenMode::Read).unwrap();
-        Table::open(file, len, identity, Arc::new(BlockCache::<Block>::new(0)), 1)
+        Table::open(file, len, identity, home(0))
     };
     open(IDENTITY, len).unwrap();
     assert!(open(TableIdentity { uid: TableUid(1), ..IDENTITY }, len).unwrap_err().is_corruption());

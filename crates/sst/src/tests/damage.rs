@@ -1,12 +1,11 @@
 //! Damaged files: every change is noticed or without effect, and nothing else than an error comes of it.
 
-use super::{IDENTITY, UID, new_fs, open, options, path, write};
+use super::{IDENTITY, UID, home, new_fs, open, options, path, write};
 use crate::block::header::{HEADER_BYTES, placed_checksum};
 use crate::testing::{Entry, Shape, entries};
-use crate::{Block, BlockLayout, LayoutFacts, ReadPurpose, Table, TableOptions};
+use crate::{BlockLayout, LayoutFacts, ReadPurpose, Table, TableOptions};
 use esker_base::checksum::key_hash;
 use esker_base::{Error, Result, SeqNo, Tag};
-use esker_cache::BlockCache;
 use esker_codec::Codec;
 use esker_env::fault::StrictFs;
 use esker_env::{FileSystem, OpenMode, SeededRandom};
@@ -38,7 +37,7 @@ fn small_tables() -> Vec<(StrictFs, Vec<Entry>, u64)> {
 
 fn try_open(fs: &StrictFs, len: u64) -> Result<Arc<Table>> {
     let file = fs.open(path(), OpenMode::Read)?;
-    Ok(Arc::new(Table::open(file, len, IDENTITY, Arc::new(BlockCache::<Block>::new(1 << 20)), 1)?))
+    Ok(Arc::new(Table::open(file, len, IDENTITY, home(1 << 20))?))
 }
 
 fn is_clear(error: &Error) -> bool {

@@ -1,11 +1,10 @@
 //! Failing calls: every failure is reported by the call that met it, and leaves what was good good.
 
-use super::{IDENTITY, new_fs, options, path, write};
+use super::{IDENTITY, home, new_fs, options, path, write};
 use crate::testing::{Entry, Shape, entries};
-use crate::{Block, Lookup, ReadPurpose, Table, TableOptions, TableSummary, TableWriter, multi_get};
+use crate::{Lookup, ReadPurpose, Table, TableOptions, TableSummary, TableWriter, multi_get};
 use esker_base::checksum::key_hash;
 use esker_base::{Error, Result, SeqNo};
-use esker_cache::BlockCache;
 use esker_env::fault::{Fault, FaultFs, Operation, Rule, When};
 use esker_env::{FileSystem, OpenMode, SeededRandom};
 use esker_iter::Cursor;
@@ -51,7 +50,7 @@ fn a_writer_reports_every_failed_call() {
 
 fn open(fs: &FaultFs, len: u64, cache_bytes: usize) -> Result<Arc<Table>> {
     let file = fs.open(path(), OpenMode::Read)?;
-    Ok(Arc::new(Table::open(file, len, IDENTITY, Arc::new(BlockCache::<Block>::new(cache_bytes)), 1)?))
+    Ok(Arc::new(Table::open(file, len, IDENTITY, home(cache_bytes))?))
 }
 
 #[test]

@@ -2,24 +2,34 @@
 
 use super::{IDENTITY, new_fs, options, path, write};
 use crate::testing::{Entry, Shape, entries};
-use crate::{Block, ReadPurpose, Table, TableOptions};
+use crate::{Block, OpenTables, ReadPurpose, Table, TableHome, TableOptions};
 use esker_base::SeqNo;
 use esker_base::checksum::key_hash;
 use esker_cache::{BlockCache, BlockKind};
+use esker_env::fault::StrictFs;
 use esker_env::{FileSystem, OpenMode, SeededRandom};
 use esker_iter::Cursor;
 use std::sync::Arc;
 
-fn tables(cache: &Arc<BlockCache<Block>>) -> (Vec<Arc<Table>>, Vec<Entry>) {
+/// A file with a table of a hundred blocks and more.
+fn file() -> (StrictFs, Vec<Entry>) {
     let entries = entries(Shape::Random, 3_000, 0, &SeededRandom::new(1));
     let fs = new_fs();
-    let len = write(&fs, &entries, TableOptions { block_size_bytes: 1_000, ..options() }).file_bytes;
-    let open = |id| {
-        let file = fs.open(path(), OpenMode::Read).unwrap();
-        Arc::new(Table::open(file, len, IDENTITY, Arc::clone(cache), id).unwrap())
-    };
-    // Two tables of the same file are two tables to the cache.
-    (vec![open(1), open(2)], entries)
+    write(&fs, &entries, TableOptions { block_size_bytes: 1_000, ..options() });
+    (fs, entries)
+}
+
+fn open(fs: &StrictFs, home: &Arc<TableHome>) -> Arc<Table> {
+    let len = fs.file_len(path()).unwrap().unwrap();
+    let file = fs.open(path(), OpenMode::Read).unwrap();
+    Arc::new(Table::open(file, len, IDENTITY, Arc::clone(home)).unwrap())
+}
+
+fn tables(cache: &Arc<BlockCache<Block>>) -> (Vec<Arc<Table>>, Vec<Entry>) {
+    let (fs, entries) = file();
+    // Two homes of the same file are two tables to the cache.
+    let open = || open(&fs, &TableHome::alone(Arc::clone(cache)).unwrap());
+    (vec![open(), open()], entries)
 }
 
 fn get(table: &Table, entry: &Entry) {
@@ -76,7 +86,7 @@ fn slots_follow_the_cache() {
     get(&tables[1], &entries[1]);
     tables.remove(0);
     assert_eq!(cache.stats().entries, 2);
-    assert_eq!(cache.remove_table(1), 1);
+    assert_eq!(cache.remove_departed(), 1);
     assert_eq!(full_slots(&tables), 1);
 }
 
@@ -108,6 +118,83 @@ fn threads_share_tables_while_blocks_come_and_go() {
             });
         }
     });
+    assert_within_budget(&cache, &tables);
+    cache.set_capacity_bytes(0);
+    assert_eq!(full_slots(&tables), 0);
+}
+
+/// Closed and opened again by its home, a table is the same to the cache, and the shortcuts come back.
+#[test]
+fn a_home_outlives_its_table() {
+    let cache = Arc::new(BlockCache::new(1 << 20));
+    let (fs, entries) = file();
+    let open_tables = OpenTables::new(Arc::clone(&cache));
+    let home = TableHome::new(&open_tables).unwrap();
+    let table = open(&fs, &home);
+    assert_eq!((open_tables.count(), open_tables.memory_bytes()), (1, table.memory_bytes() as u64));
+    entries.iter().for_each(|entry| get(&table, entry));
+    let (blocks, loads) = (cache.stats().entries, cache.stats()[BlockKind::Data].misses);
+    let (number, slots) = (table.number, Arc::downgrade(&table.slots));
+    assert!(blocks > 100 && full_slots(std::slice::from_ref(&table)) == blocks);
+    drop(table);
+    assert_eq!((open_tables.count(), open_tables.memory_bytes()), (0, 0));
+    assert_eq!(slots.strong_count(), 0, "HM3: the blocks in the cache keep no slots");
+    assert_eq!((cache.stats().entries, cache.has_departed()), (blocks, false));
+
+    let tables = [open(&fs, &home)];
+    assert_eq!((tables[0].number, full_slots(&tables)), (number, 0));
+    entries.iter().for_each(|entry| get(&tables[0], entry));
+    assert_eq!(cache.stats()[BlockKind::Data].misses, loads, "nothing is read again");
+    assert_eq!(full_slots(&tables), blocks, "each has its slot again");
+
+    // HM2: what leaves now leaves the new slots.
+    cache.set_capacity_bytes(cache.used_bytes() / 2);
+    assert!(full_slots(&tables) > 0);
+    assert_within_budget(&cache, &tables);
+    // What leaves while nothing is open has no slot to leave.
+    drop(tables);
+    cache.set_capacity_bytes(0);
+    let tables = [open(&fs, &home)];
+    get(&tables[0], &entries[1]);
+    assert_eq!(full_slots(&tables), 0);
+
+    // HM1: the number is free when neither home nor table is left.
+    drop(home);
+    assert!(!cache.has_departed());
+    drop(tables);
+    assert!(cache.has_departed());
+}
+
+/// Threads read while the table is closed and opened again behind them, and blocks come and go.
+#[test]
+fn threads_read_while_tables_are_closed_and_opened() {
+    let cache = Arc::new(BlockCache::new(60_000));
+    let (fs, entries) = file();
+    let home = TableHome::alone(Arc::clone(&cache)).unwrap();
+    let current = parking_lot::Mutex::new(Some(open(&fs, &home)));
+    std::thread::scope(|scope| {
+        for seed in 0..3 {
+            let (fs, home, current, entries, cache) = (&fs, &home, &current, &entries, &cache);
+            scope.spawn(move || {
+                let random = SeededRandom::new(seed);
+                for round in 0..3_000u64 {
+                    let table = current.lock().clone().unwrap();
+                    for _ in 0..4 {
+                        get(&table, &entries[random.below(entries.len() as u64) as usize]);
+                    }
+                    drop(table);
+                    if round % 50 == seed {
+                        let mut current = current.lock();
+                        // Closed as an engine closes it: who still has it goes on, and it is shared as long as it lives (HM2).
+                        let closed = current.take().as_ref().map(Arc::downgrade).unwrap();
+                        *current = Some(closed.upgrade().unwrap_or_else(|| open(fs, home)));
+                        cache.set_capacity_bytes([60_000, 5_000, 30_000][random.below(3) as usize]);
+                    }
+                }
+            });
+        }
+    });
+    let tables = [current.into_inner().unwrap()];
     assert_within_budget(&cache, &tables);
     cache.set_capacity_bytes(0);
     assert_eq!(full_slots(&tables), 0);

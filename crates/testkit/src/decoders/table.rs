@@ -6,7 +6,7 @@ use esker_cache::BlockCache;
 use esker_env::fault::{StrictFs, StrictOptions};
 use esker_env::{File, FileSystem, OpenMode};
 use esker_iter::Cursor;
-use esker_sst::{Lookup, MAX_LOOKUPS, ReadPurpose, Table, multi_get};
+use esker_sst::{Lookup, MAX_LOOKUPS, ReadPurpose, Table, TableHome, multi_get};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ pub(super) fn memory_file() -> Arc<dyn File> {
 pub(super) fn open(bytes: &[u8]) -> Option<Arc<Table>> {
     let file = memory_file();
     file.write_at(bytes, 0).expect("memory");
-    let cache = Arc::new(BlockCache::new(CACHE_BYTES));
-    match Table::open_any(file, bytes.len() as u64, cache, 1) {
+    let home = TableHome::alone(Arc::new(BlockCache::new(CACHE_BYTES))).expect("the first of its cache");
+    match Table::open_any(file, bytes.len() as u64, home) {
         Ok(table) => Some(Arc::new(table)),
         Err(error) => {
             assert!(!error.to_string().is_empty());

@@ -7,7 +7,7 @@ use esker::parts::base::{Result, Tag};
 use esker::parts::cache::BlockCache;
 use esker::parts::codec;
 use esker::parts::env::{FileSystem, OpenMode, StdFileSystem};
-use esker::parts::sst::{BlockFacts, BlockLayout, LayoutFacts, SlotCounts, Table};
+use esker::parts::sst::{BlockFacts, BlockLayout, LayoutFacts, SlotCounts, Table, TableHome};
 use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,8 @@ pub(super) fn inspect(printer: &mut Printer<'_>, path: &Path, with_entries: bool
     let file = StdFileSystem.open(path, OpenMode::Read)?;
     let file_bytes = file.len()?;
     // Blocks are read past the cache, so it needs no room.
-    let table = Table::open_any(file, file_bytes, Arc::new(BlockCache::new(0)), 0)?;
+    let home = TableHome::alone(Arc::new(BlockCache::new(0)))?;
+    let table = Table::open_any(file, file_bytes, home)?;
     properties(printer, &table)?;
     let mut exit = Exit::Done;
     if let Some(damage) = table.filter_damage() {

@@ -1,0 +1,104 @@
+//! The numbers by which tables are known in the cache.
+//!
+//! A number has 32 bits, so that a bucket has room for a pointer to a value that knows its length. Counting up alone would
+//! come round after four billion tables, within weeks for a process that keeps writing small ones, and a block would be
+//! served for another table's. So numbers are used again, and what makes that harmless is the order of three steps:
+//!
+//! 1. The owner of a number, a [`TableNumber`], is dropped: nobody can insert a block of its table any more.
+//! 2. [`BlockCache::remove_departed`] removes what the cache still has of it.
+//! 3. Only then the number may be given out again.
+//!
+//! So at no time do two tables' blocks lie under one number (BS5). As many numbers as tables exist at once are enough, and
+//! four billion of them would take more memory for their bare names than any machine has; should it happen all the same,
+//! there is no number to be had, and the table cannot be opened.
+
+use crate::cache::BlockCache;
+use crate::entry::Charge;
+use std::fmt;
+use std::sync::Arc;
+
+/// Which numbers are free.
+#[derive(Debug)]
+pub(crate) struct Numbers {
+    /// Never given out so far, from here on. `u32::MAX` itself is not given out.
+    next: u32,
+    /// Given out before, and nothing of them is left.
+    free: Vec<u32>,
+    /// Their owners are gone; blocks may be left.
+    departed: Vec<u32>,
+}
+
+impl Numbers {
+    /// All numbers from `next` on are free.
+    pub(crate) fn starting_at(next: u32) -> Numbers {
+        Numbers { next, free: Vec::new(), departed: Vec::new() }
+    }
+
+    fn take(&mut self) -> Option<u32> {
+        // The one used last first: numbers stay small, and reuse is nothing that happens only after years.
+        self.free.pop().or_else(|| {
+            let after = self.next.checked_add(1)?;
+            Some(std::mem::replace(&mut self.next, after))
+        })
+    }
+}
+
+/// The number of a table in a cache, for as long as somebody can insert blocks of it.
+pub struct TableNumber<V: ?Sized + Charge> {
+    cache: Arc<BlockCache<V>>,
+    number: u32,
+}
+
+impl<V: ?Sized + Charge> TableNumber<V> {
+    /// The number, for [`crate::CacheKey::table`]. Whoever inserts with it keeps this value alive.
+    pub fn get(&self) -> u32 {
+        self.number
+    }
+
+    /// The cache that gave it out.
+    pub fn cache(&self) -> &Arc<BlockCache<V>> {
+        &self.cache
+    }
+}
+
+impl<V: ?Sized + Charge> Drop for TableNumber<V> {
+    fn drop(&mut self) {
+        self.cache.numbers.lock().departed.push(self.number);
+    }
+}
+
+impl<V: ?Sized + Charge> fmt::Debug for TableNumber<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TableNumber").field(&self.number).finish()
+    }
+}
+
+impl<V: ?Sized + Charge> BlockCache<V> {
+    /// A number that no other table has, and under which the cache holds nothing. `None` if four billion tables
+    /// have one.
+    pub fn number_table(self: &Arc<Self>) -> Option<TableNumber<V>> {
+        let number = self.numbers.lock().take()?;
+        Some(TableNumber { cache: Arc::clone(self), number })
+    }
+
+    /// Whether tables are gone whose blocks may still be there.
+    pub fn has_departed(&self) -> bool {
+        !self.numbers.lock().departed.is_empty()
+    }
+
+    /// Removes the blocks of all tables whose [`TableNumber`] was dropped and answers how many they were; the numbers may
+    /// be given out again. Walks over all entries, which takes about 8 ms for a million of them, one shard's lock held at
+    /// a time; does nothing if no table has gone.
+    pub fn remove_departed(&self) -> usize {
+        let mut departed = std::mem::take(&mut self.numbers.lock().departed);
+        if departed.is_empty() {
+            return 0;
+        }
+        let count = self.remove_tables(&departed);
+        self.numbers.lock().free.append(&mut departed);
+        count
+    }
+}
+
+#[cfg(test)]
+mod tests;
