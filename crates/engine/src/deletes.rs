@@ -8,7 +8,7 @@
 //! inputs of a compaction are: a power cut cannot lose it and keep its effect.
 
 use crate::older::OlderParts;
-use crate::tree::TreePart;
+use crate::tree::{Access, TreePart};
 use crate::view::MemtableView;
 use esker_base::Result;
 use esker_iter::{Boundaries, DeletedHull, InputDeletes, RangeDelete, RangeDeletes};
@@ -33,7 +33,8 @@ pub(crate) fn of_parts(
 ) -> Result<InputDeletes> {
     let mut sets: Vec<Arc<RangeDeletes>> = Vec::new();
     for part in parts.iter().filter(|part| part.meta.range_deletes > 0) {
-        let all = part.file.table()?.range_deletes();
+        let table = part.file.table(Access::Once)?;
+        let all = table.range_deletes();
         sets.push(if part.meta.sliced { Arc::new(clipped(all, part)) } else { Arc::clone(all) });
     }
     Ok(of_deletes(sets.iter().flat_map(|set| set.deletes()), boundaries, older))

@@ -144,12 +144,16 @@ impl Store {
     /// Publishes the view with a new tree, derived from the one current now: a seal may have changed it since the job
     /// began (F5).
     fn publish_tree(&self, keyspace: &KeyspaceState, version: Arc<Version>, flushed: &[Arc<MemtableView>]) {
+        let publishing = keyspace.publishing.lock();
         let tree = Arc::new(Tree::new(keyspace.id, version, &self.files));
         keyspace.view.update(|view| {
             let sealed =
                 view.sealed.iter().filter(|memtable| !is_among(flushed, memtable)).cloned().collect();
             SuperVersion { sealed, tree, ..view.clone() }
         });
+        let is_current = |tree: &Tree| tree.parts().all(|part| !part.file.is_superseded());
+        debug_assert!(is_current(&keyspace.view.load().tree), "OT5");
+        drop(publishing);
         keyspace.note_shape();
     }
 

@@ -42,6 +42,7 @@ mod scheduler;
 mod semantics;
 mod snapshot;
 mod store;
+mod sweep;
 mod time;
 mod transaction;
 mod tree;
@@ -58,7 +59,8 @@ pub use durability::Durability;
 pub use handle::{DEFAULT_KEYSPACE, Database, KeyRange, Keyspace, Snapshot, Ttl, View};
 pub use holders::{Holder, HolderKind};
 pub use metrics::{
-    KeyspaceLevels, KeyspaceMetrics, LevelInfo, LogMetrics, MemoryMetrics, Metrics, RunInfo, TableInfo,
+    KeyspaceLevels, KeyspaceMetrics, LevelInfo, LogMetrics, MemoryMetrics, Metrics, OpenTablesMetrics,
+    RunInfo, TableInfo,
 };
 pub use options::{KeyspaceOptions, Options, PerLevel};
 pub use read::cursor::Cursor;

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Counters {
     pub(crate) stalls: AtomicU64,
     pub(crate) stall_ns: AtomicU64,
+    pub(crate) tables_closed: AtomicU64,
 }
 
 /// Counters, sizes and states of a database at one moment. Byte counts are since opening unless said otherwise.
@@ -34,6 +35,8 @@ pub struct Metrics {
     pub memory: MemoryMetrics,
     /// The log.
     pub log: LogMetrics,
+    /// Tables that are open.
+    pub open_tables: OpenTablesMetrics,
     /// The block cache.
     pub cache: CacheStats,
     /// Open snapshots, those of transactions included.
@@ -73,6 +76,25 @@ impl MemoryMetrics {
     pub fn used_bytes(&self) -> u64 {
         self.memtable_bytes + self.cache_bytes + self.table_metadata_bytes + self.log_mapped_bytes
     }
+}
+
+/// Tables that are open: each has a descriptor, and its index and filter in memory. The limits are targets: what is needed is
+/// opened, and what was not used for a while is closed behind it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OpenTablesMetrics {
+    /// Tables.
+    pub tables: usize,
+    /// What `Options::max_open_tables` says, or what follows from the process's limit on files.
+    pub max_tables: usize,
+    /// Bytes of their indexes and filters.
+    pub metadata_bytes: u64,
+    /// The share of the memory budget that they may take.
+    pub max_metadata_bytes: u64,
+    /// Files opened.
+    pub opened: u64,
+    /// Tables closed for the sake of the limits.
+    pub closed: u64,
 }
 
 /// The write-ahead log.
@@ -201,6 +223,7 @@ impl Store {
             let state = writing.commit.lock();
             (state.batches, state.entries)
         });
+        let (open, limit) = (self.files.open_amount(), self.files.limit());
         let cause = self.writing().err().map(|error| error.to_string());
         Metrics {
             visible_seqno: self.visible.load(Ordering::Acquire),
@@ -216,7 +239,7 @@ impl Store {
                 memtable_bytes: self.memtable_memory_bytes(),
                 cache_bytes: cache.used_bytes() as u64,
                 cache_capacity_bytes: cache.capacity_bytes() as u64,
-                table_metadata_bytes: self.files.metadata_bytes(),
+                table_metadata_bytes: open.bytes,
                 log_mapped_bytes,
             },
             log: LogMetrics {
@@ -224,6 +247,14 @@ impl Store {
                 flushes: log_counters.flushes,
                 segments_prepared: log_counters.prepared,
                 segments_recycled: log_counters.recycled,
+            },
+            open_tables: OpenTablesMetrics {
+                tables: open.tables,
+                max_tables: limit.tables,
+                metadata_bytes: open.bytes,
+                max_metadata_bytes: limit.bytes,
+                opened: self.files.openings(),
+                closed: self.counters.tables_closed.load(Ordering::Relaxed),
             },
             cache: cache.stats(),
             snapshots,

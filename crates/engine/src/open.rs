@@ -23,7 +23,7 @@ use crate::holders::Holders;
 use crate::install::Installed;
 use crate::keyspace::{KeyspaceState, Registry};
 use crate::metrics::Counters;
-use crate::options::{KeyspaceOptions, MemoryPlan, Options};
+use crate::options::{KeyspaceOptions, MemoryPlan, Options, default_open_tables};
 use crate::output::{TableFactory, UnclaimedFiles};
 use crate::paths;
 use crate::replay::Replay;
@@ -33,7 +33,7 @@ use crate::semantics::Semantics;
 use crate::snapshot::Snapshots;
 use crate::store::{Store, Writing};
 use crate::time::Time;
-use crate::tree::{TableFiles, Tree};
+use crate::tree::{OpenAmount, TableFiles, Tree};
 use crate::view::{MemtableView, SuperVersion, ViewCell};
 use esker_base::sync::CachePadded;
 use esker_base::{Error, FileNumber, KeyspaceId, Result};
@@ -155,9 +155,7 @@ impl Opening {
             numbers,
             Arc::clone(&self.scheduler),
         );
-        let cache =
-            Arc::new(BlockCache::new(usize::try_from(self.memory.budget_bytes / 2).unwrap_or(usize::MAX)));
-        let files = TableFiles::new(self.env.clone(), self.dir.clone(), cache, Arc::clone(&self.scheduler));
+        let files = self.table_files();
         self.check_tables(&state, &files)?;
         self.phase("tables checked");
         let durable =
@@ -256,6 +254,17 @@ impl Opening {
         Ok(())
     }
 
+    fn table_files(&self) -> Arc<TableFiles> {
+        let cache = BlockCache::new(usize::try_from(self.memory.budget_bytes / 2).unwrap_or(usize::MAX));
+        let tables = self.options.max_open_tables;
+        let limit = OpenAmount {
+            tables: tables.unwrap_or_else(|| default_open_tables(esker_env::host::open_files_limit())),
+            bytes: self.memory.table_metadata_bytes(),
+        };
+        let (env, scheduler) = (self.env.clone(), Arc::clone(&self.scheduler));
+        TableFiles::new(env, self.dir.clone(), Arc::new(cache), scheduler, limit)
+    }
+
     fn read_log(
         &self,
         replay: &mut Replay<'_>,
@@ -322,9 +331,7 @@ impl Opening {
         };
         let (state, last_edit) = (recovered.state, recovered.last_edit);
         self.time.raise(state.time_floor_ms);
-        let cache =
-            Arc::new(BlockCache::new(usize::try_from(self.memory.budget_bytes / 2).unwrap_or(usize::MAX)));
-        let files = TableFiles::new(self.env.clone(), self.dir.clone(), cache, Arc::clone(&self.scheduler));
+        let files = self.table_files();
         self.check_tables(&state, &files)?;
         let durable =
             state.durable_position.map_or(LogPosition::ZERO, |(id, offset)| LogPosition::new(id, offset));
@@ -413,10 +420,13 @@ impl Opening {
             lock: Mutex::new(assembly.lock),
         });
         store.rebalance_memory();
+        let started = match &store.writing {
+            Some(_) => store.scheduler.start(&store.env, &store, self.options.compaction_threads),
+            None => store.scheduler.start_log(&store.env, &store),
+        };
+        // Threads that did start hold the store and would keep the directory locked for ever.
+        started.inspect_err(|_| store.scheduler.stop())?;
         if store.writing.is_some() {
-            let started = store.scheduler.start(&store.env, &store, self.options.compaction_threads);
-            // Threads that did start hold the store and would keep the directory locked for ever.
-            started.inspect_err(|_| store.scheduler.stop())?;
             for lane in [Lane::Log, Lane::Flush, Lane::Compaction] {
                 store.scheduler.request(lane);
             }

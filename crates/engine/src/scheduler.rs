@@ -35,7 +35,7 @@ const WAIT_PIECE: Duration = Duration::from_millis(100);
 /// A kind of background work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// Segments are prepared, obsolete files deleted.
+    /// Segments are prepared, obsolete files deleted, cold tables closed.
     Log,
     /// Memtables become tables.
     Flush,
@@ -97,20 +97,34 @@ impl Scheduler {
         }
     }
 
-    /// Starts the lanes' threads; nothing in stepped mode.
+    /// Starts the threads of all lanes; nothing in stepped mode.
     pub(crate) fn start<W: Work>(
         self: &Arc<Self>,
         env: &Env,
         work: &Arc<W>,
         compaction_threads: usize,
     ) -> Result<()> {
+        self.start_log(env, work)?;
+        let compactions =
+            (0..compaction_threads).map(|index| (Lane::Compaction, format!("esker-compact-{index}")));
+        self.spawn(env, work, std::iter::once((Lane::Flush, "esker-flush".to_owned())).chain(compactions))
+    }
+
+    /// Starts the thread of the log lane alone, which also closes tables: what a database has that takes no writes.
+    pub(crate) fn start_log<W: Work>(self: &Arc<Self>, env: &Env, work: &Arc<W>) -> Result<()> {
+        self.spawn(env, work, [(Lane::Log, "esker-log".to_owned())].into_iter())
+    }
+
+    fn spawn<W: Work>(
+        self: &Arc<Self>,
+        env: &Env,
+        work: &Arc<W>,
+        threads: impl Iterator<Item = (Lane, String)>,
+    ) -> Result<()> {
         if self.stepped {
             return Ok(());
         }
-        let compactions =
-            (0..compaction_threads).map(|index| (Lane::Compaction, format!("esker-compact-{index}")));
-        let single = [(Lane::Log, "esker-log".to_owned()), (Lane::Flush, "esker-flush".to_owned())];
-        for (lane, name) in single.into_iter().chain(compactions) {
+        for (lane, name) in threads {
             let (scheduler, work) = (Arc::clone(self), Arc::clone(work));
             let thread = env.spawn(&name, move || scheduler.run_lane(lane, &*work))?;
             self.threads.lock().push(thread);

@@ -1,9 +1,9 @@
 //! The state of an open database, shared by handles and background lanes.
 //!
 //! Locks, outermost first: `closing` > `activity` > a keyspace's `flushing` > `manifest` > a keyspace's `busy` > `commit` >
-//! the log's flush > `snapshots` > a keyspace's view > a cache shard. From `commit` on nothing
-//! does input or output under any of them but `manifest`; the two exceptions are a store into the mapped log, which
-//! may fault, and the `write(2)` path of the log.
+//! the log's flush > `snapshots` > a keyspace's `publishing` > a keyspace's view > table files > a cache shard. From `commit`
+//! on nothing does input or output under any of them but `manifest`; the three exceptions are a store into the mapped log,
+//! which may fault, the `write(2)` path of the log, and a table file that is opened under its own lock.
 
 use crate::Durability;
 use crate::commit::CommitState;
@@ -144,7 +144,7 @@ impl Store {
     pub(crate) fn rebalance_memory(&self) {
         let memtables = self.memory.memtables_bytes.max(self.memtable_memory_bytes());
         let log = self.writing.as_ref().map_or(0, |writing| writing.log.mapped_bytes());
-        let cache_bytes = self.memory.cache_bytes(memtables, log, self.files.metadata_bytes());
+        let cache_bytes = self.memory.cache_bytes(memtables, log, self.files.open_amount().bytes);
         let cache = self.files.cache();
         if cache.capacity_bytes() as u64 != cache_bytes {
             cache.set_capacity_bytes(usize::try_from(cache_bytes).unwrap_or(usize::MAX));

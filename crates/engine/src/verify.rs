@@ -2,7 +2,7 @@
 
 use crate::keyspace::KeyspaceState;
 use crate::store::Store;
-use crate::tree::TreePart;
+use crate::tree::{Access, TreePart};
 use esker_base::{Error, Result};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -76,7 +76,7 @@ fn verify_keyspace(keyspace: &KeyspaceState, report: &mut VerifyReport) {
 
 fn verify_table(part: &TreePart, report: &mut VerifyReport) -> Result<()> {
     part.file.check_presence()?;
-    let table = part.file.table()?;
+    let table = part.file.table(Access::Once)?;
     let found = table.verify()?;
     let (meta, properties) = (&part.meta, table.properties());
     report.tables += 1;

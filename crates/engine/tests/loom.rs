@@ -9,6 +9,9 @@
 //! a model of its own, over its real code. Each model has mutants that break one order each, and each must fail.
 #![cfg(loom)]
 
+#[path = "loom/closing.rs"]
+mod closing;
+
 use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use loom::sync::{Arc, Mutex, MutexGuard};
 use loom::thread;

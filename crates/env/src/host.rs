@@ -14,6 +14,35 @@ pub fn memory_limit_bytes() -> u64 {
     group.into_iter().chain(machine).min().unwrap_or(ASSUMED_MEMORY_BYTES)
 }
 
+/// Taken for the files that a process may have open where the system does not tell: what most systems begin with.
+#[cfg(not(unix))]
+const ASSUMED_OPEN_FILES: u64 = 1024;
+
+/// Files, sockets and the like that this process may have open at once: the soft limit, `u64::MAX` if there is none.
+#[cfg(unix)]
+pub fn open_files_limit() -> u64 {
+    use rustix::process::{Resource, getrlimit};
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Files, sockets and the like that this process may have open at once: assumed, because the system does not tell.
+#[cfg(not(unix))]
+pub fn open_files_limit() -> u64 {
+    ASSUMED_OPEN_FILES
+}
+
+/// Lets this process have as many files open as the system allows it to have for the asking, its hard limit. For programs that own
+/// their process; a library leaves the limit as it finds it. Where that is refused, the limit stays.
+pub fn raise_open_files_limit() {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        // Refused by systems whose hard limit is beyond what they grant: then what was granted before is enough.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    }
+}
+
 fn total_of_meminfo(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
@@ -29,5 +58,13 @@ mod tests {
         assert_eq!(total_of_meminfo("MemFree: 1 kB\nMemTotal:       24576000 kB\n"), Some(24_576_000 * 1024));
         assert_eq!(total_of_meminfo("MemTotal: many"), None);
         assert!(memory_limit_bytes() > 1 << 20);
+    }
+
+    #[test]
+    fn some_files_may_be_open() {
+        let before = open_files_limit();
+        assert!(before > 8);
+        raise_open_files_limit();
+        assert!(open_files_limit() >= before);
     }
 }

@@ -118,9 +118,9 @@ pub use esker_engine::{
     BackupId, BackupInfo, BackupReport, BackupVerification, Backups, CheckpointReport, CompareAndSet,
     CopyProgress, Cursor, DEFAULT_KEYSPACE, Damage, Database, Durability, ExportReport, Holder, HolderKind,
     ImportReport, Isolation, KeyRange, Keyspace, KeyspaceLevels, KeyspaceMetrics, KeyspaceOptions, Layer,
-    LevelInfo, LogMetrics, MemoryMetrics, Metrics, Options, PerLevel, Range, RestoreReport, Retention,
-    RunInfo, Savepoint, Snapshot, TableInfo, Transaction, TransactionOptions, TransactionRange, Ttl, Value,
-    VerifyReport, View, WriteBatch, check_export,
+    LevelInfo, LogMetrics, MemoryMetrics, Metrics, OpenTablesMetrics, Options, PerLevel, Range,
+    RestoreReport, Retention, RunInfo, Savepoint, Snapshot, TableInfo, Transaction, TransactionOptions,
+    TransactionRange, Ttl, Value, VerifyReport, View, WriteBatch, check_export,
 };
 pub use esker_filter::FilterPolicy;
 pub use esker_memtable::MemtableKind;

@@ -137,7 +137,9 @@ impl Store {
         // No seal adds to these any more, and a flush that is under way installs nothing, hence subtracts nothing.
         let sealed: u64 = keyspace.view.load().sealed.iter().map(|memtable| memtable.bytes()).sum();
         self.sealed_bytes.fetch_sub(sealed, Ordering::Relaxed);
+        let publishing = keyspace.publishing.lock();
         keyspace.view.update(|_| empty);
+        drop(publishing);
         drop(installed);
         tracing::info!(keyspace = name, tables = applied.obsolete_files.len(), "keyspace dropped");
         for file in applied.obsolete_files {

@@ -33,6 +33,9 @@ pub(crate) struct KeyspaceState {
     /// Replaced when they are changed online.
     options: Mutex<Arc<KeyspaceOptions>>,
     pub(crate) view: ViewCell,
+    /// Held while a tree is built and published (OT5): by installs, by the sweep of open tables, and by a drop. No input or
+    /// output happens under it.
+    pub(crate) publishing: Mutex<()>,
     /// Held by the flush of this keyspace: flushes install oldest first (IN4) because there is one at a time.
     pub(crate) flushing: Mutex<()>,
     /// Plans that are being carried out.
@@ -74,6 +77,7 @@ impl KeyspaceState {
             name: Mutex::new(name),
             options: Mutex::new(Arc::new(options)),
             view,
+            publishing: Mutex::new(()),
             flushing: Mutex::new(()),
             busy: Mutex::default(),
             level0_runs: AtomicU64::new(0),

@@ -2,8 +2,8 @@
 //!
 //! The rule for the cold start: a quarter of the budget, at most 64 MiB of payload, for memtables; the log keeps
 //! at most as many bytes mapped as the memtables hold payload, and two segments ahead; merge buffers are fixed;
-//! indexes and filters take what the open tables need; the block cache gets the rest and is resized whenever
-//! the rest changes.
+//! indexes and filters take what the open tables need, and tables are closed when that is more than three quarters of what
+//! is left; the block cache gets the rest and is resized whenever the rest changes.
 
 use super::Options;
 
@@ -17,6 +17,9 @@ const MAX_WRITE_BUFFER_BYTES: u64 = 16 << 20;
 const MEMTABLES: u64 = 4;
 /// Share of the budget that the block cache keeps even if tables' indexes and filters want everything: 1/16.
 const CACHE_FLOOR_DIVISOR: u64 = 16;
+/// Share of what memtables, log and merges leave that indexes and filters may take, as numerator and denominator. A large one:
+/// a block that is not in memory costs one read, a table that is not open reads a hundredth of its file.
+const TABLES_SHARE: (u64, u64) = (3, 4);
 /// Read-ahead, output and block buffers of one flush and one compaction.
 const MERGE_BUFFERS_BYTES: u64 = 8 << 20;
 
@@ -54,10 +57,20 @@ impl MemoryPlan {
         usize::try_from(self.memtables_bytes / self.wal_segment_bytes).unwrap_or(usize::MAX).max(1)
     }
 
+    /// What indexes and filters of open tables may take.
+    pub(crate) fn table_metadata_bytes(&self) -> u64 {
+        let (numerator, denominator) = TABLES_SHARE;
+        let others = self.memtables_bytes + self.wal_bytes + self.merge_buffers_bytes();
+        self.budget_bytes.saturating_sub(others) / denominator * numerator
+    }
+
+    fn merge_buffers_bytes(&self) -> u64 {
+        MERGE_BUFFERS_BYTES.min(self.budget_bytes / 8)
+    }
+
     /// What the block cache may hold, given what memtables, log and table metadata hold at present.
     pub(crate) fn cache_bytes(&self, memtables_bytes: u64, wal_bytes: u64, tables_bytes: u64) -> u64 {
-        let fixed =
-            memtables_bytes + wal_bytes + tables_bytes + MERGE_BUFFERS_BYTES.min(self.budget_bytes / 8);
+        let fixed = memtables_bytes + wal_bytes + tables_bytes + self.merge_buffers_bytes();
         self.budget_bytes.saturating_sub(fixed).max(self.budget_bytes / CACHE_FLOOR_DIVISOR)
     }
 }
@@ -73,6 +86,12 @@ mod tests {
             assert!(plan.write_buffer_bytes * MEMTABLES <= plan.memtables_bytes);
             let worst = plan.memtables_bytes + plan.wal_bytes;
             assert!(worst + plan.cache_bytes(plan.memtables_bytes, plan.wal_bytes, 0) <= budget, "{budget}");
+            let tables = plan.table_metadata_bytes();
+            let cache = plan.cache_bytes(plan.memtables_bytes, plan.wal_bytes, tables);
+            assert!(
+                worst + tables + cache <= budget && tables >= budget / 8,
+                "{budget}: {tables} for tables"
+            );
         }
     }
 }

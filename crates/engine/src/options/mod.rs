@@ -2,10 +2,13 @@
 
 mod keyspace;
 mod memory;
+mod open_tables;
 mod stored;
 
 pub use keyspace::{KeyspaceOptions, PerLevel};
 pub(crate) use memory::MemoryPlan;
+pub(crate) use open_tables::default_open_tables;
+use open_tables::validate_open_tables;
 
 use crate::Durability;
 use esker_base::{Error, Result};
@@ -37,6 +40,7 @@ pub struct Options {
     pub(crate) wal_segment_bytes: Option<u64>,
     pub(crate) wal_recovery: WalRecovery,
     pub(crate) compaction_threads: usize,
+    pub(crate) max_open_tables: Option<usize>,
     pub(crate) stall_limit: Duration,
     pub(crate) holder_warn_age: Duration,
     pub(crate) keyspace: KeyspaceOptions,
@@ -55,6 +59,7 @@ impl Default for Options {
             wal_segment_bytes: None,
             wal_recovery: WalRecovery::Strict,
             compaction_threads: 1,
+            max_open_tables: None,
             stall_limit: Duration::from_secs(60),
             holder_warn_age: Duration::from_secs(600),
             keyspace: KeyspaceOptions::default(),
@@ -121,6 +126,22 @@ impl Options {
         self
     }
 
+    /// How many tables may be open. Each takes a file descriptor; its index and filter, which are in memory while it is
+    /// open, are bounded by the memory budget besides. Default: half of the files that the process may have open
+    /// (`ulimit -n`) less 32, 480 of the usual 1024; at least 8, at most 1,048,576.
+    ///
+    /// A target, not a wall: a table that is needed is always opened, and tables that were not used for a while are closed in
+    /// the background. For a moment a quarter more may be open, and beside that what cursors and compactions stand in, one
+    /// table for each run. Several databases in one process each have their own limit, but share the process's.
+    ///
+    /// Opening a table again costs reading and checking its index and filter, about a hundredth of its file. A database
+    /// whose hot tables fit the limit does not notice it.
+    #[doc(alias = "max_open_files")]
+    pub fn max_open_tables(mut self, tables: usize) -> Options {
+        self.max_open_tables = Some(tables);
+        self
+    }
+
     /// How long a write waits at most for room before it is refused with `WouldStall`. Default: 60 s.
     pub fn stall_limit(mut self, limit: Duration) -> Options {
         self.stall_limit = limit;
@@ -175,6 +196,9 @@ impl Options {
                 "compaction_threads is {}, it must be from 1 to 64",
                 self.compaction_threads
             )));
+        }
+        if let Some(tables) = self.max_open_tables {
+            validate_open_tables(tables, esker_env::host::open_files_limit())?;
         }
         self.keyspace.validate()
     }

@@ -76,7 +76,7 @@ impl TreeRun {
             let low = before.map(|key| &**key);
             return Ok(Stretch { low, high: next_start(at), newest: SeqNo::ZERO });
         };
-        let mut stretch = (**around.file.table()?.range_deletes()).stretch(key, seqno);
+        let mut stretch = (**around.file.range_deletes()?).stretch(key, seqno);
         stretch.low = stretch.low.max(Some(around.meta.smallest()));
         // A slice ends before a border, unless it goes up to the end of its file, where range deletes end as well.
         let high = match &around.meta.range.end {

@@ -6,7 +6,7 @@ use crate::handle::Pinned;
 use crate::read::covers::cover_at;
 use crate::read::resolve::{Resolved, resolve};
 use crate::semantics::ReadTime;
-use crate::tree::TreeRun;
+use crate::tree::{Access, TreePart, TreeRun};
 use esker_base::{Result, SeqNo, Tag, checksum};
 use esker_sst::{Lookup, MAX_LOOKUPS, TableHit};
 
@@ -106,8 +106,13 @@ impl<'k> Group<'k> {
             if part.meta.sliced && !part.meta.contains(key) {
                 continue;
             }
-            positions[lookups.len()] = at as u8;
-            lookups.push(Lookup { table: part.file.table()?, key, hash: self.hashes[at] });
+            match part.file.opened_for_use() {
+                Some(table) => {
+                    positions[lookups.len()] = at as u8;
+                    lookups.push(Lookup { table, key, hash: self.hashes[at] });
+                }
+                None => self.ask_closed(part, at, time, values)?,
+            }
         }
         let mut hits: [Option<TableHit>; MAX_LOOKUPS] = [const { None }; MAX_LOOKUPS];
         let hits = &mut hits[..lookups.len()];
@@ -115,12 +120,7 @@ impl<'k> Group<'k> {
         esker_sst::multi_get(lookups, self.pinned.seqno, &mut unanswered, hits)?;
         for (hit, &at) in hits.iter_mut().zip(&positions) {
             let Some(hit) = hit.take() else { continue };
-            let at = usize::from(at);
-            values[at] = match self.told(time, at, hit.tag, &hit.value)? {
-                Resolved::Value { from } => Some(Value::pinned(hit.value.from(from))),
-                Resolved::Absent => None,
-            };
-            self.pending &= !(1 << at);
+            self.decide(time, usize::from(at), hit, values)?;
         }
         Ok(())
     }
@@ -137,6 +137,41 @@ impl Group<'_> {
             return Ok(Resolved::Value { from: 0 });
         }
         resolve(&self.pinned.view, time, (tag, self.keys[at], value))
+    }
+
+    /// Looks for one key alone in a part whose table is not open or only lent, so that not more than one is lent at a time.
+    #[cold]
+    fn ask_closed(
+        &mut self,
+        part: &TreePart,
+        at: usize,
+        time: &mut ReadTime,
+        values: &mut [Option<Value>],
+    ) -> Result<()> {
+        let table = part.file.open(Access::Use)?;
+        let (key, hash) = (self.keys[at], self.hashes[at]);
+        if !table.may_contain(hash) {
+            return Ok(());
+        }
+        let Some(hit) = table.get(key, hash, self.pinned.seqno)? else { return Ok(()) };
+        self.decide(time, at, hit, values)
+    }
+
+    /// Notes what was found in a table for the key at this place.
+    #[inline]
+    fn decide(
+        &mut self,
+        time: &mut ReadTime,
+        at: usize,
+        hit: TableHit,
+        values: &mut [Option<Value>],
+    ) -> Result<()> {
+        values[at] = match self.told(time, at, hit.tag, &hit.value)? {
+            Resolved::Value { from } => Some(Value::pinned(hit.value.from(from))),
+            Resolved::Absent => None,
+        };
+        self.pending &= !(1 << at);
+        Ok(())
     }
 }
 

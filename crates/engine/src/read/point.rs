@@ -3,9 +3,9 @@
 use crate::handle::Pinned;
 use crate::read::covers::cover_at;
 use crate::read::resolve::{Resolved, resolve};
-use crate::tree::TreePart;
+use crate::tree::{Access, TreePart};
 use esker_base::{Result, SeqNo, checksum};
-use esker_sst::PinnedValue;
+use esker_sst::{PinnedValue, Table};
 
 /// Runs whose filters are prefetched together before the first source is asked. More runs than this are asked one
 /// after the other: a lookup through that many is slow for other reasons.
@@ -89,7 +89,32 @@ fn lookup_in_part(
     hash: u64,
     cover: SeqNo,
 ) -> Result<Option<Found<'static>>> {
-    let table = part.file.table()?;
+    match part.file.opened_for_use() {
+        Some(table) => lookup_in_table(pinned, (part, table), key, hash, cover),
+        None => open_and_lookup(pinned, part, key, hash, cover),
+    }
+}
+
+/// [`lookup_in_part`], if the table is not open or not to be had without a lock.
+#[cold]
+fn open_and_lookup(
+    pinned: &Pinned,
+    part: &TreePart,
+    key: &[u8],
+    hash: u64,
+    cover: SeqNo,
+) -> Result<Option<Found<'static>>> {
+    lookup_in_table(pinned, (part, &*part.file.open(Access::Use)?), key, hash, cover)
+}
+
+#[inline]
+fn lookup_in_table(
+    pinned: &Pinned,
+    (part, table): (&TreePart, &Table),
+    key: &[u8],
+    hash: u64,
+    cover: SeqNo,
+) -> Result<Option<Found<'static>>> {
     if (part.meta.sliced && !part.meta.contains(key)) || !table.may_contain(hash) {
         return Ok(None);
     }

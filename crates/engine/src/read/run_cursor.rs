@@ -2,7 +2,7 @@
 //!
 //! A part may be a slice of its file (virtual tables): the cursor shows only what lies inside the slice.
 
-use crate::tree::{TreePart, TreeRun};
+use crate::tree::{Access, TreePart, TreeRun};
 use esker_base::{Result, SeqNo, Tag};
 use esker_iter::Cursor;
 use esker_sst::{ReadPurpose, TableCursor};
@@ -11,11 +11,12 @@ use std::sync::Arc;
 
 /// A position in a run.
 pub(crate) struct RunCursor {
+    /// Before the run, so that its table is let go of before the table's file is.
+    cursor: Option<TableCursor>,
     run: Arc<TreeRun>,
     purpose: ReadPurpose,
     /// The part the cursor stands in; meaningless while `cursor` is `None`.
     at: usize,
-    cursor: Option<TableCursor>,
     valid: bool,
     /// Whether the open part is a slice of its file; kept here so that a step looks at no other memory for it.
     sliced: bool,
@@ -23,7 +24,7 @@ pub(crate) struct RunCursor {
 
 impl RunCursor {
     pub(crate) fn new(run: Arc<TreeRun>, purpose: ReadPurpose) -> RunCursor {
-        RunCursor { run, purpose, at: 0, cursor: None, valid: false, sliced: false }
+        RunCursor { cursor: None, run, purpose, at: 0, valid: false, sliced: false }
     }
 
     /// The part that the cursor stands in. There must be a current entry.
@@ -41,12 +42,27 @@ impl RunCursor {
         self.last_before(self.at)
     }
 
-    /// Makes part `at` the open one.
+    /// Makes part `at` the open one, because a key was looked for there.
     fn open(&mut self, at: usize) -> Result<&mut TableCursor> {
+        self.open_for(at, Access::Use)
+    }
+
+    /// Makes part `at` the open one. No more than one table is held at a time, and none is left open that a compaction
+    /// reads: it will not come by again.
+    fn open_for(&mut self, at: usize, access: Access) -> Result<&mut TableCursor> {
         if self.at != at || self.cursor.is_none() {
             self.cursor = None;
-            let table = self.run.parts[at].file.table()?;
-            self.cursor = Some(table.cursor(self.purpose));
+            let file = &self.run.parts[at].file;
+            let in_cell = match access {
+                Access::Use => file.opened_for_use(),
+                Access::Pass | Access::Once => file.opened(),
+            };
+            let cursor = match (in_cell, self.purpose) {
+                (Some(table), _) => table.cursor(self.purpose),
+                (None, ReadPurpose::Compaction) => file.open(Access::Once)?.cursor(self.purpose),
+                (None, ReadPurpose::Point | ReadPurpose::Scan) => file.open(access)?.cursor(self.purpose),
+            };
+            self.cursor = Some(cursor);
             self.at = at;
             self.sliced = self.run.parts[at].meta.sliced;
         }
@@ -73,7 +89,7 @@ impl RunCursor {
         self.valid = false;
         while at < self.run.parts.len() {
             let meta = Arc::clone(&self.run.parts[at].meta);
-            let cursor = self.open(at)?;
+            let cursor = self.open_for(at, Access::Pass)?;
             if meta.sliced {
                 cursor.seek(meta.smallest(), SeqNo::MAX)?;
             } else {
@@ -93,7 +109,7 @@ impl RunCursor {
         self.valid = false;
         for at in (0..end).rev() {
             let meta = Arc::clone(&self.run.parts[at].meta);
-            let cursor = self.open(at)?;
+            let cursor = self.open_for(at, Access::Pass)?;
             match (meta.sliced, &meta.range.end) {
                 (true, KeyEnd::Excluded(border)) => cursor.seek_before(border)?,
                 (true, KeyEnd::Included(last)) => {

@@ -3,6 +3,7 @@
 
 use crate::read::covers::cover_at;
 use crate::read::run_cursor::RunCursor;
+use crate::tree::Access;
 use crate::view::SuperVersion;
 use esker_base::{Result, SeqNo, Tag, checksum};
 use esker_iter::Cursor;
@@ -31,7 +32,12 @@ pub(crate) fn visit_versions(
     let hash = checksum::key_hash(key);
     for run in &view.tree.runs {
         let Some(part) = run.part_for(key) else { continue };
-        if (part.meta.sliced && !part.meta.contains(key)) || !part.file.table()?.may_contain(hash) {
+        if part.meta.sliced && !part.meta.contains(key) {
+            continue;
+        }
+        // Kept until the cursor has been there, so that it finds the table open.
+        let table = part.file.table(Access::Use)?;
+        if !table.may_contain(hash) {
             continue;
         }
         let mut cursor = RunCursor::new(Arc::clone(run), ReadPurpose::Scan);

@@ -270,7 +270,7 @@ fn newest_in_run(run: &TreeRun, footprint: &Footprint<'_>, checked: SeqNo) -> Re
     }
     for part in newer.parts.iter().filter(|part| part.meta.range_deletes > 0) {
         // A slice may show a little of what lies beside it: that can refuse a commit, never let one through.
-        if let Some(change) = newest_delete(part.file.table()?.range_deletes(), footprint, checked) {
+        if let Some(change) = newest_delete(part.file.range_deletes()?, footprint, checked) {
             return Ok(Some(change));
         }
     }

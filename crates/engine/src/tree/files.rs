@@ -1,58 +1,42 @@
-//! Open table files: shared by every version that refers to them, deleted after the last of them.
+//! All table files in use: found by number, deleted when they are no longer needed.
 //!
-//! A [`TableFile`] exists while some [`super::Tree`] refers to a part of its file; trees of successive versions, and
-//! the readers that hold old ones, share it. The table inside is opened at first use, because opening a database
-//! must not cost a read per table (R3).
+//! A [`FileIdentity`] exists while some tree refers to a part of its file; trees of successive versions, and the readers
+//! that hold old ones, share it. The table is opened at first use, because opening a database must not cost a read
+//! per table (R3).
 //!
 //! Deletion (IN3): an install marks the files that no part of the new version refers to, after its edit is durable;
 //! the drop of the last reference then hands the file to the log lane, which removes its blocks from the cache
 //! (BS5) and unlinks it. No directory is synced: a name that reappears after a crash is an orphan, removed at
 //! the next open.
 
+use super::clock::{Clock, OpenAmount, Room};
+use super::file::{FileIdentity, TableFile};
 use crate::paths;
 use crate::scheduler::{Lane, Scheduler};
-use esker_base::{Error, FileNumber, KeyspaceId, Result, TableUid};
+use esker_base::{FileNumber, KeyspaceId};
 use esker_cache::BlockCache;
-use esker_env::{Env, OpenMode};
-use esker_sst::{Block, OpenTables, Table, TableHome};
+use esker_env::Env;
+use esker_sst::{Block, OpenTables};
 use esker_version::PartMeta;
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
 
 /// All table files in use, and those waiting to be deleted.
 #[derive(Debug)]
 pub(crate) struct TableFiles {
-    env: Env,
+    pub(super) env: Env,
     dir: PathBuf,
-    tables: Arc<OpenTables>,
-    open: Mutex<HashMap<FileNumber, Weak<TableFile>, foldhash::fast::FixedState>>,
-    doomed: Mutex<Vec<Doomed>>,
-    /// Deleting is work for the log lane.
-    scheduler: Arc<Scheduler>,
-}
-
-/// A file that nothing refers to any more.
-#[derive(Debug)]
-struct Doomed {
-    path: PathBuf,
-    delete: bool,
-}
-
-/// A table file that a version refers to.
-#[derive(Debug)]
-pub(crate) struct TableFile {
-    files: Arc<TableFiles>,
-    number: FileNumber,
-    path: PathBuf,
-    file_bytes: u64,
-    uid: TableUid,
-    keyspace: KeyspaceId,
-    table: OnceLock<Arc<Table>>,
-    opening: Mutex<()>,
-    obsolete: AtomicBool,
+    /// What is open, whoever holds it.
+    pub(super) tables: Arc<OpenTables>,
+    /// What may be closed.
+    pub(super) clock: Clock,
+    known: Mutex<HashMap<FileNumber, Weak<FileIdentity>, foldhash::fast::FixedState>>,
+    /// Paths of files that nothing refers to any more.
+    doomed: Mutex<Vec<PathBuf>>,
+    /// Deleting and closing are work for the log lane.
+    pub(super) scheduler: Arc<Scheduler>,
 }
 
 impl TableFiles {
@@ -61,48 +45,48 @@ impl TableFiles {
         dir: PathBuf,
         cache: Arc<BlockCache<Block>>,
         scheduler: Arc<Scheduler>,
+        limit: OpenAmount,
     ) -> Arc<TableFiles> {
         Arc::new(TableFiles {
             env,
             dir,
             tables: OpenTables::new(cache),
-            open: Mutex::default(),
+            clock: Clock::new(limit),
+            known: Mutex::default(),
             doomed: Mutex::default(),
             scheduler,
         })
     }
 
-    /// The file that holds `part`.
+    /// The file that holds `part`, as the tree to come refers to it.
     pub(crate) fn file_of(self: &Arc<Self>, keyspace: KeyspaceId, part: &PartMeta) -> Arc<TableFile> {
-        let mut open = self.open.lock();
-        if let Some(file) = open.get(&part.file).and_then(Weak::upgrade) {
-            return file;
-        }
-        let file = Arc::new(TableFile {
-            files: Arc::clone(self),
-            number: part.file,
-            path: paths::table(&self.dir, part.file),
-            file_bytes: part.file_bytes,
-            uid: part.table_uid,
-            keyspace,
-            table: OnceLock::new(),
-            opening: Mutex::new(()),
-            obsolete: AtomicBool::new(false),
-        });
-        open.insert(part.file, Arc::downgrade(&file));
-        file
+        let identity = {
+            let mut known = self.known.lock();
+            known.get(&part.file).and_then(Weak::upgrade).unwrap_or_else(|| {
+                let path = paths::table(&self.dir, part.file);
+                let identity = FileIdentity::new(self, keyspace, part, path);
+                known.insert(part.file, Arc::downgrade(&identity));
+                identity
+            })
+        };
+        identity.current()
     }
 
     /// Marks a file for deletion once the last reader lets go of it. Only after the edit that removed it is durable.
     pub(crate) fn retire(&self, number: FileNumber) {
-        let file = self.open.lock().remove(&number).and_then(|file| file.upgrade());
-        match file {
-            Some(file) => file.obsolete.store(true, Ordering::Release),
-            None => self.doomed.lock().push(Doomed { path: paths::table(&self.dir, number), delete: true }),
+        let known = self.known.lock().remove(&number);
+        match known.and_then(|identity| identity.upgrade()) {
+            Some(identity) => identity.retire(),
+            None => self.doom(paths::table(&self.dir, number)),
         }
     }
 
-    /// Whether files wait to be deleted, or blocks of such files to be removed from the cache.
+    /// Has a file deleted that nothing refers to any more.
+    pub(super) fn doom(&self, path: PathBuf) {
+        self.doomed.lock().push(path);
+    }
+
+    /// Whether files wait to be deleted, or blocks of files that are gone to be removed from the cache.
     pub(crate) fn has_doomed(&self) -> bool {
         !self.doomed.lock().is_empty() || self.cache().has_departed()
     }
@@ -111,86 +95,49 @@ impl TableFiles {
     pub(crate) fn delete_doomed(&self) {
         let doomed = std::mem::take(&mut *self.doomed.lock());
         self.cache().remove_departed();
-        for file in doomed {
-            if file.delete
-                && let Err(error) = self.env.fs.remove_file(&file.path)
+        for path in doomed {
+            if let Err(error) = self.env.fs.remove_file(&path)
                 && !error.is_not_found()
             {
                 // Harmless beyond the space: the next open removes it as an orphan.
-                tracing::warn!(path = %file.path.display(), %error, "an obsolete table could not be removed");
+                tracing::warn!(path = %path.display(), %error, "an obsolete table could not be removed");
             }
         }
     }
 
-    /// Bytes that indexes and filters of open tables hold.
-    pub(crate) fn metadata_bytes(&self) -> u64 {
-        self.tables.memory_bytes()
+    /// What a table that was just asked for may do.
+    pub(super) fn room(&self) -> Room {
+        self.clock.room(self.open_amount())
+    }
+
+    /// A file was opened, and is among those that may be closed if it is to stay open.
+    pub(super) fn note_opening(&self) {
+        if self.clock.note_opening(self.open_amount()) {
+            self.scheduler.request(Lane::Log);
+        }
+    }
+
+    /// The tables to be closed now, if it is time for that.
+    pub(crate) fn choose_cold(&self) -> Vec<Arc<FileIdentity>> {
+        self.clock.choose_cold(self.open_amount())
+    }
+
+    /// What is open, whoever holds it.
+    pub(crate) fn open_amount(&self) -> OpenAmount {
+        OpenAmount { tables: self.tables.count(), bytes: self.tables.memory_bytes() }
+    }
+
+    /// What shall be open at most.
+    pub(crate) fn limit(&self) -> OpenAmount {
+        self.clock.limit()
+    }
+
+    /// Files opened so far.
+    pub(crate) fn openings(&self) -> u64 {
+        self.clock.openings()
     }
 
     pub(crate) fn cache(&self) -> &Arc<BlockCache<Block>> {
         self.tables.cache()
-    }
-}
-
-impl TableFile {
-    /// The opened table; opens it at the first call.
-    #[inline]
-    pub(crate) fn table(&self) -> Result<&Arc<Table>> {
-        match self.table.get() {
-            Some(table) => Ok(table),
-            None => self.open_table(),
-        }
-    }
-
-    #[cold]
-    fn open_table(&self) -> Result<&Arc<Table>> {
-        let _one_at_a_time = self.opening.lock();
-        if let Some(table) = self.table.get() {
-            return Ok(table);
-        }
-        let files = &self.files;
-        let file = files.env.fs.open(&self.path, OpenMode::Read)?;
-        let expected = esker_sst::TableIdentity { uid: self.uid, keyspace: self.keyspace };
-        let table = Table::open(file, self.file_bytes, expected, TableHome::new(&files.tables)?)?;
-        Ok(self.table.get_or_init(|| Arc::new(table)))
-    }
-
-    /// The table if it has been opened already.
-    pub(crate) fn opened(&self) -> Option<&Arc<Table>> {
-        self.table.get()
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(crate) fn number(&self) -> FileNumber {
-        self.number
-    }
-
-    /// An error unless the file exists with its recorded length: what opening checks without reading it.
-    pub(crate) fn check_presence(&self) -> Result<()> {
-        match self.files.env.fs.file_len(&self.path)? {
-            Some(len) if len == self.file_bytes => Ok(()),
-            Some(len) => {
-                let detail = format!("the manifest says {} bytes, the file has {len}", self.file_bytes);
-                Err(Error::corruption(&self.path, None, detail))
-            }
-            None => Err(Error::corruption(
-                &self.path,
-                None,
-                "the manifest names this table, but the file is missing",
-            )),
-        }
-    }
-}
-
-impl Drop for TableFile {
-    fn drop(&mut self) {
-        // Before the file is handed over: closed, and its blocks no longer wanted.
-        drop(self.table.take());
-        let delete = self.obsolete.load(Ordering::Acquire);
-        self.files.doomed.lock().push(Doomed { path: self.path.clone(), delete });
-        self.files.scheduler.request(Lane::Log);
     }
 }

@@ -1,8 +1,12 @@
 //! What a reader needs of a version: its runs in reading order, each part with its table file.
 
+mod clock;
+mod file;
 mod files;
 
-pub(crate) use files::{TableFile, TableFiles};
+pub(crate) use clock::OpenAmount;
+pub(crate) use file::{Access, Closed, FileIdentity, TableFile};
+pub(crate) use files::TableFiles;
 
 use esker_base::{KeyspaceId, SeqNo, key};
 use esker_version::{LevelIndex, PartMeta, Version};
@@ -53,6 +57,32 @@ impl Tree {
         let max_seqno = parts.map(|part| part.meta.max_seqno).max().unwrap_or(SeqNo::ZERO);
         let has_range_deletes = runs.iter().any(|run: &Arc<TreeRun>| run.has_range_deletes());
         Tree { version, runs, max_seqno, has_range_deletes }
+    }
+
+    /// This tree with the files that are current, and with what is not changed shared.
+    pub(crate) fn renewed(&self) -> Tree {
+        let renewed = |run: &Arc<TreeRun>| {
+            if run.parts.iter().all(|part| !part.file.is_superseded()) {
+                return Arc::clone(run);
+            }
+            let part = |part: &TreePart| TreePart {
+                meta: Arc::clone(&part.meta),
+                file: if part.file.is_superseded() {
+                    part.file.identity().current()
+                } else {
+                    Arc::clone(&part.file)
+                },
+            };
+            Arc::new(TreeRun {
+                level: run.level,
+                parts: run.parts.iter().map(part).collect(),
+                deleting: run.deleting.clone(),
+                largest_heads: run.largest_heads.clone(),
+            })
+        };
+        let runs = self.runs.iter().map(renewed).collect();
+        let Tree { max_seqno, has_range_deletes, .. } = *self;
+        Tree { version: Arc::clone(&self.version), runs, max_seqno, has_range_deletes }
     }
 
     pub(crate) fn parts(&self) -> impl Iterator<Item = &TreePart> {

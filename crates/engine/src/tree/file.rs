@@ -1,0 +1,347 @@
+//! A table file, and the ways in which it is open.
+//!
+//! # Three who may hold an open table
+//! An open table costs a descriptor, its index and its filter, so only a bounded number is open at a time. What holds it
+//! open:
+//!
+//! 1. The *cell* of the [`TableFile`] by which trees refer to it. It is the fast way: a lookup has pinned a view, and
+//!    borrows the table from there without a lock and without a count. So a cell cannot be emptied while a view refers
+//!    to it.
+//! 2. The file's *identity*, which *keeps* it from when it is opened until it is closed.
+//! 3. Whoever reads at this moment and was lent it.
+//!
+//! To close a table is to take it from the identity and, if the cell has it too, to publish a tree that refers to the same
+//! file by a fresh `TableFile`, whose cell is empty ([`FileIdentity::close`], [`super::Tree::renewed`]). Readers of older
+//! views keep what they have until they let go; whoever comes later opens it again. Which table is closed, and when, is
+//! decided in [`super::clock`].
+//!
+//! Range deletes are borrowed for longer than a lookup, by cursors that seek over what is deleted. They have a cell of their own,
+//! which is filled whatever is open: they are few bytes, and go with the `TableFile`.
+//!
+//! # Invariants
+//! * OT1. A file has one identity as long as anything refers to it, and an identity has one open table at a time: who opens
+//!   asks under the identity's lock whether the last one still lives. So closing and opening again costs no second
+//!   descriptor while old views live, and the table finds its blocks in the cache (HM2 in `esker-sst`).
+//! * OT2. A file is handed over for deletion by the drop of its identity, hence once, and after all `TableFile`s of it,
+//!   the present one and those of old views (IN3).
+//! * OT3. A cell is filled under the identity's lock, only while its `TableFile` is the one of the current tree, the identity
+//!   keeps the table, and no more tables are open than the limit says. So what the current tree holds open can be closed,
+//!   and old views together never hold more open than the limit, whatever their number and age.
+//! * OT4. What is open beyond the limit is kept by identities alone and can be closed at once; what is open beyond the
+//!   headroom above the limit is kept by nobody but its readers.
+//! * OT5. The trees of a keyspace are built and published one at a time ([`crate::keyspace::KeyspaceState::publishing`]), so
+//!   that a tree built before a table was closed is not published after it, with the old cell in it.
+//!
+//! # Rejected
+//! * Emptying cells in place, with hazard pointers or epochs: views pin already; one more protocol on every lookup.
+//! * Lookups that clone the table's `Arc`: two writes to a shared line for each table asked.
+
+use super::clock::Place;
+use super::files::TableFiles;
+use crate::scheduler::Lane;
+use esker_base::{Error, FileNumber, KeyspaceId, Result};
+use esker_env::OpenMode;
+use esker_iter::RangeDeletes;
+use esker_sst::{Table, TableHome, TableIdentity};
+use esker_version::PartMeta;
+use parking_lot::Mutex;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+/// A table file as trees refer to it: its identity, and the cell of the fast way.
+#[derive(Debug)]
+pub(crate) struct TableFile {
+    table: OnceLock<Arc<Table>>,
+    /// Of the table, if it has any and they were asked for.
+    range_deletes: OnceLock<Arc<RangeDeletes>>,
+    /// A lookup or seek was here since the sweep last looked.
+    used: AtomicBool,
+    /// Another one has taken its place in the current tree.
+    superseded: AtomicBool,
+    identity: Arc<FileIdentity>,
+}
+
+/// What is one about a file, however often it is closed and opened.
+#[derive(Debug)]
+pub(crate) struct FileIdentity {
+    files: Arc<TableFiles>,
+    number: FileNumber,
+    path: PathBuf,
+    file_bytes: u64,
+    expected: TableIdentity,
+    /// To be deleted once nothing refers to it.
+    obsolete: AtomicBool,
+    /// As [`TableFile::used`], by those who did not find the cell filled.
+    used: AtomicBool,
+    open: Mutex<OpenState>,
+    place: Place,
+    /// The one that trees to come refer to. Locked after `open`.
+    current: Mutex<Weak<TableFile>>,
+}
+
+#[derive(Debug, Default)]
+struct OpenState {
+    /// Made at the first opening.
+    home: Option<Arc<TableHome>>,
+    /// The one table (OT1).
+    table: Weak<Table>,
+    kept: Option<Arc<Table>>,
+}
+
+/// Why a table is wanted that is not in its cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Something in it is looked for, and may well be again.
+    Use,
+    /// A scan comes by, which says nothing about its being wanted again.
+    Pass,
+    /// It is read from one end to the other and then not wanted: a compaction's input, a table that is verified.
+    Once,
+}
+
+/// What a closed table leaves to be dropped outside of all locks.
+#[derive(Debug)]
+pub(crate) struct Closed {
+    _kept: Arc<Table>,
+    /// Keeps the file that shall be in the next tree until that is built. `None` if the tree can stay as it is.
+    pub(crate) fresh: Option<Arc<TableFile>>,
+}
+
+impl TableFile {
+    /// The table if the cell has it.
+    #[inline]
+    pub(crate) fn opened(&self) -> Option<&Arc<Table>> {
+        self.table.get()
+    }
+
+    /// The table if the cell has it, for a lookup or a seek.
+    #[inline]
+    pub(crate) fn opened_for_use(&self) -> Option<&Arc<Table>> {
+        let table = self.table.get()?;
+        // Stored only if it changes, so that a hot file's line is not written to.
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+        Some(table)
+    }
+
+    /// The table, wherever it is to be had from, with a count.
+    pub(crate) fn table(&self, access: Access) -> Result<Arc<Table>> {
+        let in_cell = if access == Access::Use { self.opened_for_use() } else { self.opened() };
+        in_cell.map_or_else(|| self.open(access), |table| Ok(Arc::clone(table)))
+    }
+
+    /// The table's range deletes, to borrow from as long as a view refers to the file.
+    #[inline]
+    pub(crate) fn range_deletes(&self) -> Result<&Arc<RangeDeletes>> {
+        match self.range_deletes.get() {
+            Some(deletes) => Ok(deletes),
+            None => self.take_range_deletes(),
+        }
+    }
+
+    #[cold]
+    fn take_range_deletes(&self) -> Result<&Arc<RangeDeletes>> {
+        let table = self.table(Access::Use)?;
+        Ok(self.range_deletes.get_or_init(|| Arc::clone(table.range_deletes())))
+    }
+
+    /// Whether views hold something of the table by this file.
+    fn is_filled(&self) -> bool {
+        self.table.get().is_some() || self.range_deletes.get().is_some()
+    }
+
+    /// The table, opened if need be, when the cell does not have it.
+    #[cold]
+    pub(crate) fn open(&self, access: Access) -> Result<Arc<Table>> {
+        let identity = &self.identity;
+        let files = &identity.files;
+        let mut open = identity.open.lock();
+        let (table, is_new) = match open.table.upgrade() {
+            Some(table) => (table, false),
+            None => (identity.open_file(&mut open)?, true),
+        };
+        if access != Access::Once {
+            let room = files.room();
+            if open.kept.is_none() {
+                // Not noted as used: once is not again. What was opened for one lookup is the first to go, lest it pushes
+                // out what is in use.
+                if room.may_keep {
+                    open.kept = Some(Arc::clone(&table));
+                    files.clock.enter(identity);
+                }
+            } else if access == Access::Use {
+                identity.used.store(true, Ordering::Relaxed);
+            }
+            if room.may_fill && self.is_current() {
+                // Whoever was faster put the same table there (OT1).
+                let _ = self.table.set(Arc::clone(&table));
+            }
+        }
+        drop(open);
+        if is_new {
+            files.note_opening();
+        }
+        Ok(table)
+    }
+
+    fn is_current(&self) -> bool {
+        !self.is_superseded() && !self.identity.obsolete.load(Ordering::Relaxed)
+    }
+
+    /// Whether trees to come refer to the file by another one.
+    pub(crate) fn is_superseded(&self) -> bool {
+        self.superseded.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn identity(&self) -> &Arc<FileIdentity> {
+        &self.identity
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.identity.path
+    }
+
+    pub(crate) fn number(&self) -> FileNumber {
+        self.identity.number
+    }
+
+    /// An error unless the file exists with its recorded length: what opening a database checks without reading it.
+    pub(crate) fn check_presence(&self) -> Result<()> {
+        let identity = &*self.identity;
+        match identity.files.env.fs.file_len(&identity.path)? {
+            Some(len) if len == identity.file_bytes => Ok(()),
+            Some(len) => {
+                let detail = format!("the manifest says {} bytes, the file has {len}", identity.file_bytes);
+                Err(Error::corruption(&identity.path, None, detail))
+            }
+            None => {
+                let detail = "the manifest names this table, but the file is missing";
+                Err(Error::corruption(&identity.path, None, detail))
+            }
+        }
+    }
+}
+
+impl FileIdentity {
+    pub(crate) fn new(
+        files: &Arc<TableFiles>,
+        keyspace: KeyspaceId,
+        part: &PartMeta,
+        path: PathBuf,
+    ) -> Arc<FileIdentity> {
+        Arc::new(FileIdentity {
+            files: Arc::clone(files),
+            number: part.file,
+            path,
+            file_bytes: part.file_bytes,
+            expected: TableIdentity { uid: part.table_uid, keyspace },
+            obsolete: AtomicBool::new(false),
+            used: AtomicBool::new(false),
+            open: Mutex::default(),
+            place: Place::default(),
+            current: Mutex::default(),
+        })
+    }
+
+    /// What a tree that is being built shall refer to the file by.
+    pub(crate) fn current(self: &Arc<Self>) -> Arc<TableFile> {
+        let mut current = self.current.lock();
+        current.upgrade().unwrap_or_else(|| {
+            let file = TableFile::new(self);
+            *current = Arc::downgrade(&file);
+            file
+        })
+    }
+
+    fn open_file(&self, open: &mut OpenState) -> Result<Arc<Table>> {
+        let home = match &open.home {
+            Some(home) => home,
+            None => open.home.insert(TableHome::new(&self.files.tables)?),
+        };
+        let file = self.files.env.fs.open(&self.path, OpenMode::Read)?;
+        let table = Table::open(file, self.file_bytes, self.expected, Arc::clone(home))?;
+        let table = Arc::new(table);
+        open.table = Arc::downgrade(&table);
+        Ok(table)
+    }
+
+    /// Closes the table, for those who come later. `None` if it is not kept open. The caller holds the keyspace's
+    /// `publishing` and, if there is a fresh file, publishes a tree with it before letting go (OT5).
+    pub(crate) fn close(self: &Arc<Self>) -> Option<Closed> {
+        let mut open = self.open.lock();
+        let kept = open.kept.take()?;
+        self.files.clock.leave(self);
+        let mut current = self.current.lock();
+        let is_filled = current.upgrade().filter(|file| file.is_filled());
+        // What only old views refer to is closed with them.
+        let in_tree = is_filled.filter(|_| !self.obsolete.load(Ordering::Relaxed));
+        let fresh = in_tree.map(|old| {
+            old.superseded.store(true, Ordering::Relaxed);
+            let fresh = TableFile::new(self);
+            *current = Arc::downgrade(&fresh);
+            fresh
+        });
+        Some(Closed { _kept: kept, fresh })
+    }
+
+    /// Whether anybody looked for something in it since this was last called.
+    pub(crate) fn take_use(&self) -> bool {
+        let current = self.current.lock().upgrade();
+        let by_cell = current.is_some_and(|file| take(&file.used));
+        take(&self.used) || by_cell
+    }
+
+    /// Bytes of memory that the table takes, if it is kept open.
+    pub(crate) fn kept_bytes(&self) -> Option<u64> {
+        self.open.lock().kept.as_ref().map(|table| table.memory_bytes() as u64)
+    }
+
+    /// From now on it is deleted when nothing refers to it any more.
+    pub(crate) fn retire(&self) {
+        self.obsolete.store(true, Ordering::Release);
+    }
+
+    pub(super) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    pub(crate) fn keyspace(&self) -> KeyspaceId {
+        self.expected.keyspace
+    }
+}
+
+/// Takes a flag back; written to only if it was set.
+fn take(flag: &AtomicBool) -> bool {
+    flag.load(Ordering::Relaxed) && flag.swap(false, Ordering::Relaxed)
+}
+
+impl TableFile {
+    fn new(identity: &Arc<FileIdentity>) -> Arc<TableFile> {
+        Arc::new(TableFile {
+            table: OnceLock::new(),
+            range_deletes: OnceLock::new(),
+            used: AtomicBool::new(false),
+            superseded: AtomicBool::new(false),
+            identity: Arc::clone(identity),
+        })
+    }
+}
+
+impl Drop for FileIdentity {
+    fn drop(&mut self) {
+        self.files.clock.leave(self);
+        // Closed before it is handed over, and its blocks no longer wanted.
+        let open = std::mem::take(self.open.get_mut());
+        let has_blocks = open.home.is_some();
+        drop(open);
+        let delete = self.obsolete.load(Ordering::Acquire);
+        if delete {
+            self.files.doom(std::mem::take(&mut self.path));
+        }
+        if delete || has_blocks {
+            self.files.scheduler.request(Lane::Log);
+        }
+    }
+}
