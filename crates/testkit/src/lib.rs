@@ -35,6 +35,7 @@ pub mod runner;
 pub mod script;
 pub mod shrink;
 mod transactions;
+mod watch;
 
 pub use dir::TestDir;
 pub use domain::{Filler, KEYS, Key, PREFIXES, SPACES};
@@ -42,3 +43,4 @@ pub use failure::{Failure, Outcome};
 pub use generator::Generator;
 pub use oracle::{Content, Moment, Oracle};
 pub use runner::{DIR, Runner};
+pub use watch::WatchFs;

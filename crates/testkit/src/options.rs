@@ -204,4 +204,12 @@ pub const DATABASE: &[Row<Options>] = &[
             ("8 MiB", |options| options.memory_budget(8 << 20)),
         ],
     },
+    Row {
+        name: "open tables",
+        choices: &[
+            ("unlimited", |options| options),
+            ("8", |options| options.max_open_tables(8)),
+            ("13", |options| options.max_open_tables(13)),
+        ],
+    },
 ];

@@ -118,11 +118,12 @@ fn turn_over(shared: &Shared) {
     }
 }
 
-fn run(kind: MemtableKind, mapped_log: bool) {
+fn run(kind: MemtableKind, mapped_log: bool, max_open_tables: usize) {
     let dir = TestDir::new("concurrency");
     let tiny = KeyspaceOptions::default().memtable(kind).write_buffer_size(32 << 10);
     let tiny = tiny.table_size(16 << 10).block_size(512);
     let options = Options::default().memory_budget(16 << 20).wal_segment_bytes(64 << 10);
+    let options = options.max_open_tables(max_open_tables);
     let db = options.mapped_log(mapped_log).keyspace_options(tiny).open(dir.path()).unwrap();
     let (left, right) = (db.keyspace("left").unwrap(), db.keyspace("right").unwrap());
     let shared = Arc::new(Shared { db, left, right, writing: AtomicUsize::new(WRITERS as usize) });
@@ -171,10 +172,10 @@ fn run(kind: MemtableKind, mapped_log: bool) {
 
 #[test]
 fn readers_and_writers_agree_on_the_radix_tree_and_the_mapped_log() {
-    run(MemtableKind::Art, true);
+    run(MemtableKind::Art, true, 8);
 }
 
 #[test]
 fn readers_and_writers_agree_on_the_skiplist_and_the_written_log() {
-    run(MemtableKind::Skiplist, false);
+    run(MemtableKind::Skiplist, false, 100);
 }

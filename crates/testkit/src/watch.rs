@@ -1,0 +1,198 @@
+//! A file system that watches the table files: how many are open for reading, and that none is misused.
+//!
+//! It refuses by panic what must never happen to a table (IN3): to be removed while somebody has it open, to be removed
+//! twice, to be opened after it was removed.
+
+use esker::parts::env::fs::{DirEntry, File, FileLock, FileSystem, LockKind, Mapping, OpenMode};
+use esker::{Error, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Passes every call on to another file system. Clones are the same file system.
+#[derive(Clone, Debug)]
+pub struct WatchFs {
+    inner: Arc<dyn FileSystem>,
+    seen: Arc<Mutex<Seen>>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// Handles of each table that are open for reading.
+    open: BTreeMap<PathBuf, usize>,
+    most_open: usize,
+    opened: u64,
+    removed: BTreeSet<PathBuf>,
+}
+
+impl WatchFs {
+    /// Watches `inner`.
+    pub fn new(inner: Arc<dyn FileSystem>) -> WatchFs {
+        WatchFs { inner, seen: Arc::default() }
+    }
+
+    /// Handles of tables that are open for reading now.
+    pub fn open_tables(&self) -> usize {
+        self.seen().open.values().sum()
+    }
+
+    /// The most there were at once since this was last asked.
+    pub fn take_most_open(&self) -> usize {
+        let now = self.open_tables();
+        std::mem::replace(&mut self.seen().most_open, now)
+    }
+
+    /// How often a table was opened for reading.
+    pub fn opened(&self) -> u64 {
+        self.seen().opened
+    }
+
+    /// Tables that were removed.
+    pub fn removed(&self) -> BTreeSet<PathBuf> {
+        self.seen().removed.clone()
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_table(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "sst")
+}
+
+impl FileSystem for WatchFs {
+    fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
+        let is_read = is_table(path) && mode == OpenMode::Read;
+        if is_read {
+            let mut seen = self.seen();
+            assert!(!seen.removed.contains(path), "{} is opened after its removal", path.display());
+            *seen.open.entry(path.to_owned()).or_default() += 1;
+            seen.opened += 1;
+            seen.most_open = seen.most_open.max(seen.open.values().sum());
+        }
+        let handle = Handle { watch: is_read.then(|| self.clone()), path: path.to_owned() };
+        let file = self.inner.open(path, mode)?;
+        Ok(Arc::new(WatchedFile { file, _handle: handle }))
+    }
+
+    fn remove_file(&self, path: &Path) -> Result<()> {
+        if is_table(path) {
+            let mut seen = self.seen();
+            assert!(!seen.open.contains_key(path), "{} is removed while it is open", path.display());
+            assert!(seen.removed.insert(path.to_owned()), "{} is removed twice", path.display());
+        }
+        self.inner.remove_file(path)
+    }
+
+    fn create_dir_all(&self, path: &Path) -> Result<()> {
+        self.inner.create_dir_all(path)
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<DirEntry>> {
+        self.inner.list(dir)
+    }
+
+    fn file_len(&self, path: &Path) -> Result<Option<u64>> {
+        self.inner.file_len(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove_dir_all(&self, path: &Path) -> Result<()> {
+        self.inner.remove_dir_all(path)
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
+        self.inner.hard_link(from, to)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        self.inner.sync_dir(dir)
+    }
+
+    fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn FileLock>, Error> {
+        self.inner.lock(path, kind)
+    }
+
+    fn free_bytes(&self, dir: &Path) -> Result<u64> {
+        self.inner.free_bytes(dir)
+    }
+
+    fn can_map_writable(&self, dir: &Path) -> bool {
+        self.inner.can_map_writable(dir)
+    }
+
+    fn boot_id(&self) -> [u8; 16] {
+        self.inner.boot_id()
+    }
+}
+
+/// Counts an open table until it is dropped.
+#[derive(Debug)]
+struct Handle {
+    watch: Option<WatchFs>,
+    path: PathBuf,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let Some(watch) = &self.watch else { return };
+        let mut seen = watch.seen();
+        let Some(count) = seen.open.get_mut(&self.path) else { return };
+        *count -= 1;
+        if *count == 0 {
+            seen.open.remove(&self.path);
+        }
+    }
+}
+
+#[derive(Debug)]
+struct WatchedFile {
+    file: Arc<dyn File>,
+    _handle: Handle,
+}
+
+impl File for WatchedFile {
+    fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        self.file.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.file.write_at(bytes, offset)
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.file.len()
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn allocate(&self, offset: u64, len: u64, keep_len: bool) -> Result<bool> {
+        self.file.allocate(offset, len, keep_len)
+    }
+
+    fn sync_data(&self) -> Result<()> {
+        self.file.sync_data()
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        self.file.sync_all()
+    }
+
+    fn map_writable(&self, len: usize) -> Result<Mapping> {
+        self.file.map_writable(len)
+    }
+
+    fn will_need(&self, offset: u64, len: u64) {
+        self.file.will_need(offset, len);
+    }
+}
