@@ -23,6 +23,8 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    // The database's limit on open tables follows from that of the process, and the usual one is small.
+    esker::parts::env::host::raise_open_files_limit();
     host::start_log(cli.global.log.unwrap_or(commands::default_log_level(&cli.command)));
     let mut out = host::stdout();
     let result = run(&cli, &mut out).and_then(|exit| {

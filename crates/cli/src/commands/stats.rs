@@ -25,7 +25,7 @@ pub(super) fn run(context: &mut Context<'_>) -> Result<Exit, Failure> {
 
 fn table(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
     let memory = &metrics.memory;
-    let (cache, log) = (metrics.cache.total(), &metrics.log);
+    let (cache, log, tables) = (metrics.cache.total(), &metrics.log, &metrics.open_tables);
     let lookups = cache.hits + cache.misses;
     let rate = cache.hit_rate().map_or("-".to_owned(), |rate| format!("{:.1} %", rate * 100.0));
     for (name, value) in [
@@ -36,8 +36,19 @@ fn table(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
             "  block cache",
             format!("{} of {}", human_bytes(memory.cache_bytes), human_bytes(memory.cache_capacity_bytes)),
         ),
-        ("  indexes and filters", human_bytes(memory.table_metadata_bytes)),
+        (
+            "  indexes and filters",
+            format!("{} of {}", human_bytes(tables.metadata_bytes), human_bytes(tables.max_metadata_bytes)),
+        ),
         ("  log, mapped", human_bytes(memory.log_mapped_bytes)),
+        (
+            "open tables",
+            format!("{} of {}", human_count(tables.tables as u64), human_count(tables.max_tables as u64)),
+        ),
+        (
+            "  since opening",
+            format!("{} opened, {} closed", human_count(tables.opened), human_count(tables.closed)),
+        ),
         ("cache hits", format!("{rate} of {}", human_count(lookups))),
         ("log", human_bytes(log.live_bytes)),
         ("  flushes to the device", human_count(log.flushes)),
@@ -142,6 +153,7 @@ fn holder_as_json(holder: &Holder) -> serde_json::Value {
 
 fn as_json(metrics: &Metrics, holders: &[Holder]) -> serde_json::Value {
     let (memory, log, cache) = (&metrics.memory, &metrics.log, metrics.cache.total());
+    let tables = &metrics.open_tables;
     let keyspaces: Vec<serde_json::Value> = metrics
         .keyspaces
         .iter()
@@ -185,6 +197,14 @@ fn as_json(metrics: &Metrics, holders: &[Holder]) -> serde_json::Value {
             "cache_capacity_bytes": memory.cache_capacity_bytes,
             "table_metadata_bytes": memory.table_metadata_bytes,
             "log_mapped_bytes": memory.log_mapped_bytes,
+        },
+        "open_tables": {
+            "tables": tables.tables,
+            "max_tables": tables.max_tables,
+            "metadata_bytes": tables.metadata_bytes,
+            "max_metadata_bytes": tables.max_metadata_bytes,
+            "opened": tables.opened,
+            "closed": tables.closed,
         },
         "log": {
             "live_bytes": log.live_bytes,
