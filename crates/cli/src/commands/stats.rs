@@ -151,33 +151,31 @@ fn holder_as_json(holder: &Holder) -> serde_json::Value {
     })
 }
 
+fn keyspace_as_json(keyspace: &KeyspaceMetrics) -> serde_json::Value {
+    json!({
+        "name": keyspace.name,
+        "memtable_entries": keyspace.memtable_entries,
+        "sealed_memtables": keyspace.sealed_memtables,
+        "runs": keyspace.runs,
+        "tables": keyspace.tables,
+        "table_bytes": keyspace.table_bytes,
+        "table_entries": keyspace.table_entries,
+        "tombstones": keyspace.tombstones,
+        "range_deletes": keyspace.range_deletes,
+        "compaction_debt_bytes": keyspace.compaction_debt_bytes,
+        "flushes": keyspace.flushes,
+        "flushed_bytes": keyspace.flushed_bytes,
+        "compactions": keyspace.compactions,
+        "trivial_moves": keyspace.trivial_moves,
+        "compacted_in_bytes": keyspace.compacted_in_bytes,
+        "compacted_out_bytes": keyspace.compacted_out_bytes,
+    })
+}
+
 fn as_json(metrics: &Metrics, holders: &[Holder]) -> serde_json::Value {
     let (memory, log, cache) = (&metrics.memory, &metrics.log, metrics.cache.total());
     let tables = &metrics.open_tables;
-    let keyspaces: Vec<serde_json::Value> = metrics
-        .keyspaces
-        .iter()
-        .map(|keyspace| {
-            json!({
-                "name": keyspace.name,
-                "memtable_entries": keyspace.memtable_entries,
-                "sealed_memtables": keyspace.sealed_memtables,
-                "runs": keyspace.runs,
-                "tables": keyspace.tables,
-                "table_bytes": keyspace.table_bytes,
-                "table_entries": keyspace.table_entries,
-                "tombstones": keyspace.tombstones,
-                "range_deletes": keyspace.range_deletes,
-                "compaction_debt_bytes": keyspace.compaction_debt_bytes,
-                "flushes": keyspace.flushes,
-                "flushed_bytes": keyspace.flushed_bytes,
-                "compactions": keyspace.compactions,
-                "trivial_moves": keyspace.trivial_moves,
-                "compacted_in_bytes": keyspace.compacted_in_bytes,
-                "compacted_out_bytes": keyspace.compacted_out_bytes,
-            })
-        })
-        .collect();
+    let keyspaces: Vec<serde_json::Value> = metrics.keyspaces.iter().map(keyspace_as_json).collect();
     let holders: Vec<serde_json::Value> = holders.iter().map(holder_as_json).collect();
     let errors: Vec<String> = metrics.background_errors.iter().map(ToString::to_string).collect();
     json!({
