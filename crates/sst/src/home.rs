@@ -5,7 +5,7 @@
 //! number belongs to a [`TableHome`], and blocks know the home instead of the slots; the home knows the slots of the table
 //! that is open, if one is. Invariants, beside those of [`crate::slots`]:
 //!
-//! * HM1. Whoever can insert blocks under a number holds its home: every [`Table`](crate::Table) does. So the number goes back
+//! * HM1. Whoever can insert blocks under a number holds its home: every [`crate::Table`] does. So the number goes back
 //!   to the cache when neither the home's owner nor a table of it is left (BS5).
 //! * HM2. A home has one open table at a time. Its owner sees to it, by sharing the one that is open; so a block that leaves
 //!   the cache finds the one array that may point to it (SL4). While a table is being dropped its successor may be
