@@ -46,6 +46,7 @@ impl<'a> Claim<'a> {
         busy: &mut Busy,
         plan: &CompactionPlan,
     ) -> Claim<'a> {
+        keyspace.jobs.fetch_add(1, Ordering::Relaxed);
         Claim { keyspace, scheduler: &store.scheduler, job: busy.add(plan) }
     }
 }
@@ -53,6 +54,8 @@ impl<'a> Claim<'a> {
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         self.keyspace.busy.lock().remove(self.job);
+        // Release: whoever finds no job finds what the job has published.
+        self.keyspace.jobs.fetch_sub(1, Ordering::Release);
         // Whoever found the inputs busy may look again, also if the job failed.
         self.scheduler.announce_progress();
     }
@@ -131,9 +134,9 @@ impl Store {
         options.strategy.debt(&self.shape(&view.tree.version), &strategy_options)
     }
 
-    /// Whether a job of the keyspace is running.
+    /// Whether a job of the keyspace is running. Takes no lock: writers ask under the commit lock.
     pub(crate) fn is_compacting(&self, keyspace: &KeyspaceState) -> bool {
-        !keyspace.busy.lock().is_empty()
+        keyspace.jobs.load(Ordering::Acquire) > 0
     }
 
     /// Does what a plan says and installs it.

@@ -39,3 +39,20 @@ fn tables_of_an_edit_that_cannot_be_applied_are_deleted() {
     assert!(keyspace.view.load().tree.runs.is_empty());
     store.close().unwrap();
 }
+
+/// An install holds the running jobs of its keyspace while it takes the commit lock, so a writer that holds that lock and looks for
+/// room must not ask for the jobs by their lock. It did, once level 0 was full, and the two waited for each other for ever;
+/// here the one thread would wait for itself.
+#[test]
+fn room_is_judged_while_an_install_holds_the_jobs() {
+    let env = Env::simulated(Arc::new(StrictFs::new()), 1);
+    let store = crate::open::open(Path::new(DIR), Options::default().env(env)).unwrap();
+    let keyspace = store.all_keyspaces()[0].clone();
+    let installed = store.install(&keyspace, &[], |_, _| {
+        assert!(keyspace.busy.is_locked());
+        assert!(!store.can_compact(&keyspace), "there is nothing to compact");
+        VersionEdit::new()
+    });
+    installed.unwrap();
+    store.close().unwrap();
+}

@@ -40,6 +40,9 @@ pub(crate) struct KeyspaceState {
     pub(crate) flushing: Mutex<()>,
     /// Plans that are being carried out.
     pub(crate) busy: Mutex<Busy>,
+    /// How many they are, for writers that look for room: they hold the commit lock, which an install takes while it holds
+    /// `busy`.
+    pub(crate) jobs: AtomicU64,
     /// Runs in level 0, kept beside the view so that a writer sees them without loading it.
     level0_runs: AtomicU64,
     /// The default TTL of the options, in milliseconds, 0 for none: kept beside them so that a put sees it without a lock.
@@ -80,6 +83,7 @@ impl KeyspaceState {
             publishing: Mutex::new(()),
             flushing: Mutex::new(()),
             busy: Mutex::default(),
+            jobs: AtomicU64::new(0),
             level0_runs: AtomicU64::new(0),
             dropped: AtomicBool::new(false),
             traffic: Traffic::default(),
