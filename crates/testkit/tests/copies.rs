@@ -4,7 +4,7 @@
 #![expect(clippy::print_stdout, reason = "counts are for people")]
 
 use esker::parts::env::fault::{Crash, StrictFs, StrictOptions};
-use esker::parts::env::{Env, FileSystem};
+use esker::parts::env::{Env, FileSystem, ManualClock};
 use esker::{Backups, Database, Durability, KeyspaceOptions, Options, Retention};
 use std::path::Path;
 use std::sync::Arc;
@@ -177,4 +177,34 @@ fn check_backups(image: &StrictFs, before: &[Content], after: &[Content]) {
         );
         restored.close().unwrap();
     }
+}
+
+/// What was seen expired stays so in a copy, also where the clock has been set back since: the copy takes the time along, not
+/// only the one that the last edit of the manifest stored.
+#[test]
+fn a_copy_does_not_go_back_in_time() {
+    let fs = StrictFs::new();
+    let clock = Arc::new(ManualClock::new(1_000));
+    let env = Env { clock: Arc::<ManualClock>::clone(&clock), ..env(&fs) };
+    let open = |dir| Options::default().env(env.clone()).memory_budget(8 << 20).open(dir).unwrap();
+    let db = open(DATA);
+    db.default_keyspace().put_with_expiry("key", "value", 5_000).unwrap();
+    db.flush().unwrap();
+    clock.set_wall_ms(6_000);
+    assert_eq!(db.get("key").unwrap(), None);
+    let backups = Backups::with_env(BACKUPS, env.clone());
+    db.checkpoint(COPY).unwrap();
+    let backup = db.backup(&backups).unwrap();
+    backups.restore(backup.id, RESTORED).unwrap();
+    clock.set_wall_ms(2_000);
+    for dir in [COPY, RESTORED] {
+        let copy = open(dir);
+        assert_eq!(copy.get("key").unwrap(), None, "{dir}");
+        copy.close().unwrap();
+    }
+    db.close().unwrap();
+    // A closed database touches nothing at the target.
+    let names = |dir: &str| fs.list(Path::new(dir)).map(|entries| entries.len()).ok();
+    assert!(db.checkpoint("/late").is_err() && db.backup(&Backups::with_env("/late-backups", env)).is_err());
+    assert_eq!((names("/late"), names("/late-backups")), (None, None));
 }

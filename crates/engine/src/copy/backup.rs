@@ -289,6 +289,9 @@ impl Store {
         told: &mut dyn FnMut(CopyProgress),
     ) -> Result<BackupReport> {
         let _activity = self.activity.read_recursive();
+        // Before anything is made or swept at the target.
+        self.check_open()?;
+        self.writing()?;
         let env = &backups.env;
         make_directory(&*env.fs, &backups.pool())?;
         let _lock = backups.lock_exclusive()?;

@@ -39,6 +39,9 @@ impl Store {
         // Complete up to here: nobody is between taking a number and publishing it while the lock is held.
         let seqno = SeqNo::new(self.visible.load(Ordering::Acquire));
         let views = self.all_keyspaces().iter().map(|keyspace| (keyspace.id, keyspace.view.load())).collect();
-        Ok(Capture { seqno, state: installed.state.clone(), views })
+        // What was seen expired here must not come back in the copy, whatever its clock says (TM2).
+        let mut state = installed.state.clone();
+        state.time_floor_ms = state.time_floor_ms.max(self.time.last_ms());
+        Ok(Capture { seqno, state, views })
     }
 }

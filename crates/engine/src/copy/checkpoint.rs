@@ -38,6 +38,9 @@ impl Store {
         told: &mut dyn FnMut(CopyProgress),
     ) -> Result<CheckpointReport> {
         let _activity = self.activity.read_recursive();
+        // Before anything is made at the target.
+        self.check_open()?;
+        self.writing()?;
         let fs = &*self.env.fs;
         check_vacant(fs, to)?;
         let unfinished = Unfinished::create(fs, to)?;
