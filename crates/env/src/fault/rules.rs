@@ -69,6 +69,19 @@ impl Operation {
         Operation::Map,
     ];
 
+    /// Whether a call of this kind changes something, or makes a change durable.
+    pub fn is_change(self) -> bool {
+        !matches!(
+            self,
+            Operation::Open
+                | Operation::List
+                | Operation::Len
+                | Operation::Lock
+                | Operation::FreeBytes
+                | Operation::Read
+        )
+    }
+
     /// Whether a call of this kind makes something durable.
     pub fn is_sync(self) -> bool {
         matches!(self, Operation::SyncDir | Operation::SyncData | Operation::SyncAll)

@@ -50,22 +50,8 @@ fn a_database_whose_creation_was_interrupted_survives_a_power_cut_after_the_next
 
 /// A medium that cannot be written to: every call that changes something fails.
 fn write_protect(world: &World) {
-    let changing = [
-        Operation::Create,
-        Operation::CreateDir,
-        Operation::Rename,
-        Operation::Remove,
-        Operation::RemoveDir,
-        Operation::Link,
-        Operation::SyncDir,
-        Operation::Write,
-        Operation::SetLen,
-        Operation::Allocate,
-        Operation::SyncData,
-        Operation::SyncAll,
-        Operation::Map,
-    ];
-    changing.into_iter().for_each(|operation| world.break_down(Fault::Io, operation, ""));
+    let changing = Operation::ALL.into_iter().filter(|operation| operation.is_change());
+    changing.for_each(|operation| world.break_down(Fault::Io, operation, ""));
 }
 
 /// Guards that a read-only open of a directory without a lock file, such as a copy on a medium that cannot be written to, makes
