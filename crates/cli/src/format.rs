@@ -253,6 +253,11 @@ pub(crate) fn human_bytes(bytes: u64) -> String {
     if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", UNITS[unit]) }
 }
 
+/// A count of things: `1 table`, `2,000 tables`.
+pub(crate) fn human_counted(count: u64, thing: &str) -> String {
+    format!("{} {thing}{}", human_count(count), if count == 1 { "" } else { "s" })
+}
+
 /// A count with its thousands apart: `1,234,567`.
 pub(crate) fn human_count(count: u64) -> String {
     let digits = count.to_string();

@@ -34,7 +34,7 @@ fn backups_are_made_listed_checked_restored_and_removed() {
     for round in ["one", "two", "three"] {
         place.ok(&format!("put key {round}"));
         let told = place.ok("backup create backups");
-        assert!(told.contains("were new"), "{told}");
+        assert!(told.contains("; new: 1 table, "), "{told}");
     }
     assert_eq!(place.ok("backup list backups").lines().count(), 3);
     let checked = place.ok("backup verify backups");

@@ -6,7 +6,7 @@ use crate::args::{
     Shape,
 };
 use crate::failure::{Exit, Failure};
-use crate::format::{human_bytes, human_count, human_time};
+use crate::format::{human_bytes, human_count, human_counted, human_time};
 use crate::host::progress_bar;
 use esker::{BackupId, BackupInfo, Backups, CopyProgress, Retention};
 use indicatif::ProgressBar;
@@ -28,9 +28,9 @@ pub(super) fn checkpoint(context: &mut Context<'_>, args: &CheckpointArgs) -> Re
     } else {
         writeln!(
             context.out,
-            "{}: {} tables linked ({}), {} written ({})",
+            "{}: {} linked ({}), {} written ({})",
             args.target.display(),
-            human_count(report.linked_tables),
+            human_counted(report.linked_tables, "table"),
             human_bytes(report.linked_bytes),
             human_count(report.written_tables),
             human_bytes(report.written_bytes)
@@ -77,11 +77,11 @@ fn create(
     } else {
         writeln!(
             out,
-            "backup {}: {} tables, {}; {} tables, {} were new",
+            "backup {}: {}, {}; new: {}, {}",
             report.id.get(),
-            human_count(report.tables),
+            human_counted(report.tables, "table"),
             human_bytes(report.bytes),
-            human_count(report.copied_tables),
+            human_counted(report.copied_tables, "table"),
             human_bytes(report.copied_bytes)
         )?;
     }
@@ -119,9 +119,9 @@ fn verify(args: &BackupVerifyArgs, is_json: bool, out: &mut dyn Write) -> Result
         let verdict = if found.is_clean() { "can be restored" } else { "is damaged" };
         writeln!(
             out,
-            "backup {} {verdict}: {} tables, {} entries, {} read",
+            "backup {} {verdict}: {}, {} entries, {} read",
             id.get(),
-            human_count(found.tables),
+            human_counted(found.tables, "table"),
             human_count(found.entries),
             human_bytes(found.bytes)
         )?;
@@ -143,7 +143,7 @@ fn prune(args: &BackupPruneArgs, is_json: bool, out: &mut dyn Write) -> Result<E
     existing(&backups, &args.dir)?;
     let removed = backups.retain(rule)?;
     if !is_json {
-        writeln!(out, "{} backups removed", human_count(removed.len() as u64))?;
+        writeln!(out, "{} removed", human_counted(removed.len() as u64, "backup"))?;
     }
     removed.iter().try_for_each(|backup| show(out, backup, is_json))?;
     Ok(Exit::Done)
@@ -169,8 +169,8 @@ pub(crate) fn restore(global: &Global, args: &RestoreArgs, out: &mut dyn Write) 
         });
         write_object(out, members)?;
     } else {
-        let (tables, bytes) = (human_count(report.tables), human_bytes(report.bytes));
-        writeln!(out, "backup {} restored to {}: {tables} tables, {bytes}", id.get(), target.display())?;
+        let (tables, bytes) = (human_counted(report.tables, "table"), human_bytes(report.bytes));
+        writeln!(out, "backup {} restored to {}: {tables}, {bytes}", id.get(), target.display())?;
     }
     Ok(Exit::Done)
 }

@@ -3,7 +3,7 @@
 use super::{Context, open, write_json};
 use crate::args::{ExportArgs, Global, ImportArgs, Shape};
 use crate::failure::{Exit, Failure};
-use crate::format::{human_bytes, human_count};
+use crate::format::{human_bytes, human_counted};
 use crate::host;
 use esker::{Keyspace, check_export};
 use std::io::Write;
@@ -40,9 +40,9 @@ pub(super) fn export(context: &mut Context<'_>, args: &ExportArgs) -> Result<Exi
     } else {
         writeln!(
             context.out,
-            "{} pairs of {} keyspaces, {}, in {}",
-            human_count(report.entries),
-            human_count(report.keyspaces),
+            "{} of {}, {}, in {}",
+            human_counted(report.entries, "pair"),
+            human_counted(report.keyspaces, "keyspace"),
             human_bytes(report.data_bytes),
             human_bytes(report.written_bytes)
         )?;
@@ -77,9 +77,9 @@ pub(crate) fn import(global: &Global, args: &ImportArgs, out: &mut dyn Write) ->
         let done = if args.check { "checked" } else { "imported" };
         writeln!(
             out,
-            "{} pairs of {} keyspaces {done}, {}",
-            human_count(report.entries),
-            human_count(report.keyspaces),
+            "{} of {} {done}, {}",
+            human_counted(report.entries, "pair"),
+            human_counted(report.keyspaces, "keyspace"),
             human_bytes(report.data_bytes)
         )?;
     }
