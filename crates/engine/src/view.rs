@@ -102,7 +102,9 @@ impl SuperVersion {
     /// Whether range deletes may hide anything in this view: for a reader that loaded its sequence number before.
     #[inline]
     pub(crate) fn has_range_deletes(&self) -> bool {
-        self.tree.has_range_deletes || self.memtables().any(|view| view.memtable.has_range_deletes())
+        self.tree.has_range_deletes
+            || self.active.memtable.has_range_deletes()
+            || self.sealed.iter().any(|view| view.memtable.has_range_deletes())
     }
 
     /// All memtables, newest first.

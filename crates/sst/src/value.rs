@@ -20,6 +20,7 @@ impl PinnedValue {
     }
 
     /// The value without its first `count` bytes, or an empty one if it has fewer.
+    #[inline]
     #[must_use]
     pub fn from(mut self, count: usize) -> PinnedValue {
         let count = u32::try_from(count).unwrap_or(u32::MAX).min(self.len);

@@ -4,7 +4,7 @@ use crate::handle::Pinned;
 use crate::read::covers::cover_at;
 use crate::read::resolve::{Resolved, resolve};
 use crate::tree::{Access, TreePart};
-use esker_base::{Result, SeqNo, checksum};
+use esker_base::{Result, SeqNo, Tag, checksum};
 use esker_sst::{PinnedValue, Table};
 
 /// Runs whose filters are prefetched together before the first source is asked. More runs than this are asked one
@@ -37,9 +37,7 @@ impl Found<'_> {
 #[inline]
 pub(crate) fn lookup<'v>(pinned: &'v Pinned, key: &[u8]) -> Result<Found<'v>> {
     let (view, seqno) = (&*pinned.view, pinned.seqno);
-    let hash = checksum::key_hash(key);
-    // Versions older than this are deleted, wherever they are.
-    let cover = cover_at(view, key, seqno)?;
+    let wanted = Wanted { pinned, key, hash: checksum::key_hash(key), cover: cover_at(view, key, seqno)? };
     // All cache lines that the filters will need are requested first, so that their misses overlap each other
     // and the memtables' search.
     let mut candidates: [Option<&TreePart>; PREFETCHED_RUNS] = [None; PREFETCHED_RUNS];
@@ -47,32 +45,26 @@ pub(crate) fn lookup<'v>(pinned: &'v Pinned, key: &[u8]) -> Result<Found<'v>> {
     for (slot, run) in candidates.iter_mut().zip(runs) {
         let part = run.part_for(key);
         if let Some(table) = part.and_then(|part| part.file.opened()) {
-            table.prefetch_filter(hash);
+            table.prefetch_filter(wanted.hash);
         }
         *slot = part;
     }
     for memtable in view.memtables() {
         if let Some((tag, value)) = memtable.memtable.get(key, seqno) {
-            if tag.seqno() < cover {
-                return Ok(Found::Absent);
-            }
-            if tag.is_plain_put() {
-                return Ok(Found::Borrowed(value));
-            }
-            return Ok(match resolve(view, &mut { pinned.time }, (tag, key, value))? {
+            return Ok(match wanted.told(tag, value)? {
                 Resolved::Value { from } => Found::Borrowed(&value[from..]),
                 Resolved::Absent => Found::Absent,
             });
         }
     }
     for part in candidates.iter().flatten() {
-        if let Some(found) = lookup_in_part(pinned, part, key, hash, cover)? {
+        if let Some(found) = wanted.in_part(part)? {
             return Ok(found);
         }
     }
     for run in runs.iter().skip(PREFETCHED_RUNS) {
         if let Some(part) = run.part_for(key)
-            && let Some(found) = lookup_in_part(pinned, part, key, hash, cover)?
+            && let Some(found) = wanted.in_part(part)?
         {
             return Ok(found);
         }
@@ -80,53 +72,52 @@ pub(crate) fn lookup<'v>(pinned: &'v Pinned, key: &[u8]) -> Result<Found<'v>> {
     Ok(Found::Absent)
 }
 
-/// What a part tells about `key`; `None` if it holds no visible version.
-#[inline]
-fn lookup_in_part(
-    pinned: &Pinned,
-    part: &TreePart,
-    key: &[u8],
+/// A key on its way through the sources.
+struct Wanted<'a> {
+    pinned: &'a Pinned,
+    key: &'a [u8],
     hash: u64,
+    /// Versions older than this are deleted, wherever they are.
     cover: SeqNo,
-) -> Result<Option<Found<'static>>> {
-    match part.file.opened_for_use() {
-        Some(table) => lookup_in_table(pinned, (part, table), key, hash, cover),
-        None => open_and_lookup(pinned, part, key, hash, cover),
-    }
 }
 
-/// [`lookup_in_part`], if the table is not open or not to be had without a lock.
-#[cold]
-fn open_and_lookup(
-    pinned: &Pinned,
-    part: &TreePart,
-    key: &[u8],
-    hash: u64,
-    cover: SeqNo,
-) -> Result<Option<Found<'static>>> {
-    lookup_in_table(pinned, (part, &*part.file.open(Access::Use)?), key, hash, cover)
-}
+impl Wanted<'_> {
+    /// What the newest visible version of the key means.
+    #[inline]
+    fn told(&self, tag: Tag, value: &[u8]) -> Result<Resolved> {
+        if tag.seqno() < self.cover {
+            return Ok(Resolved::Absent);
+        }
+        if tag.is_plain_put() {
+            return Ok(Resolved::Value { from: 0 });
+        }
+        resolve(&self.pinned.view, &mut { self.pinned.time }, (tag, self.key, value))
+    }
 
-#[inline]
-fn lookup_in_table(
-    pinned: &Pinned,
-    (part, table): (&TreePart, &Table),
-    key: &[u8],
-    hash: u64,
-    cover: SeqNo,
-) -> Result<Option<Found<'static>>> {
-    if (part.meta.sliced && !part.meta.contains(key)) || !table.may_contain(hash) {
-        return Ok(None);
+    /// What a part tells about the key; `None` if it holds no visible version.
+    #[inline]
+    fn in_part(&self, part: &TreePart) -> Result<Option<Found<'static>>> {
+        match part.file.opened_for_use() {
+            Some(table) => self.in_table(part, table),
+            None => self.in_closed(part),
+        }
     }
-    let Some(hit) = table.get(key, hash, pinned.seqno)? else { return Ok(None) };
-    if hit.tag.seqno() < cover {
-        return Ok(Some(Found::Absent));
+
+    /// [`Wanted::in_part`], if the table is not open or not to be had without a lock.
+    #[cold]
+    fn in_closed(&self, part: &TreePart) -> Result<Option<Found<'static>>> {
+        self.in_table(part, &*part.file.open(Access::Use)?)
     }
-    if hit.tag.is_plain_put() {
-        return Ok(Some(Found::Pinned(hit.value)));
+
+    #[inline]
+    fn in_table(&self, part: &TreePart, table: &Table) -> Result<Option<Found<'static>>> {
+        if (part.meta.sliced && !part.meta.contains(self.key)) || !table.may_contain(self.hash) {
+            return Ok(None);
+        }
+        let Some(hit) = table.get(self.key, self.hash, self.pinned.seqno)? else { return Ok(None) };
+        Ok(Some(match self.told(hit.tag, &hit.value)? {
+            Resolved::Value { from } => Found::Pinned(hit.value.from(from)),
+            Resolved::Absent => Found::Absent,
+        }))
     }
-    Ok(Some(match resolve(&pinned.view, &mut { pinned.time }, (hit.tag, key, &hit.value))? {
-        Resolved::Value { from } => Found::Pinned(hit.value.from(from)),
-        Resolved::Absent => Found::Absent,
-    }))
 }
