@@ -90,11 +90,7 @@ impl Store {
 
     /// What the strategy of a keyspace wants next.
     fn wanted(&self, keyspace: &KeyspaceState) -> Option<CompactionPlan> {
-        let busy = keyspace.busy.lock();
-        let view = keyspace.view.load();
-        let options = keyspace.options();
-        let strategy_options = strategy_options(&options, self.memory.write_buffer_bytes);
-        options.strategy.plan(&self.shape(&view.tree.version), &busy, &strategy_options)
+        self.next_plan(keyspace, &keyspace.busy.lock())
     }
 
     /// Whether waiting for compaction can help a keyspace: something is running, or the strategy wants something.
@@ -104,14 +100,18 @@ impl Store {
 
     /// What the strategy of a keyspace wants next, marked busy.
     fn plan<'a>(&'a self, keyspace: &'a KeyspaceState) -> Option<(CompactionPlan, Claim<'a>)> {
-        // The view is loaded under the lock: a job that ended has installed its result before it takes its mark back.
         let mut busy = keyspace.busy.lock();
-        let view = keyspace.view.load();
-        let options = keyspace.options();
-        let strategy_options = strategy_options(&options, self.memory.write_buffer_bytes);
-        let plan = options.strategy.plan(&self.shape(&view.tree.version), &busy, &strategy_options)?;
+        let plan = self.next_plan(keyspace, &busy)?;
         let claim = Claim::new(self, keyspace, &mut busy, &plan);
         Some((plan, claim))
+    }
+
+    /// What the strategy wants while these jobs run. The caller holds the lock of `busy`, under which the view is loaded: a job
+    /// that ended has installed its result before it takes its mark back.
+    fn next_plan(&self, keyspace: &KeyspaceState, busy: &Busy) -> Option<CompactionPlan> {
+        let view = keyspace.view.load();
+        let options = keyspace.options();
+        options.strategy.plan(&self.shape(&view.tree.version), busy, &self.strategy_options(&options))
     }
 
     fn shape<'v>(&self, version: &'v Version) -> Shape<'v> {
@@ -122,16 +122,15 @@ impl Store {
         Shape { oldest_snapshot, now_ms, expired_ms, ..Shape::new(version) }
     }
 
-    /// The keyspace's options as the strategy takes them.
-    pub(crate) fn strategy_options(&self, keyspace: &KeyspaceState) -> StrategyOptions {
-        strategy_options(&keyspace.options(), self.memory.write_buffer_bytes)
+    /// Options of a keyspace as the strategy takes them.
+    pub(crate) fn strategy_options(&self, options: &KeyspaceOptions) -> StrategyOptions {
+        strategy_options(options, self.memory.write_buffer_bytes)
     }
 
     /// Bytes that the strategy would still like to move.
     pub(crate) fn compaction_debt(&self, keyspace: &KeyspaceState, view: &SuperVersion) -> u64 {
         let options = keyspace.options();
-        let strategy_options = strategy_options(&options, self.memory.write_buffer_bytes);
-        options.strategy.debt(&self.shape(&view.tree.version), &strategy_options)
+        options.strategy.debt(&self.shape(&view.tree.version), &self.strategy_options(&options))
     }
 
     /// Whether a job of the keyspace is running. Takes no lock: writers ask under the commit lock.
@@ -167,6 +166,9 @@ impl Store {
         let mut older = OlderParts::outside(&version, &inputs, None);
         let runs: Vec<Vec<TreePart>> =
             plan.inputs.iter().map(|input| self.input_parts(keyspace, input)).collect();
+        // Asked after the files were found by their numbers: those of a living keyspace's tree are not being deleted, and
+        // from here on the parts hold them.
+        keyspace.check_living()?;
         let deletes = deletes::of_parts(&runs.concat(), &boundaries, &older)?;
         let sources = plan.inputs.iter().zip(runs).map(|(input, mut parts)| {
             parts.retain(|part| !deletes::hide_all_of(&deletes, part, &boundaries));
@@ -269,8 +271,9 @@ impl Store {
     ) -> Manual<'a> {
         let mut busy = keyspace.busy.lock();
         let view = keyspace.view.load();
-        let (shape, options) = (self.shape(&view.tree.version), self.strategy_options(keyspace));
-        match keyspace.options().strategy.plan_manual(&shape, &busy, &options, range, mark) {
+        let options = keyspace.options();
+        let (shape, of_strategy) = (self.shape(&view.tree.version), self.strategy_options(&options));
+        match options.strategy.plan_manual(&shape, &busy, &of_strategy, range, mark) {
             ManualStep::Done => Manual::Done,
             ManualStep::Blocked => Manual::Blocked,
             ManualStep::Plan(plan) => {

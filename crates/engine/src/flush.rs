@@ -126,15 +126,10 @@ impl Store {
         // Layout and compression are chosen for the level the tables will most probably go to.
         let options = keyspace.options();
         let to = options.strategy.flush_placement(version, hull, &keyspace.busy.lock());
-        let mut spec =
-            flush_spec(keyspace.id, &options, version, to, &view.sealed, &self.strategy_options(keyspace));
+        let of_strategy = self.strategy_options(&options);
+        let mut spec = flush_spec(keyspace.id, &options, version, to, &view.sealed, &of_strategy);
         spec.of = Some(keyspace);
-        let merge =
-            Merge::new(view.sealed.iter().map(|view| Source::Memtable(view.memtable.cursor())).collect());
-        let mut older = OlderParts::all_of(version, hull);
-        let deletes = deletes::of_memtables(&view.sealed, &boundaries, &older);
-        let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
-        let tables = write_tables(&writing.tables, &spec, merge, boundaries, deletes, below)?;
+        let tables = merge_memtables(&writing.tables, &spec, version, hull, &view.sealed, boundaries)?;
         keyspace.traffic.flushed_bytes.fetch_add(tables.bytes(), Ordering::Relaxed);
         Ok(tables)
     }
@@ -177,7 +172,7 @@ impl Store {
 }
 
 /// How memtables that go to `to` become tables.
-pub(crate) fn flush_spec<'a>(
+fn flush_spec<'a>(
     keyspace: KeyspaceId,
     options: &'a KeyspaceOptions,
     version: &Version,
@@ -196,6 +191,22 @@ pub(crate) fn flush_spec<'a>(
         cancellable: false,
         zero_seqnos: false,
     }
+}
+
+/// Merges memtables, newest first, which lie in `hull`, into tables that are to go above what `version` has.
+fn merge_memtables<'w>(
+    factory: &'w TableFactory,
+    spec: &OutputSpec<'_>,
+    version: &Version,
+    hull: &KeyRange,
+    memtables: &[Arc<MemtableView>],
+    boundaries: Boundaries,
+) -> Result<Outputs<'w>> {
+    let merge = Merge::new(memtables.iter().map(|view| Source::Memtable(view.memtable.cursor())).collect());
+    let mut older = OlderParts::all_of(version, hull);
+    let deletes = deletes::of_memtables(memtables, &boundaries, &older);
+    let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
+    write_tables(factory, spec, merge, boundaries, deletes, below)
 }
 
 /// Writes sealed memtables of a keyspace, newest first, to tables and adds those to a state that nobody reads yet: that of a
@@ -217,13 +228,9 @@ pub(crate) fn add_flushed<'a>(
     let place = to.place(&version, factory.take_run_id());
     let strategy_options = strategy_options(options, write_buffer_bytes);
     let spec = flush_spec(id, options, &version, to, memtables, &strategy_options);
-    let merge = Merge::new(memtables.iter().map(|view| Source::Memtable(view.memtable.cursor())).collect());
-    let mut older = OlderParts::all_of(&version, &hull);
     let boundaries = Boundaries::new([], SeqNo::MAX);
-    let deletes = deletes::of_memtables(memtables, &boundaries, &older);
-    let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
+    let tables = merge_memtables(factory, &spec, &version, &hull, memtables, boundaries)?;
     let mut edit = VersionEdit::new();
-    let tables = write_tables(factory, &spec, merge, boundaries, deletes, below)?;
     let (parts, files) = tables.into_parts_and_files();
     for part in parts {
         edit.add_part(id, place, Arc::new(part));
@@ -233,7 +240,7 @@ pub(crate) fn add_flushed<'a>(
 }
 
 /// The keys that some memtables hold together, range deletes included.
-pub(crate) fn hull_of(memtables: &[Arc<MemtableView>]) -> Option<KeyRange> {
+fn hull_of(memtables: &[Arc<MemtableView>]) -> Option<KeyRange> {
     memtables.iter().filter_map(|view| hull_of_one(view)).reduce(|hull, other| hull.hull(&other))
 }
 

@@ -28,6 +28,9 @@ use std::sync::atomic::Ordering;
 pub(crate) const MAX_SEALED: usize = 3;
 /// The log may grow to this many times its share of the budget before a rotation waits for flushes.
 const LOG_CAP_FACTOR: u64 = 2;
+/// A batch may take this share of the memory budget at most: it is held in the log and in a memtable at once.
+const MAX_BATCH_BUDGET_DIVISOR: u64 = 2;
+
 /// [`Memtable::create`] or one of its siblings.
 type CreateMemtable = fn(MemtableKind, &ArenaPool, u64) -> Result<(Arc<Memtable>, Inserter)>;
 
@@ -54,9 +57,6 @@ impl MemtableLimits {
         }
     }
 }
-
-/// A batch may take this share of the memory budget at most: it is held in the log and in a memtable at once.
-const MAX_BATCH_BUDGET_DIVISOR: u64 = 2;
 
 impl Store {
     /// Makes room for the batch, or says which lane to wait for. Consumes nothing (a seal or a rotation that was
