@@ -4,7 +4,8 @@ use super::Keyspace;
 use crate::Durability;
 use crate::read::resolve::{End, end_of};
 use crate::transaction::Next;
-use esker_base::{KeyspaceId, Result};
+use esker_base::Result;
+use esker_base::expiry::EXPIRY_LEN;
 use std::time::Duration;
 
 /// How long a key lives on.
@@ -113,9 +114,9 @@ impl Keyspace {
         expiry_ms: u64,
         durability: Durability,
     ) -> Result<()> {
-        self.write_one_with(durability, |scratch, id: KeyspaceId| {
-            scratch.put_expiring(id, key, value, expiry_ms)?;
-            Ok((key.len() + value.len() + esker_base::expiry::EXPIRY_LEN) as u64)
+        let bytes = (key.len() + EXPIRY_LEN + value.len()) as u64;
+        self.write_encoded(durability, bytes, None, |scratch, id| {
+            scratch.put_expiring(id, key, value, expiry_ms)
         })
     }
 }

@@ -162,44 +162,29 @@ impl Keyspace {
 
     #[inline]
     fn write_one(&self, kind: ValueKind, key: &[u8], value: &[u8], durability: Durability) -> Result<()> {
-        SCRATCH.with_borrow_mut(|scratch| {
-            scratch.clear();
-            match kind {
-                ValueKind::Put => scratch.put(self.state.id, key, value)?,
-                _ => scratch.delete(self.state.id, key)?,
-            }
-            let share = Share {
-                keyspace: self.state.id,
-                entries: 1,
-                bytes: (key.len() + value.len()) as u64,
-                range_deletes: 0,
-            };
-            let batch = EncodedBatch {
-                payload: scratch.payload(),
-                count: 1,
-                shares: std::slice::from_ref(&share),
-                single: Some((kind as u8, key, value)),
-            };
-            let written = self.handle.store.commit(&batch, durability, Patience::Stall).map(|_| ());
-            if scratch.capacity_bytes() > SCRATCH_KEPT_BYTES {
-                *scratch = BatchEncoder::new();
-            }
-            written
+        let bytes = (key.len() + value.len()) as u64;
+        self.write_encoded(durability, bytes, Some((kind as u8, key, value)), |scratch, id| match kind {
+            ValueKind::Put => scratch.put(id, key, value),
+            _ => scratch.delete(id, key),
         })
     }
 
-    /// Writes what `encode` puts into an empty batch, one entry; it returns the bytes of the entry's key and value.
-    pub(super) fn write_one_with(
+    /// Writes the one entry that `encode` puts into an empty batch. `bytes` are those of its key and value; `single` is the
+    /// entry itself if it lies at hand as it goes into the memtable.
+    #[inline]
+    pub(super) fn write_encoded(
         &self,
         durability: Durability,
-        encode: impl FnOnce(&mut BatchEncoder, KeyspaceId) -> Result<u64>,
+        bytes: u64,
+        single: Option<(u8, &[u8], &[u8])>,
+        encode: impl FnOnce(&mut BatchEncoder, KeyspaceId) -> Result<()>,
     ) -> Result<()> {
         SCRATCH.with_borrow_mut(|scratch| {
             scratch.clear();
-            let bytes = encode(scratch, self.state.id)?;
+            encode(scratch, self.state.id)?;
             let share = Share { keyspace: self.state.id, entries: 1, bytes, range_deletes: 0 };
             let shares = std::slice::from_ref(&share);
-            let batch = EncodedBatch { payload: scratch.payload(), count: 1, shares, single: None };
+            let batch = EncodedBatch { payload: scratch.payload(), count: 1, shares, single };
             let written = self.handle.store.commit(&batch, durability, Patience::Stall).map(|_| ());
             if scratch.capacity_bytes() > SCRATCH_KEPT_BYTES {
                 *scratch = BatchEncoder::new();

@@ -30,10 +30,6 @@ fn bound_bytes(bound: Bound<&[u8]>) -> u64 {
     }
 }
 
-fn range_bytes(range: &Bounds) -> u64 {
-    ENTRY_OVERHEAD_BYTES + bound_bytes(range.lower()) + bound_bytes(range.upper())
-}
-
 impl Reads {
     /// Bytes of memory, estimated.
     pub(super) fn bytes(&self) -> u64 {
@@ -47,7 +43,7 @@ impl Reads {
 
     /// Bytes that remembering a range takes at most.
     pub(super) fn range_cost(range: &Bounds) -> u64 {
-        range_bytes(range)
+        ENTRY_OVERHEAD_BYTES + bound_bytes(range.lower()) + bound_bytes(range.upper())
     }
 
     fn of(&mut self, keyspace: &Keyspace) -> &mut KeyspaceReads {
@@ -72,7 +68,7 @@ impl Reads {
 
     /// Remembers a range; returns its place for [`Reads::narrow`].
     pub(super) fn add_range(&mut self, keyspace: &Keyspace, range: Bounds) -> usize {
-        self.bytes += range_bytes(&range);
+        self.bytes += Reads::range_cost(&range);
         let ranges = &mut self.of(keyspace).ranges;
         ranges.push(Some(range));
         ranges.len() - 1
@@ -80,9 +76,9 @@ impl Reads {
 
     /// Puts the pieces of a range that were really looked at in its place.
     pub(super) fn narrow(&mut self, keyspace: &Keyspace, at: usize, pieces: [Option<Bounds>; 2]) {
-        let added: u64 = pieces.iter().flatten().map(range_bytes).sum();
+        let added: u64 = pieces.iter().flatten().map(Reads::range_cost).sum();
         let ranges = &mut self.of(keyspace).ranges;
-        let removed = ranges[at].take().map_or(0, |range| range_bytes(&range));
+        let removed = ranges[at].take().map_or(0, |range| Reads::range_cost(&range));
         let [first, second] = pieces;
         ranges[at] = first;
         ranges.extend(second.map(Some));
