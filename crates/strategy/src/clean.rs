@@ -6,7 +6,7 @@
 
 use crate::column::Columns;
 use crate::draft::{Context, Draft, input_from};
-use crate::plan::{Class, CompactionPlan, InputPart, PlanInput, PlanKind, Position, Reason};
+use crate::plan::{Class, CompactionPlan, InputPart, PlanInput, PlanKind, Position, Reason, RunPosition};
 use crate::validate::position;
 use esker_version::{LevelIndex, PartMeta, Run};
 use std::sync::Arc;
@@ -22,9 +22,14 @@ const MAX_DROPPED_PARTS: usize = 256;
 /// How many due parts are tried when running jobs are in the way.
 const MAX_TRIES: usize = 8;
 
+/// What costs nothing: parts that go without being read.
+pub(crate) fn plan_free(cx: &Context<'_>) -> Option<CompactionPlan> {
+    drop_hidden(cx).or_else(|| drop_expired(cx))
+}
+
 /// The most pressing of the rules without a deadline.
 pub(crate) fn plan(cx: &Context<'_>) -> Option<CompactionPlan> {
-    drop_expired(cx).or_else(|| merge_tombstones(cx)).or_else(|| rewrite_last(cx))
+    merge_tombstones(cx).or_else(|| rewrite_last(cx))
 }
 
 /// Deleted data that must be gone by a deadline which comes near: the earliest first.
@@ -52,31 +57,43 @@ pub(crate) fn plan_promise(cx: &Context<'_>) -> Option<CompactionPlan> {
     })
 }
 
+/// Parts that are wholly hidden by range deletes. Nothing comes to light: what lies under them is older still, and the range
+/// deletes, which stay, hide it as well.
+fn drop_hidden(cx: &Context<'_>) -> Option<CompactionPlan> {
+    if cx.shape.hidden.is_empty() {
+        return None;
+    }
+    drop_parts(cx, Reason::Covered, |_, part| cx.shape.hidden.binary_search(&part.id).is_ok())
+}
+
 /// Parts in which every entry has expired, and under which nothing would come to light, simply go.
 fn drop_expired(cx: &Context<'_>) -> Option<CompactionPlan> {
     let version = cx.shape.version;
-    for (level, run) in version.runs() {
+    let covers_older = |at: RunPosition, part: &PartMeta| {
+        version.runs().any(|(level, run)| position(level, run) > at && run.overlaps(&part.range))
+    };
+    drop_parts(cx, Reason::Expired, |at, part| {
+        part.max_expiry_ms.is_some_and(|ms| ms <= cx.shape.expired_ms) && !covers_older(at, part)
+    })
+}
+
+/// Drops parts of one run that no job uses.
+fn drop_parts(
+    cx: &Context<'_>,
+    reason: Reason,
+    is_gone: impl Fn(RunPosition, &PartMeta) -> bool,
+) -> Option<CompactionPlan> {
+    cx.shape.version.runs().find_map(|(level, run)| {
         let at = position(level, run);
-        let covers_older = |part: &PartMeta| {
-            version.runs().any(|(level, run)| position(level, run) > at && run.overlaps(&part.range))
-        };
-        let gone = |part: &&Arc<PartMeta>| {
-            let expired = part.max_expiry_ms.is_some_and(|ms| ms <= cx.shape.expired_ms);
-            expired && !cx.busy.has(part) && !covers_older(part)
-        };
-        let parts: Vec<InputPart> =
-            run.parts().iter().filter(gone).take(MAX_DROPPED_PARTS).cloned().map(InputPart::whole).collect();
+        let gone = run.parts().iter().filter(|part| is_gone(at, part) && !cx.busy.has(part));
+        let parts: Vec<InputPart> = gone.take(MAX_DROPPED_PARTS).cloned().map(InputPart::whole).collect();
         if parts.is_empty() {
-            continue;
+            return None;
         }
         let to = Position::Into { level, run: run.id, order: run.order };
         let inputs = vec![PlanInput { level, run: run.id, order: run.order, parts }];
-        let draft = Draft { inputs, to, class: Class::Clean, reason: Reason::Expired };
-        if let Some(plan) = cx.complete(PlanKind::Drop, draft) {
-            return Some(plan);
-        }
-    }
-    None
+        cx.complete(PlanKind::Drop, Draft { inputs, to, class: Class::Clean, reason })
+    })
 }
 
 /// Entries of a part that are there for nothing, or only to hide others: tombstones, and what has expired for every

@@ -38,7 +38,8 @@ struct Candidate {
 
 impl Fluid {
     pub(crate) fn plan(&self, cx: &Context<'_>) -> Option<CompactionPlan> {
-        self.urgent(cx)
+        clean::plan_free(cx)
+            .or_else(|| self.urgent(cx))
             .or_else(|| clean::plan_promise(cx))
             .or_else(|| self.plan_shape(cx))
             .or_else(|| clean::plan(cx))

@@ -94,6 +94,9 @@ pub struct StrategyOptions {
     /// of flushes if that is less. The first flush of a growing store is its whole last level; a share of that
     /// would have every following flush rewrite all there is, for the sake of few bytes.
     pub small_garbage_bytes: u64,
+    /// When idle, what lies above a partition of the last level is merged into it if it is at least so much of it, in 1/1000: a
+    /// trickle of writes with pauses must not rewrite the store in each pause. 0 merges everything.
+    pub idle_permille: u32,
     /// Whether plans may consume a slice of a table. Without it jobs grow until they end at table borders.
     pub slices: bool,
     /// How long after a delete its data must be gone, if that is promised.
@@ -113,6 +116,7 @@ impl Default for StrategyOptions {
             tier_runs: 8,
             garbage_permille: 250,
             small_garbage_bytes: 64 * MIB,
+            idle_permille: 100,
             slices: true,
             delete_within_ms: None,
             delete_reserve_ms: None,

@@ -9,8 +9,8 @@
 //! 1. *Tier*: enough runs of a level that are small against the last become one run of the next level.
 //! 2. *Dense*: as soon as more than `g` of the last level's bytes lie above it (and more than a tier of flushes), or some window is very dense
 //!    or has many runs over it, the column over the best window is merged.
-//! 3. *Clean*: tombstones and expired parts.
-//! 4. *Idle*: columns until nothing lies above the last level.
+//! 3. *Clean*: tombstones; what has expired or is hidden as a whole goes before everything else, because it costs nothing.
+//! 4. *Idle*: columns, where what lies above is a share of the last level that is worth the rewriting.
 //!
 //! The number of levels follows by itself: rule 1 refuses a merge whose result would eat half the garbage
 //! budget, so those runs wait for rule 2. No state is kept beyond the shape.
@@ -29,7 +29,8 @@ const MAX_RUNS_OVER_WINDOW: u32 = 24;
 const VERY_DENSE: u128 = 4;
 
 pub(crate) fn plan(cx: &Context<'_>) -> Option<CompactionPlan> {
-    urgent(cx)
+    clean::plan_free(cx)
+        .or_else(|| urgent(cx))
         .or_else(|| clean::plan_promise(cx))
         .or_else(|| plan_shape(cx))
         .or_else(|| clean::plan(cx))

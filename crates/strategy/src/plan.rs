@@ -122,6 +122,8 @@ pub enum Reason {
     DeletePromise,
     /// Every entry has expired.
     Expired,
+    /// Range deletes hide every entry.
+    Covered,
     /// Nothing else to do.
     Converge,
     /// Somebody asked for it.
@@ -140,6 +142,7 @@ impl fmt::Display for Reason {
             Reason::LastTombstones => "tombstones that nobody needs",
             Reason::DeletePromise => "deleted data must go",
             Reason::Expired => "everything in it has expired",
+            Reason::Covered => "everything in it is deleted",
             Reason::Converge => "idle",
             Reason::Manual => "asked for",
         })

@@ -1,6 +1,6 @@
 //! What a strategy sees of a tree.
 
-use esker_base::SeqNo;
+use esker_base::{PartId, SeqNo};
 use esker_version::{LevelIndex, Run, Version};
 use std::sync::Arc;
 
@@ -17,6 +17,8 @@ pub struct Shape<'a> {
     /// Entries that expired up to this time are seen by no reader: the time of the oldest snapshot, else now;
     /// 0 if unknown.
     pub expired_ms: u64,
+    /// Parts in which range deletes hide everything from every reader, ascending.
+    pub hidden: &'a [PartId],
     /// Whether there is nothing else to do.
     pub idle: bool,
 }
@@ -24,7 +26,7 @@ pub struct Shape<'a> {
 impl<'a> Shape<'a> {
     /// A tree that nobody has a snapshot of, at time zero, not idle.
     pub fn new(version: &'a Version) -> Shape<'a> {
-        Shape { version, oldest_snapshot: SeqNo::MAX, now_ms: 0, expired_ms: 0, idle: false }
+        Shape { version, oldest_snapshot: SeqNo::MAX, now_ms: 0, expired_ms: 0, hidden: &[], idle: false }
     }
 
     /// The same, idle or not.

@@ -4,7 +4,7 @@
 //! start with `#` are comments before it. Commands take options as `name=value`:
 //!
 //! * `plan STRATEGY` draws the next plan. Options: `idle`, `memtable`, `table`, `max_job` (MiB), `k0`,
-//!   `hard`, `garbage` (1/1000), `small` (MiB), `slices=no`, `snapshot` (a sequence number), `now`, `delete_within`,
+//!   `hard`, `garbage` and `worth` (1/1000), `hidden` (a range in which everything is deleted), `small` (MiB), `slices=no`, `snapshot` (a sequence number), `now`, `delete_within`,
 //!   `reserve` (seconds), `plans=n` (so many, each added to the running jobs before the next is asked for).
 //! * `drain STRATEGY` carries plans out, without dropping anything, until there is none; draws their number
 //!   and the first.
@@ -89,6 +89,7 @@ impl<'a> Words<'a> {
             level0_hard_runs: self.number("hard").unwrap_or(24) as u32,
             garbage_permille: self.number("garbage").unwrap_or(250) as u32,
             small_garbage_bytes: self.number("small").unwrap_or(0) * MIB,
+            idle_permille: self.number("worth").unwrap_or(0) as u32,
             slices: self.named.get("slices") != Some(&"no"),
             delete_within_ms: seconds("delete_within"),
             delete_reserve_ms: seconds("reserve"),
@@ -96,12 +97,21 @@ impl<'a> Words<'a> {
         }
     }
 
-    fn shape<'v>(&self, version: &'v Version) -> Shape<'v> {
+    fn hidden(&self, version: &Version) -> Vec<PartId> {
+        let Some(range) = self.named.get("hidden").map(|range| parse_range(range)) else { return Vec::new() };
+        let inside = version.parts().filter(|(_, _, part)| range.covers(&part.range));
+        let mut hidden: Vec<PartId> = inside.map(|(_, _, part)| part.id).collect();
+        hidden.sort_unstable();
+        hidden
+    }
+
+    fn shape<'v>(&self, version: &'v Version, hidden: &'v [PartId]) -> Shape<'v> {
         let now_ms = self.number("now").unwrap_or(0) * 1000;
         Shape {
             oldest_snapshot: self.number("snapshot").map_or(SeqNo::MAX, SeqNo::new),
             now_ms,
             expired_ms: now_ms,
+            hidden,
             idle: self.plain.contains(&"idle"),
             ..Shape::new(version)
         }
@@ -120,7 +130,8 @@ fn run_case(case: &Case) -> String {
         busy.add(&parse_job(&version, job));
     }
     let options = words.options();
-    let shape = words.shape(&version);
+    let hidden = words.hidden(&version);
+    let shape = words.shape(&version, &hidden);
     match words.plain[0] {
         "plan" => plan_case(&words, &shape, busy, &options),
         "drain" => drain_case(&words, version, &options),
@@ -169,7 +180,8 @@ fn drain_case(words: &Words<'_>, mut version: Version, options: &StrategyOptions
     let mut first = None;
     let mut count = 0;
     loop {
-        let shape = words.shape(&version);
+        let hidden = words.hidden(&version);
+        let shape = words.shape(&version, &hidden);
         let Some(plan) = strategy.plan(&shape, &Busy::new(), options) else { break };
         validate(&version, &Busy::new(), &plan).unwrap_or_else(|error| panic!("{error}"));
         first.get_or_insert_with(|| draw_plan(&version, &plan));
