@@ -3,8 +3,8 @@
 use crate::handle::{HalfOpen, KeyRange, Keyspace};
 use crate::store::Store;
 use esker_base::expiry::EXPIRY_LEN;
-use esker_base::{Error, KeyspaceId, Result};
-use esker_wal::BatchEncoder;
+use esker_base::{Error, KeyspaceId, Result, ValueKind};
+use esker_wal::{BatchEncoder, EntryIter};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -57,15 +57,30 @@ pub(crate) struct EncodedBatch<'a> {
     pub(crate) payload: &'a [u8],
     pub(crate) count: u32,
     pub(crate) shares: &'a [Share],
-    /// Kind byte, key and value if the batch is one entry: spares the commit from decoding it.
+    /// Kind byte, key and value if the batch is one entry of one key: spares the commit from decoding it.
     pub(crate) single: Option<(u8, &'a [u8], &'a [u8])>,
+}
+
+impl<'a> EncodedBatch<'a> {
+    /// What was encoded, with the share of each keyspace in it.
+    pub(crate) fn new(encoder: &'a BatchEncoder, shares: &'a [Share]) -> EncodedBatch<'a> {
+        let (payload, count) = (encoder.payload(), encoder.count());
+        let first = if count == 1 { EntryIter::new(payload).next().and_then(Result::ok) } else { None };
+        let entry = first.filter(|entry| entry.kind_byte != ValueKind::RangeDelete as u8);
+        EncodedBatch { payload, count, shares, single: entry.map(|e| (e.kind_byte, e.key, e.value)) }
+    }
 }
 
 impl WriteBatch {
     pub(crate) fn new(store: &Arc<Store>) -> WriteBatch {
+        WriteBatch::with_capacity(store, 0)
+    }
+
+    /// Room for operations that take so many bytes in the log.
+    pub(crate) fn with_capacity(store: &Arc<Store>, bytes: usize) -> WriteBatch {
         WriteBatch {
             store: Arc::downgrade(store),
-            encoder: BatchEncoder::new(),
+            encoder: BatchEncoder::with_capacity(bytes),
             shares: Vec::new(),
             error: None,
         }
@@ -212,11 +227,6 @@ impl WriteBatch {
         if !std::ptr::eq(self.store.as_ptr(), Arc::as_ptr(store)) {
             return Err(Error::invalid("the batch was made by another database"));
         }
-        Ok(EncodedBatch {
-            payload: self.encoder.payload(),
-            count: self.encoder.count(),
-            shares: &self.shares,
-            single: None,
-        })
+        Ok(EncodedBatch::new(&self.encoder, &self.shares))
     }
 }

@@ -10,14 +10,14 @@ use crate::time::Time;
 use esker_base::SeqNo;
 use esker_iter::Boundaries;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The registered snapshots of a database.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots {
-    /// How many snapshots stand at each moment.
-    registered: Mutex<BTreeMap<Moment, usize>>,
+    /// How many snapshots stand at each moment, oldest first. A new one is the newest (TM4), so it comes to the end, and
+    /// short transactions take and give back the last place without an allocation.
+    registered: Mutex<Vec<(Moment, usize)>>,
 }
 
 /// What a snapshot sees: entries up to a sequence number, unless they have expired by a time. Both grow from snapshot to
@@ -35,22 +35,28 @@ impl Snapshots {
         let mut registered = self.registered.lock();
         let seqno = SeqNo::new(visible.load(Ordering::Acquire));
         let moment = Moment { seqno, read_time_ms: time.now_ms() };
-        *registered.entry(moment).or_insert(0) += 1;
+        match registered.last_mut() {
+            Some((last, count)) if *last == moment => *count += 1,
+            _ => registered.push((moment, 1)),
+        }
+        debug_assert!(registered.is_sorted());
         moment
     }
 
     /// Registers one more holder of a snapshot that is still registered.
     pub(crate) fn register_again(&self, moment: Moment) {
-        *self.registered.lock().entry(moment).or_insert(0) += 1;
+        let mut registered = self.registered.lock();
+        let at = registered.binary_search_by_key(&moment, |(moment, _)| *moment);
+        registered[at.expect("its holder asks")].1 += 1;
     }
 
     /// Takes one holder back.
     pub(crate) fn release(&self, moment: Moment) {
         let mut registered = self.registered.lock();
-        if let Some(count) = registered.get_mut(&moment) {
-            *count -= 1;
-            if *count == 0 {
-                registered.remove(&moment);
+        if let Ok(at) = registered.binary_search_by_key(&moment, |(moment, _)| *moment) {
+            registered[at].1 -= 1;
+            if registered[at].1 == 0 {
+                registered.remove(at);
             }
         }
     }
@@ -61,14 +67,14 @@ impl Snapshots {
         let registered = self.registered.lock();
         let visible = SeqNo::new(visible.load(Ordering::Acquire));
         let now_ms = time.now_ms();
-        let oldest_ms = registered.keys().next().map_or(now_ms, |oldest| oldest.read_time_ms);
-        Boundaries::new(registered.keys().map(|moment| moment.seqno), visible).reading_since(oldest_ms)
+        let oldest_ms = registered.first().map_or(now_ms, |(oldest, _)| oldest.read_time_ms);
+        Boundaries::new(registered.iter().map(|(moment, _)| moment.seqno), visible).reading_since(oldest_ms)
     }
 
     /// Number of snapshots and the oldest of them.
     pub(crate) fn summary(&self) -> (usize, Option<Moment>) {
         let registered = self.registered.lock();
-        (registered.values().sum(), registered.keys().next().copied())
+        (registered.iter().map(|(_, count)| count).sum(), registered.first().map(|(oldest, _)| *oldest))
     }
 }
 

@@ -162,6 +162,12 @@ fn memory_is_bounded_and_a_refused_call_changes_nothing() {
     assert!(tx.memory_bytes() <= 1_000);
     tx.commit().unwrap();
     assert_eq!(keyspace.iter().count(), 2);
+    let patient = db.transaction_with(TransactionOptions::default().memory_limit(1_000));
+    for _ in 0..10_000 {
+        patient.get(&keyspace, b"a").unwrap();
+        patient.get(&keyspace, b"k").unwrap();
+    }
+    assert!(patient.memory_bytes() <= 1_000, "a key that is read again costs nothing more");
     let unlimited = at_snapshot(&db);
     for number in 0..10_000 {
         unlimited.get(&keyspace, key(number)).unwrap();

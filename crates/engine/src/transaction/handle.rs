@@ -187,12 +187,12 @@ impl Transaction {
     }
 
     fn depend_on(&self, keyspace: &Keyspace, key: &[u8]) -> Result<()> {
-        let mut reads = self.reads.borrow_mut();
-        let bytes = self.writes.bytes() + reads.bytes() + Reads::point_cost(key);
-        if bytes > self.options.memory_limit_bytes && !reads.has_point(keyspace.id(), key) {
-            return Err(self.over_limit(bytes));
+        match self.check_limit(Reads::point_cost(key)) {
+            Ok(()) => self.reads.borrow_mut().add_point(keyspace, key),
+            // Nothing new is to be remembered.
+            Err(_) if self.reads.borrow().has_point(keyspace.id(), key) => {}
+            Err(error) => return Err(error),
         }
-        reads.add_point(keyspace, key);
         Ok(())
     }
 
@@ -235,6 +235,10 @@ impl Transaction {
     }
 
     fn check_limit(&self, more: u64) -> Result<()> {
+        if self.memory_bytes() + more <= self.options.memory_limit_bytes {
+            return Ok(());
+        }
+        self.reads.borrow_mut().remove_repetitions();
         let bytes = self.memory_bytes() + more;
         if bytes > self.options.memory_limit_bytes { Err(self.over_limit(bytes)) } else { Ok(()) }
     }
@@ -291,7 +295,8 @@ impl Transaction {
         if self.writes.is_empty() {
             return Ok(self.snapshot.seqno());
         }
-        let mut batch = WriteBatch::new(store);
+        // What a change counts for in memory is more than it takes in the log.
+        let mut batch = WriteBatch::with_capacity(store, self.writes.bytes() as usize);
         self.writes.add_to(&mut batch);
         let reads = self.reads.borrow();
         let footprints = self.footprints(&reads);
@@ -305,15 +310,15 @@ impl Transaction {
     fn footprints<'t>(&'t self, reads: &'t Reads) -> Vec<Footprint<'t>> {
         let mut footprints = Vec::new();
         for (keyspace, changes) in self.writes.keyspaces() {
-            let mut points: Vec<&[u8]> = changes.keys().map(|key| &**key).collect();
             let read = reads.find(keyspace.id());
-            points.extend(read.iter().flat_map(|of| of.points.iter().map(|key| &**key)));
+            let points = changes.keys().map(|key| &**key).chain(read.iter().flat_map(|of| of.points.iter()));
+            let points = points.collect();
             let ranges = read.iter().flat_map(|of| of.ranges.iter().flatten().cloned());
             footprints.push(Footprint::new(keyspace.state(), points, ranges.collect()));
         }
         for of in reads.keyspaces() {
             if self.writes.of(of.keyspace.id()).is_none_or(|changes| changes.is_empty()) {
-                let points = of.points.iter().map(|key| &**key).collect();
+                let points = of.points.iter().collect();
                 let ranges = of.ranges.iter().flatten().cloned().collect();
                 footprints.push(Footprint::new(of.keyspace.state(), points, ranges));
             }

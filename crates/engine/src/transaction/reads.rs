@@ -4,13 +4,13 @@ use super::writes::ENTRY_OVERHEAD_BYTES;
 use crate::Keyspace;
 use esker_base::KeyspaceId;
 use esker_iter::Bounds;
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 /// Keys and ranges that were read.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
-    keyspaces: BTreeMap<KeyspaceId, KeyspaceReads>,
+    /// Few, in the order of their first use.
+    keyspaces: Vec<KeyspaceReads>,
     bytes: u64,
 }
 
@@ -18,9 +18,48 @@ pub(super) struct Reads {
 #[derive(Debug)]
 pub(super) struct KeyspaceReads {
     pub(super) keyspace: Keyspace,
-    pub(super) points: BTreeSet<Box<[u8]>>,
+    pub(super) points: Points,
     /// `None` for a range that turned out to show nothing.
     pub(super) ranges: Vec<Option<Bounds>>,
+}
+
+/// Keys that were read, some of them more than once: a list is cheaper than a tree for the few that most transactions read, and
+/// as it is sorted and freed of repetitions each time it has doubled, it has at most twice the distinct keys and some more.
+#[derive(Debug, Default)]
+pub(super) struct Points {
+    keys: Vec<Box<[u8]>>,
+    /// The first so many are ascending, each there once.
+    distinct: usize,
+}
+
+/// Repetitions that are not worth looking for.
+const REPETITIONS_KEPT: usize = 64;
+
+impl Points {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.keys.iter().map(|key| &**key)
+    }
+
+    /// Adds a key; returns the bytes of repetitions that were found and removed.
+    fn add(&mut self, key: &[u8]) -> u64 {
+        self.keys.push(key.into());
+        if self.keys.len() > 2 * self.distinct + REPETITIONS_KEPT { self.remove_repetitions() } else { 0 }
+    }
+
+    fn remove_repetitions(&mut self) -> u64 {
+        let mut freed = 0;
+        if self.keys.len() == self.distinct {
+            return freed;
+        }
+        self.keys.sort_unstable();
+        self.keys.dedup_by(|key, before| {
+            let is_repeated = key == before;
+            freed += if is_repeated { Reads::point_cost(key) } else { 0 };
+            is_repeated
+        });
+        self.distinct = self.keys.len();
+        freed
+    }
 }
 
 fn bound_bytes(bound: Bound<&[u8]>) -> u64 {
@@ -47,23 +86,32 @@ impl Reads {
     }
 
     fn of(&mut self, keyspace: &Keyspace) -> &mut KeyspaceReads {
-        self.keyspaces.entry(keyspace.id()).or_insert_with(|| KeyspaceReads {
-            keyspace: keyspace.clone(),
-            points: BTreeSet::new(),
-            ranges: Vec::new(),
-        })
+        let at = self.keyspaces.iter().position(|of| of.keyspace.id() == keyspace.id());
+        let at = at.unwrap_or_else(|| {
+            let (points, ranges) = (Points::default(), Vec::new());
+            self.keyspaces.push(KeyspaceReads { keyspace: keyspace.clone(), points, ranges });
+            self.keyspaces.len() - 1
+        });
+        &mut self.keyspaces[at]
     }
 
     /// Remembers a key.
     pub(super) fn add_point(&mut self, keyspace: &Keyspace, key: &[u8]) {
-        if self.of(keyspace).points.insert(key.into()) {
-            self.bytes += Reads::point_cost(key);
+        let freed = self.of(keyspace).points.add(key);
+        self.bytes = self.bytes + Reads::point_cost(key) - freed;
+    }
+
+    /// Frees what repeated keys take. Looks at all keys if some were added since the last time: for a transaction at its limit.
+    pub(super) fn remove_repetitions(&mut self) {
+        for of in &mut self.keyspaces {
+            self.bytes -= of.points.remove_repetitions();
         }
     }
 
-    /// Whether a key is remembered.
+    /// Whether a key is remembered; to be asked right after [`Reads::remove_repetitions`].
     pub(super) fn has_point(&self, keyspace: KeyspaceId, key: &[u8]) -> bool {
-        self.keyspaces.get(&keyspace).is_some_and(|of| of.points.contains(key))
+        self.find(keyspace)
+            .is_some_and(|of| of.points.keys.binary_search_by(|other| (**other).cmp(key)).is_ok())
     }
 
     /// Remembers a range; returns its place for [`Reads::narrow`].
@@ -89,10 +137,10 @@ impl Reads {
     }
 
     pub(super) fn keyspaces(&self) -> impl Iterator<Item = &KeyspaceReads> {
-        self.keyspaces.values()
+        self.keyspaces.iter()
     }
 
     pub(super) fn find(&self, keyspace: KeyspaceId) -> Option<&KeyspaceReads> {
-        self.keyspaces.get(&keyspace)
+        self.keyspaces.iter().find(|of| of.keyspace.id() == keyspace)
     }
 }

@@ -19,7 +19,8 @@ pub(super) type Changes = BTreeMap<Box<[u8]>, Pending>;
 /// The uncommitted changes of a transaction.
 #[derive(Debug, Default)]
 pub(super) struct Writes {
-    keyspaces: BTreeMap<KeyspaceId, KeyspaceWrites>,
+    /// Few, in the order of their first use.
+    keyspaces: Vec<KeyspaceWrites>,
     /// Since the first savepoint: how to take each change back.
     undo: Vec<Undo>,
     /// Open savepoints, oldest first: number, and the length of `undo` when it was set.
@@ -48,7 +49,7 @@ fn change_bytes(key: &[u8], value: &Pending) -> u64 {
 
 impl Writes {
     pub(super) fn is_empty(&self) -> bool {
-        self.keyspaces.values().all(|of| of.changes.is_empty())
+        self.keyspaces.iter().all(|of| of.changes.is_empty())
     }
 
     /// Bytes of memory, estimated.
@@ -66,10 +67,11 @@ impl Writes {
     /// Changes a key.
     pub(super) fn set(&mut self, keyspace: &Keyspace, key: &[u8], value: Option<&[u8]>) {
         let id = keyspace.id();
-        let of = self
-            .keyspaces
-            .entry(id)
-            .or_insert_with(|| KeyspaceWrites { keyspace: keyspace.clone(), changes: Changes::new() });
+        let at = self.keyspaces.iter().position(|of| of.keyspace.id() == id).unwrap_or_else(|| {
+            self.keyspaces.push(KeyspaceWrites { keyspace: keyspace.clone(), changes: Changes::new() });
+            self.keyspaces.len() - 1
+        });
+        let of = &mut self.keyspaces[at];
         let value: Pending = value.map(Box::from);
         self.bytes += change_bytes(key, &value);
         let before = match of.changes.entry(key.into()) {
@@ -90,17 +92,17 @@ impl Writes {
 
     /// What the transaction itself made of a key; `None` if it did not change it.
     pub(super) fn get(&self, keyspace: KeyspaceId, key: &[u8]) -> Option<&Pending> {
-        self.keyspaces.get(&keyspace)?.changes.get(key)
+        self.of(keyspace)?.get(key)
     }
 
     /// The changes of a keyspace.
     pub(super) fn of(&self, keyspace: KeyspaceId) -> Option<&Changes> {
-        self.keyspaces.get(&keyspace).map(|of| &of.changes)
+        self.keyspaces.iter().find(|of| of.keyspace.id() == keyspace).map(|of| &of.changes)
     }
 
     /// Changed keyspaces with their changes.
     pub(super) fn keyspaces(&self) -> impl Iterator<Item = (&Keyspace, &Changes)> {
-        self.keyspaces.values().filter(|of| !of.changes.is_empty()).map(|of| (&of.keyspace, &of.changes))
+        self.keyspaces.iter().filter(|of| !of.changes.is_empty()).map(|of| (&of.keyspace, &of.changes))
     }
 
     pub(super) fn add_to(&self, batch: &mut WriteBatch) {
@@ -130,7 +132,8 @@ impl Writes {
         let (_, len) = self.savepoints[at];
         self.savepoints.truncate(at + 1);
         for Undo { keyspace, key, before } in self.undo.drain(len..).rev() {
-            let Some(of) = self.keyspaces.get_mut(&keyspace) else { continue };
+            let of = self.keyspaces.iter_mut().find(|of| of.keyspace.id() == keyspace);
+            let Some(of) = of else { continue };
             self.bytes -= ENTRY_OVERHEAD_BYTES + key.len() as u64;
             let after = match before {
                 // Its bytes were never taken off.
