@@ -8,21 +8,17 @@
 use crate::deletes;
 use crate::keyspace::KeyspaceState;
 use crate::older::OlderParts;
-use crate::options::KeyspaceOptions;
 use crate::output::{OutputSpec, Outputs, write_tables};
 use crate::read::run_cursor::RunCursor;
 use crate::read::source::Source;
 use crate::scheduler::{Lane, Scheduler};
 use crate::store::Store;
 use crate::tree::{TreePart, TreeRun};
-use crate::view::SuperVersion;
 use esker_base::{Result, SeqNo};
 use esker_iter::{Bounds, Merge};
 use esker_sst::ReadPurpose;
-use esker_strategy::{
-    Busy, CompactionPlan, JobId, ManualMark, ManualStep, PlanInput, PlanKind, Shape, StrategyOptions,
-};
-use esker_version::{KeyEnd, KeyRange, PartMeta, Version, VersionEdit};
+use esker_strategy::{Busy, CompactionPlan, JobId, ManualMark, ManualStep, PlanInput, PlanKind};
+use esker_version::{KeyEnd, KeyRange, PartMeta, VersionEdit};
 use std::collections::HashSet;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -65,6 +61,7 @@ impl Store {
     /// Carries out the most urgent plan of any keyspace; `false` if no strategy wants anything. A keyspace whose job fails
     /// does not keep the others from theirs; its error is told once nothing else could be done.
     pub(crate) fn compact_some(&self) -> Result<bool> {
+        self.note_activity()?;
         let keyspaces = self.all_keyspaces();
         // Equally urgent keyspaces take turns: first comes who follows the one that was served last.
         let last = self.last_compacted.load(Ordering::Relaxed);
@@ -104,33 +101,6 @@ impl Store {
         let plan = self.next_plan(keyspace, &busy)?;
         let claim = Claim::new(self, keyspace, &mut busy, &plan);
         Some((plan, claim))
-    }
-
-    /// What the strategy wants while these jobs run. The caller holds the lock of `busy`, under which the view is loaded: a job
-    /// that ended has installed its result before it takes its mark back.
-    fn next_plan(&self, keyspace: &KeyspaceState, busy: &Busy) -> Option<CompactionPlan> {
-        let view = keyspace.view.load();
-        let options = keyspace.options();
-        options.strategy.plan(&self.shape(&view.tree.version), busy, &self.strategy_options(&options))
-    }
-
-    fn shape<'v>(&self, version: &'v Version) -> Shape<'v> {
-        let now_ms = self.time.now_ms();
-        let oldest = self.snapshots.summary().1;
-        let oldest_snapshot = oldest.map_or(SeqNo::MAX, |moment| moment.seqno);
-        let expired_ms = oldest.map_or(now_ms, |moment| moment.read_time_ms);
-        Shape { oldest_snapshot, now_ms, expired_ms, ..Shape::new(version) }
-    }
-
-    /// Options of a keyspace as the strategy takes them.
-    pub(crate) fn strategy_options(&self, options: &KeyspaceOptions) -> StrategyOptions {
-        strategy_options(options, self.memory.write_buffer_bytes)
-    }
-
-    /// Bytes that the strategy would still like to move.
-    pub(crate) fn compaction_debt(&self, keyspace: &KeyspaceState, view: &SuperVersion) -> u64 {
-        let options = keyspace.options();
-        options.strategy.debt(&self.shape(&view.tree.version), &self.strategy_options(&options))
     }
 
     /// Whether a job of the keyspace is running. Takes no lock: writers ask under the commit lock.
@@ -272,7 +242,7 @@ impl Store {
         let mut busy = keyspace.busy.lock();
         let view = keyspace.view.load();
         let options = keyspace.options();
-        let (shape, of_strategy) = (self.shape(&view.tree.version), self.strategy_options(&options));
+        let (shape, of_strategy) = (self.shape(&view.tree, &[]), self.strategy_options(&options));
         match options.strategy.plan_manual(&shape, &busy, &of_strategy, range, mark) {
             ManualStep::Done => Manual::Done,
             ManualStep::Blocked => Manual::Blocked,
@@ -289,19 +259,6 @@ enum Manual<'a> {
     Done,
     Blocked,
     Run(Box<CompactionPlan>, Claim<'a>),
-}
-
-/// The options of a keyspace as strategies take them.
-pub(crate) fn strategy_options(
-    options: &KeyspaceOptions,
-    default_write_buffer_bytes: u64,
-) -> StrategyOptions {
-    StrategyOptions {
-        memtable_bytes: options.write_buffer_bytes.unwrap_or(default_write_buffer_bytes),
-        table_bytes: options.table_bytes,
-        level0_hard_runs: options.level0_stop_runs,
-        ..StrategyOptions::default()
-    }
 }
 
 /// The range as the planner takes it: it may be too wide by the one key of an excluded lower bound.

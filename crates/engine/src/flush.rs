@@ -7,7 +7,6 @@
 //! commit lock, and so did every write before it), sample the boundaries. F1 write and sync the tables. F2 sync their
 //! directory. F3 sync the log if another keyspace depends on it (WL6). F4 to F6 install.
 
-use crate::compact::strategy_options;
 use crate::deletes;
 use crate::keyspace::KeyspaceState;
 use crate::older::OlderParts;
@@ -17,6 +16,7 @@ use crate::read::source::Source;
 use crate::scheduler::Lane;
 use crate::store::{Store, Writing};
 use crate::view::{MemtableView, SuperVersion};
+use crate::wanted::strategy_options;
 use esker_base::{KeyspaceId, Result, SeqNo};
 use esker_iter::{Boundaries, Merge};
 use esker_strategy::{Busy, Cut, Position, StrategyOptions};

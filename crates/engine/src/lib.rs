@@ -9,7 +9,7 @@
 //! | read | [`handle`] (pin) → [`view`] → [`read`] → [`tree`] |
 //! | transaction | [`transaction`] (snapshot, changes, footprint) → [`commit`] (validate, then as a write) |
 //! | flush | [`scheduler`] → [`lanes`] → [`flush`] → [`output`] → [`install`] |
-//! | compaction | [`scheduler`] → [`lanes`] → [`compact`] → [`output`] → [`install`] |
+//! | compaction | [`scheduler`] → [`lanes`] → [`wanted`] → [`compact`] → [`output`] → [`install`] |
 //! | open | [`open`] → [`replay`] → [`install`] |
 //!
 //! The invariants (CP for commit, WL for the log, RV for read views, IN for installs, RC for recovery) are stated at
@@ -49,6 +49,7 @@ mod tree;
 mod value;
 mod verify;
 mod view;
+mod wanted;
 
 pub use batch::WriteBatch;
 pub use copy::{

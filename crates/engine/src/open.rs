@@ -413,6 +413,8 @@ impl Opening {
             scheduler: self.scheduler,
             counters: Counters::default(),
             last_compacted: AtomicU32::new(u32::MAX),
+            last_activity: Mutex::default(),
+            is_idle: AtomicBool::new(false),
             failure: OnceLock::new(),
             closed: AtomicBool::new(false),
             activity: RwLock::new(()),

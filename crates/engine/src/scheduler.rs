@@ -29,6 +29,10 @@ use std::time::Duration;
 /// How long a lane whose last step failed waits before it tries again by itself.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
 
+/// The compaction lane looks for work by itself after this time: entries expire, snapshots and writers go, and nobody says so.
+/// One look at a store in which nothing has changed takes some microseconds.
+pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+
 /// Longest wait between two looks at the time that is left.
 const WAIT_PIECE: Duration = Duration::from_millis(100);
 
@@ -261,10 +265,17 @@ impl Scheduler {
         loop {
             {
                 let mut state = self.state.lock();
+                let longest = match (failed, lane) {
+                    (true, _) => Some(RETRY_WAIT),
+                    (false, Lane::Compaction) => Some(LOOK_INTERVAL),
+                    (false, Lane::Log | Lane::Flush) => None,
+                };
                 while !state.stopping && !state.lanes[lane as usize].requested {
-                    if !failed {
+                    let Some(longest) = longest else {
                         self.requests.wait(&mut state);
-                    } else if self.requests.wait_for(&mut state, RETRY_WAIT).timed_out() {
+                        continue;
+                    };
+                    if self.requests.wait_for(&mut state, longest).timed_out() {
                         break;
                     }
                 }

@@ -17,6 +17,7 @@ use crate::scheduler::Scheduler;
 use crate::snapshot::Snapshots;
 use crate::time::Time;
 use crate::tree::TableFiles;
+use crate::wanted::Activity;
 use esker_base::sync::CachePadded;
 use esker_base::{Error, Result};
 use esker_env::{Env, FileLock};
@@ -55,6 +56,9 @@ pub(crate) struct Store {
     pub(crate) counters: Counters,
     /// Id of the keyspace whose compaction began last; equally urgent ones take turns.
     pub(crate) last_compacted: AtomicU32,
+    /// Since when nothing was written, as the compaction lane saw it; and whether that is long enough.
+    pub(crate) last_activity: Mutex<Activity>,
+    pub(crate) is_idle: AtomicBool,
 
     /// Set once, when writing is no longer safe.
     pub(crate) failure: OnceLock<Arc<str>>,

@@ -16,6 +16,7 @@ pub(crate) use registry::Registry;
 
 use crate::options::KeyspaceOptions;
 use crate::view::ViewCell;
+use crate::wanted::Asked;
 use esker_base::{Error, KeyspaceId, SeqNo};
 use esker_strategy::Busy;
 use esker_version::LevelIndex;
@@ -40,7 +41,9 @@ pub(crate) struct KeyspaceState {
     pub(crate) flushing: Mutex<()>,
     /// Plans that are being carried out.
     pub(crate) busy: Mutex<Busy>,
-    /// How many they are, for writers that look for room: they hold the commit lock, which an install takes while it holds
+    /// What the strategy wanted nothing of, the last time.
+    pub(crate) asked: Mutex<Option<Asked>>,
+    /// How many running plans there are, for writers that look for room: they hold the commit lock, which an install takes while it holds
     /// `busy`.
     pub(crate) jobs: AtomicU64,
     /// Runs in level 0, kept beside the view so that a writer sees them without loading it.
@@ -83,6 +86,7 @@ impl KeyspaceState {
             publishing: Mutex::new(()),
             flushing: Mutex::new(()),
             busy: Mutex::default(),
+            asked: Mutex::default(),
             jobs: AtomicU64::new(0),
             level0_runs: AtomicU64::new(0),
             dropped: AtomicBool::new(false),

@@ -8,9 +8,10 @@ pub(crate) use clock::OpenAmount;
 pub(crate) use file::{Access, Closed, FileIdentity, TableFile};
 pub(crate) use files::TableFiles;
 
-use esker_base::{KeyspaceId, SeqNo, key};
+use crate::deletes::{HiddenPart, hidden_parts};
+use esker_base::{KeyspaceId, Result, SeqNo, key};
 use esker_version::{LevelIndex, PartMeta, Version};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A version together with the files of its parts, in the order in which a reader asks them.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct Tree {
     pub(crate) max_seqno: SeqNo,
     /// Whether some part holds range deletes.
     pub(crate) has_range_deletes: bool,
+    /// See [`Tree::hidden`].
+    hidden: OnceLock<Box<[HiddenPart]>>,
 }
 
 /// A run: disjoint parts in key order.
@@ -56,7 +59,7 @@ impl Tree {
         let parts = runs.iter().flat_map(|run: &Arc<TreeRun>| run.parts.iter());
         let max_seqno = parts.map(|part| part.meta.max_seqno).max().unwrap_or(SeqNo::ZERO);
         let has_range_deletes = runs.iter().any(|run: &Arc<TreeRun>| run.has_range_deletes());
-        Tree { version, runs, max_seqno, has_range_deletes }
+        Tree { version, runs, max_seqno, has_range_deletes, hidden: OnceLock::new() }
     }
 
     /// This tree with the files that are current, and with what is not changed shared.
@@ -81,8 +84,24 @@ impl Tree {
             })
         };
         let runs = self.runs.iter().map(renewed).collect();
-        let Tree { max_seqno, has_range_deletes, .. } = *self;
-        Tree { version: Arc::clone(&self.version), runs, max_seqno, has_range_deletes }
+        let Tree { max_seqno, has_range_deletes, ref hidden, .. } = *self;
+        let version = Arc::clone(&self.version);
+        Tree { version, runs, max_seqno, has_range_deletes, hidden: hidden.clone() }
+    }
+
+    /// The parts that range deletes hide as a whole; found when they are first asked for.
+    ///
+    /// # Errors
+    /// Those of opening the tables with range deletes; the next call tries again.
+    pub(crate) fn hidden(&self) -> Result<&[HiddenPart]> {
+        if !self.has_range_deletes {
+            return Ok(&[]);
+        }
+        if let Some(hidden) = self.hidden.get() {
+            return Ok(hidden);
+        }
+        let found = hidden_parts(self)?;
+        Ok(self.hidden.get_or_init(|| found.into()))
     }
 
     pub(crate) fn parts(&self) -> impl Iterator<Item = &TreePart> {

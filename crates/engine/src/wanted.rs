@@ -1,0 +1,167 @@
+//! What the strategies want, asked as rarely as possible.
+//!
+//! A strategy is a pure function, and what it answers depends on little: the tree, the jobs that run, the options, who still
+//! reads the past, the time, and whether the database is idle. After each install somebody asks the strategies of all
+//! keyspaces; with a thousand of them nearly all have nothing to say, again. So the answer "nothing" is kept beside the
+//! keyspace together with what it was made of ([`Asked`]), and holds until one of these changes, or for as long as the
+//! compaction lane waits before it looks by itself: then time may have changed it, or a snapshot that is not the oldest
+//! has gone.
+//!
+//! # Idle
+//! The database is idle when nothing was written between two looks that lie [`IDLE_AFTER`] apart. Then memtables that are worth
+//! a table are flushed, because tombstones in memory make seeks slow as long as nobody seals them, and the strategies may
+//! go on to converge. One write ends it: jobs that run go on, no further one begins.
+
+use crate::keyspace::KeyspaceState;
+use crate::options::KeyspaceOptions;
+use crate::scheduler::LOOK_INTERVAL;
+use crate::snapshot::Moment;
+use crate::store::Store;
+use crate::tree::Tree;
+use crate::view::SuperVersion;
+use esker_base::{PartId, Result, SeqNo};
+use esker_strategy::{Busy, CompactionPlan, Shape, StrategyOptions};
+use esker_version::Version;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Nothing was written for at least so long.
+const IDLE_AFTER: Duration = LOOK_INTERVAL;
+
+/// A memtable with less is left alone when the database is idle: its tombstones, some thousand at most, cost a seek less than
+/// a tenth of a millisecond, and a table for a few entries is not worth its file.
+const IDLE_SEAL_BYTES: u64 = 64 << 10;
+
+/// What a strategy was asked about when it wanted nothing and nothing ran.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    version: Arc<Version>,
+    options: Arc<KeyspaceOptions>,
+    oldest: Option<Moment>,
+    is_idle: bool,
+    /// On the monotonic clock.
+    until_ns: u64,
+}
+
+/// The last sequence number that was seen, and since when it is the last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Activity {
+    seqno: SeqNo,
+    since_ns: u64,
+}
+
+impl Store {
+    /// What the strategy of a keyspace wants while these jobs run. The caller holds the lock of `busy`, under which the view is
+    /// loaded: a job that ended has installed its result before it takes its mark back.
+    pub(crate) fn next_plan(&self, keyspace: &KeyspaceState, busy: &Busy) -> Option<CompactionPlan> {
+        let view = keyspace.view.load();
+        let options = keyspace.options();
+        let is_idle = self.is_idle.load(Ordering::Relaxed);
+        let asked = Asked {
+            version: Arc::clone(&view.tree.version),
+            options: Arc::clone(&options),
+            oldest: self.snapshots.summary().1,
+            is_idle,
+            until_ns: self.monotonic_ns(),
+        };
+        if keyspace.wants_nothing(&asked) {
+            return None;
+        }
+        let hidden = self.hidden_parts(&view.tree);
+        let shape = self.shape(&view.tree, &hidden).with_idle(is_idle);
+        let plan = options.strategy.plan(&shape, busy, &self.strategy_options(&options));
+        if plan.is_none() && busy.is_empty() {
+            let until_ns = asked.until_ns.saturating_add(LOOK_INTERVAL.as_nanos() as u64);
+            *keyspace.asked.lock() = Some(Asked { until_ns, ..asked });
+        }
+        plan
+    }
+
+    /// A tree as strategies see it while nobody is idle; `hidden` is [`Store::hidden_parts`].
+    pub(crate) fn shape<'v>(&self, tree: &'v Tree, hidden: &'v [PartId]) -> Shape<'v> {
+        let now_ms = self.time.now_ms();
+        let oldest = self.snapshots.summary().1;
+        let oldest_snapshot = oldest.map_or(SeqNo::MAX, |moment| moment.seqno);
+        let expired_ms = oldest.map_or(now_ms, |moment| moment.read_time_ms);
+        Shape { oldest_snapshot, now_ms, expired_ms, hidden, ..Shape::new(&tree.version) }
+    }
+
+    /// Parts in which everything is deleted for everybody, ascending.
+    pub(crate) fn hidden_parts(&self, tree: &Tree) -> Vec<PartId> {
+        // Parts whose range deletes cannot be read now are left for later: whoever has to read them tells the error.
+        let hidden = tree.hidden().unwrap_or_default();
+        if hidden.is_empty() {
+            return Vec::new();
+        }
+        let boundaries = self.snapshots.sample(&self.visible, &self.time);
+        hidden.iter().filter(|part| part.is_hidden_from_all(&boundaries)).map(|part| part.part).collect()
+    }
+
+    /// Options of a keyspace as the strategy takes them.
+    pub(crate) fn strategy_options(&self, options: &KeyspaceOptions) -> StrategyOptions {
+        strategy_options(options, self.memory.write_buffer_bytes)
+    }
+
+    /// Bytes that the strategy would still like to move before the database is idle.
+    pub(crate) fn compaction_debt(&self, keyspace: &KeyspaceState, view: &SuperVersion) -> u64 {
+        let options = keyspace.options();
+        let hidden = self.hidden_parts(&view.tree);
+        options.strategy.debt(&self.shape(&view.tree, &hidden), &self.strategy_options(&options))
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        self.env.clock.monotonic_ns()
+    }
+
+    /// Finds out whether the database is idle, and if so, has the memtables flushed that are worth it.
+    pub(crate) fn note_activity(&self) -> Result<()> {
+        let now_ns = self.monotonic_ns();
+        let seqno = SeqNo::new(self.visible.load(Ordering::Acquire));
+        let is_idle = {
+            let mut last = self.last_activity.lock();
+            if last.seqno != seqno {
+                *last = Activity { seqno, since_ns: now_ns };
+            }
+            now_ns.saturating_sub(last.since_ns) >= IDLE_AFTER.as_nanos() as u64
+        };
+        self.is_idle.store(is_idle, Ordering::Relaxed);
+        if is_idle {
+            for keyspace in self.all_keyspaces().iter() {
+                if keyspace.view.load().active.memtable.payload_bytes() >= IDLE_SEAL_BYTES {
+                    self.seal_if_filled(keyspace)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl KeyspaceState {
+    /// Whether the strategy was asked about the same and wanted nothing; `asked` is of this moment.
+    fn wants_nothing(&self, asked: &Asked) -> bool {
+        self.asked.lock().as_ref().is_some_and(|last| {
+            Arc::ptr_eq(&last.version, &asked.version)
+                && Arc::ptr_eq(&last.options, &asked.options)
+                && last.oldest == asked.oldest
+                && last.is_idle == asked.is_idle
+                && asked.until_ns < last.until_ns
+        })
+    }
+}
+
+/// The options of a keyspace as strategies take them.
+pub(crate) fn strategy_options(
+    options: &KeyspaceOptions,
+    default_write_buffer_bytes: u64,
+) -> StrategyOptions {
+    StrategyOptions {
+        memtable_bytes: options.write_buffer_bytes.unwrap_or(default_write_buffer_bytes),
+        table_bytes: options.table_bytes,
+        level0_hard_runs: options.level0_stop_runs,
+        ..StrategyOptions::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

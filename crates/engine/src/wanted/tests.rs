@@ -1,0 +1,158 @@
+//! What background work does without being asked by a write: on the simulated file system, step by step.
+
+use super::{IDLE_SEAL_BYTES, LOOK_INTERVAL};
+use crate::scheduler::Lane;
+use crate::{Database, KeyspaceOptions, Options};
+use esker_env::fault::StrictFs;
+use esker_env::{Env, ManualClock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+const KEYS: u64 = 4_000;
+
+struct World {
+    clock: Arc<ManualClock>,
+    db: Database,
+}
+
+impl World {
+    fn new() -> World {
+        let clock = Arc::new(ManualClock::new(1_000_000));
+        let env = Env::simulated(Arc::new(StrictFs::new()), 1);
+        let env = Env { clock: Arc::<ManualClock>::clone(&clock), ..env };
+        let keyspace = KeyspaceOptions::default().table_size(16 << 10).block_size(512);
+        let options = Options::default().memory_budget(64 << 20).keyspace_options(keyspace).env(env);
+        World { clock, db: options.open("/db").expect("a database") }
+    }
+
+    /// Fills the last level.
+    fn fill(&self) {
+        (0..KEYS).for_each(|number| self.db.put(key(number), [7; 40]).expect("a put"));
+        self.db.compact_all().expect("a compaction");
+        self.settle();
+    }
+
+    /// Lets the compaction lane look, and everything that follows from it happen.
+    fn settle(&self) {
+        self.db.store().scheduler.request(Lane::Compaction);
+        while self.db.step_background() {}
+    }
+
+    fn pass(&self, time: Duration) {
+        self.clock.advance(time);
+        self.settle();
+    }
+
+    fn tables(&self) -> usize {
+        self.db.default_keyspace().state().view.load().tree.parts().count()
+    }
+
+    fn compacted_bytes(&self) -> u64 {
+        self.db.default_keyspace().state().traffic.compacted_in_bytes.load(Ordering::Relaxed)
+    }
+
+    fn entries_in_memory(&self) -> u64 {
+        self.db.default_keyspace().state().view.load().memtables().map(|view| view.memtable.len()).sum()
+    }
+}
+
+fn key(number: u64) -> String {
+    format!("a key of some length {number:08}")
+}
+
+#[test]
+fn tombstones_in_memory_go_when_nothing_is_written_any_more() {
+    let world = World::new();
+    world.fill();
+    assert!(world.tables() > 4);
+    (0..KEYS).for_each(|number| world.db.delete(key(number)).expect("a delete"));
+    world.settle();
+    assert_eq!(world.entries_in_memory(), KEYS, "while writes come, memtables fill");
+    world.pass(LOOK_INTERVAL / 2);
+    assert_eq!(world.entries_in_memory(), KEYS);
+    world.pass(LOOK_INTERVAL / 2);
+    assert_eq!((world.entries_in_memory(), world.tables()), (0, 0));
+    // A memtable that is not worth a table stays.
+    world.db.put("small", "value").expect("a put");
+    world.settle();
+    world.pass(LOOK_INTERVAL);
+    assert_eq!((world.entries_in_memory(), world.tables()), (1, 0));
+    world.db.put("large", vec![0; IDLE_SEAL_BYTES as usize]).expect("a put");
+    world.settle();
+    world.pass(LOOK_INTERVAL);
+    assert_eq!(world.entries_in_memory(), 0);
+    assert!(world.tables() > 0);
+}
+
+#[test]
+fn an_idle_tree_converges_where_it_is_worth_it() {
+    let world = World::new();
+    world.fill();
+    let rewrite = |numbers: std::ops::Range<u64>| {
+        numbers.for_each(|number| world.db.put(key(number), [8; 40]).expect("a put"));
+        world.db.flush().expect("a flush");
+        world.settle();
+    };
+    let runs = || world.db.default_keyspace().state().view.load().tree.runs.len();
+    rewrite(0..KEYS);
+    assert_eq!(runs(), 2, "a small garbage budget is not exceeded yet");
+    world.pass(LOOK_INTERVAL);
+    assert_eq!(runs(), 1);
+    rewrite(0..3);
+    world.pass(LOOK_INTERVAL);
+    assert_eq!(runs(), 2, "three keys are not worth a table of the last level");
+}
+
+#[test]
+fn tables_under_a_range_delete_are_dropped_unread() {
+    let world = World::new();
+    world.fill();
+    let (tables, compacted) = (world.tables(), world.compacted_bytes());
+    let keyspace = world.db.default_keyspace();
+    let snapshot = world.db.snapshot();
+    keyspace.delete_range(key(10)..key(KEYS - 10)).expect("a range delete");
+    // Newer than the range delete, in the middle of it.
+    world.db.put(key(KEYS / 2), "new").expect("a put");
+    world.db.flush().expect("a flush");
+    world.settle();
+    assert_eq!(world.tables(), tables + 1, "the snapshot sees what is in them");
+    assert_eq!(keyspace.at(&snapshot).iter().count() as u64, KEYS);
+    drop(snapshot);
+    // Nobody says that a snapshot has gone; the lane looks by itself.
+    world.pass(LOOK_INTERVAL);
+    assert!(world.tables() <= 3, "{} of {tables} tables are left", world.tables());
+    assert_eq!(world.compacted_bytes(), compacted, "nothing was read");
+    let left: Vec<_> = keyspace.iter().map(|entry| entry.expect("an entry").0.into_vec()).collect();
+    let expected = (0..10).chain([KEYS / 2]).chain(KEYS - 10..KEYS).map(|number| key(number).into_bytes());
+    assert_eq!(left, expected.collect::<Vec<_>>());
+}
+
+#[test]
+fn a_strategy_that_wants_nothing_is_not_asked_again_until_something_changes() {
+    let world = World::new();
+    world.fill();
+    let state = world.db.default_keyspace().state();
+    let since = || state.asked.lock().as_ref().map(|asked| asked.until_ns);
+    world.settle();
+    let first = since();
+    assert!(first.is_some());
+    let is_asked_again = |change: &dyn Fn()| {
+        let before = since();
+        world.clock.advance(Duration::from_nanos(1));
+        change();
+        world.settle();
+        since() != before
+    };
+    assert!(!is_asked_again(&|| {}));
+    assert!(!is_asked_again(&|| world.db.put("k", "v").expect("a put")), "memory is not its business");
+    assert!(is_asked_again(&|| world.db.flush().expect("a flush")));
+    let change = |options: KeyspaceOptions| options.block_size(1024);
+    assert!(is_asked_again(&|| world.db.default_keyspace().set_options(change).expect("options")));
+    let snapshot = world.db.snapshot();
+    assert!(is_asked_again(&|| {}), "somebody reads the past");
+    drop(snapshot);
+    assert!(is_asked_again(&|| {}), "and has stopped");
+    assert!(!is_asked_again(&|| {}));
+    assert!(is_asked_again(&|| world.clock.advance(LOOK_INTERVAL)));
+}
