@@ -20,13 +20,14 @@
 //!
 //! # Map
 //! [`settings`] what can be chosen; `data` keys, values and patterns; `sample` clocks and histograms; `store` the
-//! database and what is known of its contents; `workloads` the timed loops; `reopen` opening, after a clean
-//! close and after a kill; [`report`] rows and the table;
+//! database and what is known of its contents; `workloads` the timed loops; `deletes` reading
+//! where much was deleted; `reopen` opening, after a clean close and after a kill; [`report`] rows and the table;
 //! [`run()`] the whole; `host` the little it asks of the operating system.
 
 #![forbid(unsafe_code)]
 
 mod data;
+mod deletes;
 pub mod error;
 mod host;
 mod reopen;

@@ -1,6 +1,7 @@
 //! The whole run: sees to the data, runs the workloads, reports.
 
 use crate::data::Data;
+use crate::deletes;
 use crate::error::BenchError;
 use crate::host::resident_anonymous_bytes;
 use crate::reopen;
@@ -57,6 +58,7 @@ impl Run<'_> {
             match workload.group() {
                 Group::Fill => self.fill(workload)?,
                 Group::Open => self.reopen(workload)?,
+                Group::Deleted => self.deleted(workload)?,
                 _ => self.measure(workload)?,
             }
         }
@@ -119,6 +121,14 @@ impl Run<'_> {
         let (store, measured) = reopen::measure(workload, store, self.settings, &self.data, &self.clock)?;
         self.store = Some(store);
         Ok(self.report.row(&Row::new(workload, self.settings, &measured))?)
+    }
+
+    /// Measures reading where much was deleted, beside the data set.
+    fn deleted(&mut self, workload: Workload) -> Result<(), BenchError> {
+        let (measured, note) =
+            deletes::measure(workload, self.store(), self.settings, &self.data, &self.clock)?;
+        self.report.row(&Row::new(workload, self.settings, &measured))?;
+        Ok(note.map_or(Ok(()), |note| self.report.note(&note))?)
     }
 
     fn see_to_data(&mut self) -> Result<(), BenchError> {

@@ -112,7 +112,7 @@ impl Work {
         Work { histogram, ops: 0, found: 0, bytes: 0, wrong: None }
     }
 
-    fn add(&mut self, part: Work) {
+    pub(crate) fn add(&mut self, part: Work) {
         self.histogram.add(&part.histogram).expect("all histograms have the same bounds");
         self.ops += part.ops;
         self.found += part.found;

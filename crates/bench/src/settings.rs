@@ -34,6 +34,12 @@ pub enum Workload {
     ReadWrite,
     /// Transactions that get a random present key and put it, serializable and committed one by one.
     Transaction,
+    /// Seeks over records that were deleted one by one, after a rest.
+    SeekDeleted,
+    /// Seeks over records that one range delete removed, after a rest.
+    SeekRangeDeleted,
+    /// Puts at the tail of a queue, finds its head and deletes it.
+    Queue,
     /// Opening after a clean close.
     Reopen,
     /// Opening after a process with a full memtable was killed.
@@ -51,16 +57,18 @@ pub enum Group {
     Scan,
     /// Reads and writes at the same time.
     Mixed,
+    /// Reading where much was deleted. Takes a rest of a minute for each of the seeks.
+    Deleted,
     /// Opening the database.
     Open,
-    /// All of them.
+    /// All of them but `deleted`.
     All,
 }
 
 impl Workload {
     /// All workloads, in the order in which a run of everything takes them: the last fill leaves the data that the
     /// others read.
-    pub const ALL: [Workload; 14] = [
+    pub const ALL: [Workload; 17] = [
         Workload::FillSeq,
         Workload::FillBatch,
         Workload::FillRandom,
@@ -73,6 +81,9 @@ impl Workload {
         Workload::SeekRandom,
         Workload::ReadWrite,
         Workload::Transaction,
+        Workload::SeekDeleted,
+        Workload::SeekRangeDeleted,
+        Workload::Queue,
         Workload::Reopen,
         Workload::ReopenKill,
     ];
@@ -92,6 +103,9 @@ impl Workload {
             Workload::SeekRandom => "seekrandom",
             Workload::ReadWrite => "readwrite",
             Workload::Transaction => "transaction",
+            Workload::SeekDeleted => "seekdeleted",
+            Workload::SeekRangeDeleted => "seekrangedeleted",
+            Workload::Queue => "queue",
             Workload::Reopen => "reopen",
             Workload::ReopenKill => "reopenkill",
         }
@@ -111,6 +125,7 @@ impl Workload {
             }
             Workload::ReadSeq | Workload::ReadReverse | Workload::SeekRandom => Group::Scan,
             Workload::ReadWrite | Workload::Transaction => Group::Mixed,
+            Workload::SeekDeleted | Workload::SeekRangeDeleted | Workload::Queue => Group::Deleted,
             Workload::Reopen | Workload::ReopenKill => Group::Open,
         }
     }
@@ -131,7 +146,8 @@ impl Serialize for Workload {
 impl Group {
     /// The workloads of the group, in order.
     pub fn workloads(self) -> impl Iterator<Item = Workload> {
-        Workload::ALL.into_iter().filter(move |workload| self == Group::All || workload.group() == self)
+        let is_of = move |group: Group| group == self || (self == Group::All && group != Group::Deleted);
+        Workload::ALL.into_iter().filter(move |workload| is_of(workload.group()))
     }
 }
 
@@ -162,6 +178,8 @@ pub struct Settings {
     pub seek_nexts: usize,
     /// Share of gets in `readwrite`, in percent.
     pub read_percent: u8,
+    /// How long the seeks over deleted records let the database rest before.
+    pub idle_seconds: u64,
     /// Where all random choices start.
     pub seed: u64,
     /// What an acknowledged write survives.
@@ -202,6 +220,7 @@ impl Default for Settings {
             multi_get_size: 32,
             seek_nexts: 10,
             read_percent: 50,
+            idle_seconds: 60,
             seed: 1,
             durability: Durability::Process,
             memory_budget_bytes: None,

@@ -32,6 +32,7 @@ impl<'a> Prepared<'a> {
             Workload::ReadSeq | Workload::ReadReverse | Workload::Reopen | Workload::ReopenKill => {
                 data.keys(0..0)
             }
+            Workload::SeekDeleted | Workload::SeekRangeDeleted | Workload::Queue => data.keys(0..0),
             Workload::ReadZipf => {
                 let zipf = Zipf::new(num);
                 data.keys((0..reads).map(|_| zipf.record(&mut rng)))
@@ -63,6 +64,9 @@ impl<'a> Prepared<'a> {
             Workload::MultiReadRandom => self.multi_read(store, clock, *part),
             // What was opened is read as a whole, so that the answer to opening is checked like any other.
             Workload::ReadSeq | Workload::Reopen | Workload::ReopenKill => self.scan(store, clock, true),
+            Workload::SeekDeleted | Workload::SeekRangeDeleted | Workload::Queue => {
+                unreachable!("they are measured by a module of their own")
+            }
             Workload::ReadReverse => self.scan(store, clock, false),
             Workload::SeekRandom => self.seek(store, clock, *part),
             Workload::ReadWrite => self.read_write(store, clock, *part),

@@ -418,10 +418,13 @@ pub(crate) struct ExecArgs {
 /// Measure the database on generated data, every answer checked
 ///
 /// Groups of workloads: fill (fillseq, fillbatch, fillrandom), read (readrandom, readzipf, readmissing,
-/// multireadrandom), scan (readseq, readreverse, seekrandom), mixed (readwrite, transaction), open (reopen, reopenkill).
+/// multireadrandom), scan (readseq, readreverse, seekrandom), mixed (readwrite, transaction), deleted (seekdeleted,
+/// seekrangedeleted, queue), open (reopen, reopenkill).
 /// A fill begins with an empty database and replaces data of an earlier benchmark; the others use the data that is there,
 /// or fill first. A transaction gets one key and puts it. Of the group open, p50 is the median of 5 openings: reopen opens
-/// after a clean close, reopenkill after another process has filled a memtable and was killed.
+/// after a clean close, reopenkill after another process has filled a memtable and was killed. Of the group deleted,
+/// which `all` leaves out, the first two delete all records, one by one or by one range delete, let the database rest, and
+/// seek over them; queue puts at the tail, looks for the head and deletes it, and tells how the search changed.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -431,11 +434,12 @@ Examples:
   esker bench --benchmarks fillrandom,readrandom,seekrandom --value_size 400
   esker bench --benchmarks transaction --threads 2
   esker bench open --num 2000000
+  esker bench deleted --idle_seconds 30
 
 Latencies are those of every 64th operation. A row of a fill is followed by one that
 counts until flushes and compactions have caught up.")]
 pub(crate) struct BenchArgs {
-    /// Which workloads: fill, read, scan, mixed, open or all
+    /// Which workloads: fill, read, scan, mixed, deleted, open or all
     #[arg(value_name = "GROUP", default_value = "all", hide_possible_values = true)]
     pub(crate) group: BenchGroup,
     /// Exactly these workloads in this order
@@ -471,6 +475,9 @@ pub(crate) struct BenchArgs {
     /// Share of gets in readwrite, in percent
     #[arg(long = "read_percent", value_name = "PERCENT", default_value_t = 50)]
     pub(crate) read_percent: u8,
+    /// Rest before the seeks of seekdeleted and seekrangedeleted
+    #[arg(long = "idle_seconds", value_name = "N", default_value_t = 60)]
+    pub(crate) idle_seconds: u64,
     /// Where all random choices start
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
@@ -504,9 +511,11 @@ pub(crate) enum BenchGroup {
     Scan,
     /// Reads and writes at the same time
     Mixed,
+    /// Reading where much was deleted
+    Deleted,
     /// Opening the database
     Open,
-    /// All of them
+    /// All but deleted
     All,
 }
 

@@ -31,6 +31,7 @@ fn settings(global: &Global, args: &BenchArgs) -> Settings {
         BenchGroup::Read => Group::Read,
         BenchGroup::Scan => Group::Scan,
         BenchGroup::Mixed => Group::Mixed,
+        BenchGroup::Deleted => Group::Deleted,
         BenchGroup::Open => Group::Open,
         BenchGroup::All => Group::All,
     };
@@ -47,6 +48,7 @@ fn settings(global: &Global, args: &BenchArgs) -> Settings {
         multi_get_size: args.multi_get_size,
         seek_nexts: args.seek_nexts,
         read_percent: args.read_percent,
+        idle_seconds: args.idle_seconds,
         seed: args.seed,
         durability: if args.sync { Durability::Power } else { args.durability.into() },
         memory_budget_bytes: args.memory_budget.or(global.memory),
