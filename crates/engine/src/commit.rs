@@ -29,6 +29,7 @@
 //! Durability beyond the process is waited for after the lock is let go; see [`esker_wal::Log`].
 
 use crate::batch::EncodedBatch;
+use crate::gaps::Gaps;
 use crate::keyspace::{KeyspaceState, RecentDrops};
 use crate::room::MemtableLimits;
 use crate::scheduler::Lane;
@@ -68,6 +69,8 @@ pub(crate) struct ActiveKeyspace {
     pub(crate) keyspace: Arc<KeyspaceState>,
     pub(crate) memtable: Arc<MemtableView>,
     pub(crate) inserter: Inserter,
+    /// Told of puts (GP3).
+    pub(crate) gaps: Arc<Gaps>,
     /// When the memtable is sealed: follows from the keyspace's options.
     pub(crate) limits: MemtableLimits,
     /// Payload bytes written to the active memtable.
@@ -327,6 +330,7 @@ impl CommitState {
             active.memtable.note_write(log_id, first.get());
             self.active_bytes += share.bytes;
             if let Some((kind_byte, key, value)) = batch.single {
+                active.tell_gaps(key, kind_byte, first);
                 active.inserter.insert(key, Tag::from_parts(first, kind_byte), value);
                 return;
             }
@@ -363,8 +367,25 @@ impl CommitState {
 
     fn insert_chunk(&mut self, keyspace: KeyspaceId, chunk: &[Operation<'_>]) {
         let active = self.keyspaces[keyspace.get() as usize].as_mut().expect("room was made in it");
+        for operation in chunk {
+            active.tell_gaps(operation.key, operation.tag.kind_byte(), operation.tag.seqno());
+        }
         active.inserter.insert_batch(chunk);
     }
+}
+
+impl ActiveKeyspace {
+    /// Tells whoever keeps gaps of an entry that is about to be inserted, unless it is a tombstone.
+    #[inline(always)]
+    fn tell_gaps(&self, key: &[u8], kind_byte: u8, seqno: SeqNo) {
+        if self.gaps.is_watching() && !is_tombstone(kind_byte) {
+            self.gaps.tell_put(key, SeqNo::new(seqno.get() - 1));
+        }
+    }
+}
+
+fn is_tombstone(kind_byte: u8) -> bool {
+    kind_byte == ValueKind::Delete as u8 || kind_byte == ValueKind::SingleDelete as u8
 }
 
 impl Writing {

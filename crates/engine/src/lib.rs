@@ -23,6 +23,7 @@ mod copy;
 mod deletes;
 mod durability;
 mod flush;
+mod gaps;
 mod handle;
 mod holders;
 mod install;

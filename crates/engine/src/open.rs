@@ -363,7 +363,7 @@ impl Opening {
             let tree = Arc::new(Tree::new(*id, Arc::clone(&stored.version), &assembly.files));
             let sealed = assembly.memtables.remove(id).unwrap_or_default();
             let name = Arc::clone(&stored.name);
-            let semantics = Semantics { time: Arc::clone(&self.time) };
+            let semantics = Semantics { time: Arc::clone(&self.time), gaps: Arc::default() };
             let parts = (tree, sealed, semantics);
             keyspaces.push(new_keyspace(*id, name, options, parts, &self.memory, &self.arenas)?);
         }
@@ -448,6 +448,7 @@ pub(crate) fn new_keyspace(
 ) -> Result<(Arc<KeyspaceState>, ActiveKeyspace)> {
     let limits = MemtableLimits::new(&options, memory);
     let (memtable, inserter) = stub_memtable(options.memtable, arenas)?;
+    let gaps = Arc::clone(&semantics.gaps);
     let view = ViewCell::new(SuperVersion {
         active: Arc::clone(&memtable),
         sealed,
@@ -459,6 +460,7 @@ pub(crate) fn new_keyspace(
         keyspace: Arc::clone(&keyspace),
         memtable,
         inserter,
+        gaps,
         limits,
         bytes: 0,
         entries: 0,

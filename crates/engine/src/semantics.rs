@@ -3,6 +3,7 @@
 //! It hangs on the view that a reader pins, so that the plain path carries nothing for it: who meets an entry that is not
 //! a plain put finds here what it needs.
 
+use crate::gaps::Gaps;
 use crate::time::Time;
 use std::sync::Arc;
 
@@ -10,6 +11,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Semantics {
     pub(crate) time: Arc<Time>,
+    /// Where it has no values.
+    pub(crate) gaps: Arc<Gaps>,
 }
 
 /// The moment at which a read judges expiry times: fixed for snapshots and iterators, for other reads asked for at the

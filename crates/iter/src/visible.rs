@@ -25,6 +25,10 @@
 //! [`Cover`] asks it about each version that would decide a key. The usual case compares with [`Visible::plain_newest`],
 //! which such a reader sets to a tag that no put has, so that readers without range deletes pay nothing.
 //!
+//! # Gaps
+//! Forwards, a reader that has passed many keys without a value asks whether somebody knows how far that goes on, and tells how
+//! far it went itself; see [`crate::gaps`]. A seek asks at once.
+//!
 //! # Bounds
 //! are checked here, at each key met and not only at those shown, so that a reader of a short range does not walk
 //! through a million tombstones that lie behind it.
@@ -35,12 +39,14 @@ mod tests;
 use crate::bounds::Bounds;
 use crate::cover::Cover;
 use crate::cursor::Cursor;
+use crate::gaps::{Gap, Gaps, Walk};
 use crate::key_buffer::KeyBuffer;
 use crate::meaning::{Meaning, check_hidden, meaning, split_expiry};
 use crate::reader::Reader;
 use esker_base::expiry::EXPIRY_LEN;
 use esker_base::{Error, Result, SeqNo, Tag};
 use std::ops::Bound;
+use std::sync::Arc;
 
 /// Versions of one key to step over before seeking past them. A step through a merge costs 10-20 ns, a seek over
 /// one to four runs 400-900 ns: after as many steps as a seek would have cost, at most half of the work is wasted.
@@ -76,6 +82,8 @@ pub struct Visible<C> {
     /// put's if range deletes have to be asked.
     plain_newest: Tag,
     cover: Option<Box<Cover>>,
+    gaps: Option<Arc<dyn Gaps>>,
+    walk: Walk,
     bounds: Bounds,
     single_version: bool,
     position: Position,
@@ -98,6 +106,8 @@ impl<C: Cursor> Visible<C> {
             reader: Reader::default(),
             plain_newest: Tag::visible_at(seqno),
             cover: None,
+            gaps: None,
+            walk: Walk::default(),
             bounds: Bounds::all(),
             single_version: false,
             position: Position::Nowhere,
@@ -139,6 +149,13 @@ impl<C: Cursor> Visible<C> {
         self.plain_newest = Tag::OLDEST;
         self.cover = Some(Box::new(cover));
         self.position = Position::Nowhere;
+        self
+    }
+
+    /// Asks `gaps` for keys without a value, and tells it of them. The cursor must be over all there is of the keyspace.
+    #[must_use]
+    pub fn minding(mut self, gaps: Arc<dyn Gaps>) -> Visible<C> {
+        self.gaps = Some(gaps);
         self
     }
 
@@ -215,8 +232,14 @@ impl<C: Cursor> Visible<C> {
     pub fn seek_to_first(&mut self) -> Result<()> {
         self.position = Position::Nowhere;
         match self.bounds.lower() {
-            Bound::Unbounded => self.cursor.seek_to_first()?,
-            Bound::Included(lower) => self.cursor.seek(lower, self.seqno)?,
+            Bound::Unbounded => self.seek_minding(None)?,
+            Bound::Included(_) => {
+                let bounds = std::mem::take(&mut self.bounds);
+                let Bound::Included(lower) = bounds.lower() else { unreachable!("matched just now") };
+                let sought = self.seek_minding(Some(lower));
+                self.bounds = bounds;
+                sought?;
+            }
             Bound::Excluded(lower) => {
                 self.cursor.seek(lower, SeqNo::ZERO)?;
                 self.key.set(lower);
@@ -224,6 +247,21 @@ impl<C: Cursor> Visible<C> {
             }
         }
         self.find_forward(false)
+    }
+
+    /// Seeks `key`, the first key if `None`; or what is behind the gap around it.
+    fn seek_minding(&mut self, key: Option<&[u8]>) -> Result<()> {
+        if let Some(gaps) = &self.gaps {
+            let from = key.unwrap_or_default();
+            self.walk.sought(from);
+            if let Some(gap) = gaps.around(from, self.seqno) {
+                return self.leap_over(&gap);
+            }
+        }
+        match key {
+            None => self.cursor.seek_to_first(),
+            Some(key) => self.cursor.seek(key, self.seqno),
+        }
     }
 
     /// Moves to the last key.
@@ -246,7 +284,7 @@ impl<C: Cursor> Visible<C> {
             return self.seek_to_first();
         }
         self.position = Position::Nowhere;
-        self.cursor.seek(key, self.seqno)?;
+        self.seek_minding(Some(key))?;
         self.find_forward(false)
     }
 
@@ -319,24 +357,35 @@ impl<C: Cursor> Visible<C> {
 
     fn search_forward(&mut self, mut decided: bool) -> Result<()> {
         let newest = Tag::visible_at(self.seqno);
+        if decided {
+            // A key that has been shown lies behind.
+            self.walk.interrupt();
+        }
         let mut known = decided;
         let mut steps = 0;
         while self.cursor.is_valid() {
             let (tag, key) = (self.cursor.tag(), self.cursor.key());
             if !known || !self.key.is(key) {
                 if self.bounds.is_behind(key) {
+                    self.end_walk();
                     return Ok(());
                 }
                 if tag <= newest && self.stand(tag)? {
+                    self.end_walk();
                     return Ok(());
                 }
                 self.key.set(self.cursor.key());
                 (known, decided, steps) = (true, tag <= newest, 0);
+                if self.gaps.is_some() && self.pass_key()? {
+                    known = false;
+                    continue;
+                }
             } else if decided {
                 check_hidden(tag, key)?;
             } else if tag <= newest {
                 // The versions met so far are too new; this one decides.
                 if self.stand(tag)? {
+                    self.end_walk();
                     return Ok(());
                 }
                 (decided, steps) = (true, 0);
@@ -352,7 +401,38 @@ impl<C: Cursor> Visible<C> {
                 self.cursor.next()?;
             }
         }
+        self.end_walk();
         Ok(())
+    }
+
+    /// Counts `self.key`, which has no value as far as is known; leaps over the gap around it if that is worth a question.
+    /// `true` if it did.
+    fn pass_key(&mut self) -> Result<bool> {
+        if !self.walk.pass(self.key.as_slice()) {
+            return Ok(false);
+        }
+        match self.gaps.as_ref().and_then(|gaps| gaps.around(self.key.as_slice(), self.seqno)) {
+            None => Ok(false),
+            Some(gap) => self.leap_over(&gap).map(|()| true),
+        }
+    }
+
+    /// Takes the cursor to the first entry behind a gap; past the last entry if there is none.
+    fn leap_over(&mut self, gap: &Gap) -> Result<()> {
+        self.walk.leap(gap);
+        if let Some(end) = &gap.end {
+            return self.cursor.seek(end, self.seqno);
+        }
+        self.cursor.seek_to_last()?;
+        if self.cursor.is_valid() { self.cursor.next() } else { Ok(()) }
+    }
+
+    /// Tells of the gap that was walked over, which ends where the cursor stands.
+    fn end_walk(&mut self) {
+        if let Some(gaps) = &self.gaps {
+            let end = self.cursor.is_valid().then(|| self.cursor.key());
+            self.walk.end(&**gaps, end, self.seqno);
+        }
     }
 
     /// Goes back to the last visible key from where the cursor stands, which is the last entry of a key.
@@ -461,6 +541,7 @@ impl<C: Cursor> Visible<C> {
             Meaning::Expiring => {
                 let (expiry_ms, _) = split_expiry(tag, key, self.cursor.value())?;
                 if self.reader.is_expired(expiry_ms) {
+                    self.walk.break_here();
                     return Ok(false);
                 }
                 Position::OnExpiring

@@ -48,7 +48,7 @@ impl Store {
         let id = installed.state.next_keyspace;
         let mut edit = VersionEdit::new();
         edit.push(EditOp::CreateKeyspace { id, name: name.into(), options: options.encode().into() });
-        let semantics = Semantics { time: Arc::clone(&self.time) };
+        let semantics = Semantics { time: Arc::clone(&self.time), gaps: Arc::default() };
         let parts = (Arc::new(Tree::new(id, Arc::default(), &self.files)), Vec::new(), semantics);
         let (keyspace, active) = new_keyspace(id, name.into(), options, parts, &self.memory, &self.arenas)?;
         self.make_durable(writing, &mut installed, &edit)?;

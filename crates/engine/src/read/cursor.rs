@@ -131,12 +131,17 @@ pub(crate) fn visible(pinned: &Pinned, reader: Reader, bounds: Bounds) -> Visibl
     let seqno = *seqno;
     if let Some(cover) = covers::cover_of(view, seqno) {
         let sources = Source::all_under(view, &cover, ReadPurpose::Scan);
-        return Visible::new(Merge::new(sources), seqno).reading_as(reader).within(bounds).under(cover);
+        let entries = Visible::new(Merge::new(sources), seqno).reading_as(reader).within(bounds);
+        return entries.minding(gaps_of(view)).under(cover);
     }
     let sources = Source::all_of(view, ReadPurpose::Scan);
     let single_version = is_single_version(view, sources.len(), seqno);
     let entries = Visible::new(Merge::new(sources), seqno).reading_as(reader).within(bounds);
-    if single_version { entries.assume_single_version() } else { entries }
+    if single_version { entries.assume_single_version() } else { entries.minding(gaps_of(view)) }
+}
+
+fn gaps_of(view: &SuperVersion) -> Arc<dyn esker_iter::Gaps> {
+    Arc::clone(&view.semantics.gaps) as Arc<dyn esker_iter::Gaps>
 }
 
 /// Whether the one source is a run of tables that hold one version of each key, all puts, all visible at `seqno`:

@@ -1,0 +1,193 @@
+//! Gaps as such, and reads through them against what the keys themselves say.
+
+use super::{Gaps, PATIENCE};
+use crate::{Database, Keyspace, KeyspaceOptions, Options, Snapshot};
+use esker_base::SeqNo;
+use esker_env::fault::StrictFs;
+use esker_env::{Env, SeededRandom};
+use esker_iter::{Gap, Gaps as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+fn seqno(number: u64) -> SeqNo {
+    SeqNo::new(number)
+}
+
+fn gap(start: &str, end: &str) -> Option<Gap> {
+    let end = (!end.is_empty()).then(|| end.as_bytes().into());
+    Some(Gap { start: start.as_bytes().into(), end })
+}
+
+/// Gaps that writers watch for since sequence number 10, after a put of "p".
+fn watched() -> Gaps {
+    let gaps = Gaps::default();
+    assert!(!gaps.is_watching());
+    gaps.note(b"a", Some(b"c"), seqno(10));
+    assert!(gaps.is_watching(), "the next writer is to watch");
+    assert_eq!(gaps.around(b"b", seqno(10)), None, "but nobody watched before");
+    gaps.tell_put(b"p", seqno(10));
+    gaps
+}
+
+#[test]
+fn a_gap_is_kept_if_its_reader_saw_all_that_is_not_watched_for() {
+    let gaps = watched();
+    gaps.note(b"a", Some(b"c"), seqno(9));
+    assert_eq!(gaps.around(b"b", seqno(20)), None);
+    gaps.tell_put(b"q", seqno(12));
+    gaps.note(b"a", Some(b"c"), seqno(11));
+    assert_eq!(gaps.around(b"b", seqno(20)), None, "watching began at 12");
+    gaps.tell_put(b"q", seqno(13));
+    gaps.note(b"a", Some(b"c"), seqno(13));
+    assert_eq!(gaps.around(b"a", seqno(13)), gap("a", "c"));
+    assert_eq!(gaps.around(b"c", seqno(13)), None);
+    assert_eq!(gaps.around(b"b", seqno(12)), None, "an earlier reader may see what was there");
+}
+
+#[test]
+fn what_was_put_meanwhile_is_in_no_gap() {
+    let gaps = watched();
+    gaps.note(b"o", Some(b"z"), seqno(10));
+    assert_eq!(gaps.around(b"o", seqno(20)), None);
+    // Watching began anew, and what is put from here on does not lie in it.
+    gaps.tell_put(b"a", seqno(11));
+    gaps.note(b"o", Some(b"z"), seqno(11));
+    assert_eq!(gaps.around(b"o", seqno(20)), gap("o", "z"));
+    gaps.note(b"e", Some(b"p"), seqno(15));
+    assert_eq!(gaps.around(b"f", seqno(20)), gap("e", "z"), "joined");
+    assert_eq!(gaps.around(b"f", seqno(14)), None, "as new as the newer one");
+    gaps.tell_put(b"m", seqno(15));
+    assert_eq!(gaps.around(b"f", seqno(20)), gap("e", "m"), "cut");
+    assert_eq!(gaps.around(b"m", seqno(20)), None);
+    gaps.tell_put(b"e", seqno(16));
+    assert_eq!(gaps.around(b"f", seqno(20)), None);
+}
+
+#[test]
+fn nobody_is_watched_for_without_use() {
+    let gaps = watched();
+    gaps.note(b"a", None, seqno(10));
+    assert_eq!(gaps.around(b"b", seqno(10)), None, "a put lies in it");
+    gaps.tell_put(b"a", seqno(11));
+    gaps.note(b"b", None, seqno(11));
+    assert_eq!(gaps.around(b"zzz", seqno(11)), gap("b", ""));
+    for _ in 0..PATIENCE {
+        gaps.tell_put(b"a", seqno(12));
+    }
+    assert!(gaps.is_watching() && gaps.around(b"c", seqno(20)).is_some());
+    for _ in 0..=PATIENCE {
+        gaps.tell_put(b"a", seqno(12));
+    }
+    assert!(!gaps.is_watching());
+    assert_eq!(gaps.around(b"c", seqno(20)), None);
+}
+
+const KEYS: u64 = 1_500;
+
+fn key(number: u64) -> [u8; 8] {
+    number.to_be_bytes()
+}
+
+fn open(seed: u64) -> Database {
+    let options = KeyspaceOptions::default().write_buffer_size(32 << 10).table_size(16 << 10);
+    let env = Env::simulated(Arc::new(StrictFs::new()), seed);
+    Options::default().memory_budget(16 << 20).keyspace_options(options).env(env).open("/db").expect("opens")
+}
+
+/// The first number from `from` on whose key has a value: asked key by key, for which there are no gaps.
+fn first_by_gets(keyspace: &Keyspace, snapshot: &Snapshot, from: u64) -> Option<u64> {
+    let numbers: Vec<u64> = (from..KEYS).collect();
+    numbers.chunks(128).find_map(|numbers| {
+        let keys: Vec<[u8; 8]> = numbers.iter().map(|&number| key(number)).collect();
+        let found = keyspace.at(snapshot).multi_get(&keys).expect("reads");
+        found.iter().position(Option::is_some).map(|at| numbers[at])
+    })
+}
+
+fn first_by_seek(keyspace: &Keyspace, snapshot: &Snapshot, from: u64) -> Option<u64> {
+    let mut cursor = keyspace.at(snapshot).cursor().expect("opens");
+    cursor.seek(key(from)).expect("seeks");
+    cursor.key().map(|key| u64::from_be_bytes(key.try_into().expect("eight bytes")))
+}
+
+#[test]
+fn seeks_find_what_gets_find() {
+    for seed in 0..4 {
+        let db = open(seed);
+        let keyspace = db.default_keyspace();
+        let random = SeededRandom::new(seed);
+        let below = |limit: u64| esker_env::Random::next_u64(&random) % limit;
+        let mut snapshots: Vec<Snapshot> = Vec::new();
+        (0..KEYS).for_each(|number| keyspace.put(key(number), [1; 20]).expect("puts"));
+        let mut leaps = 0;
+        for step in 0..800 {
+            match below(20) {
+                0..3 => keyspace.put(key(below(KEYS)), [2; 20]).expect("puts"),
+                3 => {
+                    let mut batch = db.batch();
+                    (0..3).for_each(|_| batch.put(keyspace, key(below(KEYS)), [3; 20]));
+                    batch.delete(keyspace, key(below(KEYS)));
+                    db.write(batch).expect("writes");
+                }
+                4 => keyspace.put_with_expiry(key(below(KEYS)), b"v", below(3_000)).expect("puts"),
+                5 => {
+                    let from = below(KEYS);
+                    keyspace.delete_range(key(from)..key(from + below(300))).expect("deletes");
+                }
+                6..9 => {
+                    let from = below(KEYS);
+                    (from..from + 90).for_each(|number| keyspace.delete(key(number)).expect("deletes"));
+                }
+                9 if below(8) == 0 => db.flush().expect("flushes"),
+                10 if below(30) == 0 => keyspace.compact(..).expect("compacts"),
+                11 => snapshots.push(db.snapshot()),
+                12 if snapshots.len() > 3 => drop(snapshots.swap_remove(below(4) as usize)),
+                _ => {}
+            }
+            let now = db.snapshot();
+            for snapshot in snapshots.iter().rev().take(2).chain([&now]) {
+                let from = if below(3) == 0 { 0 } else { below(KEYS) };
+                let expected = first_by_gets(keyspace, snapshot, from);
+                assert_eq!(first_by_seek(keyspace, snapshot, from), expected, "seed {seed} step {step}");
+            }
+            let view = keyspace.state().view.load();
+            leaps += u64::from(view.semantics.gaps.around(&key(below(KEYS)), now.seqno()).is_some());
+        }
+        assert!(leaps > 100, "gaps were there {leaps} times");
+    }
+}
+
+/// A queue whose head one thread takes while another one puts, anywhere before and behind; what readers find at a moment is
+/// what gets find at it.
+#[test]
+fn seeks_find_what_gets_find_beside_a_writer() {
+    let dir = std::env::temp_dir().join(format!("esker-gaps-{}", std::process::id()));
+    let db = Options::default().memory_budget(16 << 20).open(&dir).expect("opens");
+    let keyspace = db.default_keyspace();
+    (0..KEYS).for_each(|number| keyspace.put(key(number), [1; 20]).expect("puts"));
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let random = SeededRandom::new(7);
+            let below = |limit: u64| esker_env::Random::next_u64(&random) % limit;
+            for _ in 0..1_000 {
+                let from = below(KEYS);
+                (from..from + 200).for_each(|number| keyspace.delete(key(number)).expect("deletes"));
+                keyspace.put(key(below(KEYS)), [2; 20]).expect("puts");
+            }
+            done.store(true, Ordering::Release);
+        });
+        for turn in 0.. {
+            let snapshot = db.snapshot();
+            let from = turn * 31 % KEYS;
+            let found = first_by_seek(keyspace, &snapshot, from);
+            assert_eq!(found, first_by_gets(keyspace, &snapshot, from));
+            if done.load(Ordering::Acquire) {
+                break;
+            }
+        }
+    });
+    db.close().expect("closes");
+    #[expect(clippy::disallowed_methods, reason = "a test cleans up behind the database")]
+    std::fs::remove_dir_all(dir).expect("removes");
+}
