@@ -95,6 +95,20 @@ pub enum EditOp {
     DurablePosition(LogId, u64),
     /// The latest time that was given out, in milliseconds since 1970: time does not run backwards past it.
     TimeFloor(u64),
+    /// A consumer of changes has all of them up to a sequence number; the log keeps what is newer. A new one begins there.
+    Consumer {
+        /// Its name.
+        name: Arc<str>,
+        /// What it has acknowledged.
+        seqno: SeqNo,
+    },
+    /// A consumer of changes goes; nothing is kept for it any more.
+    DropConsumer {
+        /// Which.
+        name: Arc<str>,
+    },
+    /// Kept segments of the log that an earlier open wrote; in the order of time.
+    LogLife(LogLife),
     /// A lifetime total of the engine's; the engine numbers them.
     Counter {
         /// Which.
@@ -102,6 +116,15 @@ pub enum EditOp {
         /// The total, not the increment.
         value: u64,
     },
+}
+
+/// What one open of the database has left of its log: the segments after those of the life before, up to this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogLife {
+    /// Its last segment.
+    pub last_log_id: LogId,
+    /// The last sequence number that recovery found there. What stands behind it never happened.
+    pub last_seqno: SeqNo,
 }
 
 /// Changes that become durable and visible together: one manifest record.
@@ -196,6 +219,13 @@ impl fmt::Display for EditOp {
             EditOp::NextPart(id) => write!(f, "next part {id}"),
             EditOp::DurablePosition(log, offset) => write!(f, "log {log} is durable before byte {offset}"),
             EditOp::TimeFloor(ms) => write!(f, "time floor {ms} ms"),
+            EditOp::Consumer { name, seqno } => {
+                write!(f, "consumer {name:?} has the changes up to seqno {seqno}")
+            }
+            EditOp::DropConsumer { name } => write!(f, "drop consumer {name:?}"),
+            EditOp::LogLife(LogLife { last_log_id, last_seqno }) => {
+                write!(f, "an earlier life of the log ends in {last_log_id} at seqno {last_seqno}")
+            }
             EditOp::Counter { number, value } => write!(f, "counter {number} is {value}"),
         }
     }

@@ -4,7 +4,7 @@
 //! stop if the tag is odd and may skip the field if it is even. So a newer writer can add hints that older
 //! readers ignore, and cannot add meaning that they would miss.
 
-use crate::edit::{EditOp, VersionEdit};
+use crate::edit::{EditOp, LogLife, VersionEdit};
 use crate::part::{PartFlags, PartMeta};
 use crate::range::{Key, KeyEnd, KeyRange};
 use crate::version::{LevelIndex, Place};
@@ -32,6 +32,9 @@ mod tag {
     pub(super) const NEXT_PART: u64 = 23;
     pub(super) const RENAME_KEYSPACE: u64 = 25;
     pub(super) const SET_KEYSPACE_OPTIONS: u64 = 27;
+    pub(super) const CONSUMER: u64 = 29;
+    pub(super) const DROP_CONSUMER: u64 = 31;
+    pub(super) const LOG_LIFE: u64 = 33;
 }
 
 /// Tags of the figures of a part.
@@ -173,16 +176,29 @@ fn encode_op(op: &EditOp, body: &mut Vec<u8>) -> u64 {
             put(body, *offset, tag::DURABLE_POSITION)
         }
         EditOp::TimeFloor(ms) => put(body, *ms, tag::TIME_FLOOR),
-        EditOp::Counter { number, value } => {
-            put_varint(body, (*number).into());
-            put(body, *value, tag::COUNTER)
+        EditOp::Consumer { name, seqno } => {
+            put_prefixed(body, name.as_bytes());
+            put(body, seqno.get(), tag::CONSUMER)
         }
+        EditOp::DropConsumer { name } => put_bytes(body, name.as_bytes(), tag::DROP_CONSUMER),
+        EditOp::LogLife(life) => put_two(body, life.last_log_id.get(), life.last_seqno.get(), tag::LOG_LIFE),
+        EditOp::Counter { number, value } => put_two(body, (*number).into(), *value, tag::COUNTER),
     }
 }
 
 /// Appends a number and passes the tag through.
 fn put(body: &mut Vec<u8>, value: u64, tag: u64) -> u64 {
     put_varint(body, value);
+    tag
+}
+
+fn put_two(body: &mut Vec<u8>, first: u64, second: u64, tag: u64) -> u64 {
+    put_varint(body, first);
+    put(body, second, tag)
+}
+
+fn put_bytes(body: &mut Vec<u8>, bytes: &[u8], tag: u64) -> u64 {
+    put_prefixed(body, bytes);
     tag
 }
 
@@ -215,6 +231,12 @@ fn decode_op(tag: u64, body: &mut Reader<'_>) -> Known {
             body.varint().zip(body.varint()).map(|(log, offset)| EditOp::DurablePosition(LogId(log), offset))
         }
         tag::TIME_FLOOR => body.varint().map(EditOp::TimeFloor),
+        tag::CONSUMER => name(body).zip(seqno(body)).map(|(name, seqno)| EditOp::Consumer { name, seqno }),
+        tag::DROP_CONSUMER => name(body).map(|name| EditOp::DropConsumer { name }),
+        tag::LOG_LIFE => body
+            .varint()
+            .zip(seqno(body))
+            .map(|(log_id, last_seqno)| EditOp::LogLife(LogLife { last_log_id: LogId(log_id), last_seqno })),
         tag::COUNTER => {
             body.varint_u32().zip(body.varint()).map(|(number, value)| EditOp::Counter { number, value })
         }

@@ -41,7 +41,7 @@ pub mod version;
 pub use current::{
     CURRENT_NAME, CURRENT_TEMPORARY_NAME, Current, LOCK_NAME, manifest_name, parse_manifest_name,
 };
-pub use edit::{EditOp, VersionEdit};
+pub use edit::{EditOp, LogLife, VersionEdit};
 pub use manifest::{AppendError, Manifest, RolloverError};
 pub use part::{PartFlags, PartMeta};
 pub use range::{Key, KeyEnd, KeyRange, SHARE_ONE};

@@ -1,6 +1,6 @@
 //! The database's metadata as a value: what the edits of a manifest add up to.
 
-use crate::edit::{EditOp, VersionEdit};
+use crate::edit::{EditOp, LogLife, VersionEdit};
 use crate::part::PartMeta;
 use crate::range::Key;
 use crate::version::{LevelIndex, Place, Version};
@@ -58,6 +58,10 @@ pub struct DatabaseState {
     pub time_floor_ms: u64,
     /// Lifetime totals, numbered by the engine.
     pub counters: BTreeMap<u32, u64>,
+    /// Consumers of changes, and up to where each has them.
+    pub consumers: BTreeMap<Arc<str>, SeqNo>,
+    /// Earlier lives of the log of which segments are kept for them, oldest first.
+    pub log_lives: Vec<LogLife>,
 }
 
 /// An edit does not fit the state it was applied to.
@@ -250,8 +254,44 @@ impl DatabaseState {
             EditOp::Counter { number, value } => {
                 self.counters.insert(*number, *value);
             }
+            EditOp::Consumer { name, seqno } => self.move_consumer(name, *seqno)?,
+            EditOp::DropConsumer { name } => {
+                if self.consumers.remove(name).is_none() {
+                    return Err(EditError(format!("there is no consumer {name:?} to drop")));
+                }
+            }
+            EditOp::LogLife(life) => self.add_log_life(*life)?,
             EditOp::Snapshot | EditOp::AddPart { .. } | EditOp::RemovePart { .. } => {}
         }
+        Ok(())
+    }
+
+    fn move_consumer(&mut self, name: &Arc<str>, seqno: SeqNo) -> Result<(), EditError> {
+        if name.is_empty() || name.len() > MAX_KEYSPACE_NAME_LEN {
+            let len = name.len();
+            return Err(EditError(format!(
+                "a consumer's name of {len} bytes, 1 to {MAX_KEYSPACE_NAME_LEN} allowed"
+            )));
+        }
+        let position = self.consumers.entry(name.clone()).or_insert(seqno);
+        if seqno < *position {
+            return Err(EditError(format!("consumer {name:?} had {position} and cannot go back to {seqno}")));
+        }
+        *position = seqno;
+        Ok(())
+    }
+
+    fn add_log_life(&mut self, life: LogLife) -> Result<(), EditError> {
+        if let Some(before) = self.log_lives.last()
+            && (before.last_log_id >= life.last_log_id || before.last_seqno > life.last_seqno)
+        {
+            let LogLife { last_log_id, last_seqno } = life;
+            return Err(EditError(format!(
+                "a life of the log that ends in {last_log_id} at {last_seqno}, after one that ends in {} at {}",
+                before.last_log_id, before.last_seqno
+            )));
+        }
+        self.log_lives.push(life);
         Ok(())
     }
 
@@ -346,6 +386,10 @@ impl DatabaseState {
         for (&number, &value) in &self.counters {
             edit.push(EditOp::Counter { number, value });
         }
+        for (name, &seqno) in &self.consumers {
+            edit.push(EditOp::Consumer { name: name.clone(), seqno });
+        }
+        edit.ops.extend(self.log_lives.iter().map(|&life| EditOp::LogLife(life)));
         for keyspace in self.keyspaces.values() {
             let KeyspaceState { id, name, options, flushed_seqno: seqno, .. } = keyspace;
             let (name, options) = (name.clone(), options.clone());

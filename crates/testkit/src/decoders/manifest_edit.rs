@@ -15,7 +15,7 @@ use esker_env::fault::StrictFs;
 use esker_env::{FileSystem, OpenMode, Random, SeededRandom};
 use esker_version::frame::{HEADER_LEN, ManifestHeader, RECORD_ALIGN, RECORD_HEADER_LEN};
 use esker_version::{
-    CURRENT_NAME, Current, DatabaseState, EditOp, Found, KeyRange, LevelIndex, PartFlags, PartMeta,
+    CURRENT_NAME, Current, DatabaseState, EditOp, Found, KeyRange, LevelIndex, LogLife, PartFlags, PartMeta,
     VersionEdit, manifest_name, recover,
 };
 use std::path::Path;
@@ -224,6 +224,7 @@ fn valid_edits(random: &SeededRandom, mut state: DatabaseState) -> Vec<VersionEd
         if state.keyspace(keyspace).is_some() {
             keyspace_edit(&mut edit, random, &mut state, keyspace);
         }
+        consumer_edit(&mut edit, random, &state);
         match random.below(4) {
             0 => edit.push(EditOp::TimeFloor(random.below(1 << 50))),
             1 => edit.push(EditOp::Counter { number: random.below(9) as u32, value: random.next_u64() }),
@@ -234,6 +235,28 @@ fn valid_edits(random: &SeededRandom, mut state: DatabaseState) -> Vec<VersionEd
         edits.push(edit);
     }
     edits
+}
+
+/// Consumers of changes come, move and go, and lives of the log end.
+fn consumer_edit(edit: &mut VersionEdit, random: &SeededRandom, state: &DatabaseState) {
+    let name: Arc<str> = format!("consumer {}", random.below(2)).into();
+    let has = state.consumers.get(&name).copied();
+    match random.below(8) {
+        0 | 1 => {
+            let seqno = has.unwrap_or_default().plus(random.below(50));
+            edit.push(EditOp::Consumer { name, seqno });
+        }
+        2 if has.is_some() => {
+            edit.push(EditOp::DropConsumer { name });
+        }
+        3 => {
+            let before = state.log_lives.last();
+            let last_log_id = LogId(before.map_or(0, |life| life.last_log_id.get()) + 1 + random.below(9));
+            let last_seqno = before.map_or(SeqNo::ZERO, |life| life.last_seqno).plus(random.below(99));
+            edit.push(EditOp::LogLife(LogLife { last_log_id, last_seqno }));
+        }
+        _ => {}
+    }
 }
 
 fn keyspace_edit(

@@ -42,7 +42,7 @@ fn some_op(random: &SeededRandom) -> EditOp {
     let level = LevelIndex::new(random.below(64) as u8).unwrap();
     let number = random.below(u64::MAX) >> random.below(64);
     let name: Arc<str> = format!("käse{}", random.below(9)).into();
-    match random.below(17) {
+    match random.below(20) {
         0 => EditOp::Snapshot,
         1 => EditOp::CreateKeyspace { id, name, options: some_key(random) },
         2 => EditOp::DropKeyspace { id },
@@ -65,6 +65,9 @@ fn some_op(random: &SeededRandom) -> EditOp {
         13 => EditOp::NextPart(PartId(number)),
         14 => EditOp::DurablePosition(LogId(number), number / 5),
         15 => EditOp::TimeFloor(number),
+        16 => EditOp::Consumer { name, seqno: SeqNo::new(number) },
+        17 => EditOp::DropConsumer { name },
+        18 => EditOp::LogLife(LogLife { last_log_id: LogId(number), last_seqno: SeqNo::new(number / 7) }),
         _ => EditOp::Counter { number: id.get(), value: number },
     }
 }

@@ -146,6 +146,30 @@ fn dropped_ids_are_never_used_again() {
     assert!(reopened.apply(&VersionEdit { ops: vec![again] }).is_err());
 }
 
+fn life(last_log_id: u64, last_seqno: u64) -> EditOp {
+    EditOp::LogLife(LogLife { last_log_id: LogId(last_log_id), last_seqno: SeqNo::new(last_seqno) })
+}
+
+#[test]
+fn consumers_move_forward_and_lives_follow_each_other() {
+    let mut state = state_with_keyspace();
+    let to = |seqno| EditOp::Consumer { name: "audit".into(), seqno: SeqNo::new(seqno) };
+    let gone = || EditOp::DropConsumer { name: "audit".into() };
+    let apply_one = |state: &mut DatabaseState, op| apply(state, &VersionEdit { ops: vec![op] });
+    for op in [to(5), to(9), to(9), life(3, 10), life(4, 10)] {
+        apply_one(&mut state, op).unwrap();
+    }
+    assert_eq!(state.consumers.get("audit"), Some(&SeqNo::new(9)));
+    assert_eq!(state.log_lives.len(), 2);
+    for op in [to(8), life(4, 11), life(5, 9), EditOp::Consumer { name: "".into(), seqno: SeqNo::ZERO }] {
+        assert!(apply_one(&mut state, op.clone()).is_err(), "{op}");
+    }
+    apply_one(&mut state, gone()).unwrap();
+    assert!(apply_one(&mut state, gone()).is_err());
+    // Another one of the same name may begin anywhere.
+    apply_one(&mut state, to(2)).unwrap();
+}
+
 #[test]
 fn a_snapshot_makes_the_same_state() {
     let mut state = state_with_keyspace();
@@ -154,7 +178,10 @@ fn a_snapshot_makes_the_same_state() {
         .push(EditOp::Cursor { keyspace: KeyspaceId(3), level: LevelIndex::LAST, key: b"k"[..].into() })
         .push(EditOp::DurablePosition(LogId(4), 4096))
         .push(EditOp::Counter { number: 3, value: 9 })
-        .push(EditOp::TimeFloor(1234));
+        .push(EditOp::TimeFloor(1234))
+        .push(EditOp::Consumer { name: "audit".into(), seqno: SeqNo::new(7) })
+        .push(life(5, 90))
+        .push(life(9, 90));
     for id in 1..20 {
         let name = format!("k{id:02}");
         let range = KeyRange::half_open(name.as_bytes(), format!("{name}~").as_bytes());

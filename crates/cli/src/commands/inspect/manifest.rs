@@ -50,19 +50,21 @@ pub(super) fn inspect(printer: &mut Printer<'_>, path: &Path) -> Result<Exit, Fa
 
 type Facts = Vec<(&'static str, Value)>;
 
+fn named(name: &str) -> (&'static str, Value) {
+    ("name", name.escape_debug().to_string().into())
+}
+
 /// The name of an operation and what it says.
 fn describe(printer: &Printer<'_>, op: &EditOp) -> (&'static str, Facts) {
     match op {
         EditOp::Snapshot => ("begin snapshot", vec![]),
-        EditOp::CreateKeyspace { id, name, .. } => (
-            "create keyspace",
-            vec![("id", id.get().into()), ("name", name.escape_debug().to_string().into())],
-        ),
+        EditOp::CreateKeyspace { id, name, .. } => {
+            ("create keyspace", vec![("id", id.get().into()), named(name)])
+        }
         EditOp::DropKeyspace { id } => ("drop keyspace", vec![("id", id.get().into())]),
-        EditOp::RenameKeyspace { id, name } => (
-            "rename keyspace",
-            vec![("id", id.get().into()), ("name", name.escape_debug().to_string().into())],
-        ),
+        EditOp::RenameKeyspace { id, name } => {
+            ("rename keyspace", vec![("id", id.get().into()), named(name)])
+        }
         EditOp::SetKeyspaceOptions { id, .. } => ("set keyspace options", vec![("id", id.get().into())]),
         EditOp::AddPart { keyspace, place, part } => (
             "add part",
@@ -109,6 +111,12 @@ fn describe(printer: &Printer<'_>, op: &EditOp) -> (&'static str, Facts) {
         EditOp::DurablePosition(log, offset) => {
             ("log durable up to", vec![("log id", log.get().into()), ("byte", (*offset).into())])
         }
+        EditOp::Consumer { name, seqno } => ("consumer", vec![named(name), ("seqno", seqno.get().into())]),
+        EditOp::DropConsumer { name } => ("drop consumer", vec![named(name)]),
+        EditOp::LogLife(life) => (
+            "end of an earlier log",
+            vec![("log id", life.last_log_id.get().into()), ("seqno", life.last_seqno.get().into())],
+        ),
         EditOp::TimeFloor(ms) => ("time floor", vec![("ms", (*ms).into())]),
         EditOp::Counter { number, value } => {
             ("counter", vec![("number", (*number).into()), ("value", (*value).into())])
