@@ -66,6 +66,11 @@ pub enum Error {
         cause: Arc<str>,
     },
 
+    /// Changes were asked for that the log does not hold any more. Start over from a copy of the data, and go on from the
+    /// copy's sequence number.
+    #[error("{0}")]
+    HistoryGone(Box<HistoryGone>),
+
     /// The file was written by a newer version, or uses a feature that this build does not have.
     #[error("unsupported: {0}")]
     Unsupported(Arc<str>),
@@ -125,6 +130,33 @@ impl fmt::Display for Conflict {
         write!(
             f,
             "conflict on key \"{key}\" in keyspace {keyspace:?}: it was changed at sequence number {seqno}, and the transaction sees what was there at {snapshot}"
+        )
+    }
+}
+
+/// Which changes are gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistoryGone {
+    /// Changes after this sequence number were asked for.
+    pub asked: SeqNo,
+    /// The smallest sequence number after which all changes are still there.
+    pub oldest: SeqNo,
+    /// How many bytes of log are kept at most for those who have not read them yet.
+    pub limit_bytes: u64,
+    /// The consumer that asked, if it has a name.
+    pub consumer: Option<Arc<str>>,
+}
+
+impl fmt::Display for HistoryGone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let HistoryGone { asked, oldest, limit_bytes, consumer } = self;
+        write!(f, "the changes after sequence number {asked}")?;
+        if let Some(consumer) = consumer {
+            write!(f, ", which consumer {consumer:?} wants next,")?;
+        }
+        write!(
+            f,
+            " are gone: the log goes back to {oldest}; for named consumers up to {limit_bytes} bytes more than needed are kept"
         )
     }
 }
@@ -244,6 +276,16 @@ mod tests {
             error.to_string(),
             "conflict on key \"a\\n\\xff\" in keyspace \"users\": it was changed at sequence number 9, and the transaction sees what was there at 7"
         );
+    }
+
+    #[test]
+    fn gone_history_says_what_there_is() {
+        let gone =
+            HistoryGone { asked: SeqNo::new(7), oldest: SeqNo::new(90), limit_bytes: 4096, consumer: None };
+        let text = Error::HistoryGone(Box::new(gone.clone())).to_string();
+        assert!(text.starts_with("the changes after sequence number 7 are gone: the log goes back to 90"));
+        let named = HistoryGone { consumer: Some("audit".into()), ..gone };
+        assert!(named.to_string().contains("7, which consumer \"audit\" wants next, are gone"));
     }
 
     #[test]

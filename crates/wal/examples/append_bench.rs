@@ -7,7 +7,7 @@
 use esker_base::checksum::crc32c;
 use esker_base::{KeyspaceId, Result, SeqNo};
 use esker_env::Env;
-use esker_wal::{BatchEncoder, Log, LogOptions, LogStart, LogWriter, Rotation};
+use esker_wal::{BatchEncoder, KeptHistory, Log, LogOptions, LogStart, LogWriter, Rotation};
 use std::path::PathBuf;
 
 const KEY_LEN: usize = 16;
@@ -38,6 +38,7 @@ fn measure(env: &Env, dir: &std::path::Path, mapped: bool, value_len: usize) -> 
         last_seqno: SeqNo::ZERO,
         manifest_edit: 0,
         wall_ms: 0,
+        history: KeptHistory::default(),
     };
     let wal = dir.join(format!("{mapped}-{value_len}"));
     let options = LogOptions { mapped, ..LogOptions::default() };

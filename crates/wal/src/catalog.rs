@@ -1,5 +1,6 @@
 //! Which segment files there are and what each one says that it is.
 
+use crate::history::SegmentSummary;
 use crate::scan::Window;
 use crate::segment::{
     HEADER_OFFSETS, SEGMENT_HEADER_LEN, SegmentHeader, SegmentHeaderFault, parse_slot_file_name,
@@ -65,6 +66,8 @@ pub(crate) struct Catalog {
     pub(crate) live: BTreeMap<LogId, LiveSegment>,
     /// Every segment file of this database, live or not.
     pub(crate) files: Vec<(u32, PathBuf)>,
+    /// Those with a valid header, by log id: of two that say the same, which only released ones do, either.
+    pub(crate) segments: BTreeMap<LogId, SegmentSummary>,
     /// Segment files of another database.
     pub(crate) foreign: Vec<PathBuf>,
     /// Segment files that had a header and have none that is valid.
@@ -84,6 +87,7 @@ impl Catalog {
         let mut catalog = Catalog {
             live: BTreeMap::new(),
             files: Vec::new(),
+            segments: BTreeMap::new(),
             foreign: Vec::new(),
             damaged: Vec::new(),
             greatest_log_id: LogId(0),
@@ -129,6 +133,14 @@ impl Catalog {
             return Ok(());
         }
         self.greatest_log_id = self.greatest_log_id.max(header.log_id);
+        let summary = SegmentSummary {
+            slot,
+            path: path.clone(),
+            size_bytes: header.size_bytes,
+            first_seqno: header.first_seqno,
+            prev_end: header.prev_end,
+        };
+        self.segments.insert(header.log_id, summary);
         // A copy made by a recovery that did not get to its commit replaces nothing.
         let uncommitted = header.replaces_upto != LogId(0) && header.replaces_upto >= min_log_id;
         if header.log_id >= min_log_id && !uncommitted {

@@ -10,6 +10,7 @@
 //!   any thread that needs Power:       Log::sync_up_to                          (log.rs, sync.rs)
 //!   background job:                    Log::prepare_next, release_below         (log.rs, file.rs)
 //!   open:                              recover, Log::create, Log::delete_old    (recover.rs, catalog.rs, scan.rs)
+//!   readers of changes:                Log::hold, HistoryReader                 (history.rs)
 //! ```
 //!
 //! # Invariants
@@ -35,6 +36,7 @@
 //! | [`segment`] | segment headers, file names |
 //! | [`writer`] | appending, rotation, marks |
 //! | [`mod@log`] | the life cycle of segments; what all threads share |
+//! | [`history`] | segments kept for readers of changes, and reading them |
 //! | `file` | one prepared segment: mapped, or written |
 //! | `sync` | the shared flush, poison |
 //! | `scan`, `catalog` | reading records out of a file; which file is which segment |
@@ -49,6 +51,7 @@
 pub mod batch;
 mod catalog;
 mod file;
+pub mod history;
 pub mod inspect;
 pub mod log;
 pub mod record;
@@ -60,6 +63,9 @@ pub mod writer;
 
 pub use batch::{BatchDamage, BatchEncoder, Entry, EntryIter};
 pub use catalog::HeaderCopies;
+pub use history::{
+    HistoryReader, HistoryRecord, HistorySegment, HistoryStep, Hold, HoldInfo, KeptHistory, Located,
+};
 pub use inspect::{InspectedRecord, SegmentInspector};
 pub use log::{Log, LogCounters, LogOptions, LogStart, PrivateSegment};
 pub use record::{LogPosition, RecordHeader, RecordKind};

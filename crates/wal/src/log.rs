@@ -13,12 +13,13 @@
 //! mapped, its pages still in memory, with a new salt for its next life. Nothing is renamed, rewritten or synced
 //! until the next rotation stores a new header. At most `kept_segments` wait like that, the rest is deleted.
 //! Segments are reused within one life of the database only: those found at open are read and deleted, never
-//! written (WL1, WL4).
+//! written (WL1, WL4). What somebody wants to read as changes is not reused but kept; see [`crate::history`].
 //!
 //! **Locks.** The writers' lock of the engine comes first, then the pool's, then the lane's. None of the two here
 //! is held over a system call.
 
 use crate::file::{Fill, SegmentFile};
+use crate::history::{History, HistorySegment, KeptHistory};
 use crate::record::{LogPosition, record_len};
 use crate::recover::RecoveryReport;
 use crate::segment::{DATA_START, parse_slot_file_name};
@@ -33,6 +34,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+mod holding;
 
 /// Room that is always kept at the end of a segment: an end record with a mark takes 56 bytes.
 pub(crate) const END_ROOM: u64 = 64;
@@ -59,11 +62,13 @@ pub struct LogOptions {
     pub mapped: bool,
     /// Most released segments that are kept for reuse.
     pub kept_segments: usize,
+    /// Most bytes of released segments that are kept for readers of changes.
+    pub history_limit_bytes: u64,
 }
 
 impl Default for LogOptions {
     fn default() -> LogOptions {
-        LogOptions { segment_bytes: 16 << 20, mapped: true, kept_segments: 8 }
+        LogOptions { segment_bytes: 16 << 20, mapped: true, kept_segments: 8, history_limit_bytes: 1 << 30 }
     }
 }
 
@@ -93,6 +98,8 @@ pub struct LogStart {
     pub manifest_edit: u64,
     /// Wall clock, in milliseconds since 1970.
     pub wall_ms: u64,
+    /// What is kept of earlier lives.
+    pub history: KeptHistory,
 }
 
 /// What the log has done since it was opened.
@@ -142,11 +149,14 @@ struct Pool {
     /// Why the last preparation failed.
     failure: Option<Error>,
     closed: bool,
+    history: History,
 }
 
 #[derive(Debug)]
 struct LiveSegment {
     log_id: LogId,
+    /// No batch in it has a smaller sequence number.
+    first_seqno: SeqNo,
     size_bytes: u64,
     lane: Arc<dyn File>,
     /// The file itself once it is closed; while it is active the writer has it.
@@ -174,6 +184,7 @@ impl Log {
         env.fs.sync_dir(&parent_dir(dir))?;
         let names = env.fs.list(dir)?;
         let slots = names.iter().filter_map(|entry| parse_slot_file_name(&entry.name)).collect();
+        let history = History::new(start.history.clone(), options.history_limit_bytes);
         let log = Arc::new(Log {
             fs: env.fs.clone(),
             random: env.random.clone(),
@@ -189,6 +200,7 @@ impl Log {
                 preparing: false,
                 failure: None,
                 closed: false,
+                history,
             }),
             segment_ready: Condvar::new(),
             // Nothing of this life is durable yet, not even the first header; what earlier lives wrote is in
@@ -338,13 +350,22 @@ impl Log {
     /// [`Error::Io`] if a surplus file could not be removed; all segments are released nevertheless.
     pub fn release_below(&self, min_log_id: LogId) -> Result<usize> {
         let mut closed = Vec::new();
-        {
+        // Dropped without the lock: that unmaps them.
+        let mut kept = Vec::new();
+        let surplus_history = {
             let mut pool = self.pool.lock();
-            while let Some(segment) = pool.pop_closed_below(min_log_id) {
-                closed.push(segment);
+            while let Some((segment, history)) = pool.pop_closed_below(min_log_id) {
+                if pool.history.wants(history.last_seqno) {
+                    pool.history.keep(history);
+                    kept.push(segment);
+                } else {
+                    closed.push(segment);
+                }
             }
-        }
-        let released = closed.len();
+            pool.history.trim()
+        };
+        let released = closed.len() + kept.len();
+        drop(kept);
         // Each life of a file has a salt of its own; see [`crate::record`].
         for segment in &mut closed {
             segment.salt = self.random.next_u64();
@@ -356,7 +377,8 @@ impl Log {
             let deleted = self.delete(segment);
             outcome = outcome.and_then(|released| deleted.map(|()| released));
         }
-        outcome
+        let deleted = self.delete_history(surplus_history);
+        outcome.and_then(|released| deleted.map(|()| released))
     }
 
     /// Makes segments Ready again as far as they are wanted; gives back the others.
@@ -532,25 +554,48 @@ impl Log {
     }
 
     /// Enters a new active segment; `closed` is the one before it.
-    pub(crate) fn activated(&self, log_id: LogId, segment: &SegmentFile, closed: Option<SegmentFile>) {
+    pub(crate) fn activated(
+        &self,
+        log_id: LogId,
+        segment: &SegmentFile,
+        closed: Option<SegmentFile>,
+        first_seqno: SeqNo,
+    ) {
         let (size_bytes, lane) = (segment.size_bytes, segment.lane.clone());
         let mut pool = self.pool.lock();
         if let Some(last) = pool.live.back_mut() {
             last.closed = closed;
         }
-        pool.live.push_back(LiveSegment { log_id, size_bytes, lane, closed: None, synced: false });
+        pool.live.push_back(LiveSegment {
+            log_id,
+            first_seqno,
+            size_bytes,
+            lane,
+            closed: None,
+            synced: false,
+        });
     }
 }
 
 impl Pool {
-    fn pop_closed_below(&mut self, min_log_id: LogId) -> Option<SegmentFile> {
+    fn pop_closed_below(&mut self, min_log_id: LogId) -> Option<(SegmentFile, HistorySegment)> {
+        // The active segment is never closed, so one that is has a follower.
+        let follower_first = self.live.get(1)?.first_seqno;
         let oldest = self.live.front_mut()?;
         if oldest.log_id >= min_log_id {
             return None;
         }
         let segment = oldest.closed.take()?;
+        let history = HistorySegment {
+            slot: segment.slot,
+            path: segment.path.clone(),
+            log_id: oldest.log_id,
+            size_bytes: segment.size_bytes,
+            first_seqno: oldest.first_seqno,
+            last_seqno: SeqNo::new(follower_first.get().saturating_sub(1)),
+        };
         self.live.pop_front();
-        Some(segment)
+        Some((segment, history))
     }
 
     fn mark_synced(&mut self, log_id: LogId) {

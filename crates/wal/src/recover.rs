@@ -38,10 +38,12 @@
 
 use crate::batch::{BatchDamage, CarryIter, Entry, EntryIter, Ingest};
 use crate::catalog::{Catalog, LiveSegment};
+use crate::history::SegmentSummary;
 use crate::record::{LogPosition, RecordHeader, RecordKind, decode_segment_end};
 use crate::scan::{Probe, SegmentReader, StopReason, Window};
 use esker_base::{Error, LogId, Result, SeqNo};
 use esker_env::FileSystem;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// How a stop is judged.
@@ -101,6 +103,11 @@ pub struct RecoveryReport {
     pub end_reason: Option<StopReason>,
     /// Slot and path of every segment file that a new life replaces.
     pub removable: Vec<(u32, PathBuf)>,
+    /// The last segment that was read, and the last sequence number before the stop; of earlier segments' if it has no
+    /// record. `None` if no segment was read.
+    pub last_read: Option<(LogId, SeqNo)>,
+    /// All segment files of this database that have a valid header, by log id.
+    pub segments: BTreeMap<LogId, SegmentSummary>,
 }
 
 /// One record, as recovery gives it out.
@@ -250,6 +257,7 @@ struct Scan<'a> {
     greatest_log_id: LogId,
     latest_wall_ms: u64,
     segments_read: usize,
+    last_read: Option<(LogId, SeqNo)>,
     records: u64,
     bytes: u64,
     /// n: valid records behind the stop that have sequence numbers.
@@ -269,6 +277,7 @@ impl<'a> Scan<'a> {
             greatest_log_id: catalog.greatest_log_id.max(input.min_log_id).max(input.durable.log_id),
             latest_wall_ms: 0,
             segments_read: 0,
+            last_read: None,
             records: 0,
             bytes: 0,
             behind: 0,
@@ -312,6 +321,7 @@ impl<'a> Scan<'a> {
         self.segments_read += 1;
         self.latest_wall_ms = self.latest_wall_ms.max(header.wall_ms);
         self.expected = self.expected.max(header.first_seqno.get());
+        self.last_read = Some((header.log_id, SeqNo::new(self.expected.saturating_sub(1))));
         let mut position = LogPosition::new(header.log_id, u64::from(header.data_start));
         loop {
             let (record, payload) = match reader.probe(position.offset)? {
@@ -355,6 +365,9 @@ impl<'a> Scan<'a> {
             return Err(Error::corruption(file, at.offset, detail));
         }
         self.expected = first + u64::from(record.count);
+        if let Some((_, last_seqno)) = &mut self.last_read {
+            *last_seqno = SeqNo::new(self.expected.saturating_sub(1));
+        }
         Ok(())
     }
 
@@ -467,6 +480,8 @@ impl<'a> Scan<'a> {
             end: stop.position,
             end_reason: stop.reason,
             removable: self.catalog.files.clone(),
+            last_read: self.last_read,
+            segments: self.catalog.segments.clone(),
         }
     }
 

@@ -47,6 +47,11 @@ impl Window {
         Ok(&self.buffer[from..])
     }
 
+    /// What is asked for next comes from the file.
+    fn forget(&mut self) {
+        self.buffer.clear();
+    }
+
     fn load(&mut self, offset: u64, least: u64) -> Result<()> {
         let wanted = least.max(READ_BYTES).min(self.file_len.saturating_sub(offset));
         let len = usize::try_from(wanted).map_err(|_| {
@@ -159,6 +164,11 @@ impl SegmentReader {
             return Ok(Probe::Nothing { reason, header: Some(header) });
         }
         Ok(Probe::Record { header, payload })
+    }
+
+    /// Reads anew from the file what was read before.
+    pub(crate) fn forget_bytes(&mut self) {
+        self.window.forget();
     }
 
     /// The next place from `from` on where the word that holds the low half of the log id fits: a cheap filter,

@@ -81,7 +81,7 @@ impl LogWriter {
         };
         let header = writer.header_for(&writer.segment, start.log_id, LogPosition::ZERO, start.wall_ms);
         write_header(&mut writer.segment, &header)?;
-        writer.log.activated(start.log_id, &writer.segment, None);
+        writer.log.activated(start.log_id, &writer.segment, None, start.last_seqno.plus(1));
         Ok(writer)
     }
 
@@ -223,7 +223,7 @@ impl LogWriter {
         self.limit = next.size_bytes - END_ROOM;
         self.raises_marked = MARK_ANEW;
         let closed = std::mem::replace(&mut self.segment, next);
-        self.log.activated(log_id, &self.segment, Some(closed));
+        self.log.activated(log_id, &self.segment, Some(closed), self.last_seqno.plus(1));
     }
 
     fn header_for(

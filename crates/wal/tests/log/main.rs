@@ -5,6 +5,7 @@
 mod crash;
 mod damage;
 mod faults;
+mod history;
 mod inspect;
 mod life;
 mod sharing;

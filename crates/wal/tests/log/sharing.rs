@@ -46,7 +46,8 @@ fn power_writers_share_flushes() {
     let strict = StrictFs::with_options(StrictOptions { record_trace: false, ..Default::default() });
     make_parent(&strict);
     let env = Env::simulated(Arc::new(strict.clone()), 8);
-    let options = LogOptions { segment_bytes: 8 << 10, mapped: true, kept_segments: 2 };
+    let options =
+        LogOptions { segment_bytes: 8 << 10, mapped: true, kept_segments: 2, ..LogOptions::default() };
     let (log, writer) = Log::create(&env, Path::new(DIR), &start(&Manifest::NEW, LogId(1)), options).unwrap();
     let writer = Mutex::new(writer);
     let running = AtomicUsize::new(THREADS);

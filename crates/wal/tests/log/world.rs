@@ -6,8 +6,8 @@ use esker_base::{KeyspaceId, LogId, Result, SeqNo, ValueKind};
 use esker_env::fault::StrictFs;
 use esker_env::{Env, FileSystem, Random, SeededRandom};
 use esker_wal::{
-    BatchEncoder, Entry, Log, LogOptions, LogPosition, LogStart, LogWriter, RecoverInput, RecoveryReport,
-    Rotation, WalRecovery, recover,
+    BatchEncoder, Entry, KeptHistory, Log, LogOptions, LogPosition, LogStart, LogWriter, RecoverInput,
+    RecoveryReport, Rotation, WalRecovery, recover,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -211,7 +211,7 @@ pub(crate) fn make_parent(fs: &dyn FileSystem) {
 }
 
 pub(crate) fn options(mapped: bool) -> LogOptions {
-    LogOptions { segment_bytes: SEGMENT_BYTES, mapped, kept_segments: 2 }
+    LogOptions { segment_bytes: SEGMENT_BYTES, mapped, kept_segments: 2, ..LogOptions::default() }
 }
 
 pub(crate) fn start(manifest: &Manifest, log_id: LogId) -> LogStart {
@@ -221,6 +221,7 @@ pub(crate) fn start(manifest: &Manifest, log_id: LogId) -> LogStart {
         last_seqno: SeqNo::new(manifest.flushed),
         manifest_edit: manifest.edit,
         wall_ms: 1_600_000_000_000,
+        history: KeptHistory::default(),
     }
 }
 

@@ -1,0 +1,347 @@
+//! History: what the log still holds for those who read changes, beyond what recovery needs.
+//!
+//! Recovery needs the log from the manifest's oldest id on. Whoever reads the log as a stream of changes may stand further
+//! back: because it reads slowly, or because it was not there for a while and left its name. So a segment that
+//! recovery needs no more is *released* ([`crate::Log::release_below`]) to one of two fates: used again, or *kept* here.
+//!
+//! # Words
+//! A *hold* ([`Hold`]) is somebody's position: all changes up to a sequence number are done with, everything after it is still
+//! wanted. It is made by a running stream, and for each named consumer while the database is open. The *floor* is
+//! the smallest position of all holds. The history is *gone* up to a sequence number: batches up to there cannot be had.
+//!
+//! # Invariants
+//!
+//! * **HS1** A segment with a batch behind the floor is not written to again: released, it is kept, unmapped, under its name.
+//!   A kept segment never becomes a Ready one; it is deleted when it is not wanted any more. So nobody reads a segment that
+//!   somebody writes anew. Decided under the pool's lock, under which holds are registered, too; positions move without a
+//!   lock, and only forward.
+//! * **HS2** What is available is a suffix of the history without holes: the oldest segment goes first, and the border moves
+//!   with it, under one lock. A position before the border gets "gone", never the batches after the hole.
+//! * **HS3** Kept segments take at most `history_limit_bytes`. Past it the oldest go, and holds that wanted them are *cut off*:
+//!   they pin nothing any more, because a reader that has lost a part has no use for the rest.
+//! * **HS4** A reader gives out a record only if the bytes were read after the limit that covers it was known: a place in the
+//!   log can hold a whole record that was never published, where a write failed and the next one took its place.
+//! * **HS5** A record is believed only with the checksum that binds it to this life of its segment, and only if its number
+//!   follows the one before. What should be there and is not is damage, and never the end of the stream.
+//! * **HS6** Over a reopening: an earlier life's segments count up to the last sequence number that its recovery accepted,
+//!   which the manifest tells; what stands behind that never happened. The engine makes them durable before the open's commit
+//!   point, and in a life that has consumers it makes the log durable before a table counts as flushed. So what
+//!   survived a crash in tables is also in the history.
+//!
+//! # Design
+//! A stream finds its place by sequence number, not by following end records: whenever the bytes at its cursor are no record,
+//! it asks which segment holds the next number. That one question covers the end of a segment, the border between two
+//! lives, a segment that was recycled behind a reader that has read all of it, and history that is gone.
+//!
+//! Rejected: copying the log into files of its own for consumers (writes everything twice); hard links (segments are recycled
+//! in place); renaming what is kept (a rename is not durable until its directory is, which would be one more state to
+//! recover from).
+
+mod reader;
+
+pub use reader::{HistoryReader, HistoryRecord, HistoryStep};
+
+use crate::record::LogPosition;
+use crate::recover::RecoveryReport;
+use esker_base::{LogId, SeqNo};
+use esker_env::File;
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+/// A segment that is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistorySegment {
+    /// Its slot.
+    pub slot: u32,
+    /// Its file.
+    pub path: PathBuf,
+    /// Which part of the log it holds.
+    pub log_id: LogId,
+    /// Bytes of the file.
+    pub size_bytes: u64,
+    /// No batch in it has a smaller sequence number.
+    pub first_seqno: SeqNo,
+    /// No batch in it that happened has a greater one.
+    pub last_seqno: SeqNo,
+}
+
+/// The header of a segment file, as far as the history needs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentSummary {
+    /// Its slot.
+    pub slot: u32,
+    /// Its file.
+    pub path: PathBuf,
+    /// Bytes of the file.
+    pub size_bytes: u64,
+    /// The next sequence number when it was begun.
+    pub first_seqno: SeqNo,
+    /// The place of the end record that leads to it; zero for the first segment of a life.
+    pub prev_end: LogPosition,
+}
+
+/// What an open finds of the history.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeptHistory {
+    /// Oldest first, without a hole.
+    pub segments: Vec<HistorySegment>,
+    /// Batches up to here cannot be had.
+    pub gone_upto: SeqNo,
+}
+
+impl KeptHistory {
+    /// Nothing is kept; batches up to `gone_upto` cannot be had.
+    pub fn none(gone_upto: SeqNo) -> KeptHistory {
+        KeptHistory { segments: Vec::new(), gone_upto }
+    }
+
+    /// Links what a recovery found to the lives of the log, each with its last segment and its last sequence number, oldest
+    /// first: from the newest back to the first that is missing.
+    pub fn link(report: &RecoveryReport, lives: &[(LogId, SeqNo)]) -> KeptHistory {
+        let mut segments = Vec::new();
+        let mut last_seqno = lives.last().map_or(SeqNo::ZERO, |(_, last)| *last);
+        'lives: for &(last_log_id, end) in lives.iter().rev() {
+            last_seqno = end;
+            let mut log_id = last_log_id;
+            loop {
+                let Some(found) = report.segments.get(&log_id) else { break 'lives };
+                let SegmentSummary { slot, path, size_bytes, first_seqno, prev_end } = found.clone();
+                segments.push(HistorySegment { slot, path, log_id, size_bytes, first_seqno, last_seqno });
+                last_seqno = SeqNo::new(first_seqno.get().saturating_sub(1)).min(last_seqno);
+                if prev_end == LogPosition::ZERO || prev_end.log_id >= log_id {
+                    break;
+                }
+                log_id = prev_end.log_id;
+            }
+        }
+        segments.reverse();
+        KeptHistory { segments, gone_upto: last_seqno }
+    }
+
+    /// Gives up the segments that hold nothing after `floor`.
+    pub fn give_up_before(&mut self, floor: SeqNo) {
+        let given_up = self.segments.iter().take_while(|segment| segment.last_seqno <= floor).count();
+        for segment in self.segments.drain(..given_up) {
+            self.gone_upto = self.gone_upto.max(segment.last_seqno);
+        }
+    }
+
+    /// The lives that the segments belong to, of these, oldest first.
+    pub fn lives(&self, among: &[(LogId, SeqNo)]) -> Vec<(LogId, SeqNo)> {
+        let first = self.segments.first().map(|segment| segment.log_id);
+        let is_kept = |life: &&(LogId, SeqNo)| first.is_some_and(|first| life.0 >= first);
+        among.iter().filter(is_kept).copied().collect()
+    }
+
+    /// The segment that holds the first batch after `after`.
+    pub fn locate(&self, after: SeqNo) -> Located {
+        if after < self.gone_upto {
+            return Located::Gone { oldest: self.gone_upto };
+        }
+        match self.segments.iter().find(|segment| segment.last_seqno > after) {
+            Some(segment) => Located::kept(segment),
+            None => Located::Nowhere,
+        }
+    }
+}
+
+/// Somebody's position in the history; see the head of this file. Let go of by dropping it.
+#[derive(Debug)]
+pub struct Hold {
+    name: Option<Arc<str>>,
+    since_ns: u64,
+    position: AtomicU64,
+    is_cut_off: AtomicBool,
+}
+
+impl Hold {
+    pub(crate) fn new(after: SeqNo, name: Option<Arc<str>>, since_ns: u64) -> Hold {
+        let (position, is_cut_off) = (AtomicU64::new(after.get()), AtomicBool::new(false));
+        Hold { name, since_ns, position, is_cut_off }
+    }
+
+    /// Everything up to `seqno` is done with. Positions never fall.
+    pub fn advance(&self, seqno: SeqNo) {
+        self.position.fetch_max(seqno.get(), Ordering::Release);
+    }
+
+    /// Up to where everything is done with.
+    pub fn position(&self) -> SeqNo {
+        SeqNo::new(self.position.load(Ordering::Acquire))
+    }
+
+    /// Whether what it wants next is gone.
+    pub fn is_cut_off(&self) -> bool {
+        self.is_cut_off.load(Ordering::Acquire)
+    }
+}
+
+/// What a hold looks like from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HoldInfo {
+    /// The name of the consumer; `None` for a running stream.
+    pub name: Option<Arc<str>>,
+    /// Up to where it is done.
+    pub position: SeqNo,
+    /// What the clock showed when it was made.
+    pub since_ns: u64,
+    /// Whether what it wants next is gone.
+    pub is_cut_off: bool,
+    /// Bytes of kept segments that it wants; several holds may tell the same.
+    pub kept_bytes: u64,
+}
+
+/// Where a batch stands.
+#[derive(Clone, Debug)]
+pub enum Located {
+    /// In this segment.
+    In(FoundSegment),
+    /// Batches up to `oldest` cannot be had; those after it can.
+    Gone {
+        /// The smallest position from which the history is whole.
+        oldest: SeqNo,
+    },
+    /// There is no such batch yet.
+    Nowhere,
+}
+
+/// A segment to be read.
+#[derive(Clone, Debug)]
+pub struct FoundSegment {
+    log_id: LogId,
+    source: Source,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    /// A segment of the present life, by a description that is open anyway.
+    Open(Arc<dyn File>),
+    Path(PathBuf),
+}
+
+impl Located {
+    fn kept(segment: &HistorySegment) -> Located {
+        Located::In(FoundSegment { log_id: segment.log_id, source: Source::Path(segment.path.clone()) })
+    }
+
+    pub(crate) fn live(log_id: LogId, file: &Arc<dyn File>) -> Located {
+        Located::In(FoundSegment { log_id, source: Source::Open(Arc::clone(file)) })
+    }
+}
+
+/// The history of an open log; guarded by the pool's lock.
+#[derive(Debug)]
+pub(crate) struct History {
+    /// Oldest first, without a hole, all older than the live segments.
+    kept: VecDeque<HistorySegment>,
+    gone_upto: SeqNo,
+    holds: Vec<Weak<Hold>>,
+    limit_bytes: u64,
+}
+
+impl History {
+    pub(crate) fn new(found: KeptHistory, limit_bytes: u64) -> History {
+        let KeptHistory { segments, gone_upto } = found;
+        History { kept: segments.into(), gone_upto, holds: Vec::new(), limit_bytes }
+    }
+
+    /// Registers a hold, if the history is whole from there on.
+    pub(crate) fn register(&mut self, hold: &Arc<Hold>) -> Result<(), SeqNo> {
+        if hold.position() < self.gone_upto {
+            return Err(self.gone_upto);
+        }
+        self.holds.retain(|hold| hold.strong_count() > 0);
+        self.holds.push(Arc::downgrade(hold));
+        Ok(())
+    }
+
+    /// The smallest position of a hold that is not cut off.
+    fn floor(&mut self) -> Option<SeqNo> {
+        self.holds.retain(|hold| hold.strong_count() > 0);
+        let holds = self.holds.iter().filter_map(Weak::upgrade);
+        holds.filter(|hold| !hold.is_cut_off()).map(|hold| hold.position()).min()
+    }
+
+    /// Whether a segment that recovery needs no more is wanted (HS1). If not, its batches are gone.
+    pub(crate) fn wants(&mut self, last_seqno: SeqNo) -> bool {
+        let wants = self.limit_bytes > 0 && self.floor().is_some_and(|floor| floor < last_seqno);
+        if !wants {
+            // Segments are released oldest first; what is kept before this one is wanted by nobody either.
+            self.gone_upto = self.gone_upto.max(last_seqno);
+            self.cut_off();
+        }
+        wants
+    }
+
+    pub(crate) fn keep(&mut self, segment: HistorySegment) {
+        self.kept.push_back(segment);
+    }
+
+    /// Takes out what is not wanted any more, and the oldest of what takes more than the limit (HS2, HS3).
+    pub(crate) fn trim(&mut self) -> Vec<HistorySegment> {
+        let mut bytes = self.kept_bytes();
+        let mut surplus = Vec::new();
+        loop {
+            let floor = self.floor();
+            while let Some(oldest) = self.kept.pop_front_if(|oldest| {
+                oldest.last_seqno <= self.gone_upto || floor.is_none_or(|floor| floor >= oldest.last_seqno)
+            }) {
+                bytes -= oldest.size_bytes;
+                self.gone_upto = self.gone_upto.max(oldest.last_seqno);
+                surplus.push(oldest);
+            }
+            if bytes <= self.limit_bytes {
+                return surplus;
+            }
+            let Some(oldest) = self.kept.pop_front() else { return surplus };
+            bytes -= oldest.size_bytes;
+            self.gone_upto = self.gone_upto.max(oldest.last_seqno);
+            surplus.push(oldest);
+            self.cut_off();
+        }
+    }
+
+    fn cut_off(&self) {
+        for hold in self.holds.iter().filter_map(Weak::upgrade) {
+            if hold.position() < self.gone_upto {
+                hold.is_cut_off.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    /// The kept segment that holds the first batch after `after`; `Nowhere` if that is newer than all of them.
+    pub(crate) fn locate(&self, after: SeqNo) -> Located {
+        if after < self.gone_upto {
+            return Located::Gone { oldest: self.gone_upto };
+        }
+        match self.kept.iter().find(|segment| segment.last_seqno > after) {
+            Some(segment) => Located::kept(segment),
+            None => Located::Nowhere,
+        }
+    }
+
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        self.kept.iter().map(|segment| segment.size_bytes).sum()
+    }
+
+    pub(crate) fn kept_paths(&self) -> Vec<PathBuf> {
+        self.kept.iter().map(|segment| segment.path.clone()).collect()
+    }
+
+    pub(crate) fn gone_upto(&self) -> SeqNo {
+        self.gone_upto
+    }
+
+    pub(crate) fn holds(&self) -> Vec<HoldInfo> {
+        let holds = self.holds.iter().filter_map(Weak::upgrade);
+        let info = |hold: Arc<Hold>| {
+            let (position, is_cut_off) = (hold.position(), hold.is_cut_off());
+            let wanted = self.kept.iter().filter(|kept| !is_cut_off && kept.last_seqno > position);
+            let kept_bytes = wanted.map(|kept| kept.size_bytes).sum();
+            HoldInfo { name: hold.name.clone(), position, since_ns: hold.since_ns, is_cut_off, kept_bytes }
+        };
+        holds.map(info).collect()
+    }
+}

@@ -1,0 +1,219 @@
+//! Reading the history, record by record; see [`super`].
+
+use super::{FoundSegment, Located, Source};
+use crate::catalog::HeaderCopies;
+use crate::record::{LogPosition, RecordKind};
+use crate::scan::{Probe, SegmentReader, Window};
+use esker_base::{Error, LogId, Result, SeqNo};
+use esker_env::{FileSystem, OpenMode};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A batch or an ingest as it stands in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistoryRecord {
+    /// Where it stands.
+    pub position: LogPosition,
+    /// The file that it stands in.
+    pub path: Arc<Path>,
+    /// [`RecordKind::Batch`] or [`RecordKind::Ingest`].
+    pub kind: RecordKind,
+    /// Its first sequence number.
+    pub first_seqno: SeqNo,
+    /// Its last sequence number.
+    pub last_seqno: SeqNo,
+    /// Its payload.
+    pub payload: Vec<u8>,
+}
+
+/// What a reader found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HistoryStep {
+    /// The next record.
+    Record(HistoryRecord),
+    /// Nothing up to the limit.
+    UpToDate,
+    /// Batches up to `oldest` cannot be had any more, and the next one is among them.
+    Gone {
+        /// The smallest position from which the history is whole.
+        oldest: SeqNo,
+    },
+}
+
+/// Reads records in order; see the head of this file.
+#[derive(Debug)]
+pub struct HistoryReader {
+    fs: Arc<dyn FileSystem>,
+    position: SeqNo,
+    at: Option<Standing>,
+}
+
+/// A reader's place in a segment.
+#[derive(Debug)]
+struct Standing {
+    log_id: LogId,
+    path: Arc<Path>,
+    reader: SegmentReader,
+    offset: u64,
+    /// The sequence number that the next record must have.
+    expected: SeqNo,
+    /// What is in memory was read when everything up to here was complete (HS4).
+    trusted: SeqNo,
+}
+
+impl HistoryReader {
+    /// A reader that begins after `after`.
+    pub fn new(fs: Arc<dyn FileSystem>, after: SeqNo) -> HistoryReader {
+        HistoryReader { fs, position: after, at: None }
+    }
+
+    /// The last sequence number that was given out, or the one that the reader began after.
+    pub fn position(&self) -> SeqNo {
+        self.position
+    }
+
+    /// The next record that ends at or before `limit`, up to which everything is complete. `locate` answers for a hold whose
+    /// position is at most this reader's.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] where a record should stand and none does; [`Error::Io`] from the device.
+    pub fn next(&mut self, limit: SeqNo, locate: &dyn Fn(SeqNo) -> Located) -> Result<HistoryStep> {
+        loop {
+            if self.position >= limit {
+                return Ok(HistoryStep::UpToDate);
+            }
+            let Some(standing) = &mut self.at else {
+                match self.stand(limit, locate)? {
+                    Ok(standing) => {
+                        // Numbers between two lives may be unused: the first batch after the position stands here.
+                        let before = SeqNo::new(standing.expected.get().saturating_sub(1));
+                        self.position = self.position.max(before.min(limit));
+                        self.at = Some(standing);
+                    }
+                    Err(step) => return Ok(step),
+                }
+                continue;
+            };
+            match standing.step(self.position)? {
+                Step::Record(record, len) if record.last_seqno <= standing.trusted => {
+                    self.position = record.last_seqno;
+                    standing.pass(record.last_seqno, len);
+                    return Ok(HistoryStep::Record(record));
+                }
+                // The bytes may be older than what is complete by now.
+                _ if standing.trusted < limit => {
+                    standing.reader.forget_bytes();
+                    standing.trusted = limit;
+                }
+                Step::Record(..) => return Ok(HistoryStep::UpToDate),
+                Step::Nothing(why) => {
+                    let (log_id, path, offset) =
+                        (standing.log_id, Arc::clone(&standing.path), standing.offset);
+                    match locate(self.position) {
+                        Located::In(found) if found.log_id != log_id => self.at = None,
+                        Located::Gone { oldest } => return Ok(HistoryStep::Gone { oldest }),
+                        Located::In(_) => return Err(missing(&path, offset, self.position, limit, &why)),
+                        // Numbers that were given out and never used, at the end of a log that is not written to.
+                        Located::Nowhere => return Ok(HistoryStep::UpToDate),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Opens the segment that holds the next batch. One that goes away meanwhile is asked for again.
+    fn stand(
+        &self,
+        limit: SeqNo,
+        locate: &dyn Fn(SeqNo) -> Located,
+    ) -> Result<Result<Standing, HistoryStep>> {
+        let mut failed: Option<(LogId, Error)> = None;
+        loop {
+            let found = match locate(self.position) {
+                Located::In(found) => found,
+                Located::Gone { oldest } => return Ok(Err(HistoryStep::Gone { oldest })),
+                Located::Nowhere => return Ok(Err(HistoryStep::UpToDate)),
+            };
+            match (Standing::open(&*self.fs, &found, limit), failed.take()) {
+                (Ok(standing), _) => return Ok(Ok(standing)),
+                (Err(error), Some((log_id, _))) if log_id == found.log_id => return Err(error),
+                (Err(error), _) => failed = Some((found.log_id, error)),
+            }
+        }
+    }
+}
+
+/// What stands at a reader's place.
+enum Step {
+    /// A record, and the bytes that it takes.
+    Record(HistoryRecord, u64),
+    Nothing(String),
+}
+
+impl Standing {
+    fn open(fs: &dyn FileSystem, found: &FoundSegment, limit: SeqNo) -> Result<Standing> {
+        let file = match &found.source {
+            Source::Open(file) => Arc::clone(file),
+            Source::Path(path) => fs.open(path, OpenMode::Read)?,
+        };
+        let path: Arc<Path> = file.path().into();
+        let mut window = Window::new(file)?;
+        let copies = HeaderCopies::read(&mut window)?;
+        let Some(header) = copies.valid().filter(|header| header.log_id == found.log_id) else {
+            let detail =
+                format!("log segment {} is expected here, and the header says otherwise", found.log_id);
+            return Err(Error::corruption(&*path, 0, detail));
+        };
+        let (offset, expected) = (u64::from(header.data_start), header.first_seqno);
+        let reader = SegmentReader::new(window, header);
+        Ok(Standing { log_id: found.log_id, path, reader, offset, expected, trusted: limit })
+    }
+
+    /// Passes over what is of no interest up to the next record behind `position`.
+    fn step(&mut self, position: SeqNo) -> Result<Step> {
+        loop {
+            let (header, payload) = match self.reader.probe(self.offset)? {
+                Probe::Record { header, payload } => (header, payload),
+                Probe::Nothing { reason, .. } => return Ok(Step::Nothing(reason.to_string())),
+            };
+            let (last_seqno, len) = (header.last_seqno(), header.record_len());
+            match header.kind {
+                RecordKind::SegmentEnd => return Ok(Step::Nothing("the segment ends".into())),
+                // What a Carry repeats was given out in its place.
+                RecordKind::Mark | RecordKind::Carry => self.offset += len,
+                RecordKind::Batch | RecordKind::Ingest => {
+                    if header.first_seqno != self.expected || header.count == 0 {
+                        let (found, expected) = (header.first_seqno, self.expected);
+                        let detail = format!("a record begins with sequence number {found}, not {expected}");
+                        return Err(Error::corruption(&*self.path, self.offset, detail));
+                    }
+                    if last_seqno <= position {
+                        self.pass(last_seqno, len);
+                        continue;
+                    }
+                    let record = HistoryRecord {
+                        position: LogPosition::new(self.log_id, self.offset),
+                        path: Arc::clone(&self.path),
+                        kind: header.kind,
+                        first_seqno: header.first_seqno,
+                        last_seqno,
+                        payload: payload.to_vec(),
+                    };
+                    return Ok(Step::Record(record, len));
+                }
+            }
+        }
+    }
+
+    fn pass(&mut self, last_seqno: SeqNo, len: u64) {
+        self.offset += len;
+        self.expected = last_seqno.plus(1);
+    }
+}
+
+fn missing(path: &Path, offset: u64, position: SeqNo, limit: SeqNo, why: &str) -> Error {
+    let detail = format!(
+        "a batch after sequence number {position} should stand here, since everything up to {limit} is complete: {why}"
+    );
+    Error::corruption(path, offset, detail)
+}

@@ -1,0 +1,254 @@
+//! What is kept for readers of changes, and reading it beside the writer.
+
+use crate::world::{Manifest, SEGMENT_BYTES, UUID, make_parent, options, start};
+use esker_base::{Error, LogId, SeqNo};
+use esker_env::fault::StrictFs;
+use esker_env::{Env, FileSystem, OpenMode};
+use esker_wal::{
+    BatchEncoder, HistoryReader, HistoryStep, KeptHistory, Located, Log, LogOptions, LogWriter, RecoverInput,
+    Rotation, WalRecovery, recover,
+};
+use std::path::Path;
+use std::sync::Arc;
+
+const DIR: &str = "/db/wal";
+
+/// A log with its writer, on which a test says when segments are released.
+struct Kept {
+    fs: StrictFs,
+    log: Arc<Log>,
+    writer: LogWriter,
+    next: u64,
+}
+
+impl Kept {
+    fn new(mapped: bool, history_limit_bytes: u64) -> Kept {
+        let fs = StrictFs::new();
+        make_parent(&fs);
+        let env = Env::simulated(Arc::new(fs.clone()), 3);
+        let options = LogOptions { history_limit_bytes, ..options(mapped) };
+        let start = start(&Manifest::NEW, LogId(1));
+        let (log, writer) = Log::create(&env, Path::new(DIR), &start, options).unwrap();
+        Kept { fs, log, writer, next: 1 }
+    }
+
+    /// Appends a batch of so many entries with values of 300 bytes.
+    fn append(&mut self, count: u64) {
+        let mut batch = BatchEncoder::new();
+        for number in self.next..self.next + count {
+            let value = [number.to_le_bytes().as_slice(), &[7; 300]].concat();
+            batch.put(esker_base::KeyspaceId(0), &number.to_be_bytes(), &value).unwrap();
+        }
+        if !self.writer.has_room(batch.payload().len()) {
+            while self.log.needs_preparation() {
+                self.log.prepare_next().unwrap();
+            }
+            assert!(matches!(self.writer.rotate(0).unwrap(), Rotation::Done(_)));
+        }
+        let crc = esker_base::checksum::crc32c(batch.payload());
+        self.writer.append(SeqNo::new(self.next), count as u32, batch.payload(), crc).unwrap();
+        self.next += count;
+    }
+
+    /// Nothing before the active segment is needed any more.
+    fn release(&self) {
+        self.log.release_below(self.writer.position().log_id).unwrap();
+    }
+
+    fn reader(&self, after: u64) -> HistoryReader {
+        HistoryReader::new(Arc::new(self.fs.clone()), SeqNo::new(after))
+    }
+
+    fn step(&self, reader: &mut HistoryReader, limit: u64) -> HistoryStep {
+        reader.next(SeqNo::new(limit), &|after| self.log.locate(after)).unwrap()
+    }
+
+    /// The sequence numbers that a reader gives out up to a limit.
+    fn read(&self, reader: &mut HistoryReader, limit: u64) -> Vec<u64> {
+        let mut seen = Vec::new();
+        while let HistoryStep::Record(record) = self.step(reader, limit) {
+            seen.extend(record.first_seqno.get()..=record.last_seqno.get());
+        }
+        seen
+    }
+
+    fn files(&self) -> usize {
+        self.fs.list(Path::new(DIR)).unwrap().len()
+    }
+}
+
+#[test]
+fn wanted_segments_are_kept_and_others_are_used_again() {
+    for mapped in [true, false] {
+        let mut kept = Kept::new(mapped, u64::MAX);
+        let hold = kept.log.hold(SeqNo::ZERO, None, 0).unwrap();
+        (0..200).for_each(|number| kept.append(1 + number % 3));
+        kept.release();
+        assert_eq!(kept.log.counters().recycled, 0, "HS1");
+        let last = kept.next - 1;
+        let mut reader = kept.reader(0);
+        assert_eq!(kept.read(&mut reader, last), (1..=last).collect::<Vec<_>>());
+        // Half of it is done with.
+        let (bytes, files) = (kept.log.history_bytes(), kept.files());
+        hold.advance(SeqNo::new(last / 2));
+        assert!(kept.log.trim_history().unwrap() > 0);
+        assert!(kept.log.history_bytes() < bytes * 3 / 4 && kept.files() < files);
+        assert_eq!(kept.read(&mut kept.reader(last / 2), last), (last / 2 + 1..=last).collect::<Vec<_>>());
+        assert!(matches!(kept.step(&mut kept.reader(0), last), HistoryStep::Gone { .. }), "HS2");
+        drop(hold);
+        kept.log.trim_history().unwrap();
+        assert_eq!(kept.log.history_bytes(), 0);
+        (0..200).for_each(|_| kept.append(1));
+        kept.release();
+        assert!(kept.log.counters().recycled > 0, "nobody wants them");
+        let oldest = kept.log.oldest_history();
+        let refused = kept.log.hold(SeqNo::new(oldest.get() - 1), None, 0);
+        assert!(matches!(refused, Err(from) if from == oldest), "{refused:?}");
+    }
+}
+
+/// A reader that has read a segment to its end finds the next one, although its own is written anew meanwhile.
+#[test]
+fn a_segment_that_is_used_again_under_a_reader_is_left() {
+    let mut kept = Kept::new(true, u64::MAX);
+    let hold = kept.log.hold(SeqNo::ZERO, None, 0).unwrap();
+    let mut reader = kept.reader(0);
+    for round in 0..60 {
+        (0..round % 7).for_each(|_| kept.append(2));
+        let last = kept.next - 1;
+        let from = reader.position().get() + 1;
+        assert_eq!(kept.read(&mut reader, last), (from..=last).collect::<Vec<_>>());
+        hold.advance(reader.position());
+        (0..9).for_each(|_| kept.append(1));
+        kept.release();
+    }
+    assert!(kept.log.counters().recycled > 3, "{:?}", kept.log.counters());
+}
+
+#[test]
+fn past_the_limit_the_oldest_goes_and_its_readers_are_cut_off() {
+    let mut kept = Kept::new(true, 3 * SEGMENT_BYTES);
+    let slow = kept.log.hold(SeqNo::ZERO, Some("slow".into()), 0).unwrap();
+    while kept.log.counters().deleted == 0 {
+        kept.append(1);
+        kept.release();
+        assert!(kept.log.history_bytes() <= 3 * SEGMENT_BYTES, "HS3");
+    }
+    assert!(slow.is_cut_off());
+    assert_eq!(kept.log.history_bytes(), 0, "nothing more is kept for it");
+    let gone = kept.step(&mut kept.reader(0), kept.next - 1);
+    assert_eq!(gone, HistoryStep::Gone { oldest: kept.log.oldest_history() });
+    // One that keeps up is not hurt by one that does not.
+    let quick = kept.log.hold(SeqNo::new(kept.next - 1), None, 0).unwrap();
+    let mut reader = kept.reader(kept.next - 1);
+    (0..40).for_each(|_| {
+        kept.append(1);
+        kept.release();
+        assert_eq!(kept.read(&mut reader, kept.next - 1), [kept.next - 1]);
+        quick.advance(reader.position());
+    });
+    assert!(!quick.is_cut_off());
+}
+
+/// A whole record that was never published can stand where the next one will: a write that failed late. Only bytes that were read
+/// after the limit was known are given out.
+#[test]
+fn bytes_that_were_read_early_are_read_again() {
+    let mut kept = Kept::new(false, u64::MAX);
+    let _hold = kept.log.hold(SeqNo::ZERO, None, 0).unwrap();
+    kept.append(1);
+    let position = kept.writer.position();
+    kept.append(1);
+    let path = Path::new(DIR).join("0001.seg");
+    let file = kept.fs.open(&path, OpenMode::ReadWrite).unwrap();
+    let mut published = vec![0; 512];
+    file.read_exact_at(&mut published, position.offset).unwrap();
+    // Another record with the same number, valid to the last bit, as a failed attempt might leave it.
+    let mut other = Kept::new(false, u64::MAX);
+    other.append(1);
+    let mut attempt = BatchEncoder::new();
+    attempt.put(esker_base::KeyspaceId(0), b"never", b"happened").unwrap();
+    let crc = esker_base::checksum::crc32c(attempt.payload());
+    other.writer.append(SeqNo::new(2), 1, attempt.payload(), crc).unwrap();
+    let twin = other.fs.open(&path, OpenMode::Read).unwrap();
+    let mut header = [0; 4096];
+    twin.read_exact_at(&mut header, 0).unwrap();
+    let mut unpublished = vec![0; 512];
+    twin.read_exact_at(&mut unpublished, position.offset).unwrap();
+    let mut own = [0; 4096];
+    file.read_exact_at(&mut own, 0).unwrap();
+    assert_eq!(header, own, "the same seed gives the same salt: the record is valid here, too");
+    file.write_at(&unpublished, position.offset).unwrap();
+    let mut reader = kept.reader(0);
+    assert_eq!(kept.read(&mut reader, 1), [1]);
+    // The next write takes the place, and is published.
+    file.write_at(&published, position.offset).unwrap();
+    let HistoryStep::Record(record) = kept.step(&mut reader, 2) else { panic!("nothing comes") };
+    assert!(!record.payload.ends_with(b"happened"), "HS4");
+}
+
+#[test]
+fn what_is_missing_is_damage_and_not_the_end() {
+    let mut kept = Kept::new(true, u64::MAX);
+    let _hold = kept.log.hold(SeqNo::ZERO, None, 0).unwrap();
+    (0..5).for_each(|_| kept.append(1));
+    let path = Path::new(DIR).join("0001.seg");
+    let file = kept.fs.open(&path, OpenMode::ReadWrite).unwrap();
+    file.write_at(&[0xaa; 8], 4096 + 400).unwrap();
+    let mut reader = kept.reader(0);
+    assert!(matches!(kept.step(&mut reader, 5), HistoryStep::Record(_)));
+    let told = reader.next(SeqNo::new(5), &|after| kept.log.locate(after));
+    assert!(matches!(&told, Err(Error::Corruption(at)) if at.file.ends_with("0001.seg")), "HS5: {told:?}");
+}
+
+/// The lives of a log follow each other by the manifest's word; a hole ends what there is.
+#[test]
+fn lives_are_linked_from_the_newest_back_to_a_hole() {
+    let mut kept = Kept::new(true, u64::MAX);
+    let _hold = kept.log.hold(SeqNo::ZERO, None, 0).unwrap();
+    (0..60).for_each(|_| kept.append(1));
+    kept.log.sync_up_to(SeqNo::new(60), || (SeqNo::new(60), kept.writer.position())).unwrap();
+    let report = || {
+        let input = RecoverInput {
+            fs: &kept.fs,
+            dir: Path::new(DIR),
+            db_uuid: UUID,
+            min_log_id: LogId(1),
+            durable: esker_wal::LogPosition::ZERO,
+            last_manifest_edit: 9,
+            mode: WalRecovery::Strict,
+        };
+        recover(&input, &mut |_| Ok(())).unwrap()
+    };
+    let whole = report();
+    let ended = whole.last_read.unwrap();
+    assert_eq!(ended.1.get(), 60);
+    let history = KeptHistory::link(&whole, &[ended]);
+    assert_eq!((history.gone_upto, history.segments.len()), (SeqNo::ZERO, whole.segments_read));
+    let mut reader = kept.reader(0);
+    let mut seen = 0;
+    while let HistoryStep::Record(record) =
+        reader.next(SeqNo::new(70), &|after| history.locate(after)).unwrap()
+    {
+        seen += 1;
+        assert_eq!(record.last_seqno.get(), seen);
+    }
+    assert_eq!(seen, 60);
+    assert!(matches!(history.locate(SeqNo::new(60)), Located::Nowhere));
+    // What recovery did not accept is not read, although it stands there.
+    let shorter = KeptHistory::link(&whole, &[(ended.0, SeqNo::new(59))]);
+    assert!(matches!(shorter.locate(SeqNo::new(59)), Located::Nowhere));
+    // Without the second segment everything before the third is gone.
+    let third = history.segments[2].first_seqno;
+    let mut holed = whole;
+    holed.segments.remove(&history.segments[1].log_id);
+    let rest = KeptHistory::link(&holed, &[ended]);
+    assert_eq!(rest.gone_upto.get(), third.get() - 1);
+    assert!(matches!(rest.locate(SeqNo::ZERO), Located::Gone { .. }));
+    let mut given_up = history.clone();
+    given_up.give_up_before(SeqNo::new(third.get() - 1));
+    assert_eq!(given_up, rest);
+    assert_eq!(given_up.lives(&[ended]), [ended]);
+    given_up.give_up_before(SeqNo::MAX);
+    assert_eq!((given_up.lives(&[ended]), given_up.gone_upto.get()), (vec![], 60));
+}
