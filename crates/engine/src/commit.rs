@@ -59,6 +59,8 @@ pub(crate) struct CommitState {
     /// Payload bytes in all active memtables.
     pub(crate) active_bytes: u64,
     pub(crate) closed: bool,
+    /// Whether somebody waits for the next batch: whoever publishes it lowers this and rings (CS1 in [`crate::changes`]).
+    pub(crate) has_listeners: bool,
     /// Batches and operations since the database was opened. Counted here because the lock is held anyway.
     pub(crate) batches: u64,
     pub(crate) entries: u64,
@@ -130,6 +132,7 @@ impl CommitState {
             recent_drops: RecentDrops::default(),
             active_bytes: 0,
             closed: false,
+            has_listeners: false,
             batches: 0,
             entries: 0,
         }
@@ -233,7 +236,14 @@ impl Store {
             state.insert(batch, first, log_id.get());
             self.visible.store(last.get(), Ordering::Release);
         }
+        let has_listeners = state.has_listeners;
+        if has_listeners {
+            state.has_listeners = false;
+        }
         drop(state);
+        if has_listeners {
+            writing.bell.ring();
+        }
         if durability == Durability::Power {
             writing.sync_up_to(last)?;
         }
@@ -391,7 +401,8 @@ fn is_tombstone(kind_byte: u8) -> bool {
 impl Writing {
     /// Waits until everything up to `seqno` survives a power cut; concurrent callers share flushes.
     pub(crate) fn sync_up_to(&self, seqno: SeqNo) -> Result<()> {
-        self.log.sync_up_to(seqno, || self.commit.lock().end())
+        // Poisoned: who waits for a batch may wait no longer (CS2).
+        self.log.sync_up_to(seqno, || self.commit.lock().end()).inspect_err(|_| self.bell.ring())
     }
 }
 

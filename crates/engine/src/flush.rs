@@ -70,6 +70,9 @@ impl Store {
         if self.must_sync_log_before(keyspace, sealed_at) {
             writing.sync_up_to(sealed_at)?;
             self.seal_laggard(keyspace, &view.sealed)?;
+        } else if self.consumers.are_there() {
+            // HS6: what survives in tables must survive in the history, too.
+            writing.sync_up_to(sealed_at)?;
         }
         self.install(keyspace, &view.sealed, |version, busy| {
             let new_run = writing.tables.take_run_id();

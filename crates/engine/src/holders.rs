@@ -37,6 +37,10 @@ pub enum HolderKind {
     Cursor,
     /// A [`crate::Range`].
     Range,
+    /// A running stream of [`crate::Changes`].
+    Changes,
+    /// A named [`crate::Consumer`] of changes.
+    Consumer,
 }
 
 impl fmt::Display for HolderKind {
@@ -46,6 +50,8 @@ impl fmt::Display for HolderKind {
             HolderKind::Transaction => "transaction",
             HolderKind::Cursor => "cursor",
             HolderKind::Range => "range",
+            HolderKind::Changes => "changes",
+            HolderKind::Consumer => "consumer",
         })
     }
 }
@@ -56,11 +62,13 @@ impl fmt::Display for HolderKind {
 pub struct Holder {
     /// What it is.
     pub kind: HolderKind,
+    /// The name of a consumer; `None` for all others.
+    pub name: Option<String>,
     /// The keyspace of a cursor or range; `None` for what holds the whole database, and if the keyspace is gone.
     pub keyspace: Option<String>,
-    /// How long it has been there.
+    /// How long it has been there; a consumer since the database was opened.
     pub age: Duration,
-    /// The sequence number it reads at.
+    /// The sequence number it reads at; of a stream or consumer, up to which it has everything.
     pub seqno: SeqNo,
     /// Operations written since that sequence number. A snapshot or transaction keeps compactions from dropping what these
     /// superseded: at most so many entries.
@@ -71,6 +79,8 @@ pub struct Holder {
     /// Bytes of tables that its view keeps on disk although compactions have replaced them; counted like
     /// `memtable_bytes`. Of a table of which the view needs a slice, the slice's share.
     pub table_bytes: u64,
+    /// Bytes of log that are kept for a stream or a consumer beyond what recovery needs. Several tell the same bytes.
+    pub log_bytes: u64,
 }
 
 /// The holders of a database.
@@ -210,15 +220,37 @@ impl Store {
                 view.map_or((0, 0), |view| pinned_bytes(&view, keyspace.map(|keyspace| &**keyspace)));
             Holder {
                 kind: held.kind,
+                name: None,
                 keyspace: keyspace.map(|keyspace| keyspace.name().to_string()),
                 age: self.holders.age_of(&held),
                 seqno: held.seqno,
                 newer_operations: visible.saturating_sub(held.seqno.get()),
                 memtable_bytes,
                 table_bytes,
+                log_bytes: 0,
             }
         };
-        self.holders.list().into_iter().map(describe).collect()
+        let mut holders: Vec<Holder> = self.holders.list().into_iter().map(describe).collect();
+        holders.extend(self.holders_of_history(visible));
+        holders.sort_by_key(|holder| std::cmp::Reverse(holder.age));
+        holders
+    }
+
+    /// Streams and consumers that keep log; those that are cut off keep none.
+    fn holders_of_history(&self, visible: u64) -> impl Iterator<Item = Holder> {
+        let now_ns = self.env.clock.monotonic_ns();
+        let holds = self.writing.as_ref().map(|writing| writing.log.holds()).unwrap_or_default();
+        holds.into_iter().filter(|hold| !hold.is_cut_off).map(move |hold| Holder {
+            kind: if hold.name.is_some() { HolderKind::Consumer } else { HolderKind::Changes },
+            name: hold.name.map(|name| name.to_string()),
+            keyspace: None,
+            age: Duration::from_nanos(now_ns.saturating_sub(hold.since_ns)),
+            seqno: hold.position,
+            newer_operations: visible.saturating_sub(hold.position.get()),
+            memtable_bytes: 0,
+            table_bytes: 0,
+            log_bytes: hold.kept_bytes,
+        })
     }
 }
 

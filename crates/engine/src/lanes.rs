@@ -42,6 +42,9 @@ impl Store {
                 // Harmless beyond the space: the next open tries again.
                 tracing::warn!(%error, "old log segments could not be removed");
             }
+            if let Err(error) = writing.log.trim_history() {
+                tracing::warn!(%error, "log segments that nobody wants to read any more could not be removed");
+            }
             let log = &self.writing()?.log;
             if log.needs_preparation() {
                 log.prepare_next()?;
@@ -95,6 +98,7 @@ impl Store {
         if let Some(writing) = &self.writing {
             // Writers recheck under the lock, so after this none is between its check and its record.
             writing.commit.lock().closed = true;
+            writing.bell.ring();
         }
         self.scheduler.stop();
         // Foreground flushes and compactions end before the directory is let go of: whoever opens it next must be alone.

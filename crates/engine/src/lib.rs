@@ -11,12 +11,14 @@
 //! | flush | [`scheduler`] → [`lanes`] → [`flush`] → [`output`] → [`install`] |
 //! | compaction | [`scheduler`] → [`lanes`] → [`wanted`] → [`compact`] → [`output`] → [`install`] |
 //! | open | [`open`] → [`replay`] → [`install`] |
+//! | change stream | [`handle`] → [`changes`], beside the writers, from the log's files |
 //!
 //! The invariants (CP for commit, WL for the log, RV for read views, IN for installs, RC for recovery) are stated at
 //! the head of the file that keeps them; ARCHITECTURE.md lists them all.
 #![forbid(unsafe_code)]
 
 mod batch;
+mod changes;
 mod commit;
 mod compact;
 mod copy;
@@ -53,6 +55,7 @@ mod view;
 mod wanted;
 
 pub use batch::WriteBatch;
+pub use changes::{Change, ChangeBatch, ChangeIter, ChangedKeyspace, Changes, Consumer, ConsumerInfo};
 pub use copy::{
     BackupId, BackupInfo, BackupReport, BackupVerification, Backups, CheckpointReport, CopyProgress,
     ExportReport, ImportReport, RestoreReport, Retention, check_export,

@@ -103,6 +103,10 @@ pub struct OpenTablesMetrics {
 pub struct LogMetrics {
     /// Bytes in segments that recovery would read.
     pub live_bytes: u64,
+    /// Bytes of segments that recovery does not need, kept for readers of changes.
+    pub history_bytes: u64,
+    /// How many such bytes are kept at most.
+    pub history_limit_bytes: u64,
     /// Flushes to the device.
     pub flushes: u64,
     /// Segments made.
@@ -244,6 +248,8 @@ impl Store {
             },
             log: LogMetrics {
                 live_bytes: log.map_or(0, |log| log.live_bytes()),
+                history_bytes: log.map_or(0, |log| log.history_bytes()),
+                history_limit_bytes: self.history_limit_bytes,
                 flushes: log_counters.flushes,
                 segments_prepared: log_counters.prepared,
                 segments_recycled: log_counters.recycled,

@@ -17,6 +17,7 @@
 //!
 //! A read-only open takes a shared lock, keeps what it replays in private memory, and changes no file.
 
+use crate::changes::{Bell, Consumers, history_for_reading, settle_history};
 use crate::commit::{ActiveKeyspace, CommitState};
 use crate::handle::DEFAULT_KEYSPACE;
 use crate::holders::Holders;
@@ -36,7 +37,7 @@ use crate::time::Time;
 use crate::tree::{OpenAmount, TableFiles, Tree};
 use crate::view::{MemtableView, SuperVersion, ViewCell};
 use esker_base::sync::CachePadded;
-use esker_base::{Error, FileNumber, KeyspaceId, Result};
+use esker_base::{Error, FileNumber, KeyspaceId, Result, SeqNo};
 use esker_cache::BlockCache;
 use esker_env::fs::parent_dir;
 use esker_env::{Env, FileLock, FileSystem, LockKind, OpenMode};
@@ -45,7 +46,9 @@ use esker_version::{
     CURRENT_NAME, CURRENT_TEMPORARY_NAME, DatabaseState, EditOp, Found, Manifest, VersionEdit,
     parse_manifest_name,
 };
-use esker_wal::{Log, LogOptions, LogPosition, LogStart, LogWriter, RecoverInput, RecoveryReport};
+use esker_wal::{
+    KeptHistory, Log, LogOptions, LogPosition, LogStart, LogWriter, RecoverInput, RecoveryReport,
+};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -161,7 +164,8 @@ impl Opening {
         let durable =
             state.durable_position.map_or(LogPosition::ZERO, |(id, offset)| LogPosition::new(id, offset));
         let mut replay = Replay::new(Some(&factory), &self.memory, &self.arenas, state)?;
-        let report = self.read_log(&mut replay, last_edit, durable)?;
+        let mut report = self.read_log(&mut replay, last_edit, durable)?;
+        let (flushed, min_log_id) = (flushed_seqno(&replay.state), replay.state.min_log_id);
         let replayed = replay.entries_applied;
         let (mut state, written) = replay.finish(report.greatest_seqno)?;
         self.phase("log replayed");
@@ -169,13 +173,15 @@ impl Opening {
         state.time_floor_ms = self.time.now_ms();
         state.min_log_id = state.min_log_id.max(report.next_log_id);
         state.durable_position = None;
+        let history = settle_history(fs, &mut state, &mut report, flushed, min_log_id)?;
         let manifest = self.commit(&factory, &mut state, last_edit, written)?;
         self.phase("manifest committed");
         self.delete_orphans(&state, manifest.number(), &tables_dir)?;
-        let (log, writer) = self.begin_log(&state, manifest.last_edit(), &report)?;
+        let (log, writer) = self.begin_log(&state, manifest.last_edit(), &report, history)?;
         self.phase("log begun");
         tracing::info!(dir = %self.dir.display(), replayed, warning = report.warning, "database opened");
-        let assembly = Assembly { state, files, lock, memtables: BTreeMap::new() };
+        let history = KeptHistory::default();
+        let assembly = Assembly { state, files, lock, memtables: BTreeMap::new(), history };
         self.assemble(assembly, Some((manifest, factory, log, writer, report)))
     }
 
@@ -306,6 +312,7 @@ impl Opening {
         state: &DatabaseState,
         manifest_edit: u64,
         report: &RecoveryReport,
+        history: KeptHistory,
     ) -> Result<(Arc<Log>, LogWriter)> {
         let start = LogStart {
             db_uuid: state.uuid,
@@ -313,11 +320,13 @@ impl Opening {
             last_seqno: state.last_seqno,
             manifest_edit,
             wall_ms: self.time.now_ms(),
+            history,
         };
         let options = LogOptions {
             segment_bytes: self.memory.wal_segment_bytes,
             mapped: self.options.mapped_log,
             kept_segments: self.memory.kept_segments(),
+            history_limit_bytes: self.options.change_history_bytes,
         };
         Log::create(&self.env, &paths::wal(&self.dir), &start, options)
     }
@@ -337,10 +346,12 @@ impl Opening {
             state.durable_position.map_or(LogPosition::ZERO, |(id, offset)| LogPosition::new(id, offset));
         let mut replay = Replay::new(None, &self.memory, &self.arenas, state)?;
         let report = self.read_log(&mut replay, last_edit, durable)?;
+        let (flushed, min_log_id) = (flushed_seqno(&replay.state), replay.state.min_log_id);
+        let history = history_for_reading(&replay.state, &report, flushed, min_log_id);
         self.time.raise(report.latest_wall_ms);
         let (mut state, last_seqno, memtables) = replay.into_memtables();
         state.last_seqno = state.last_seqno.max(last_seqno).max(report.greatest_seqno);
-        self.assemble(Assembly { state, files, lock, memtables }, None)
+        self.assemble(Assembly { state, files, lock, memtables, history }, None)
     }
 }
 
@@ -351,6 +362,13 @@ struct Assembly {
     lock: Option<Box<dyn FileLock>>,
     /// Sealed memtables of a read-only open.
     memtables: BTreeMap<KeyspaceId, Vec<Arc<MemtableView>>>,
+    /// What a read-only open shows of the log.
+    history: KeptHistory,
+}
+
+/// The greatest sequence number that is in tables, as far as the manifest says so.
+fn flushed_seqno(state: &DatabaseState) -> SeqNo {
+    state.keyspaces.values().map(|keyspace| keyspace.flushed_seqno).max().unwrap_or_default()
 }
 
 impl Opening {
@@ -370,6 +388,18 @@ impl Opening {
         Ok(keyspaces)
     }
 
+    /// The consumers of changes, with their holds on the log.
+    fn consumers(&self, state: &DatabaseState, log: Option<&Arc<Log>>) -> Consumers {
+        let since_ns = self.env.clock.monotonic_ns();
+        Consumers::new(&state.consumers, |name, after| {
+            let held = log?.hold(after, Some(Arc::clone(name)), since_ns);
+            if let Err(oldest) = held {
+                tracing::warn!(consumer = %name, %after, %oldest, "changes that a consumer wants are gone");
+            }
+            held.ok()
+        })
+    }
+
     fn assemble(
         self,
         mut assembly: Assembly,
@@ -378,6 +408,7 @@ impl Opening {
         let pairs = self.keyspaces(&mut assembly)?;
         let last_seqno = assembly.state.last_seqno;
         let states: Vec<Arc<KeyspaceState>> = pairs.iter().map(|(state, _)| Arc::clone(state)).collect();
+        let consumers = self.consumers(&assembly.state, parts.as_ref().map(|(_, _, log, ..)| log));
         let writing = parts.map(|(manifest, tables, log, writer, report)| {
             let mut commit = CommitState::new(last_seqno.plus(1), writer);
             for (_, active) in pairs {
@@ -386,6 +417,7 @@ impl Opening {
             Writing {
                 commit: CachePadded(Mutex::new(commit)),
                 log,
+                bell: Bell::default(),
                 last_edit: AtomicU64::new(manifest.last_edit()),
                 manifest: Mutex::new(Installed::new(manifest, assembly.state)),
                 tables,
@@ -411,6 +443,9 @@ impl Opening {
             files: assembly.files,
             arenas: self.arenas,
             scheduler: self.scheduler,
+            consumers,
+            history: assembly.history,
+            history_limit_bytes: self.options.change_history_bytes,
             counters: Counters::default(),
             last_compacted: AtomicU32::new(u32::MAX),
             last_activity: Mutex::default(),

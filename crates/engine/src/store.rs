@@ -6,6 +6,7 @@
 //! which may fault, the `write(2)` path of the log, and a table file that is opened under its own lock.
 
 use crate::Durability;
+use crate::changes::{Bell, Consumers};
 use crate::commit::CommitState;
 use crate::holders::Holders;
 use crate::install::Installed;
@@ -22,7 +23,7 @@ use esker_base::sync::CachePadded;
 use esker_base::{Error, Result};
 use esker_env::{Env, FileLock};
 use esker_memtable::ArenaPool;
-use esker_wal::{Log, RecoveryReport};
+use esker_wal::{KeptHistory, Log, RecoveryReport};
 use parking_lot::{Mutex, RwLock};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -53,6 +54,11 @@ pub(crate) struct Store {
     pub(crate) files: Arc<TableFiles>,
     pub(crate) arenas: ArenaPool,
     pub(crate) scheduler: Arc<Scheduler>,
+    pub(crate) consumers: Consumers,
+    /// What the log shows of the past, if the database takes no writes.
+    pub(crate) history: KeptHistory,
+    /// Most bytes of log that are kept for readers of changes.
+    pub(crate) history_limit_bytes: u64,
     pub(crate) counters: Counters,
     /// Id of the keyspace whose compaction began last; equally urgent ones take turns.
     pub(crate) last_compacted: AtomicU32,
@@ -76,6 +82,8 @@ pub(crate) struct Writing {
     /// The one lock of the write path; see [`crate::commit`].
     pub(crate) commit: CachePadded<Mutex<CommitState>>,
     pub(crate) log: Arc<Log>,
+    /// Wakes those who wait for the next batch.
+    pub(crate) bell: Bell,
     pub(crate) manifest: Mutex<Installed>,
     /// Number of the last durable edit.
     pub(crate) last_edit: AtomicU64,
@@ -133,6 +141,9 @@ impl Store {
             tracing::error!(%cause, "the database turns read-only");
         }
         self.scheduler.announce_progress();
+        if let Some(writing) = &self.writing {
+            writing.bell.ring();
+        }
     }
 
     /// Memory that memtables hold or keep for their next life.

@@ -11,6 +11,8 @@
 
 #[path = "loom/closing.rs"]
 mod closing;
+#[path = "loom/listening.rs"]
+mod listening;
 
 use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use loom::sync::{Arc, Mutex, MutexGuard};

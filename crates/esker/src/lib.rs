@@ -87,6 +87,40 @@
 //! # Ok(()) }
 //! ```
 //!
+//! # Changes
+//!
+//! [`Database::changes_since`] gives every committed batch in order, and waits for the next one; a [`Consumer`] is a reader with a
+//! name, for which the log is kept while it is away.
+//!
+//! ```
+//! # fn main() -> esker::Result<()> {
+//! # let dir = std::env::temp_dir().join(format!("esker-doc-changes-{}", std::process::id()));
+//! # let path = dir.clone();
+//! use esker::Change;
+//!
+//! let db = esker::Database::open(&path)?;
+//! let audit = db.create_consumer("audit")?;
+//! db.put(b"ada", b"1815")?;
+//! db.delete(b"ada")?;
+//! db.close()?;
+//!
+//! // Later, in another process: everything that it has not acknowledged.
+//! let db = esker::Database::open(&path)?;
+//! let audit = db.consumer("audit")?;
+//! let mut changes = audit.changes()?;
+//! let first = changes.try_next()?.expect("a put was committed");
+//! assert!(matches!(first.iter().next(), Some(Change::Put { key: b"ada", value: b"1815", .. })));
+//! audit.acknowledge(first.last_seqno())?;
+//!
+//! // As an iterator it waits for what comes.
+//! let second = changes.next().expect("the database is open")?;
+//! assert!(matches!(second.iter().next(), Some(Change::Delete { key: b"ada", .. })));
+//! assert!(changes.try_next()?.is_none());
+//! # db.close()?;
+//! # std::fs::remove_dir_all(dir).ok();
+//! # Ok(()) }
+//! ```
+//!
 //! # What an acknowledged write survives
 //!
 //! A write is acknowledged when its call returns. [`Durability::Process`], the default, survives the death of the process
@@ -112,15 +146,16 @@
 //! [`Database::metrics`] reports what is used of it.
 #![forbid(unsafe_code)]
 
-pub use esker_base::{Conflict, Corruption, Error, KeyspaceId, Result, SeqNo};
+pub use esker_base::{Conflict, Corruption, Error, HistoryGone, KeyspaceId, Result, SeqNo};
 pub use esker_codec::Codec;
 pub use esker_engine::{
-    BackupId, BackupInfo, BackupReport, BackupVerification, Backups, CheckpointReport, CompareAndSet,
-    CopyProgress, Cursor, DEFAULT_KEYSPACE, Damage, Database, Durability, ExportReport, Holder, HolderKind,
-    ImportReport, Isolation, KeyRange, Keyspace, KeyspaceLevels, KeyspaceMetrics, KeyspaceOptions, Layer,
-    LevelInfo, LogMetrics, MemoryMetrics, Metrics, OpenTablesMetrics, Options, PerLevel, Range,
-    RestoreReport, Retention, RunInfo, Savepoint, Snapshot, TableInfo, Transaction, TransactionOptions,
-    TransactionRange, Ttl, Value, VerifyReport, View, WriteBatch, check_export,
+    BackupId, BackupInfo, BackupReport, BackupVerification, Backups, Change, ChangeBatch, ChangeIter,
+    ChangedKeyspace, Changes, CheckpointReport, CompareAndSet, Consumer, ConsumerInfo, CopyProgress, Cursor,
+    DEFAULT_KEYSPACE, Damage, Database, Durability, ExportReport, Holder, HolderKind, ImportReport,
+    Isolation, KeyRange, Keyspace, KeyspaceLevels, KeyspaceMetrics, KeyspaceOptions, Layer, LevelInfo,
+    LogMetrics, MemoryMetrics, Metrics, OpenTablesMetrics, Options, PerLevel, Range, RestoreReport,
+    Retention, RunInfo, Savepoint, Snapshot, TableInfo, Transaction, TransactionOptions, TransactionRange,
+    Ttl, Value, VerifyReport, View, WriteBatch, check_export,
 };
 pub use esker_filter::FilterPolicy;
 pub use esker_memtable::MemtableKind;

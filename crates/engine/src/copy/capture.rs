@@ -42,6 +42,9 @@ impl Store {
         // What was seen expired here must not come back in the copy, whatever its clock says (TM2).
         let mut state = installed.state.clone();
         state.time_floor_ms = state.time_floor_ms.max(self.time.last_ms());
+        // The copy is a database of its own, without the log that they want to read.
+        state.consumers.clear();
+        state.log_lives.clear();
         Ok(Capture { seqno, state, views })
     }
 }

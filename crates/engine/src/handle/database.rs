@@ -2,6 +2,7 @@
 
 use super::{Handle, Keyspace, Snapshot};
 use crate::batch::WriteBatch;
+use crate::changes::{Changes, Consumer, ConsumerInfo};
 use crate::commit::Patience;
 use crate::copy::{BackupReport, Backups, CheckpointReport, CopyProgress};
 use crate::holders::Holder;
@@ -11,7 +12,7 @@ use crate::store::Store;
 use crate::transaction::{Transaction, TransactionOptions};
 use crate::verify::VerifyReport;
 use crate::{Durability, KeyRange, Value, open};
-use esker_base::{Error, Result};
+use esker_base::{Error, Result, SeqNo};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -220,8 +221,8 @@ impl Database {
         Transaction::new(&self.handle, options)
     }
 
-    /// Who keeps the past alive: snapshots, transactions, cursors and ranges, oldest first, each with its age and what it
-    /// pins. Of the handles of this process only. Takes time linear in their number and in the tables that their views
+    /// Who keeps the past alive: snapshots, transactions, cursors and ranges, streams and consumers of changes, oldest first,
+    /// each with its age and what it pins. Of the handles of this process only. Takes time linear in their number and in the tables that their views
     /// name.
     ///
     /// ```no_run
@@ -246,6 +247,99 @@ impl Database {
     /// one.
     pub fn now_ms(&self) -> u64 {
         self.handle.store.time.now_ms()
+    }
+
+    // ---- changes
+
+    /// The committed batches after a sequence number, in order: those that are there, and then each new one as it comes. Each
+    /// batch is whole and comes once. The log is read, so what is there goes back as far as the log does; while the stream lives,
+    /// and is not slower than the writers by more than [`Options::change_history_limit`], nothing behind it is let go of. For
+    /// a reader that goes away and comes back there are named consumers ([`Database::create_consumer`]).
+    ///
+    /// Batches are given out when they are durable: the stream flushes the log where nobody else has; see
+    /// [`Changes::with_durability`]. Reading does not hold writers up.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let db = esker_engine::Database::open("data")?;
+    /// use esker_engine::Change;
+    ///
+    /// // A copy, and everything that happens after it.
+    /// let copied = db.snapshot();
+    /// // ... read everything at `copied` ...
+    /// for batch in db.changes_since(copied.seqno())? {
+    ///     for change in &batch? {
+    ///         if let Change::Put { keyspace, key, value, .. } = change {
+    ///             println!("{:?}: {key:?} = {value:?}", keyspace.name);
+    ///         }
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// A number in the middle of a batch gives that batch, whole.
+    ///
+    /// # Errors
+    /// [`Error::HistoryGone`] if batches after `seqno` are not in the log any more; `InvalidArgument` for a number that was not
+    /// given out yet; `Closed`.
+    pub fn changes_since(&self, seqno: SeqNo) -> Result<Changes> {
+        Changes::new(&self.handle.store, seqno, None)
+    }
+
+    /// Creates a consumer of changes, which begins with the next write: from now on the log is kept until it has
+    /// acknowledged it, also while nobody reads and over reopenings, up to [`Options::change_history_limit`]. Durable when it
+    /// returns.
+    ///
+    /// While there are consumers, each flush of a memtable first makes the log durable, which costs it one flush of the device.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let db = esker_engine::Database::open("data")?;
+    /// let audit = db.create_consumer("audit")?;
+    /// db.put(b"k", b"v")?;
+    /// if let Some(batch) = audit.changes()?.try_next()? {
+    ///     assert_eq!(batch.len(), 1);
+    ///     audit.acknowledge(batch.last_seqno())?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is one of this name already, or if the name is empty or over 255 bytes long; `Full`, `Io`,
+    /// `ReadOnly`, `Closed`.
+    pub fn create_consumer(&self, name: &str) -> Result<Consumer> {
+        self.handle.store.create_consumer(name, None)?;
+        Consumer::new(&self.handle, name)
+    }
+
+    /// As [`Database::create_consumer`], beginning after `seqno`.
+    ///
+    /// # Errors
+    /// As [`Database::create_consumer`]; [`Error::HistoryGone`] if batches after `seqno` are not in the log any more.
+    pub fn create_consumer_at(&self, name: &str, seqno: SeqNo) -> Result<Consumer> {
+        self.handle.store.create_consumer(name, Some(seqno))?;
+        Consumer::new(&self.handle, name)
+    }
+
+    /// The consumer of this name.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none, `Closed`.
+    pub fn consumer(&self, name: &str) -> Result<Consumer> {
+        Consumer::new(&self.handle, name)
+    }
+
+    /// All consumers by name: how far behind each is, and what is kept for it.
+    pub fn consumers(&self) -> Vec<ConsumerInfo> {
+        self.handle.store.list_consumers()
+    }
+
+    /// Drops a consumer; nothing is kept for it any more. Streams that were made of it go on.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none; `Full`, `Io`, `ReadOnly`, `Closed`.
+    pub fn drop_consumer(&self, name: &str) -> Result<()> {
+        self.handle.store.drop_consumer(name)
     }
 
     // ---- maintenance

@@ -43,6 +43,7 @@ pub struct Options {
     pub(crate) max_open_tables: Option<usize>,
     pub(crate) stall_limit: Duration,
     pub(crate) holder_warn_age: Duration,
+    pub(crate) change_history_bytes: u64,
     pub(crate) keyspace: KeyspaceOptions,
     pub(crate) env: Env,
 }
@@ -62,6 +63,7 @@ impl Default for Options {
             max_open_tables: None,
             stall_limit: Duration::from_secs(60),
             holder_warn_age: Duration::from_secs(600),
+            change_history_bytes: CHANGE_HISTORY_BYTES,
             keyspace: KeyspaceOptions::default(),
             env: Env::real(),
         }
@@ -155,6 +157,15 @@ impl Options {
         self
     }
 
+    /// How many bytes of log are kept at most, beyond what recovery needs, for those who have not read its changes yet: named
+    /// consumers, and streams that are slower than the writers. Past it the oldest go; who wanted them gets
+    /// [`Error::HistoryGone`], and nothing more is kept for it. On disk only, and not part of the memory budget; counted in whole
+    /// segments. Without consumers and streams nothing is kept, whatever the limit. Default: 1 GiB.
+    pub fn change_history_limit(mut self, bytes: u64) -> Options {
+        self.change_history_bytes = bytes;
+        self
+    }
+
     /// Options of keyspaces that are created without options of their own, "default" among them.
     pub fn keyspace_options(mut self, options: KeyspaceOptions) -> Options {
         self.keyspace = options;
@@ -203,6 +214,10 @@ impl Options {
         self.keyspace.validate()
     }
 }
+
+/// Log kept for readers of changes: an hour of 300 KB a second, and little enough that a consumer which was forgotten does
+/// not fill a disk.
+const CHANGE_HISTORY_BYTES: u64 = 1 << 30;
 
 /// Smallest log segment: a header page and a few records.
 pub(crate) const MIN_WAL_SEGMENT_BYTES: u64 = 16 << 10;

@@ -1,0 +1,268 @@
+//! Consumers: positions with a name, for which the log is kept.
+//!
+//! Where a consumer stands is in the manifest, and in memory as a hold on the log's history. Durable first: the edit that moves
+//! a consumer comes before its hold moves, and before the edit what it has is on the device (TS1). Creating, moving and
+//! dropping happen under the manifest's lock.
+
+use super::Changes;
+use crate::handle::Handle;
+use crate::scheduler::Lane;
+use crate::store::{Store, Writing};
+use esker_base::limits::MAX_KEYSPACE_NAME_LEN;
+use esker_base::{Error, Result, SeqNo};
+use esker_version::{EditOp, VersionEdit};
+use esker_wal::Hold;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The consumers of an open database.
+#[derive(Debug, Default)]
+pub(crate) struct Consumers {
+    named: Mutex<BTreeMap<Arc<str>, Standing>>,
+    /// How many there are, those that are being created included: what a flush asks (HS6).
+    count: AtomicUsize,
+}
+
+#[derive(Clone, Debug)]
+struct Standing {
+    acknowledged: SeqNo,
+    /// `None` if what it wants next is gone, and on a database open for reading only.
+    hold: Option<Arc<Hold>>,
+}
+
+impl Consumers {
+    /// The consumers that the manifest names; `hold` registers each with the log.
+    pub(crate) fn new(
+        stored: &BTreeMap<Arc<str>, SeqNo>,
+        hold: impl Fn(&Arc<str>, SeqNo) -> Option<Arc<Hold>>,
+    ) -> Consumers {
+        let stand = |(name, &acknowledged): (&Arc<str>, &SeqNo)| {
+            (Arc::clone(name), Standing { acknowledged, hold: hold(name, acknowledged) })
+        };
+        let named: BTreeMap<_, _> = stored.iter().map(stand).collect();
+        Consumers { count: AtomicUsize::new(named.len()), named: Mutex::new(named) }
+    }
+
+    /// Whether the log must be durable before tables count (HS6).
+    pub(crate) fn are_there(&self) -> bool {
+        self.count.load(Ordering::Acquire) > 0
+    }
+
+    fn standing(&self, name: &str) -> Result<Standing> {
+        let found = self.named.lock().get(name).cloned();
+        found.ok_or_else(|| Error::NotFound(format!("there is no consumer {name:?}").into()))
+    }
+}
+
+/// What a consumer looks like from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConsumerInfo {
+    /// Its name.
+    pub name: String,
+    /// It has everything up to here, and the log is kept behind it.
+    pub acknowledged: SeqNo,
+    /// Sequence numbers given out since.
+    pub newer_operations: u64,
+    /// Bytes of log that are kept for it beyond what recovery needs; several consumers may tell the same bytes.
+    pub kept_bytes: u64,
+    /// Whether it fell behind by more than [`crate::Options::change_history_limit`]: what it wants next is gone, and nothing is kept
+    /// for it.
+    pub is_cut_off: bool,
+}
+
+/// A named position in the change stream, for which the log is kept, also while nobody has it open and over reopenings; see
+/// [`crate::Database::create_consumer`].
+///
+/// ```no_run
+/// # fn main() -> esker_base::Result<()> {
+/// # let db = esker_engine::Database::open("data")?;
+/// # fn send(batch: &esker_engine::ChangeBatch) {}
+/// let audit = db.consumer("audit")?;
+/// for batch in audit.changes()? {
+///     let batch = batch?;
+///     send(&batch);
+///     audit.acknowledge(batch.last_seqno())?;
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Consumer {
+    handle: Arc<Handle>,
+    name: Arc<str>,
+}
+
+impl Consumer {
+    pub(crate) fn new(handle: &Arc<Handle>, name: &str) -> Result<Consumer> {
+        handle.store.check_open()?;
+        handle.store.consumers.standing(name)?;
+        Ok(Consumer { handle: Arc::clone(handle), name: name.into() })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// It has everything up to here.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if it was dropped.
+    pub fn acknowledged(&self) -> Result<SeqNo> {
+        Ok(self.handle.store.consumers.standing(&self.name)?.acknowledged)
+    }
+
+    /// The changes after what it has acknowledged. Each call begins there anew: what was given out and not acknowledged comes
+    /// again.
+    ///
+    /// # Errors
+    /// [`Error::HistoryGone`] if it fell behind by more than the limit; [`Error::NotFound`] if it was dropped;
+    /// [`Error::Closed`].
+    pub fn changes(&self) -> Result<Changes> {
+        let store = &self.handle.store;
+        let standing = store.consumers.standing(&self.name)?;
+        Changes::new(store, standing.acknowledged, Some(Arc::clone(&self.name)))
+    }
+
+    /// Says that everything up to `seqno` is done with, and lets go of the log up to there. Durable when it returns, and so is
+    /// the log up to `seqno`. It costs a flush of the manifest: once for many batches is enough. A smaller number than
+    /// before changes nothing. A consumer that fell behind goes on with a number from which the log is whole.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for a number that was not given out yet; [`Error::NotFound`] if it was dropped;
+    /// [`Error::ReadOnly`], [`Error::Full`], [`Error::Io`], [`Error::Closed`].
+    pub fn acknowledge(&self, seqno: SeqNo) -> Result<()> {
+        self.handle.store.acknowledge(&self.name, seqno)
+    }
+}
+
+impl Store {
+    pub(crate) fn create_consumer(&self, name: &str, after: Option<SeqNo>) -> Result<()> {
+        if name.is_empty() || name.len() > MAX_KEYSPACE_NAME_LEN {
+            let len = name.len();
+            return Err(Error::invalid(format!(
+                "a consumer's name has 1 to {MAX_KEYSPACE_NAME_LEN} bytes, not {len}"
+            )));
+        }
+        let _activity = self.activity.read_recursive();
+        self.check_open()?;
+        let writing = self.writing()?;
+        let installed = &mut *writing.manifest.lock();
+        if installed.state.consumers.contains_key(name) {
+            return Err(Error::invalid(format!("there is a consumer {name:?} already")));
+        }
+        let name: Arc<str> = name.into();
+        // From here on each flush makes the log durable first; what earlier ones may have left undone is made up for below.
+        let _counted = Counted::new(&self.consumers.count);
+        let visible = SeqNo::new(self.visible.load(Ordering::Acquire));
+        let after = after.unwrap_or(visible);
+        if after > visible {
+            return Err(Error::invalid(format!(
+                "a consumer cannot begin after sequence number {after}, the last one is {visible}"
+            )));
+        }
+        let hold = self.hold_history(writing, &name, after);
+        let hold = hold.map_err(|oldest| self.history_gone(after, oldest, None))?;
+        writing.log.sync_history()?;
+        self.sync()?;
+        let mut edit = VersionEdit::new();
+        edit.push(EditOp::Consumer { name: Arc::clone(&name), seqno: after });
+        self.make_durable(writing, installed, &edit)?;
+        self.consumers.count.fetch_add(1, Ordering::AcqRel);
+        self.consumers.named.lock().insert(name, Standing { acknowledged: after, hold: Some(hold) });
+        Ok(())
+    }
+
+    pub(crate) fn drop_consumer(&self, name: &str) -> Result<()> {
+        let _activity = self.activity.read_recursive();
+        self.check_open()?;
+        let writing = self.writing()?;
+        let mut installed = writing.manifest.lock();
+        self.consumers.standing(name)?;
+        let mut edit = VersionEdit::new();
+        edit.push(EditOp::DropConsumer { name: name.into() });
+        self.make_durable(writing, &mut installed, &edit)?;
+        self.consumers.named.lock().remove(name);
+        self.consumers.count.fetch_sub(1, Ordering::AcqRel);
+        drop(installed);
+        self.scheduler.request(Lane::Log);
+        Ok(())
+    }
+
+    fn acknowledge(&self, name: &Arc<str>, seqno: SeqNo) -> Result<()> {
+        let _activity = self.activity.read_recursive();
+        self.check_open()?;
+        let writing = self.writing()?;
+        let visible = self.visible.load(Ordering::Acquire);
+        if seqno.get() > visible {
+            return Err(Error::invalid(format!(
+                "sequence number {seqno} cannot be acknowledged, the last one is {visible}"
+            )));
+        }
+        // A position past what a power cut leaves would skip what comes after it.
+        writing.sync_up_to(seqno)?;
+        let mut installed = writing.manifest.lock();
+        let standing = self.consumers.standing(name)?;
+        if seqno <= standing.acknowledged {
+            return Ok(());
+        }
+        let mut edit = VersionEdit::new();
+        edit.push(EditOp::Consumer { name: Arc::clone(name), seqno });
+        self.make_durable(writing, &mut installed, &edit)?;
+        let hold = match standing.hold.filter(|hold| !hold.is_cut_off()) {
+            Some(hold) => {
+                hold.advance(seqno);
+                Some(hold)
+            }
+            None => self.hold_history(writing, name, seqno).ok(),
+        };
+        self.consumers.named.lock().insert(Arc::clone(name), Standing { acknowledged: seqno, hold });
+        drop(installed);
+        self.scheduler.request(Lane::Log);
+        Ok(())
+    }
+
+    fn hold_history(&self, writing: &Writing, name: &Arc<str>, after: SeqNo) -> Result<Arc<Hold>, SeqNo> {
+        writing.log.hold(after, Some(Arc::clone(name)), self.env.clock.monotonic_ns())
+    }
+
+    /// All consumers, by name.
+    pub(crate) fn list_consumers(&self) -> Vec<ConsumerInfo> {
+        let visible = self.visible.load(Ordering::Acquire);
+        let holds = self.writing.as_ref().map(|writing| writing.log.holds()).unwrap_or_default();
+        let named = self.consumers.named.lock();
+        let info = |(name, standing): (&Arc<str>, &Standing)| {
+            let hold = holds.iter().find(|hold| hold.name.as_ref() == Some(name) && !hold.is_cut_off);
+            let is_cut_off = match &self.writing {
+                Some(_) => standing.hold.as_ref().is_none_or(|hold| hold.is_cut_off()),
+                None => standing.acknowledged < self.history.gone_upto,
+            };
+            ConsumerInfo {
+                name: name.to_string(),
+                acknowledged: standing.acknowledged,
+                newer_operations: visible.saturating_sub(standing.acknowledged.get()),
+                kept_bytes: hold.map_or(0, |hold| hold.kept_bytes),
+                is_cut_off,
+            }
+        };
+        named.iter().map(info).collect()
+    }
+}
+
+/// One more consumer for as long as it is being created.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(count: &'a AtomicUsize) -> Counted<'a> {
+        count.fetch_add(1, Ordering::AcqRel);
+        Counted(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}

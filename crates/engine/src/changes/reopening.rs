@@ -1,0 +1,87 @@
+//! What becomes of the log's history when a database is opened (HS6).
+//!
+//! A writable open puts everything that the log holds into tables and begins a new log; the old segments have served recovery.
+//! If there are consumers behind them they are made durable, because recovery may have read them from the page cache alone,
+//! and the manifest that commits the open names the end of the life that has ended. Everything behind that end never happened;
+//! so whatever a later open finds there, it is not read.
+
+use esker_base::{LogId, Result, SeqNo};
+use esker_env::{FileSystem, OpenMode};
+use esker_version::{DatabaseState, LogLife};
+use esker_wal::{KeptHistory, RecoveryReport};
+
+/// Decides what is kept of the old log, before the open's commit point, and enters it into `state`. `flushed` is the greatest
+/// sequence number that was in tables before the log was read. What is kept is not among the `removable` files any
+/// more.
+pub(crate) fn settle_history(
+    fs: &dyn FileSystem,
+    state: &mut DatabaseState,
+    report: &mut RecoveryReport,
+    flushed: SeqNo,
+    min_log_id: LogId,
+) -> Result<KeptHistory> {
+    let mut lives = lives_of(state, report);
+    let end = report.last_read.map_or(flushed, |(_, last)| last);
+    let mut history = link(report, &lives, end, flushed);
+    let behind = state.consumers.values().copied().filter(|seqno| *seqno >= history.gone_upto).min();
+    history.give_up_before(behind.unwrap_or(SeqNo::MAX));
+    lives = history.lives(&lives);
+    for segment in history.segments.iter().filter(|segment| segment.log_id >= min_log_id) {
+        fs.open(&segment.path, OpenMode::ReadWrite)?.sync_data()?;
+    }
+    // Whoever had everything that survived has everything before the next write, whatever numbers that one gets.
+    for seqno in state.consumers.values_mut().filter(|seqno| **seqno >= end.max(flushed)) {
+        *seqno = state.last_seqno;
+    }
+    state.log_lives =
+        lives.iter().map(|&(last_log_id, last_seqno)| LogLife { last_log_id, last_seqno }).collect();
+    report.removable.retain(|(slot, _)| !history.segments.iter().any(|segment| segment.slot == *slot));
+    Ok(history)
+}
+
+/// What a database that is open for reading only can show of the history: the files do not change.
+pub(crate) fn history_for_reading(
+    state: &DatabaseState,
+    report: &RecoveryReport,
+    flushed: SeqNo,
+    min_log_id: LogId,
+) -> KeptHistory {
+    let lives = lives_of(state, report);
+    let end = report.last_read.map_or(flushed, |(_, last)| last);
+    let mut history = link(report, &lives, end, flushed);
+    // Older segments without a consumer were released, and may be half used again.
+    let before = |first: SeqNo| SeqNo::new(first.get().saturating_sub(1));
+    let needed = report.segments.get(&min_log_id).map_or(end, |segment| before(segment.first_seqno));
+    let behind = state.consumers.values().copied().filter(|seqno| *seqno >= history.gone_upto);
+    history.give_up_before(behind.fold(needed, SeqNo::min));
+    history
+}
+
+/// The lives of the log with their last segments and last sequence numbers, that which has just ended included.
+fn lives_of(state: &DatabaseState, report: &RecoveryReport) -> Vec<(LogId, SeqNo)> {
+    let mut lives: Vec<_> = state.log_lives.iter().map(|life| (life.last_log_id, life.last_seqno)).collect();
+    if let Some(ended) = report.last_read
+        && lives.last().is_none_or(|before| before.0 < ended.0 && before.1 <= ended.1)
+    {
+        let has_batches = |history: KeptHistory| {
+            history.segments.iter().any(|segment| segment.first_seqno <= segment.last_seqno)
+        };
+        if has_batches(KeptHistory::link(report, &[ended])) {
+            lives.push(ended);
+        }
+    }
+    lives
+}
+
+/// The segments of these lives, unless tables hold something that the log does not: then there is a hole, and nothing
+/// before it is of use.
+fn link(report: &RecoveryReport, lives: &[(LogId, SeqNo)], end: SeqNo, flushed: SeqNo) -> KeptHistory {
+    if end < flushed {
+        return KeptHistory::none(flushed);
+    }
+    let mut history = KeptHistory::link(report, lives);
+    if history.segments.is_empty() {
+        history.gone_upto = end;
+    }
+    history
+}

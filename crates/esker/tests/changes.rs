@@ -1,0 +1,395 @@
+//! The change stream: what comes, when it waits, what is kept for whom, and what is said when it is gone.
+
+#![expect(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]
+
+mod common;
+
+use common::{TestDir, key, tiny, value};
+use esker::parts::env::Env;
+use esker::parts::env::fault::{Crash, StrictFs};
+use esker::{Change, ChangeBatch, Changes, Database, Durability, Error, HolderKind, Options, SeqNo};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A batch as text, one change each.
+fn told(batch: &ChangeBatch) -> Vec<String> {
+    let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
+    let tell = |change: Change<'_>| {
+        let space = change.keyspace().name.unwrap_or("-").to_owned();
+        match change {
+            Change::Put { key, value, expiry_ms: None, .. } => {
+                format!("{space}: put {} {}", text(key), text(value))
+            }
+            Change::Put { key, expiry_ms: Some(at), .. } => format!("{space}: put {} until {at}", text(key)),
+            Change::Delete { key, .. } => format!("{space}: delete {}", text(key)),
+            Change::DeleteRange { start, end, .. } => {
+                format!("{space}: delete {}..{}", text(start), end.map(text).unwrap_or_default())
+            }
+            other => format!("{other:?}"),
+        }
+    };
+    batch.iter().map(tell).collect()
+}
+
+fn all(changes: &mut Changes) -> Vec<Vec<String>> {
+    std::iter::from_fn(|| changes.try_next().unwrap()).map(|batch| told(&batch)).collect()
+}
+
+fn seqnos(changes: &mut Changes) -> Vec<u64> {
+    let batches = std::iter::from_fn(|| changes.try_next().unwrap());
+    batches.flat_map(|batch| batch.first_seqno().get()..=batch.last_seqno().get()).collect()
+}
+
+fn small() -> Options {
+    Options::default().memory_budget(8 << 20).wal_segment_bytes(16 << 10).keyspace_options(tiny())
+}
+
+#[test]
+fn every_kind_of_change_comes_in_order_and_batches_are_whole() {
+    let dir = TestDir::new("changes-kinds");
+    let db = Database::open(dir.path()).unwrap();
+    let users = db.keyspace("users").unwrap();
+    let mut changes = db.changes_since(SeqNo::ZERO).unwrap();
+    assert!(changes.try_next().unwrap().is_none());
+    db.put(b"a", b"1").unwrap();
+    users.put_with_expiry(b"b", b"2", u64::MAX / 2).unwrap();
+    db.delete(b"a").unwrap();
+    let mut batch = db.batch();
+    batch.put(&users, b"c", b"3");
+    batch.delete_range(&users, b"x".as_slice()..b"z");
+    batch.delete_range(&users, b"x".as_slice()..);
+    batch.delete(db.default_keyspace(), b"d");
+    db.write(batch).unwrap();
+    db.transact(|tx| {
+        tx.put(&users, b"e", b"4")?;
+        tx.put(&users, b"f", b"5")
+    })
+    .unwrap();
+    let expected = [
+        vec!["default: put a 1".to_owned()],
+        vec![format!("users: put b until {}", u64::MAX / 2)],
+        vec!["default: delete a".to_owned()],
+        vec![
+            "users: put c 3".to_owned(),
+            "users: delete x..z".to_owned(),
+            "users: delete x..".to_owned(),
+            "default: delete d".to_owned(),
+        ],
+        vec!["users: put e 4".to_owned(), "users: put f 5".to_owned()],
+    ];
+    assert_eq!(all(&mut changes), expected);
+    assert_eq!(changes.seqno().get(), 9);
+    // Again from any border; in the middle of a batch from its beginning.
+    for (after, skipped) in [(0, 0), (1, 1), (3, 3), (5, 3), (7, 4), (9, 5)] {
+        let mut again = db.changes_since(SeqNo::new(after)).unwrap();
+        assert_eq!(all(&mut again), expected[skipped..], "after {after}");
+    }
+    let mut again = db.changes_since(SeqNo::new(3)).unwrap();
+    let batch = again.try_next().unwrap().unwrap();
+    assert_eq!((batch.first_seqno().get(), batch.last_seqno().get(), batch.len()), (4, 7, 4));
+    assert!(matches!(db.changes_since(SeqNo::new(10)), Err(Error::InvalidArgument(_))));
+}
+
+#[test]
+fn keyspaces_are_named_as_they_are_now() {
+    let dir = TestDir::new("changes-names");
+    let db = Database::open(dir.path()).unwrap();
+    for name in ["one", "two"] {
+        db.keyspace(name).unwrap().put(b"k", b"v").unwrap();
+    }
+    let id = db.open_keyspace("one").unwrap().id();
+    db.drop_keyspace("two").unwrap();
+    db.rename_keyspace("one", "first").unwrap();
+    let mut changes = db.changes_since(SeqNo::ZERO).unwrap();
+    let first = changes.try_next().unwrap().unwrap();
+    let keyspace = first.iter().next().unwrap().keyspace();
+    assert_eq!((keyspace.id, keyspace.name), (id, Some("first")));
+    assert_eq!(all(&mut changes), [["-: put k v"]]);
+}
+
+/// At the default level the stream flushes the log itself; what it gives out is on the device.
+#[test]
+fn what_is_given_out_survives_a_power_cut() {
+    let fs = StrictFs::new();
+    let open = |fs: &StrictFs| {
+        Options::default()
+            .flush_on_close(false)
+            .env(Env::simulated(Arc::new(fs.clone()), 1))
+            .open("/db")
+            .unwrap()
+    };
+    let db = open(&fs);
+    db.put(b"a", b"1").unwrap();
+    let mut at_once = db.changes_since(SeqNo::ZERO).unwrap().with_durability(Durability::Process);
+    assert_eq!(all(&mut at_once), [["default: put a 1"]]);
+    let lost = fs.crash(Crash::PowerAllLost);
+    assert_eq!(open(&lost).get(b"a").unwrap().as_deref(), None, "nobody asked for more");
+    let mut durable = db.changes_since(SeqNo::ZERO).unwrap();
+    assert_eq!(all(&mut durable), [["default: put a 1"]]);
+    let kept = fs.crash(Crash::PowerAllLost);
+    assert_eq!(open(&kept).get(b"a").unwrap().as_deref(), Some(b"1".as_slice()));
+}
+
+#[test]
+fn a_stream_waits_for_batches_and_ends_when_the_database_closes() {
+    let dir = TestDir::new("changes-wait");
+    let db = Database::open(dir.path()).unwrap();
+    for durability in [Durability::Power, Durability::Process] {
+        let after = SeqNo::new(db.metrics().visible_seqno);
+        let changes = db.changes_since(after).unwrap().with_durability(durability);
+        let (told, heard) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for batch in changes.take(20) {
+                    told.send(batch.unwrap().last_seqno()).unwrap();
+                }
+            });
+            // Each is written only after the one before was given out: the stream is idle or about to be.
+            for number in 1..=20 {
+                db.put(key(number), b"v").unwrap();
+                assert_eq!(heard.recv().unwrap().get(), after.get() + number);
+            }
+        });
+    }
+    let mut changes = db.changes_since(SeqNo::new(40)).unwrap();
+    assert!(changes.next_timeout(Duration::from_millis(3)).unwrap().is_none());
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(move || (changes.next(), changes.next()));
+        db.close().unwrap();
+        let (last, after) = waiting.join().unwrap();
+        assert!(matches!(last, Some(Err(Error::Closed))) && after.is_none(), "{last:?}");
+    });
+    assert!(matches!(db.changes_since(SeqNo::new(40)), Err(Error::Closed)));
+}
+
+/// Writes so much that segments are released: several memtables full.
+fn churn(db: &Database, from: u64, to: u64) {
+    for number in from..to {
+        db.put(key(number), [value(number, 0), vec![b'x'; 100]].concat()).unwrap();
+    }
+    db.flush().unwrap();
+    db.drain().unwrap();
+}
+
+#[test]
+fn without_anybody_who_wants_it_history_goes_and_that_is_said() {
+    let dir = TestDir::new("changes-gone");
+    let db = small().open(dir.path()).unwrap();
+    churn(&db, 0, 2_000);
+    db.put(b"last", b"v").unwrap();
+    assert_eq!(db.metrics().log.history_bytes, 0);
+    let Err(Error::HistoryGone(gone)) = db.changes_since(SeqNo::ZERO) else { panic!("it is not gone") };
+    assert_eq!((gone.asked.get(), gone.limit_bytes, gone.consumer), (0, 1 << 30, None));
+    assert!(gone.oldest.get() > 1_000, "{}", gone.oldest);
+    let mut changes = db.changes_since(gone.oldest).unwrap();
+    assert_eq!(seqnos(&mut changes), (gone.oldest.get() + 1..=2_001).collect::<Vec<_>>());
+    let before = SeqNo::new(gone.oldest.get() - 1);
+    assert!(matches!(db.changes_since(before), Err(Error::HistoryGone(_))), "one less is gone");
+}
+
+#[test]
+fn a_stream_that_lives_keeps_what_it_has_not_read() {
+    let dir = TestDir::new("changes-lease");
+    let db = small().open(dir.path()).unwrap();
+    let mut changes = db.changes_since(SeqNo::ZERO).unwrap();
+    churn(&db, 0, 2_000);
+    let kept = db.metrics().log.history_bytes;
+    assert!(kept > 200_000, "{kept}");
+    let holder = db.holders().into_iter().find(|holder| holder.kind == HolderKind::Changes).unwrap();
+    assert_eq!((holder.log_bytes, holder.newer_operations, holder.seqno.get()), (kept, 2_000, 0));
+    assert_eq!(seqnos(&mut changes), (1..=2_000).collect::<Vec<_>>());
+    churn(&db, 2_000, 2_500);
+    assert_eq!(seqnos(&mut changes), (2_001..=2_500).collect::<Vec<_>>());
+    drop(changes);
+    churn(&db, 2_500, 3_000);
+    // The lane deletes; one flush after another gives it the occasion.
+    let done = (0..1_000).any(|_| {
+        churn(&db, 0, 50);
+        db.metrics().log.history_bytes == 0
+    });
+    assert!(done, "{} bytes are still kept", db.metrics().log.history_bytes);
+    assert!(db.holders().is_empty());
+}
+
+#[test]
+fn past_the_limit_the_oldest_goes_and_nothing_more_is_kept_for_who_wanted_it() {
+    let dir = TestDir::new("changes-limit");
+    let db = small().change_history_limit(100_000).open(dir.path()).unwrap();
+    let mut slow = db.changes_since(SeqNo::ZERO).unwrap();
+    let consumer = db.create_consumer("slow").unwrap();
+    let mut most = 0;
+    for round in 0..40 {
+        churn(&db, round * 100, round * 100 + 100);
+        most = most.max(db.metrics().log.history_bytes);
+    }
+    assert!((50_000..=100_000).contains(&most), "{most} bytes were kept");
+    let told = slow.try_next();
+    assert!(matches!(&told, Err(Error::HistoryGone(gone)) if gone.asked == SeqNo::ZERO), "{told:?}");
+    let Err(Error::HistoryGone(gone)) = consumer.changes() else { panic!("it is not gone") };
+    assert_eq!(gone.consumer.as_deref(), Some("slow"));
+    let info = db.consumers().remove(0);
+    assert!(info.is_cut_off && info.kept_bytes == 0, "{info:?}");
+    drop(slow);
+    // It goes on from a copy.
+    let copied = db.snapshot().seqno();
+    consumer.acknowledge(copied).unwrap();
+    churn(&db, 0, 100);
+    assert_eq!(seqnos(&mut consumer.changes().unwrap()).len(), 100);
+    assert!(!db.consumers().remove(0).is_cut_off);
+}
+
+#[test]
+fn a_consumer_finds_everything_again_over_reopenings() {
+    for (is_mapped, flush_on_close) in [(true, true), (true, false), (false, true), (false, false)] {
+        let dir = TestDir::new("changes-consumer");
+        let open = || small().mapped_log(is_mapped).flush_on_close(flush_on_close).open(dir.path()).unwrap();
+        let db = open();
+        churn(&db, 0, 100);
+        let consumer = db.create_consumer("audit").unwrap();
+        assert!(matches!(db.create_consumer("audit"), Err(Error::InvalidArgument(_))));
+        assert_eq!(consumer.acknowledged().unwrap().get(), 100);
+        let mut expected: Vec<u64> = Vec::new();
+        drop((db, consumer));
+        for life in 0..6 {
+            let db = open();
+            let consumer = db.consumer("audit").unwrap();
+            assert_eq!(seqnos(&mut consumer.changes().unwrap()), expected, "life {life}");
+            churn(&db, life * 300, life * 300 + 300);
+            db.put(b"k", b"v").unwrap();
+            let last = db.metrics().visible_seqno;
+            expected.extend(last - 300..=last);
+            assert_eq!(seqnos(&mut consumer.changes().unwrap()), expected, "life {life}");
+            if life % 3 == 2 {
+                // Not at a border of segments.
+                let done = expected[expected.len() / 2];
+                consumer.acknowledge(SeqNo::new(done)).unwrap();
+                consumer.acknowledge(SeqNo::new(done - 1)).unwrap();
+                expected.retain(|seqno| *seqno > done);
+                assert!(consumer.acknowledge(SeqNo::new(last + 1)).is_err());
+            }
+        }
+        // An open that reads only shows the same.
+        let reading = small().read_only(true).open(dir.path()).unwrap();
+        let mut changes = reading.consumer("audit").unwrap().changes().unwrap();
+        assert_eq!(seqnos(&mut changes), expected);
+        assert!(changes.next().is_none(), "nothing will come");
+        assert!(matches!(reading.changes_since(SeqNo::ZERO), Err(Error::HistoryGone(_))));
+        reading.close().unwrap();
+        let db = open();
+        let kept = db.metrics().log.history_bytes;
+        assert!(kept > 0 && db.consumers()[0].kept_bytes == kept);
+        db.drop_consumer("audit").unwrap();
+        assert!(matches!(db.consumer("audit"), Err(Error::NotFound(_))));
+        assert!((0..1_000).any(|_| {
+            churn(&db, 0, 50);
+            db.metrics().log.history_bytes == 0
+        }));
+    }
+}
+
+#[test]
+fn a_copy_has_no_consumers() {
+    let (dir, copy) = (TestDir::new("changes-copied"), TestDir::new("changes-copy"));
+    let db = small().open(dir.path()).unwrap();
+    db.create_consumer("audit").unwrap();
+    churn(&db, 0, 500);
+    db.checkpoint(copy.path()).unwrap();
+    let copied = small().open(copy.path()).unwrap();
+    assert!(copied.consumers().is_empty() && copied.get(key(7)).unwrap().is_some());
+    assert_eq!(seqnos(&mut copied.changes_since(SeqNo::new(500)).unwrap()), [] as [u64; 0]);
+}
+
+/// A consumer costs the log no room: rotations are not held up by what is kept for it, and its bytes are not mapped.
+#[test]
+fn what_is_kept_counts_against_its_own_limit() {
+    let dir = TestDir::new("changes-room");
+    let db = small().open(dir.path()).unwrap();
+    db.create_consumer("asleep").unwrap();
+    churn(&db, 0, 60_000);
+    let metrics = db.metrics();
+    assert!(metrics.log.history_bytes > 8 << 20, "{:?}", metrics.log);
+    assert!(metrics.memory.log_mapped_bytes < 4 << 20, "{:?}", metrics.memory);
+    assert!(metrics.log.live_bytes < 4 << 20, "{:?}", metrics.log);
+}
+
+/// Readers that lag, catch up and come and go, beside a writer whose segments are flushed, released and used again all the time.
+#[test]
+fn readers_beside_a_writer_miss_nothing_and_see_nothing_twice() {
+    const WRITES: u64 = 30_000;
+    for is_mapped in [true, false] {
+        let dir = TestDir::new("changes-stress");
+        let db = small().mapped_log(is_mapped).open(dir.path()).unwrap();
+        let consumer = db.create_consumer("stress").unwrap();
+        std::thread::scope(|scope| {
+            for (pace, durability) in
+                [(1, Durability::Process), (97, Durability::Process), (500, Durability::Power)]
+            {
+                let db = &db;
+                scope.spawn(move || {
+                    let mut changes = db.changes_since(SeqNo::ZERO).unwrap().with_durability(durability);
+                    let mut seen = 0;
+                    while seen < WRITES {
+                        // The slow ones read in bursts, and lie far back in between.
+                        for _ in 0..pace {
+                            match changes.next_timeout(Duration::from_secs(30)) {
+                                Ok(Some(batch)) => {
+                                    assert_eq!(batch.first_seqno().get(), seen + 1);
+                                    seen = batch.last_seqno().get();
+                                    check(&batch);
+                                }
+                                Ok(None) => panic!("nothing came after {seen}"),
+                                Err(error) => panic!("after {seen}: {error}"),
+                            }
+                            if seen == WRITES {
+                                break;
+                            }
+                        }
+                        for _ in 0..pace {
+                            std::thread::yield_now();
+                        }
+                    }
+                });
+            }
+            let consumer = &consumer;
+            scope.spawn(move || {
+                let mut seen = 0;
+                while seen < WRITES {
+                    // A new stream each time, from what was acknowledged.
+                    for batch in consumer.changes().unwrap().take(2_000) {
+                        let batch = batch.unwrap();
+                        assert_eq!(batch.first_seqno().get(), seen + 1);
+                        seen = batch.last_seqno().get();
+                        check(&batch);
+                        if seen == WRITES {
+                            break;
+                        }
+                    }
+                    consumer.acknowledge(SeqNo::new(seen)).unwrap();
+                }
+            });
+            let mut written = 0;
+            while written < WRITES {
+                if written % 7 == 0 && written + 3 <= WRITES {
+                    let mut batch = db.batch();
+                    for number in written + 1..=written + 3 {
+                        batch.put(db.default_keyspace(), key(number), value(number, number));
+                    }
+                    db.write(batch).unwrap();
+                    written += 3;
+                } else {
+                    written += 1;
+                    db.put(key(written), value(written, written)).unwrap();
+                }
+            }
+        });
+        assert_eq!(consumer.acknowledged().unwrap().get(), WRITES);
+    }
+}
+
+/// The entries of the stress test say their own sequence numbers.
+fn check(batch: &ChangeBatch) {
+    for (number, change) in (batch.first_seqno().get()..).zip(batch) {
+        let Change::Put { key: found, value: bytes, .. } = change else { panic!("{change:?}") };
+        assert_eq!((found, bytes), (key(number).as_slice(), value(number, number).as_slice()));
+    }
+}
