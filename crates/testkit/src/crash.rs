@@ -13,13 +13,14 @@
 //! **Afterwards.** What an open has shown is durable: power lost right after it shows the same again. Then the
 //! database is written to, closed and opened once more. For some cuts recovery itself is cut everywhere.
 
+use crate::follower::{CONSUMER, Copy};
 use crate::oracle::{Content, Oracle, difference};
-use crate::runner::{DIR, Mark, Runner, read_all};
+use crate::runner::{DIR, Mark, Runner, keeps_little, read_all};
 use crate::script::Plan;
 use crate::{Failure, Outcome, SPACES, ensure};
 use esker::parts::env::Env;
 use esker::parts::env::fault::{Crash, StrictFs, StrictOptions};
-use esker::{Database, KeyspaceOptions};
+use esker::{Database, Durability, Error, KeyspaceOptions, SeqNo};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -30,6 +31,8 @@ pub struct Recording {
     plan: Plan,
     fs: StrictFs,
     oracle: Oracle,
+    /// What the follower had at each of its acknowledgements.
+    copies: Vec<Copy>,
 }
 
 /// What a sweep did.
@@ -53,6 +56,8 @@ struct Promise {
     created: BTreeSet<usize>,
     /// Keyspaces that were dropped, or bear another name now.
     gone: BTreeSet<usize>,
+    /// The last acknowledgement of the follower that was acknowledged.
+    followed: Option<usize>,
 }
 
 impl Promise {
@@ -71,6 +76,7 @@ impl Promise {
             (Mark::Gone, space) => {
                 self.gone.insert(space);
             }
+            (Mark::Followed, number) => self.followed = Some(number),
         }
     }
 
@@ -93,7 +99,8 @@ pub fn record(plan: &Plan) -> Outcome<Recording> {
         runner.check(op)?;
     }
     runner.close()?;
-    Ok(Recording { plan: plan.clone(), fs, oracle: runner.oracle })
+    let copies = runner.follower.map(|follower| follower.acknowledged).unwrap_or_default();
+    Ok(Recording { plan: plan.clone(), fs, oracle: runner.oracle, copies })
 }
 
 impl Recording {
@@ -159,7 +166,29 @@ impl Recording {
         let survivor = promise.survivor(crashes);
         let allowed = survivor..=promise.begun.max(survivor);
         self.oracle.find(&content, allowed, db.now_ms()).map_err(Failure::new)?;
+        self.check_stream(&db, &content, promise.followed)?;
         Ok(Found { db, opened_at, content })
+    }
+
+    /// Whoever goes on where the consumer stands gets, by the stream, exactly what the database shows: nothing that survived is
+    /// missing, nothing that did not comes, and no acknowledgement is lost.
+    fn check_stream(&self, db: &Database, content: &Content, followed: Option<usize>) -> Outcome {
+        let consumer = match (db.consumer(CONSUMER), followed) {
+            (Err(Error::NotFound(_)), None) => return Ok(()),
+            (consumer, _) => consumer?,
+        };
+        let position = consumer.acknowledged()?;
+        let least = followed.map_or(SeqNo::ZERO, |number| self.copies[number].seqno);
+        ensure!(position >= least, "the consumer was at {least} and is at {position}");
+        if keeps_little(&self.plan) && db.consumers().iter().any(|consumer| consumer.is_cut_off) {
+            return Ok(());
+        }
+        let copy = self.copies.iter().rfind(|copy| copy.seqno <= position);
+        let mut copy = copy.cloned().unwrap_or_default();
+        copy.take(&mut consumer.changes()?.with_durability(Durability::Process))??;
+        let found = copy.content(db, db.now_ms())?;
+        ensure!(found == *content, "by the stream from {position} on: {}", difference(&found, content));
+        Ok(())
     }
 
     /// Cuts the recovery that `image` went through, up to the end of opening.
@@ -203,6 +232,7 @@ impl Recording {
         let db = self.options(image).open(DIR)?;
         let again = read_all(&db, None)?;
         ensure!(again == content, "after writing more and reopening: {}", difference(&again, &content));
+        self.check_stream(&db, &content, None)?;
         Ok(())
     }
 }

@@ -5,6 +5,7 @@
 //! is there. A write that failed may be there or not: each key holds its last acknowledged value or one that was
 //! refused later. After a lost sync the power fails as well: then what was promised to survive that must be there.
 
+use crate::follower::CONSUMER;
 use crate::options::KEYSPACE;
 use crate::oracle::{Content, brief};
 use crate::runner::{DIR, PlainChange, Runner, key_bounds, plain_changes, put_into, read_all};
@@ -207,6 +208,24 @@ impl<'a> Trial<'a> {
     }
 }
 
+/// Reads the change stream to its end, and acknowledges what came.
+fn follow(db: &Database, acknowledge: bool) -> esker::Result<()> {
+    let consumer = match db.consumer(CONSUMER) {
+        Err(Error::NotFound(_)) => db.create_consumer(CONSUMER)?,
+        found => found?,
+    };
+    let mut changes = match consumer.changes() {
+        Err(Error::HistoryGone(_)) => return db.drop_consumer(CONSUMER),
+        changes => changes?,
+    };
+    while let Some(batch) = changes.try_next()? {
+        if acknowledge {
+            consumer.acknowledge(batch.last_seqno())?;
+        }
+    }
+    Ok(())
+}
+
 /// Carries out an operation, whatever comes of it.
 fn step(db: &Database, op: &Op, promised: &mut Promised) -> Outcome {
     let done = match op {
@@ -253,6 +272,7 @@ fn step(db: &Database, op: &Op, promised: &mut Promised) -> Outcome {
             Ok(keyspace) => keyspace.set_options(|_| options.apply(KEYSPACE, KeyspaceOptions::default())),
             Err(_) => Ok(()),
         },
+        Op::Follow { acknowledge, .. } => follow(db, *acknowledge),
         Op::Drain => db.drain(),
         Op::Step(count) => {
             (0..*count).for_each(|_| {

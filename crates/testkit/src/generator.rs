@@ -18,6 +18,8 @@ pub struct Generator {
     next_value: u32,
     /// Whether values are put that expire.
     expires: bool,
+    /// Whether somebody follows the change stream.
+    follows: bool,
     /// In 1/100: how often something happens to the tree or to the database as a whole.
     upheaval: u64,
 }
@@ -31,7 +33,8 @@ impl Generator {
         let value_bytes = [4, 40, 200, 1_500][random.below(4) as usize];
         let upheaval = [2, 5, 15][random.below(3) as usize];
         let expires = random.below(3) > 0;
-        Generator { random, keys, value_bytes, next_value: 0, expires, upheaval }
+        let follows = random.below(2) > 0;
+        Generator { random, keys, value_bytes, next_value: 0, expires, follows, upheaval }
     }
 
     /// A plan with so many operations, random options, and a last look at everything.
@@ -40,7 +43,11 @@ impl Generator {
         let database = Chosen::random(DATABASE, &generator.random);
         let spaces = SPACES.map(|_| Chosen::random(KEYSPACE, &generator.random));
         let mut script: Vec<Op> = (0..operations).map(|_| generator.op()).collect();
+        if generator.follows {
+            script.insert(generator.random.below(10) as usize % script.len().max(1), generator.follow());
+        }
         script.extend([Op::CheckAll, Op::Reopen { flush_on_close: true }, Op::CheckAll]);
+        script.extend(generator.follows.then(|| generator.follow()));
         Plan { seed, database, spaces, script }
     }
 
@@ -194,7 +201,15 @@ impl Generator {
         }
     }
 
+    fn follow(&self) -> Op {
+        let durability = if self.percent(50) { Durability::Power } else { Durability::Process };
+        Op::Follow { anew: self.percent(50), durability, acknowledge: self.percent(40) }
+    }
+
     fn upheaval(&self) -> Op {
+        if self.follows && self.percent(20) {
+            return self.follow();
+        }
         match self.random.below(24) {
             20 => Op::DropKeyspace(self.other_space()),
             21 => Op::RenameKeyspace { from: self.other_space(), to: self.other_space() },

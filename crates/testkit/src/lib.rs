@@ -26,6 +26,7 @@ mod dir;
 pub mod domain;
 pub mod errors;
 mod failure;
+mod follower;
 pub mod generator;
 pub mod kill;
 pub mod model;

@@ -298,6 +298,9 @@ impl Runner {
         self.close()?;
         self.open_read_only()?;
         self.check_all()?;
+        if self.follower.is_some() {
+            self.follow(true, Durability::Process, false)?;
+        }
         let refused = self.db()?.put(b"k", b"v");
         ensure!(matches!(refused, Err(Error::ReadOnly { .. })), "a read-only database takes writes");
         self.close()?;

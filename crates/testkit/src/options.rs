@@ -212,4 +212,12 @@ pub const DATABASE: &[Row<Options>] = &[
             ("13", |options| options.max_open_tables(13)),
         ],
     },
+    Row {
+        name: "change history",
+        choices: &[
+            ("1 GiB", |options| options),
+            ("100 KB", |options| options.change_history_limit(100_000)),
+            ("nothing", |options| options.change_history_limit(0)),
+        ],
+    },
 ];

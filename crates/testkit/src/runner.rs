@@ -1,5 +1,6 @@
 //! Runs the writing half of a script on a database and on the oracle.
 
+use crate::follower::Follower;
 use crate::options::{Chosen, DATABASE, KEYSPACE};
 use crate::oracle::{Change, Content, Moment, Oracle, Written, difference};
 use crate::script::{Deed, Edit, How, Op, Plan};
@@ -35,11 +36,20 @@ pub enum Mark {
     Changing,
     /// There is no such keyspace any more.
     Gone,
+    /// The follower's acknowledgement of this number was acknowledged.
+    Followed,
 }
 
 impl Mark {
-    const ALL: [Mark; 6] =
-        [Mark::Begun, Mark::Acknowledged, Mark::Powered, Mark::Created, Mark::Changing, Mark::Gone];
+    const ALL: [Mark; 7] = [
+        Mark::Begun,
+        Mark::Acknowledged,
+        Mark::Powered,
+        Mark::Created,
+        Mark::Changing,
+        Mark::Gone,
+        Mark::Followed,
+    ];
 
     fn number(self, of: usize) -> u64 {
         (self as u64) << 32 | of as u64
@@ -68,6 +78,8 @@ pub struct Runner {
     pub(crate) snapshots: Vec<(Snapshot, Moment)>,
     /// Open transactions, oldest first.
     pub(crate) transactions: Vec<Open>,
+    /// What reads the change stream.
+    pub(crate) follower: Option<Follower>,
     /// The wall clock, where it is one that the script may move.
     clock: Option<Arc<ManualClock>>,
     flush_on_close: bool,
@@ -109,6 +121,7 @@ impl Runner {
             oracle: Oracle::default(),
             snapshots: Vec::new(),
             transactions: Vec::new(),
+            follower: None,
             clock,
             flush_on_close: true,
             checked: 0,
@@ -166,6 +179,9 @@ impl Runner {
         let now = self.oracle.now();
         self.snapshots.clear();
         self.transactions.clear();
+        if let Some(follower) = &mut self.follower {
+            follower.rest();
+        }
         self.spaces.fill(None);
         if let Some(db) = self.db.take() {
             db.close()?;
@@ -407,6 +423,7 @@ impl Runner {
             Op::SetOptions { space, options } => self.set_options(usize::from(*space), options)?,
             Op::Touch { space, key, ttl_ms } => self.touch(usize::from(*space), *key, *ttl_ms)?,
             Op::Clock(by_ms) => self.move_clock(*by_ms)?,
+            Op::Follow { anew, durability, acknowledge } => self.follow(*anew, *durability, *acknowledge)?,
             Op::Drain => self.db()?.drain()?,
             Op::Step(count) => {
                 for _ in 0..*count {
@@ -502,6 +519,37 @@ impl Runner {
         self.spaces[space].as_ref()?.options().ttl_by_default()
     }
 
+    /// Lets the follower catch up, and compares it with what the database must contain.
+    pub(crate) fn follow(&mut self, anew: bool, durability: Durability, acknowledge: bool) -> Outcome {
+        let (now, db) = (self.now()?, self.db()?.clone());
+        let mut follower = match self.follower.take() {
+            Some(follower) => follower,
+            None => {
+                let follower = Follower::start(&db)?;
+                self.mark(Mark::Followed, 0);
+                follower
+            }
+        };
+        let in_time = follower.follow(&db, anew, durability)?;
+        ensure!(in_time || keeps_little(&self.plan), "history was let go of below the limit");
+        if !in_time && db.metrics().read_only_cause.is_some() {
+            self.follower = Some(follower);
+            return Ok(());
+        }
+        if durability == Durability::Power && in_time {
+            self.mark(Mark::Powered, now.commit);
+        }
+        if acknowledge {
+            follower.acknowledge(&db)?;
+            self.mark(Mark::Powered, now.commit);
+            self.mark(Mark::Followed, follower.acknowledged.len() - 1);
+        }
+        let (found, expected) = (follower.content(&db, now.time_ms)?, self.oracle.seen(now));
+        ensure!(found == expected, "what follows shows at {now:?}: {}", difference(&found, &expected));
+        self.follower = Some(follower);
+        Ok(())
+    }
+
     /// Compares everything with the state at a moment, at which the database is read through `snapshot` if there
     /// is one.
     pub fn compare(&self, snapshot: Option<&Snapshot>, at: Moment) -> Outcome {
@@ -510,6 +558,11 @@ impl Runner {
         ensure!(found == expected, "at {at:?}: {}", difference(&found, &expected));
         Ok(())
     }
+}
+
+/// Whether the change history may be let go of before it is read.
+pub(crate) fn keeps_little(plan: &Plan) -> bool {
+    !plan.database.describe(DATABASE).contains("change history 1 GiB")
 }
 
 /// Keyspace, key, and the value or `None` for a delete.

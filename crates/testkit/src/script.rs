@@ -227,6 +227,15 @@ pub enum Op {
         /// Its options from now on.
         options: Chosen,
     },
+    /// A follower of the change stream catches up, by a new stream or by the one that it has; the first time it comes into being.
+    Follow {
+        /// Whether the stream is a new one.
+        anew: bool,
+        /// What the batches must survive.
+        durability: Durability,
+        /// Whether it acknowledges afterwards.
+        acknowledge: bool,
+    },
     /// Waits until nothing is left to do.
     Drain,
     /// So many steps of background work.

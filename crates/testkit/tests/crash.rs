@@ -174,6 +174,27 @@ fn dropping_and_renaming() {
     sweep("drop", &plan(TINY, script), 40);
 }
 
+/// Whoever follows the change stream finds after every crash exactly what survived: over rotations, flushes, releases of segments
+/// and lives of the log, with and without acknowledgements.
+#[test]
+fn following_the_change_stream() {
+    let follow = |acknowledge, durability| Op::Follow { anew: true, durability, acknowledge };
+    let mut script = vec![follow(false, Durability::Power)];
+    script.extend(writes(0..25, &[0], 1_500));
+    script.push(Op::Flush);
+    script.extend(writes(25..30, &[0, 1], 300));
+    script.push(follow(true, Durability::Process));
+    script.extend(writes(30..40, &[1, 2], 900));
+    script.push(Op::Reopen { flush_on_close: false });
+    script.extend(writes(40..50, &[0, 2], 900));
+    script.push(Op::DropKeyspace(1));
+    script.push(Op::Reopen { flush_on_close: true });
+    script.extend(writes(50..60, &[0], 400));
+    script.push(follow(true, Durability::Power));
+    script.extend(writes(60..64, &[0, 1], 60));
+    sweep("following", &plan(TINY, script), 60);
+}
+
 #[test]
 fn whatever_comes() {
     for seed in 0..3 {

@@ -1,0 +1,177 @@
+//! A second database that follows the first by its change stream.
+//!
+//! It knows nothing but what the stream of a named consumer gave it; the consumer acknowledges now and then. When it has
+//! caught up it must hold exactly what the database holds (TS2). What it held at each acknowledgement is kept, so that a
+//! crash test can go on from there.
+
+use crate::oracle::Content;
+use crate::{Failure, Outcome, SPACES, ensure};
+use esker::{Change, ChangeBatch, Changes, Database, Durability, Error, KeyspaceId, SeqNo, Ttl};
+use std::collections::BTreeMap;
+
+/// The consumer's name.
+pub(crate) const CONSUMER: &str = "follower";
+
+/// Values with the time at which they end, by keyspace and key.
+type Held = BTreeMap<KeyspaceId, BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>>;
+
+/// What a follower has.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Copy {
+    /// Everything up to here is in it.
+    pub(crate) seqno: SeqNo,
+    held: Held,
+}
+
+/// A follower.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    copy: Copy,
+    /// Copies at the beginning and at each acknowledgement since, oldest first.
+    pub(crate) acknowledged: Vec<Copy>,
+    stream: Option<Changes>,
+}
+
+impl Copy {
+    /// What a database holds at present.
+    fn of(db: &Database) -> Outcome<Copy> {
+        let mut held = Held::new();
+        for name in db.keyspaces() {
+            let keyspace = db.open_keyspace(&name)?;
+            let values = held.entry(keyspace.id()).or_default();
+            for entry in keyspace.iter() {
+                let (key, value) = entry?;
+                let end = match keyspace.ttl(&key)? {
+                    Some(Ttl::Expires { at_ms, .. }) => Some(at_ms),
+                    Some(Ttl::Forever) => None,
+                    // It ended between the two questions.
+                    None => Some(0),
+                };
+                values.insert(key.into_vec(), (value.into_vec(), end));
+            }
+        }
+        Ok(Copy { seqno: SeqNo::new(db.metrics().visible_seqno), held })
+    }
+
+    fn apply(&mut self, batch: &ChangeBatch) -> Outcome {
+        for change in batch {
+            let values = self.held.entry(change.keyspace().id).or_default();
+            match change {
+                Change::Put { key, value, expiry_ms, .. } => {
+                    values.insert(key.to_vec(), (value.to_vec(), expiry_ms));
+                }
+                Change::Delete { key, .. } | Change::SingleDelete { key, .. } => {
+                    values.remove(key);
+                }
+                Change::DeleteRange { start, end, .. } => {
+                    values.retain(|key, _| **key < *start || end.is_some_and(|end| **key >= *end));
+                }
+                other => return Err(Failure::new(format!("a follower does not know {other:?}"))),
+            }
+        }
+        self.seqno = batch.last_seqno();
+        Ok(())
+    }
+
+    /// Takes everything that a stream has, which begins anywhere before or at the copy's end.
+    pub(crate) fn take(&mut self, stream: &mut Changes) -> esker::Result<Outcome> {
+        let mut expected: Option<u64> = None;
+        while let Some(batch) = stream.try_next()? {
+            let (first, last) = (batch.first_seqno().get(), batch.last_seqno().get());
+            if expected.is_some_and(|expected| expected > first) || first > last {
+                return Ok(Err(Failure::new(format!("batch {first}..={last}, {expected:?} comes next"))));
+            }
+            expected = Some(last + 1);
+            if last <= self.seqno.get() {
+                continue;
+            }
+            if first <= self.seqno.get() {
+                return Ok(Err(Failure::new(format!(
+                    "batch {first}..={last} was there in part, up to {}",
+                    self.seqno
+                ))));
+            }
+            if let Err(failure) = self.apply(&batch) {
+                return Ok(Err(failure));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// What it shows of the keyspaces that there are, at a time.
+    pub(crate) fn content(&self, db: &Database, now_ms: u64) -> Outcome<Content> {
+        let mut content = vec![BTreeMap::new(); SPACES.len()];
+        for name in db.keyspaces() {
+            let space = SPACES.iter().position(|known| *known == name);
+            let space = space.ok_or_else(|| Failure::new(format!("nobody created keyspace {name:?}")))?;
+            let values = self.held.get(&db.open_keyspace(&name)?.id());
+            let living =
+                values.into_iter().flatten().filter(|(_, (_, end))| end.is_none_or(|end| end > now_ms));
+            content[space] = living.map(|(key, (value, _))| (key.clone(), value.clone())).collect();
+        }
+        Ok(content)
+    }
+}
+
+impl Follower {
+    /// Begins with a copy of the database.
+    pub(crate) fn start(db: &Database) -> Outcome<Follower> {
+        let consumer = db.create_consumer(CONSUMER)?;
+        let copy = Copy::of(db)?;
+        ensure!(
+            consumer.acknowledged()? == copy.seqno,
+            "a new consumer begins at {}",
+            consumer.acknowledged()?
+        );
+        Ok(Follower { acknowledged: vec![copy.clone()], copy, stream: None })
+    }
+
+    /// Lets go of the database, which is to be closed.
+    pub(crate) fn rest(&mut self) {
+        self.stream = None;
+    }
+
+    /// Catches up, with a new stream or with the one that runs; `false` if it was told that it is too late. Then it begins
+    /// anew.
+    pub(crate) fn follow(&mut self, db: &Database, anew: bool, durability: Durability) -> Outcome<bool> {
+        match self.catch_up(db, anew, durability) {
+            Ok(outcome) => outcome?,
+            Err(Error::HistoryGone(gone)) => {
+                ensure!(gone.oldest > gone.asked, "gone is what is there: {gone}");
+                if db.metrics().read_only_cause.is_some() {
+                    // It cannot begin anew, and stays behind.
+                    return Ok(false);
+                }
+                db.drop_consumer(CONSUMER)?;
+                *self = Follower::start(db)?;
+                return Ok(false);
+            }
+            Err(error) => return Err(error.into()),
+        }
+        let visible = db.metrics().visible_seqno;
+        ensure!(self.copy.seqno.get() == visible, "the stream ends at {}, not at {visible}", self.copy.seqno);
+        Ok(true)
+    }
+
+    fn catch_up(&mut self, db: &Database, anew: bool, durability: Durability) -> esker::Result<Outcome> {
+        let running = self.stream.take().filter(|_| !anew);
+        let stream = running.map_or_else(|| db.consumer(CONSUMER)?.changes(), Ok)?;
+        let mut stream = stream.with_durability(durability);
+        let taken = self.copy.take(&mut stream)?;
+        self.stream = Some(stream);
+        Ok(taken)
+    }
+
+    /// Says that everything so far is done with.
+    pub(crate) fn acknowledge(&mut self, db: &Database) -> Outcome {
+        // Before the call: a crash may come when it is durable and has not returned yet.
+        self.acknowledged.push(self.copy.clone());
+        db.consumer(CONSUMER)?.acknowledge(self.copy.seqno)?;
+        Ok(())
+    }
+
+    /// What it shows.
+    pub(crate) fn content(&self, db: &Database, now_ms: u64) -> Outcome<Content> {
+        self.copy.content(db, now_ms)
+    }
+}
