@@ -1,8 +1,10 @@
 //! What can be typed: the command line, described once for parsing and for `--help`.
 
+mod changes;
 mod copies;
 mod keyspaces;
 
+pub(crate) use changes::ChangesArgs;
 pub(crate) use copies::{
     BackupArgs, BackupCommand, BackupCreateArgs, BackupPruneArgs, BackupVerifyArgs, CheckpointArgs,
     ExportArgs, ImportArgs, RestoreArgs,
@@ -140,6 +142,7 @@ pub(crate) enum DataCommand {
     #[command(after_help = "Example:\n  esker verify --data ./esker-data")]
     Verify,
     Keyspaces(KeyspacesArgs),
+    Changes(ChangesArgs),
     Checkpoint(CheckpointArgs),
     Export(ExportArgs),
 }

@@ -1,6 +1,7 @@
 //! A file for each thing that can be asked, and what those on an open database share.
 
 pub(crate) mod bench;
+mod changes;
 pub(crate) mod copies;
 mod dump;
 pub(crate) mod exec;
@@ -61,10 +62,12 @@ pub(crate) fn run_alone(
         DataCommand::Keyspaces(args) => {
             (open(global, |options| options.create_if_missing(args.creates()))?, false)
         }
+        DataCommand::Changes(args) if args.only_shows() => (open_for_reading(global)?, true),
         // One pair is not worth a table: it stays in the log until more has come.
-        DataCommand::Put(_) | DataCommand::Delete(_) | DataCommand::DeleteRange(_) => {
-            (open(global, |options| options.flush_on_close(false))?, false)
-        }
+        DataCommand::Put(_)
+        | DataCommand::Delete(_)
+        | DataCommand::DeleteRange(_)
+        | DataCommand::Changes(_) => (open(global, |options| options.flush_on_close(false))?, false),
         DataCommand::Load(_) | DataCommand::Compact(_) => (open(global, |options| options)?, false),
         DataCommand::Checkpoint(_) => (open(global, |options| options.create_if_missing(false))?, false),
     };
@@ -95,6 +98,7 @@ pub(crate) fn run(context: &mut Context<'_>, command: &DataCommand) -> Result<Ex
         DataCommand::Verify => maintain::verify(context),
         DataCommand::Keyspaces(args) => keyspaces::run(context, args),
         DataCommand::Export(args) => portable::export(context, args),
+        DataCommand::Changes(args) => changes::run(context, args),
         DataCommand::Checkpoint(args) => copies::checkpoint(context, args),
     }
 }

@@ -51,6 +51,10 @@ fn table(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
         ),
         ("cache hits", format!("{rate} of {}", human_count(lookups))),
         ("log", human_bytes(log.live_bytes)),
+        (
+            "  kept for readers",
+            format!("{} of {}", human_bytes(log.history_bytes), human_bytes(log.history_limit_bytes)),
+        ),
         ("  flushes to the device", human_count(log.flushes)),
         (
             "writes since opening",
@@ -84,16 +88,21 @@ fn holders(out: &mut dyn Write, holders: &[Holder]) -> Result<(), Failure> {
         return Ok(());
     }
     writeln!(out)?;
-    let head = ["holder", "keyspace", "seconds", "sequence number", "newer writes", "memtables", "tables"];
+    let head = ["holder", "of", "seconds", "sequence number", "newer writes", "memtables", "tables", "log"];
     let row = |holder: &Holder| {
         [
             holder.kind.to_string(),
-            holder.keyspace.as_ref().map_or("-".to_owned(), |name| name.escape_debug().to_string()),
+            holder
+                .name
+                .as_ref()
+                .or(holder.keyspace.as_ref())
+                .map_or("-".to_owned(), |name| name.escape_debug().to_string()),
             human_count(holder.age.as_secs()),
             holder.seqno.to_string(),
             human_count(holder.newer_operations),
             human_bytes(holder.memtable_bytes),
             human_bytes(holder.table_bytes),
+            human_bytes(holder.log_bytes),
         ]
     };
     columns(out, &head, &holders.iter().map(row).collect::<Vec<_>>())
@@ -142,12 +151,14 @@ fn columns<const N: usize>(
 fn holder_as_json(holder: &Holder) -> serde_json::Value {
     json!({
         "kind": holder.kind.to_string(),
+        "name": holder.name,
         "keyspace": holder.keyspace,
         "age_ms": u64::try_from(holder.age.as_millis()).unwrap_or(u64::MAX),
         "seqno": holder.seqno.get(),
         "newer_operations": holder.newer_operations,
         "memtable_bytes": holder.memtable_bytes,
         "table_bytes": holder.table_bytes,
+        "log_bytes": holder.log_bytes,
     })
 }
 
@@ -206,6 +217,8 @@ fn as_json(metrics: &Metrics, holders: &[Holder]) -> serde_json::Value {
         },
         "log": {
             "live_bytes": log.live_bytes,
+            "history_bytes": log.history_bytes,
+            "history_limit_bytes": log.history_limit_bytes,
             "flushes": log.flushes,
             "segments_prepared": log.segments_prepared,
             "segments_recycled": log.segments_recycled,

@@ -1,0 +1,58 @@
+//! `esker changes`: showing the change stream and moving its consumers.
+
+#![expect(clippy::disallowed_methods, reason = "tests use the machine's files")]
+#![expect(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]
+#![allow(dead_code, reason = "the helpers are shared with other tests")]
+
+mod common;
+
+use common::Place;
+
+#[test]
+fn batches_are_shown_from_where_a_consumer_stands() {
+    let place = Place::new();
+    place.ok("put a 1");
+    assert_eq!(place.ok("changes"), "1\n  default  put a = 1\n");
+    assert_eq!(place.ok("changes --create audit"), "consumer \"audit\" created\n");
+    place.ok("put b 2");
+    place.ok("put c 3 --keyspace users");
+    place.ok("delete b");
+    let from_audit = "2\n  default  put b = 2\n3\n  users  put c = 3\n4\n  default  delete b\n";
+    assert_eq!(place.ok("changes --consumer audit"), from_audit);
+    assert_eq!(place.ok("changes"), from_audit, "from the oldest that there is");
+    assert_eq!(place.ok("changes --since 3"), "4\n  default  delete b\n");
+    assert_eq!(place.ok("changes --consumer audit --keyspace users"), "3\n  users  put c = 3\n");
+    assert_eq!(place.ok("changes --consumer audit --limit 1"), "2\n  default  put b = 2\n");
+    let json = place.ok("changes --since 2 --limit 1 --json");
+    let parsed: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&parsed["first_seqno"], &parsed["last_seqno"]), (&3.into(), &3.into()));
+    let change = &parsed["changes"][0];
+    assert_eq!((&change["operation"], &change["keyspace"]), (&"put".into(), &"users".into()));
+    assert_eq!((&change["key"], &change["value"]), (&"c".into(), &"3".into()));
+
+    assert_eq!(place.ok("changes --consumer audit --acknowledge 3"), "consumer \"audit\" moved\n");
+    assert_eq!(place.ok("changes --consumer audit"), "4\n  default  delete b\n");
+    assert!(place.ok("changes --consumers").starts_with("audit  at 3, 1 behind, "));
+    let listed: serde_json::Value = serde_json::from_str(&place.ok("changes --consumers --json")).unwrap();
+    assert_eq!((&listed["acknowledged"], &listed["is_cut_off"]), (&3.into(), &false.into()));
+    assert_eq!(place.ok("changes --drop audit"), "consumer \"audit\" dropped\n");
+    assert_eq!(place.ok("changes --consumers"), "");
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    let place = Place::new();
+    place.ok("put a 1");
+    place.ok("compact");
+    for (arguments, code, reason) in [
+        ("changes --since 0", 4, "the changes after sequence number 0 are gone: the log goes back to 1"),
+        ("changes --since 99", 2, "the last one is 1"),
+        ("changes --consumer nobody", 2, "there is no consumer \"nobody\""),
+        ("changes --drop nobody", 2, "there is no consumer \"nobody\""),
+        ("changes --acknowledge 1", 2, "--consumer"),
+        ("changes --create audit --since 0", 4, "are gone"),
+    ] {
+        let ran = place.run(arguments);
+        assert!(ran.code == code && ran.err.contains(reason), "{arguments}: {ran:?}");
+    }
+}
