@@ -51,12 +51,15 @@ pub(crate) struct Gaps {
     watch: Mutex<Watch>,
 }
 
+/// The first and the last of some keys.
+type Span = (Box<[u8]>, Box<[u8]>);
+
 #[derive(Debug, Default)]
 struct Watch {
     /// Puts with greater sequence numbers have been told.
     since: SeqNo,
     /// The smallest and the greatest key put since then.
-    put: Option<(Box<[u8]>, Box<[u8]>)>,
+    put: Option<Span>,
     /// Which help readers lately, last.
     kept: Vec<(Gap, SeqNo)>,
     puts_without_use: u32,
