@@ -67,6 +67,7 @@ fn seek_deleted(
     } else {
         keys[1..last].iter().try_for_each(|key| keyspace.delete(key))?;
     }
+    #[expect(clippy::disallowed_methods, reason = "lying idle for a time is what is measured")]
     std::thread::sleep(Duration::from_secs(settings.idle_seconds));
     let mut rng = Rng::new(settings.seed, 1 + workload as u64);
     let mut sampler = Sampler::new(clock, 1);
