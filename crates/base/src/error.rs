@@ -32,6 +32,11 @@ pub enum Error {
     #[error("{0}")]
     Conflict(Box<Conflict>),
 
+    /// The merge operands of a key cannot be folded into a value. They stay as they are; putting or deleting the key ends
+    /// their history, and other keys are not concerned.
+    #[error("{0}")]
+    Merge(Box<MergeFailure>),
+
     /// The call itself is wrong; nothing was changed.
     #[error("{0}")]
     InvalidArgument(Arc<str>),
@@ -157,6 +162,30 @@ impl fmt::Display for HistoryGone {
         write!(
             f,
             " are gone: the log goes back to {oldest}; for named consumers up to {limit_bytes} bytes more than needed are kept"
+        )
+    }
+}
+
+/// A fold of merge operands that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MergeFailure {
+    /// The keyspace of the key.
+    pub keyspace: Arc<str>,
+    /// The key.
+    pub key: Arc<[u8]>,
+    /// The keyspace's merge operator.
+    pub operator: Arc<str>,
+    /// Why, in the operator's words.
+    pub cause: Arc<str>,
+}
+
+impl fmt::Display for MergeFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let MergeFailure { keyspace, key, operator, cause } = self;
+        let key = key.escape_ascii();
+        write!(
+            f,
+            "the operands of key \"{key}\" in keyspace {keyspace:?} cannot be folded by its merge operator {operator:?}: {cause}"
         )
     }
 }

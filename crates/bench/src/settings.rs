@@ -34,6 +34,8 @@ pub enum Workload {
     ReadWrite,
     /// Transactions that get a random present key and put it, serializable and committed one by one.
     Transaction,
+    /// Counter merges of 1 into random keys of a keyspace of its own.
+    MergeRandom,
     /// Seeks over records that were deleted one by one, after a rest.
     SeekDeleted,
     /// Seeks over records that one range delete removed, after a rest.
@@ -68,7 +70,7 @@ pub enum Group {
 impl Workload {
     /// All workloads, in the order in which a run of everything takes them: the last fill leaves the data that the
     /// others read.
-    pub const ALL: [Workload; 17] = [
+    pub const ALL: [Workload; 18] = [
         Workload::FillSeq,
         Workload::FillBatch,
         Workload::FillRandom,
@@ -81,6 +83,7 @@ impl Workload {
         Workload::SeekRandom,
         Workload::ReadWrite,
         Workload::Transaction,
+        Workload::MergeRandom,
         Workload::SeekDeleted,
         Workload::SeekRangeDeleted,
         Workload::Queue,
@@ -103,6 +106,7 @@ impl Workload {
             Workload::SeekRandom => "seekrandom",
             Workload::ReadWrite => "readwrite",
             Workload::Transaction => "transaction",
+            Workload::MergeRandom => "mergerandom",
             Workload::SeekDeleted => "seekdeleted",
             Workload::SeekRangeDeleted => "seekrangedeleted",
             Workload::Queue => "queue",
@@ -124,7 +128,7 @@ impl Workload {
                 Group::Read
             }
             Workload::ReadSeq | Workload::ReadReverse | Workload::SeekRandom => Group::Scan,
-            Workload::ReadWrite | Workload::Transaction => Group::Mixed,
+            Workload::ReadWrite | Workload::Transaction | Workload::MergeRandom => Group::Mixed,
             Workload::SeekDeleted | Workload::SeekRangeDeleted | Workload::Queue => Group::Deleted,
             Workload::Reopen | Workload::ReopenKill => Group::Open,
         }

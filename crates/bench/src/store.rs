@@ -7,13 +7,16 @@
 use crate::error::BenchError;
 use crate::settings::Settings;
 use esker::parts::env::{Clock, FileSystem, StdFileSystem};
-use esker::{Database, Keyspace};
+use esker::{Database, Keyspace, KeyspaceOptions, MergeOperator};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// Where the description of the data set lies.
 const MARK_KEYSPACE: &str = "esker.bench";
 const MARK_KEY: &[u8] = b"data set";
+
+/// Where counters are merged.
+const COUNTERS_KEYSPACE: &str = "esker.bench.counters";
 
 /// What a fill leaves behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,6 +95,15 @@ impl Store {
         // Only databases with the mark are opened, and only into empty directories are they made.
         StdFileSystem.remove_dir_all(&settings.directory)?;
         Store::open(settings)
+    }
+
+    /// A keyspace of counters beside the data, empty.
+    pub(crate) fn fresh_counters(&self) -> Result<Keyspace, BenchError> {
+        if self.database.open_keyspace(COUNTERS_KEYSPACE).is_ok() {
+            self.database.drop_keyspace(COUNTERS_KEYSPACE)?;
+        }
+        let options = KeyspaceOptions::default().merge_operator(MergeOperator::counter_wrapping());
+        Ok(self.database.keyspace_with(COUNTERS_KEYSPACE, options)?)
     }
 
     /// The data set, if a fill has begun.

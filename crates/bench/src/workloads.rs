@@ -6,6 +6,7 @@ use crate::error::BenchError;
 use crate::sample::{Measured, SAMPLE_INTERVAL, Sampler, Work, on_threads};
 use crate::settings::{Settings, Workload};
 use crate::store::Store;
+use esker::Keyspace;
 use esker::parts::env::Clock;
 
 /// Of so many answers one is compared in full; of the others length and first bytes are.
@@ -42,7 +43,8 @@ impl<'a> Prepared<'a> {
             | Workload::MultiReadRandom
             | Workload::SeekRandom
             | Workload::ReadWrite
-            | Workload::Transaction => data.keys((0..reads).map(|_| rng.below(num))),
+            | Workload::Transaction
+            | Workload::MergeRandom => data.keys((0..reads).map(|_| rng.below(num))),
         };
         Prepared { workload, settings, data, keys, present: workload != Workload::ReadMissing }
     }
@@ -55,6 +57,10 @@ impl<'a> Prepared<'a> {
     /// Runs it, and checks that the answers were right.
     pub(crate) fn run(&self, store: &Store, clock: &dyn Clock) -> Result<Measured, BenchError> {
         let parts = self.keys.split(self.settings.threads);
+        let counters = match self.workload {
+            Workload::MergeRandom => Some(store.fresh_counters()?),
+            _ => None,
+        };
         let measured = on_threads(clock, &parts, |part| match self.workload {
             Workload::FillSeq | Workload::FillRandom => self.fill(store, clock, *part),
             Workload::FillBatch => self.fill_batch(store, clock, *part),
@@ -71,7 +77,11 @@ impl<'a> Prepared<'a> {
             Workload::SeekRandom => self.seek(store, clock, *part),
             Workload::ReadWrite => self.read_write(store, clock, *part),
             Workload::Transaction => self.transact(store, clock, *part),
+            Workload::MergeRandom => merge(counters.as_ref().unwrap_or(&store.keyspace), clock, *part),
         })?;
+        if let Some(counters) = &counters {
+            check_sum(counters, measured.work.ops)?;
+        }
         match &measured.work.wrong {
             None => Ok(measured),
             Some(detail) => Err(BenchError::WrongAnswer { workload: self.workload, detail: detail.clone() }),
@@ -250,6 +260,33 @@ impl<'a> Prepared<'a> {
             ..sampler.finish()
         })
     }
+}
+
+/// Adds 1 to each key.
+fn merge(counters: &Keyspace, clock: &dyn Clock, part: Part<'_>) -> esker::Result<Work> {
+    let mut sampler = Sampler::new(clock, SAMPLE_INTERVAL);
+    let mut bytes = 0;
+    for key in part.iter() {
+        bytes += key.len() as u64 + 1;
+        sampler.measure(|| counters.merge(key, b"1"))?;
+    }
+    Ok(Work { ops: part.len() as u64, bytes, ..sampler.finish() })
+}
+
+/// Nothing that was added may be missing, and nothing counts twice.
+fn check_sum(counters: &Keyspace, expected: u64) -> Result<(), BenchError> {
+    let mut sum = 0u64;
+    let mut cursor = counters.cursor()?;
+    cursor.seek_to_first()?;
+    while let Some(value) = cursor.value() {
+        sum += std::str::from_utf8(value).ok().and_then(|count| count.parse::<u64>().ok()).unwrap_or(0);
+        cursor.next()?;
+    }
+    if sum == expected {
+        return Ok(());
+    }
+    let detail = format!("{expected} were added, the counters sum up to {sum}");
+    Err(BenchError::WrongAnswer { workload: Workload::MergeRandom, detail })
 }
 
 /// Counts answers, and keeps the first that is wrong.

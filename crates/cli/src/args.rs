@@ -3,6 +3,7 @@
 mod changes;
 mod copies;
 mod keyspaces;
+mod merging;
 
 pub(crate) use changes::ChangesArgs;
 pub(crate) use copies::{
@@ -11,6 +12,7 @@ pub(crate) use copies::{
 };
 
 pub(crate) use keyspaces::KeyspacesArgs;
+pub(crate) use merging::{AppendArgs, IncrArgs};
 
 use crate::failure::EXIT_CODES;
 use crate::format::{Format, parse_bytes, parse_time};
@@ -125,6 +127,8 @@ pub(crate) enum DataCommand {
     Get(GetArgs),
     Put(PutArgs),
     Delete(DeleteArgs),
+    Incr(IncrArgs),
+    Append(AppendArgs),
     Ttl(TtlArgs),
     DeleteRange(DeleteRangeArgs),
     Scan(ScanArgs),
@@ -421,10 +425,10 @@ pub(crate) struct ExecArgs {
 /// Measure the database on generated data, every answer checked
 ///
 /// Groups of workloads: fill (fillseq, fillbatch, fillrandom), read (readrandom, readzipf, readmissing,
-/// multireadrandom), scan (readseq, readreverse, seekrandom), mixed (readwrite, transaction), deleted (seekdeleted,
-/// seekrangedeleted, queue), open (reopen, reopenkill).
+/// multireadrandom), scan (readseq, readreverse, seekrandom), mixed (readwrite, transaction, mergerandom), deleted
+/// (seekdeleted, seekrangedeleted, queue), open (reopen, reopenkill).
 /// A fill begins with an empty database and replaces data of an earlier benchmark; the others use the data that is there,
-/// or fill first. A transaction gets one key and puts it. Of the group open, p50 is the median of 5 openings: reopen opens
+/// or fill first. A transaction gets one key and puts it; mergerandom adds 1 to counters in a keyspace of its own. Of the group open, p50 is the median of 5 openings: reopen opens
 /// after a clean close, reopenkill after another process has filled a memtable and was killed. Of the group deleted,
 /// which `all` leaves out, the first two delete all records, one by one or by one range delete, let the database rest, and
 /// seek over them; queue puts at the tail, looks for the head and deletes it, and tells how the search changed.
@@ -436,6 +440,7 @@ Examples:
   esker bench read --memory 256MiB --json
   esker bench --benchmarks fillrandom,readrandom,seekrandom --value_size 400
   esker bench --benchmarks transaction --threads 2
+  esker bench --benchmarks fillrandom,mergerandom
   esker bench open --num 2000000
   esker bench deleted --idle_seconds 30
 

@@ -118,6 +118,34 @@ impl WriteBatch {
         self.add(keyspace, bytes, |encoder, id| encoder.put_expiring(id, key, value, expiry_ms));
     }
 
+    /// Adds an operand for `key`: see [`Keyspace::merge`].
+    pub fn merge(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) {
+        let (key, operand) = (key.as_ref(), operand.as_ref());
+        if let Some(ttl) = keyspace.state().default_ttl() {
+            return self.merge_with_ttl(keyspace, key, operand, ttl);
+        }
+        self.add(keyspace, key.len() + operand.len(), |encoder, id| {
+            keyspace.state().folding()?.check_operand(key, operand)?;
+            encoder.merge(id, key, operand)
+        });
+    }
+
+    /// Adds an operand for `key` that counts for as long as `ttl` says, from this call on. See [`Keyspace::merge_with_ttl`].
+    pub fn merge_with_ttl(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) {
+        let (key, operand) = (key.as_ref(), operand.as_ref());
+        let expiry_ms = keyspace.store().time.after(ttl);
+        self.add(keyspace, key.len() + EXPIRY_LEN + operand.len(), |encoder, id| {
+            keyspace.state().folding()?.check_operand(key, operand)?;
+            encoder.merge_expiring(id, key, operand, expiry_ms)
+        });
+    }
+
     /// Sets `key` to `value`, whatever the keyspace's default TTL.
     pub(crate) fn put_for_good(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) {
         self.add(keyspace, key.len() + value.len(), |encoder, id| encoder.put(id, key, value));

@@ -157,6 +157,7 @@ impl Store {
             filter: plan.filter,
             of: Some(keyspace),
             cancellable: true,
+            folding: keyspace.semantics.folding().cloned(),
             zero_seqnos: plan.to.level().is_last() && is_whole,
         };
         let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);

@@ -132,6 +132,7 @@ impl Store {
         let of_strategy = self.strategy_options(&options);
         let mut spec = flush_spec(keyspace.id, &options, version, to, &view.sealed, &of_strategy);
         spec.of = Some(keyspace);
+        spec.folding = keyspace.semantics.folding().cloned();
         let tables = merge_memtables(&writing.tables, &spec, version, hull, &view.sealed, boundaries)?;
         keyspace.traffic.flushed_bytes.fetch_add(tables.bytes(), Ordering::Relaxed);
         Ok(tables)
@@ -192,6 +193,7 @@ fn flush_spec<'a>(
         filter: true,
         of: None,
         cancellable: false,
+        folding: None,
         zero_seqnos: false,
     }
 }
@@ -230,7 +232,8 @@ pub(crate) fn add_flushed<'a>(
     let to = options.strategy.flush_placement(&version, &hull, &Busy::default());
     let place = to.place(&version, factory.take_run_id());
     let strategy_options = strategy_options(options, write_buffer_bytes);
-    let spec = flush_spec(id, options, &version, to, memtables, &strategy_options);
+    let mut spec = flush_spec(id, options, &version, to, memtables, &strategy_options);
+    spec.folding = state.keyspace(id).and_then(|keyspace| options.folding(&keyspace.name));
     let boundaries = Boundaries::new([], SeqNo::MAX);
     let tables = merge_memtables(factory, &spec, &version, &hull, memtables, boundaries)?;
     let mut edit = VersionEdit::new();

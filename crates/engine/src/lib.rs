@@ -61,6 +61,7 @@ pub use copy::{
     ExportReport, ImportReport, RestoreReport, Retention, check_export,
 };
 pub use durability::Durability;
+pub use esker_iter::operator::{Merge, MergeError, MergeOperator, set};
 pub use handle::{DEFAULT_KEYSPACE, Database, KeyRange, Keyspace, Snapshot, Ttl, View};
 pub use holders::{Holder, HolderKind};
 pub use metrics::{

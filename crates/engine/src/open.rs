@@ -163,7 +163,8 @@ impl Opening {
         self.phase("tables checked");
         let durable =
             state.durable_position.map_or(LogPosition::ZERO, |(id, offset)| LogPosition::new(id, offset));
-        let mut replay = Replay::new(Some(&factory), &self.memory, &self.arenas, state)?;
+        let options = self.all_stored_options(&state)?;
+        let mut replay = Replay::new(Some(&factory), &self.memory, &self.arenas, state, options);
         let mut report = self.read_log(&mut replay, last_edit, durable)?;
         let (flushed, min_log_id) = (flushed_seqno(&replay.state), replay.state.min_log_id);
         let replayed = replay.entries_applied;
@@ -344,7 +345,8 @@ impl Opening {
         self.check_tables(&state, &files)?;
         let durable =
             state.durable_position.map_or(LogPosition::ZERO, |(id, offset)| LogPosition::new(id, offset));
-        let mut replay = Replay::new(None, &self.memory, &self.arenas, state)?;
+        let options = self.all_stored_options(&state)?;
+        let mut replay = Replay::new(None, &self.memory, &self.arenas, state, options);
         let report = self.read_log(&mut replay, last_edit, durable)?;
         let (flushed, min_log_id) = (flushed_seqno(&replay.state), replay.state.min_log_id);
         let history = history_for_reading(&replay.state, &report, flushed, min_log_id);
@@ -376,12 +378,11 @@ impl Opening {
     fn keyspaces(&self, assembly: &mut Assembly) -> Result<Vec<(Arc<KeyspaceState>, ActiveKeyspace)>> {
         let mut keyspaces = Vec::new();
         for (id, stored) in &assembly.state.keyspaces {
-            let options =
-                KeyspaceOptions::decode(&stored.options).map_err(|error| error.in_keyspace(&stored.name))?;
+            let options = self.stored_options(stored)?;
             let tree = Arc::new(Tree::new(*id, Arc::clone(&stored.version), &assembly.files));
             let sealed = assembly.memtables.remove(id).unwrap_or_default();
             let name = Arc::clone(&stored.name);
-            let semantics = Semantics { time: Arc::clone(&self.time), gaps: Arc::default() };
+            let semantics = Semantics::new(&self.time, &options, &name);
             let parts = (tree, sealed, semantics);
             keyspaces.push(new_keyspace(*id, name, options, parts, &self.memory, &self.arenas)?);
         }
@@ -398,6 +399,25 @@ impl Opening {
             }
             held.ok()
         })
+    }
+
+    /// The options of every keyspace, checked before anything is read by them.
+    fn all_stored_options(&self, state: &DatabaseState) -> Result<BTreeMap<KeyspaceId, KeyspaceOptions>> {
+        state.keyspaces.iter().map(|(id, stored)| Ok((*id, self.stored_options(stored)?))).collect()
+    }
+
+    /// The stored options of a keyspace, with the function of a merge operator that is not built in.
+    fn stored_options(&self, stored: &esker_version::KeyspaceState) -> Result<KeyspaceOptions> {
+        let options =
+            KeyspaceOptions::decode(&stored.options).map_err(|error| error.in_keyspace(&stored.name))?;
+        let options = self.options.supply(options);
+        if !self.options.allow_missing_operators {
+            options.check_supplied(&stored.name)?;
+        }
+        if &*stored.name == DEFAULT_KEYSPACE {
+            options.check_operator_is(&self.options.keyspace, &stored.name)?;
+        }
+        Ok(options)
     }
 
     fn assemble(

@@ -13,7 +13,7 @@ use crate::read::source::Source;
 use crate::scheduler::Scheduler;
 use esker_base::{Error, FileNumber, KeyspaceId, PartId, Result, RunId, SeqNo, TableUid, Tag};
 use esker_env::{Env, OpenMode};
-use esker_iter::{Boundaries, InputDeletes, Merge, Retained};
+use esker_iter::{Boundaries, Folding, InputDeletes, Merge, Retained};
 use esker_sst::{Expiring, TableOptions, TableSummary, TableWriter};
 use esker_strategy::{Cut, Cutter};
 use esker_version::{KeyRange, LevelIndex, PartFlags, PartMeta};
@@ -39,6 +39,8 @@ pub(crate) struct OutputSpec<'a> {
     pub(crate) of: Option<&'a KeyspaceState>,
     /// Whether closing the database interrupts the job: a compaction loses nothing but its own work.
     pub(crate) cancellable: bool,
+    /// What operands are folded by.
+    pub(crate) folding: Option<Arc<Folding>>,
     /// Whether sequence numbers that nobody can tell from zero may become zero.
     pub(crate) zero_seqnos: bool,
 }
@@ -164,7 +166,8 @@ pub(crate) fn write_tables<'a>(
     older_outside: impl FnMut(&[u8], SeqNo) -> bool,
 ) -> Result<Outputs<'a>> {
     let mut output = Output::new(factory, spec, PendingDeletes::new(deletes.kept()));
-    let mut kept = Retained::new(merge, boundaries, older_outside).under(deletes);
+    let folding = spec.folding.clone();
+    let mut kept = Retained::new(merge, boundaries, older_outside).under(deletes).folding(folding);
     if spec.zero_seqnos {
         kept = kept.zeroing_seqnos();
     }
@@ -184,6 +187,10 @@ pub(crate) fn write_tables<'a>(
         }
         output.add(kept.key(), kept.tag(), kept.value())?;
         kept.next()?;
+    }
+    if kept.stats().unfoldable > 0 {
+        let (keyspace, keys) = (spec.keyspace, kept.stats().unfoldable);
+        tracing::warn!(%keyspace, keys, "operands could not be folded and stay as they are; reads say why");
     }
     output.finish()
 }

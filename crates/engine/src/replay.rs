@@ -48,24 +48,16 @@ impl<'a> Replay<'a> {
         memory: &'a MemoryPlan,
         arenas: &'a ArenaPool,
         state: DatabaseState,
-    ) -> Result<Replay<'a>> {
+        options: BTreeMap<KeyspaceId, KeyspaceOptions>,
+    ) -> Replay<'a> {
         let mut keyspaces = BTreeMap::new();
-        for (id, keyspace) in &state.keyspaces {
-            let options = KeyspaceOptions::decode(&keyspace.options)?;
+        for (id, options) in options {
+            let Some(keyspace) = state.keyspace(id) else { continue };
             let flushed_seqno = keyspace.flushed_seqno;
-            keyspaces.insert(*id, Replayed { options, flushed_seqno, filling: None, sealed: Vec::new() });
+            keyspaces.insert(id, Replayed { options, flushed_seqno, filling: None, sealed: Vec::new() });
         }
         let last_seqno = state.last_seqno;
-        Ok(Replay {
-            factory,
-            memory,
-            arenas,
-            state,
-            keyspaces,
-            last_seqno,
-            entries_applied: 0,
-            written: None,
-        })
+        Replay { factory, memory, arenas, state, keyspaces, last_seqno, entries_applied: 0, written: None }
     }
 
     /// Applies one record, wholly or not at all (WL3).

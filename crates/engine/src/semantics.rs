@@ -1,11 +1,13 @@
-//! What the entries of a keyspace mean beyond their bytes: by which time they expire.
+//! What the entries of a keyspace mean beyond their bytes: by which time they expire, and what operands are folded by.
 //!
 //! It hangs on the view that a reader pins, so that the plain path carries nothing for it: who meets an entry that is not
 //! a plain put finds here what it needs.
 
 use crate::gaps::Gaps;
+use crate::options::KeyspaceOptions;
 use crate::time::Time;
-use std::sync::Arc;
+use esker_iter::Folding;
+use std::sync::{Arc, OnceLock};
 
 /// How entries of one keyspace are to be read.
 #[derive(Debug)]
@@ -13,6 +15,31 @@ pub(crate) struct Semantics {
     pub(crate) time: Arc<Time>,
     /// Where it has no values.
     pub(crate) gaps: Arc<Gaps>,
+    /// Set once, durably before, and for good: there may be operands of it from then on. So one word shared by all
+    /// views does, and a reader that finds an operand finds what to fold it by.
+    folding: OnceLock<Arc<Folding>>,
+}
+
+impl Semantics {
+    /// The semantics of the keyspace of this name with these options.
+    pub(crate) fn new(time: &Arc<Time>, options: &KeyspaceOptions, name: &Arc<str>) -> Semantics {
+        let semantics = Semantics { time: Arc::clone(time), gaps: Arc::default(), folding: OnceLock::new() };
+        semantics.follow(options, name);
+        semantics
+    }
+
+    /// Takes over the merge operator of the options, if there was none yet.
+    pub(crate) fn follow(&self, options: &KeyspaceOptions, name: &Arc<str>) {
+        if let Some(folding) = options.folding(name) {
+            let _ = self.folding.set(folding);
+        }
+    }
+
+    /// What operands are folded by; `None` in a keyspace that takes none.
+    #[inline]
+    pub(crate) fn folding(&self) -> Option<&Arc<Folding>> {
+        self.folding.get()
+    }
 }
 
 /// The moment at which a read judges expiry times: fixed for snapshots and iterators, for other reads asked for at the

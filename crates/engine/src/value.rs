@@ -23,6 +23,10 @@ impl Value {
         Value(Repr::Owned(bytes.into()))
     }
 
+    pub(crate) fn owned(bytes: Vec<u8>) -> Value {
+        Value(Repr::Owned(bytes.into()))
+    }
+
     #[inline]
     pub(crate) fn pinned(value: PinnedValue) -> Value {
         Value(Repr::Pinned(value))

@@ -87,6 +87,14 @@ impl InputDeletes {
         newer.is_some_and(|newer| boundaries.are_in_same_stripe(seqno, newer))
     }
 
+    /// Whether whoever sees version `seqno` of the present key sees a range delete that is older than it: then nothing older
+    /// than that counts, wherever it is.
+    pub(crate) fn ends_below(&self, seqno: SeqNo, boundaries: &Boundaries) -> bool {
+        let fragment = self.all.fragments().get(self.passed).filter(|_| self.is_covered);
+        let older = fragment.and_then(|fragment| fragment.seqnos.iter().find(|&&older| older < seqno));
+        older.is_some_and(|&older| boundaries.are_in_same_stripe(older, seqno))
+    }
+
     /// Whether a range delete that is written covers the present key.
     pub(crate) fn covers_by_kept(&self) -> bool {
         self.is_covered_by_kept

@@ -19,7 +19,7 @@
 //!
 //! Files, in reading order: [`cursor`] the contract; [`mod@slice`] the simplest source; [`merge`] the loser tree;
 //! [`meaning`](mod@meaning) what each kind of entry tells a [`reader`]; [`bounds`] ranges of keys; [`visible`] the reader's view;
-//! [`range_deletes`] and [`cover`] what deletes whole ranges; [`gaps`] where nothing is; [`double_ended`] two readers that meet; [`boundaries`] who reads
+//! [`range_deletes`] and [`cover`] what deletes whole ranges; [`operator`] and [`folding`] what operands come to; [`gaps`] where nothing is; [`double_ended`] two readers that meet; [`boundaries`] who reads
 //! where; [`retained`] and [`input_deletes`] what may be dropped.
 
 #![forbid(unsafe_code)]
@@ -29,11 +29,13 @@ pub mod bounds;
 pub mod cover;
 pub mod cursor;
 pub mod double_ended;
+pub mod folding;
 pub mod gaps;
 pub mod input_deletes;
 mod key_buffer;
 pub mod meaning;
 pub mod merge;
+pub mod operator;
 pub mod range_deletes;
 pub mod reader;
 pub mod retained;
@@ -47,9 +49,10 @@ pub use bounds::Bounds;
 pub use cover::{Aged, Border, Cover, CoverSource, Covered};
 pub use cursor::Cursor;
 pub use double_ended::{DoubleEnded, View};
+pub use folding::{Fold, Folding};
 pub use gaps::{Gap, Gaps};
 pub use input_deletes::InputDeletes;
-pub use meaning::{Meaning, meaning, split_expiry};
+pub use meaning::{Meaning, meaning, split_expiry, without_operator};
 pub use merge::Merge;
 pub use range_deletes::{DeletedHull, Fragment, RangeDelete, RangeDeletes, Stretch};
 pub use reader::Reader;

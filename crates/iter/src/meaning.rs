@@ -12,23 +12,28 @@ pub enum Meaning {
     Expiring,
     /// The key is gone.
     Absent,
+    /// The entry changes what older ones say: its value, behind an expiry time if its tag has the flag, is an operand.
+    Operand,
 }
 
 /// The meaning of the newest visible version of `key`.
 ///
 /// # Errors
-/// [`Error::Unsupported`] for what no reader is built for yet: merge operands, range deletes, blob pointers, and bytes that no format assigned. Showing something plausible instead would be a wrong answer.
+/// [`Error::Unsupported`] for what no reader is built for yet: blob pointers, range deletes among entries, and bytes that no format assigned. Showing something plausible instead would be a wrong answer.
 #[inline]
 pub fn meaning(tag: Tag, key: &[u8]) -> Result<Meaning> {
     const DELETE: u8 = ValueKind::Delete as u8;
     const PUT: u8 = ValueKind::Put as u8;
     const SINGLE_DELETE: u8 = ValueKind::SingleDelete as u8;
     const EXPIRING_PUT: u8 = PUT | FLAG_EXPIRY;
+    const MERGE: u8 = ValueKind::Merge as u8;
+    const EXPIRING_MERGE: u8 = MERGE | FLAG_EXPIRY;
     // Flags are part of the byte, so that an entry with other flags is none of these.
     match tag.kind_byte() {
         PUT => Ok(Meaning::Present),
         EXPIRING_PUT => Ok(Meaning::Expiring),
         DELETE | SINGLE_DELETE => Ok(Meaning::Absent),
+        MERGE | EXPIRING_MERGE => Ok(Meaning::Operand),
         _ => Err(unsupported(tag, key)),
     }
 }
@@ -63,6 +68,12 @@ pub(crate) fn check_hidden(tag: Tag, key: &[u8]) -> Result<()> {
     }
 }
 
+/// What a reader says of an operand in a keyspace without a merge operator, which takes none.
+#[cold]
+pub fn without_operator(tag: Tag, key: &[u8]) -> Error {
+    unsupported(tag, key)
+}
+
 #[cold]
 fn unsupported(tag: Tag, key: &[u8]) -> Error {
     use esker_base::kind::FLAG_BLOB;
@@ -94,6 +105,7 @@ mod tests {
             let tag = Tag::from_parts(SeqNo::new(7), byte);
             match (byte, meaning(tag, b"k\x01")) {
                 (1, Ok(Meaning::Present)) | (0 | 2, Ok(Meaning::Absent)) | (0x81, Ok(Meaning::Expiring)) => {}
+                (4 | 0x84, Ok(Meaning::Operand)) => {}
                 (0..=2, other) => panic!("kind {byte}: {other:?}"),
                 (_, Ok(meaning)) => panic!("kind {byte} is taken for {meaning:?}"),
                 (_, Err(error)) => {

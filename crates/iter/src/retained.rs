@@ -12,14 +12,17 @@
 //!    nothing outside may hold an older version. All readers see it as before, and it takes less room. Newer
 //!    versions outside stay newer. Range deletes that cover k may be older than q but not older than 0, so no range
 //!    delete that the job keeps may cover k; any outside are "something older" in the sense of the rule.
-//! 4. Everything else is kept as it is: merge operands, and kinds that are not known. What lies below
-//!    them may be part of their meaning, so they hide nothing and keep the tombstones of their key.
+//! 4. What is not known is kept as it is. What lies below it may be part of its meaning, so it hides nothing and keeps
+//!    the tombstones of its key.
 //! 5. A Put whose expiry time has passed for every reader, now and later ([`Boundaries::is_expired_for_all`]), is a
 //!    Delete to all of them, and is treated as one: what rule 2 does not drop is written as a Delete. One that has not
 //!    expired yet is a Put like any other: it hides what is older, because when it goes the key is gone.
 //! 6. A version under a range delete of the inputs in the same stripe is dropped, whatever its kind: whoever could see it
 //!    sees the range delete ([`InputDeletes`], which also says which range deletes are written).
-//! 7. A version newer than V is kept and hides nothing. There is none if the job did its part (inputs fixed first);
+//! 7. Merge operands of one stripe are folded ([`operands`] has the conditions): into a Put that hides what is older where
+//!    the history of the key ends within the stripe, else into one operand if the operator can do that. Operands hide
+//!    nothing, and keep nothing from being dropped.
+//! 8. A version newer than V is kept and hides nothing. There is none if the job did its part (inputs fixed first);
 //!    a snapshot taken since could divide two of them.
 //!
 //! # Why one pass suffices
@@ -42,16 +45,20 @@
 //!
 //! The history is one of those that the tests replay.
 
+mod operands;
 #[cfg(test)]
 mod tests;
 
 use crate::boundaries::Boundaries;
 use crate::cursor::Cursor;
+use crate::folding::Folding;
 use crate::input_deletes::InputDeletes;
 use crate::key_buffer::KeyBuffer;
 use crate::meaning::split_expiry;
 use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
 use esker_base::{Error, Result, SeqNo, Tag, ValueKind};
+use operands::Gathered;
+use std::sync::Arc;
 
 /// What was not copied unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,8 +69,12 @@ pub struct RetainedStats {
     pub tombstones: u64,
     /// Entries whose sequence number became 0 (rule 3).
     pub zeroed: u64,
-    /// Puts that were treated as deletes because they expired (rule 5).
+    /// Puts that were treated as deletes, and operands that were dropped, because they expired (rule 5).
     pub expired: u64,
+    /// Operands that are not written because they were folded (rule 7).
+    pub folded: u64,
+    /// Keys whose operands stayed as they were because the operator could not fold them.
+    pub unfoldable: u64,
 }
 
 /// How an entry takes part in the rules.
@@ -73,6 +84,8 @@ enum Role {
     Value,
     /// A Delete or SingleDelete: hides older versions and shows nothing.
     Tombstone,
+    /// A merge operand, with or without expiry time: hides nothing.
+    Operand,
     /// Anything else: left alone.
     Untouchable,
 }
@@ -83,12 +96,26 @@ impl Role {
         const PUT: u8 = ValueKind::Put as u8;
         const DELETE: u8 = ValueKind::Delete as u8;
         const SINGLE_DELETE: u8 = ValueKind::SingleDelete as u8;
+        const MERGE: u8 = ValueKind::Merge as u8;
+        const EXPIRING_MERGE: u8 = MERGE | FLAG_EXPIRY;
         match tag.kind_byte() {
             DELETE | SINGLE_DELETE => Role::Tombstone,
+            MERGE | EXPIRING_MERGE => Role::Operand,
             byte if byte & !(FLAG_BLOB | FLAG_EXPIRY) == PUT => Role::Value,
             _ => Role::Untouchable,
         }
     }
+}
+
+/// What becomes of an entry that was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Decided {
+    /// It, or what stands for it, is the next to write.
+    Write,
+    /// It is dropped; the cursor still stands on it.
+    Drop,
+    /// It is dealt with; the cursor stands on one that was not looked at yet.
+    Passed,
 }
 
 /// Where the current entry is.
@@ -102,6 +129,8 @@ enum Position {
     Emptied,
     /// It is a withheld tombstone. The cursor stands on the entry that follows it.
     Withheld,
+    /// It is what became of operands. The cursor stands on the entry that follows them.
+    Gathered,
 }
 
 /// The entries of a cursor that a flush or compaction must write, in internal order, forwards only.
@@ -118,11 +147,13 @@ pub struct Retained<C, O> {
     boundaries: Boundaries,
     older_outside: O,
     deletes: Option<InputDeletes>,
+    folding: Option<Arc<Folding>>,
     zeroes_seqnos: bool,
     position: Position,
     /// The tag of the current entry.
     tag: Tag,
     group: Group,
+    gathered: Gathered,
     stats: RetainedStats,
 }
 
@@ -149,10 +180,12 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
             boundaries,
             older_outside,
             deletes: None,
+            folding: None,
             zeroes_seqnos: false,
             position: Position::Nowhere,
             tag: Tag::OLDEST,
             group: Group::default(),
+            gathered: Gathered::default(),
             stats: RetainedStats::default(),
         }
     }
@@ -164,8 +197,15 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         self
     }
 
+    /// Applies rule 7, with the operator of the keyspace. Without one, operands stay as they are.
+    #[must_use]
+    pub fn folding(mut self, folding: Option<Arc<Folding>>) -> Retained<C, O> {
+        self.folding = folding.filter(|folding| folding.operator().is_supplied());
+        self
+    }
+
     /// Applies rule 3: sequence numbers that nobody can tell from 0 become 0. For outputs at the last level, and
-    /// only if no input holds merge operands or kinds that are not known.
+    /// only if no input holds kinds that are not known.
     #[must_use]
     pub fn zeroing_seqnos(mut self) -> Retained<C, O> {
         self.zeroes_seqnos = true;
@@ -191,9 +231,11 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     #[expect(clippy::should_implement_trait, reason = "a cursor lends its entries, which `Iterator` cannot")]
     pub fn next(&mut self) -> Result<()> {
         debug_assert!(self.is_valid());
-        let position = std::mem::replace(&mut self.position, Position::Nowhere);
-        if position != Position::Withheld {
-            self.cursor.next()?;
+        match std::mem::replace(&mut self.position, Position::Nowhere) {
+            Position::Withheld => {}
+            Position::Gathered if self.show_gathered() => return Ok(()),
+            Position::Gathered => {}
+            _ => self.cursor.next()?,
         }
         self.find()
     }
@@ -208,7 +250,10 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     #[inline]
     pub fn key(&self) -> &[u8] {
         debug_assert!(self.is_valid());
-        if self.position == Position::Withheld { self.group.key.as_slice() } else { self.cursor.key() }
+        match self.position {
+            Position::Withheld | Position::Gathered => self.group.key.as_slice(),
+            _ => self.cursor.key(),
+        }
     }
 
     /// The current entry's tag, which may differ from the input's by rule 3. There must be one.
@@ -222,7 +267,11 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     #[inline]
     pub fn value(&self) -> &[u8] {
         debug_assert!(self.is_valid());
-        if self.position == Position::OnCursor { self.cursor.value() } else { &[] }
+        match self.position {
+            Position::OnCursor => self.cursor.value(),
+            Position::Gathered => self.gathered.value(),
+            _ => &[],
+        }
     }
 
     /// What has been dropped and changed so far.
@@ -256,10 +305,11 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
                     deletes.advance_to(key);
                 }
             }
-            if self.decide(tag)? {
-                return Ok(());
+            match self.decide(tag)? {
+                Decided::Write => return Ok(()),
+                Decided::Drop => self.cursor.next()?,
+                Decided::Passed => {}
             }
-            self.cursor.next()?;
         }
         self.stats.tombstones += u64::from(self.group.withheld.take().is_some());
         Ok(())
@@ -268,14 +318,14 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     /// Decides about the entry with this tag, on which the cursor stands: whether it, or the tombstone withheld
     /// before it, is the next to write.
     #[inline]
-    fn decide(&mut self, mut tag: Tag) -> Result<bool> {
+    fn decide(&mut self, mut tag: Tag) -> Result<Decided> {
         let seqno = tag.seqno();
         if let Some(deletes) = &self.deletes
             && seqno <= self.boundaries.visible()
             && deletes.hides(seqno, &self.boundaries)
         {
             self.stats.hidden += 1;
-            return Ok(false);
+            return Ok(Decided::Drop);
         }
         let mut role = Role::of(tag);
         let mut position = Position::OnCursor;
@@ -289,7 +339,10 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
             && self.boundaries.are_in_same_stripe(seqno, newer)
         {
             self.stats.hidden += 1;
-            return Ok(false);
+            return Ok(Decided::Drop);
+        }
+        if role == Role::Operand {
+            return self.gather(tag);
         }
         self.group.hidden_below = Some(seqno);
         self.tag = tag;
@@ -298,7 +351,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
             if role == Role::Tombstone {
                 if !self.group.is_any_untouchable && !(self.older_outside)(key, seqno) {
                     self.group.withheld = Some(tag);
-                    return Ok(false);
+                    return Ok(Decided::Drop);
                 }
             } else if self.zeroes_seqnos
                 && !self.group.is_any_kept
@@ -314,7 +367,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         self.group.is_any_kept = true;
         self.position = position;
         self.stats.expired += u64::from(position == Position::Emptied);
-        Ok(true)
+        Ok(Decided::Write)
     }
 
     /// Whether the expiring Put on which the cursor stands is gone for everybody.
@@ -325,7 +378,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     }
 
     #[cold]
-    fn keep_untouched(&mut self, tag: Tag) -> Result<bool> {
+    fn keep_untouched(&mut self, tag: Tag) -> Result<Decided> {
         if self.group.is_any_zeroed {
             // Written after a version that now has the number 0, this one would be out of order.
             return Err(Error::Unsupported(
@@ -347,7 +400,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
             self.tag = tag;
             self.position = Position::OnCursor;
         }
-        Ok(true)
+        Ok(Decided::Write)
     }
 }
 

@@ -9,7 +9,7 @@
 //! The versions come oldest first, so a key is decided only when the entry *before* its newest visible version has
 //! been met, and by then the cursor has left it. The last candidate is therefore kept in a buffer that is used again,
 //! and the cursor waits on the previous key. The alternative, stepping forward onto the candidate again, would turn
-//! the merge around twice for each key. Only values too long to copy cheaply ([`MAX_HELD_LEN`]) are sought anew.
+//! the merge around twice for each key. Only values too long to copy cheaply ([`backward::MAX_HELD_LEN`]) are sought anew.
 //! The cursor is never stepped against its direction; a change of direction is a seek.
 //!
 //! # Long chains
@@ -28,33 +28,35 @@
 //! # Gaps
 //! Forwards, a reader that has passed many keys without a value asks whether somebody knows how far that goes on, and tells how
 //! far it went itself; see [`crate::gaps`]. A seek asks at once.
+//! # Operands
+//! When a merge operand decides a key, the versions below it are folded into a buffer ([`folded`]). Forwards the cursor
+//! is beyond what was folded then, backwards it waits on the previous key as for every other entry.
 //!
 //! # Bounds
 //! are checked here, at each key met and not only at those shown, so that a reader of a short range does not walk
 //! through a million tombstones that lie behind it.
 
+mod backward;
+mod folded;
 #[cfg(test)]
 mod tests;
 
 use crate::bounds::Bounds;
 use crate::cover::Cover;
 use crate::cursor::Cursor;
+use crate::folding::Fold;
 use crate::gaps::{Gap, Gaps, Walk};
 use crate::key_buffer::KeyBuffer;
 use crate::meaning::{Meaning, check_hidden, meaning, split_expiry};
 use crate::reader::Reader;
 use esker_base::expiry::EXPIRY_LEN;
-use esker_base::{Error, Result, SeqNo, Tag};
+use esker_base::{Result, SeqNo, Tag};
 use std::ops::Bound;
 use std::sync::Arc;
 
 /// Versions of one key to step over before seeking past them. A step through a merge costs 10-20 ns, a seek over
 /// one to four runs 400-900 ns: after as many steps as a seek would have cost, at most half of the work is wasted.
 const MAX_STEPS: u32 = 32;
-
-/// The longest value that is copied when walking backwards. Copying 32 KiB takes about as long as the two seeks that
-/// save it, and it bounds the memory that an iterator holds.
-const MAX_HELD_LEN: usize = 32 << 10;
 
 /// Where the current entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +69,16 @@ enum Position {
     OnExpiring,
     /// In the buffers. The cursor stands on the last entry of an earlier key, or is exhausted backwards.
     Held,
+    /// In the buffers. The cursor stands on an older version of the key or on a later key, or is exhausted forwards.
+    Folded,
+}
+
+impl Position {
+    /// Whether the current entry is in the buffers.
+    #[inline]
+    fn is_buffered(self) -> bool {
+        matches!(self, Position::Held | Position::Folded)
+    }
 }
 
 /// A cursor over the keys that a reader sees, within bounds.
@@ -87,14 +99,16 @@ pub struct Visible<C> {
     bounds: Bounds,
     single_version: bool,
     position: Position,
-    /// When `Held`, the current key. When moving, the key that was met last.
+    /// When `Held` or `Folded`, the current key. When moving, the key that was met last.
     key: KeyBuffer,
-    /// When `Held`, the current value.
+    /// When `Held` or `Folded`, the current value.
     value: Vec<u8>,
-    /// When `Held`, the current tag.
+    /// When `Held` or `Folded`, the current tag.
     tag: Tag,
-    /// When `Held`, when the current value expires, if it does.
+    /// When `Held` or `Folded`, when the current value expires, if it does.
     expiry_ms: Option<u64>,
+    /// What a fold works with; made at the first.
+    fold: Option<Box<Fold>>,
 }
 
 impl<C: Cursor> Visible<C> {
@@ -115,6 +129,7 @@ impl<C: Cursor> Visible<C> {
             value: Vec::new(),
             tag: Tag::OLDEST,
             expiry_ms: None,
+            fold: None,
         }
     }
 
@@ -184,7 +199,7 @@ impl<C: Cursor> Visible<C> {
     #[inline]
     pub fn key(&self) -> &[u8] {
         debug_assert!(self.is_valid());
-        if self.position == Position::Held { self.key.as_slice() } else { self.cursor.key() }
+        if self.position.is_buffered() { self.key.as_slice() } else { self.cursor.key() }
     }
 
     /// The current key's value. There must be one.
@@ -192,7 +207,7 @@ impl<C: Cursor> Visible<C> {
     pub fn value(&self) -> &[u8] {
         debug_assert!(self.is_valid());
         match self.position {
-            Position::Held => &self.value,
+            Position::Held | Position::Folded => &self.value,
             Position::OnExpiring => behind_expiry(self.cursor.value()),
             Position::OnCursor | Position::Nowhere => self.cursor.value(),
         }
@@ -202,14 +217,14 @@ impl<C: Cursor> Visible<C> {
     #[inline]
     pub fn tag(&self) -> Tag {
         debug_assert!(self.is_valid());
-        if self.position == Position::Held { self.tag } else { self.cursor.tag() }
+        if self.position.is_buffered() { self.tag } else { self.cursor.tag() }
     }
 
     /// When the current key's value expires, in milliseconds since 1970; `None` if it does not. There must be a current key.
     pub fn expiry_ms(&self) -> Option<u64> {
         debug_assert!(self.is_valid());
         match self.position {
-            Position::Held => self.expiry_ms,
+            Position::Held | Position::Folded => self.expiry_ms,
             Position::OnExpiring => split_expiry(self.cursor.tag(), self.cursor.key(), self.cursor.value())
                 .ok()
                 .map(|(expiry_ms, _)| expiry_ms),
@@ -224,7 +239,7 @@ impl<C: Cursor> Visible<C> {
             Position::Nowhere => None,
             Position::OnCursor => Some((self.cursor.key(), self.cursor.value())),
             Position::OnExpiring => Some((self.cursor.key(), behind_expiry(self.cursor.value()))),
-            Position::Held => Some((self.key.as_slice(), &self.value)),
+            Position::Held | Position::Folded => Some((self.key.as_slice(), &self.value)),
         }
     }
 
@@ -308,11 +323,11 @@ impl<C: Cursor> Visible<C> {
             self.cursor.next()?;
             return self.find_single::<false>();
         }
-        if position == Position::Held {
-            self.cursor.seek(self.key.as_slice(), SeqNo::ZERO)?;
-        } else {
+        if !position.is_buffered() {
             self.key.set(self.cursor.key());
             self.cursor.next()?;
+        } else if position == Position::Held {
+            self.cursor.seek(self.key.as_slice(), SeqNo::ZERO)?;
         }
         self.find_forward(true)
     }
@@ -326,8 +341,10 @@ impl<C: Cursor> Visible<C> {
             self.cursor.prev()?;
             return self.find_single::<true>();
         }
-        if position != Position::Held {
+        if !position.is_buffered() {
             self.key.set(self.cursor.key());
+            self.cursor.seek_before(self.key.as_slice())?;
+        } else if position == Position::Folded {
             self.cursor.seek_before(self.key.as_slice())?;
         }
         self.find_backward()
@@ -430,89 +447,12 @@ impl<C: Cursor> Visible<C> {
     /// Tells of the gap that was walked over, which ends where the cursor stands.
     fn end_walk(&mut self) {
         if let Some(gaps) = &self.gaps {
-            let end = self.cursor.is_valid().then(|| self.cursor.key());
-            self.walk.end(&**gaps, end, self.seqno);
-        }
-    }
-
-    /// Goes back to the last visible key from where the cursor stands, which is the last entry of a key.
-    fn find_backward(&mut self) -> Result<()> {
-        if self.single_version {
-            return self.find_single::<true>();
-        }
-        while self.cursor.is_valid() && !self.bounds.is_before(self.cursor.key()) {
-            self.key.set(self.cursor.key());
-            let Some(candidate) = self.pass_versions()? else { continue };
-            if self.is_covered(candidate.tag)? {
-                continue;
-            }
-            self.expiry_ms = match meaning(candidate.tag, self.key.as_slice())? {
-                Meaning::Absent => continue,
-                Meaning::Expiring if self.reader.is_expired(candidate.expiry_ms) => continue,
-                Meaning::Expiring => Some(candidate.expiry_ms),
-                Meaning::Present => None,
+            // What was folded begins before the place where the cursor is now.
+            let end = match self.position {
+                Position::Folded => Some(self.key.as_slice()),
+                _ => self.cursor.is_valid().then(|| self.cursor.key()),
             };
-            if !candidate.is_held {
-                return self.stand_on_remembered(candidate.tag);
-            }
-            self.tag = candidate.tag;
-            self.position = Position::Held;
-            return Ok(());
-        }
-        Ok(())
-    }
-
-    /// Takes the cursor from the oldest version of `self.key` to the last entry before that key, and returns the
-    /// newest visible version that was met.
-    fn pass_versions(&mut self) -> Result<Option<Candidate>> {
-        let newest = Tag::visible_at(self.seqno);
-        let mut candidate = None;
-        for _ in 0..MAX_STEPS {
-            if self.cursor.tag() <= newest {
-                candidate = Some(self.hold()?);
-            }
-            self.cursor.prev()?;
-            if !self.cursor.is_valid() || !self.key.is(self.cursor.key()) {
-                return Ok(candidate);
-            }
-        }
-        if self.cursor.tag() <= newest {
-            // There may be many newer visible versions: jump to the newest of them.
-            self.cursor.seek(self.key.as_slice(), self.seqno)?;
-            if self.cursor.is_valid() && self.key.is(self.cursor.key()) {
-                candidate = Some(self.hold()?);
-            }
-        }
-        self.cursor.seek_before(self.key.as_slice())?;
-        Ok(candidate)
-    }
-
-    /// Copies the cursor's value, if it is one to show and not too long.
-    fn hold(&mut self) -> Result<Candidate> {
-        let tag = self.cursor.tag();
-        check_hidden(tag, self.key.as_slice())?;
-        self.value.clear();
-        let mut value = self.cursor.value();
-        let mut expiry_ms = 0;
-        let is_held = value.len() <= MAX_HELD_LEN;
-        if !tag.is_plain_put() {
-            match meaning(tag, self.key.as_slice()) {
-                Ok(Meaning::Expiring) => (expiry_ms, value) = split_expiry(tag, self.key.as_slice(), value)?,
-                // Nothing to show; or an error, which is told only if no newer version is met.
-                _ => value = &[],
-            }
-        }
-        if is_held {
-            self.value.extend_from_slice(value);
-        }
-        Ok(Candidate { tag, is_held, expiry_ms })
-    }
-
-    /// Whether a range delete hides version `tag` of `self.key`.
-    fn is_covered(&mut self, tag: Tag) -> Result<bool> {
-        match &mut self.cover {
-            None => Ok(false),
-            Some(cover) => Ok(tag.seqno() < cover.at(self.key.as_slice())?),
+            self.walk.end(&**gaps, end, self.seqno);
         }
     }
 
@@ -537,6 +477,7 @@ impl<C: Cursor> Visible<C> {
         let key = self.cursor.key();
         self.position = match meaning(tag, key)? {
             Meaning::Absent => return Ok(false),
+            Meaning::Operand => return self.stand_on_fold(tag),
             Meaning::Present => Position::OnCursor,
             Meaning::Expiring => {
                 let (expiry_ms, _) = split_expiry(tag, key, self.cursor.value())?;
@@ -548,20 +489,6 @@ impl<C: Cursor> Visible<C> {
             }
         };
         Ok(true)
-    }
-
-    /// Shows version `tag` of `self.key` where it lies.
-    fn stand_on_remembered(&mut self, tag: Tag) -> Result<()> {
-        self.cursor.seek(self.key.as_slice(), tag.seqno())?;
-        while self.cursor.is_valid() && self.cursor.tag() > tag && self.key.is(self.cursor.key()) {
-            self.cursor.next()?;
-        }
-        if !self.cursor.is_valid() || self.cursor.tag() != tag || !self.key.is(self.cursor.key()) {
-            let key = self.key.as_slice().escape_ascii();
-            return Err(Error::internal(format!("version {} of key {key} vanished while read", tag.seqno())));
-        }
-        self.position = if tag.is_plain_put() { Position::OnCursor } else { Position::OnExpiring };
-        Ok(())
     }
 
     /// Moves to `self.key` if it is visible, else to the last visible key before it.
@@ -594,15 +521,6 @@ impl<C: Cursor> Visible<C> {
         }
         Ok(())
     }
-}
-
-/// A version of the key being passed backwards.
-struct Candidate {
-    tag: Tag,
-    /// Whether the value, if there is one to show, is in the buffer.
-    is_held: bool,
-    /// The expiry time of an expiring version.
-    expiry_ms: u64,
 }
 
 /// The value of an entry that was found to have an expiry time in front.

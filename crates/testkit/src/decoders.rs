@@ -17,6 +17,7 @@ pub mod dsl_line;
 pub mod export;
 pub mod filter;
 pub mod manifest_edit;
+pub mod merge_operands;
 pub mod mutate;
 pub mod range_deletes;
 mod table;
@@ -47,6 +48,7 @@ pub const ALL: &[Decoder] = &[
     Decoder { name: "export", accepts: export::accepts, valid: export::valid },
     Decoder { name: "filter", accepts: filter::accepts, valid: filter::valid },
     Decoder { name: "manifest_edit", accepts: manifest_edit::accepts, valid: manifest_edit::valid },
+    Decoder { name: "merge_operands", accepts: merge_operands::accepts, valid: merge_operands::valid },
     Decoder { name: "range_deletes", accepts: range_deletes::accepts, valid: range_deletes::valid },
     Decoder {
         name: "table_footer_and_properties",

@@ -4,16 +4,46 @@
 //! caught up it must hold exactly what the database holds (TS2). What it held at each acknowledgement is kept, so that a
 //! crash test can go on from there.
 
+use crate::operators::Operator;
 use crate::oracle::Content;
 use crate::{Failure, Outcome, SPACES, ensure};
 use esker::{Change, ChangeBatch, Changes, Database, Durability, Error, KeyspaceId, SeqNo, Ttl};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The consumer's name.
 pub(crate) const CONSUMER: &str = "follower";
 
-/// Values with the time at which they end, by keyspace and key.
-type Held = BTreeMap<KeyspaceId, BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>>;
+/// By keyspace and key.
+type Held = BTreeMap<KeyspaceId, BTreeMap<Vec<u8>, Value>>;
+
+/// What is known of a key.
+#[derive(Clone, Debug, Default)]
+struct Value {
+    /// The value that was put, and what was merged since, oldest first, each with the time at which it ends.
+    pieces: Vec<(Piece, Option<u64>)>,
+    /// Whether a value that was read may be made of pieces that end one by one, which nobody can see in it.
+    is_blurred: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Piece {
+    Value(Vec<u8>),
+    Operand(Vec<u8>),
+}
+
+impl Value {
+    fn put(value: &[u8], end: Option<u64>) -> Value {
+        Value { pieces: vec![(Piece::Value(value.to_vec()), end)], is_blurred: false }
+    }
+
+    fn at(&self, now_ms: u64, operator: Option<Operator>) -> Option<Vec<u8>> {
+        let living = self.pieces.iter().filter(|(_, end)| end.is_none_or(|end| end > now_ms));
+        living.fold(None, |value, (piece, _)| match piece {
+            Piece::Value(value) => Some(value.clone()),
+            Piece::Operand(operand) => Some(operator?.apply(value, operand)),
+        })
+    }
+}
 
 /// What a follower has.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +69,7 @@ impl Copy {
         for name in db.keyspaces() {
             let keyspace = db.open_keyspace(&name)?;
             let values = held.entry(keyspace.id()).or_default();
+            let is_blurred = keyspace.options().operator().is_some();
             for entry in keyspace.iter() {
                 let (key, value) = entry?;
                 let end = match keyspace.ttl(&key)? {
@@ -47,7 +78,7 @@ impl Copy {
                     // It ended between the two questions.
                     None => Some(0),
                 };
-                values.insert(key.into_vec(), (value.into_vec(), end));
+                values.insert(key.into_vec(), Value { is_blurred, ..Value::put(&value, end) });
             }
         }
         Ok(Copy { seqno: SeqNo::new(db.metrics().visible_seqno), held })
@@ -58,7 +89,11 @@ impl Copy {
             let values = self.held.entry(change.keyspace().id).or_default();
             match change {
                 Change::Put { key, value, expiry_ms, .. } => {
-                    values.insert(key.to_vec(), (value.to_vec(), expiry_ms));
+                    values.insert(key.to_vec(), Value::put(value, expiry_ms));
+                }
+                Change::Merge { key, operand, expiry_ms, .. } => {
+                    let piece = (Piece::Operand(operand.to_vec()), expiry_ms);
+                    values.entry(key.to_vec()).or_default().pieces.push(piece);
                 }
                 Change::Delete { key, .. } | Change::SingleDelete { key, .. } => {
                     values.remove(key);
@@ -104,10 +139,23 @@ impl Copy {
         for name in db.keyspaces() {
             let space = SPACES.iter().position(|known| *known == name);
             let space = space.ok_or_else(|| Failure::new(format!("nobody created keyspace {name:?}")))?;
-            let values = self.held.get(&db.open_keyspace(&name)?.id());
-            let living =
-                values.into_iter().flatten().filter(|(_, (_, end))| end.is_none_or(|end| end > now_ms));
-            content[space] = living.map(|(key, (value, _))| (key.clone(), value.clone())).collect();
+            let keyspace = db.open_keyspace(&name)?;
+            let operator = Operator::of(&keyspace.options());
+            let values = self.held.get(&keyspace.id()).into_iter().flatten();
+            let living = values.filter_map(|(key, value)| Some((key.clone(), value.at(now_ms, operator)?)));
+            content[space] = living.collect();
+        }
+        Ok(content)
+    }
+
+    /// Takes keys out of a content of which the copy cannot tell when they change by themselves.
+    pub(crate) fn without_blurred(&self, db: &Database, mut content: Content) -> Outcome<Content> {
+        for (space, entries) in content.iter_mut().enumerate() {
+            let Ok(keyspace) = db.open_keyspace(SPACES[space]) else { continue };
+            let values = self.held.get(&keyspace.id()).into_iter().flatten();
+            let blurred: BTreeSet<&[u8]> =
+                values.filter(|(_, value)| value.is_blurred).map(|(key, _)| key.as_slice()).collect();
+            entries.retain(|key, _| !blurred.contains(key.as_slice()));
         }
         Ok(content)
     }
@@ -170,8 +218,8 @@ impl Follower {
         Ok(())
     }
 
-    /// What it shows.
-    pub(crate) fn content(&self, db: &Database, now_ms: u64) -> Outcome<Content> {
-        self.copy.content(db, now_ms)
+    /// What it holds.
+    pub(crate) fn copy(&self) -> &Copy {
+        &self.copy
     }
 }

@@ -115,6 +115,8 @@ impl Generator {
             0 => Deed::DeleteUpTo(self.bound()),
             1..=4 => Deed::Delete,
             5..=8 if self.expires => Deed::PutFor(self.value(), self.ttl_ms()),
+            9 if self.expires => Deed::MergeFor(self.value(), self.ttl_ms()),
+            10..=14 => Deed::Merge(self.value()),
             _ => Deed::Put(self.value()),
         };
         Edit { space: self.space(), key: self.key(), deed }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`domain`] | the keys, values and keyspaces that scripts use |
 //! | [`script`], [`options`] | an operation, a plan (options and script), and every option that is varied |
+//! | [`operators`] | the merge operators of keyspaces under test |
 //! | [`generator`] | random plans |
 //! | [`oracle`] | what a database must contain, at each commit and at each snapshot |
 //! | [`runner`] | a database under test, with its oracle |
@@ -30,6 +31,7 @@ mod follower;
 pub mod generator;
 pub mod kill;
 pub mod model;
+pub mod operators;
 pub mod options;
 pub mod oracle;
 pub mod runner;

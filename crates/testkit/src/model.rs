@@ -7,6 +7,7 @@ use crate::{Failure, Key, Moment, Outcome, PREFIXES, SPACES, ensure};
 use esker::parts::env::fault::{StrictFs, StrictOptions};
 use esker::parts::env::{Env, FileSystem};
 use esker::{Cursor, Durability, Error, Keyspace, Snapshot, Ttl, Value};
+use std::borrow::Cow;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -129,6 +130,10 @@ pub(crate) fn same_entry(
     same(&format!("{what}, value"), found.map(|(_, value)| value), expected.map(|(_, value)| value))
 }
 
+fn lent_entry<'e>(entry: &'e Option<(&'e [u8], Cow<'_, [u8]>)>) -> Option<(&'e [u8], &'e [u8])> {
+    entry.as_ref().map(|(key, value)| (*key, &**value))
+}
+
 pub(crate) fn lent(entry: &Option<(Value, Value)>) -> Option<(&[u8], &[u8])> {
     entry.as_ref().map(|(key, value)| (&**key, &**value))
 }
@@ -180,6 +185,7 @@ impl Runner {
 
     fn check_get(&self, reader: Reader<'_>, space: usize, key: &[u8], at: Moment) -> Outcome {
         let expected = self.oracle.get(space, key, at);
+        let expected = expected.as_deref();
         same("get", reader.get(key)?.as_deref(), expected)?;
         ensure!(reader.contains(key)? == expected.is_some(), "contains");
         ensure!(reader.length(key)? == expected.map(<[u8]>::len), "get_with");
@@ -212,7 +218,7 @@ impl Runner {
         let found = reader.multi_get(&keys)?;
         ensure!(found.len() == keys.len(), "multi_get of {} keys gives {} answers", keys.len(), found.len());
         for (key, found) in keys.iter().zip(&found) {
-            same("multi_get", found.as_deref(), self.oracle.get(space, key, at))?;
+            same("multi_get", found.as_deref(), self.oracle.get(space, key, at).as_deref())?;
         }
         Ok(())
     }
@@ -235,7 +241,7 @@ impl Runner {
                 false => (found.next().transpose()?, expected.next()),
             };
             let from = if from_back { "back" } else { "front" };
-            same_entry(&format!("range, entry {turn} from the {from}"), lent(&found), expected)?;
+            same_entry(&format!("range, entry {turn} from the {from}"), lent(&found), lent_entry(&expected))?;
             if expected.is_none() {
                 break;
             }
@@ -249,18 +255,20 @@ impl Runner {
         let mut expected =
             self.oracle.range(space, everything, at).filter(|(key, _)| key.starts_with(prefix));
         for found in reader.prefix(prefix) {
-            same_entry("prefix", lent(&Some(found?)), expected.next())?;
+            same_entry("prefix", lent(&Some(found?)), lent_entry(&expected.next()))?;
         }
-        same_entry("the end of a prefix", None, expected.next())?;
+        same_entry("the end of a prefix", None, lent_entry(&expected.next()))?;
         let [first, last] = reader.first_and_last()?;
-        same_entry("first", lent(&first), self.oracle.range(space, everything, at).next())?;
-        same_entry("last", lent(&last), self.oracle.range(space, everything, at).next_back())
+        let mut all = self.oracle.range(space, everything, at);
+        same_entry("first", lent(&first), lent_entry(&all.next()))?;
+        let mut all = self.oracle.range(space, everything, at);
+        same_entry("last", lent(&last), lent_entry(&all.next_back()))
     }
 
     fn check_cursor(&self, reader: Reader<'_>, space: usize, moves: &[Move], at: Moment) -> Outcome {
         let mut cursor = reader.cursor()?;
         let everything = (Bound::Unbounded, Bound::Unbounded);
-        let entries: Vec<(&[u8], &[u8])> = self.oracle.range(space, everything, at).collect();
+        let entries: Vec<(&[u8], Cow<'_, [u8]>)> = self.oracle.range(space, everything, at).collect();
         let mut position: Option<usize> = None;
         for (number, step) in moves.iter().enumerate() {
             position = match step {
@@ -278,7 +286,7 @@ impl Runner {
                 Move::Prev => (cursor.prev()?, position.and_then(|at| at.checked_sub(1))).1,
             };
             position = position.filter(|&at| at < entries.len());
-            let expected = position.map(|at| entries[at]);
+            let expected = position.map(|at| (entries[at].0, &*entries[at].1));
             same_entry(&format!("cursor, move {number} {step:?}"), cursor.entry(), expected)?;
         }
         Ok(())

@@ -2,6 +2,7 @@
 //!
 //! The first choice of a row is the plainest: shrinking a failing case tries it.
 
+use crate::operators::Operator;
 use esker::parts::env::SeededRandom;
 use esker::{BlockLayout, Codec, FilterPolicy, KeyspaceOptions, MemtableKind, Options, PerLevel, Strategy};
 use std::time::Duration;
@@ -172,6 +173,15 @@ pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
             ("no ttl", |options| options),
             ("40 ms", |options| options.default_ttl(Duration::from_millis(SHORT_TTL_MS.into()))),
             ("3 s", |options| options.default_ttl(Duration::from_millis(LONG_TTL_MS.into()))),
+        ],
+    },
+    Row {
+        name: "merge operator",
+        choices: &[
+            ("none", |options| options),
+            ("append", |options| options.merge_operator(Operator::Append.make())),
+            ("max", |options| options.merge_operator(Operator::Max.make())),
+            ("chain", |options| options.merge_operator(Operator::Chain.make())),
         ],
     },
 ];

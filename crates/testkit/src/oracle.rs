@@ -9,7 +9,9 @@
 //! its moment, too ([`Oracle::content`]).
 
 use crate::SPACES;
+use crate::operators::Operator;
 use esker_base::checksum;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds, RangeInclusive};
 
@@ -20,6 +22,8 @@ pub enum Written {
     Put(Vec<u8>),
     /// It has this value until this time, in milliseconds since 1970.
     Expiring(Vec<u8>, u64),
+    /// An operand is added for this operator, which counts until a time if there is one.
+    Merge(Operator, Vec<u8>, Option<u64>),
     /// It is gone.
     Delete,
 }
@@ -51,8 +55,8 @@ pub struct Oracle {
     bearers: Vec<(usize, Bearers)>,
     /// The fingerprint after each number of commits, beginning with none, as long as nothing expires.
     fingerprints: Vec<u64>,
-    /// Whether the state after a commit is a matter of time.
-    has_expiring: bool,
+    /// Whether the state after a commit is more than the last versions: a matter of time, or of older versions.
+    is_more: bool,
     /// Ranges that were deleted.
     deleted: Vec<Deleted>,
 }
@@ -66,13 +70,7 @@ type Bearers = [Option<usize>; SPACES.len()];
 impl Default for Oracle {
     fn default() -> Oracle {
         let bearers = vec![(0, Bearers::default())];
-        Oracle {
-            keyspaces: Vec::new(),
-            bearers,
-            fingerprints: vec![0],
-            has_expiring: false,
-            deleted: Vec::new(),
-        }
+        Oracle { keyspaces: Vec::new(), bearers, fingerprints: vec![0], is_more: false, deleted: Vec::new() }
     }
 }
 
@@ -87,7 +85,7 @@ impl Oracle {
         let commit = self.fingerprints.len();
         let mut fingerprint = self.fingerprints[commit - 1];
         for (space, key, written) in changes {
-            self.has_expiring |= matches!(written, Written::Expiring(..));
+            self.is_more |= matches!(written, Written::Expiring(..) | Written::Merge(..));
             let bearer = self.bearer_or_new(*space);
             let versions = self.keyspaces[bearer].entry(key.clone()).or_default();
             if let Some((_, Written::Put(old))) = versions.last() {
@@ -96,7 +94,9 @@ impl Oracle {
             if let Written::Put(new) = written {
                 fingerprint = fingerprint.wrapping_add(entry_hash(*space, key, new));
             }
-            if versions.last().is_some_and(|(last, _)| *last == commit) {
+            while !matches!(written, Written::Merge(..))
+                && versions.last().is_some_and(|(last, _)| *last == commit)
+            {
                 versions.pop();
             }
             versions.push((commit, written.clone()));
@@ -140,7 +140,7 @@ impl Oracle {
     }
 
     /// The value of a key at a moment, in the keyspace that bears the name now.
-    pub fn get(&self, space: usize, key: &[u8], at: Moment) -> Option<&[u8]> {
+    pub fn get(&self, space: usize, key: &[u8], at: Moment) -> Option<Cow<'_, [u8]>> {
         self.look_up(space, key, at).map(|(value, _)| value)
     }
 
@@ -149,7 +149,7 @@ impl Oracle {
         self.look_up(space, key, at).map(|(_, end)| end)
     }
 
-    fn look_up(&self, space: usize, key: &[u8], at: Moment) -> Option<(&[u8], Option<u64>)> {
+    fn look_up(&self, space: usize, key: &[u8], at: Moment) -> Option<(Cow<'_, [u8]>, Option<u64>)> {
         visible(self.keyspaces[self.bearers_at(self.now())[space]?].get(key)?, at)
     }
 
@@ -159,7 +159,7 @@ impl Oracle {
         space: usize,
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
         at: Moment,
-    ) -> impl DoubleEndedIterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
+    ) -> impl DoubleEndedIterator<Item = (&'a [u8], Cow<'a, [u8]>)> + use<'a> {
         self.range_of(self.bearers_at(self.now())[space], bounds, at)
     }
 
@@ -168,7 +168,7 @@ impl Oracle {
         keyspace: Option<usize>,
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
         at: Moment,
-    ) -> impl DoubleEndedIterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
+    ) -> impl DoubleEndedIterator<Item = (&'a [u8], Cow<'a, [u8]>)> + use<'a> {
         let found = keyspace.map(|keyspace| self.keyspaces[keyspace].range::<[u8], _>(in_order(bounds)));
         found
             .into_iter()
@@ -246,7 +246,7 @@ impl Oracle {
 
     fn content_of(&self, bearers: Bearers, at: Moment) -> Content {
         let everything = (Bound::Unbounded, Bound::Unbounded);
-        let owned = |(key, value): (&[u8], &[u8])| (key.to_vec(), value.to_vec());
+        let owned = |(key, value): (&[u8], Cow<'_, [u8]>)| (key.to_vec(), value.into_owned());
         bearers.map(|keyspace| self.range_of(keyspace, everything, at).map(owned).collect()).to_vec()
     }
 
@@ -264,7 +264,7 @@ impl Oracle {
         let fingerprint = fingerprint(found);
         let (low, high) = (*allowed.start(), (*allowed.end()).min(self.now()));
         let content = |commit| self.content(Moment { commit, time_ms });
-        let may_be = |commit: &usize| self.has_expiring || self.fingerprints[*commit] == fingerprint;
+        let may_be = |commit: &usize| self.is_more || self.fingerprints[*commit] == fingerprint;
         if let Some(at) = (low..=high).rev().filter(may_be).find(|&at| content(at) == *found) {
             return Ok(at);
         }
@@ -290,13 +290,31 @@ fn in_order<'b>(bounds: (Bound<&'b [u8]>, Bound<&'b [u8]>)) -> (Bound<&'b [u8]>,
 }
 
 /// The value of a key at a moment, and when it ends, if it does.
-fn visible(versions: &Versions, at: Moment) -> Option<(&[u8], Option<u64>)> {
+fn visible(versions: &Versions, at: Moment) -> Option<(Cow<'_, [u8]>, Option<u64>)> {
     let behind = versions.partition_point(|(commit, _)| *commit <= at.commit);
-    match &versions[..behind].last()?.1 {
-        Written::Put(value) => Some((value, None)),
-        Written::Expiring(value, expiry_ms) if *expiry_ms > at.time_ms => Some((value, Some(*expiry_ms))),
-        Written::Expiring(..) | Written::Delete => None,
-    }
+    let versions = &versions[..behind];
+    let operands =
+        versions.iter().rev().take_while(|(_, written)| matches!(written, Written::Merge(..))).count();
+    let (below, operands) = versions.split_at(versions.len() - operands);
+    let base = match below.last().map(|(_, written)| written) {
+        Some(Written::Put(value)) => Some((Cow::Borrowed(value.as_slice()), None)),
+        Some(Written::Expiring(value, expiry_ms)) if *expiry_ms > at.time_ms => {
+            Some((Cow::Borrowed(value.as_slice()), Some(*expiry_ms)))
+        }
+        _ => None,
+    };
+    operands.iter().fold(base, |value, (_, written)| match written {
+        Written::Merge(operator, operand, end_ms) if end_ms.is_none_or(|end_ms| end_ms > at.time_ms) => {
+            // What ends last ends the key; what never ends is later than that.
+            let end_ms = match &value {
+                Some((_, end)) => end.zip(*end_ms).map(|(a, b)| a.max(b)),
+                None => *end_ms,
+            };
+            let value = value.map(|(value, _)| value.into_owned());
+            Some((Cow::Owned(operator.apply(value, operand)), end_ms))
+        }
+        _ => value,
+    })
 }
 
 fn entry_hash(space: usize, key: &[u8], value: &[u8]) -> u64 {
@@ -372,7 +390,7 @@ mod tests {
         assert!(
             oracle.find(&hole, 0..=3, 10).unwrap_err().contains("in one: found nothing, expected b\"x\"")
         );
-        assert_eq!(oracle.get(0, b"a", at(1)), Some(b"1".as_slice()));
+        assert_eq!(oracle.get(0, b"a", at(1)).as_deref(), Some(b"1".as_slice()));
         assert_eq!(oracle.get(0, b"a", at(2)), None);
     }
 
@@ -382,10 +400,28 @@ mod tests {
         oracle.commit(&[put(b"a", b"1")]);
         oracle.commit(&[(0, b"a".to_vec(), Written::Expiring(b"2".to_vec(), 11))]);
         let late = Moment { commit: 2, time_ms: 11 };
-        assert_eq!((oracle.get(0, b"a", at(2)), oracle.get(0, b"a", late)), (Some(b"2".as_slice()), None));
+        assert_eq!(oracle.get(0, b"a", at(2)).as_deref(), Some(b"2".as_slice()));
+        assert_eq!(oracle.get(0, b"a", late), None);
         assert_eq!((oracle.end(0, b"a", at(1)), oracle.end(0, b"a", at(2))), (Some(None), Some(Some(11))));
         assert_eq!(oracle.find(&oracle.content(late), 0..=2, 11), Ok(2));
         assert!(oracle.find(&oracle.content(late), 1..=2, 10).is_err());
+    }
+
+    #[test]
+    fn operands_count_from_the_last_value_on_and_each_as_long_as_it_lives() {
+        let mut oracle = Oracle::default();
+        let merge = |operand: &[u8], end_ms| {
+            (0, b"a".to_vec(), Written::Merge(Operator::Append, operand.to_vec(), end_ms))
+        };
+        oracle.commit(&[merge(b"0", None), put(b"a", b"1"), merge(b"2", Some(11)), merge(b"3", None)]);
+        oracle.commit(&[(0, b"a".to_vec(), Written::Delete), merge(b"4", Some(12))]);
+        let seen = |commit, time_ms| {
+            let at = Moment { commit, time_ms };
+            (oracle.get(0, b"a", at).map(Cow::into_owned), oracle.end(0, b"a", at))
+        };
+        assert_eq!(seen(1, 10), (Some(b"1,2,3".to_vec()), Some(None)));
+        assert_eq!(seen(1, 11), (Some(b"1,3".to_vec()), Some(None)));
+        assert_eq!((seen(2, 11), seen(2, 12)), ((Some(b"4".to_vec()), Some(Some(12))), (None, None)));
     }
 
     #[test]
@@ -396,7 +432,8 @@ mod tests {
         assert_eq!(oracle.rename_keyspace(1, 2), 2);
         oracle.commit(&[put_in_one(b"new")]);
         let first = at(1);
-        assert_eq!((oracle.get(2, b"a", first), oracle.get(1, b"a", first)), (Some(b"old".as_slice()), None));
+        assert_eq!(oracle.get(2, b"a", first).as_deref(), Some(b"old".as_slice()));
+        assert_eq!(oracle.get(1, b"a", first), None);
         assert_eq!(oracle.drop_keyspace(2), 4);
         assert_eq!(oracle.get(2, b"a", at(3)), None);
         assert_eq!(oracle.seen(first), vec![BTreeMap::new(); 3]);

@@ -1,16 +1,18 @@
 //! Runs the writing half of a script on a database and on the oracle.
 
 use crate::follower::Follower;
+use crate::operators::{Chain, Operator};
 use crate::options::{Chosen, DATABASE, KEYSPACE};
 use crate::oracle::{Change, Content, Moment, Oracle, Written, difference};
 use crate::script::{Deed, Edit, How, Op, Plan};
 use crate::transactions::Open;
-use crate::{Failure, Outcome, SPACES, ensure};
+use crate::{Failure, Filler, Outcome, SPACES, ensure};
 use esker::parts::env::fault::StrictFs;
 use esker::parts::env::{Clock, Env, FileSystem, ManualClock};
 use esker::{
     Database, Durability, Error, Keyspace, KeyspaceOptions, Options, Snapshot, TransactionOptions, WriteBatch,
 };
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, RangeBounds};
 use std::path::Path;
@@ -133,7 +135,8 @@ impl Runner {
     /// The options that the plan chooses.
     pub fn options(plan: &Plan, env: Env) -> Options {
         let default = plan.spaces[0].apply(KEYSPACE, KeyspaceOptions::default());
-        plan.database.apply(DATABASE, Options::default()).keyspace_options(default).env(env)
+        let options = plan.database.apply(DATABASE, Options::default()).keyspace_options(default).env(env);
+        options.custom_merge(Arc::new(Chain))
     }
 
     /// The open database.
@@ -293,7 +296,17 @@ impl Runner {
             Some(_) => chosen.clone(),
             None => chosen.clone().with(KEYSPACE, "default ttl", "none"),
         };
-        let options = chosen.apply(KEYSPACE, KeyspaceOptions::default());
+        let mut options = chosen.apply(KEYSPACE, KeyspaceOptions::default());
+        // There may be operands of the operator, so it stays.
+        if let Some(operator) = keyspace.options().operator().cloned() {
+            if options.operator() != Some(&operator) {
+                let refused = keyspace.set_options(|_| options.clone());
+                let is_named =
+                    matches!(&refused, Err(Error::InvalidArgument(text)) if text.contains("operands"));
+                ensure!(is_named, "an operator was replaced: {refused:?}");
+            }
+            options = options.merge_operator(operator);
+        }
         keyspace.set_options(|_| options.clone())?;
         ensure!(keyspace.options() == options, "options that were set are not there");
         self.space_options[space] = Some(options);
@@ -306,8 +319,10 @@ impl Runner {
         let mut changes: Vec<Change> = Vec::new();
         for edit in edits {
             match range_of(edit) {
-                _ if how == How::Transaction => changes.push(self.written(plain_change(edit))?),
-                None => changes.push(self.change_of(edit)?),
+                _ if how == How::Transaction && !merges(edit) => {
+                    changes.push(self.written(plain_change(edit))?);
+                }
+                None => changes.push(self.change_of(edit, how)?),
                 Some(range) => {
                     let space = usize::from(edit.space);
                     let bounds = (range.0.as_ref().map(Vec::as_slice), range.1.as_ref().map(Vec::as_slice));
@@ -325,6 +340,9 @@ impl Runner {
     /// Carries out a write; `Ok(false)` if it was refused, which a `try_write` may be.
     pub(crate) fn write(&mut self, edits: &[Edit], how: How, durability: Durability) -> Outcome<bool> {
         let keyspaces = edits.iter().map(|edit| self.create(edit.space)).collect::<Outcome<Vec<_>>>()?;
+        let edits: Vec<Edit> =
+            edits.iter().zip(&keyspaces).map(|(edit, keyspace)| effective(edit, keyspace)).collect();
+        let edits = edits.as_slice();
         let changes = self.changes(edits, how)?;
         self.mark(Mark::Begun, self.oracle.now() + 1);
         let written = match (how, edits, keyspaces.as_slice()) {
@@ -335,6 +353,10 @@ impl Runner {
                     let range = (Bound::Included(edit.key.bytes()), end.map(crate::Key::bytes));
                     keyspace.delete_range_with(range, durability)
                 }
+                Deed::Merge(operand) => keyspace.merge_with(edit.key.bytes(), operand.bytes(), durability),
+                Deed::MergeFor(operand, ttl_ms) => {
+                    keyspace.merge_with_ttl(edit.key.bytes(), operand.bytes(), self.ttl(ttl_ms))
+                }
                 Deed::PutFor(value, ttl_ms) => {
                     keyspace.put_with_ttl(edit.key.bytes(), value.bytes(), self.ttl(ttl_ms))
                 }
@@ -343,6 +365,10 @@ impl Runner {
                 self.db()?.transact_with(TransactionOptions::default().durability(durability), |tx| {
                     for (edit, keyspace) in edits.iter().zip(&keyspaces) {
                         let (_, key, value) = plain_change(edit);
+                        if let Deed::Merge(operand) | Deed::MergeFor(operand, _) = edit.deed {
+                            tx.merge(keyspace, &key, operand.bytes())?;
+                            continue;
+                        }
                         tx.get(keyspace, &key)?;
                         match value {
                             Some(value) => tx.put(keyspace, &key, value)?,
@@ -359,6 +385,11 @@ impl Runner {
                     match edit.deed {
                         Deed::PutFor(value, ttl_ms) => {
                             batch.put_with_ttl(keyspace, edit.key.bytes(), value.bytes(), self.ttl(ttl_ms));
+                        }
+                        Deed::Merge(operand) => batch.merge(keyspace, edit.key.bytes(), operand.bytes()),
+                        Deed::MergeFor(operand, ttl_ms) => {
+                            let ttl = self.ttl(ttl_ms);
+                            batch.merge_with_ttl(keyspace, edit.key.bytes(), operand.bytes(), ttl);
                         }
                         _ => put_into(&mut batch, keyspace, edit),
                     }
@@ -476,7 +507,7 @@ impl Runner {
         let Some(keyspace) = self.spaces[space].clone() else { return Ok(()) };
         let (key, now) = (key.bytes(), self.now()?);
         let (value, end) =
-            (self.oracle.get(space, &key, now).map(<[u8]>::to_vec), self.oracle.end(space, &key, now));
+            (self.oracle.get(space, &key, now).map(Cow::into_owned), self.oracle.end(space, &key, now));
         self.mark(Mark::Begun, now.commit + 1);
         let (was_there, written) = match (ttl_ms, value.clone()) {
             (None, value) => (keyspace.persist(&key)?, value.filter(|_| end != Some(None)).map(Written::Put)),
@@ -496,10 +527,28 @@ impl Runner {
     }
 
     /// What an edit means to the oracle.
-    fn change_of(&self, edit: &Edit) -> Outcome<Change> {
-        let Deed::PutFor(value, ttl_ms) = edit.deed else { return self.written(plain_change(edit)) };
-        let end_ms = self.now()?.time_ms + self.ttl(ttl_ms).as_millis() as u64;
-        Ok((usize::from(edit.space), edit.key.bytes(), Written::Expiring(value.bytes(), end_ms)))
+    fn change_of(&self, edit: &Edit, how: How) -> Outcome<Change> {
+        let space = usize::from(edit.space);
+        let end_ms = |ttl_ms| Ok::<_, Failure>(self.now()?.time_ms + self.ttl(ttl_ms).as_millis() as u64);
+        let merged = |operand: Filler, end_ms| {
+            let options = self.spaces[space].as_ref().map(Keyspace::options);
+            let operator = options.as_ref().and_then(Operator::of);
+            operator.map(|operator| Written::Merge(operator, operand.bytes(), end_ms))
+        };
+        let written = match edit.deed {
+            Deed::PutFor(value, ttl_ms) => Some(Written::Expiring(value.bytes(), end_ms(ttl_ms)?)),
+            Deed::Merge(operand) => merged(operand, self.default_end_ms(space)?),
+            // A transaction knows the default only.
+            Deed::MergeFor(operand, _) if how == How::Transaction => {
+                merged(operand, self.default_end_ms(space)?)
+            }
+            Deed::MergeFor(operand, ttl_ms) => merged(operand, Some(end_ms(ttl_ms)?)),
+            Deed::Put(_) | Deed::Delete | Deed::DeleteUpTo(_) => None,
+        };
+        match written {
+            Some(written) => Ok((space, edit.key.bytes(), written)),
+            None => self.written(plain_change(edit)),
+        }
     }
 
     /// What a put or a delete means to the oracle, made now.
@@ -512,6 +561,12 @@ impl Runner {
             }
         };
         Ok((space, key, written))
+    }
+
+    /// When what is written now without a time of its own ends.
+    pub(crate) fn default_end_ms(&self, space: usize) -> Outcome<Option<u64>> {
+        let Some(ttl) = self.default_ttl(space) else { return Ok(None) };
+        Ok(Some(self.now()?.time_ms + ttl.as_millis() as u64))
     }
 
     /// The default TTL of a keyspace.
@@ -544,7 +599,9 @@ impl Runner {
             self.mark(Mark::Powered, now.commit);
             self.mark(Mark::Followed, follower.acknowledged.len() - 1);
         }
-        let (found, expected) = (follower.content(&db, now.time_ms)?, self.oracle.seen(now));
+        let copy = follower.copy();
+        let found = copy.without_blurred(&db, copy.content(&db, now.time_ms)?)?;
+        let expected = copy.without_blurred(&db, self.oracle.seen(now))?;
         ensure!(found == expected, "what follows shows at {now:?}: {}", difference(&found, &expected));
         self.follower = Some(follower);
         Ok(())
@@ -568,10 +625,28 @@ pub(crate) fn keeps_little(plan: &Plan) -> bool {
 /// Keyspace, key, and the value or `None` for a delete.
 pub(crate) type PlainChange = (usize, Vec<u8>, Option<Vec<u8>>);
 
-/// An edit where only puts and deletes are known: what expires is taken for what stays.
+/// What an edit is in a keyspace: without a merge operator, what would be merged is put.
+pub(crate) fn effective(edit: &Edit, keyspace: &Keyspace) -> Edit {
+    let deed = match edit.deed {
+        Deed::Merge(value) if keyspace.options().operator().is_none() => Deed::Put(value),
+        Deed::MergeFor(value, ttl_ms) if keyspace.options().operator().is_none() => {
+            Deed::PutFor(value, ttl_ms)
+        }
+        deed => deed,
+    };
+    Edit { deed, ..*edit }
+}
+
+fn merges(edit: &Edit) -> bool {
+    matches!(edit.deed, Deed::Merge(_) | Deed::MergeFor(..))
+}
+
+/// An edit where only puts and deletes are known: what expires is taken for what stays, and what is merged for what is put.
 pub(crate) fn plain_change(edit: &Edit) -> PlainChange {
     let value = match edit.deed {
-        Deed::Put(value) | Deed::PutFor(value, _) => Some(value.bytes()),
+        Deed::Put(value) | Deed::PutFor(value, _) | Deed::Merge(value) | Deed::MergeFor(value, _) => {
+            Some(value.bytes())
+        }
         Deed::Delete | Deed::DeleteUpTo(_) => None,
     };
     (usize::from(edit.space), edit.key.bytes(), value)
@@ -580,11 +655,13 @@ pub(crate) fn plain_change(edit: &Edit) -> PlainChange {
 /// A range of keys as bytes.
 type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// Adds an edit to a batch; what expires is taken for what stays.
+/// Adds an edit to a batch; what expires is taken for what stays, and what is merged for what is put.
 pub(crate) fn put_into(batch: &mut WriteBatch, keyspace: &Keyspace, edit: &Edit) {
     let key = edit.key.bytes();
     match (edit.deed, range_of(edit)) {
-        (Deed::Put(value) | Deed::PutFor(value, _), _) => batch.put(keyspace, key, value.bytes()),
+        (Deed::Put(value) | Deed::PutFor(value, _) | Deed::Merge(value) | Deed::MergeFor(value, _), _) => {
+            batch.put(keyspace, key, value.bytes());
+        }
         (_, Some(range)) => batch.delete_range(keyspace, range),
         _ => batch.delete(keyspace, key),
     }

@@ -24,6 +24,10 @@ pub enum Deed {
     Put(Filler),
     /// It gets a value that expires after so many milliseconds.
     PutFor(Filler, u32),
+    /// An operand is merged into it; it is put where the keyspace has no merge operator.
+    Merge(Filler),
+    /// An operand is merged into it that counts for so many milliseconds.
+    MergeFor(Filler, u32),
     /// It goes.
     Delete,
     /// It goes, and with it all keys up to this bound.

@@ -2,9 +2,10 @@
 //! meet a conflict, and which must not.
 
 use crate::model::{lent, same, same_entry};
-use crate::oracle::{Change, Moment};
-use crate::runner::{Mark, Runner, key_bounds, plain_change};
-use crate::script::{Op, Step};
+use crate::operators::Operator;
+use crate::oracle::{Change, Moment, Written};
+use crate::runner::{Mark, Runner, effective, key_bounds, plain_change};
+use crate::script::{Deed, Op, Step};
 use crate::{Oracle, Outcome, SPACES, ensure};
 use esker::{Error, Isolation, Savepoint, Transaction, TransactionOptions};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +16,26 @@ const MAX_OPEN: usize = 4;
 
 type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 /// Changes by keyspace and key.
-type Changes = BTreeMap<(usize, Vec<u8>), Option<Vec<u8>>>;
+type Changes = BTreeMap<(usize, Vec<u8>), Own>;
+
+/// What a transaction makes of a key.
+#[derive(Clone, Debug)]
+enum Own {
+    Value(Option<Vec<u8>>),
+    Merge(Operator, Vec<Vec<u8>>),
+}
+
+impl Own {
+    /// What a reader in the transaction sees over what is stored.
+    fn over(&self, stored: Option<Vec<u8>>) -> Option<Vec<u8>> {
+        match self {
+            Own::Value(value) => value.clone(),
+            Own::Merge(operator, operands) => {
+                operands.iter().fold(stored, |value, operand| Some(operator.apply(value, operand)))
+            }
+        }
+    }
+}
 
 /// An open transaction, and what it should see and depend on.
 #[derive(Debug)]
@@ -36,9 +56,10 @@ fn lend(bounds: &Bounds) -> (Bound<&[u8]>, Bound<&[u8]>) {
 
 impl Open {
     fn value(&self, oracle: &Oracle, space: usize, key: &[u8]) -> Option<Vec<u8>> {
+        let stored = oracle.get(space, key, self.at).map(std::borrow::Cow::into_owned);
         match self.changes.get(&(space, key.to_vec())) {
-            Some(own) => own.clone(),
-            None => oracle.get(space, key, self.at).map(<[u8]>::to_vec),
+            Some(own) => own.over(stored),
+            None => stored,
         }
     }
 
@@ -46,12 +67,12 @@ impl Open {
     fn entries(&self, oracle: &Oracle, space: usize, bounds: &Bounds) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let stored = oracle.range(space, lend(bounds), self.at);
         let mut entries: BTreeMap<Vec<u8>, Vec<u8>> =
-            stored.map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
+            stored.map(|(key, value)| (key.to_vec(), value.into_owned())).collect();
         for ((of, key), value) in &self.changes {
             if *of == space && std::ops::RangeBounds::contains(bounds, key) {
-                match value {
-                    Some(value) => drop(entries.insert(key.clone(), value.clone())),
-                    None => drop(entries.remove(key)),
+                let stored = entries.remove(key);
+                if let Some(value) = value.over(stored) {
+                    entries.insert(key.clone(), value);
                 }
             }
         }
@@ -133,12 +154,30 @@ impl Runner {
         match step {
             Step::Change(edit) => {
                 let keyspace = self.create(edit.space)?;
-                let (space, key, value) = plain_change(edit);
-                match &value {
-                    Some(value) => open.tx.put(&keyspace, &key, value)?,
-                    None => open.tx.delete(&keyspace, &key)?,
-                }
-                open.changes.insert((space, key), value);
+                let edit = effective(edit, &keyspace);
+                let (space, key, value) = plain_change(&edit);
+                let operator = Operator::of(&keyspace.options());
+                let own = match (edit.deed, operator) {
+                    (Deed::Merge(operand) | Deed::MergeFor(operand, _), Some(operator)) => {
+                        let operand = operand.bytes();
+                        open.tx.merge(&keyspace, &key, &operand)?;
+                        match open.changes.remove(&(space, key.clone())) {
+                            Some(Own::Value(value)) => Own::Value(Some(operator.apply(value, &operand))),
+                            Some(Own::Merge(_, operands)) => {
+                                Own::Merge(operator, [operands, vec![operand]].concat())
+                            }
+                            None => Own::Merge(operator, vec![operand]),
+                        }
+                    }
+                    _ => {
+                        match &value {
+                            Some(value) => open.tx.put(&keyspace, &key, value)?,
+                            None => open.tx.delete(&keyspace, &key)?,
+                        }
+                        Own::Value(value)
+                    }
+                };
+                open.changes.insert((space, key), own);
             }
             Step::Get { space, key, for_update } => {
                 self.check_get_in(open, usize::from(*space), &key.bytes(), *for_update)?;
@@ -235,9 +274,17 @@ impl Runner {
             Err(error) => return Err(error.into()),
         }
         if !open.changes.is_empty() {
-            let changes =
-                open.changes.into_iter().map(|((space, key), value)| self.written((space, key, value)));
-            let changes = changes.collect::<Outcome<Vec<Change>>>()?;
+            let mut changes: Vec<Change> = Vec::new();
+            for ((space, key), own) in open.changes {
+                match own {
+                    Own::Value(value) => changes.push(self.written((space, key, value))?),
+                    Own::Merge(operator, operands) => {
+                        let end_ms = self.default_end_ms(space)?;
+                        let written = |operand| Written::Merge(operator, operand, end_ms);
+                        changes.extend(operands.into_iter().map(|of| (space, key.clone(), written(of))));
+                    }
+                }
+            }
             let commit = self.oracle.commit(&changes);
             self.mark(Mark::Acknowledged, commit);
         }

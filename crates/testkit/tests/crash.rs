@@ -143,6 +143,38 @@ fn transactions() {
     sweep("transactions", &plan(TINY, script), 60);
 }
 
+/// Operands that were acknowledged count once each, whatever was folded when everything stopped; and a keyspace never has
+/// operands without the operator that reads them.
+#[test]
+fn merges() {
+    let merge = |number: u32, space: u8| {
+        let key = Key(60 + (number % 4) as u16);
+        let deed = match number % 7 {
+            5 => Deed::Put(Filler { number, len: 30 }),
+            6 => Deed::Delete,
+            _ => Deed::Merge(Filler { number, len: 30 }),
+        };
+        let edits = vec![Edit { space, key, deed }];
+        Op::Write { edits, how: How::Plain, durability: Durability::Process }
+    };
+    let options = [TINY, &[("write buffer entries", "7"), ("merge operator", "chain")]].concat();
+    let mut script: Vec<Op> = (0..20).map(|number| merge(number, 0)).collect();
+    script.extend([Op::Flush, Op::Snapshot]);
+    script.extend((20..34).map(|number| merge(number, 0)));
+    let unbounded = std::ops::Bound::Unbounded;
+    script.push(Op::Compact { space: 0, lower: unbounded, upper: unbounded });
+    script.extend((34..44).map(|number| merge(number, 0)));
+    script.push(Op::Reopen { flush_on_close: false });
+    script.extend((44..50).map(|number| merge(number, 0)));
+    sweep("merges", &plan(&options, script), 60);
+
+    let mut script: Vec<Op> = (0..4).map(|number| merge(number, 1)).collect();
+    let given = Chosen::plain(KEYSPACE).with(KEYSPACE, "merge operator", "append");
+    script.push(Op::SetOptions { space: 1, options: given });
+    script.extend((4..14).map(|number| merge(number, 1)));
+    sweep("an operator given later", &plan(TINY, script), 40);
+}
+
 #[test]
 fn recovery_after_recovery() {
     let mut script = Vec::new();

@@ -94,8 +94,23 @@ impl BatchEncoder {
     ///
     /// # Errors
     /// As [`BatchEncoder::put`].
+    #[inline]
     pub fn merge(&mut self, keyspace: KeyspaceId, key: &[u8], operand: &[u8]) -> Result<()> {
         self.add(ValueKind::Merge as u8, keyspace, key, &[], operand)
+    }
+
+    /// Adds an operand that stops counting at `expiry_ms`, in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// As [`BatchEncoder::put`].
+    pub fn merge_expiring(
+        &mut self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        operand: &[u8],
+        expiry_ms: u64,
+    ) -> Result<()> {
+        self.add(ValueKind::Merge as u8 | FLAG_EXPIRY, keyspace, key, &expiry_ms.to_le_bytes(), operand)
     }
 
     /// Adds what [`EntryIter`] gave, flags included.

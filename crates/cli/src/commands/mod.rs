@@ -10,6 +10,7 @@ mod keyspaces;
 mod levels;
 mod load;
 mod maintain;
+mod merging;
 mod point;
 pub(crate) mod portable;
 mod scan;
@@ -65,6 +66,8 @@ pub(crate) fn run_alone(
         DataCommand::Changes(args) if args.only_shows() => (open_for_reading(global)?, true),
         // One pair is not worth a table: it stays in the log until more has come.
         DataCommand::Put(_)
+        | DataCommand::Incr(_)
+        | DataCommand::Append(_)
         | DataCommand::Delete(_)
         | DataCommand::DeleteRange(_)
         | DataCommand::Changes(_) => (open(global, |options| options.flush_on_close(false))?, false),
@@ -85,6 +88,8 @@ pub(crate) fn run(context: &mut Context<'_>, command: &DataCommand) -> Result<Ex
     match command {
         DataCommand::Get(args) => point::get(context, args),
         DataCommand::Put(args) => point::put(context, args),
+        DataCommand::Incr(args) => merging::incr(context, args),
+        DataCommand::Append(args) => merging::append(context, args),
         DataCommand::Delete(args) => point::delete(context, args),
         DataCommand::Ttl(args) => point::ttl(context, args),
         DataCommand::DeleteRange(args) => point::delete_range(context, args),
@@ -105,7 +110,8 @@ pub(crate) fn run(context: &mut Context<'_>, command: &DataCommand) -> Result<Ex
 
 /// Opens the database for reading and writing, creating it if it is missing.
 pub(crate) fn open(global: &Global, choose: impl FnOnce(Options) -> Options) -> Result<Database, Failure> {
-    let mut options = Options::default();
+    // Programs bring operators of their own; this one looks at everything else.
+    let mut options = Options::default().allow_missing_operators(true);
     if let Some(bytes) = global.memory {
         options = options.memory_budget(bytes);
     }

@@ -61,11 +61,15 @@ impl Database {
     /// The keyspace with this name, created with `options` if it is missing. An existing one keeps its options.
     ///
     /// # Errors
-    /// `InvalidArgument` for a name that is empty or over 255 bytes long, or options out of range.
+    /// `InvalidArgument` for a name that is empty or over 255 bytes long, options out of range, or a merge operator where an existing
+    /// keyspace has another.
     pub fn keyspace_with(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         self.handle.store.check_open()?;
         let state = match self.handle.store.find_keyspace(name) {
-            Some(state) => state,
+            Some(state) => {
+                state.options().check_operator_is(&options, name)?;
+                state
+            }
             None => self.handle.store.create_keyspace(name, options)?,
         };
         Ok(Keyspace::new(Arc::clone(&self.handle), state))

@@ -7,6 +7,7 @@ mod database;
 mod expiring;
 mod key_range;
 mod keyspace;
+mod merging;
 mod pinned;
 mod snapshot;
 

@@ -26,6 +26,7 @@ impl Pinned {
         Ok(match point::lookup(self, key)? {
             Found::Borrowed(value) => Some(Value::copied(value)),
             Found::Pinned(value) => Some(Value::pinned(value)),
+            Found::Folded(value) => Some(Value::owned(value)),
             Found::Absent => None,
         })
     }
@@ -50,7 +51,8 @@ impl Pinned {
 
     /// What the iterators of this moment are. Asking again gives the same only once the time is fixed.
     pub(crate) fn reader(&mut self) -> Reader {
-        Reader::at(self.time.fix(&self.view.semantics))
+        let semantics = &self.view.semantics;
+        Reader::at(self.time.fix(semantics)).folding(semantics.folding().cloned())
     }
 
     pub(crate) fn range(self, bounds: Bounds) -> Range {

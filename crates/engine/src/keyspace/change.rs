@@ -37,6 +37,7 @@ impl Store {
     /// Creates a keyspace. It is durable before its first use (WL5): a record that names it can always be replayed.
     pub(crate) fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Arc<KeyspaceState>> {
         options.validate()?;
+        options.check_supplied(name)?;
         check_name(name)?;
         let _activity = self.activity.read_recursive();
         self.check_open()?;
@@ -48,7 +49,7 @@ impl Store {
         let id = installed.state.next_keyspace;
         let mut edit = VersionEdit::new();
         edit.push(EditOp::CreateKeyspace { id, name: name.into(), options: options.encode().into() });
-        let semantics = Semantics { time: Arc::clone(&self.time), gaps: Arc::default() };
+        let semantics = Semantics::new(&self.time, &options, &name.into());
         let parts = (Arc::new(Tree::new(id, Arc::default(), &self.files)), Vec::new(), semantics);
         let (keyspace, active) = new_keyspace(id, name.into(), options, parts, &self.memory, &self.arenas)?;
         self.make_durable(writing, &mut installed, &edit)?;
@@ -92,6 +93,7 @@ impl Store {
         after: KeyspaceOptions,
     ) -> Result<bool> {
         after.validate()?;
+        after.check_supplied(&keyspace.name())?;
         let _activity = self.activity.read_recursive();
         self.check_open()?;
         let writing = self.writing()?;
@@ -100,6 +102,7 @@ impl Store {
         if !Arc::ptr_eq(before, &keyspace.options()) {
             return Ok(false);
         }
+        before.check_operator_becomes(&after, &keyspace.name())?;
         let mut edit = VersionEdit::new();
         edit.push(EditOp::SetKeyspaceOptions { id: keyspace.id, options: after.encode().into() });
         self.make_durable(writing, &mut installed, &edit)?;

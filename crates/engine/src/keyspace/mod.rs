@@ -15,9 +15,11 @@ pub(crate) use change::RecentDrops;
 pub(crate) use registry::Registry;
 
 use crate::options::KeyspaceOptions;
+use crate::semantics::Semantics;
 use crate::view::ViewCell;
 use crate::wanted::Asked;
 use esker_base::{Error, KeyspaceId, SeqNo};
+use esker_iter::Folding;
 use esker_strategy::Busy;
 use esker_version::LevelIndex;
 use parking_lot::Mutex;
@@ -34,6 +36,8 @@ pub(crate) struct KeyspaceState {
     /// Replaced when they are changed online.
     options: Mutex<Arc<KeyspaceOptions>>,
     pub(crate) view: ViewCell,
+    /// The same that every view refers to.
+    pub(crate) semantics: Arc<Semantics>,
     /// Held while a tree is built and published (OT5): by installs, by the sweep of open tables, and by a drop. No input or
     /// output happens under it.
     pub(crate) publishing: Mutex<()>,
@@ -82,6 +86,7 @@ impl KeyspaceState {
             default_ttl_ms: AtomicU64::new(options.default_ttl_ms()),
             name: Mutex::new(name),
             options: Mutex::new(Arc::new(options)),
+            semantics: Arc::clone(&view.load().semantics),
             view,
             publishing: Mutex::new(()),
             flushing: Mutex::new(()),
@@ -111,6 +116,24 @@ impl KeyspaceState {
         let mut present = self.options.lock();
         self.default_ttl_ms.store(options.default_ttl_ms(), Ordering::Relaxed);
         *present = Arc::new(options);
+        self.semantics.follow(&present, &self.name());
+    }
+
+    /// What operands are folded by.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the keyspace takes none.
+    #[inline]
+    pub(crate) fn folding(&self) -> esker_base::Result<&Arc<Folding>> {
+        self.semantics.folding().ok_or_else(|| self.without_operator())
+    }
+
+    #[cold]
+    fn without_operator(&self) -> Error {
+        let name = self.name();
+        Error::invalid(format!(
+            "keyspace {name:?} has no merge operator; give it one by the option merge_operator"
+        ))
     }
 
     /// How long a put lives that does not say so itself; `None` for good.

@@ -4,6 +4,7 @@ use super::stored::{self, Field};
 use esker_base::{Error, Result};
 use esker_codec::Codec;
 use esker_filter::FilterPolicy;
+use esker_iter::operator::MergeOperator;
 use esker_memtable::MemtableKind;
 use esker_sst::BlockLayout;
 use esker_strategy::Strategy;
@@ -54,6 +55,7 @@ pub struct KeyspaceOptions {
     pub(crate) table_bytes: Option<u64>,
     pub(crate) level0_stop_runs: u32,
     pub(crate) default_ttl: Option<Duration>,
+    pub(crate) merge_operator: Option<MergeOperator>,
 }
 
 impl Default for KeyspaceOptions {
@@ -70,6 +72,7 @@ impl Default for KeyspaceOptions {
             table_bytes: None,
             level0_stop_runs: 24,
             default_ttl: None,
+            merge_operator: None,
         }
     }
 }
@@ -201,6 +204,9 @@ impl KeyspaceOptions {
         if self.write_buffer_entries == Some(0) {
             return Err(Error::invalid("write_buffer_entries is 0, at least 1 is needed"));
         }
+        if let Some(operator) = &self.merge_operator {
+            operator.validate()?;
+        }
         stored::in_range("block_size", self.block_size_bytes, BLOCK_SIZE_BYTES)?;
         if let Some(bytes) = self.table_bytes {
             stored::in_range("table_size", bytes, TABLE_SIZE_BYTES)?;
@@ -227,6 +233,9 @@ impl KeyspaceOptions {
         if self.default_ttl.is_some() {
             // Left out where there is none, so that builds which do not know it can open the keyspace.
             stored::put(&mut out, "default_ttl_ms", &number(self.default_ttl_ms()));
+        }
+        if let Some(operator) = &self.merge_operator {
+            stored::put(&mut out, "merge_operator", &Field::Text(operator.text()));
         }
         out
     }
@@ -276,6 +285,9 @@ impl KeyspaceOptions {
             ("default_ttl_ms", Field::Number(ms)) => {
                 self.default_ttl = optional(*ms).map(Duration::from_millis);
             }
+            ("merge_operator", Field::Text(text)) => {
+                self.merge_operator = Some(MergeOperator::parse(text).ok_or_else(unknown)?);
+            }
             _ => return Err(unknown()),
         }
         Ok(())
@@ -296,7 +308,8 @@ mod tests {
             .block_layout(PerLevel { upper: BlockLayout::Flat, last: BlockLayout::Delta })
             .compression(PerLevel::all(Codec::Zstd { level: 7 }))
             .table_size(1 << 20)
-            .level0_stop_runs(9);
+            .level0_stop_runs(9)
+            .merge_operator(MergeOperator::append(", "));
         assert_eq!(KeyspaceOptions::decode(&options.encode()).unwrap(), options);
     }
 

@@ -2,6 +2,7 @@
 
 mod keyspace;
 mod memory;
+mod merging;
 mod open_tables;
 mod stored;
 
@@ -13,6 +14,7 @@ use open_tables::validate_open_tables;
 use crate::Durability;
 use esker_base::{Error, Result};
 use esker_env::Env;
+use esker_iter::operator::MergeOperator;
 use esker_wal::WalRecovery;
 use std::path::Path;
 use std::time::Duration;
@@ -45,6 +47,8 @@ pub struct Options {
     pub(crate) holder_warn_age: Duration,
     pub(crate) change_history_bytes: u64,
     pub(crate) keyspace: KeyspaceOptions,
+    pub(crate) merge_operators: Vec<MergeOperator>,
+    pub(crate) allow_missing_operators: bool,
     pub(crate) env: Env,
 }
 
@@ -65,6 +69,8 @@ impl Default for Options {
             holder_warn_age: Duration::from_secs(600),
             change_history_bytes: CHANGE_HISTORY_BYTES,
             keyspace: KeyspaceOptions::default(),
+            merge_operators: Vec::new(),
+            allow_missing_operators: false,
             env: Env::real(),
         }
     }
@@ -211,7 +217,11 @@ impl Options {
         if let Some(tables) = self.max_open_tables {
             validate_open_tables(tables, esker_env::host::open_files_limit())?;
         }
-        self.keyspace.validate()
+        for operator in &self.merge_operators {
+            operator.validate()?;
+        }
+        self.keyspace.validate()?;
+        self.keyspace.check_supplied(crate::DEFAULT_KEYSPACE)
     }
 }
 

@@ -81,6 +81,7 @@ impl<'k> Group<'k> {
                 let Some((tag, value)) = results[at] else { continue };
                 values[at] = match self.told(time, at, tag, value)? {
                     Resolved::Value { from } => Some(Value::copied(&value[from..])),
+                    Resolved::Folded(value) => Some(Value::owned(value)),
                     Resolved::Absent => None,
                 };
             }
@@ -168,6 +169,7 @@ impl Group<'_> {
     ) -> Result<()> {
         values[at] = match self.told(time, at, hit.tag, &hit.value)? {
             Resolved::Value { from } => Some(Value::pinned(hit.value.from(from))),
+            Resolved::Folded(value) => Some(Value::owned(value)),
             Resolved::Absent => None,
         };
         self.pending &= !(1 << at);

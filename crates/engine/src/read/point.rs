@@ -17,6 +17,8 @@ pub(crate) enum Found<'v> {
     Borrowed(&'v [u8]),
     /// In a block, which is kept in memory.
     Pinned(PinnedValue),
+    /// Made of operands.
+    Folded(Vec<u8>),
     /// The key has no value.
     Absent,
 }
@@ -28,6 +30,7 @@ impl Found<'_> {
         match self {
             Found::Borrowed(value) => Some(value),
             Found::Pinned(value) => Some(value),
+            Found::Folded(value) => Some(value),
             Found::Absent => None,
         }
     }
@@ -53,6 +56,7 @@ pub(crate) fn lookup<'v>(pinned: &'v Pinned, key: &[u8]) -> Result<Found<'v>> {
         if let Some((tag, value)) = memtable.memtable.get(key, seqno) {
             return Ok(match wanted.told(tag, value)? {
                 Resolved::Value { from } => Found::Borrowed(&value[from..]),
+                Resolved::Folded(value) => Found::Folded(value),
                 Resolved::Absent => Found::Absent,
             });
         }
@@ -117,6 +121,7 @@ impl Wanted<'_> {
         let Some(hit) = table.get(self.key, self.hash, self.pinned.seqno)? else { return Ok(None) };
         Ok(Some(match self.told(hit.tag, &hit.value)? {
             Resolved::Value { from } => Found::Pinned(hit.value.from(from)),
+            Resolved::Folded(value) => Found::Folded(value),
             Resolved::Absent => Found::Absent,
         }))
     }

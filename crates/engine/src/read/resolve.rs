@@ -5,7 +5,7 @@ use crate::semantics::ReadTime;
 use crate::view::SuperVersion;
 use esker_base::expiry::{EXPIRY_LEN, is_over};
 use esker_base::{Result, SeqNo, Tag};
-use esker_iter::{Meaning, meaning, split_expiry};
+use esker_iter::{Fold, Meaning, meaning, split_expiry, without_operator};
 use std::ops::ControlFlow;
 
 /// What a reader sees of a key.
@@ -14,6 +14,8 @@ pub(crate) enum Resolved {
     Absent,
     /// The value of the entry that was asked about, from this byte on.
     Value { from: usize },
+    /// What the entry and older ones come to.
+    Folded(Vec<u8>),
 }
 
 /// What the newest visible version of `key`, which is this one, means to a reader of `view` at `time`.
@@ -26,6 +28,10 @@ pub(crate) fn resolve(
     Ok(match meaning(tag, key)? {
         Meaning::Present => Resolved::Value { from: 0 },
         Meaning::Absent => Resolved::Absent,
+        Meaning::Operand => match fold(view, time, key, tag)?.0 {
+            Some(value) => Resolved::Folded(value),
+            None => Resolved::Absent,
+        },
         Meaning::Expiring => {
             let (expiry_ms, _) = split_expiry(tag, key, value)?;
             if is_over(expiry_ms, time.fix(&view.semantics)) {
@@ -35,6 +41,21 @@ pub(crate) fn resolve(
             }
         }
     })
+}
+
+/// What the versions of a key from this one on come to, and when the last of them ends, if all do.
+fn fold(
+    view: &SuperVersion,
+    time: &mut ReadTime,
+    key: &[u8],
+    newest: Tag,
+) -> Result<(Option<Vec<u8>>, Option<u64>)> {
+    let Some(folding) = view.semantics.folding() else { return Err(without_operator(newest, key)) };
+    let mut fold = Fold::default();
+    visit_versions(view, key, newest.seqno(), |tag, value| {
+        fold.take(folding, (tag, key, value), |end_ms| is_over(end_ms, time.fix(&view.semantics)))
+    })?;
+    Ok((fold.finish(folding, key)?, fold.end_ms()))
 }
 
 /// When a key ends.
@@ -51,8 +72,13 @@ pub(crate) enum End {
 /// When the value that a reader at `seqno` and `time` sees of `key` ends.
 pub(crate) fn end_of(view: &SuperVersion, time: &mut ReadTime, key: &[u8], seqno: SeqNo) -> Result<End> {
     let mut end = End::Past;
+    let mut operand = None;
     visit_versions(view, key, seqno, |tag, value| {
         end = match meaning(tag, key)? {
+            Meaning::Operand => {
+                operand = Some(tag);
+                End::Past
+            }
             Meaning::Absent => End::Past,
             Meaning::Present => End::Never,
             Meaning::Expiring => {
@@ -62,5 +88,10 @@ pub(crate) fn end_of(view: &SuperVersion, time: &mut ReadTime, key: &[u8], seqno
         };
         Ok(ControlFlow::Break(()))
     })?;
-    Ok(end)
+    let Some(operand) = operand else { return Ok(end) };
+    Ok(match fold(view, time, key, operand)? {
+        (None, _) => End::Past,
+        (Some(_), None) => End::Never,
+        (Some(_), Some(end_ms)) => End::At(end_ms),
+    })
 }

@@ -5,7 +5,7 @@ use super::options::{Isolation, TransactionOptions};
 use super::range::TransactionRange;
 use super::reads::Reads;
 use super::validate::Validation;
-use super::writes::Writes;
+use super::writes::{Pending, Writes};
 use crate::batch::WriteBatch;
 use crate::commit::Patience;
 use crate::handle::Handle;
@@ -106,8 +106,11 @@ impl Transaction {
     /// Whether `key` has a value.
     pub fn contains(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
         let key = key.as_ref();
-        if let Some(own) = self.writes.get(keyspace.id(), key) {
-            return Ok(own.is_some());
+        match self.writes.get(keyspace.id(), key) {
+            Some(Pending::Put(_)) => return Ok(true),
+            Some(Pending::Delete) => return Ok(false),
+            Some(Pending::Merge(_)) => return Ok(self.get(keyspace, key)?.is_some()),
+            None => {}
         }
         if self.is_serializable() {
             self.depend_on(keyspace, key)?;
@@ -121,15 +124,16 @@ impl Transaction {
         let (mut stored, mut places) = (Vec::new(), Vec::new());
         for key in keys {
             let key = key.as_ref();
-            let own = self.writes.get(keyspace.id(), key);
-            if own.is_none() {
-                if self.is_serializable() {
-                    self.depend_on(keyspace, key)?;
-                }
-                stored.push(key);
-                places.push(values.len());
+            if self.writes.get(keyspace.id(), key).is_some() {
+                values.push(self.get(keyspace, key)?);
+                continue;
             }
-            values.push(own.and_then(Option::as_ref).map(|value| Value::copied(value)));
+            if self.is_serializable() {
+                self.depend_on(keyspace, key)?;
+            }
+            stored.push(key);
+            places.push(values.len());
+            values.push(None);
         }
         let found = keyspace.at(&self.snapshot).multi_get(&stored)?;
         for (at, value) in places.into_iter().zip(found) {
@@ -177,13 +181,20 @@ impl Transaction {
 
     #[inline]
     fn get_depending(&self, keyspace: &Keyspace, key: &[u8], depends: bool) -> Result<Option<Value>> {
-        if let Some(own) = self.writes.get(keyspace.id(), key) {
-            return Ok(own.as_ref().map(|value| Value::copied(value)));
-        }
+        let operands = match self.writes.get(keyspace.id(), key) {
+            Some(Pending::Put(value)) => return Ok(Some(Value::copied(value))),
+            Some(Pending::Delete) => return Ok(None),
+            Some(Pending::Merge(operands)) => Some(operands),
+            None => None,
+        };
         if depends {
             self.depend_on(keyspace, key)?;
         }
-        keyspace.at(&self.snapshot).get(key)
+        let stored = keyspace.at(&self.snapshot).get(key)?;
+        match operands {
+            None => Ok(stored),
+            Some(operands) => merged(keyspace, key, stored.as_deref(), operands).map(Some),
+        }
     }
 
     fn depend_on(&self, keyspace: &Keyspace, key: &[u8]) -> Result<()> {
@@ -204,7 +215,9 @@ impl Transaction {
     /// `InvalidArgument` for a key over 65,535 bytes or a value over 512 MiB, or a keyspace of another database; `Full` past
     /// the memory limit. The transaction is as it was before then.
     pub fn put(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.change(keyspace, key.as_ref(), Some(value.as_ref()))
+        let (key, value) = (key.as_ref(), value.as_ref());
+        self.check_change(keyspace, key, value.len())?;
+        self.change(keyspace, key, Pending::Put(value.into()))
     }
 
     /// Removes `key`.
@@ -212,24 +225,60 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::put`].
     pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
-        self.change(keyspace, key.as_ref(), None)
+        self.check_change(keyspace, key.as_ref(), 0)?;
+        self.change(keyspace, key.as_ref(), Pending::Delete)
     }
 
-    fn change(&mut self, keyspace: &Keyspace, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+    /// Changes the value of `key` by an operand, without reading it; see [`Keyspace::merge`]. The transaction's own reads see what
+    /// it comes to. Two transactions that merge into the same key conflict as two that put it do.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`]; `InvalidArgument` if the keyspace has no merge operator or this is none of its operands;
+    /// [`Error::Merge`] if it cannot be folded into a value that the transaction has put.
+    pub fn merge(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        let (key, operand) = (key.as_ref(), operand.as_ref());
+        self.check_change(keyspace, key, operand.len())?;
+        let folding = keyspace.state().folding()?;
+        folding.check_operand(key, operand)?;
+        let put = |base| folding.fold(key, base, &[operand]).map(|value| Pending::Put(value.into()));
+        let changed = match self.writes.get(keyspace.id(), key) {
+            Some(Pending::Put(value)) => put(Some(value))?,
+            Some(Pending::Delete) => put(None)?,
+            None => Pending::Merge(vec![operand.into()]),
+            Some(Pending::Merge(operands)) => {
+                let all: Vec<&[u8]> = operands.iter().map(|operand| &**operand).chain([operand]).collect();
+                match folding.fold_operands(key, &all) {
+                    Some(one) => Pending::Merge(vec![one.into()]),
+                    None => Pending::Merge(operands.iter().cloned().chain([operand.into()]).collect()),
+                }
+            }
+        };
+        self.change(keyspace, key, changed)
+    }
+
+    fn check_change(&self, keyspace: &Keyspace, key: &[u8], value_len: usize) -> Result<()> {
         if !self.snapshot.belongs_to(keyspace.store()) {
             let name = keyspace.name();
             return Err(Error::invalid(format!(
                 "keyspace {name:?} belongs to another database than the transaction"
             )));
         }
-        let value_len = value.map_or(0, <[u8]>::len);
         if key.len() > MAX_KEY_LEN || value_len > MAX_VALUE_LEN {
             let len = key.len();
             return Err(Error::invalid(format!(
                 "a key of {len} bytes with a value of {value_len} bytes; keys have up to {MAX_KEY_LEN} and values up to {MAX_VALUE_LEN} bytes"
             )));
         }
-        self.check_limit(self.writes.cost(key, value))?;
+        Ok(())
+    }
+
+    fn change(&mut self, keyspace: &Keyspace, key: &[u8], value: Pending) -> Result<()> {
+        self.check_limit(self.writes.cost(key, &value))?;
         self.writes.set(keyspace, key, value);
         Ok(())
     }
@@ -329,4 +378,15 @@ impl Transaction {
     pub(super) fn attempts(&self) -> u32 {
         self.options.attempts
     }
+}
+
+/// What a transaction's operands make of what is stored.
+pub(super) fn merged(
+    keyspace: &Keyspace,
+    key: &[u8],
+    stored: Option<&[u8]>,
+    operands: &[Arc<[u8]>],
+) -> Result<Value> {
+    let operands: Vec<&[u8]> = operands.iter().map(|operand| &**operand).collect();
+    keyspace.state().folding()?.fold(key, stored, &operands).map(Value::owned)
 }

@@ -1,6 +1,7 @@
 //! A range as a transaction sees it: its own changes over its snapshot.
 
 use super::Transaction;
+use super::handle::merged;
 use super::writes::{Changes, Pending};
 use crate::{Keyspace, Range, Value};
 use esker_base::Result;
@@ -106,12 +107,17 @@ impl<'t> TransactionRange<'t> {
             if order == Ordering::Less {
                 return stored.take().transpose();
             }
-            if order == Ordering::Equal {
-                *stored = None;
-            }
-            if let Some((key, Some(value))) = own.take() {
-                return Ok(Some((Value::copied(key), Value::copied(value))));
-            }
+            let hidden = if order == Ordering::Equal { stored.take().transpose()? } else { None };
+            let Some((key, change)) = own.take() else { return Ok(None) };
+            let value = match change {
+                Pending::Put(value) => Value::copied(value),
+                Pending::Delete => continue,
+                Pending::Merge(operands) => {
+                    let stored = hidden.as_ref().map(|(_, value)| &**value);
+                    merged(self.keyspace, key, stored, operands)?
+                }
+            };
+            return Ok(Some((Value::copied(key), value)));
         }
     }
 

@@ -5,13 +5,33 @@ use crate::batch::WriteBatch;
 use esker_base::KeyspaceId;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::sync::Arc;
 
 /// What the bookkeeping of one remembered key or range counts for, in bytes: its share of a tree's node (two fat pointers,
 /// nodes two thirds full) and of the allocator's headers.
 pub(super) const ENTRY_OVERHEAD_BYTES: u64 = 80;
 
-/// A value, or `None` for a delete.
-pub(super) type Pending = Option<Box<[u8]>>;
+/// What becomes of a key.
+#[derive(Clone, Debug)]
+pub(super) enum Pending {
+    /// It gets this value.
+    Put(Box<[u8]>),
+    /// It goes.
+    Delete,
+    /// Operands, oldest first, are added to what is stored.
+    Merge(Vec<Arc<[u8]>>),
+}
+
+impl Pending {
+    fn bytes(&self) -> u64 {
+        match self {
+            Pending::Put(value) => value.len() as u64,
+            Pending::Delete => 0,
+            // Each behind a pointer, with its counts.
+            Pending::Merge(operands) => operands.iter().map(|operand| operand.len() as u64 + 32).sum(),
+        }
+    }
+}
 
 /// The changes of one keyspace, by key.
 pub(super) type Changes = BTreeMap<Box<[u8]>, Pending>;
@@ -44,7 +64,7 @@ struct Undo {
 }
 
 fn change_bytes(key: &[u8], value: &Pending) -> u64 {
-    ENTRY_OVERHEAD_BYTES + key.len() as u64 + value.as_ref().map_or(0, |value| value.len() as u64)
+    ENTRY_OVERHEAD_BYTES + key.len() as u64 + value.bytes()
 }
 
 impl Writes {
@@ -58,21 +78,20 @@ impl Writes {
     }
 
     /// Bytes that one more change takes at most.
-    pub(super) fn cost(&self, key: &[u8], value: Option<&[u8]>) -> u64 {
+    pub(super) fn cost(&self, key: &[u8], value: &Pending) -> u64 {
         let once = ENTRY_OVERHEAD_BYTES + key.len() as u64;
         let undo = if self.savepoints.is_empty() { 0 } else { once };
-        once + undo + value.map_or(0, |value| value.len() as u64)
+        once + undo + value.bytes()
     }
 
     /// Changes a key.
-    pub(super) fn set(&mut self, keyspace: &Keyspace, key: &[u8], value: Option<&[u8]>) {
+    pub(super) fn set(&mut self, keyspace: &Keyspace, key: &[u8], value: Pending) {
         let id = keyspace.id();
         let at = self.keyspaces.iter().position(|of| of.keyspace.id() == id).unwrap_or_else(|| {
             self.keyspaces.push(KeyspaceWrites { keyspace: keyspace.clone(), changes: Changes::new() });
             self.keyspaces.len() - 1
         });
         let of = &mut self.keyspaces[at];
-        let value: Pending = value.map(Box::from);
         self.bytes += change_bytes(key, &value);
         let before = match of.changes.entry(key.into()) {
             Entry::Occupied(mut entry) => Some(entry.insert(value)),
@@ -109,8 +128,11 @@ impl Writes {
         for (keyspace, changes) in self.keyspaces() {
             for (key, value) in changes {
                 match value {
-                    Some(value) => batch.put(keyspace, key, value),
-                    None => batch.delete(keyspace, key),
+                    Pending::Put(value) => batch.put(keyspace, key, value),
+                    Pending::Delete => batch.delete(keyspace, key),
+                    Pending::Merge(operands) => {
+                        operands.iter().for_each(|operand| batch.merge(keyspace, key, operand));
+                    }
                 }
             }
         }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::merge::Merge;
+use crate::operator::{Merge as Operator, MergeError, MergeOperator};
 use crate::slice::{Entry, SliceCursor};
 use crate::testing::{Fuse, Rng, Strict, deal, random_entries};
 use crate::visible::Visible;
@@ -18,6 +19,12 @@ fn expiring(key: &[u8], seqno: u64, expiry_ms: u64) -> Entry {
     Entry { key: key.to_vec(), tag, value }
 }
 
+/// An operand instead of a Put, with the same value and expiry time.
+fn operand_of(put: Entry) -> Entry {
+    let byte = put.tag.kind_byte() & FLAG_EXPIRY | ValueKind::Merge as u8;
+    Entry { tag: Tag::from_parts(put.tag.seqno(), byte), ..put }
+}
+
 /// A kind of entry in the exhaustive tests.
 #[derive(Clone, Copy)]
 enum Sort {
@@ -26,6 +33,49 @@ enum Sort {
     Expired,
     /// Expires for later readers.
     Expiring,
+    /// An operand that expired for every reader.
+    ExpiredOperand,
+    /// An operand that expires for later readers.
+    ExpiringOperand,
+}
+
+/// Appends, and does not combine operands.
+#[derive(Debug)]
+struct Stubborn;
+
+impl Operator for Stubborn {
+    fn name(&self) -> &str {
+        "stubborn"
+    }
+
+    fn merge(
+        &self,
+        _: &[u8],
+        value: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> std::result::Result<Vec<u8>, MergeError> {
+        Ok(value.into_iter().chain(operands.iter().copied()).flatten().copied().collect())
+    }
+}
+
+/// Can nothing.
+#[derive(Debug)]
+struct Failing;
+
+impl Operator for Failing {
+    fn name(&self) -> &str {
+        "failing"
+    }
+
+    fn merge(&self, _: &[u8], _: Option<&[u8]>, _: &[&[u8]]) -> std::result::Result<Vec<u8>, MergeError> {
+        Err("no".into())
+    }
+}
+
+/// No operator, and operators by which [`seen_at`] folds, or which leave that to it.
+fn operators() -> Vec<Option<MergeOperator>> {
+    let own = |operator: Arc<dyn Operator>| Some(MergeOperator::custom(operator));
+    vec![None, Some(MergeOperator::append(b"")), own(Arc::new(Stubborn)), own(Arc::new(Failing))]
 }
 
 /// When the oldest reader of these tests reads, and a later one.
@@ -37,6 +87,8 @@ impl Sort {
             Sort::Plain(kind) => entry(b"k", seqno, kind),
             Sort::Expired => expiring(b"k", seqno, 10),
             Sort::Expiring => expiring(b"k", seqno, 11),
+            Sort::ExpiredOperand => operand_of(expiring(b"k", seqno, 10)),
+            Sort::ExpiringOperand => operand_of(expiring(b"k", seqno, 11)),
         }
     }
 }
@@ -56,30 +108,28 @@ fn collect<C: Cursor>(
     Ok((kept, retained.stats()))
 }
 
-/// What a reader at `seqno` and `time_ms` is given for one key from versions in any order: the values of operands and of the
-/// put below them, down to the first version that hides the rest.
-fn seen_at(versions: &[Entry], seqno: u64, time_ms: u64) -> Vec<Vec<u8>> {
+/// What a reader at `seqno` and `time_ms` is given for one key from versions in any order: the value of the put that ends the
+/// history and the operands above it, one after the other, oldest first; kinds that are not known are given as they are.
+fn seen_at(versions: &[Entry], seqno: u64, time_ms: u64) -> Option<Vec<u8>> {
     let mut visible: Vec<&Entry> = versions.iter().filter(|v| v.tag.seqno().get() <= seqno).collect();
     visible.sort_by_key(|version| std::cmp::Reverse(version.tag));
     let mut seen = Vec::new();
     for version in visible {
-        match version.tag.kind() {
-            Some(ValueKind::Merge) | None => seen.push(version.value.clone()),
-            Some(ValueKind::Put) if version.tag.kind_byte() & FLAG_EXPIRY != 0 => {
-                let (expiry_ms, value) = version.value.split_first_chunk::<8>().unwrap();
-                if u64::from_le_bytes(*expiry_ms) > time_ms {
-                    seen.push(value.to_vec());
-                }
-                break;
-            }
-            Some(ValueKind::Put) => {
-                seen.push(version.value.clone());
-                break;
-            }
-            Some(_) => break,
+        let kind = version.tag.kind();
+        let (mut is_past, mut value) = (false, version.value.as_slice());
+        if version.tag.kind_byte() & FLAG_EXPIRY != 0 {
+            let (expiry_ms, behind) = version.value.split_first_chunk::<8>().unwrap();
+            (is_past, value) = (u64::from_le_bytes(*expiry_ms) <= time_ms, behind);
+        }
+        if matches!(kind, None | Some(ValueKind::Merge | ValueKind::Put)) && !is_past {
+            seen.push(value);
+        }
+        if !matches!(kind, None | Some(ValueKind::Merge)) {
+            break;
         }
     }
-    seen
+    seen.reverse();
+    (!seen.is_empty()).then(|| seen.concat())
 }
 
 /// One case of the exhaustive test: versions of one key, cut into what is outside and older, the job's inputs, and
@@ -92,22 +142,24 @@ struct Case<'a> {
     /// Whether tables outside seem to hold older versions although they do not.
     is_vague: bool,
     zeroes: bool,
+    operator: &'a Option<MergeOperator>,
 }
 
 impl Case<'_> {
     fn check(&self, visible: u64) {
         let context = || {
             let kinds = |versions: &[Entry]| -> Vec<_> {
-                versions.iter().map(|v| (v.tag.seqno().get(), v.tag.kind())).collect()
+                versions.iter().map(|v| (v.tag.seqno().get(), v.tag.kind_byte())).collect()
             };
             format!(
-                "outside {:?}, inputs {:?}, newer {:?}, boundaries {:?}, vague {}, zeroes {}",
+                "outside {:?}, inputs {:?}, newer {:?}, boundaries {:?}, vague {}, zeroes {}, {:?}",
                 kinds(self.older),
                 kinds(self.inputs),
                 kinds(self.newer),
                 self.boundaries,
                 self.is_vague,
-                self.zeroes
+                self.zeroes,
+                self.operator
             )
         };
         let boundaries =
@@ -116,7 +168,8 @@ impl Case<'_> {
         let outside = |_: &[u8], seqno: SeqNo| {
             self.is_vague || self.older.iter().any(|version| version.tag.seqno() < seqno)
         };
-        let mut retained = Retained::new(SliceCursor::new(self.inputs), boundaries, outside);
+        let folding = self.operator.clone().map(|operator| Arc::new(Folding::new(operator, "k".into())));
+        let mut retained = Retained::new(SliceCursor::new(self.inputs), boundaries, outside).folding(folding);
         if self.zeroes {
             retained = retained.zeroing_seqnos();
         }
@@ -138,10 +191,37 @@ impl Case<'_> {
         assert_eq!(untouchable(self.inputs), untouchable(&kept), "{}", context());
         let order = |w: &[Entry]| w[0].tag > w[1].tag;
         assert!(kept.windows(2).all(order), "{}", context());
-        let gone = self.inputs.len() - kept.len();
-        assert_eq!(stats.hidden + stats.tombstones, gone as u64, "{}", context());
-        if self.inputs.iter().all(is_plain) {
-            self.check_is_least(&kept, visible, &context());
+        let gone = (self.inputs.len() - kept.len()) as u64;
+        let is_operand = |v: &Entry| Role::of(v.tag) == Role::Operand;
+        if !self.inputs.iter().any(is_operand) {
+            assert_eq!(stats.hidden + stats.tombstones, gone, "{}", context());
+            if self.inputs.iter().all(is_plain) {
+                self.check_is_least(&kept, visible, &context());
+            }
+        } else if self.inputs.iter().all(is_plain) {
+            self.check_is_folded(&kept, visible, &context());
+        }
+    }
+
+    /// Where nobody reads below, nothing is older outside and nothing is to expire, one Put is left at most; and of operands
+    /// that an operator can combine, no two are left beside each other.
+    fn check_is_folded(&self, kept: &[Entry], visible: u64, context: &str) {
+        let Some(operator) = self.operator.as_ref().filter(|operator| !operator.text().contains("failing"))
+        else {
+            return;
+        };
+        let is_lasting = |v: &Entry| v.tag.kind_byte() & FLAG_EXPIRY == 0;
+        let is_operand = |v: &&Entry| Role::of(v.tag) == Role::Operand;
+        let reads_below = self.boundaries.iter().any(|&b| b < visible);
+        let is_bottom = self.older.is_empty() && !self.is_vague;
+        if is_bottom && !reads_below && self.inputs.iter().all(is_lasting) {
+            assert!(kept.len() <= 1 && !kept.iter().any(|v| is_operand(&v)), "{context}");
+        }
+        for pair in kept.windows(2).filter(|_| operator.custom_name().is_none()) {
+            let (newer, older) = (pair[0].tag.seqno().get(), pair[1].tag.seqno().get());
+            let is_divided = self.boundaries.iter().any(|&b| older <= b && b < newer);
+            let are_lasting = pair.iter().all(|v| is_operand(&v) && is_lasting(v));
+            assert!(is_divided || !are_lasting, "{context}");
         }
     }
 
@@ -171,10 +251,10 @@ impl Case<'_> {
 /// all sets of snapshots.
 fn exhaust(count: u64, kinds: &[ValueKind], may_zero: bool) -> usize {
     let sorts: Vec<Sort> = kinds.iter().copied().map(Sort::Plain).collect();
-    exhaust_sorts(count, &sorts, may_zero)
+    exhaust_sorts(count, &sorts, may_zero, &[None])
 }
 
-fn exhaust_sorts(count: u64, kinds: &[Sort], may_zero: bool) -> usize {
+fn exhaust_sorts(count: u64, kinds: &[Sort], may_zero: bool, operators: &[Option<MergeOperator>]) -> usize {
     let mut cases = 0;
     let choices = kinds.len() as u64 + 1;
     for code in 0..choices.pow(count as u32) {
@@ -190,16 +270,19 @@ fn exhaust_sorts(count: u64, kinds: &[Sort], may_zero: bool) -> usize {
                 for snapshots in 0..1u64 << (count + 1) {
                     let boundaries: Vec<u64> = (0..=count).filter(|bit| snapshots >> bit & 1 == 1).collect();
                     for flags in 0..if may_zero { 4 } else { 2 } {
-                        let case = Case {
-                            newer: &versions[..inputs_begin],
-                            inputs: &versions[inputs_begin..inputs_end],
-                            older: &versions[inputs_end..],
-                            boundaries: &boundaries,
-                            is_vague: flags & 1 == 1,
-                            zeroes: flags & 2 == 2,
-                        };
-                        case.check(count);
-                        cases += 1;
+                        for operator in operators {
+                            let case = Case {
+                                newer: &versions[..inputs_begin],
+                                inputs: &versions[inputs_begin..inputs_end],
+                                older: &versions[inputs_end..],
+                                boundaries: &boundaries,
+                                is_vague: flags & 1 == 1,
+                                zeroes: flags & 2 == 2,
+                                operator,
+                            };
+                            case.check(count);
+                            cases += 1;
+                        }
                     }
                 }
             }
@@ -217,14 +300,26 @@ fn every_reader_sees_what_it_saw_and_nothing_needless_is_kept() {
 #[test]
 fn what_has_expired_for_everybody_is_a_delete_and_what_will_expire_is_a_put() {
     let (put, delete) = (Sort::Plain(ValueKind::Put), Sort::Plain(ValueKind::Delete));
-    assert!(exhaust_sorts(4, &[put, Sort::Expired, Sort::Expiring], true) > 10_000);
-    assert!(exhaust_sorts(3, &[put, delete, Sort::Expired, Sort::Expiring], true) > 1000);
+    assert!(exhaust_sorts(4, &[put, Sort::Expired, Sort::Expiring], true, &[None]) > 10_000);
+    assert!(exhaust_sorts(3, &[put, delete, Sort::Expired, Sort::Expiring], true, &[None]) > 1000);
+}
+
+#[test]
+fn operands_are_folded_where_the_history_allows_it() {
+    let plain = [ValueKind::Put, ValueKind::Delete, ValueKind::Merge].map(Sort::Plain);
+    let [put, delete, operand] = plain;
+    let expiring = [Sort::ExpiredOperand, Sort::ExpiringOperand];
+    assert!(exhaust_sorts(4, &plain, true, &operators()) > 100_000);
+    let [expired, ending] = expiring;
+    assert!(exhaust_sorts(4, &[put, operand, expired, ending], true, &operators()[1..2]) > 50_000);
+    let all = [put, delete, operand, Sort::Expired, Sort::Expiring, expired, ending];
+    assert!(exhaust_sorts(3, &all, true, &operators()) > 100_000);
 }
 
 #[test]
 fn what_is_not_understood_is_kept_with_what_it_may_need() {
     use ValueKind::{Delete, Merge, Put, RangeDelete};
-    assert!(exhaust(4, &[Put, Delete, Merge], false) > 10_000);
+    assert!(exhaust(4, &[Put, Delete, RangeDelete], false) > 10_000);
     assert!(exhaust(3, &[Put, Delete, Merge, RangeDelete], false) > 1000);
 }
 
@@ -246,18 +341,17 @@ fn an_unknown_kind_brings_a_withheld_tombstone_back() {
     retained.seek_to_first().unwrap();
     let (kept, stats) = collect(&mut retained).unwrap();
     assert_eq!(kept, [all[2].clone(), unknown, all[5].clone()]);
-    assert_eq!(stats, RetainedStats { hidden: 2, tombstones: 2, zeroed: 0, expired: 0 });
+    assert_eq!(stats, RetainedStats { hidden: 2, tombstones: 2, ..RetainedStats::default() });
 }
 
 #[test]
 fn what_is_not_understood_keeps_the_tombstone_under_it() {
-    for kind in [ValueKind::Merge, ValueKind::RangeDelete] {
-        let all = [entry(b"k", 5, kind), entry(b"k", 3, ValueKind::Delete), entry(b"k", 1, ValueKind::Put)];
-        let boundaries = Boundaries::new([], SeqNo::new(9));
-        let mut retained = Retained::new(SliceCursor::new(&all), boundaries, |_, _| false);
-        retained.seek_to_first().unwrap();
-        assert_eq!(collect(&mut retained).unwrap().0, all[..2]);
-    }
+    let kind = ValueKind::RangeDelete;
+    let all = [entry(b"k", 5, kind), entry(b"k", 3, ValueKind::Delete), entry(b"k", 1, ValueKind::Put)];
+    let boundaries = Boundaries::new([], SeqNo::new(9));
+    let mut retained = Retained::new(SliceCursor::new(&all), boundaries, |_, _| false);
+    retained.seek_to_first().unwrap();
+    assert_eq!(collect(&mut retained).unwrap().0, all[..2]);
 }
 
 #[test]

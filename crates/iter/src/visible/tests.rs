@@ -1,25 +1,59 @@
+use super::backward::MAX_HELD_LEN;
 use super::*;
+use crate::folding::Folding;
 use crate::merge::Merge;
+use crate::operator::MergeOperator;
 use crate::slice::{Entry, SliceCursor};
 use crate::testing::{Fuse, Rng, Strict, deal, random_entries, random_key};
-use esker_base::ValueKind;
 use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
+use esker_base::{Error, ValueKind};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 type Model = BTreeMap<Vec<u8>, (Tag, Vec<u8>)>;
 
 /// What a reader at `seqno` must see of entries in internal order, within bounds.
 fn model_of(entries: &[Entry], seqno: SeqNo, bounds: &Bounds) -> Model {
-    let mut newest: BTreeMap<Vec<u8>, &Entry> = BTreeMap::new();
+    let mut versions: BTreeMap<Vec<u8>, Vec<&Entry>> = BTreeMap::new();
     for entry in entries.iter().filter(|entry| entry.tag.seqno() <= seqno && bounds.contains(&entry.key)) {
-        let known = newest.entry(entry.key.clone()).or_insert(entry);
-        if entry.tag > known.tag {
-            *known = entry;
+        versions.entry(entry.key.clone()).or_default().push(entry);
+    }
+    let mut model = Model::new();
+    for (key, mut versions) in versions {
+        versions.sort_by_key(|entry| std::cmp::Reverse(entry.tag));
+        let mut pieces: Vec<&[u8]> = Vec::new();
+        for entry in &versions {
+            let is_piece = entry.tag.kind().is_some_and(ValueKind::has_value) && !is_expired(entry);
+            if is_piece {
+                pieces.push(&entry.value[if expires(entry) { 8 } else { 0 }..]);
+            }
+            if entry.tag.kind() != Some(ValueKind::Merge) {
+                break;
+            }
+        }
+        pieces.reverse();
+        if !pieces.is_empty() {
+            model.insert(key, (versions[0].tag, pieces.concat()));
         }
     }
-    newest.retain(|_, entry| entry.tag.kind() == Some(ValueKind::Put) && !is_expired(entry));
-    let behind = |entry: &Entry| if expires(entry) { 8 } else { 0 };
-    newest.into_iter().map(|(key, entry)| (key, (entry.tag, entry.value[behind(entry)..].to_vec()))).collect()
+    model
+}
+
+/// A reader of these tests, which appends operands.
+fn reader() -> Reader {
+    let folding = Folding::new(MergeOperator::append(b""), "k".into());
+    Reader::at(READ_TIME_MS).folding(Some(Arc::new(folding)))
+}
+
+/// Makes operands of some of the puts.
+fn let_some_merge(rng: &mut Rng, entries: &mut [Entry]) {
+    let percent = [20, 70, 100][rng.below(3)];
+    for entry in entries.iter_mut().filter(|entry| entry.tag.kind() == Some(ValueKind::Put)) {
+        if rng.chance(percent) {
+            let flags = entry.tag.kind_byte() & FLAG_EXPIRY;
+            entry.tag = Tag::from_parts(entry.tag.seqno(), ValueKind::Merge as u8 | flags);
+        }
+    }
 }
 
 /// When the readers of these tests read.
@@ -107,6 +141,9 @@ fn shows_what_the_model_shows() {
         if rng.chance(60) {
             let_some_expire(rng, &mut all);
         }
+        if rng.chance(40) {
+            let_some_merge(rng, &mut all);
+        }
         if rng.chance(20) {
             // A table whose oldest versions had their sequence number set to zero.
             for at in 0..all.len() {
@@ -123,7 +160,7 @@ fn shows_what_the_model_shows() {
         let dealt = deal(rng, &all, source_count);
         let fuse = Fuse::never();
         let merge = Merge::new(dealt.iter().map(|entries| Strict::new(entries, &fuse)).collect());
-        let reader = Reader::at(READ_TIME_MS);
+        let reader = reader();
         let mut visible = Visible::new(merge, seqno).reading_as(reader).within(bounds.clone());
         assert!(visible.entry().is_none());
         for step in 0..150 {
@@ -145,7 +182,7 @@ fn walks_whole_ranges_both_ways() {
         let model = model_of(&all, seqno, &bounds);
         let dealt = deal(rng, &all, 3);
         let merge = Merge::new(dealt.iter().map(|entries| SliceCursor::new(entries)).collect());
-        let mut visible = Visible::new(merge, seqno).reading_as(Reader::at(READ_TIME_MS)).within(bounds);
+        let mut visible = Visible::new(merge, seqno).reading_as(reader()).within(bounds);
         let mut keys = Vec::new();
         visible.seek_to_first().unwrap();
         while visible.is_valid() {

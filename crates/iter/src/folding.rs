@@ -1,0 +1,329 @@
+//! Folding: from the operands of a key, met newest first, to its value.
+//!
+//! [`Operands`] keeps what was met, [`Fold`] is a reader's way through the versions of one key, and [`Folding`] is what a
+//! keyspace folds by. Each entry expires on its own: an operand whose time has passed is none, and a base whose time has
+//! passed is no base.
+
+use crate::meaning::{Meaning, meaning, split_expiry};
+use crate::operator::{MergeError, MergeOperator};
+use esker_base::error::MergeFailure;
+use esker_base::{Error, Result, Tag};
+use std::ops::{ControlFlow, Range};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Operands that are kept one by one; when there are more, they become one if the operator can do that. So a key that was
+/// merged a million times costs a reader bounded memory, and the fold of so many costs as much as reading them.
+const MAX_KEPT: usize = 256;
+
+/// What the operands of a keyspace are folded by.
+#[derive(Debug)]
+pub struct Folding {
+    operator: MergeOperator,
+    /// Its name at present, for errors.
+    keyspace: Mutex<Arc<str>>,
+}
+
+impl Folding {
+    /// Folding by this operator, in the keyspace of this name.
+    pub fn new(operator: MergeOperator, keyspace: Arc<str>) -> Folding {
+        Folding { operator, keyspace: Mutex::new(keyspace) }
+    }
+
+    /// The operator.
+    pub fn operator(&self) -> &MergeOperator {
+        &self.operator
+    }
+
+    /// Notes that the keyspace has another name.
+    pub fn rename(&self, keyspace: Arc<str>) {
+        *self.keyspace.lock().unwrap_or_else(PoisonError::into_inner) = keyspace;
+    }
+
+    /// The value that `operands`, oldest first, make of `base`. Without operands there must be a base.
+    ///
+    /// # Errors
+    /// [`Error::Merge`] if the operator cannot.
+    pub fn fold(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>> {
+        match (base, operands) {
+            (Some(base), []) => Ok(base.to_vec()),
+            _ => self.operator.merge(key, base, operands).map_err(|cause| self.failure(key, &cause)),
+        }
+    }
+
+    /// One operand that does what `operands`, oldest first, do one after the other, if there is one.
+    pub fn fold_operands(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
+        self.operator.merge_operands(key, operands)
+    }
+
+    /// An error if this is no operand of the operator: for whoever is about to write it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`].
+    #[inline]
+    pub fn check_operand(&self, key: &[u8], operand: &[u8]) -> Result<()> {
+        self.operator.check_operand(operand).map_err(|cause| self.refusal(key, &cause))
+    }
+
+    #[cold]
+    fn refusal(&self, key: &[u8], cause: &MergeError) -> Error {
+        let MergeFailure { keyspace, operator, .. } = self.told(key, cause);
+        let key = key.escape_ascii();
+        Error::invalid(format!(
+            "the operand for key \"{key}\" in keyspace {keyspace:?} is none of its merge operator {operator:?}: {cause}"
+        ))
+    }
+
+    #[cold]
+    fn failure(&self, key: &[u8], cause: &MergeError) -> Error {
+        Error::Merge(Box::new(self.told(key, cause)))
+    }
+
+    fn told(&self, key: &[u8], cause: &MergeError) -> MergeFailure {
+        let keyspace = Arc::clone(&self.keyspace.lock().unwrap_or_else(PoisonError::into_inner));
+        let (operator, cause) = (self.operator.text().into(), cause.to_string().into());
+        MergeFailure { keyspace, key: key.into(), operator, cause }
+    }
+}
+
+/// Operands of one key, newest first.
+#[derive(Debug, Default)]
+pub(crate) struct Operands {
+    bytes: Vec<u8>,
+    kept: Vec<Operand>,
+    /// Whether it was tried in vain to make one of many.
+    is_incompressible: bool,
+}
+
+/// One operand among [`Operands`].
+#[derive(Clone, Debug)]
+pub(crate) struct Operand {
+    pub(crate) tag: Tag,
+    /// The stored value, expiry time included.
+    stored: Range<usize>,
+    /// Where the operand itself begins.
+    from: usize,
+}
+
+impl Operand {
+    /// Whether it may end before those around it.
+    pub(crate) fn is_expiring(&self) -> bool {
+        self.from != self.stored.start
+    }
+}
+
+impl Operands {
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.kept.clear();
+        self.is_incompressible = false;
+    }
+
+    /// Adds one that is older than all others. `skipped` bytes of what is stored are in front of the operand.
+    pub(crate) fn push(&mut self, folding: &Folding, key: &[u8], tag: Tag, stored: &[u8], skipped: usize) {
+        if self.kept.len() >= MAX_KEPT && !self.is_incompressible {
+            self.compress(folding, key);
+        }
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(stored);
+        self.kept.push(Operand { tag, stored: start..self.bytes.len(), from: start + skipped });
+    }
+
+    /// Makes one of the oldest operands that do not expire, if the operator can.
+    fn compress(&mut self, folding: &Folding, key: &[u8]) {
+        let from = self.kept.len() - self.lasting();
+        let one = folding.fold_operands(key, &self.oldest_first(from..self.kept.len()));
+        match one.filter(|_| from + 1 < self.kept.len()) {
+            None => self.is_incompressible = true,
+            Some(one) => {
+                let tag = self.kept[from].tag;
+                self.bytes.truncate(self.kept[from].stored.start);
+                self.kept.truncate(from);
+                let start = self.bytes.len();
+                self.bytes.extend_from_slice(&one);
+                self.kept.push(Operand { tag, stored: start..self.bytes.len(), from: start });
+            }
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// All of them, newest first.
+    pub(crate) fn newest_first(&self) -> &[Operand] {
+        &self.kept
+    }
+
+    /// How many of the oldest follow each other without one that expires.
+    pub(crate) fn lasting(&self) -> usize {
+        self.kept.iter().rev().take_while(|operand| !operand.is_expiring()).count()
+    }
+
+    /// The operands at these places, oldest first.
+    pub(crate) fn oldest_first(&self, places: Range<usize>) -> Vec<&[u8]> {
+        let operand = |operand: &Operand| &self.bytes[operand.from..operand.stored.end];
+        self.kept[places].iter().rev().map(operand).collect()
+    }
+
+    /// What is stored of one.
+    pub(crate) fn stored(&self, operand: &Operand) -> &[u8] {
+        &self.bytes[operand.stored.clone()]
+    }
+}
+
+/// A reader's way through the versions of one key that begins with an operand.
+#[derive(Debug, Default)]
+pub struct Fold {
+    operands: Operands,
+    /// The key's value, once it is known; `None` if it has none.
+    value: Option<Vec<u8>>,
+    is_done: bool,
+    /// What of the value never ends.
+    lasts: bool,
+    /// When the last of what ends does.
+    latest_end_ms: u64,
+}
+
+impl Fold {
+    /// Forgets everything and keeps the memory.
+    pub fn clear(&mut self) {
+        self.operands.clear();
+        (self.value, self.is_done, self.lasts, self.latest_end_ms) = (None, false, false, 0);
+    }
+
+    /// Takes the next older version of the key that no range delete hides; `Break` if older ones do not matter.
+    /// `is_over` says of an expiry time whether it has passed for the reader.
+    ///
+    /// # Errors
+    /// [`Error::Merge`] if the operands cannot be folded; those of [`meaning`].
+    pub fn take(
+        &mut self,
+        folding: &Folding,
+        (tag, key, value): (Tag, &[u8], &[u8]),
+        is_over: impl FnOnce(u64) -> bool,
+    ) -> Result<ControlFlow<()>> {
+        let kind = meaning(tag, key)?;
+        let (mut end_ms, mut behind) = (None, value);
+        if tag.kind_byte() & esker_base::kind::FLAG_EXPIRY != 0 {
+            let (expiry_ms, own) = split_expiry(tag, key, value)?;
+            (end_ms, behind) = (Some(expiry_ms), own);
+        }
+        let is_past = end_ms.is_some_and(is_over);
+        if !is_past && kind != Meaning::Absent {
+            match end_ms {
+                None => self.lasts = true,
+                Some(end_ms) => self.latest_end_ms = self.latest_end_ms.max(end_ms),
+            }
+        }
+        match kind {
+            Meaning::Operand => {
+                if !is_past {
+                    // For this reader nothing of it expires any more.
+                    self.operands.push(folding, key, tag, behind, 0);
+                }
+                return Ok(ControlFlow::Continue(()));
+            }
+            Meaning::Absent => self.end(folding, key, None)?,
+            Meaning::Present | Meaning::Expiring => {
+                self.end(folding, key, Some(behind).filter(|_| !is_past))?;
+            }
+        }
+        Ok(ControlFlow::Break(()))
+    }
+
+    /// There are no older versions. Returns the key's value.
+    ///
+    /// # Errors
+    /// As [`Fold::take`].
+    pub fn finish(&mut self, folding: &Folding, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        if !self.is_done {
+            self.end(folding, key, None)?;
+        }
+        Ok(self.value.take())
+    }
+
+    fn end(&mut self, folding: &Folding, key: &[u8], base: Option<&[u8]>) -> Result<()> {
+        self.is_done = true;
+        let operands = self.operands.oldest_first(0..self.operands.newest_first().len());
+        if base.is_some() || !operands.is_empty() {
+            self.value = Some(folding.fold(key, base, &operands)?);
+        }
+        Ok(())
+    }
+
+    /// When the last of what made the value ends, in milliseconds since 1970; `None` if something of it does not.
+    pub fn end_ms(&self) -> Option<u64> {
+        (!self.lasts).then_some(self.latest_end_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_base::kind::FLAG_EXPIRY;
+    use esker_base::{SeqNo, ValueKind};
+
+    fn folding(operator: MergeOperator) -> Folding {
+        Folding::new(operator, "pages".into())
+    }
+
+    fn operand(seqno: u64) -> Tag {
+        Tag::new(SeqNo::new(seqno), ValueKind::Merge)
+    }
+
+    #[test]
+    fn a_long_chain_becomes_one_operand_on_the_way() {
+        for operator in [MergeOperator::counter_checked(), MergeOperator::append(b"")] {
+            let folding = folding(operator);
+            let mut fold = Fold::default();
+            for seqno in (1..=10_000u64).rev() {
+                let one = (operand(seqno), b"k".as_slice(), b"1".as_slice());
+                assert!(fold.take(&folding, one, |_| false).unwrap().is_continue());
+                assert!(fold.operands.newest_first().len() <= MAX_KEPT + 1);
+            }
+            let value = fold.finish(&folding, b"k").unwrap().unwrap();
+            assert!(value == b"10000" || value == vec![b'1'; 10_000]);
+        }
+    }
+
+    #[test]
+    fn each_entry_ends_on_its_own() {
+        let folding = folding(MergeOperator::append(b","));
+        let expiring = |seqno, kind: ValueKind| Tag::from_parts(SeqNo::new(seqno), kind as u8 | FLAG_EXPIRY);
+        let at = |end_ms: u64, value: &[u8]| [&end_ms.to_le_bytes(), value].concat();
+        let versions = [
+            (expiring(9, ValueKind::Merge), at(20, b"d")),
+            (operand(8), b"c".to_vec()),
+            (expiring(7, ValueKind::Merge), at(30, b"b")),
+            (expiring(6, ValueKind::Put), at(10, b"a")),
+            (Tag::new(SeqNo::new(5), ValueKind::Put), b"older".to_vec()),
+        ];
+        let seen = |now_ms: u64, from: usize| {
+            let mut fold = Fold::default();
+            for (tag, value) in &versions[from..] {
+                if fold.take(&folding, (*tag, b"k", value), |end_ms| end_ms <= now_ms).unwrap().is_break() {
+                    break;
+                }
+            }
+            let value = fold.finish(&folding, b"k").unwrap();
+            (value.map(|value| String::from_utf8(value).unwrap()), fold.end_ms())
+        };
+        let is = |text: &str| Some(text.to_owned());
+        assert_eq!(seen(9, 0), (is("a,b,c,d"), None));
+        assert_eq!(seen(10, 0), (is("b,c,d"), None));
+        assert_eq!(seen(20, 0), (is("b,c"), None));
+        assert_eq!(seen(30, 0), (is("c"), None));
+        assert_eq!(seen(9, 2), (is("a,b"), Some(30)));
+        assert_eq!(seen(30, 2).0, None);
+    }
+
+    #[test]
+    fn a_failure_says_what_and_where() {
+        let folding = folding(MergeOperator::counter_wrapping());
+        let error = folding.fold(b"k\n", Some(b"x"), &[b"1"]).unwrap_err().to_string();
+        assert!(error.starts_with("the operands of key \"k\\n\" in keyspace \"pages\" cannot be folded by its merge operator \"counter\": \"x\" is no whole number"), "{error}");
+        folding.rename("leaves".into());
+        let error = folding.check_operand(b"k", b"one").unwrap_err().to_string();
+        assert!(error.contains("keyspace \"leaves\"") && error.contains("\"one\""), "{error}");
+    }
+}

@@ -1,0 +1,218 @@
+//! Rule 7: what is written of the operands of a key.
+//!
+//! The operands that follow each other in one stripe are gathered, those that expired for everybody are dropped, and then it
+//! depends on how the history of the key goes on below them:
+//!
+//! * A Put that does not expire, in the same stripe: they are folded onto it.
+//! * A Delete, a SingleDelete, an expired Put or a range delete in the same stripe, or nothing at all, neither in the
+//!   inputs nor outside: they are folded onto no value.
+//! * Anything else (an entry in another stripe, which somebody may see without the operands; a Put that is yet to expire;
+//!   a value that lies elsewhere; something older outside): it cannot be told what they come to.
+//!
+//! What was folded is a Put with the number of its newest operand, and hides what is older, as the operands together with
+//! what ended their history did: whoever could see one of them sees all, because they lie in one stripe.
+//!
+//! An operand that is yet to expire ends on its own day, so it stays as it is, and so does what is newer than it: only
+//! the operands below the oldest such one are folded into a value. Those that may not be are made one where they follow each
+//! other, if the operator can do that. Between two operands of a job no range delete lies outside of it: a job takes
+//! everything between its newest and its oldest input (V1).
+//!
+//! A fold that fails changes nothing. Whoever reads the key is told why.
+
+use super::{Decided, Position, Retained, Role};
+use crate::cursor::Cursor;
+use crate::folding::{Folding, Operands};
+use crate::meaning::split_expiry;
+use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
+use esker_base::{Result, SeqNo, Tag, ValueKind};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Operands of one key and stripe, and what is to be written of them.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    operands: Operands,
+    /// How many there were before any became one.
+    count: u64,
+    /// Values that were made.
+    made: Vec<u8>,
+    /// What is to be written, newest first.
+    written: Vec<(Tag, Source)>,
+    /// The place in `written` of the current entry.
+    at: usize,
+}
+
+/// Where the value of an entry to write lies.
+#[derive(Clone, Debug)]
+enum Source {
+    /// As it is stored in the operand at this place.
+    Operand(usize),
+    /// In what was made.
+    Made(Range<usize>),
+}
+
+impl Gathered {
+    fn clear(&mut self) {
+        self.operands.clear();
+        self.made.clear();
+        self.written.clear();
+        (self.count, self.at) = (0, 0);
+    }
+
+    /// The value of the current entry.
+    pub(super) fn value(&self) -> &[u8] {
+        match &self.written[self.at].1 {
+            Source::Operand(at) => self.operands.stored(&self.operands.newest_first()[*at]),
+            Source::Made(range) => &self.made[range.clone()],
+        }
+    }
+
+    fn write_made(&mut self, tag: Tag, value: &[u8]) {
+        let start = self.made.len();
+        self.made.extend_from_slice(value);
+        self.written.push((tag, Source::Made(start..self.made.len())));
+    }
+
+    /// Writes the operands at these places, those that follow each other without one that expires as one if that can be.
+    fn write_operands(&mut self, folding: &Folding, key: &[u8], places: Range<usize>) {
+        let mut at = places.start;
+        while at < places.end {
+            let rest = &self.operands.newest_first()[at..places.end];
+            let tag = rest[0].tag;
+            let lasting = rest.iter().take_while(|operand| !operand.is_expiring()).count();
+            let several = Some(at..at + lasting).filter(|_| lasting > 1);
+            let one =
+                several.and_then(|places| folding.fold_operands(key, &self.operands.oldest_first(places)));
+            let passed = if one.is_some() { lasting } else { lasting.max(1) };
+            match one {
+                Some(one) => self.write_made(tag, &one),
+                None => self.write_as_they_are(at..at + passed),
+            }
+            at += passed;
+        }
+    }
+
+    fn write_as_they_are(&mut self, places: Range<usize>) {
+        let operands = self.operands.newest_first();
+        self.written.extend(places.map(|at| (operands[at].tag, Source::Operand(at))));
+    }
+}
+
+/// How the history of a key goes on below operands.
+enum Below {
+    /// With the value on which the cursor stands.
+    Value,
+    /// With nothing that counts.
+    Nothing,
+    /// In a way that does not tell what the operands come to.
+    Unknown,
+}
+
+impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
+    /// Decides about the operand with this tag on which the cursor stands, and about those that follow it in its stripe.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn gather(&mut self, newest: Tag) -> Result<Decided> {
+        let Some(folding) = self.folding.as_ref().map(Arc::clone) else {
+            self.group.is_any_kept = true;
+            (self.tag, self.position) = (newest, Position::OnCursor);
+            return Ok(Decided::Write);
+        };
+        self.gathered.clear();
+        let below = self.gather_down_from(&folding, newest)?;
+        if self.gathered.operands.is_empty() {
+            return Ok(Decided::Passed);
+        }
+        self.fold_gathered(&folding, &below);
+        let written = self.gathered.written.len() as u64;
+        self.stats.folded += self.gathered.count.saturating_sub(written);
+        self.group.is_any_kept = true;
+        // Shown from the first.
+        (self.tag, self.position) = (self.gathered.written[0].0, Position::Gathered);
+        Ok(Decided::Write)
+    }
+
+    /// Goes on to what became of the next operand, if there is one.
+    #[cold]
+    pub(super) fn show_gathered(&mut self) -> bool {
+        self.gathered.at += 1;
+        let Some((tag, _)) = self.gathered.written.get(self.gathered.at) else { return false };
+        (self.tag, self.position) = (*tag, Position::Gathered);
+        true
+    }
+
+    /// Takes the cursor over the operands of the stripe, and says what is below them.
+    fn gather_down_from(&mut self, folding: &Folding, newest: Tag) -> Result<Below> {
+        let key = self.group.key.as_slice();
+        let mut tag = newest;
+        loop {
+            let value = self.cursor.value();
+            let is_expiring = tag.kind_byte() & FLAG_EXPIRY != 0;
+            if is_expiring && self.boundaries.is_expired_for_all(split_expiry(tag, key, value)?.0) {
+                self.stats.expired += 1;
+            } else {
+                let skipped = if is_expiring { esker_base::expiry::EXPIRY_LEN } else { 0 };
+                self.gathered.operands.push(folding, key, tag, value, skipped);
+                self.gathered.count += 1;
+            }
+            let oldest = tag.seqno();
+            self.cursor.next()?;
+            let is_same = self.cursor.is_valid() && self.group.key.is(self.cursor.key());
+            let next = if is_same { Some(self.cursor.tag()) } else { None };
+            let in_stripe =
+                next.filter(|next| self.boundaries.are_in_same_stripe(next.seqno(), newest.seqno()));
+            let is_ended = self.deletes.as_ref().is_some_and(|deletes| {
+                deletes.ends_below(oldest, &self.boundaries)
+                    && next.is_none_or(|next| {
+                        in_stripe.is_none() || deletes.hides(next.seqno(), &self.boundaries)
+                    })
+            });
+            if is_ended {
+                return Ok(Below::Nothing);
+            }
+            let Some(next) = in_stripe else {
+                let may_go_on = next.is_some() || (self.older_outside)(key, oldest);
+                return Ok(if may_go_on { Below::Unknown } else { Below::Nothing });
+            };
+            match Role::of(next) {
+                Role::Operand => tag = next,
+                Role::Tombstone => return Ok(Below::Nothing),
+                Role::Untouchable => return Ok(Below::Unknown),
+                Role::Value if next.kind_byte() & FLAG_BLOB != 0 => return Ok(Below::Unknown),
+                Role::Value if next.kind_byte() & FLAG_EXPIRY == 0 => return Ok(Below::Value),
+                Role::Value => {
+                    let is_past = self.is_expired(next)?;
+                    return Ok(if is_past { Below::Nothing } else { Below::Unknown });
+                }
+            }
+        }
+    }
+
+    /// Decides what is written of what was gathered.
+    fn fold_gathered(&mut self, folding: &Folding, below: &Below) {
+        let key = self.group.key.as_slice();
+        let gathered = &mut self.gathered;
+        let count = gathered.operands.newest_first().len();
+        let from = count - gathered.operands.lasting();
+        let base = match below {
+            Below::Value => Some(self.cursor.value()),
+            Below::Nothing | Below::Unknown => None,
+        };
+        if matches!(below, Below::Unknown) || from == count {
+            gathered.write_operands(folding, key, 0..count);
+            return;
+        }
+        match folding.fold(key, base, &gathered.operands.oldest_first(from..count)) {
+            Ok(value) => {
+                let newest = gathered.operands.newest_first()[from].tag.seqno();
+                gathered.write_operands(folding, key, 0..from);
+                gathered.write_made(Tag::new(newest, ValueKind::Put), &value);
+                self.group.hidden_below = Some(newest);
+            }
+            Err(_) => {
+                self.stats.unfoldable += 1;
+                gathered.write_as_they_are(0..count);
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The way back: a key is decided when the entry before its newest visible version has been met. See [`super`].
+
+use super::{MAX_STEPS, Position, Visible};
+use crate::cursor::Cursor;
+use crate::meaning::{Meaning, check_hidden, meaning, split_expiry};
+use esker_base::{Error, Result, Tag};
+
+/// The longest value that is copied when walking backwards. Copying 32 KiB takes about as long as the two seeks that
+/// save it, and it bounds the memory that an iterator holds.
+pub(super) const MAX_HELD_LEN: usize = 32 << 10;
+
+/// A version of the key being passed backwards.
+struct Candidate {
+    tag: Tag,
+    /// Whether the value, if there is one to show, is in the buffer.
+    is_held: bool,
+    /// The expiry time of an expiring version.
+    expiry_ms: u64,
+}
+
+impl<C: Cursor> Visible<C> {
+    /// Goes back to the last visible key from where the cursor stands, which is the last entry of a key.
+    pub(super) fn find_backward(&mut self) -> Result<()> {
+        if self.single_version {
+            return self.find_single::<true>();
+        }
+        while self.cursor.is_valid() && !self.bounds.is_before(self.cursor.key()) {
+            self.key.set(self.cursor.key());
+            let Some(candidate) = self.pass_versions()? else { continue };
+            if self.is_covered(candidate.tag)? {
+                continue;
+            }
+            self.expiry_ms = match meaning(candidate.tag, self.key.as_slice())? {
+                Meaning::Absent => continue,
+                Meaning::Operand if self.hold_fold(candidate.tag)? => return Ok(()),
+                Meaning::Operand => continue,
+                Meaning::Expiring if self.reader.is_expired(candidate.expiry_ms) => continue,
+                Meaning::Expiring => Some(candidate.expiry_ms),
+                Meaning::Present => None,
+            };
+            if !candidate.is_held {
+                return self.stand_on_remembered(candidate.tag);
+            }
+            self.tag = candidate.tag;
+            self.position = Position::Held;
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    /// Takes the cursor from the oldest version of `self.key` to the last entry before that key, and returns the
+    /// newest visible version that was met.
+    fn pass_versions(&mut self) -> Result<Option<Candidate>> {
+        let newest = Tag::visible_at(self.seqno);
+        let mut candidate = None;
+        for _ in 0..MAX_STEPS {
+            if self.cursor.tag() <= newest {
+                candidate = Some(self.hold()?);
+            }
+            self.cursor.prev()?;
+            if !self.cursor.is_valid() || !self.key.is(self.cursor.key()) {
+                return Ok(candidate);
+            }
+        }
+        if self.cursor.tag() <= newest {
+            // There may be many newer visible versions: jump to the newest of them.
+            self.cursor.seek(self.key.as_slice(), self.seqno)?;
+            if self.cursor.is_valid() && self.key.is(self.cursor.key()) {
+                candidate = Some(self.hold()?);
+            }
+        }
+        self.cursor.seek_before(self.key.as_slice())?;
+        Ok(candidate)
+    }
+
+    /// Copies the cursor's value, if it is one to show and not too long.
+    fn hold(&mut self) -> Result<Candidate> {
+        let tag = self.cursor.tag();
+        check_hidden(tag, self.key.as_slice())?;
+        self.value.clear();
+        let mut value = self.cursor.value();
+        let mut expiry_ms = 0;
+        let is_held = value.len() <= MAX_HELD_LEN;
+        if !tag.is_plain_put() {
+            match meaning(tag, self.key.as_slice()) {
+                Ok(Meaning::Expiring) => (expiry_ms, value) = split_expiry(tag, self.key.as_slice(), value)?,
+                // Nothing to show; or an error, which is told only if no newer version is met.
+                _ => value = &[],
+            }
+        }
+        if is_held {
+            self.value.extend_from_slice(value);
+        }
+        Ok(Candidate { tag, is_held, expiry_ms })
+    }
+
+    /// Whether a range delete hides version `tag` of `self.key`.
+    fn is_covered(&mut self, tag: Tag) -> Result<bool> {
+        match &mut self.cover {
+            None => Ok(false),
+            Some(cover) => Ok(tag.seqno() < cover.at(self.key.as_slice())?),
+        }
+    }
+
+    /// Shows version `tag` of `self.key` where it lies.
+    fn stand_on_remembered(&mut self, tag: Tag) -> Result<()> {
+        self.cursor.seek(self.key.as_slice(), tag.seqno())?;
+        while self.cursor.is_valid() && self.cursor.tag() > tag && self.key.is(self.cursor.key()) {
+            self.cursor.next()?;
+        }
+        if !self.cursor.is_valid() || self.cursor.tag() != tag || !self.key.is(self.cursor.key()) {
+            let key = self.key.as_slice().escape_ascii();
+            return Err(Error::internal(format!("version {} of key {key} vanished while read", tag.seqno())));
+        }
+        self.position = if tag.is_plain_put() { Position::OnCursor } else { Position::OnExpiring };
+        Ok(())
+    }
+}
