@@ -74,7 +74,9 @@ impl Store {
             store.all_keyspaces().iter().all(|keyspace| {
                 let has_debt = store.compaction_debt(keyspace, &keyspace.view.load()) > 0;
                 if has_debt {
-                    // The lane may have found everything blocked by a job that has ended since.
+                    // The lane may have found everything blocked by a job that has ended since, or asked before time
+                    // made something worth dropping.
+                    keyspace.forget_asked();
                     store.scheduler.request(Lane::Compaction);
                 }
                 !has_debt && !store.is_compacting(keyspace)

@@ -138,6 +138,11 @@ impl Store {
 }
 
 impl KeyspaceState {
+    /// Lets the strategy be asked again, whatever it said last.
+    pub(crate) fn forget_asked(&self) {
+        *self.asked.lock() = None;
+    }
+
     /// Whether the strategy was asked about the same and wanted nothing; `asked` is of this moment.
     fn wants_nothing(&self, asked: &Asked) -> bool {
         self.asked.lock().as_ref().is_some_and(|last| {
