@@ -153,9 +153,9 @@ pub use esker_engine::{
     ChangedKeyspace, Changes, CheckpointReport, CompareAndSet, Consumer, ConsumerInfo, CopyProgress, Cursor,
     DEFAULT_KEYSPACE, Damage, Database, Durability, ExportReport, Holder, HolderKind, ImportReport,
     Isolation, KeyRange, Keyspace, KeyspaceLevels, KeyspaceMetrics, KeyspaceOptions, Layer, LevelInfo,
-    LogMetrics, MemoryMetrics, Merge, MergeError, MergeOperator, Metrics, OpenTablesMetrics, Options, PerLevel, Range, RestoreReport,
-    Retention, RunInfo, Savepoint, Snapshot, TableInfo, Transaction, TransactionOptions, TransactionRange,
-    Ttl, Value, VerifyReport, View, WriteBatch, check_export, set,
+    LogMetrics, MemoryMetrics, Merge, MergeError, MergeOperator, Metrics, OpenTablesMetrics, Options,
+    PerLevel, Range, RestoreReport, Retention, RunInfo, Savepoint, Snapshot, TableInfo, Transaction,
+    TransactionOptions, TransactionRange, Ttl, Value, VerifyReport, View, WriteBatch, check_export, set,
 };
 pub use esker_filter::FilterPolicy;
 pub use esker_memtable::MemtableKind;
