@@ -15,7 +15,7 @@ fn with(operator: MergeOperator) -> KeyspaceOptions {
 /// Entries in the tables of a keyspace.
 fn stored(db: &Database, name: &str) -> u64 {
     let metrics = db.metrics();
-    metrics.keyspaces.iter().find(|keyspace| *keyspace.name == *name).unwrap().table_entries
+    metrics.keyspaces.iter().find(|keyspace| *keyspace.name == *name).expect("it is there").table_entries
 }
 
 /// Keeps the last two pieces, by which it is none of the operators that combine operands.

@@ -337,6 +337,25 @@ impl Runner {
         Ok(changes)
     }
 
+    /// Makes one edit by the call of its name.
+    fn write_plain(&self, edit: &Edit, keyspace: &Keyspace, durability: Durability) -> esker::Result<()> {
+        match edit.deed {
+            Deed::Put(value) => keyspace.put_with(edit.key.bytes(), value.bytes(), durability),
+            Deed::Delete => keyspace.delete_with(edit.key.bytes(), durability),
+            Deed::DeleteUpTo(end) => {
+                let range = (Bound::Included(edit.key.bytes()), end.map(crate::Key::bytes));
+                keyspace.delete_range_with(range, durability)
+            }
+            Deed::Merge(operand) => keyspace.merge_with(edit.key.bytes(), operand.bytes(), durability),
+            Deed::MergeFor(operand, ttl_ms) => {
+                keyspace.merge_with_ttl(edit.key.bytes(), operand.bytes(), self.ttl(ttl_ms))
+            }
+            Deed::PutFor(value, ttl_ms) => {
+                keyspace.put_with_ttl(edit.key.bytes(), value.bytes(), self.ttl(ttl_ms))
+            }
+        }
+    }
+
     /// Carries out a write; `Ok(false)` if it was refused, which a `try_write` may be.
     pub(crate) fn write(&mut self, edits: &[Edit], how: How, durability: Durability) -> Outcome<bool> {
         let keyspaces = edits.iter().map(|edit| self.create(edit.space)).collect::<Outcome<Vec<_>>>()?;
@@ -346,21 +365,7 @@ impl Runner {
         let changes = self.changes(edits, how)?;
         self.mark(Mark::Begun, self.oracle.now() + 1);
         let written = match (how, edits, keyspaces.as_slice()) {
-            (How::Plain, [edit], [keyspace]) => match edit.deed {
-                Deed::Put(value) => keyspace.put_with(edit.key.bytes(), value.bytes(), durability),
-                Deed::Delete => keyspace.delete_with(edit.key.bytes(), durability),
-                Deed::DeleteUpTo(end) => {
-                    let range = (Bound::Included(edit.key.bytes()), end.map(crate::Key::bytes));
-                    keyspace.delete_range_with(range, durability)
-                }
-                Deed::Merge(operand) => keyspace.merge_with(edit.key.bytes(), operand.bytes(), durability),
-                Deed::MergeFor(operand, ttl_ms) => {
-                    keyspace.merge_with_ttl(edit.key.bytes(), operand.bytes(), self.ttl(ttl_ms))
-                }
-                Deed::PutFor(value, ttl_ms) => {
-                    keyspace.put_with_ttl(edit.key.bytes(), value.bytes(), self.ttl(ttl_ms))
-                }
-            },
+            (How::Plain, [edit], [keyspace]) => self.write_plain(edit, keyspace, durability),
             (How::Transaction, ..) => {
                 self.db()?.transact_with(TransactionOptions::default().durability(durability), |tx| {
                     for (edit, keyspace) in edits.iter().zip(&keyspaces) {
