@@ -1,7 +1,7 @@
 //! Gaps as such, and reads through them against what the keys themselves say.
 
 use super::{Gaps, PATIENCE};
-use crate::{Database, Keyspace, KeyspaceOptions, Options, Snapshot};
+use crate::{Database, Keyspace, KeyspaceOptions, MergeOperator, Options, Snapshot};
 use esker_base::SeqNo;
 use esker_env::fault::StrictFs;
 use esker_env::{Env, SeededRandom};
@@ -90,6 +90,7 @@ fn key(number: u64) -> [u8; 8] {
 
 fn open(seed: u64) -> Database {
     let options = KeyspaceOptions::default().write_buffer_size(32 << 10).table_size(16 << 10);
+    let options = options.merge_operator(MergeOperator::append(b","));
     let env = Env::simulated(Arc::new(StrictFs::new()), seed);
     Options::default().memory_budget(16 << 20).keyspace_options(options).env(env).open("/db").expect("opens")
 }
@@ -129,6 +130,7 @@ fn seeks_find_what_gets_find() {
                     batch.delete(keyspace, key(below(KEYS)));
                     db.write(batch).expect("writes");
                 }
+                4 if below(2) == 0 => keyspace.merge(key(below(KEYS)), b"1").expect("merges"),
                 4 => keyspace.put_with_expiry(key(below(KEYS)), b"v", below(3_000)).expect("puts"),
                 5 => {
                     let from = below(KEYS);
