@@ -123,14 +123,14 @@ fn seeks_find_what_gets_find() {
         let mut leaps = 0;
         for step in 0..800 {
             match below(20) {
-                0..3 => keyspace.put(key(below(KEYS)), [2; 20]).expect("puts"),
+                0 => keyspace.put(key(below(KEYS)), [2; 20]).expect("puts"),
+                1..3 => keyspace.merge(key(below(KEYS)), b"1").expect("merges"),
                 3 => {
                     let mut batch = db.batch();
                     (0..3).for_each(|_| batch.put(keyspace, key(below(KEYS)), [3; 20]));
                     batch.delete(keyspace, key(below(KEYS)));
                     db.write(batch).expect("writes");
                 }
-                4 if below(2) == 0 => keyspace.merge(key(below(KEYS)), b"1").expect("merges"),
                 4 => keyspace.put_with_expiry(key(below(KEYS)), b"v", below(3_000)).expect("puts"),
                 5 => {
                     let from = below(KEYS);
@@ -147,7 +147,7 @@ fn seeks_find_what_gets_find() {
                 _ => {}
             }
             let now = db.snapshot();
-            for snapshot in snapshots.iter().rev().take(2).chain([&now]) {
+            for snapshot in snapshots.iter().rev().take(2).chain([&now, &now, &now]) {
                 let from = if below(3) == 0 { 0 } else { below(KEYS) };
                 let expected = first_by_gets(keyspace, snapshot, from);
                 assert_eq!(first_by_seek(keyspace, snapshot, from), expected, "seed {seed} step {step}");
