@@ -84,6 +84,12 @@ impl Tag {
         Tag(seqno.0 << 8 | 0xff)
     }
 
+    /// The tag of an entry that was stored with sequence number 0 and counts as `global`; unchanged if that is 0, too.
+    #[inline]
+    pub const fn at_global(self, global: SeqNo) -> Tag {
+        Tag(self.0 | global.0 << 8)
+    }
+
     /// The sequence number.
     #[inline]
     pub const fn seqno(self) -> SeqNo {

@@ -3,7 +3,7 @@
 use crate::keyspace::KeyspaceState;
 use crate::store::Store;
 use crate::tree::{Access, TreePart};
-use esker_base::{Error, Result};
+use esker_base::{Error, Result, SeqNo};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -84,7 +84,13 @@ fn verify_table(part: &TreePart, report: &mut VerifyReport) -> Result<()> {
     report.entries += found.entries;
     report.range_deletes += properties.range_deletes;
     report.bytes += part.meta.file_bytes;
-    let told = (meta.entries, meta.range_deletes, meta.min_seqno, meta.max_seqno);
+    // Of an ingested table the file says zero.
+    let seqnos = if meta.global_seqno.is_some() {
+        (SeqNo::ZERO, SeqNo::ZERO)
+    } else {
+        (meta.min_seqno, meta.max_seqno)
+    };
+    let told = (meta.entries, meta.range_deletes, seqnos.0, seqnos.1);
     let actual = (found.entries, properties.range_deletes, properties.min_seqno, properties.max_seqno);
     // Tombstones are dropped by what the manifest says of sequence numbers, so that must be the truth.
     if !meta.sliced && told != actual {

@@ -253,7 +253,7 @@ impl Bench {
             nanos += worked_nanos() - start;
             let len = writer.finish()?.file_bytes;
             let file = self.fs.open(&path, OpenMode::Read)?;
-            let identity = TableIdentity { uid, keyspace: KeyspaceId(0) };
+            let identity = TableIdentity { uid, keyspace: KeyspaceId(0), global_seqno: None };
             let home = TableHome::alone(Arc::clone(&self.cache))?;
             tables.push(Arc::new(Table::open(file, len, identity, home)?));
         }

@@ -53,6 +53,8 @@ impl ReadPurpose {
 pub struct TableCursor {
     table: Arc<Table>,
     purpose: ReadPurpose,
+    /// As the table's; here because every step asks for it.
+    global_seqno: SeqNo,
     position: BlockCursor,
     /// Number of the block entered, if the position is in one.
     number: usize,
@@ -82,6 +84,7 @@ impl Table {
         TableCursor {
             table: Arc::clone(self),
             purpose,
+            global_seqno: self.global_seqno,
             position: BlockCursor::new(),
             number: 0,
             held: None,
@@ -216,6 +219,15 @@ impl TableCursor {
         self.first_of(number + 1)
     }
 
+    /// Moves on to a greater key: the entry found is newer than what is looked for, although the file does not say so.
+    #[cold]
+    fn pass(&mut self, key: &[u8]) -> Result<()> {
+        while self.is_valid() && self.key() == key {
+            self.next()?;
+        }
+        Ok(())
+    }
+
     fn seek_to(&mut self, key: &[u8], newest: Tag) -> Result<()> {
         with_kernel!(
             self.table.isa,
@@ -255,7 +267,8 @@ impl Cursor for TableCursor {
 
     #[inline]
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
-        self.seek_to(key, Tag::visible_at(seqno))
+        self.seek_to(key, Tag::visible_at(seqno))?;
+        if seqno < self.global_seqno { self.pass(key) } else { Ok(()) }
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
@@ -292,7 +305,7 @@ impl Cursor for TableCursor {
 
     #[inline]
     fn tag(&self) -> Tag {
-        self.position.tag()
+        self.position.tag().at_global(self.global_seqno)
     }
 
     #[inline]

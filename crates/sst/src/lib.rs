@@ -67,5 +67,5 @@ pub use range_section::{decode_bytes as decode_range_deletes, encode as encode_r
 pub use salvage::{Salvage, SalvagedBlock};
 pub use table::{Table, TableIdentity};
 pub use value::{PinnedValue, TableHit};
-pub use verify::Verified;
+pub use verify::{KindBytes, Verified};
 pub use writer::TableWriter;

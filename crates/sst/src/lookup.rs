@@ -22,7 +22,11 @@ impl Table {
     #[inline]
     pub fn get(&self, key: &[u8], hash: u64, seqno: SeqNo) -> Result<Option<TableHit>> {
         let found = find(self, key, hash, seqno)?;
-        Ok(found.map(|(block, found)| TableHit { tag: found.tag, value: PinnedValue::new(block, found) }))
+        let hit = |(block, found): (_, Found)| TableHit {
+            tag: found.tag.at_global(self.global_seqno),
+            value: PinnedValue::new(block, found),
+        };
+        Ok(found.map(hit))
     }
 
     /// As [`Table::get`], but lends tag and value to `read` instead of giving out a value that keeps the block.
@@ -38,7 +42,9 @@ impl Table {
         read: impl FnOnce(Tag, &[u8]) -> R,
     ) -> Result<Option<R>> {
         let found = find(self, key, hash, seqno)?;
-        Ok(found.map(|(block, found)| read(found.tag, block.contents().slice(found.range()))))
+        Ok(found.map(|(block, found)| {
+            read(found.tag.at_global(self.global_seqno), block.contents().slice(found.range()))
+        }))
     }
 }
 
@@ -63,6 +69,9 @@ unsafe fn find_with<K: Kernel>(
     seqno: SeqNo,
 ) -> Result<Option<(Arc<Block>, Found)>> {
     let Some(index) = &table.index else { return Ok(None) };
+    if seqno < table.global_seqno {
+        return Ok(None);
+    }
     let newest = Tag::visible_at(seqno);
     // SAFETY: the caller has the instructions.
     let mut number = unsafe { index.locate_near::<K>(key, newest, |first| prefetch_slots(table, first)) };

@@ -76,7 +76,7 @@ unsafe fn multi_get_with<K: Kernel>(
     hits: &mut [Option<TableHit>],
 ) -> Result<()> {
     let newest = Tag::visible_at(seqno);
-    let mut stage = filtered(lookups, *pending);
+    let mut stage = filtered(lookups, seqno, *pending);
     // SAFETY: the caller has the instructions.
     unsafe { descend::<K>(lookups, &mut stage, newest) };
     for (place, &key) in stage.places[..stage.count].iter().zip(&stage.keys) {
@@ -98,7 +98,10 @@ unsafe fn multi_get_with<K: Kernel>(
         // SAFETY: the caller has the instructions.
         let found = unsafe { block.contents().find::<K>(lookup.key, lookup.hash, newest) };
         let hit = match found {
-            Some(found) => Some(TableHit { tag: found.tag, value: PinnedValue::new(block, found) }),
+            Some(found) => {
+                let tag = found.tag.at_global(lookup.table.global_seqno);
+                Some(TableHit { tag, value: PinnedValue::new(block, found) })
+            }
             None => find_in_continuation(lookup, stage.places[i], seqno)?,
         };
         if hit.is_some() {
@@ -111,14 +114,16 @@ unsafe fn multi_get_with<K: Kernel>(
 
 /// The keys whose filter says maybe.
 #[inline(always)]
-fn filtered(lookups: &[Lookup<'_>], pending: u32) -> Stage {
+fn filtered(lookups: &[Lookup<'_>], seqno: SeqNo, pending: u32) -> Stage {
     let mut stage =
         Stage { keys: [0; MAX_LOOKUPS], count: 0, places: [0; MAX_LOOKUPS], heads: [0; MAX_LOOKUPS] };
     for lookup in lookups {
         lookup.table.prefetch_filter(lookup.hash);
     }
     for (i, lookup) in lookups.iter().enumerate() {
-        if pending >> i & 1 == 1 && lookup.table.index.is_some() && lookup.table.may_contain(lookup.hash) {
+        let table = lookup.table;
+        let may_see = table.index.is_some() && table.global_seqno <= seqno;
+        if pending >> i & 1 == 1 && may_see && table.may_contain(lookup.hash) {
             stage.keys[stage.count] = i as u8;
             stage.count += 1;
         }

@@ -3,6 +3,7 @@
 //! Stored as `tag varint | len varint | body` fields; numbers are varints. Unknown tags are kept for inspection and
 //! otherwise ignored: what a reader must understand is said by the format version and by required sections.
 
+use crate::expiring::Expiring;
 use crate::flaw::{Flaw, damaged};
 use crate::options::TableOptions;
 use esker_base::coding::{Reader, put_prefixed, put_varint, varint_len};
@@ -61,6 +62,8 @@ pub struct TableProperties {
     pub keys: u64,
     /// Range deletes: each counts once for every fragment that it covers.
     pub range_deletes: u64,
+    /// Entries that expire. Not told by tables of versions that did not need it here.
+    pub expiring: Expiring,
     /// Fields that this build does not know: tag and body.
     pub unknown: Vec<(u64, Vec<u8>)>,
 }
@@ -92,6 +95,9 @@ mod tag {
     pub(super) const UNCOMPRESSED_BYTES: u64 = 23;
     pub(super) const KEYS: u64 = 24;
     pub(super) const RANGE_DELETES: u64 = 25;
+    pub(super) const EXPIRING: u64 = 26;
+    pub(super) const EARLIEST_EXPIRY_MS: u64 = 27;
+    pub(super) const LATEST_EXPIRY_MS: u64 = 28;
 }
 
 impl TableProperties {
@@ -139,10 +145,13 @@ impl TableProperties {
             (tag::UNCOMPRESSED_BYTES, self.uncompressed_bytes),
             (tag::KEYS, self.keys),
             (tag::RANGE_DELETES, self.range_deletes),
+            (tag::EXPIRING, self.expiring.entries),
+            (tag::EARLIEST_EXPIRY_MS, self.expiring.earliest_ms),
+            (tag::LATEST_EXPIRY_MS, self.expiring.latest_ms),
         ];
-        // Tables without range deletes are the same bytes as before there were any.
+        // Tables without range deletes and expiring entries are the same bytes as before there were any.
         for (tag, number) in
-            numbers.into_iter().filter(|(field, number)| *field != tag::RANGE_DELETES || *number > 0)
+            numbers.into_iter().filter(|(field, number)| *field < tag::RANGE_DELETES || *number > 0)
         {
             put_varint(&mut out, tag);
             put_varint(&mut out, varint_len(number) as u64);
@@ -211,6 +220,9 @@ impl TableProperties {
             tag::UNCOMPRESSED_BYTES => self.uncompressed_bytes = number()?,
             tag::KEYS => self.keys = number()?,
             tag::RANGE_DELETES => self.range_deletes = number()?,
+            tag::EXPIRING => self.expiring.entries = number()?,
+            tag::EARLIEST_EXPIRY_MS => self.expiring.earliest_ms = number()?,
+            tag::LATEST_EXPIRY_MS => self.expiring.latest_ms = number()?,
             _ => self.unknown.push((tag, body.to_vec())),
         }
         Some(())
@@ -235,6 +247,7 @@ mod tests {
         properties.max_key = vec![0xff; 300];
         properties.min_seqno = SeqNo::ZERO;
         properties.max_seqno = SeqNo::MAX;
+        properties.expiring = Expiring { entries: 2, earliest_ms: 5, latest_ms: u64::MAX };
         properties
     }
 

@@ -22,8 +22,10 @@ use std::sync::Arc;
 pub struct TableIdentity {
     /// Random number of the table, written at its creation.
     pub uid: TableUid,
-    /// The keyspace that it belongs to.
+    /// The keyspace that it belongs to. Not compared if the table was ingested: whoever wrote it did not know.
     pub keyspace: KeyspaceId,
+    /// The sequence number that all entries count as, if the table was ingested; the file says 0.
+    pub global_seqno: Option<SeqNo>,
 }
 
 /// A table file, open for reading. Index, filter and range deletes are in memory; blocks are read when needed and kept in the cache.
@@ -42,6 +44,8 @@ pub struct Table {
     /// Blocks are likely stored raw, so that they are best read straight into their own memory.
     pub(crate) expects_raw_blocks: bool,
     pub(crate) uid: TableUid,
+    /// What the entries' sequence numbers of 0 stand for; 0 unless the table was ingested.
+    pub(crate) global_seqno: SeqNo,
     pub(crate) file: Arc<dyn File>,
     properties: TableProperties,
     range_deletes: Arc<RangeDeletes>,
@@ -87,7 +91,9 @@ impl Table {
         let tail = Tail::read(&*file, file_bytes, expected.map(|identity| identity.uid))?;
         let properties_at = tail.required(&*file, SectionKind::PROPERTIES)?;
         let properties = tail.decode(&*file, properties_at, TableProperties::decode)?;
-        if let Some(identity) = expected.filter(|identity| identity.keyspace != properties.keyspace) {
+        let global_seqno = expected.and_then(|identity| identity.global_seqno);
+        let own = expected.filter(|_| global_seqno.is_none());
+        if let Some(identity) = own.filter(|identity| identity.keyspace != properties.keyspace) {
             let (wanted, found) = (identity.keyspace, properties.keyspace);
             let detail = format!("a table of keyspace {wanted} expected, one of keyspace {found} found");
             return Err(Error::corruption(file.path(), properties_at.offset, detail));
@@ -118,6 +124,7 @@ impl Table {
             isa: Isa::detect(),
             expects_raw_blocks: properties.codec == esker_codec::Codec::None.name(),
             uid: tail.footer.uid,
+            global_seqno: global_seqno.unwrap_or(SeqNo::ZERO),
             file,
             properties,
             range_deletes,
@@ -127,6 +134,11 @@ impl Table {
         };
         table.home.opened(&table);
         Ok(table)
+    }
+
+    /// The random number that the table was given when it was made.
+    pub fn uid(&self) -> TableUid {
+        self.uid
     }
 
     /// What the table says about its contents.
@@ -199,7 +211,7 @@ impl Table {
     /// Whether a reader at `seqno` may see anything of the table at all.
     #[inline]
     pub fn is_visible_at(&self, seqno: SeqNo) -> bool {
-        self.properties.min_seqno <= seqno
+        self.properties.min_seqno.max(self.global_seqno) <= seqno
     }
 
     /// An error about the place of a block.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 pub(crate) const UID: TableUid = TableUid(0xfeed_beef_0bad_cafe);
 pub(crate) const KEYSPACE: KeyspaceId = KeyspaceId(3);
-pub(crate) const IDENTITY: TableIdentity = TableIdentity { uid: UID, keyspace: KEYSPACE };
+pub(crate) const IDENTITY: TableIdentity = TableIdentity { uid: UID, keyspace: KEYSPACE, global_seqno: None };
 
 pub(crate) fn options() -> TableOptions {
     TableOptions { uid: UID, keyspace: KEYSPACE, ..TableOptions::default() }

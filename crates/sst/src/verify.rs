@@ -3,6 +3,7 @@
 use crate::block::cursor::BlockCursor;
 use crate::block::header::HEADER_BYTES;
 use crate::block::{BlockBytes, BlockHeader, View};
+use crate::expiring::Expiring;
 use crate::footer::{FILE_HEADER_BYTES, decode_file_header};
 use crate::index::BlockIndex;
 use crate::isa::Portable;
@@ -20,6 +21,23 @@ pub struct Verified {
     pub blocks: u64,
     /// Entries met.
     pub entries: u64,
+    /// Which kind bytes they have.
+    pub kinds: KindBytes,
+}
+
+/// A set of kind bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KindBytes([u64; 4]);
+
+impl KindBytes {
+    fn add(&mut self, kind_byte: u8) {
+        self.0[usize::from(kind_byte >> 6)] |= 1 << (kind_byte & 63);
+    }
+
+    /// The kind bytes in the set, ascending.
+    pub fn iter(self) -> impl Iterator<Item = u8> {
+        (0..=u8::MAX).filter(move |byte| self.0[usize::from(byte >> 6)] >> (byte & 63) & 1 == 1)
+    }
 }
 
 impl Table {
@@ -105,6 +123,8 @@ struct Counts {
     min_seqno: SeqNo,
     max_seqno: SeqNo,
     all_plain: bool,
+    expiring: Expiring,
+    kinds: KindBytes,
     last_key: Vec<u8>,
     last_tag: Tag,
 }
@@ -122,6 +142,8 @@ impl Default for Counts {
             min_seqno: SeqNo::MAX,
             max_seqno: SeqNo::ZERO,
             all_plain: true,
+            expiring: Expiring::default(),
+            kinds: KindBytes::default(),
             last_key: Vec::new(),
             last_tag: Tag::OLDEST,
         }
@@ -156,8 +178,8 @@ impl Counts {
         unsafe { seeker.open(block) };
         while cursor.is_valid() {
             // SAFETY: the block is borrowed for longer than this.
-            let value_len = unsafe { cursor.value() }.len();
-            self.entry(table, offset + HEADER_BYTES as u64, cursor.key(), cursor.tag(), value_len)?;
+            let value = unsafe { cursor.value() };
+            self.entry(table, offset + HEADER_BYTES as u64, cursor.key(), cursor.tag(), value)?;
             // SAFETY: as above.
             if !unsafe { is_reached(index, number, block, &mut seeker, cursor) } {
                 let key = cursor.key().escape_ascii();
@@ -175,7 +197,7 @@ impl Counts {
         Ok(())
     }
 
-    fn entry(&mut self, table: &Table, offset: u64, key: &[u8], tag: Tag, value_len: usize) -> Result<()> {
+    fn entry(&mut self, table: &Table, offset: u64, key: &[u8], tag: Tag, value: &[u8]) -> Result<()> {
         let named = |what: &str| table.wrong(offset, format!("key {} {what}", key.escape_ascii()));
         let is_new_key = self.entries == 0 || self.last_key[..] != *key;
         let in_order =
@@ -184,7 +206,7 @@ impl Counts {
             return Err(named("is out of order"));
         }
         let Some(kind) = tag.kind() else { return Err(named("has an entry of unknown kind")) };
-        if !kind.has_value() && value_len > 0 {
+        if !kind.has_value() && !value.is_empty() {
             return Err(named("is deleted but has a value"));
         }
         if is_new_key {
@@ -202,10 +224,12 @@ impl Counts {
         self.entries += 1;
         self.tombstones += u64::from(tag.is_tombstone());
         self.key_bytes += key.len() as u64;
-        self.value_bytes += value_len as u64;
+        self.value_bytes += value.len() as u64;
+        self.expiring.count(tag, value);
         self.min_seqno = self.min_seqno.min(tag.seqno());
         self.max_seqno = self.max_seqno.max(tag.seqno());
         self.all_plain &= tag.is_plain_put();
+        self.kinds.add(tag.kind_byte());
         Ok(())
     }
 
@@ -228,6 +252,10 @@ impl Counts {
                 return Err(table.wrong(0, format!("the properties state {stated} {what}, {found} found")));
             }
         }
+        if stated.expiring.entries > 0 && stated.expiring != self.expiring {
+            let (stated, found) = (stated.expiring, self.expiring);
+            return Err(table.wrong(0, format!("the properties state {stated:?}, {found:?} found")));
+        }
         let single = self.entries > 0
             && self.keys == self.entries
             && self.all_plain
@@ -239,7 +267,7 @@ impl Counts {
             let (stated, found) = (stated.max_key.escape_ascii(), self.last_key.escape_ascii());
             return Err(table.wrong(0, format!("the properties state the last key {stated}, {found} found")));
         }
-        Ok(Verified { blocks: self.blocks, entries: self.entries })
+        Ok(Verified { blocks: self.blocks, entries: self.entries, kinds: self.kinds })
     }
 }
 

@@ -255,6 +255,7 @@ impl TableWriter {
         if self.properties.entries == 0 || !self.range_deletes.is_empty() {
             self.properties.single_version = false;
         }
+        self.properties.expiring = self.expiring;
         let index = std::mem::take(&mut self.index).finish();
         let filter = self.filter.finish();
         let properties = self.properties.encode();

@@ -7,6 +7,7 @@
 
 use crate::part::PartMeta;
 use crate::version::Version;
+use esker_base::SeqNo;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -60,6 +61,12 @@ pub(crate) fn part_problem(part: &PartMeta) -> Option<String> {
     if part.min_seqno > part.max_seqno {
         return Some(format!("{part} has its sequence numbers the wrong way round"));
     }
+    if part.global_seqno.is_some_and(|global| (part.min_seqno, part.max_seqno) != (global, global)) {
+        return Some(format!("{part} was ingested, and yet has sequence numbers of its own"));
+    }
+    if part.global_seqno == Some(SeqNo::ZERO) {
+        return Some(format!("{part} was ingested before the first write"));
+    }
     if part.bytes > part.file_bytes {
         return Some(format!("{part} is larger than its file of {} bytes", part.file_bytes));
     }
@@ -82,7 +89,10 @@ fn file_problems(version: &Version) -> Vec<String> {
             if !pair[0].range.is_before(&pair[1].range) {
                 problems.push(format!("slices of file {file} share keys: {} and {}", pair[0], pair[1]));
             }
-            if pair[0].table_uid != pair[1].table_uid || pair[0].file_bytes != pair[1].file_bytes {
+            if pair[0].table_uid != pair[1].table_uid
+                || pair[0].file_bytes != pair[1].file_bytes
+                || pair[0].global_seqno != pair[1].global_seqno
+            {
                 problems.push(format!("parts {} and {} disagree about file {file}", pair[0].id, pair[1].id));
             }
         }

@@ -39,6 +39,8 @@ mod tag {
 
 /// Tags of the figures of a part.
 mod figure {
+    /// Odd: who does not know it would read the entries as if they were as old as can be.
+    pub(super) const GLOBAL_SEQNO: u64 = 1;
     pub(super) const BYTES: u64 = 2;
     pub(super) const RAW_BYTES: u64 = 4;
     pub(super) const ENTRIES: u64 = 6;
@@ -334,7 +336,7 @@ fn encode_part(part: &PartMeta, body: &mut Vec<u8>) {
 }
 
 /// The figures of a part by tag; what is left out reads as zero or none.
-fn figures(part: &PartMeta) -> [(u64, Option<u64>); 13] {
+fn figures(part: &PartMeta) -> [(u64, Option<u64>); 14] {
     let nonzero = |value: u64| Some(value).filter(|value| *value != 0);
     [
         (figure::BYTES, Some(part.bytes)),
@@ -350,6 +352,7 @@ fn figures(part: &PartMeta) -> [(u64, Option<u64>); 13] {
         (figure::PINNED_BY, part.pinned_by.map(SeqNo::get)),
         (figure::EXPIRING, nonzero(part.expiring)),
         (figure::LATEST_EXPIRY_MS, part.latest_expiry_ms),
+        (figure::GLOBAL_SEQNO, part.global_seqno.map(SeqNo::get)),
     ]
 }
 
@@ -389,6 +392,7 @@ fn decode_figure(tag: u64, value: &mut Reader<'_>, part: &mut PartMeta) -> Optio
         figure::FLAGS => part.flags = PartFlags(value.varint()?),
         figure::EXPIRING => part.expiring = value.varint()?,
         figure::LATEST_EXPIRY_MS => part.latest_expiry_ms = Some(value.varint()?),
+        figure::GLOBAL_SEQNO => part.global_seqno = Some(seqno(value)?),
         figure::PINNED_BY => part.pinned_by = Some(seqno(value)?),
         _ => return Some(false),
     }

@@ -46,6 +46,9 @@ pub struct PartMeta {
     /// The keys of the part, range deletes included. Exact for whole tables; the borders of a slice need not
     /// be keys that exist. Unbounded only if a range delete has no end.
     pub range: KeyRange,
+    /// The sequence number of all entries, if the file does not say it: such a table was written before its place in the
+    /// order was known, with sequence numbers of zero, and ingested. Then it is also the oldest and the newest one.
+    pub global_seqno: Option<SeqNo>,
     /// The oldest sequence number inside.
     pub min_seqno: SeqNo,
     /// The newest sequence number inside.
@@ -95,6 +98,7 @@ impl PartMeta {
             table_uid,
             sliced: false,
             range,
+            global_seqno: None,
             min_seqno: SeqNo::ZERO,
             max_seqno: SeqNo::ZERO,
             bytes: file_bytes,
@@ -111,6 +115,15 @@ impl PartMeta {
             flags: PartFlags::default(),
             pinned_by: None,
         }
+    }
+
+    /// The part of a table that was ingested with this sequence number.
+    #[must_use]
+    pub fn ingested_at(mut self, seqno: SeqNo) -> PartMeta {
+        self.global_seqno = Some(seqno);
+        self.min_seqno = seqno;
+        self.max_seqno = seqno;
+        self
     }
 
     /// The first key of the part.

@@ -143,6 +143,7 @@ impl DatabaseState {
                     keyspace: keyspace.id,
                     bytes: part.file_bytes,
                     table_uid: part.table_uid,
+                    global_seqno: part.global_seqno,
                     parts: 0,
                 });
                 file.parts += 1;
@@ -446,6 +447,8 @@ pub struct LiveFile {
     pub bytes: u64,
     /// Its identity.
     pub table_uid: esker_base::TableUid,
+    /// The sequence number it was ingested with, if it was.
+    pub global_seqno: Option<SeqNo>,
     /// How many parts refer to it.
     pub parts: u32,
 }

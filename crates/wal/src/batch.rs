@@ -11,7 +11,7 @@
 //! the value are the expiry time, so that whoever stores the entry handles key and value as two slices and
 //! nothing else. Entry `i` of a record has sequence number `first + i`.
 
-use esker_base::coding::Reader;
+use esker_base::coding::{Reader, put_varint};
 use esker_base::expiry::EXPIRY_LEN;
 use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
 use esker_base::limits::{MAX_KEY_LEN, MAX_RECORD_LEN, MAX_VALUE_LEN};
@@ -443,6 +443,17 @@ pub struct Ingest {
 }
 
 impl Ingest {
+    /// Appends the payload of an Ingest record.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, u64::from(self.keyspace.get()));
+        put_varint(out, self.files.len() as u64);
+        for file in &self.files {
+            put_varint(out, file.number.get());
+            put_varint(out, file.size_bytes);
+            out.extend_from_slice(&file.uid.get().to_le_bytes());
+        }
+    }
+
     /// Reads the payload of an Ingest record.
     ///
     /// # Errors

@@ -61,7 +61,7 @@ pub mod segment;
 mod sync;
 pub mod writer;
 
-pub use batch::{BatchDamage, BatchEncoder, Entry, EntryIter};
+pub use batch::{BatchDamage, BatchEncoder, Entry, EntryIter, Ingest, IngestedFile};
 pub use catalog::HeaderCopies;
 pub use history::{
     HistoryReader, HistoryRecord, HistorySegment, HistoryStep, Hold, HoldInfo, KeptHistory, Located,

@@ -150,6 +150,24 @@ impl LogWriter {
         self.append_record(RecordKind::Batch, first_seqno, count, payload, payload_crc, pending)
     }
 
+    /// Appends an Ingest record, which takes the sequence number `seqno`; `payload` is what [`Ingest::encode`] gave. Gives the
+    /// record's place.
+    ///
+    /// The caller made sure of [`LogWriter::has_room`] and hands out rising sequence numbers.
+    ///
+    /// # Errors
+    /// As [`LogWriter::append`].
+    ///
+    /// [`Ingest::encode`]: crate::batch::Ingest::encode
+    pub fn append_ingest(&mut self, seqno: SeqNo, payload: &[u8]) -> Result<LogPosition> {
+        debug_assert!(seqno > self.last_seqno, "sequence numbers must rise (WL2)");
+        if !self.has_room(payload.len()) {
+            return Err(self.no_room(payload.len()));
+        }
+        let pending = self.pending_mark();
+        self.append_record(RecordKind::Ingest, seqno, 1, payload, crc32c(payload), pending)
+    }
+
     /// Appends a record that holds nothing but a mark, if there is a durable position to be told and room for
     /// it; `true` if it did. For a log that is about to be closed or idle, so that no later record carries it.
     ///

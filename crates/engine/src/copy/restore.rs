@@ -164,7 +164,8 @@ impl Backups {
         let env = self.env();
         check_sum(path, table, checksum_of(env, path, table.bytes, progress)?)?;
         let file = file.ok_or_else(|| Error::internal("a table of the catalog is not in the manifest"))?;
-        let expected = TableIdentity { uid: table.uid, keyspace: file.keyspace };
+        let (keyspace, global_seqno) = (file.keyspace, file.global_seqno);
+        let expected = TableIdentity { uid: table.uid, keyspace, global_seqno };
         let home = TableHome::alone(Arc::new(BlockCache::new(CACHE_BYTES)))?;
         let opened = Table::open(env.fs.open(path, OpenMode::Read)?, table.bytes, expected, home)?;
         if let Some(damage) = opened.filter_damage() {

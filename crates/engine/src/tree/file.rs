@@ -236,7 +236,7 @@ impl FileIdentity {
             number: part.file,
             path,
             file_bytes: part.file_bytes,
-            expected: TableIdentity { uid: part.table_uid, keyspace },
+            expected: TableIdentity { uid: part.table_uid, keyspace, global_seqno: part.global_seqno },
             obsolete: AtomicBool::new(false),
             used: AtomicBool::new(false),
             open: Mutex::default(),

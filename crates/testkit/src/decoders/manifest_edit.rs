@@ -308,6 +308,9 @@ fn valid_part(random: &SeededRandom, id: PartId, file: FileNumber) -> PartMeta {
     let mut part = PartMeta::new(id, file, 1 + random.below(1 << 30), TableUid(random.next_u64()), range);
     part.min_seqno = SeqNo::new(random.below(1000));
     part.max_seqno = SeqNo::new(part.min_seqno.get() + random.below(1000));
+    if random.below(4) == 0 {
+        part = part.ingested_at(SeqNo::new(1 + random.below(1000)));
+    }
     part.entries = random.below(1 << 20);
     part.raw_bytes = random.below(1 << 32);
     part.sliced = random.below(4) == 0;

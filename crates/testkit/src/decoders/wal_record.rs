@@ -142,7 +142,7 @@ fn ingest(payload: &[u8]) -> bool {
         Ok(ingest) => {
             assert!(ingest.files.capacity() * 10 <= payload.len(), "memory in proportion to the bytes");
             let mut again = Vec::new();
-            put_ingest(&mut again, &ingest);
+            ingest.encode(&mut again);
             assert_eq!(Ingest::decode(&again).expect("just encoded"), ingest);
             true
         }
@@ -150,16 +150,6 @@ fn ingest(payload: &[u8]) -> bool {
             assert!(damage.offset <= payload.len());
             false
         }
-    }
-}
-
-fn put_ingest(out: &mut Vec<u8>, ingest: &Ingest) {
-    put_varint(out, u64::from(ingest.keyspace.get()));
-    put_varint(out, ingest.files.len() as u64);
-    for file in &ingest.files {
-        put_varint(out, file.number.get());
-        put_varint(out, file.size_bytes);
-        out.extend_from_slice(&file.uid.get().to_le_bytes());
     }
 }
 

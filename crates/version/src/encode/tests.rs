@@ -21,6 +21,9 @@ fn some_part(random: &SeededRandom) -> PartMeta {
     part.sliced = random.below(2) == 0;
     part.min_seqno = SeqNo::new(number());
     part.max_seqno = part.min_seqno.plus(random.below(1 << 20));
+    if random.below(4) == 0 {
+        part = part.ingested_at(SeqNo::new(number() | 1));
+    }
     part.bytes = random.below(file_bytes + 1);
     part.raw_bytes = number();
     part.entries = number();

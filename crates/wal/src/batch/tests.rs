@@ -165,6 +165,9 @@ fn ingest_lists_come_back() {
         payload.extend_from_slice(&(number * 1000).to_le_bytes());
     }
     let ingest = Ingest::decode(&payload).unwrap();
+    let mut again = Vec::new();
+    ingest.encode(&mut again);
+    assert_eq!(again, payload);
     assert_eq!(ingest.keyspace, KeyspaceId(3));
     let second = IngestedFile { number: FileNumber(10), size_bytes: 12, uid: TableUid(10_000) };
     assert_eq!(ingest.files[1], second);
