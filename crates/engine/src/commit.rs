@@ -259,7 +259,7 @@ impl Store {
 
     /// Takes the commit lock once there is room for the batch.
     #[inline]
-    fn lock_with_room<'w>(
+    pub(crate) fn lock_with_room<'w>(
         &self,
         writing: &'w Writing,
         batch: &EncodedBatch<'_>,
@@ -304,7 +304,13 @@ impl Store {
     }
 
     #[cold]
-    fn wait_for_room(&self, lane: Lane, seen: u64, patience: Patience, left: &mut Duration) -> Result<()> {
+    pub(crate) fn wait_for_room(
+        &self,
+        lane: Lane,
+        seen: u64,
+        patience: Patience,
+        left: &mut Duration,
+    ) -> Result<()> {
         let cause = match lane {
             Lane::Log => "a log segment is being prepared",
             Lane::Flush => "memtables are being written to tables",
@@ -408,7 +414,7 @@ impl Writing {
 
 /// Turns a panic between "sequence numbers taken" and "published" into poison (CP5): waiters and later writers get
 /// an error instead of a database with a hole.
-struct PoisonOnPanic<'a>(&'a Store);
+pub(crate) struct PoisonOnPanic<'a>(pub(crate) &'a Store);
 
 impl Drop for PoisonOnPanic<'_> {
     fn drop(&mut self) {

@@ -1,7 +1,8 @@
 //! Flush: sealed memtables of a keyspace become tables.
 //!
 //! One flush of a keyspace at a time, of all memtables that are sealed when it starts, merged: versions that no reader
-//! can see are dropped on the way, so overwrites die here before they cost a compaction.
+//! can see are dropped on the way, so overwrites die here before they cost a compaction. Tables that were ingested stand
+//! among the sealed memtables, in the order of writes, and part them into groups, which are installed oldest first (IN4).
 //!
 //! The steps of protocol 4.1: F0 take the memtables (all of them are behind `visible`, CP6: the seal happened under the
 //! commit lock, and so did every write before it), sample the boundaries. F1 write and sync the tables. F2 sync their
@@ -15,12 +16,13 @@ use crate::output::{OutputSpec, Outputs, TableFactory, UnclaimedFiles, write_tab
 use crate::read::source::Source;
 use crate::scheduler::Lane;
 use crate::store::{Store, Writing};
-use crate::view::{MemtableView, SuperVersion};
+use crate::tree::TreeRun;
+use crate::view::MemtableView;
 use crate::wanted::strategy_options;
 use esker_base::{KeyspaceId, Result, SeqNo};
 use esker_iter::{Boundaries, Merge};
 use esker_strategy::{Busy, Cut, Position, StrategyOptions};
-use esker_version::{DatabaseState, EditOp, KeyRange, Version, VersionEdit};
+use esker_version::{DatabaseState, EditOp, KeyRange, PartMeta, Place, Version, VersionEdit};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -59,22 +61,33 @@ impl Store {
         let writing = self.writing()?;
         let _one_at_a_time = keyspace.flushing.lock();
         let view = keyspace.view.load();
-        let Some(newest) = view.sealed.first() else { return Ok(()) };
-        let sealed_at = newest.seal_seqno().unwrap_or(SeqNo::ZERO);
+        let mut left = &view.sealed[..];
+        while let Some((newer, group)) = oldest_group(left) {
+            match &group[0].ingested {
+                Some(run) => self.install_ingested(writing, keyspace, group, run)?,
+                None => self.flush_memtables(writing, keyspace, group)?,
+            }
+            left = newer;
+        }
+        Ok(())
+    }
+
+    /// Writes some sealed memtables, the oldest there are, newest first, to tables and installs those.
+    fn flush_memtables(
+        &self,
+        writing: &Writing,
+        keyspace: &KeyspaceState,
+        memtables: &[Arc<MemtableView>],
+    ) -> Result<()> {
+        let sealed_at = memtables.first().and_then(|newest| newest.seal_seqno()).unwrap_or(SeqNo::ZERO);
         debug_assert!(self.visible.load(Ordering::Acquire) >= sealed_at.get(), "CP6");
-        let hull = hull_of(&view.sealed);
+        let hull = hull_of(memtables);
         let tables = match &hull {
-            Some(hull) => self.write_memtables(writing, keyspace, &view, hull)?,
+            Some(hull) => self.write_memtables(writing, keyspace, memtables, hull)?,
             None => Outputs::none(&writing.tables),
         };
-        if self.must_sync_log_before(keyspace, sealed_at) {
-            writing.sync_up_to(sealed_at)?;
-            self.seal_laggard(keyspace, &view.sealed)?;
-        } else if self.consumers.are_there() {
-            // HS6: what survives in tables must survive in the history, too.
-            writing.sync_up_to(sealed_at)?;
-        }
-        self.install(keyspace, &view.sealed, |version, busy| {
+        self.order_behind_others(writing, keyspace, memtables, sealed_at)?;
+        self.install(keyspace, memtables, |version, busy| {
             let new_run = writing.tables.take_run_id();
             let mut edit = VersionEdit::new();
             if let Some(hull) = &hull {
@@ -90,6 +103,46 @@ impl Store {
         })?;
         keyspace.traffic.flushes.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// F3: what installing `memtables` would make durable must not be durable before older entries of other keyspaces.
+    fn order_behind_others(
+        &self,
+        writing: &Writing,
+        keyspace: &KeyspaceState,
+        memtables: &[Arc<MemtableView>],
+        sealed_at: SeqNo,
+    ) -> Result<()> {
+        if self.must_sync_log_before(keyspace, sealed_at) {
+            writing.sync_up_to(sealed_at)?;
+            self.seal_laggard(keyspace, memtables)?;
+        } else if self.consumers.are_there() {
+            // HS6: what survives in tables must survive in the history, too.
+            writing.sync_up_to(sealed_at)?;
+        }
+        Ok(())
+    }
+
+    /// Installs tables that were ingested: their "flush" is an edit alone. What is older is in the tree by now, so each table
+    /// may go as deep as it overlaps nothing.
+    fn install_ingested(
+        &self,
+        writing: &Writing,
+        keyspace: &KeyspaceState,
+        group: &[Arc<MemtableView>],
+        run: &TreeRun,
+    ) -> Result<()> {
+        let seqno = group.first().and_then(|view| view.seal_seqno()).unwrap_or(SeqNo::ZERO);
+        self.order_behind_others(writing, keyspace, group, seqno)?;
+        self.install(keyspace, group, |version, busy| {
+            let mut edit = VersionEdit::new();
+            let parts = run.parts.iter().map(|part| Arc::clone(&part.meta));
+            place_ingested(&keyspace.options(), version, busy, &writing.tables, parts, |place, part| {
+                edit.add_part(keyspace.id, place, part);
+            });
+            edit.push(EditOp::FlushedSeqno { keyspace: keyspace.id, seqno });
+            edit
+        })
     }
 
     /// Seals the keyspace whose unflushed entries are the oldest, if they are older than all of `flushed`. One that lies
@@ -116,24 +169,25 @@ impl Store {
         }
     }
 
-    /// Merges the sealed memtables of a view into tables.
+    /// Merges sealed memtables into tables.
     fn write_memtables<'w>(
         &self,
         writing: &'w Writing,
         keyspace: &KeyspaceState,
-        view: &SuperVersion,
+        memtables: &[Arc<MemtableView>],
         hull: &KeyRange,
     ) -> Result<Outputs<'w>> {
         let boundaries = self.snapshots.sample(&self.visible, &self.time);
-        let version = &view.tree.version;
+        // Loaded here, not before: what was older than these memtables is in it now.
+        let version = &Arc::clone(&keyspace.view.load().tree.version);
         // Layout and compression are chosen for the level the tables will most probably go to.
         let options = keyspace.options();
         let to = options.strategy.flush_placement(version, hull, &keyspace.busy.lock());
         let of_strategy = self.strategy_options(&options);
-        let mut spec = flush_spec(keyspace.id, &options, version, to, &view.sealed, &of_strategy);
+        let mut spec = flush_spec(keyspace.id, &options, version, to, memtables, &of_strategy);
         spec.of = Some(keyspace);
         spec.folding = keyspace.semantics.folding().cloned();
-        let tables = merge_memtables(&writing.tables, &spec, version, hull, &view.sealed, boundaries)?;
+        let tables = merge_memtables(&writing.tables, &spec, version, hull, memtables, boundaries)?;
         keyspace.traffic.flushed_bytes.fetch_add(tables.bytes(), Ordering::Relaxed);
         Ok(tables)
     }
@@ -173,6 +227,84 @@ impl Store {
             }
         }
     }
+}
+
+/// Sealed memtables, newest first.
+type Sealed = [Arc<MemtableView>];
+
+/// Splits the oldest off from sealed memtables, newest first: an ingest alone, or all memtables that are older than any.
+fn oldest_group(sealed: &Sealed) -> Option<(&Sealed, &Sealed)> {
+    let oldest = sealed.last()?;
+    let ingest_before = || sealed.iter().rposition(|view| view.ingested.is_some());
+    let from = match &oldest.ingested {
+        Some(_) => sealed.len() - 1,
+        None => ingest_before().map_or(0, |at| at + 1),
+    };
+    Some(sealed.split_at(from))
+}
+
+/// Chooses a place for each of some ingested parts, which share no key: the deepest that it fits.
+fn place_ingested(
+    options: &KeyspaceOptions,
+    version: &Version,
+    busy: &Busy,
+    factory: &TableFactory,
+    parts: impl Iterator<Item = Arc<PartMeta>>,
+    mut add: impl FnMut(Place, Arc<PartMeta>),
+) {
+    // At most the front of level 0 and that of the last level begin runs, whatever the number of parts.
+    let mut chosen: Vec<(Position, Place)> = Vec::new();
+    for part in parts {
+        let to = options.strategy.flush_placement(version, &part.range, busy);
+        let place = chosen.iter().find(|(position, _)| *position == to).map(|(_, place)| *place);
+        let place = place.unwrap_or_else(|| {
+            let place = to.place(version, factory.take_run_id());
+            chosen.push((to, place));
+            place
+        });
+        add(place, part);
+    }
+}
+
+/// Adds sealed memtables and ingested tables, newest first, to a state that nobody reads yet; see [`add_flushed`].
+pub(crate) fn add_sealed<'a>(
+    factory: &'a TableFactory,
+    state: &mut DatabaseState,
+    id: KeyspaceId,
+    options: &KeyspaceOptions,
+    write_buffer_bytes: u64,
+    sealed: &[Arc<MemtableView>],
+) -> Result<UnclaimedFiles<'a>> {
+    let mut files = UnclaimedFiles::new(factory);
+    let mut left = sealed;
+    while let Some((newer, group)) = oldest_group(left) {
+        match &group[0].ingested {
+            Some(run) => {
+                let parts = run.parts.iter().map(|part| Arc::clone(&part.meta)).collect();
+                add_ingested(factory, state, id, options, parts)?;
+            }
+            None => files.append(add_flushed(factory, state, id, options, write_buffer_bytes, group)?),
+        }
+        left = newer;
+    }
+    Ok(files)
+}
+
+/// Adds ingested tables, which share no key, to a state that nobody reads yet.
+pub(crate) fn add_ingested(
+    factory: &TableFactory,
+    state: &mut DatabaseState,
+    id: KeyspaceId,
+    options: &KeyspaceOptions,
+    parts: Vec<Arc<PartMeta>>,
+) -> Result<()> {
+    let version = state.keyspace(id).map_or_else(Arc::default, |keyspace| Arc::clone(&keyspace.version));
+    let mut edit = VersionEdit::new();
+    place_ingested(options, &version, &Busy::default(), factory, parts.into_iter(), |place, part| {
+        edit.add_part(id, place, part);
+    });
+    state.apply(&edit)?;
+    Ok(())
 }
 
 /// How memtables that go to `to` become tables.

@@ -202,10 +202,11 @@ fn is_among(memtables: &[Arc<MemtableView>], memtable: &Arc<MemtableView>) -> bo
     memtables.iter().any(|other| Arc::ptr_eq(other, memtable))
 }
 
-/// The files of the parts that an edit adds.
+/// The files of the parts that an edit adds and that go if it fails. Ingested ones are no job's output: the log has them, and
+/// they wait for the next attempt.
 fn outputs_of(edit: &VersionEdit) -> Vec<FileNumber> {
     let added = edit.ops.iter().filter_map(|op| match op {
-        EditOp::AddPart { part, .. } => Some(part.file),
+        EditOp::AddPart { part, .. } => Some(part.file).filter(|_| part.global_seqno.is_none()),
         _ => None,
     });
     added.collect()

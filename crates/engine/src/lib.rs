@@ -28,6 +28,7 @@ mod flush;
 mod gaps;
 mod handle;
 mod holders;
+mod ingest;
 mod install;
 mod keyspace;
 mod lanes;
@@ -64,6 +65,10 @@ pub use durability::Durability;
 pub use esker_iter::operator::{Merge, MergeError, MergeOperator, set};
 pub use handle::{DEFAULT_KEYSPACE, Database, KeyRange, Keyspace, Snapshot, Ttl, View};
 pub use holders::{Holder, HolderKind};
+pub use ingest::{
+    BulkLoadProgress, BulkLoadReport, BulkLoader, IngestMode, IngestOptions, IngestReport, TableWriter,
+    WrittenTable,
+};
 pub use metrics::{
     KeyspaceLevels, KeyspaceMetrics, LevelInfo, LogMetrics, MemoryMetrics, Metrics, OpenTablesMetrics,
     RunInfo, TableInfo,

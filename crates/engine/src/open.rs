@@ -164,7 +164,7 @@ impl Opening {
         let durable =
             state.durable_position.map_or(LogPosition::ZERO, |(id, offset)| LogPosition::new(id, offset));
         let options = self.all_stored_options(&state)?;
-        let mut replay = Replay::new(Some(&factory), &self.memory, &self.arenas, state, options);
+        let mut replay = Replay::new(Some(&factory), &self.memory, &self.arenas, &files, state, options);
         let mut report = self.read_log(&mut replay, last_edit, durable)?;
         let (flushed, min_log_id) = (flushed_seqno(&replay.state), replay.state.min_log_id);
         let replayed = replay.entries_applied;
@@ -346,7 +346,7 @@ impl Opening {
         let durable =
             state.durable_position.map_or(LogPosition::ZERO, |(id, offset)| LogPosition::new(id, offset));
         let options = self.all_stored_options(&state)?;
-        let mut replay = Replay::new(None, &self.memory, &self.arenas, state, options);
+        let mut replay = Replay::new(None, &self.memory, &self.arenas, &files, state, options);
         let report = self.read_log(&mut replay, last_edit, durable)?;
         let (flushed, min_log_id) = (flushed_seqno(&replay.state), replay.state.min_log_id);
         let history = history_for_reading(&replay.state, &report, flushed, min_log_id);
@@ -455,6 +455,7 @@ impl Opening {
             default_options: self.options.keyspace,
             visible: CachePadded(AtomicU64::new(last_seqno.get())),
             sealed_bytes: CachePadded(AtomicU64::new(0)),
+            loading_bytes: AtomicU64::new(0),
             writing,
             keyspaces: RwLock::new(Registry::new(states)),
             snapshots: Snapshots::default(),

@@ -303,30 +303,45 @@ fn begin(
 fn finish(factory: &TableFactory, open: OpenTable) -> Result<PartMeta> {
     let OpenTable { writer, number, uid } = open;
     let summary: TableSummary = writer.finish()?;
-    let range = range_of(&summary);
-    let mut part = PartMeta::new(factory.take_part_id(), number, summary.file_bytes, uid, range);
+    Ok(part_of(&summary, factory.take_part_id(), number, uid, factory.env.clock.wall_ms()))
+}
+
+/// A table that was written, as a part.
+pub(crate) fn part_of(
+    summary: &TableSummary,
+    id: PartId,
+    number: FileNumber,
+    uid: TableUid,
+    created_ms: u64,
+) -> PartMeta {
+    let mut part = PartMeta::new(id, number, summary.file_bytes, uid, range_of(summary));
     part.min_seqno = summary.min_seqno;
     part.max_seqno = summary.max_seqno;
     part.raw_bytes = summary.raw_bytes;
     part.entries = summary.entries;
     part.tombstones = summary.tombstones;
-    if summary.expiring.entries > 0 {
-        let Expiring { entries, earliest_ms, latest_ms } = summary.expiring;
-        part.expiring = entries;
-        part.min_expiry_ms = Some(earliest_ms);
-        part.latest_expiry_ms = Some(latest_ms);
-        // Only where nothing stays can the whole part go at once.
-        part.max_expiry_ms = (entries == summary.entries).then_some(latest_ms);
-    }
+    note_expiring(&mut part, summary.expiring);
     part.range_deletes = summary.range_deletes;
-    part.created_ms = factory.env.clock.wall_ms();
+    part.created_ms = created_ms;
     if part.has_tombstones() {
-        part.oldest_delete_ms = Some(part.created_ms);
+        part.oldest_delete_ms = Some(created_ms);
     }
     if summary.single_version {
         part.flags = part.flags.with(PartFlags::SINGLE_VERSION);
     }
-    Ok(part)
+    part
+}
+
+/// Fills in what a part tells of its entries that expire. Its entries have been counted.
+pub(crate) fn note_expiring(part: &mut PartMeta, expiring: Expiring) {
+    let Expiring { entries, earliest_ms, latest_ms } = expiring;
+    if entries > 0 {
+        part.expiring = entries;
+        part.min_expiry_ms = Some(earliest_ms);
+        part.latest_expiry_ms = Some(latest_ms);
+        // Only where nothing stays can the whole part go at once.
+        part.max_expiry_ms = (entries == part.entries).then_some(latest_ms);
+    }
 }
 
 /// The keys of a table: entries and range deletes.

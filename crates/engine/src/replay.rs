@@ -5,14 +5,17 @@
 //! of the database. Until then nothing the previous state needs is changed (RC1). A read-only open keeps the
 //! replayed memtables in private memory instead.
 
-use crate::flush::add_flushed;
+use crate::flush::{add_flushed, add_ingested};
+use crate::ingest::part_of_logged;
 use crate::options::{KeyspaceOptions, MemoryPlan};
 use crate::output::{TableFactory, UnclaimedFiles};
+use crate::room::stub_memtable;
+use crate::tree::{TableFiles, TreePart, TreeRun};
 use crate::view::MemtableView;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag, ValueKind};
 use esker_iter::RangeDelete;
 use esker_memtable::{ArenaPool, Inserter, Memtable};
-use esker_version::{DatabaseState, EditOp, VersionEdit};
+use esker_version::{DatabaseState, EditOp, LevelIndex, VersionEdit};
 use esker_wal::{Entry, RecordKind, RecordView};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,6 +26,8 @@ pub(crate) struct Replay<'a> {
     pub(crate) factory: Option<&'a TableFactory>,
     pub(crate) memory: &'a MemoryPlan,
     pub(crate) arenas: &'a ArenaPool,
+    /// Ingested tables are opened to learn what is in them.
+    pub(crate) files: &'a Arc<TableFiles>,
     /// What the manifest says, with the tables of this replay added.
     pub(crate) state: DatabaseState,
     keyspaces: BTreeMap<KeyspaceId, Replayed>,
@@ -47,6 +52,7 @@ impl<'a> Replay<'a> {
         factory: Option<&'a TableFactory>,
         memory: &'a MemoryPlan,
         arenas: &'a ArenaPool,
+        files: &'a Arc<TableFiles>,
         state: DatabaseState,
         options: BTreeMap<KeyspaceId, KeyspaceOptions>,
     ) -> Replay<'a> {
@@ -57,7 +63,17 @@ impl<'a> Replay<'a> {
             keyspaces.insert(id, Replayed { options, flushed_seqno, filling: None, sealed: Vec::new() });
         }
         let last_seqno = state.last_seqno;
-        Replay { factory, memory, arenas, state, keyspaces, last_seqno, entries_applied: 0, written: None }
+        Replay {
+            factory,
+            memory,
+            arenas,
+            files,
+            state,
+            keyspaces,
+            last_seqno,
+            entries_applied: 0,
+            written: None,
+        }
     }
 
     /// Applies one record, wholly or not at all (WL3).
@@ -65,7 +81,8 @@ impl<'a> Replay<'a> {
         match record.header.kind {
             RecordKind::Batch => {}
             RecordKind::Mark | RecordKind::SegmentEnd => return Ok(()),
-            kind @ (RecordKind::Carry | RecordKind::Ingest) => {
+            RecordKind::Ingest => return self.apply_ingest(record),
+            kind @ RecordKind::Carry => {
                 let place = record.position.offset;
                 let text = format!("a {kind:?} record in {} at byte {place}", record.file.display());
                 return Err(Error::Unsupported(text.into()));
@@ -81,6 +98,39 @@ impl<'a> Replay<'a> {
             self.last_seqno = self.last_seqno.max(seqno);
         }
         Ok(())
+    }
+
+    /// Ingested tables stand between what was written before them and what was written after (4.5).
+    fn apply_ingest(&mut self, record: &RecordView<'_>) -> Result<()> {
+        let ingest = record.ingest()?;
+        let (id, seqno) = (ingest.keyspace, record.header.first_seqno);
+        self.check_keyspace(record, id)?;
+        let is_new = self.keyspaces.get(&id).is_some_and(|keyspace| seqno > keyspace.flushed_seqno);
+        if is_new {
+            self.seal(id)?;
+        }
+        self.last_seqno = self.last_seqno.max(seqno);
+        let Some(keyspace) = self.keyspaces.get_mut(&id).filter(|_| is_new) else { return Ok(()) };
+        let mut parts = Vec::with_capacity(ingest.files.len());
+        for file in &ingest.files {
+            // Nobody but a writable open numbers parts.
+            let part = self.factory.map_or(self.state.next_part, TableFactory::take_part_id);
+            parts.push(Arc::new(part_of_logged(self.files, id, file, part, seqno)?));
+        }
+        self.entries_applied += parts.iter().map(|part| part.entries).sum::<u64>();
+        let Some(factory) = self.factory else {
+            let with_file = |meta: Arc<_>| TreePart { file: self.files.file_of(id, &meta), meta };
+            let run = TreeRun::new(LevelIndex::FLUSH, parts.into_iter().map(with_file).collect());
+            let (stub, _) = stub_memtable(keyspace.options.memtable, self.arenas)?;
+            let stub = Arc::clone(&stub.memtable);
+            keyspace.sealed.insert(0, Arc::new(MemtableView::of_ingested(stub, Arc::new(run), 0, seqno)));
+            return Ok(());
+        };
+        let options = keyspace.options.clone();
+        let mut edit = VersionEdit::new();
+        edit.push(EditOp::LastSeqno(self.state.last_seqno.max(seqno)));
+        self.state.apply(&edit)?;
+        add_ingested(factory, &mut self.state, id, &options, parts)
     }
 
     /// A keyspace that was dropped is skipped; one that never was is damage.

@@ -44,6 +44,8 @@ pub(crate) struct Store {
     pub(crate) visible: CachePadded<AtomicU64>,
     /// Payload bytes in sealed memtables.
     pub(crate) sealed_bytes: CachePadded<AtomicU64>,
+    /// Memory of the budget that bulk loads sort in.
+    pub(crate) loading_bytes: AtomicU64,
     /// What only a database open for writing has.
     pub(crate) writing: Option<Writing>,
 
@@ -158,6 +160,7 @@ impl Store {
     /// Gives the block cache what memtables, log and table metadata leave of the budget.
     pub(crate) fn rebalance_memory(&self) {
         let memtables = self.memory.memtables_bytes.max(self.memtable_memory_bytes());
+        let memtables = memtables + self.loading_bytes.load(Ordering::Relaxed);
         let log = self.writing.as_ref().map_or(0, |writing| writing.log.mapped_bytes());
         let cache_bytes = self.memory.cache_bytes(memtables, log, self.files.open_amount().bytes);
         let cache = self.files.cache();

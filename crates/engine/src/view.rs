@@ -16,17 +16,20 @@
 //! this cell when the cached read path is otherwise short enough to notice.
 
 use crate::semantics::Semantics;
-use crate::tree::Tree;
+use crate::tree::{Tree, TreeRun};
 use esker_base::SeqNo;
 use esker_memtable::Memtable;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A memtable and where it stands in the order of writes.
+/// A memtable and where it stands in the order of writes; or tables that were ingested, in the place of one.
 #[derive(Debug)]
 pub(crate) struct MemtableView {
+    /// Empty if there are ingested tables.
     pub(crate) memtable: Arc<Memtable>,
+    /// Tables that the manifest does not have yet; see [`crate::ingest`].
+    pub(crate) ingested: Option<Arc<TreeRun>>,
     /// Oldest log id that holds an entry of this memtable; `u64::MAX` while it is empty.
     first_log_id: AtomicU64,
     /// Sequence number of the first entry; `u64::MAX` while it is empty.
@@ -42,11 +45,30 @@ impl MemtableView {
     pub(crate) fn new(memtable: Arc<Memtable>) -> MemtableView {
         MemtableView {
             memtable,
+            ingested: None,
             first_log_id: AtomicU64::new(u64::MAX),
             first_seqno: AtomicU64::new(u64::MAX),
             seal_seqno: AtomicU64::new(u64::MAX),
             bytes: AtomicU64::new(0),
         }
+    }
+
+    /// Ingested tables in the place of a sealed memtable; `stub` is an empty one.
+    pub(crate) fn of_ingested(
+        stub: Arc<Memtable>,
+        run: Arc<TreeRun>,
+        log_id: u64,
+        seqno: SeqNo,
+    ) -> MemtableView {
+        let view = MemtableView { ingested: Some(run), ..MemtableView::new(stub) };
+        view.note_write(log_id, seqno.get());
+        view.seal(seqno);
+        view
+    }
+
+    /// Whether a reader finds nothing here.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.memtable.is_empty() && self.ingested.is_none()
     }
 
     /// Notes the first write; later ones change nothing. Called under the commit lock.

@@ -18,11 +18,12 @@ use crate::oracle::{Content, Oracle, difference};
 use crate::runner::{DIR, Mark, Runner, keeps_little, read_all};
 use crate::script::Plan;
 use crate::{Failure, Outcome, SPACES, ensure};
-use esker::parts::env::Env;
 use esker::parts::env::fault::{Crash, StrictFs, StrictOptions};
+use esker::parts::env::{Env, FileSystem};
 use esker::{Database, Durability, Error, KeyspaceOptions, SeqNo};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::Arc;
 
 /// A workload that was run, its trace, and its history.
@@ -163,6 +164,7 @@ impl Recording {
         ensure!(missing.is_none(), "a keyspace is missing: there are {names:?}");
         let back = promise.gone.iter().find(|space| is_there(space));
         ensure!(back.is_none(), "a keyspace is back that was dropped or renamed: there are {names:?}");
+        check_files(&db, image)?;
         let survivor = promise.survivor(crashes);
         let allowed = survivor..=promise.begun.max(survivor);
         self.oracle.find(&content, allowed, db.now_ms()).map_err(Failure::new)?;
@@ -236,6 +238,18 @@ impl Recording {
         self.check_stream(&db, &content, None)?;
         Ok(())
     }
+}
+
+/// The tables that are there are the tables that the database has: an open leaves no orphans.
+fn check_files(db: &Database, image: &StrictFs) -> Outcome {
+    let listed = image.list(&Path::new(DIR).join("tables"))?;
+    let found: BTreeSet<String> = listed.into_iter().map(|entry| entry.name).collect();
+    let levels = db.levels();
+    let runs = levels.iter().flat_map(|keyspace| &keyspace.levels).flat_map(|level| &level.runs);
+    let tables = runs.flat_map(|run| &run.tables);
+    let known: BTreeSet<String> = tables.map(|table| format!("{:06}.sst", table.file.get())).collect();
+    ensure!(found == known, "files {found:?}, of which the database knows {known:?}");
+    Ok(())
 }
 
 /// A database that was opened after a crash.

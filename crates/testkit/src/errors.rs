@@ -6,17 +6,19 @@
 //! refused later. After a lost sync the power fails as well: then what was promised to survive that must be there.
 
 use crate::follower::CONSUMER;
+use crate::ingest::{Joining, table_edits, without_merge, write_tables};
 use crate::options::KEYSPACE;
 use crate::oracle::{Content, brief};
 use crate::runner::{DIR, PlainChange, Runner, key_bounds, plain_changes, put_into, read_all};
-use crate::script::{Edit, How, Op, Plan};
-use crate::{Failure, Outcome, SPACES, ensure};
+use crate::script::{Deed, Edit, How, Op, Plan};
+use crate::{Failure, Key, Outcome, SPACES, ensure};
 use esker::parts::env::Env;
 use esker::parts::env::fault::{Crash, Fault, FaultFs, Operation, Rule, StrictFs, When};
-use esker::{Database, Durability, Error, KeyspaceOptions, TransactionOptions};
+use esker::{Database, Durability, Error, IngestOptions, KeyspaceOptions, TransactionOptions};
 use std::collections::BTreeMap;
 use std::ops::RangeBounds;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Faults, and the calls that each is tried on.
@@ -153,9 +155,12 @@ impl<'a> Trial<'a> {
         Trial { plan, strict, faults }
     }
 
+    fn env(&self) -> Env {
+        Env::simulated(Arc::new(self.faults.clone()), self.plan.seed)
+    }
+
     fn open(&self) -> esker::Result<Database> {
-        let env = Env::simulated(Arc::new(self.faults.clone()), self.plan.seed);
-        Runner::options(self.plan, env).open(DIR)
+        Runner::options(self.plan, self.env()).open(DIR)
     }
 
     /// Opens; one call fails in all, so the second attempt succeeds.
@@ -180,7 +185,7 @@ impl<'a> Trial<'a> {
                 }
                 db = self.open_again()?;
             } else {
-                step(&db, op, &mut promised)?;
+                step(&db, &self.env(), op, &mut promised)?;
             }
         }
         let happened = self.faults.injected() > 0;
@@ -227,7 +232,7 @@ fn follow(db: &Database, acknowledge: bool) -> esker::Result<()> {
 }
 
 /// Carries out an operation, whatever comes of it.
-fn step(db: &Database, op: &Op, promised: &mut Promised) -> Outcome {
+fn step(db: &Database, env: &Env, op: &Op, promised: &mut Promised) -> Outcome {
     let done = match op {
         Op::Write { edits, how, durability } => {
             let changes = promised.changes(edits);
@@ -240,6 +245,13 @@ fn step(db: &Database, op: &Op, promised: &mut Promised) -> Outcome {
                 promised.settle();
             }
             written
+        }
+        Op::Join { space, edits, joining } => {
+            let edits: Vec<_> = edits.iter().map(|(key, deed)| (*key, staying(*deed))).collect();
+            let changes = joined_changes(*space, &edits, *joining);
+            let joined = join(db, env, *space, &edits, *joining);
+            promised.note(&changes, joined.is_ok());
+            joined.map(|()| promised.settle())
         }
         Op::Flush => db.flush().map(|()| promised.settle()),
         Op::Sync => db.sync().map(|()| promised.settle()),
@@ -283,6 +295,45 @@ fn step(db: &Database, op: &Op, promised: &mut Promised) -> Outcome {
         _ => Ok(()),
     };
     done.or_else(expect_sane)
+}
+
+/// What expires is taken for what stays.
+fn staying(deed: Deed) -> Deed {
+    match without_merge(deed) {
+        Deed::PutFor(value, _) => Deed::Put(value),
+        other => other,
+    }
+}
+
+/// What an ingest or a bulk load changes; of a key that comes twice the last counts, in both.
+fn joined_changes(space: u8, edits: &[(Key, Deed)], joining: Joining) -> Vec<PlainChange> {
+    let is_load = matches!(joining, Joining::BulkLoad { .. });
+    let kept = edits.iter().filter(|(_, deed)| !is_load || matches!(deed, Deed::Put(_))).copied();
+    let last = table_edits(&kept.collect::<Vec<_>>());
+    let value = |deed| if let Deed::Put(value) = deed { Some(value.bytes()) } else { None };
+    last.into_iter().map(|(key, deed)| (usize::from(space), key, value(deed))).collect()
+}
+
+fn join(db: &Database, env: &Env, space: u8, edits: &[(Key, Deed)], joining: Joining) -> esker::Result<()> {
+    let options = KeyspaceOptions::default().write_buffer_size(4 << 10);
+    let keyspace = db.keyspace_with(SPACES[usize::from(space)], options)?;
+    match joining {
+        Joining::Tables { tables, mode } => {
+            let edits = table_edits(edits);
+            let paths = write_tables(env, Path::new(DIR), &keyspace.options(), &edits, tables, |_| 0)?;
+            keyspace.ingest(paths, IngestOptions::new().mode(mode))?;
+        }
+        Joining::BulkLoad { sort_memory } => {
+            let mut loader = keyspace.bulk_load()?.sort_memory(sort_memory.into());
+            for (key, deed) in edits {
+                if let Deed::Put(value) = deed {
+                    loader.add(key.bytes(), value.bytes())?;
+                }
+            }
+            loader.finish()?;
+        }
+    }
+    Ok(())
 }
 
 fn write(db: &Database, edits: &[Edit], durability: Durability) -> esker::Result<()> {

@@ -1,10 +1,11 @@
 //! Random plans from a seed.
 
+use crate::ingest::Joining;
 use crate::options::{Chosen, DATABASE, KEYSPACE};
 use crate::script::{At, Deed, Edit, How, Move, Op, Plan, Step};
 use crate::{Filler, KEYS, Key, PREFIXES, SPACES};
-use esker::Durability;
 use esker::parts::env::SeededRandom;
+use esker::{Durability, IngestMode};
 use std::ops::Bound;
 
 /// Makes plans.
@@ -132,6 +133,27 @@ impl Generator {
         Op::Clock(if self.percent(20) { -by_ms } else { by_ms })
     }
 
+    /// Ascending or not, few entries or many, with little memory or enough.
+    fn join(&mut self) -> Op {
+        let count = 1 + self.random.below([4, 30, 200][self.random.below(3) as usize]);
+        let mut edits: Vec<_> = (0..count)
+            .map(|_| {
+                let Edit { key, deed, .. } = self.edit();
+                (key, deed)
+            })
+            .collect();
+        if self.percent(40) {
+            edits.sort_by_key(|(key, _)| key.bytes());
+        }
+        let joining = if self.percent(50) {
+            let mode = [IngestMode::Copy, IngestMode::Link, IngestMode::Move][self.random.below(3) as usize];
+            Joining::Tables { tables: 1 + self.random.below(5) as u8, mode }
+        } else {
+            Joining::BulkLoad { sort_memory: [1 << 10, 4 << 10, 1 << 20][self.random.below(3) as usize] }
+        };
+        Op::Join { space: self.space(), edits, joining }
+    }
+
     fn write(&mut self) -> Op {
         let durability = match self.random.below(12) {
             0 => Durability::Power,
@@ -208,11 +230,14 @@ impl Generator {
         Op::Follow { anew: self.percent(50), durability, acknowledge: self.percent(40) }
     }
 
-    fn upheaval(&self) -> Op {
+    fn upheaval(&mut self) -> Op {
         if self.follows && self.percent(20) {
             return self.follow();
         }
-        match self.random.below(24) {
+        match self.random.below(28) {
+            // Of an ingest the stream tells that it happened, not what was in it.
+            24..=27 if self.follows => self.follow(),
+            24..=27 => self.join(),
             20 => Op::DropKeyspace(self.other_space()),
             21 => Op::RenameKeyspace { from: self.other_space(), to: self.other_space() },
             22..=23 => {

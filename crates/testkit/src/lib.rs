@@ -29,6 +29,7 @@ pub mod errors;
 mod failure;
 mod follower;
 pub mod generator;
+pub mod ingest;
 pub mod kill;
 pub mod model;
 pub mod operators;

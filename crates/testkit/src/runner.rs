@@ -144,6 +144,14 @@ impl Runner {
         self.db.as_ref().ok_or_else(|| Failure::new("the database is not open"))
     }
 
+    pub(crate) fn env(&self) -> &Env {
+        &self.env
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     pub(crate) fn mark(&self, mark: Mark, of: usize) {
         if let Some(fs) = &self.trace {
             fs.mark(mark.number(of));
@@ -428,6 +436,7 @@ impl Runner {
             Op::Write { edits, how, durability } => {
                 self.write(edits, *how, *durability)?;
             }
+            Op::Join { space, edits, joining } => self.join(*space, edits, *joining)?,
             Op::Snapshot => {
                 let snapshot = self.db()?.snapshot();
                 let moment = Moment { commit: now, time_ms: snapshot.time_ms() };
@@ -486,7 +495,7 @@ impl Runner {
     }
 
     /// How long something lives that is to live so many milliseconds.
-    fn ttl(&self, ms: u32) -> Duration {
+    pub(crate) fn ttl(&self, ms: u32) -> Duration {
         const DAY: Duration = Duration::from_secs(24 * 3600);
         match &self.clock {
             Some(_) => Duration::from_millis(ms.into()),
@@ -532,7 +541,7 @@ impl Runner {
     }
 
     /// What an edit means to the oracle.
-    fn change_of(&self, edit: &Edit, how: How) -> Outcome<Change> {
+    pub(crate) fn change_of(&self, edit: &Edit, how: How) -> Outcome<Change> {
         let space = usize::from(edit.space);
         let end_ms = |ttl_ms| Ok::<_, Failure>(self.now()?.time_ms + self.ttl(ttl_ms).as_millis() as u64);
         let merged = |operand: Filler, end_ms| {

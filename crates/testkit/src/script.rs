@@ -1,5 +1,6 @@
 //! Operations of a script, and a whole test case: options and a script.
 
+use crate::ingest::Joining;
 use crate::options::Chosen;
 use crate::{Filler, Key, SPACES};
 use esker::Durability;
@@ -111,6 +112,15 @@ pub enum Op {
         how: How,
         /// What it is to survive.
         durability: Durability,
+    },
+    /// Entries join a keyspace as a whole; creates it.
+    Join {
+        /// Index into [`SPACES`].
+        space: u8,
+        /// Keys and what becomes of them, in any order.
+        edits: Vec<(Key, Deed)>,
+        /// By which call.
+        joining: Joining,
     },
     /// A key is read in every way there is.
     Get {

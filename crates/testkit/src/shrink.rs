@@ -64,14 +64,15 @@ impl Shrinker<'_> {
 
     fn fewer_edits(&mut self) {
         for at in 0..self.best.script.len() {
-            while let Op::Write { edits, .. } = &self.best.script[at]
-                && edits.len() > 1
+            while let Some(count) = edits_of(&self.best.script[at])
+                && count > 1
             {
-                let count = edits.len();
                 let shorter = (0..count).any(|edit| {
                     let mut candidate = self.best.clone();
-                    if let Op::Write { edits, .. } = &mut candidate.script[at] {
-                        edits.remove(edit);
+                    match &mut candidate.script[at] {
+                        Op::Write { edits, .. } => drop(edits.remove(edit)),
+                        Op::Join { edits, .. } => drop(edits.remove(edit)),
+                        _ => {}
                     }
                     self.attempt(candidate)
                 });
@@ -95,6 +96,15 @@ impl Shrinker<'_> {
                 self.attempt(candidate);
             }
         }
+    }
+}
+
+/// How many edits an operation has, if it has any.
+fn edits_of(op: &Op) -> Option<usize> {
+    match op {
+        Op::Write { edits, .. } => Some(edits.len()),
+        Op::Join { edits, .. } => Some(edits.len()),
+        _ => None,
     }
 }
 

@@ -3,7 +3,8 @@
 //! A failure names the workload, the log, the cut and the crash; nothing is random but by the numbers it names.
 #![expect(clippy::print_stdout, reason = "counts are for people")]
 
-use esker::Durability;
+use esker::{Durability, IngestMode};
+use esker_testkit::ingest::Joining;
 use esker_testkit::options::{Chosen, DATABASE, KEYSPACE};
 use esker_testkit::script::{Deed, Edit, How, Op, Plan, Step};
 use esker_testkit::{Filler, Generator, Key, crash};
@@ -225,6 +226,41 @@ fn following_the_change_stream() {
     script.push(follow(true, Durability::Power));
     script.extend(writes(60..64, &[0, 1], 60));
     sweep("following", &plan(TINY, script), 60);
+}
+
+/// Tables join between writes to the same keys, to others and to another keyspace: each ingest is there as a whole or not at all,
+/// in its place, and no file of it is left where it is not.
+#[test]
+fn ingests() {
+    let edits = |round: u32| -> Vec<(Key, Deed)> {
+        let put = |number: u32| {
+            let key = Key(40 + (round * 17 + number * 3) as u16 % 60);
+            let deed = if number % 5 == 4 { Deed::Delete } else { Deed::Put(Filler { number, len: 90 }) };
+            (key, deed)
+        };
+        (0..12).map(put).collect()
+    };
+    let mut script = Vec::new();
+    for round in 0..6 {
+        let space = (round % 2) as u8;
+        let mode = [IngestMode::Copy, IngestMode::Link, IngestMode::Move][round as usize % 3];
+        script.extend(writes(round * 8..round * 8 + 6, &[0, 1], 120));
+        script.push(Op::Join { space, edits: edits(round), joining: Joining::Tables { tables: 3, mode } });
+        script.extend(writes(round * 8 + 6..round * 8 + 8, &[space], 120));
+        script.push(Op::Join {
+            space,
+            edits: edits(round + 9),
+            joining: Joining::BulkLoad { sort_memory: 400 },
+        });
+        match round {
+            1 => script.push(Op::Step(2)),
+            2 => script.push(Op::Flush),
+            3 => script.push(Op::Reopen { flush_on_close: false }),
+            4 => script.push(Op::DropKeyspace(1)),
+            _ => {}
+        }
+    }
+    sweep("ingest", &plan(TINY, script), 60);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::batch::Share;
 use crate::store::Store;
 use crate::view::SuperVersion;
-use esker_base::{KeyspaceId, Result, SeqNo};
+use esker_base::{FileNumber, KeyspaceId, Result, SeqNo};
 use esker_version::DatabaseState;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,6 +17,15 @@ pub(crate) struct Capture {
     /// What the manifest said.
     pub(crate) state: DatabaseState,
     pub(crate) views: BTreeMap<KeyspaceId, Arc<SuperVersion>>,
+}
+
+impl Capture {
+    /// Tables that were ingested and are not in the manifest yet.
+    pub(crate) fn waiting_files(&self) -> impl Iterator<Item = FileNumber> {
+        let sealed = self.views.values().flat_map(|view| &view.sealed);
+        let ingested = sealed.filter_map(|memtable| memtable.ingested.as_ref());
+        ingested.flat_map(|run| run.parts.iter()).map(|part| part.file.number())
+    }
 }
 
 impl Store {
@@ -45,6 +54,10 @@ impl Store {
         // The copy is a database of its own, without the log that they want to read.
         state.consumers.clear();
         state.log_lives.clear();
+        // Above the numbers of ingested tables that the manifest does not have yet.
+        let (next_file, next_part) = writing.tables.counters();
+        state.next_file = state.next_file.max(next_file);
+        state.next_part = state.next_part.max(next_part);
         Ok(Capture { seqno, state, views })
     }
 }

@@ -1,7 +1,7 @@
 //! A capture as a database directory; see [`super`].
 
 use super::capture::Capture;
-use crate::flush::add_flushed;
+use crate::flush::add_sealed;
 use crate::options::KeyspaceOptions;
 use crate::output::TableFactory;
 use crate::paths;
@@ -9,7 +9,7 @@ use crate::scheduler::Scheduler;
 use esker_base::{FileNumber, Result, SeqNo, TableUid};
 use esker_env::Env;
 use esker_version::{DatabaseState, EditOp, Manifest, VersionEdit};
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -44,7 +44,8 @@ impl Image {
         scheduler: &Arc<Scheduler>,
     ) -> Result<Image> {
         let mut state = capture.state.clone();
-        let captured: BTreeMap<_, _> = state.live_files();
+        let mut captured: BTreeSet<FileNumber> = state.live_files().into_keys().collect();
+        captured.extend(capture.waiting_files());
         env.fs.create_dir_all(&paths::tables(dir))?;
         let numbers = (state.next_file, state.next_part);
         let factory =
@@ -54,7 +55,7 @@ impl Image {
             let Some(keyspace) = state.keyspace(id) else { continue };
             let options = KeyspaceOptions::decode(&keyspace.options)?;
             // If the copy fails, its whole directory goes.
-            add_flushed(&factory, &mut state, id, &options, write_buffer_bytes, &view.sealed)?.claim();
+            add_sealed(&factory, &mut state, id, &options, write_buffer_bytes, &view.sealed)?.claim();
             apply(&mut state, EditOp::FlushedSeqno { keyspace: id, seqno: capture.seqno })?;
         }
         let manifest = factory.take_file_number();
@@ -62,7 +63,7 @@ impl Image {
         // The copy has no log: nothing of the source's may be looked for.
         state.durable_position = None;
         let tables = state.live_files().into_iter().map(|(number, file)| {
-            let is_own = !captured.contains_key(&number);
+            let is_own = !captured.contains(&number);
             let path = paths::table(if is_own { dir } else { source }, number);
             ImageTable { number, uid: file.table_uid, bytes: file.bytes, path, is_own }
         });

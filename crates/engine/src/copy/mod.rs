@@ -48,3 +48,4 @@ pub use portable::{ExportReport, ImportReport, check_export};
 pub use restore::{BackupVerification, RestoreReport};
 pub use retention::Retention;
 pub use transfer::CopyProgress;
+pub(crate) use transfer::{Progress, copy, link_or_copy};

@@ -40,6 +40,11 @@ impl Keyspace {
         Keyspace { handle, state }
     }
 
+    /// What it is made of, for calls that live elsewhere.
+    pub(crate) fn parts(&self) -> (&Arc<Handle>, &Arc<KeyspaceState>) {
+        (&self.handle, &self.state)
+    }
+
     /// Its name at present; [`Database::rename_keyspace`](crate::Database::rename_keyspace) changes it.
     pub fn name(&self) -> Arc<str> {
         self.state.name()

@@ -140,12 +140,22 @@ impl Store {
         // No seal adds to these any more, and a flush that is under way installs nothing, hence subtracts nothing.
         let sealed: u64 = keyspace.view.load().sealed.iter().map(|memtable| memtable.bytes()).sum();
         self.sealed_bytes.fetch_sub(sealed, Ordering::Relaxed);
+        // Nor does anything else refer to tables that were ingested and are not in the manifest yet.
+        let sealed = keyspace.view.load();
+        let ingested = sealed.sealed.iter().filter_map(|memtable| memtable.ingested.as_ref());
+        let waiting: Vec<_> =
+            ingested.flat_map(|run| run.parts.iter()).map(|part| part.file.number()).collect();
+        drop(sealed);
         let publishing = keyspace.publishing.lock();
         keyspace.view.update(|_| empty);
         drop(publishing);
         drop(installed);
-        tracing::info!(keyspace = name, tables = applied.obsolete_files.len(), "keyspace dropped");
-        for file in applied.obsolete_files {
+        tracing::info!(
+            keyspace = name,
+            tables = applied.obsolete_files.len() + waiting.len(),
+            "keyspace dropped"
+        );
+        for file in applied.obsolete_files.into_iter().chain(waiting) {
             self.files.retire(file);
         }
         if let Err(error) = writing.log.release_below(min_log_id) {

@@ -34,7 +34,7 @@ impl Layer {
             let reader = reader.clone();
             Layer { view: Arc::clone(view), seqno, reader, depth, level }
         };
-        let memory = view.memtables().any(|view| !view.memtable.is_empty()).then(|| layer(0, None));
+        let memory = view.memtables().any(|view| !view.is_empty()).then(|| layer(0, None));
         memory.into_iter().chain(levels.into_iter().map(|level| layer(depth(level), Some(level)))).collect()
     }
 

@@ -8,6 +8,7 @@ use crate::read::resolve::{Resolved, resolve};
 use crate::semantics::ReadTime;
 use crate::tree::{Access, TreePart, TreeRun};
 use esker_base::{Result, SeqNo, Tag, checksum};
+use esker_memtable::Memtable;
 use esker_sst::{Lookup, MAX_LOOKUPS, TableHit};
 
 /// What a reader of that moment sees of each key, in the order of the keys.
@@ -59,8 +60,16 @@ impl<'k> Group<'k> {
                 *cover = cover_at(view, key, *seqno)?;
             }
         }
-        self.ask_memtables(time, values)?;
         let mut lookups = Vec::with_capacity(self.len);
+        for memtable in self.pinned.view.memtables().filter(|view| !view.is_empty()) {
+            match &memtable.ingested {
+                None => self.ask_memtable(&memtable.memtable, time, values)?,
+                Some(run) => {
+                    self.ask_run(run, time, &mut lookups, values)?;
+                    lookups.clear();
+                }
+            }
+        }
         for run in &self.pinned.view.tree.runs {
             if self.pending == 0 {
                 break;
@@ -71,22 +80,24 @@ impl<'k> Group<'k> {
         Ok(())
     }
 
-    fn ask_memtables(&mut self, time: &mut ReadTime, values: &mut [Option<Value>]) -> Result<()> {
-        let Pinned { view, seqno, .. } = self.pinned;
-        for memtable in view.memtables().filter(|view| !view.memtable.is_empty()) {
-            let mut results = [None; MAX_LOOKUPS];
-            let keys = &self.keys[..self.len];
-            let found = memtable.memtable.multi_get(keys, self.pending, *seqno, &mut results[..self.len]);
-            for at in bits(found) {
-                let Some((tag, value)) = results[at] else { continue };
-                values[at] = match self.told(time, at, tag, value)? {
-                    Resolved::Value { from } => Some(Value::copied(&value[from..])),
-                    Resolved::Folded(value) => Some(Value::owned(value)),
-                    Resolved::Absent => None,
-                };
-            }
-            self.pending &= !found;
+    fn ask_memtable(
+        &mut self,
+        memtable: &Memtable,
+        time: &mut ReadTime,
+        values: &mut [Option<Value>],
+    ) -> Result<()> {
+        let mut results = [None; MAX_LOOKUPS];
+        let keys = &self.keys[..self.len];
+        let found = memtable.multi_get(keys, self.pending, self.pinned.seqno, &mut results[..self.len]);
+        for at in bits(found) {
+            let Some((tag, value)) = results[at] else { continue };
+            values[at] = match self.told(time, at, tag, value)? {
+                Resolved::Value { from } => Some(Value::copied(&value[from..])),
+                Resolved::Folded(value) => Some(Value::owned(value)),
+                Resolved::Absent => None,
+            };
         }
+        self.pending &= !found;
         Ok(())
     }
 

@@ -53,6 +53,14 @@ pub(crate) fn lookup<'v>(pinned: &'v Pinned, key: &[u8]) -> Result<Found<'v>> {
         *slot = part;
     }
     for memtable in view.memtables() {
+        if let Some(run) = &memtable.ingested {
+            if let Some(part) = run.part_for(key)
+                && let Some(found) = wanted.in_part(part)?
+            {
+                return Ok(found);
+            }
+            continue;
+        }
         if let Some((tag, value)) = memtable.memtable.get(key, seqno) {
             return Ok(match wanted.told(tag, value)? {
                 Resolved::Value { from } => Found::Borrowed(&value[from..]),

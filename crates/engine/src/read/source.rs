@@ -2,7 +2,7 @@
 
 use super::covers::{SealedCursor, covered};
 use super::run_cursor::RunCursor;
-use crate::view::SuperVersion;
+use crate::view::{MemtableView, SuperVersion};
 use esker_base::{Result, SeqNo, Tag};
 use esker_iter::{Cover, Covered, Cursor};
 use esker_memtable::MemtableCursor;
@@ -24,30 +24,35 @@ pub(crate) enum Source {
 impl Source {
     /// Cursors over everything a view holds, newest source first. Empty memtables are left out.
     pub(crate) fn all_of(view: &SuperVersion, purpose: ReadPurpose) -> Vec<Source> {
-        let memtables = view.memtables().filter(|view| !view.memtable.is_empty());
+        let memtables = view.memtables().filter(|view| !view.is_empty());
         let runs = view.tree.runs.iter();
         memtables
-            .map(|view| Source::Memtable(view.memtable.cursor()))
+            .map(|view| Source::of_memtable(view, purpose))
             .chain(runs.map(|run| Source::Run(RunCursor::new(Arc::clone(run), purpose))))
             .collect()
     }
 
     /// As [`Source::all_of`], for a reader under range deletes: what `cover` hides as a whole is sought over.
     pub(crate) fn all_under(view: &SuperVersion, cover: &Cover, purpose: ReadPurpose) -> Vec<Source> {
-        let memtables = view.memtables().filter(|view| !view.memtable.is_empty());
-        let memtables =
-            memtables.map(|view| covered(Source::Memtable(view.memtable.cursor()), Some(view), cover));
+        let memtables = view.memtables().filter(|view| !view.is_empty());
+        let memtables = memtables.map(|view| covered(Source::of_memtable(view, purpose), Some(view), cover));
         let runs = view.tree.runs.iter();
         let runs = runs.map(|run| Source::Run(RunCursor::new(Arc::clone(run), purpose)));
         memtables.chain(runs.map(|run| covered(run, None, cover))).collect()
     }
-}
 
-impl Source {
+    /// A cursor over a memtable, or over the tables in its place.
+    fn of_memtable(view: &MemtableView, purpose: ReadPurpose) -> Source {
+        match &view.ingested {
+            None => Source::Memtable(view.memtable.cursor()),
+            Some(run) => Source::Run(RunCursor::new(Arc::clone(run), purpose)),
+        }
+    }
+
     /// Cursors over the memtables of a view, or over one level of it.
     pub(crate) fn of_layer(view: &SuperVersion, level: Option<LevelIndex>) -> Vec<Source> {
         match level {
-            None => view.memtables().map(|view| Source::Memtable(view.memtable.cursor())).collect(),
+            None => view.memtables().map(|view| Source::of_memtable(view, ReadPurpose::Scan)).collect(),
             Some(level) => {
                 let runs = view.tree.runs.iter().filter(|run| run.level == level);
                 runs.map(|run| Source::Run(RunCursor::new(Arc::clone(run), ReadPurpose::Scan))).collect()

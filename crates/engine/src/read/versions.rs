@@ -3,7 +3,7 @@
 
 use crate::read::covers::cover_at;
 use crate::read::run_cursor::RunCursor;
-use crate::tree::Access;
+use crate::tree::{Access, TreeRun};
 use crate::view::SuperVersion;
 use esker_base::{Result, SeqNo, Tag, checksum};
 use esker_iter::Cursor;
@@ -24,28 +24,42 @@ pub(crate) fn visit_versions(
     let mut visit = |tag: Tag, value: &[u8]| {
         if tag.seqno() < cover { Ok(ControlFlow::Break(())) } else { visit(tag, value) }
     };
+    let hash = checksum::key_hash(key);
     for memtable in view.memtables() {
-        if visit_source(&mut memtable.memtable.cursor(), key, seqno, &mut visit)?.is_break() {
+        let flow = match &memtable.ingested {
+            None => visit_source(&mut memtable.memtable.cursor(), key, seqno, &mut visit)?,
+            Some(run) => visit_run(run, key, hash, seqno, &mut visit)?,
+        };
+        if flow.is_break() {
             return Ok(());
         }
     }
-    let hash = checksum::key_hash(key);
     for run in &view.tree.runs {
-        let Some(part) = run.part_for(key) else { continue };
-        if part.meta.sliced && !part.meta.contains(key) {
-            continue;
-        }
-        // Kept until the cursor has been there, so that it finds the table open.
-        let table = part.file.table(Access::Use)?;
-        if !table.may_contain(hash) {
-            continue;
-        }
-        let mut cursor = RunCursor::new(Arc::clone(run), ReadPurpose::Scan);
-        if visit_source(&mut cursor, key, seqno, &mut visit)?.is_break() {
+        if visit_run(run, key, hash, seqno, &mut visit)?.is_break() {
             return Ok(());
         }
     }
     Ok(())
+}
+
+fn visit_run(
+    run: &Arc<TreeRun>,
+    key: &[u8],
+    hash: u64,
+    seqno: SeqNo,
+    visit: &mut impl FnMut(Tag, &[u8]) -> Result<ControlFlow<()>>,
+) -> Result<ControlFlow<()>> {
+    let Some(part) = run.part_for(key) else { return Ok(ControlFlow::Continue(())) };
+    if part.meta.sliced && !part.meta.contains(key) {
+        return Ok(ControlFlow::Continue(()));
+    }
+    // Kept until the cursor has been there, so that it finds the table open.
+    let table = part.file.table(Access::Use)?;
+    if !table.may_contain(hash) {
+        return Ok(ControlFlow::Continue(()));
+    }
+    let mut cursor = RunCursor::new(Arc::clone(run), ReadPurpose::Scan);
+    visit_source(&mut cursor, key, seqno, visit)
 }
 
 fn visit_source(

@@ -24,9 +24,9 @@
 //!   gave way to newer versions, which are met instead. Look at every memtable and every table that may have something newer than
 //!   `checked`; then `checked` becomes that `visible`.
 //! * **Under the lock** ([`Admission::admit`]): if nothing was committed since `checked`, there is nothing to do. Else load
-//!   the views. If a tree has anything newer than `checked`, a flush came between: back to the step outside. Otherwise
-//!   everything newer is in the memtables (an entry is always in a memtable or a table of the current view), and only
-//!   there it is looked for.
+//!   the views. If a tree has anything newer than `checked`, a flush came between, or tables were ingested: back to the
+//!   step outside. Otherwise everything newer is in the memtables (an entry is always in a memtable or a table of the
+//!   current view), and only there it is looked for.
 //!
 //! A repetition looks at what was written since the last look only, and needs a whole flush to have come between;
 //! short transactions never meet one.
@@ -124,7 +124,8 @@ impl<'a> Validation<'a> {
         if let Some(change) = self.look_into_memtables(footprint, view, &mut unlimited)?.into_change() {
             return Ok(Some(change));
         }
-        for run in &view.tree.runs {
+        let ingested = view.sealed.iter().filter_map(|view| view.ingested.as_ref());
+        for run in ingested.chain(&view.tree.runs) {
             if let Some(change) = newest_in_run(run, footprint, self.checked)? {
                 return Ok(Some(change));
             }
@@ -160,7 +161,10 @@ impl Admission for Validation<'_> {
         let mut steps = if self.returns < MAX_RETURNS { LOCKED_STEPS } else { u64::MAX };
         for (at, footprint) in self.footprints.iter().enumerate() {
             let view = footprint.keyspace.view.load();
-            if view.tree.max_seqno > self.checked {
+            // An ingest is a change like any other, and its tables cannot be looked into here.
+            let ingested = view.sealed.iter().filter(|view| view.ingested.is_some());
+            let newest = ingested.filter_map(|view| view.seal_seqno()).fold(view.tree.max_seqno, SeqNo::max);
+            if newest > self.checked {
                 return Ok(false);
             }
             match self.look_into_memtables(footprint, &view, &mut steps)? {

@@ -29,7 +29,7 @@ pub(crate) struct TableFiles {
     pub(super) env: Env,
     dir: PathBuf,
     /// What is open, whoever holds it.
-    pub(super) tables: Arc<OpenTables>,
+    pub(crate) tables: Arc<OpenTables>,
     /// What may be closed.
     pub(super) clock: Clock,
     known: Mutex<HashMap<FileNumber, Weak<FileIdentity>, foldhash::fast::FixedState>>,

@@ -1,0 +1,247 @@
+//! Files that somebody else wrote: checking them, and giving them a name in the database's directory.
+
+use super::new_files::NewFiles;
+use super::part::described;
+use crate::copy::{CopyProgress, Progress, copy, link_or_copy};
+use crate::handle::Keyspace;
+use crate::keyspace::KeyspaceState;
+use crate::paths;
+use crate::store::Store;
+use esker_base::kind::FLAG_EXPIRY;
+use esker_base::{Error, PartId, Result, SeqNo, ValueKind};
+use esker_env::OpenMode;
+use esker_sst::{Table, TableHome};
+use esker_version::PartMeta;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What becomes of the files that are ingested.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IngestMode {
+    /// They are copied; the originals stay, and have nothing to do with the database.
+    #[default]
+    Copy,
+    /// They get a second name in the database's directory, where that can be had (one file system), and are copied elsewhere. Who
+    /// writes into the originals afterwards damages the database.
+    Link,
+    /// As [`IngestMode::Link`], and the originals are removed once the ingest is durable.
+    Move,
+}
+
+/// How files are ingested.
+#[derive(Clone, Copy, Debug, Default)]
+#[must_use]
+pub struct IngestOptions {
+    mode: IngestMode,
+}
+
+impl IngestOptions {
+    /// Files are copied.
+    pub fn new() -> IngestOptions {
+        IngestOptions::default()
+    }
+
+    /// What becomes of the files.
+    pub fn mode(mut self, mode: IngestMode) -> IngestOptions {
+        self.mode = mode;
+        self
+    }
+}
+
+/// What an ingest did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IngestReport {
+    /// The place of all entries in the order of writes; `None` if there were none.
+    pub seqno: Option<SeqNo>,
+    /// Tables that were added. Those without entries are left out.
+    pub tables: u64,
+    /// Entries in them, deletes included.
+    pub entries: u64,
+    /// Bytes of their files.
+    pub bytes: u64,
+    /// Tables that got a second name instead of being copied.
+    pub linked_tables: u64,
+}
+
+/// A file that was found good.
+struct Checked<'p> {
+    path: &'p Path,
+    part: PartMeta,
+}
+
+impl Store {
+    /// See [`crate::Keyspace::ingest`].
+    pub(crate) fn ingest_files(
+        self: &Arc<Self>,
+        keyspace: &Arc<KeyspaceState>,
+        paths: &[PathBuf],
+        options: IngestOptions,
+        told: &mut dyn FnMut(CopyProgress),
+    ) -> Result<IngestReport> {
+        let _activity = self.activity.read_recursive();
+        self.check_open()?;
+        let writing = self.writing()?;
+        keyspace.check_living()?;
+        let mut lens = Vec::with_capacity(paths.len());
+        for path in paths {
+            let missing = || Error::NotFound(format!("there is no file {}", path.display()).into());
+            lens.push(self.env.fs.file_len(path)?.ok_or_else(missing)?);
+        }
+        // Each file is read to be checked, and once more to be copied.
+        let mut progress = Progress::new(2 * lens.iter().sum::<u64>(), told);
+        let mut checked = Vec::new();
+        for (path, &bytes) in paths.iter().zip(&lens) {
+            checked.extend(self.check_file(path, bytes)?);
+            progress.advance(bytes);
+        }
+        checked.sort_by(|left, right| left.part.range.start.cmp(&right.part.range.start));
+        check_disjoint(&checked)?;
+        let mut report = IngestReport { tables: checked.len() as u64, ..IngestReport::default() };
+        if checked.is_empty() {
+            return Ok(report);
+        }
+        let mut files = NewFiles::new(self);
+        for Checked { path, part } in &mut checked {
+            (part.id, part.file) = (writing.tables.take_part_id(), writing.tables.take_file_number());
+            report.linked_tables +=
+                u64::from(self.bring(path, part, options.mode, &mut files, &mut progress)?);
+            report.entries += part.entries;
+            report.bytes += part.file_bytes;
+        }
+        self.env.fs.sync_dir(&paths::tables(&self.dir))?;
+        let (paths, parts): (Vec<_>, Vec<_>) = checked.into_iter().map(|file| (file.path, file.part)).unzip();
+        report.seqno = Some(self.commit_ingest(keyspace, parts, &mut files)?);
+        if options.mode == IngestMode::Move {
+            for path in paths {
+                if let Err(error) = self.env.fs.remove_file(path) {
+                    tracing::warn!(path = %path.display(), %error, "an ingested file could not be removed");
+                }
+            }
+        }
+        Ok(report)
+    }
+
+    /// Reads all of a file and checks that it is a table which may join a keyspace; `None` if it holds nothing.
+    fn check_file<'p>(&self, path: &'p Path, bytes: u64) -> Result<Option<Checked<'p>>> {
+        let file = self.env.fs.open(path, OpenMode::Read)?;
+        let table = Table::open_any(file, bytes, TableHome::new(&self.files.tables)?)?;
+        let verified = table.verify()?;
+        let properties = table.properties();
+        let refused = |why: String| {
+            let path = path.display();
+            Error::invalid(format!(
+                "{path} cannot be ingested: {why}; tables for it are written by TableWriter"
+            ))
+        };
+        if properties.range_deletes > 0 {
+            return Err(refused(format!("it holds {} range deletes", properties.range_deletes)));
+        }
+        if properties.entries == 0 {
+            return Ok(None);
+        }
+        if properties.max_seqno != SeqNo::ZERO || properties.keys != properties.entries {
+            return Err(refused("its entries have places in the order of writes of another database".into()));
+        }
+        if let Some(kind) = verified.kinds.iter().find(|kind| !ALLOWED_KINDS.contains(kind)) {
+            return Err(refused(format!("it holds entries of kind {kind:#04x}")));
+        }
+        let range = esker_version::KeyRange::inclusive(&[][..], &[][..]);
+        let part = PartMeta::new(PartId(0), esker_base::FileNumber(0), bytes, table.uid(), range);
+        Ok(Some(Checked { path, part: described(part, properties) }))
+    }
+
+    /// Gives a file its name in the directory of tables; whether by a link.
+    fn bring(
+        &self,
+        path: &Path,
+        part: &PartMeta,
+        mode: IngestMode,
+        files: &mut NewFiles,
+        progress: &mut Progress<'_>,
+    ) -> Result<bool> {
+        let target = files.add(part.file);
+        if mode == IngestMode::Copy {
+            copy(&self.env, path, &target, part.file_bytes, progress)?;
+            return Ok(false);
+        }
+        let is_linked = link_or_copy(&self.env, path, &target, part.file_bytes, progress)?;
+        if is_linked {
+            // Whoever brought the file to where it is may not have made it durable (BL2).
+            self.env.fs.open(&target, OpenMode::Read)?.sync_all()?;
+        }
+        Ok(is_linked)
+    }
+}
+
+/// Kind bytes that entries of ingested tables may have. A merge operand would need what is below it to be told from what is beside
+/// it, a pointer to a value would point out of the file.
+const ALLOWED_KINDS: [u8; 3] =
+    [ValueKind::Delete as u8, ValueKind::Put as u8, ValueKind::Put as u8 | FLAG_EXPIRY];
+
+fn check_disjoint(sorted: &[Checked<'_>]) -> Result<()> {
+    for pair in sorted.windows(2) {
+        let (left, right) = (&pair[0], &pair[1]);
+        if !left.part.range.is_before(&right.part.range) {
+            return Err(Error::invalid(format!(
+                "{} and {} share keys: the first goes up to {}, the second begins with {}; tables of one ingest must not overlap",
+                left.path.display(),
+                right.path.display(),
+                left.part.largest().escape_ascii(),
+                right.part.smallest().escape_ascii()
+            )));
+        }
+    }
+    Ok(())
+}
+
+impl Keyspace {
+    /// Adds table files to the keyspace, all or nothing, durable when it returns. Their entries take one place in the order of writes:
+    /// keys that are there get the values of the tables or are deleted by them, whatever is written later counts more, and
+    /// snapshots that exist do not see them. Where nothing overlaps, a table goes to the last level and is not
+    /// written again.
+    ///
+    /// The files are read and checked before: checksums, order, contents. They must be made by [`TableWriter`](crate::TableWriter): one
+    /// version of each key, no range deletes. Tables of one call may be given in any order and must not share keys. The keyspace's
+    /// default TTL does not apply; entries expire as the writer said.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let db = esker_engine::Database::open("data")?;
+    /// use esker_engine::{IngestMode, IngestOptions};
+    ///
+    /// let planets = db.keyspace("planets")?;
+    /// let report = planets.ingest(["a.sst", "b.sst"], IngestOptions::new().mode(IngestMode::Move))?;
+    /// println!("{} entries from {} tables", report.entries, report.tables);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// `NotFound` if a file is missing or the keyspace was dropped; `Corruption` with file and offset if a file is damaged, is no
+    /// table, or was not finished; `InvalidArgument` if tables overlap or hold what cannot be ingested, naming it; `Full`, `Io`,
+    /// `WouldStall`, `ReadOnly`, `Closed`. Nothing was added then, unless the log's device failed: then the outcome is unknown, and the
+    /// database read-only.
+    pub fn ingest<P: AsRef<Path>>(
+        &self,
+        paths: impl IntoIterator<Item = P>,
+        options: IngestOptions,
+    ) -> Result<IngestReport> {
+        self.ingest_with(paths, options, &mut |_| {})
+    }
+
+    /// As [`Keyspace::ingest`], and tells how far it is: each byte counts twice, once when it is checked and once when it is copied
+    /// or linked.
+    ///
+    /// # Errors
+    /// As [`Keyspace::ingest`].
+    pub fn ingest_with<P: AsRef<Path>>(
+        &self,
+        paths: impl IntoIterator<Item = P>,
+        options: IngestOptions,
+        told: &mut dyn FnMut(CopyProgress),
+    ) -> Result<IngestReport> {
+        let paths: Vec<PathBuf> = paths.into_iter().map(|path| path.as_ref().to_path_buf()).collect();
+        let (handle, state) = self.parts();
+        handle.store.ingest_files(state, &paths, options, told)
+    }
+}

@@ -1,0 +1,108 @@
+//! The moment at which tables become part of a keyspace; see [`super`].
+
+use super::new_files::NewFiles;
+use crate::batch::{EncodedBatch, Share};
+use crate::commit::{CommitState, Patience, PoisonOnPanic, Room};
+use crate::keyspace::KeyspaceState;
+use crate::room::{MAX_SEALED, stub_memtable};
+use crate::scheduler::Lane;
+use crate::store::Store;
+use crate::tree::{TreePart, TreeRun};
+use crate::view::{MemtableView, SuperVersion};
+use esker_base::{Error, Result, SeqNo};
+use esker_version::{LevelIndex, PartMeta};
+use esker_wal::{Ingest, IngestedFile};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Tables that one ingest may add: the record that names them stays below 2 MiB.
+pub(crate) const MAX_TABLES: usize = 1 << 16;
+
+impl Store {
+    /// Adds tables to a keyspace, in the order of their keys, of which they share none. Their files are durable, names included.
+    /// Durable when it returns; an error leaves nothing, unless it says that the log could not be synced.
+    pub(super) fn commit_ingest(
+        &self,
+        keyspace: &Arc<KeyspaceState>,
+        parts: Vec<PartMeta>,
+        files: &mut NewFiles,
+    ) -> Result<SeqNo> {
+        if parts.len() > MAX_TABLES {
+            let count = parts.len();
+            return Err(Error::invalid(format!("one ingest takes at most {MAX_TABLES} tables, not {count}")));
+        }
+        let writing = self.writing()?;
+        let payload = record_of(keyspace, &parts);
+        // For what is asked of a batch: room in the log, none in memtables.
+        let batch = EncodedBatch { payload: &payload, count: 1, shares: &[], single: None };
+        let (stub, _) = stub_memtable(keyspace.options().memtable, &self.arenas)?;
+        let mut patience_left = self.stall_limit;
+        let mut state = loop {
+            let mut state = self.lock_with_room(writing, &batch, Patience::Stall)?;
+            let seen = self.scheduler.generation();
+            match self.room_for_ingest(&mut state, keyspace)? {
+                Room::Ready => break state,
+                Room::Wait(lane) => {
+                    drop(state);
+                    self.wait_for_room(lane, seen, Patience::Stall, &mut patience_left)?;
+                }
+            }
+        };
+        let seqno = state.next_seqno;
+        let entries: u64 = parts.iter().map(|part| part.entries).sum();
+        let with_file = |part: PartMeta| {
+            let meta = Arc::new(part.ingested_at(seqno));
+            TreePart { file: self.files.file_of(keyspace.id, &meta), meta }
+        };
+        let run = Arc::new(TreeRun::new(LevelIndex::FLUSH, parts.into_iter().map(with_file).collect()));
+        // Even if the record cannot be written: bytes of it may have gone to the file (BL4).
+        files.claim();
+        let log_id = state.log.append_ingest(seqno, &payload)?.log_id;
+        {
+            let _guard = PoisonOnPanic(self);
+            state.next_seqno = seqno.plus(1);
+            state.batches += 1;
+            state.entries += entries;
+            let stub = Arc::clone(&stub.memtable);
+            let ingested = Arc::new(MemtableView::of_ingested(stub, run, log_id.get(), seqno));
+            keyspace.view.update(|view| {
+                let sealed = std::iter::once(&ingested).chain(&view.sealed).cloned().collect();
+                SuperVersion { sealed, ..view.clone() }
+            });
+            self.visible.store(seqno.get(), Ordering::Release);
+        }
+        drop(state);
+        self.scheduler.request(Lane::Flush);
+        writing.sync_up_to(seqno)?;
+        self.scheduler.step_sometimes(self);
+        Ok(seqno)
+    }
+
+    /// Seals what is older (BL3), or says what to wait for: an ingest adds to the queue of sealed memtables and, later, perhaps
+    /// to level 0, so it waits where a writer would.
+    fn room_for_ingest(&self, state: &mut CommitState, keyspace: &KeyspaceState) -> Result<Room> {
+        let is_filled = state.active(keyspace.id)?.entries > 0;
+        if keyspace.is_level0_full() && self.can_compact(keyspace) {
+            return Ok(Room::Wait(Lane::Compaction));
+        }
+        if keyspace.view.load().sealed.len() >= MAX_SEALED {
+            return Ok(Room::Wait(Lane::Flush));
+        }
+        if is_filled {
+            self.seal(state, keyspace.id, &Share::nothing(keyspace.id))?;
+        }
+        Ok(Room::Ready)
+    }
+}
+
+/// The payload of the record that names the files.
+fn record_of(keyspace: &KeyspaceState, parts: &[PartMeta]) -> Vec<u8> {
+    let file = |part: &PartMeta| IngestedFile {
+        number: part.file,
+        size_bytes: part.file_bytes,
+        uid: part.table_uid,
+    };
+    let mut payload = Vec::new();
+    Ingest { keyspace: keyspace.id, files: parts.iter().map(file).collect() }.encode(&mut payload);
+    payload
+}

@@ -1,0 +1,368 @@
+//! Tables that were written elsewhere join a keyspace.
+
+mod common;
+
+use common::{TestDir, key, tiny, value};
+use esker::parts::env::{Env, StdFileSystem};
+use esker::{
+    Backups, Change, Database, Error, IngestMode, IngestOptions, Isolation, Keyspace, KeyspaceOptions,
+    Options, TableWriter, TransactionOptions,
+};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A database whose background work the test steps.
+fn stepped(dir: &Path) -> Database {
+    let env = Env::simulated(Arc::new(StdFileSystem), 3);
+    Options::default().env(env).keyspace_options(tiny()).open(dir).expect("opening")
+}
+
+/// A table of some keys beside the database.
+fn table(dir: &TestDir, name: &str, keys: Range<u64>, round: u64) -> PathBuf {
+    let path = dir.path().join(name);
+    let mut table = TableWriter::create(&path, &tiny()).expect("a table");
+    for number in keys {
+        table.put(key(number), value(number, round)).expect("a put");
+    }
+    table.finish().expect("a finished table").path
+}
+
+fn run_background(db: &Database) {
+    while db.step_background() {}
+}
+
+fn get(keyspace: &Keyspace, number: u64) -> Option<Vec<u8>> {
+    let found = keyspace.get(key(number)).expect("a get").map(|value| value.to_vec());
+    let scanned = keyspace.range(key(number)..=key(number)).next().transpose().expect("a scan");
+    assert_eq!(found, scanned.map(|(_, value)| value.to_vec()), "get and scan of {number}");
+    let many = keyspace.multi_get(&[key(number)]).expect("a multi get");
+    assert_eq!(found, many[0].as_ref().map(|value| value.to_vec()), "get and multi get of {number}");
+    found
+}
+
+#[allow(clippy::disallowed_methods, reason = "the test looks at what the database left")]
+fn table_files(dir: &Path) -> usize {
+    std::fs::read_dir(dir.join("tables")).expect("a directory of tables").count()
+}
+
+/// Levels that hold tables, with the number of tables in each.
+fn shape(db: &Database) -> Vec<(u8, usize)> {
+    let levels = &db.levels()[0].levels;
+    levels.iter().map(|level| (level.number, level.runs.iter().map(|run| run.tables.len()).sum())).collect()
+}
+
+const LAST: u8 = 63;
+
+#[test]
+fn an_ingest_has_one_place_in_the_order_of_writes() {
+    let dir = TestDir::new("ingest-order");
+    let db = stepped(&dir.path().join("db"));
+    let default = db.default_keyspace();
+    default.put(key(1), "before").unwrap();
+    default.put(key(2), "before").unwrap();
+    default.delete_range(key(3)..key(4)).unwrap();
+    let before = db.snapshot();
+    let path = table(&dir, "a.sst", 1..5, 7);
+    let report = default.ingest([&path], IngestOptions::new()).unwrap();
+    assert_eq!((report.tables, report.entries), (1, 4));
+    assert_eq!(report.seqno, Some(db.snapshot().seqno()));
+    default.put(key(2), "after").unwrap();
+    default.delete(key(4)).unwrap();
+    // Before the tables are in the tree, and when they are; and in another life.
+    for round in 0..3 {
+        let expected = [None, Some(value(1, 7)), Some(b"after".to_vec()), Some(value(3, 7)), None, None];
+        for (number, expected) in expected.iter().enumerate() {
+            assert_eq!(&get(default, number as u64), expected, "key {number} in round {round}");
+        }
+        assert_eq!(default.iter().count(), 3);
+        assert_eq!(default.at(&before).get(key(1)).unwrap().as_deref(), Some(b"before".as_slice()));
+        assert_eq!(default.at(&before).get(key(3)).unwrap(), None);
+        assert_eq!(default.at(&before).iter().count(), 2, "an older snapshot does not see it");
+        match round {
+            0 => run_background(&db),
+            1 => db.flush().unwrap(),
+            _ => default.compact(..).unwrap(),
+        }
+    }
+    assert!(db.verify().unwrap().is_clean());
+    drop(before);
+    db.close().unwrap();
+}
+
+#[test]
+fn what_overlaps_nothing_goes_to_the_last_level() {
+    let dir = TestDir::new("ingest-place");
+    let db = stepped(&dir.path().join("db"));
+    let default = db.default_keyspace();
+    let paths = [table(&dir, "b.sst", 100..200, 1), table(&dir, "a.sst", 0..100, 1)];
+    default.ingest(&paths, IngestOptions::new()).unwrap();
+    run_background(&db);
+    assert_eq!(shape(&db), [(LAST, 2)]);
+    // Between the tables that are there, and into one of them.
+    let paths = [table(&dir, "c.sst", 200..300, 2), table(&dir, "d.sst", 50..60, 2)];
+    default.ingest(&paths, IngestOptions::new()).unwrap();
+    db.flush().unwrap();
+    assert_eq!(shape(&db), [(0, 1), (LAST, 3)], "each table goes as deep as it fits");
+    assert_eq!((get(default, 49), get(default, 55)), (Some(value(49, 1)), Some(value(55, 2))));
+    default.compact(..).unwrap();
+    assert_eq!(default.iter().count(), 300);
+    assert_eq!(get(default, 55), Some(value(55, 2)));
+    assert!(db.verify().unwrap().is_clean());
+}
+
+#[test]
+fn the_log_brings_back_what_no_manifest_has() {
+    let dir = TestDir::new("ingest-replay");
+    let path = dir.path().join("db");
+    let options = || Options::default().flush_on_close(false).keyspace_options(tiny());
+    let open = || {
+        let env = Env::simulated(Arc::new(StdFileSystem), 3);
+        options().env(env).open(&path).unwrap()
+    };
+    let db = open();
+    let default = db.default_keyspace();
+    default.put(key(1), "before").unwrap();
+    default.ingest([table(&dir, "a.sst", 0..3, 1)], IngestOptions::new()).unwrap();
+    default.put(key(2), "after").unwrap();
+    default.ingest([table(&dir, "b.sst", 5..7, 2)], IngestOptions::new()).unwrap();
+    db.close().unwrap();
+    let check = |db: &Database| {
+        let default = db.default_keyspace();
+        assert_eq!(default.iter().count(), 5);
+        assert_eq!((get(default, 1), get(default, 2)), (Some(value(1, 1)), Some(b"after".to_vec())));
+        assert_eq!(get(default, 6), Some(value(6, 2)));
+    };
+    let read_only = Options::default().read_only(true).open(&path).unwrap();
+    check(&read_only);
+    drop(read_only);
+    let db = open();
+    check(&db);
+    assert!(db.verify().unwrap().is_clean());
+    run_background(&db);
+    check(&db);
+}
+
+#[test]
+fn modes_say_what_becomes_of_the_files() {
+    let dir = TestDir::new("ingest-modes");
+    let db = stepped(&dir.path().join("db"));
+    let default = db.default_keyspace();
+    for (at, mode) in [IngestMode::Copy, IngestMode::Link, IngestMode::Move].into_iter().enumerate() {
+        let path = table(&dir, "a.sst", at as u64 * 10..at as u64 * 10 + 5, 1);
+        let report = default.ingest([&path], IngestOptions::new().mode(mode)).unwrap();
+        assert_eq!(report.linked_tables, u64::from(mode != IngestMode::Copy));
+        assert_eq!(path.exists(), mode != IngestMode::Move);
+        let _ = std::fs::exists(&path).map(|there| there.then(|| remove(&path)));
+    }
+    // The same file twice is two tables.
+    let path = table(&dir, "a.sst", 100..105, 1);
+    for _ in 0..2 {
+        default.ingest([&path], IngestOptions::new().mode(IngestMode::Link)).unwrap();
+    }
+    db.flush().unwrap();
+    assert_eq!(default.iter().count(), 20);
+    default.compact(..).unwrap();
+    assert_eq!(default.iter().count(), 20);
+}
+
+#[allow(clippy::disallowed_methods, reason = "the test cleans up")]
+fn remove(path: &Path) {
+    std::fs::remove_file(path).expect("removing a table");
+}
+
+#[test]
+fn what_cannot_be_ingested_is_refused_by_name() {
+    let dir = TestDir::new("ingest-refused");
+    let db = stepped(&dir.path().join("db"));
+    let default = db.default_keyspace();
+    let mut unordered = TableWriter::create(dir.path().join("unordered.sst"), &tiny()).unwrap();
+    unordered.put("b", "1").unwrap();
+    let error = unordered.put("a\n", "2").unwrap_err();
+    assert!(matches!(error, Error::InvalidArgument(_)));
+    assert!(error.to_string().contains(r#"keys must ascend, but "a\\n" was added after "b""#), "{error}");
+    assert!(unordered.put("b", "again").is_err(), "an equal key does not ascend");
+    drop(unordered);
+    assert!(!dir.path().join("unordered.sst").exists(), "an unfinished table goes");
+    let refused = |paths: &[PathBuf]| default.ingest(paths, IngestOptions::new()).unwrap_err();
+
+    let overlapping = [table(&dir, "a.sst", 0..10, 1), table(&dir, "b.sst", 9..20, 1)];
+    let error = refused(&overlapping);
+    assert!(error.to_string().contains("a.sst and") && error.to_string().contains("key00000009"), "{error}");
+
+    let missing = refused(&[dir.path().join("missing.sst")]);
+    assert!(matches!(&missing, Error::NotFound(text) if text.contains("missing.sst")), "{missing}");
+
+    // Every byte of the file counts.
+    let good = read(&overlapping[0]);
+    let damaged = dir.path().join("damaged.sst");
+    for at in (0..good.len()).step_by(good.len() / 40) {
+        let mut bytes = good.clone();
+        bytes[at] ^= 0x20;
+        write(&damaged, &bytes);
+        let error = refused(&[overlapping[1].clone(), damaged.clone()]);
+        assert!(error.is_corruption() || matches!(error, Error::Unsupported(_)), "byte {at}: {error}");
+        assert!(error.to_string().contains("damaged.sst"), "byte {at}: {error}");
+    }
+    write(&damaged, &good[..good.len() - 7]);
+    assert!(refused(std::slice::from_ref(&damaged)).is_corruption());
+
+    // A table of a database has places in the order of writes of its own.
+    let other = stepped(&dir.path().join("other"));
+    other.put("k", "v").unwrap();
+    other.flush().unwrap();
+    let own = dir.path().join("other/tables");
+    #[allow(clippy::disallowed_methods, reason = "the test looks for a file")]
+    let own = std::fs::read_dir(own).unwrap().next().unwrap().unwrap().path();
+    let error = refused(&[own]);
+    assert!(
+        error.to_string().contains("another database") && error.to_string().contains("TableWriter"),
+        "{error}"
+    );
+
+    let empty = TableWriter::create(dir.path().join("empty.sst"), &tiny()).unwrap().finish().unwrap();
+    let report = default.ingest([&empty.path], IngestOptions::new()).unwrap();
+    assert_eq!((report.tables, report.seqno), (0, None));
+    assert_eq!((default.iter().count(), table_files(&dir.path().join("db"))), (0, 0), "nothing stays behind");
+}
+
+#[allow(clippy::disallowed_methods, reason = "the test damages a file")]
+fn read(path: &Path) -> Vec<u8> {
+    std::fs::read(path).expect("reading a table")
+}
+
+#[allow(clippy::disallowed_methods, reason = "the test damages a file")]
+fn write(path: &Path, bytes: &[u8]) {
+    std::fs::write(path, bytes).expect("writing a table");
+}
+
+#[test]
+fn transactions_conflict_with_an_ingest() {
+    let dir = TestDir::new("ingest-transactions");
+    let db = stepped(&dir.path().join("db"));
+    let default = db.default_keyspace().clone();
+    // Whether the tables are still beside the memtables, or in the tree.
+    for is_flushed in [false, true] {
+        let begin = |isolation| {
+            let mut tx = db.transaction_with(TransactionOptions::default().isolation(isolation));
+            tx.put(&default, "unrelated", "1").unwrap();
+            tx
+        };
+        let reads_key = begin(Isolation::Serializable);
+        assert!(reads_key.get(&default, key(5)).is_ok());
+        let reads_range = begin(Isolation::Serializable);
+        reads_range.range(&default, key(0)..key(6)).for_each(drop);
+        let mut writes_key = begin(Isolation::Snapshot);
+        writes_key.put(&default, key(4), "mine").unwrap();
+        let beside = begin(Isolation::Serializable);
+        beside.range(&default, key(50)..key(60)).for_each(drop);
+        default.ingest([table(&dir, "a.sst", 4..6, 1)], IngestOptions::new().mode(IngestMode::Move)).unwrap();
+        if is_flushed {
+            db.flush().unwrap();
+        }
+        let ingested_at = db.snapshot().seqno();
+        for (what, tx) in [("key", reads_key), ("range", reads_range), ("write", writes_key)] {
+            let error = tx.commit().unwrap_err();
+            assert!(error.is_conflict(), "{what}: {error}");
+            assert!(
+                matches!(&error, Error::Conflict(conflict) if conflict.seqno == ingested_at),
+                "{what}: {error}"
+            );
+        }
+        beside.commit().unwrap();
+    }
+}
+
+#[test]
+fn copies_have_what_was_ingested() {
+    let dir = TestDir::new("ingest-copies");
+    let db = stepped(&dir.path().join("db"));
+    let default = db.default_keyspace();
+    let backups = Backups::new(dir.path().join("backups"));
+    for round in 0..2 {
+        default.put(key(1), "before").unwrap();
+        default
+            .ingest([table(&dir, "a.sst", 0..3, round)], IngestOptions::new().mode(IngestMode::Move))
+            .unwrap();
+        default.put(key(2), "after").unwrap();
+        let checkpoint = dir.path().join(format!("checkpoint{round}"));
+        db.checkpoint(&checkpoint).unwrap();
+        let backup = db.backup(&backups).unwrap();
+        let restored = dir.path().join(format!("restored{round}"));
+        assert!(backups.verify(backup.id).unwrap().is_clean());
+        backups.restore(backup.id, &restored).unwrap();
+        for copy in [checkpoint, restored] {
+            let copy = stepped(&copy);
+            let default = copy.default_keyspace();
+            assert_eq!((get(default, 0), get(default, 1)), (Some(value(0, round)), Some(value(1, round))));
+            assert_eq!(get(default, 2), Some(b"after".to_vec()));
+            assert!(copy.verify().unwrap().is_clean());
+            default.put(key(0), "newer").unwrap();
+            default.compact(..).unwrap();
+            assert_eq!(get(default, 0), Some(b"newer".to_vec()));
+        }
+        run_background(&db);
+    }
+}
+
+#[test]
+fn a_dropped_keyspace_takes_its_ingested_tables_along() {
+    let dir = TestDir::new("ingest-drop");
+    let db = stepped(&dir.path().join("db"));
+    let doomed = db.keyspace("doomed").unwrap();
+    doomed.ingest([table(&dir, "a.sst", 0..3, 1)], IngestOptions::new()).unwrap();
+    let open = doomed.iter();
+    db.drop_keyspace("doomed").unwrap();
+    assert_eq!(open.count(), 3, "what was open reads on");
+    run_background(&db);
+    assert_eq!(table_files(&dir.path().join("db")), 0);
+    let refused = doomed.ingest([table(&dir, "b.sst", 0..3, 1)], IngestOptions::new()).unwrap_err();
+    assert!(matches!(refused, Error::NotFound(_)));
+    db.close().unwrap();
+    let db = stepped(&dir.path().join("db"));
+    assert_eq!(db.keyspaces(), ["default"]);
+}
+
+#[test]
+fn the_change_stream_tells_of_an_ingest_in_its_place() {
+    let dir = TestDir::new("ingest-stream");
+    let db = stepped(&dir.path().join("db"));
+    let default = db.default_keyspace();
+    let mut changes = db.create_consumer("search").unwrap().changes().unwrap();
+    default.put(key(1), "before").unwrap();
+    let tables = [table(&dir, "a.sst", 0..3, 1), table(&dir, "b.sst", 3..5, 1)];
+    let report = default.ingest(tables, IngestOptions::new()).unwrap();
+    default.put(key(1), "after").unwrap();
+    let mut told = Vec::new();
+    while let Some(batch) = changes.try_next().unwrap() {
+        let is_ingest = batch.iter().map(|change| matches!(change, Change::Ingest { tables: 2, .. }));
+        told.push((batch.first_seqno(), batch.last_seqno(), is_ingest.collect::<Vec<_>>()));
+    }
+    let at = report.seqno.unwrap();
+    assert_eq!(told.iter().map(|(_, _, is_ingest)| is_ingest[0]).collect::<Vec<_>>(), [false, true, false]);
+    assert_eq!((told[1].0, told[1].1), (at, at));
+}
+
+#[test]
+fn tables_know_what_expires_and_what_they_delete() {
+    let dir = TestDir::new("ingest-kinds");
+    let db = stepped(&dir.path().join("db"));
+    let keyspace = db.keyspace_with("k", tiny().default_ttl(std::time::Duration::from_secs(1))).unwrap();
+    let now_ms = db.now_ms();
+    keyspace.put_with_expiry(key(1), "old", now_ms + 1_000_000).unwrap();
+    let path = dir.path().join("a.sst");
+    let mut table = TableWriter::create(&path, &KeyspaceOptions::default()).unwrap();
+    table.delete(key(1)).unwrap();
+    table.put_with_expiry(key(2), "gone", now_ms).unwrap();
+    table.put_with_expiry(key(3), "stays", now_ms + 500_000).unwrap();
+    table.put(key(4), "for good").unwrap();
+    let written = table.finish().unwrap();
+    assert_eq!((written.entries, written.deletes), (4, 1));
+    keyspace.ingest([path], IngestOptions::new()).unwrap();
+    for _ in 0..2 {
+        assert_eq!((get(&keyspace, 1), get(&keyspace, 2)), (None, None));
+        assert_eq!(get(&keyspace, 3).as_deref(), Some(b"stays".as_slice()));
+        assert_eq!(keyspace.ttl(key(4)).unwrap(), Some(esker::Ttl::Forever), "no default TTL for tables");
+        keyspace.compact(..).unwrap();
+    }
+}

@@ -1,0 +1,176 @@
+//! Entries that join a keyspace as a whole: as table files written elsewhere, or through a bulk load.
+
+use crate::oracle::{Change, Written};
+use crate::runner::{Mark, Runner, plain_change};
+use crate::script::{Deed, Edit, How};
+use crate::{Key, Outcome, ensure};
+use esker::parts::env::Env;
+use esker::{Error, IngestMode, IngestOptions, Keyspace, KeyspaceOptions, TableWriter};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// How entries join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Joining {
+    /// As so many tables, which are written first.
+    Tables {
+        /// At most as many as there are keys.
+        tables: u8,
+        /// What becomes of the files.
+        mode: IngestMode,
+    },
+    /// By a bulk load, which writes a run for so many bytes of unsorted entries. Deletes are left out.
+    BulkLoad {
+        /// Bytes.
+        sort_memory: u32,
+    },
+}
+
+/// The last edit of each key, without range deletes, in the order of keys: a table holds one version of each.
+pub(crate) fn table_edits(edits: &[(Key, Deed)]) -> BTreeMap<Vec<u8>, Deed> {
+    let deed = |deed: Deed| if matches!(deed, Deed::DeleteUpTo(_)) { Deed::Delete } else { deed };
+    edits.iter().map(|(key, done)| (key.bytes(), deed(*done))).collect()
+}
+
+/// Tables that join have no operands: what would be merged is put.
+pub(crate) fn without_merge(deed: Deed) -> Deed {
+    match deed {
+        Deed::Merge(value) => Deed::Put(value),
+        Deed::MergeFor(value, ttl_ms) => Deed::PutFor(value, ttl_ms),
+        other => other,
+    }
+}
+
+/// Writes the edits to tables, cut in equal shares; gives their paths. `expiry_ms` says when something expires that lives so many
+/// milliseconds.
+pub(crate) fn write_tables(
+    env: &Env,
+    dir: &Path,
+    options: &KeyspaceOptions,
+    edits: &BTreeMap<Vec<u8>, Deed>,
+    tables: u8,
+    expiry_ms: impl Fn(u32) -> u64,
+) -> esker::Result<Vec<PathBuf>> {
+    let share = edits.len().div_ceil(usize::from(tables).max(1)).max(1);
+    let all: Vec<_> = edits.iter().collect();
+    let mut paths = Vec::new();
+    for (number, some) in all.chunks(share).enumerate() {
+        // What an attempt left that was interrupted: the database does not know these files.
+        let path = dir.with_extension(format!("{number}.sst"));
+        if env.fs.file_len(&path)?.is_some() {
+            env.fs.remove_file(&path)?;
+        }
+        let mut table = TableWriter::create_in(env, &path, options)?;
+        for (key, deed) in some {
+            match deed {
+                Deed::Put(value) | Deed::Merge(value) => table.put(key, value.bytes())?,
+                Deed::PutFor(value, ttl_ms) | Deed::MergeFor(value, ttl_ms) => {
+                    table.put_with_expiry(key, value.bytes(), expiry_ms(*ttl_ms))?;
+                }
+                Deed::Delete | Deed::DeleteUpTo(_) => table.delete(key)?,
+            }
+        }
+        paths.push(table.finish()?.path);
+    }
+    // Later tables first: the order in which they are given is of no account.
+    paths.reverse();
+    Ok(paths)
+}
+
+impl Runner {
+    /// Carries out an ingest or a bulk load.
+    pub(crate) fn join(&mut self, space: u8, edits: &[(Key, Deed)], joining: Joining) -> Outcome {
+        let keyspace = self.create(space)?;
+        let edits = &edits.iter().map(|(key, deed)| (*key, without_merge(*deed))).collect::<Vec<_>>()[..];
+        let changes = match joining {
+            Joining::Tables { .. } => self.table_changes(space, edits)?,
+            Joining::BulkLoad { .. } => self.load_changes(space, edits)?,
+        };
+        self.mark(Mark::Begun, self.oracle.now() + 1);
+        let entries = match joining {
+            Joining::Tables { tables, mode } => self.ingest(&keyspace, edits, tables, mode)?,
+            Joining::BulkLoad { sort_memory } => self.bulk_load(&keyspace, edits, sort_memory)?,
+        };
+        ensure!(entries == changes.len() as u64, "{entries} entries joined, not {}", changes.len());
+        if entries > 0 {
+            let commit = self.oracle.commit(&changes);
+            self.mark(Mark::Acknowledged, commit);
+            self.mark(Mark::Powered, commit);
+        }
+        Ok(())
+    }
+
+    fn ingest(
+        &self,
+        keyspace: &Keyspace,
+        edits: &[(Key, Deed)],
+        tables: u8,
+        mode: IngestMode,
+    ) -> Outcome<u64> {
+        let now_ms = self.now()?.time_ms;
+        let (env, options) = (self.env(), keyspace.options());
+        let expiry_ms = |ttl_ms| now_ms + self.ttl(ttl_ms).as_millis() as u64;
+        let paths = write_tables(env, self.dir(), &options, &table_edits(edits), tables, expiry_ms)?;
+        let report = keyspace.ingest(&paths, IngestOptions::new().mode(mode))?;
+        ensure!(report.seqno.is_some() != paths.is_empty(), "an ingest without a place: {report:?}");
+        for path in &paths {
+            let is_there = env.fs.file_len(path)?.is_some();
+            ensure!(is_there == (mode != IngestMode::Move), "{mode:?} left {}: {is_there}", path.display());
+            if is_there {
+                env.fs.remove_file(path)?;
+            }
+        }
+        Ok(report.entries)
+    }
+
+    fn bulk_load(&self, keyspace: &Keyspace, edits: &[(Key, Deed)], sort_memory: u32) -> Outcome<u64> {
+        let mut loader = keyspace.bulk_load()?.sort_memory(sort_memory.into());
+        for (key, deed) in edits {
+            match deed {
+                Deed::Put(value) | Deed::Merge(value) => loader.add(key.bytes(), value.bytes())?,
+                Deed::PutFor(value, ttl_ms) | Deed::MergeFor(value, ttl_ms) => {
+                    let end_ms = self.now()?.time_ms + self.ttl(*ttl_ms).as_millis() as u64;
+                    loader.add_with_expiry(key.bytes(), value.bytes(), end_ms)?;
+                }
+                Deed::Delete | Deed::DeleteUpTo(_) => {}
+            }
+        }
+        let added = loader.added();
+        let report = match loader.finish() {
+            Err(Error::InvalidArgument(text)) => return Err(crate::Failure::new(text.to_string())),
+            finished => finished?,
+        };
+        ensure!(report.entries + report.replaced == added, "of {added} entries: {report:?}");
+        Ok(report.entries)
+    }
+
+    /// What the tables mean to the oracle. No default TTL applies to them.
+    fn table_changes(&self, space: u8, edits: &[(Key, Deed)]) -> Outcome<Vec<Change>> {
+        let now_ms = self.now()?.time_ms;
+        let change = |(key, deed): (Vec<u8>, Deed)| {
+            let written = match deed {
+                Deed::Put(value) | Deed::Merge(value) => Written::Put(value.bytes()),
+                Deed::PutFor(value, ttl_ms) | Deed::MergeFor(value, ttl_ms) => {
+                    Written::Expiring(value.bytes(), now_ms + self.ttl(ttl_ms).as_millis() as u64)
+                }
+                Deed::Delete | Deed::DeleteUpTo(_) => Written::Delete,
+            };
+            (usize::from(space), key, written)
+        };
+        Ok(table_edits(edits).into_iter().map(change).collect())
+    }
+
+    fn load_changes(&self, space: u8, edits: &[(Key, Deed)]) -> Outcome<Vec<Change>> {
+        let mut last = BTreeMap::new();
+        for (key, deed) in edits {
+            let edit = Edit { space, key: *key, deed: *deed };
+            let (space, key, written) = match deed {
+                Deed::Put(_) | Deed::Merge(_) => self.written(plain_change(&edit))?,
+                Deed::PutFor(..) | Deed::MergeFor(..) => self.change_of(&edit, How::Plain)?,
+                Deed::Delete | Deed::DeleteUpTo(_) => continue,
+            };
+            last.insert(key, (space, written));
+        }
+        Ok(last.into_iter().map(|(key, (space, written))| (space, key, written)).collect())
+    }
+}
