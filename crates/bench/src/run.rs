@@ -56,7 +56,8 @@ impl Run<'_> {
     fn workloads(&mut self) -> Result<(), BenchError> {
         for &workload in &self.settings.workloads {
             match workload.group() {
-                Group::Fill => self.fill(workload)?,
+                Group::BulkLoad if workload == Workload::RawWrite => self.raw_write()?,
+                Group::Fill | Group::BulkLoad => self.fill(workload)?,
                 Group::Open => self.reopen(workload)?,
                 Group::Deleted => self.deleted(workload)?,
                 _ => self.measure(workload)?,
@@ -95,6 +96,13 @@ impl Run<'_> {
         let memory = self.memory_now(prepared.memory_bytes());
         self.note_memory(memory);
         Ok(Row::new(workload, self.settings, &measured).drained(seconds))
+    }
+
+    /// Measures the device.
+    fn raw_write(&mut self) -> Result<(), BenchError> {
+        let prepared = Prepared::new(Workload::RawWrite, self.settings, &self.data);
+        let measured = prepared.run(self.store(), &self.clock)?;
+        Ok(self.report.row(&Row::new(Workload::RawWrite, self.settings, &measured))?)
     }
 
     /// Measures a workload that needs data.

@@ -16,6 +16,12 @@ pub enum Workload {
     FillRandom,
     /// Batches of puts in random order.
     FillBatch,
+    /// So many bytes as the records have, one after the other into a file, and a sync: what the device allows a bulk load.
+    RawWrite,
+    /// A bulk load in ascending order of keys.
+    BulkSeq,
+    /// A bulk load in random order.
+    BulkRandom,
     /// Gets of present keys, all equally likely.
     ReadRandom,
     /// Gets of present keys, Zipf-distributed with exponent 0.99.
@@ -53,6 +59,8 @@ pub enum Workload {
 pub enum Group {
     /// Writing a data set.
     Fill,
+    /// Writing a data set past the log.
+    BulkLoad,
     /// Point reads.
     Read,
     /// Scans.
@@ -70,7 +78,10 @@ pub enum Group {
 impl Workload {
     /// All workloads, in the order in which a run of everything takes them: the last fill leaves the data that the
     /// others read.
-    pub const ALL: [Workload; 18] = [
+    pub const ALL: [Workload; 21] = [
+        Workload::RawWrite,
+        Workload::BulkSeq,
+        Workload::BulkRandom,
         Workload::FillSeq,
         Workload::FillBatch,
         Workload::FillRandom,
@@ -97,6 +108,9 @@ impl Workload {
             Workload::FillSeq => "fillseq",
             Workload::FillRandom => "fillrandom",
             Workload::FillBatch => "fillbatch",
+            Workload::RawWrite => "rawwrite",
+            Workload::BulkSeq => "bulkseq",
+            Workload::BulkRandom => "bulkrandom",
             Workload::ReadRandom => "readrandom",
             Workload::ReadZipf => "readzipf",
             Workload::ReadMissing => "readmissing",
@@ -124,6 +138,7 @@ impl Workload {
     pub const fn group(self) -> Group {
         match self {
             Workload::FillSeq | Workload::FillRandom | Workload::FillBatch => Group::Fill,
+            Workload::RawWrite | Workload::BulkSeq | Workload::BulkRandom => Group::BulkLoad,
             Workload::ReadRandom | Workload::ReadZipf | Workload::ReadMissing | Workload::MultiReadRandom => {
                 Group::Read
             }

@@ -7,10 +7,13 @@ use crate::sample::{Measured, SAMPLE_INTERVAL, Sampler, Work, on_threads};
 use crate::settings::{Settings, Workload};
 use crate::store::Store;
 use esker::Keyspace;
-use esker::parts::env::Clock;
+use esker::parts::env::{Clock, FileSystem, OpenMode, StdFileSystem};
 
 /// Of so many answers one is compared in full; of the others length and first bytes are.
 const THOROUGH_INTERVAL: u64 = 16;
+
+/// Bytes that a raw write hands over at once, as tables do.
+const RAW_WRITE_BYTES: usize = 1 << 20;
 
 /// One workload, ready to run: its keys are made.
 pub(crate) struct Prepared<'a> {
@@ -28,11 +31,13 @@ impl<'a> Prepared<'a> {
         let (num, reads) = (settings.num, settings.reads());
         let mut rng = Rng::new(settings.seed, 1 + workload as u64);
         let keys = match workload {
-            Workload::FillSeq => data.sorted_keys(num),
-            Workload::FillRandom | Workload::FillBatch => data.keys(0..num),
-            Workload::ReadSeq | Workload::ReadReverse | Workload::Reopen | Workload::ReopenKill => {
-                data.keys(0..0)
-            }
+            Workload::FillSeq | Workload::BulkSeq => data.sorted_keys(num),
+            Workload::FillRandom | Workload::FillBatch | Workload::BulkRandom => data.keys(0..num),
+            Workload::RawWrite
+            | Workload::ReadSeq
+            | Workload::ReadReverse
+            | Workload::Reopen
+            | Workload::ReopenKill => data.keys(0..0),
             Workload::SeekDeleted | Workload::SeekRangeDeleted | Workload::Queue => data.keys(0..0),
             Workload::ReadZipf => {
                 let zipf = Zipf::new(num);
@@ -56,7 +61,9 @@ impl<'a> Prepared<'a> {
 
     /// Runs it, and checks that the answers were right.
     pub(crate) fn run(&self, store: &Store, clock: &dyn Clock) -> Result<Measured, BenchError> {
-        let parts = self.keys.split(self.settings.threads);
+        // One file, whoever writes it.
+        let threads = if self.workload == Workload::RawWrite { 1 } else { self.settings.threads };
+        let parts = self.keys.split(threads);
         let counters = match self.workload {
             Workload::MergeRandom => Some(store.fresh_counters()?),
             _ => None,
@@ -64,6 +71,8 @@ impl<'a> Prepared<'a> {
         let measured = on_threads(clock, &parts, |part| match self.workload {
             Workload::FillSeq | Workload::FillRandom => self.fill(store, clock, *part),
             Workload::FillBatch => self.fill_batch(store, clock, *part),
+            Workload::BulkSeq | Workload::BulkRandom => self.bulk_load(store, clock, *part),
+            Workload::RawWrite => self.raw_write(clock),
             Workload::ReadRandom | Workload::ReadZipf | Workload::ReadMissing => {
                 self.read(store, clock, *part)
             }
@@ -116,6 +125,36 @@ impl<'a> Prepared<'a> {
         }
         let ops = part.len() as u64;
         Ok(Work { ops, bytes: ops * self.pair_bytes(), ..sampler.finish() })
+    }
+
+    fn bulk_load(&self, store: &Store, clock: &dyn Clock, part: Part<'_>) -> esker::Result<Work> {
+        let mut sampler = Sampler::new(clock, SAMPLE_INTERVAL);
+        let mut loader = store.keyspace.bulk_load()?;
+        for key in part.iter() {
+            sampler.measure(|| loader.add(key, self.data.value(key, 0)))?;
+        }
+        let report = loader.finish()?;
+        let ops = part.len() as u64;
+        let wrong = (report.entries != ops).then(|| format!("{} of {ops} pairs were loaded", report.entries));
+        Ok(Work { ops, bytes: ops * self.pair_bytes(), wrong, ..sampler.finish() })
+    }
+
+    /// Counts as operations what the bytes would be as pairs, so that it can be held against a load.
+    fn raw_write(&self, clock: &dyn Clock) -> esker::Result<Work> {
+        let mut sampler = Sampler::new(clock, 1);
+        let (fs, path) = (StdFileSystem, self.settings.directory.join("rawwrite"));
+        let file = fs.open(&path, OpenMode::CreateOrTruncate)?;
+        let piece: Vec<u8> = (0..RAW_WRITE_BYTES).map(|at| mix(at as u64) as u8).collect();
+        let bytes = self.settings.num * self.pair_bytes();
+        let mut at = 0;
+        while at < bytes {
+            let len = piece.len().min(usize::try_from(bytes - at).unwrap_or(piece.len()));
+            sampler.measure(|| file.write_at(&piece[..len], at))?;
+            at += len as u64;
+        }
+        file.sync_data()?;
+        fs.remove_file(&path)?;
+        Ok(Work { ops: self.settings.num, bytes, ..sampler.finish() })
     }
 
     fn read(&self, store: &Store, clock: &dyn Clock, part: Part<'_>) -> esker::Result<Work> {

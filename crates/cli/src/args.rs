@@ -2,6 +2,7 @@
 
 mod changes;
 mod copies;
+mod ingest;
 mod keyspaces;
 mod merging;
 
@@ -11,6 +12,7 @@ pub(crate) use copies::{
     ExportArgs, ImportArgs, RestoreArgs,
 };
 
+pub(crate) use ingest::{BuildTableArgs, IngestArgs};
 pub(crate) use keyspaces::KeyspacesArgs;
 pub(crate) use merging::{AppendArgs, IncrArgs};
 
@@ -116,6 +118,7 @@ pub(crate) enum Command {
     Backup(BackupArgs),
     Restore(RestoreArgs),
     Import(ImportArgs),
+    BuildTable(BuildTableArgs),
     Inspect(InspectArgs),
     Bench(Box<BenchArgs>),
     Exec(ExecArgs),
@@ -134,6 +137,7 @@ pub(crate) enum DataCommand {
     Scan(ScanArgs),
     Count(CountArgs),
     Load(LoadArgs),
+    Ingest(IngestArgs),
     Dump(DumpArgs),
     /// Show counters, sizes and memory
     #[command(after_help = "Example:\n  esker stats --data ./esker-data")]
@@ -318,6 +322,7 @@ pub(crate) struct CountArgs {
 Examples:
   esker load users.csv --header
   esker load pairs.bin --keyspace dsl.int
+  esker load events.tsv --bulk
   esker dump --data old --format jsonl | esker load - --format jsonl --data new")]
 pub(crate) struct LoadArgs {
     /// The file, or - for standard input
@@ -335,6 +340,9 @@ pub(crate) struct LoadArgs {
     /// How long the pairs live, such as 10s, 30m or 7d [default: for good, or as the keyspace says]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) ttl: Option<Duration>,
+    /// All pairs or none, past the log, in any order: much faster for many, and sorted ones go straight to their last place
+    #[arg(long, conflicts_with = "batch_size")]
+    pub(crate) bulk: bool,
     /// Pairs that are applied together
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch_size: u32,
@@ -424,12 +432,14 @@ pub(crate) struct ExecArgs {
 
 /// Measure the database on generated data, every answer checked
 ///
-/// Groups of workloads: fill (fillseq, fillbatch, fillrandom), read (readrandom, readzipf, readmissing,
-/// multireadrandom), scan (readseq, readreverse, seekrandom), mixed (readwrite, transaction, mergerandom), deleted
-/// (seekdeleted, seekrangedeleted, queue), open (reopen, reopenkill).
+/// Groups of workloads: fill (fillseq, fillbatch, fillrandom), bulkload (rawwrite, bulkseq, bulkrandom), read (readrandom,
+/// readzipf, readmissing, multireadrandom), scan (readseq, readreverse, seekrandom), mixed (readwrite, transaction,
+/// mergerandom), deleted (seekdeleted, seekrangedeleted, queue), open (reopen, reopenkill).
 /// A fill begins with an empty database and replaces data of an earlier benchmark; the others use the data that is there,
-/// or fill first. A transaction gets one key and puts it; mergerandom adds 1 to counters in a keyspace of its own. Of the group open, p50 is the median of 5 openings: reopen opens
-/// after a clean close, reopenkill after another process has filled a memtable and was killed. Of the group deleted,
+/// or fill first. A transaction gets one key and puts it; mergerandom adds 1 to counters in a keyspace of its own. Of the
+/// group open, p50 is the median of 5 openings: reopen opens after a clean close, reopenkill after another process has
+/// filled a memtable and was killed. Of the group bulkload, rawwrite writes the pairs' bytes into a file and counts them
+/// as pairs: what the device allows. Of the group deleted,
 /// which `all` leaves out, the first two delete all records, one by one or by one range delete, let the database rest, and
 /// seek over them; queue puts at the tail, looks for the head and deletes it, and tells how the search changed.
 #[derive(Args, Debug)]
@@ -443,11 +453,12 @@ Examples:
   esker bench --benchmarks fillrandom,mergerandom
   esker bench open --num 2000000
   esker bench deleted --idle_seconds 30
+  esker bench bulkload --num 10000000
 
 Latencies are those of every 64th operation. A row of a fill is followed by one that
 counts until flushes and compactions have caught up.")]
 pub(crate) struct BenchArgs {
-    /// Which workloads: fill, read, scan, mixed, deleted, open or all
+    /// Which workloads: fill, bulkload, read, scan, mixed, deleted, open or all
     #[arg(value_name = "GROUP", default_value = "all", hide_possible_values = true)]
     pub(crate) group: BenchGroup,
     /// Exactly these workloads in this order
@@ -513,6 +524,8 @@ pub(crate) struct BenchArgs {
 pub(crate) enum BenchGroup {
     /// Writing a data set
     Fill,
+    /// Writing a data set past the log
+    Bulkload,
     /// Point reads
     Read,
     /// Scans

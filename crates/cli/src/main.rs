@@ -50,6 +50,7 @@ fn run(cli: &Cli, out: &mut dyn Write) -> Result<Exit, Failure> {
         Command::Backup(args) => commands::copies::backup(global, &args.command, out),
         Command::Restore(args) => commands::copies::restore(global, args, out),
         Command::Import(args) => commands::portable::import(global, args, out),
+        Command::BuildTable(args) => commands::ingest::build_table(global, args, out),
         Command::Inspect(args) => commands::inspect::run(global, args, out),
         Command::Bench(args) => commands::bench::run(global, args, out),
         Command::Exec(args) => commands::exec::run(global, args, out),

@@ -28,6 +28,7 @@ pub(crate) fn run(global: &Global, args: &BenchArgs, out: &mut dyn Write) -> Res
 fn settings(global: &Global, args: &BenchArgs) -> Settings {
     let group = match args.group {
         BenchGroup::Fill => Group::Fill,
+        BenchGroup::Bulkload => Group::BulkLoad,
         BenchGroup::Read => Group::Read,
         BenchGroup::Scan => Group::Scan,
         BenchGroup::Mixed => Group::Mixed,

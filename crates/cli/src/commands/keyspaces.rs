@@ -46,7 +46,10 @@ fn told(context: &mut Context<'_>, what: &str, name: &str) -> Result<(), Failure
 }
 
 /// The options with `OPTION=VALUE` of the command line; sizes may have units.
-fn with_settings(options: KeyspaceOptions, settings: &[String]) -> Result<KeyspaceOptions, Failure> {
+pub(super) fn with_settings(
+    options: KeyspaceOptions,
+    settings: &[String],
+) -> Result<KeyspaceOptions, Failure> {
     settings.iter().try_fold(options, |options, setting| {
         let (name, value) = setting
             .split_once('=')

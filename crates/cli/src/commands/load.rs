@@ -1,4 +1,4 @@
-//! `load`: a file of pairs into the database, batch by batch.
+//! `load`: a file of pairs into the database, batch by batch, or all at once by a bulk load.
 
 use super::{Context, write_json};
 use crate::args::{FileFormat, LoadArgs, OnError};
@@ -7,7 +7,7 @@ use crate::format::human_count;
 use crate::host;
 use crate::records::{ReadError, Record, RecordReader};
 use esker::parts::base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
-use esker::{Database, Keyspace, WriteBatch};
+use esker::{BulkLoader, Database, Keyspace, WriteBatch};
 use indicatif::ProgressBar;
 use std::io::Write;
 use std::path::Path;
@@ -16,23 +16,23 @@ use std::time::Duration;
 /// A batch ends at so many bytes, even if it has fewer pairs than it may: it must fit a part of the memory budget.
 const MAX_BATCH_BYTES: usize = 4 << 20;
 
+/// Pairs of a bulk load between two looks at the progress bar.
+const PAIRS_PER_TOLD: u64 = 4096;
+
 /// Bad lines that are shown one by one; the rest is only counted.
 const MAX_SHOWN_LINES: u64 = 100;
 
 pub(super) fn run(context: &mut Context<'_>, args: &LoadArgs) -> Result<Exit, Failure> {
-    let format = args.format.or_else(|| FileFormat::of(&args.file)).ok_or_else(|| {
-        Failure::usage(format!("cannot tell the format of {} by its name", args.file.display()))
-            .advise("name it with --format csv, tsv, jsonl or pairs")
-    })?;
-    if args.header && format.header().is_none() {
-        return Err(Failure::usage("--header is for CSV and TSV files"));
-    }
+    let format = known_format(args.format, &args.file, args.header)?;
     let input = host::open_input(&args.file)?;
     let progress = host::progress_bar(input.len);
+    let keyspace = context.keyspace()?;
+    let loader = args.bulk.then(|| keyspace.bulk_load()).transpose()?;
     let mut load = Load {
         reader: format.reader(input.reader, &context.shape, args.header),
         database: context.database,
-        keyspace: context.keyspace()?,
+        keyspace,
+        loader,
         name: &args.file,
         format,
         on_error: args.on_error,
@@ -62,10 +62,28 @@ pub(super) fn run(context: &mut Context<'_>, args: &LoadArgs) -> Result<Exit, Fa
     Ok(Exit::Done)
 }
 
+/// The format of a file of pairs: the one that was named, or the one of its extension.
+pub(super) fn known_format(
+    named: Option<FileFormat>,
+    file: &Path,
+    header: bool,
+) -> Result<FileFormat, Failure> {
+    let format = named.or_else(|| FileFormat::of(file)).ok_or_else(|| {
+        Failure::usage(format!("cannot tell the format of {} by its name", file.display()))
+            .advise("name it with --format csv, tsv, jsonl or pairs")
+    })?;
+    if header && format.header().is_none() {
+        return Err(Failure::usage("--header is for CSV and TSV files"));
+    }
+    Ok(format)
+}
+
 struct Load<'a> {
     reader: Box<dyn RecordReader + 'a>,
     database: &'a Database,
     keyspace: Keyspace,
+    /// Instead of batches.
+    loader: Option<BulkLoader>,
     name: &'a Path,
     format: FileFormat,
     on_error: OnError,
@@ -84,6 +102,8 @@ impl Load<'_> {
     fn run(&mut self) -> Result<(), Failure> {
         loop {
             match self.reader.next().and_then(|record| self.check(record)) {
+                Ok(Some(record)) if self.loader.is_some() => self.add(&record)?,
+                Ok(None) if self.loader.is_some() => return self.finish(),
                 Ok(Some(record)) => {
                     self.batch_bytes += record.key.len() + record.value.len();
                     self.batch.push(record);
@@ -120,7 +140,12 @@ impl Load<'_> {
     fn bad(&mut self, number: u64, reason: &str) -> Result<(), Failure> {
         let (name, unit) = (self.name.display(), self.format.unit());
         if self.on_error == OnError::Stop {
-            return Err(Failure::input(format!("{name}: {unit} {number}: {reason}")).advise(format!(
+            let failure = Failure::input(format!("{name}: {unit} {number}: {reason}"));
+            if self.loader.is_some() {
+                let mend = format!("mend the {unit}, or skip bad ones with --on-error skip");
+                return Err(failure.advise(format!("nothing was loaded; {mend}")));
+            }
+            return Err(failure.advise(format!(
                 "{}; nothing of its batch, from {unit} {} on, was applied. Mend the {unit}, or skip bad ones with \
                  --on-error skip",
                 self.so_far(),
@@ -141,7 +166,38 @@ impl Load<'_> {
     }
 
     fn so_far(&self) -> String {
-        format!("{} pairs were loaded before", human_count(self.loaded))
+        let loaded = if self.loader.is_some() { 0 } else { self.loaded };
+        format!("{} pairs were loaded before", human_count(loaded))
+    }
+
+    /// Adds a pair to the bulk load.
+    fn add(&mut self, record: &Record) -> Result<(), Failure> {
+        let Some(loader) = &mut self.loader else { return Ok(()) };
+        match self.ttl {
+            None => loader.add(&record.key, &record.value)?,
+            Some(ttl) => {
+                let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+                let expiry_ms = self.database.now_ms().saturating_add(ttl_ms);
+                loader.add_with_expiry(&record.key, &record.value, expiry_ms)?;
+            }
+        }
+        self.loaded += 1;
+        if self.loaded.is_multiple_of(PAIRS_PER_TOLD) {
+            self.progress.set_position(self.reader.position());
+            self.progress.set_message(format!("{} pairs", human_count(self.loaded)));
+        }
+        Ok(())
+    }
+
+    /// Makes everything that was added part of the keyspace.
+    fn finish(&mut self) -> Result<(), Failure> {
+        let Some(loader) = self.loader.take() else { return Ok(()) };
+        self.progress.set_position(self.reader.position());
+        loader.finish_with(&mut |progress| {
+            let (merged, total) = (human_count(progress.merged), human_count(progress.total));
+            self.progress.set_message(format!("{merged} of {total} pairs sorted"));
+        })?;
+        Ok(())
     }
 
     fn apply(&mut self) -> Result<(), Failure> {

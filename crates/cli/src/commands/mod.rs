@@ -5,6 +5,7 @@ mod changes;
 pub(crate) mod copies;
 mod dump;
 pub(crate) mod exec;
+pub(crate) mod ingest;
 pub(crate) mod inspect;
 mod keyspaces;
 mod levels;
@@ -71,7 +72,9 @@ pub(crate) fn run_alone(
         | DataCommand::Delete(_)
         | DataCommand::DeleteRange(_)
         | DataCommand::Changes(_) => (open(global, |options| options.flush_on_close(false))?, false),
-        DataCommand::Load(_) | DataCommand::Compact(_) => (open(global, |options| options)?, false),
+        DataCommand::Load(_) | DataCommand::Ingest(_) | DataCommand::Compact(_) => {
+            (open(global, |options| options)?, false)
+        }
         DataCommand::Checkpoint(_) => (open(global, |options| options.create_if_missing(false))?, false),
     };
     let shape = global.shape.or(&Shape::default());
@@ -96,6 +99,7 @@ pub(crate) fn run(context: &mut Context<'_>, command: &DataCommand) -> Result<Ex
         DataCommand::Scan(args) => scan::scan(context, args),
         DataCommand::Count(args) => scan::count(context, args),
         DataCommand::Load(args) => load::run(context, args),
+        DataCommand::Ingest(args) => ingest::run(context, args),
         DataCommand::Dump(args) => dump::run(context, args),
         DataCommand::Stats => stats::run(context),
         DataCommand::Levels(args) => levels::run(context, args),
