@@ -87,6 +87,12 @@ impl Gaps {
         }
     }
 
+    /// Tells of entries that are too many to be told one by one, as [`Gaps::tell_put`]: tables that are ingested.
+    pub(crate) fn tell_ingest(&self) {
+        // Who notes a gap from here on is heard once a put has begun to watch anew, and if its reader sees that far.
+        self.forget_all(&mut self.watch.lock());
+    }
+
     fn forget_all(&self, watch: &mut Watch) {
         *watch = Watch { since: SeqNo::MAX, ..Watch::default() };
         self.state.store(OFF, Ordering::Relaxed);

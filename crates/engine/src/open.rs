@@ -478,19 +478,25 @@ impl Opening {
             lock: Mutex::new(assembly.lock),
         });
         store.rebalance_memory();
-        let started = match &store.writing {
-            Some(_) => store.scheduler.start(&store.env, &store, self.options.compaction_threads),
-            None => store.scheduler.start_log(&store.env, &store),
-        };
-        // Threads that did start hold the store and would keep the directory locked for ever.
-        started.inspect_err(|_| store.scheduler.stop())?;
-        if store.writing.is_some() {
-            for lane in [Lane::Log, Lane::Flush, Lane::Compaction] {
-                store.scheduler.request(lane);
-            }
-        }
+        start_lanes(&store, self.options.compaction_threads)?;
         Ok(store)
     }
+}
+
+/// Starts the threads of the lanes.
+fn start_lanes(store: &Arc<Store>, compaction_threads: usize) -> Result<()> {
+    let started = match &store.writing {
+        Some(_) => store.scheduler.start(&store.env, store, compaction_threads),
+        None => store.scheduler.start_log(&store.env, store),
+    };
+    // Threads that did start hold the store and would keep the directory locked for ever.
+    started.inspect_err(|_| store.scheduler.stop())?;
+    if store.writing.is_some() {
+        for lane in [Lane::Log, Lane::Flush, Lane::Compaction] {
+            store.scheduler.request(lane);
+        }
+    }
+    Ok(())
 }
 
 /// A keyspace with an empty active memtable.

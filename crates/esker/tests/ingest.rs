@@ -324,6 +324,34 @@ fn a_dropped_keyspace_takes_its_ingested_tables_along() {
 }
 
 #[test]
+fn what_was_empty_is_not_after_an_ingest() {
+    let dir = TestDir::new("ingest-gaps");
+    let db = stepped(&dir.path().join("db"));
+    // Nothing is flushed: readers walk over what was deleted, and remember where nothing was.
+    let queue = db.keyspace_with("queue", KeyspaceOptions::default()).unwrap();
+    for number in 0..3_000 {
+        queue.put(key(number), "").unwrap();
+        queue.delete(key(number)).unwrap();
+    }
+    let head = || queue.iter().next().transpose().unwrap().map(|(key, _)| key.to_vec());
+    for number in 3_000..3_010 {
+        queue.put(key(number), "").unwrap();
+        assert_eq!(head(), Some(key(3_000)));
+    }
+    queue.ingest([table(&dir, "a.sst", 7..9, 1)], IngestOptions::new()).unwrap();
+    assert_eq!(head(), Some(key(7)));
+    queue.delete_range(key(0)..key(3_000)).unwrap();
+    for number in 3_010..3_020 {
+        queue.put(key(number), "").unwrap();
+        assert_eq!(head(), Some(key(3_000)));
+    }
+    let mut loader = queue.bulk_load().unwrap();
+    loader.add(key(2_000), "").unwrap();
+    loader.finish().unwrap();
+    assert_eq!(head(), Some(key(2_000)));
+}
+
+#[test]
 fn the_change_stream_tells_of_an_ingest_in_its_place() {
     let dir = TestDir::new("ingest-stream");
     let db = stepped(&dir.path().join("db"));

@@ -61,6 +61,8 @@ impl Store {
         {
             let _guard = PoisonOnPanic(self);
             state.next_seqno = seqno.plus(1);
+            // Before it can be seen (GP3).
+            keyspace.view.load().semantics.gaps.tell_ingest();
             state.batches += 1;
             state.entries += entries;
             let stub = Arc::clone(&stub.memtable);

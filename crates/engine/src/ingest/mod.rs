@@ -30,6 +30,7 @@
 //!   is written; an edit that fails leaves them, because it is tried again ([`crate::install`]).
 //! * **BL5** A transaction that depends on a key of the tables meets a version with number g, like any other change
 //!   ([`crate::transaction`]).
+//! * **BL6** Whoever remembers where a keyspace has no values forgets it before the tables can be seen (GP3).
 //!
 //! # Rejected
 //! * Flushing what overlaps first and installing under the commit lock: every writer would wait for the device.
