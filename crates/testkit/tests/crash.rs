@@ -212,7 +212,8 @@ fn dropping_and_renaming() {
 #[test]
 fn following_the_change_stream() {
     let follow = |acknowledge, durability| Op::Follow { anew: true, durability, acknowledge };
-    let mut script = vec![follow(false, Durability::Power)];
+    let mut script = writes(100..103, &[0], 200);
+    script.push(follow(false, Durability::Power));
     script.extend(writes(0..25, &[0], 1_500));
     script.push(Op::Flush);
     script.extend(writes(25..30, &[0, 1], 300));
