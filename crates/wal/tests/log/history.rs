@@ -138,6 +138,18 @@ fn past_the_limit_the_oldest_goes_and_its_readers_are_cut_off() {
     assert_eq!(kept.log.history_bytes(), 0, "nothing more is kept for it");
     let gone = kept.step(&mut kept.reader(0), kept.next - 1);
     assert_eq!(gone, HistoryStep::Gone { oldest: kept.log.oldest_history() });
+    // Of two that lag, the one that lags less goes on.
+    let (slow, middle) = (kept.log.hold(SeqNo::new(kept.next - 1), None, 0).unwrap(), kept.next + 50);
+    (0..50).for_each(|_| kept.append(1));
+    let lagging = kept.log.hold(SeqNo::new(middle - 1), None, 0).unwrap();
+    while !slow.is_cut_off() {
+        kept.append(1);
+        kept.release();
+    }
+    assert!(!lagging.is_cut_off() && kept.log.history_bytes() > 0, "HS2");
+    let last = kept.next - 1;
+    assert_eq!(kept.read(&mut kept.reader(middle - 1), last), (middle..=last).collect::<Vec<_>>());
+    drop(lagging);
     // One that keeps up is not hurt by one that does not.
     let quick = kept.log.hold(SeqNo::new(kept.next - 1), None, 0).unwrap();
     let mut reader = kept.reader(kept.next - 1);
