@@ -3,6 +3,7 @@
 mod contract;
 mod damage;
 mod faults;
+mod global_seqno;
 mod sharing;
 
 use crate::testing::Entry;
