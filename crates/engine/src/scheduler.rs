@@ -248,9 +248,14 @@ impl Scheduler {
     /// Stepped mode: runs one piece of work of some requested lane. `false` if nothing was requested, or after
     /// [`Scheduler::stop`].
     pub(crate) fn step<W: Work>(&self, work: &W) -> bool {
-        let Some(lane) = self.choose_lane() else { return false };
+        self.step_one(work).is_some()
+    }
+
+    /// As [`Scheduler::step`]; tells whose piece it was.
+    fn step_one<W: Work>(&self, work: &W) -> Option<Lane> {
+        let lane = self.choose_lane()?;
         self.run_step(lane, work);
-        true
+        Some(lane)
     }
 
     /// Stepped mode: after a write, sometimes runs a piece of work, as a background thread would.
@@ -324,11 +329,15 @@ impl Scheduler {
 
     fn step_until<W: Work>(&self, work: &W, lane: Lane, done: &mut impl FnMut() -> bool) -> Result<bool> {
         while !done() {
-            let stepped = self.step(work);
-            if let Some(error) = &self.state.lock().lanes[lane as usize].error {
-                return Err(error.clone());
+            let stepped = self.step_one(work);
+            // What the lane met before is no answer while it is still to try again.
+            let has_tried = stepped.is_none_or(|stepped| stepped == lane);
+            if let Some(error) = self.state.lock().lanes[lane as usize].error.clone()
+                && has_tried
+            {
+                return Err(error);
             }
-            if !stepped && !done() {
+            if stepped.is_none() && !done() {
                 return Err(match self.is_stopping() {
                     true => Error::Closed,
                     false => Error::internal("waiting for background work that nobody requested"),

@@ -281,7 +281,13 @@ fn step(db: &Database, env: &Env, op: &Op, promised: &mut Promised) -> Outcome {
             }
         }
         Op::SetOptions { space, options } => match db.open_keyspace(SPACES[usize::from(*space)]) {
-            Ok(keyspace) => keyspace.set_options(|_| options.apply(KEYSPACE, KeyspaceOptions::default())),
+            Ok(keyspace) => {
+                match keyspace.set_options(|_| options.apply(KEYSPACE, KeyspaceOptions::default())) {
+                    // The merge operator stays what it is.
+                    Err(Error::InvalidArgument(_)) => Ok(()),
+                    set => set,
+                }
+            }
             Err(_) => Ok(()),
         },
         Op::Follow { acknowledge, .. } => follow(db, *acknowledge),
