@@ -8,6 +8,7 @@
 use crate::deletes;
 use crate::keyspace::KeyspaceState;
 use crate::older::OlderParts;
+use crate::options::KeyspaceOptions;
 use crate::output::{OutputSpec, Outputs, write_tables};
 use crate::read::run_cursor::RunCursor;
 use crate::read::source::Source;
@@ -15,7 +16,7 @@ use crate::scheduler::{Lane, Scheduler};
 use crate::store::Store;
 use crate::tree::{TreePart, TreeRun};
 use esker_base::{Result, SeqNo};
-use esker_iter::{Bounds, Merge};
+use esker_iter::{Bounds, CompactionFilter, Merge};
 use esker_sst::ReadPurpose;
 use esker_strategy::{Busy, CompactionPlan, JobId, ManualMark, ManualStep, PlanInput, PlanKind};
 use esker_version::{KeyEnd, KeyRange, PartMeta, VersionEdit};
@@ -128,6 +129,34 @@ impl Store {
     }
 
     fn merge(&self, keyspace: &KeyspaceState, plan: &CompactionPlan) -> Result<()> {
+        let options = keyspace.options();
+        let filter = options.compaction_filter.as_ref().map(|filter| Arc::clone(&filter.0));
+        let mut tables = self.write_merge(keyspace, plan, &options, filter)?;
+        let mut frozen = None;
+        if let Some(oldest) = tables.oldest_filtered {
+            // CF2: a snapshot that was taken since the sample sees what the filter was shown, and keeps seeing it.
+            frozen = self.snapshots.freeze(oldest);
+            if frozen.is_none() {
+                tracing::debug!(keyspace = %keyspace.name(), "snapshots see what was filtered: once more, unfiltered");
+                tables = self.write_merge(keyspace, plan, &options, None)?;
+            }
+        }
+        let traffic = &keyspace.traffic;
+        traffic.compacted_in_bytes.fetch_add(plan.est_in_bytes, Ordering::Relaxed);
+        traffic.compacted_out_bytes.fetch_add(tables.bytes(), Ordering::Relaxed);
+        let installed = self.install_merge(keyspace, plan, tables);
+        drop(frozen);
+        installed
+    }
+
+    /// Writes what a plan merges into new tables.
+    fn write_merge(
+        &self,
+        keyspace: &KeyspaceState,
+        plan: &CompactionPlan,
+        options: &KeyspaceOptions,
+        compaction_filter: Option<Arc<dyn CompactionFilter>>,
+    ) -> Result<Outputs<'_>> {
         let writing = self.writing()?;
         // Sampled after the inputs were fixed (RV4): every version in them is at or below `visible`.
         let boundaries = self.snapshots.sample(&self.visible, &self.time);
@@ -147,10 +176,9 @@ impl Store {
         });
         let merge = Merge::new(sources.collect());
         let is_whole = plan.parts().all(|(_, input)| input.slice.is_none());
-        let options = keyspace.options();
         let spec = OutputSpec {
             keyspace: keyspace.id,
-            options: &options,
+            options,
             level: plan.to.level(),
             cut: plan.cut.clone(),
             input_bytes: plan.est_in_bytes,
@@ -158,14 +186,11 @@ impl Store {
             of: Some(keyspace),
             cancellable: true,
             folding: keyspace.semantics.folding().cloned(),
+            compaction_filter,
             zero_seqnos: plan.to.level().is_last() && is_whole,
         };
         let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
-        let tables = write_tables(&writing.tables, &spec, merge, boundaries, deletes, below)?;
-        let traffic = &keyspace.traffic;
-        traffic.compacted_in_bytes.fetch_add(plan.est_in_bytes, Ordering::Relaxed);
-        traffic.compacted_out_bytes.fetch_add(tables.bytes(), Ordering::Relaxed);
-        self.install_merge(keyspace, plan, tables)
+        write_tables(&writing.tables, &spec, merge, boundaries, deletes, below)
     }
 
     fn install_merge(

@@ -326,6 +326,7 @@ fn flush_spec<'a>(
         of: None,
         cancellable: false,
         folding: None,
+        compaction_filter: None,
         zero_seqnos: false,
     }
 }

@@ -63,6 +63,7 @@ pub use copy::{
 };
 pub use durability::Durability;
 pub use esker_iter::operator::{Merge, MergeError, MergeOperator, set};
+pub use esker_iter::{CompactionFilter, Decision};
 pub use handle::{DEFAULT_KEYSPACE, Database, KeyRange, Keyspace, Snapshot, Ttl, View};
 pub use holders::{Holder, HolderKind};
 pub use ingest::{

@@ -410,12 +410,13 @@ impl Opening {
     fn stored_options(&self, stored: &esker_version::KeyspaceState) -> Result<KeyspaceOptions> {
         let options =
             KeyspaceOptions::decode(&stored.options).map_err(|error| error.in_keyspace(&stored.name))?;
-        let options = self.options.supply(options);
+        let mut options = self.options.supply(options);
         if !self.options.allow_missing_operators {
             options.check_supplied(&stored.name)?;
         }
         if &*stored.name == DEFAULT_KEYSPACE {
             options.check_operator_is(&self.options.keyspace, &stored.name)?;
+            options.compaction_filter.clone_from(&self.options.keyspace.compaction_filter);
         }
         Ok(options)
     }

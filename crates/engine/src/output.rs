@@ -13,7 +13,7 @@ use crate::read::source::Source;
 use crate::scheduler::Scheduler;
 use esker_base::{Error, FileNumber, KeyspaceId, PartId, Result, RunId, SeqNo, TableUid, Tag};
 use esker_env::{Env, OpenMode};
-use esker_iter::{Boundaries, Folding, InputDeletes, Merge, Retained};
+use esker_iter::{Boundaries, CompactionFilter, Folding, InputDeletes, Merge, Retained};
 use esker_sst::{Expiring, TableOptions, TableSummary, TableWriter};
 use esker_strategy::{Cut, Cutter};
 use esker_version::{KeyRange, LevelIndex, PartFlags, PartMeta};
@@ -41,6 +41,8 @@ pub(crate) struct OutputSpec<'a> {
     pub(crate) cancellable: bool,
     /// What operands are folded by.
     pub(crate) folding: Option<Arc<Folding>>,
+    /// Somebody's filter, in compactions.
+    pub(crate) compaction_filter: Option<Arc<dyn CompactionFilter>>,
     /// Whether sequence numbers that nobody can tell from zero may become zero.
     pub(crate) zero_seqnos: bool,
 }
@@ -130,12 +132,14 @@ impl Drop for UnclaimedFiles<'_> {
 pub(crate) struct Outputs<'a> {
     parts: Vec<PartMeta>,
     files: UnclaimedFiles<'a>,
+    /// The smallest sequence number of what a filter changed or removed.
+    pub(crate) oldest_filtered: Option<SeqNo>,
 }
 
 impl<'a> Outputs<'a> {
     /// No tables.
     pub(crate) fn none(factory: &'a TableFactory) -> Outputs<'a> {
-        Outputs { parts: Vec::new(), files: UnclaimedFiles::new(factory) }
+        Outputs { parts: Vec::new(), files: UnclaimedFiles::new(factory), oldest_filtered: None }
     }
 
     /// Bytes of all tables.
@@ -167,7 +171,9 @@ pub(crate) fn write_tables<'a>(
 ) -> Result<Outputs<'a>> {
     let mut output = Output::new(factory, spec, PendingDeletes::new(deletes.kept()));
     let folding = spec.folding.clone();
+    let compaction_filter = spec.compaction_filter.clone();
     let mut kept = Retained::new(merge, boundaries, older_outside).under(deletes).folding(folding);
+    kept = kept.filtering(compaction_filter);
     if spec.zero_seqnos {
         kept = kept.zeroing_seqnos();
     }
@@ -192,6 +198,11 @@ pub(crate) fn write_tables<'a>(
         let (keyspace, keys) = (spec.keyspace, kept.stats().unfoldable);
         tracing::warn!(%keyspace, keys, "operands could not be folded and stay as they are; reads say why");
     }
+    if kept.stats().filter_failures > 0 {
+        let (keyspace, entries) = (spec.keyspace, kept.stats().filter_failures);
+        tracing::error!(%keyspace, entries, "a compaction filter panicked; what it was shown stays as it is");
+    }
+    output.tables.oldest_filtered = kept.stats().oldest_filtered;
     output.finish()
 }
 

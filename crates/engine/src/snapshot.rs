@@ -5,11 +5,19 @@
 //! as the sample's own `visible`, and the sample can treat that number as one more snapshot: whatever an
 //! unregistered reader can see is protected by it. Versions are dropped only within a stripe between two
 //! neighbouring boundaries (RV4).
+//!
+//! # Filters
+//! A compaction filter changes what the present shows, so a snapshot must not see it before and after:
+//!
+//! * CF1: a filter is shown only versions that are newer than every snapshot of the job's sample.
+//! * CF2: a snapshot that was taken since then sees those versions. When the job is about to install, it looks once more
+//!   ([`Snapshots::freeze`]); if such a snapshot is there, it writes its tables again without the filter. If none is, new ones wait
+//!   until the view without the versions is published, which takes one sync of the manifest. Installs take no snapshots.
 
 use crate::time::Time;
 use esker_base::SeqNo;
 use esker_iter::Boundaries;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The registered snapshots of a database.
@@ -17,7 +25,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Snapshots {
     /// How many snapshots stand at each moment, oldest first. A new one is the newest (TM4), so it comes to the end, and
     /// short transactions take and give back the last place without an allocation.
-    registered: Mutex<Vec<(Moment, usize)>>,
+    registered: Mutex<Registered>,
+    thawed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Registered {
+    moments: Vec<(Moment, usize)>,
+    /// How many jobs hold new snapshots back.
+    freezes: u32,
 }
 
 /// What a snapshot sees: entries up to a sequence number, unless they have expired by a time. Both grow from snapshot to
@@ -33,30 +49,44 @@ impl Snapshots {
     /// Registers a snapshot of the present.
     pub(crate) fn register(&self, visible: &AtomicU64, time: &Time) -> Moment {
         let mut registered = self.registered.lock();
+        while registered.freezes > 0 {
+            self.thawed.wait(&mut registered);
+        }
         let seqno = SeqNo::new(visible.load(Ordering::Acquire));
         let moment = Moment { seqno, read_time_ms: time.now_ms() };
-        match registered.last_mut() {
+        match registered.moments.last_mut() {
             Some((last, count)) if *last == moment => *count += 1,
-            _ => registered.push((moment, 1)),
+            _ => registered.moments.push((moment, 1)),
         }
-        debug_assert!(registered.is_sorted());
+        debug_assert!(registered.moments.is_sorted());
         moment
+    }
+
+    /// Holds new snapshots back until the answer is dropped; `None`, and nothing is held back, if a snapshot is there that
+    /// may see the version `oldest` or a newer one.
+    pub(crate) fn freeze(&self, oldest: SeqNo) -> Option<Freeze<'_>> {
+        let mut registered = self.registered.lock();
+        if registered.moments.last().is_some_and(|(newest, _)| newest.seqno >= oldest) {
+            return None;
+        }
+        registered.freezes += 1;
+        Some(Freeze(self))
     }
 
     /// Registers one more holder of a snapshot that is still registered.
     pub(crate) fn register_again(&self, moment: Moment) {
         let mut registered = self.registered.lock();
-        let at = registered.binary_search_by_key(&moment, |(moment, _)| *moment);
-        registered[at.expect("its holder asks")].1 += 1;
+        let at = registered.moments.binary_search_by_key(&moment, |(moment, _)| *moment);
+        registered.moments[at.expect("its holder asks")].1 += 1;
     }
 
     /// Takes one holder back.
     pub(crate) fn release(&self, moment: Moment) {
         let mut registered = self.registered.lock();
-        if let Ok(at) = registered.binary_search_by_key(&moment, |(moment, _)| *moment) {
-            registered[at].1 -= 1;
-            if registered[at].1 == 0 {
-                registered.remove(at);
+        if let Ok(at) = registered.moments.binary_search_by_key(&moment, |(moment, _)| *moment) {
+            registered.moments[at].1 -= 1;
+            if registered.moments[at].1 == 0 {
+                registered.moments.remove(at);
             }
         }
     }
@@ -67,14 +97,28 @@ impl Snapshots {
         let registered = self.registered.lock();
         let visible = SeqNo::new(visible.load(Ordering::Acquire));
         let now_ms = time.now_ms();
-        let oldest_ms = registered.first().map_or(now_ms, |(oldest, _)| oldest.read_time_ms);
-        Boundaries::new(registered.iter().map(|(moment, _)| moment.seqno), visible).reading_since(oldest_ms)
+        let oldest_ms = registered.moments.first().map_or(now_ms, |(oldest, _)| oldest.read_time_ms);
+        Boundaries::new(registered.moments.iter().map(|(moment, _)| moment.seqno), visible)
+            .reading_since(oldest_ms)
     }
 
     /// Number of snapshots and the oldest of them.
     pub(crate) fn summary(&self) -> (usize, Option<Moment>) {
         let registered = self.registered.lock();
-        (registered.iter().map(|(_, count)| count).sum(), registered.first().map(|(oldest, _)| *oldest))
+        (
+            registered.moments.iter().map(|(_, count)| count).sum(),
+            registered.moments.first().map(|(oldest, _)| *oldest),
+        )
+    }
+}
+
+/// Holds new snapshots back.
+pub(crate) struct Freeze<'a>(&'a Snapshots);
+
+impl Drop for Freeze<'_> {
+    fn drop(&mut self) {
+        self.0.registered.lock().freezes -= 1;
+        self.0.thawed.notify_all();
     }
 }
 
@@ -127,5 +171,27 @@ mod tests {
         assert_eq!(snapshots.summary(), (1, Some(late)));
         let sample = snapshots.sample(&visible, &time);
         assert!(sample.is_expired_for_all(150) && !sample.is_expired_for_all(151));
+    }
+
+    #[test]
+    fn a_freeze_is_refused_to_who_comes_late_and_holds_back_who_comes_after() {
+        let clock = Arc::new(ManualClock::new(100));
+        let time = Time::new(Arc::<ManualClock>::clone(&clock), 0);
+        let visible = AtomicU64::new(5);
+        let snapshots = Snapshots::default();
+        let early = snapshots.register(&visible, &time);
+        assert!(snapshots.freeze(SeqNo::new(5)).is_none(), "the snapshot sees it");
+        let frozen = snapshots.freeze(SeqNo::new(6)).expect("nobody sees it");
+        std::thread::scope(|scope| {
+            let late = scope.spawn(|| snapshots.register(&visible, &time));
+            // Whatever is visible when the freeze ends is what the late one sees.
+            visible.store(9, Ordering::Release);
+            drop(frozen);
+            let late = late.join().expect("no panic");
+            assert_eq!(late.seqno, SeqNo::new(9));
+            snapshots.release(late);
+        });
+        snapshots.release(early);
+        assert!(snapshots.freeze(SeqNo::new(1)).is_some());
     }
 }

@@ -150,14 +150,14 @@ pub use esker_base::{Conflict, Corruption, Error, HistoryGone, KeyspaceId, Merge
 pub use esker_codec::Codec;
 pub use esker_engine::{
     BackupId, BackupInfo, BackupReport, BackupVerification, Backups, BulkLoadProgress, BulkLoadReport,
-    BulkLoader, Change, ChangeBatch, ChangeIter, ChangedKeyspace, Changes, CheckpointReport, CompareAndSet,
-    Consumer, ConsumerInfo, CopyProgress, Cursor, DEFAULT_KEYSPACE, Damage, Database, Durability,
-    ExportReport, Holder, HolderKind, ImportReport, IngestMode, IngestOptions, IngestReport, Isolation,
-    KeyRange, Keyspace, KeyspaceLevels, KeyspaceMetrics, KeyspaceOptions, Layer, LevelInfo, LogMetrics,
-    MemoryMetrics, Merge, MergeError, MergeOperator, Metrics, OpenTablesMetrics, Options, PerLevel, Range,
-    RestoreReport, Retention, RunInfo, Savepoint, Snapshot, TableInfo, TableWriter, Transaction,
-    TransactionOptions, TransactionRange, Ttl, Value, VerifyReport, View, WriteBatch, WrittenTable,
-    check_export, set,
+    BulkLoader, Change, ChangeBatch, ChangeIter, ChangedKeyspace, Changes, CheckpointReport,
+    CompactionFilter, CompareAndSet, Consumer, ConsumerInfo, CopyProgress, Cursor, DEFAULT_KEYSPACE, Damage,
+    Database, Decision, Durability, ExportReport, Holder, HolderKind, ImportReport, IngestMode,
+    IngestOptions, IngestReport, Isolation, KeyRange, Keyspace, KeyspaceLevels, KeyspaceMetrics,
+    KeyspaceOptions, Layer, LevelInfo, LogMetrics, MemoryMetrics, Merge, MergeError, MergeOperator, Metrics,
+    OpenTablesMetrics, Options, PerLevel, Range, RestoreReport, Retention, RunInfo, Savepoint, Snapshot,
+    TableInfo, TableWriter, Transaction, TransactionOptions, TransactionRange, Ttl, Value, VerifyReport,
+    View, WriteBatch, WrittenTable, check_export, set,
 };
 pub use esker_filter::FilterPolicy;
 pub use esker_memtable::MemtableKind;

@@ -10,16 +10,19 @@ pub struct Boundaries {
     /// Ascending, without duplicates, never empty.
     ascending: Box<[SeqNo]>,
     visible: SeqNo,
+    newest_snapshot: Option<SeqNo>,
     oldest_read_time_ms: u64,
 }
 
 impl Boundaries {
     /// Boundaries from the registered snapshots, in any order, and the visible sequence number.
     pub fn new(snapshots: impl IntoIterator<Item = SeqNo>, visible: SeqNo) -> Boundaries {
-        let mut all: Vec<SeqNo> = snapshots.into_iter().chain([visible]).collect();
+        let mut all: Vec<SeqNo> = snapshots.into_iter().collect();
+        let newest_snapshot = all.iter().max().copied();
+        all.push(visible);
         all.sort_unstable();
         all.dedup();
-        Boundaries { ascending: all.into_boxed_slice(), visible, oldest_read_time_ms: 0 }
+        Boundaries { ascending: all.into_boxed_slice(), visible, newest_snapshot, oldest_read_time_ms: 0 }
     }
 
     /// With the earliest moment, in milliseconds since 1970, at which anybody judges expiry times from now on: that of
@@ -40,6 +43,12 @@ impl Boundaries {
     #[inline]
     pub fn oldest(&self) -> SeqNo {
         self.ascending.first().copied().unwrap_or(self.visible)
+    }
+
+    /// The newest registered snapshot, if there is any: what is newer is seen by readers of the present only.
+    #[inline]
+    pub fn newest_snapshot(&self) -> Option<SeqNo> {
+        self.newest_snapshot
     }
 
     /// The sequence number that was visible.

@@ -20,12 +20,13 @@
 //! Files, in reading order: [`cursor`] the contract; [`mod@slice`] the simplest source; [`merge`] the loser tree;
 //! [`meaning`](mod@meaning) what each kind of entry tells a [`reader`]; [`bounds`] ranges of keys; [`visible`] the reader's view;
 //! [`range_deletes`] and [`cover`] what deletes whole ranges; [`operator`] and [`folding`] what operands come to; [`gaps`] where nothing is; [`double_ended`] two readers that meet; [`boundaries`] who reads
-//! where; [`retained`] and [`input_deletes`] what may be dropped.
+//! where; [`retained`] and [`input_deletes`] what may be dropped; [`compaction_filter`] what somebody else decides.
 
 #![forbid(unsafe_code)]
 
 pub mod boundaries;
 pub mod bounds;
+pub mod compaction_filter;
 pub mod cover;
 pub mod cursor;
 pub mod double_ended;
@@ -46,6 +47,7 @@ pub mod visible;
 
 pub use boundaries::Boundaries;
 pub use bounds::Bounds;
+pub use compaction_filter::{CompactionFilter, Decision};
 pub use cover::{Aged, Border, Cover, CoverSource, Covered};
 pub use cursor::Cursor;
 pub use double_ended::{DoubleEnded, View};

@@ -22,7 +22,9 @@
 //! 7. Merge operands of one stripe are folded ([`operands`] has the conditions): into a Put that hides what is older where
 //!    the history of the key ends within the stripe, else into one operand if the operator can do that. Operands hide
 //!    nothing, and keep nothing from being dropped.
-//! 8. A version newer than V is kept and hides nothing. There is none if the job did its part (inputs fixed first);
+//! 8. If asked for, a Put that only readers of the present see, and that is the newest of its key, is shown to somebody's
+//!    filter ([`crate::compaction_filter`]), which may give it another value, or make a Delete of it.
+//! 9. A version newer than V is kept and hides nothing. There is none if the job did its part (inputs fixed first);
 //!    a snapshot taken since could divide two of them.
 //!
 //! # Why one pass suffices
@@ -45,11 +47,13 @@
 //!
 //! The history is one of those that the tests replay.
 
+mod filtered;
 mod operands;
 #[cfg(test)]
 mod tests;
 
 use crate::boundaries::Boundaries;
+use crate::compaction_filter::CompactionFilter;
 use crate::cursor::Cursor;
 use crate::folding::Folding;
 use crate::input_deletes::InputDeletes;
@@ -57,6 +61,7 @@ use crate::key_buffer::KeyBuffer;
 use crate::meaning::split_expiry;
 use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
 use esker_base::{Error, Result, SeqNo, Tag, ValueKind};
+use filtered::Left;
 use operands::Gathered;
 use std::sync::Arc;
 
@@ -75,6 +80,12 @@ pub struct RetainedStats {
     pub folded: u64,
     /// Keys whose operands stayed as they were because the operator could not fold them.
     pub unfoldable: u64,
+    /// Puts that a filter changed or removed (rule 8).
+    pub filtered: u64,
+    /// The smallest of their numbers.
+    pub oldest_filtered: Option<SeqNo>,
+    /// Puts about which a filter panicked.
+    pub filter_failures: u64,
 }
 
 /// How an entry takes part in the rules.
@@ -129,6 +140,8 @@ enum Position {
     Emptied,
     /// It is a withheld tombstone. The cursor stands on the entry that follows it.
     Withheld,
+    /// The cursor stands on it, and it has another value now.
+    Changed,
     /// It is what became of operands. The cursor stands on the entry that follows them.
     Gathered,
 }
@@ -141,13 +154,15 @@ enum Position {
 /// safe.
 ///
 /// All versions of a key must be in one job: jobs that share the work divide it between keys.
-#[derive(Debug)]
 pub struct Retained<C, O> {
     cursor: C,
     boundaries: Boundaries,
     older_outside: O,
     deletes: Option<InputDeletes>,
     folding: Option<Arc<Folding>>,
+    filter: Option<Arc<dyn CompactionFilter>>,
+    /// The value that a filter gave to the current entry.
+    changed: Vec<u8>,
     zeroes_seqnos: bool,
     position: Position,
     /// The tag of the current entry.
@@ -172,6 +187,12 @@ struct Group {
     is_any_zeroed: bool,
 }
 
+impl<C, O> std::fmt::Debug for Retained<C, O> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Retained").field("tag", &self.tag).field("stats", &self.stats).finish_non_exhaustive()
+    }
+}
+
 impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     /// The entries to write of `cursor`; invalid until a seek.
     pub fn new(cursor: C, boundaries: Boundaries, older_outside: O) -> Retained<C, O> {
@@ -181,6 +202,8 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
             older_outside,
             deletes: None,
             folding: None,
+            filter: None,
+            changed: Vec::new(),
             zeroes_seqnos: false,
             position: Position::Nowhere,
             tag: Tag::OLDEST,
@@ -201,6 +224,13 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     #[must_use]
     pub fn folding(mut self, folding: Option<Arc<Folding>>) -> Retained<C, O> {
         self.folding = folding.filter(|folding| folding.operator().is_supplied());
+        self
+    }
+
+    /// Applies rule 8, with this filter.
+    #[must_use]
+    pub fn filtering(mut self, filter: Option<Arc<dyn CompactionFilter>>) -> Retained<C, O> {
+        self.filter = filter;
         self
     }
 
@@ -270,6 +300,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         match self.position {
             Position::OnCursor => self.cursor.value(),
             Position::Gathered => self.gathered.value(),
+            Position::Changed => &self.changed,
             _ => &[],
         }
     }
@@ -328,8 +359,9 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
             return Ok(Decided::Drop);
         }
         let mut role = Role::of(tag);
-        let mut position = Position::OnCursor;
+        let (mut position, mut is_past) = (Position::OnCursor, false);
         if role == Role::Value && tag.kind_byte() & FLAG_EXPIRY != 0 && self.is_expired(tag)? {
+            is_past = true;
             (tag, role, position) = (Tag::new(seqno, ValueKind::Delete), Role::Tombstone, Position::Emptied);
         }
         if role == Role::Untouchable || seqno > self.boundaries.visible() {
@@ -343,6 +375,16 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         }
         if role == Role::Operand {
             return self.gather(tag);
+        }
+        if role == Role::Value && self.may_be_shown(seqno) && tag.kind_byte() & FLAG_BLOB == 0 {
+            match self.show(tag)? {
+                Left::Same => {}
+                Left::Changed => position = Position::Changed,
+                Left::Nothing => {
+                    (tag, role) = (Tag::new(seqno, ValueKind::Delete), Role::Tombstone);
+                    position = Position::Emptied;
+                }
+            }
         }
         self.group.hidden_below = Some(seqno);
         self.tag = tag;
@@ -366,7 +408,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         }
         self.group.is_any_kept = true;
         self.position = position;
-        self.stats.expired += u64::from(position == Position::Emptied);
+        self.stats.expired += u64::from(is_past);
         Ok(Decided::Write)
     }
 

@@ -1,8 +1,8 @@
-//! The merge operators that keyspaces under test have, and what the oracle takes them to do: written down a second time, so that
+//! The merge operators and the compaction filter that keyspaces under test have, and what the oracle takes them to do: written down a second time, so that
 //! a mistake in one of the two is noticed.
 
 use esker::parts::base::checksum;
-use esker::{KeyspaceOptions, Merge, MergeError, MergeOperator};
+use esker::{CompactionFilter, Decision, KeyspaceOptions, Merge, MergeError, MergeOperator};
 use std::sync::Arc;
 
 /// What operands do.
@@ -68,5 +68,22 @@ impl Merge for Chain {
     fn merge(&self, _: &[u8], value: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>, MergeError> {
         let value = value.unwrap_or_default().to_vec();
         Ok(operands.iter().fold(value, |value, operand| link(&value, operand)))
+    }
+}
+
+/// Writes half of what it is shown anew, with the value that it had: whoever reads must not notice that it is there.
+#[derive(Debug)]
+pub struct Unnoticed;
+
+impl CompactionFilter for Unnoticed {
+    fn name(&self) -> &str {
+        "unnoticed"
+    }
+
+    fn filter(&self, key: &[u8], value: &[u8]) -> Decision {
+        match checksum::xxh3_64(&[key, value].concat()) % 4 {
+            0 | 1 => Decision::Change(value.to_vec()),
+            _ => Decision::Keep,
+        }
     }
 }

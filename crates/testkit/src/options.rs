@@ -2,9 +2,10 @@
 //!
 //! The first choice of a row is the plainest: shrinking a failing case tries it.
 
-use crate::operators::Operator;
+use crate::operators::{Operator, Unnoticed};
 use esker::parts::env::SeededRandom;
 use esker::{BlockLayout, Codec, FilterPolicy, KeyspaceOptions, MemtableKind, Options, PerLevel, Strategy};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// An option and what it may be.
@@ -182,6 +183,13 @@ pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
             ("append", |options| options.merge_operator(Operator::Append.make())),
             ("max", |options| options.merge_operator(Operator::Max.make())),
             ("chain", |options| options.merge_operator(Operator::Chain.make())),
+        ],
+    },
+    Row {
+        name: "compaction filter",
+        choices: &[
+            ("none", |options| options),
+            ("unnoticed", |options| options.compaction_filter(Arc::new(Unnoticed))),
         ],
     },
 ];

@@ -58,7 +58,8 @@ impl Database {
         self.keyspace_with(name, options)
     }
 
-    /// The keyspace with this name, created with `options` if it is missing. An existing one keeps its options.
+    /// The keyspace with this name, created with `options` if it is missing. An existing one keeps its options,
+    /// but for a compaction filter, which is attached.
     ///
     /// # Errors
     /// `InvalidArgument` for a name that is empty or over 255 bytes long, options out of range, or a merge operator where an existing
@@ -68,6 +69,9 @@ impl Database {
         let state = match self.handle.store.find_keyspace(name) {
             Some(state) => {
                 state.options().check_operator_is(&options, name)?;
+                if let Some(filter) = &options.compaction_filter {
+                    state.attach_filter(filter);
+                }
                 state
             }
             None => self.handle.store.create_keyspace(name, options)?,

@@ -14,7 +14,7 @@ mod registry;
 pub(crate) use change::RecentDrops;
 pub(crate) use registry::Registry;
 
-use crate::options::KeyspaceOptions;
+use crate::options::{KeyspaceOptions, OwnFilter};
 use crate::semantics::Semantics;
 use crate::view::ViewCell;
 use crate::wanted::Asked;
@@ -117,6 +117,14 @@ impl KeyspaceState {
         self.default_ttl_ms.store(options.default_ttl_ms(), Ordering::Relaxed);
         *present = Arc::new(options);
         self.semantics.follow(&present, &self.name());
+    }
+
+    /// Attaches a filter. Nothing of it is stored.
+    pub(crate) fn attach_filter(&self, filter: &OwnFilter) {
+        let mut present = self.options.lock();
+        let mut options = KeyspaceOptions::clone(&present);
+        options.compaction_filter = Some(filter.clone());
+        *present = Arc::new(options);
     }
 
     /// What operands are folded by.

@@ -1,5 +1,6 @@
 //! Options of a keyspace; stored with it.
 
+use super::filtering::OwnFilter;
 use super::stored::{self, Field};
 use esker_base::{Error, Result};
 use esker_codec::Codec;
@@ -56,6 +57,8 @@ pub struct KeyspaceOptions {
     pub(crate) level0_stop_runs: u32,
     pub(crate) default_ttl: Option<Duration>,
     pub(crate) merge_operator: Option<MergeOperator>,
+    /// Code: not stored.
+    pub(crate) compaction_filter: Option<OwnFilter>,
 }
 
 impl Default for KeyspaceOptions {
@@ -73,6 +76,7 @@ impl Default for KeyspaceOptions {
             level0_stop_runs: 24,
             default_ttl: None,
             merge_operator: None,
+            compaction_filter: None,
         }
     }
 }
@@ -161,7 +165,11 @@ impl KeyspaceOptions {
     pub fn named_values(&self) -> Vec<(String, String)> {
         let bytes = self.encode();
         let fields = stored::fields(&bytes).unwrap_or_default();
-        fields.into_iter().map(|(name, field)| (name.to_owned(), field.to_string())).collect()
+        let stored = fields.into_iter().map(|(name, field)| (name.to_owned(), field.to_string()));
+        let filter = self.compaction_filter.iter();
+        stored
+            .chain(filter.map(|filter| ("compaction_filter".to_owned(), filter.name().to_owned())))
+            .collect()
     }
 
     /// Sets the option that is stored under `name` from text: numbers in decimal, 0 where an option has a default that follows

@@ -1,11 +1,13 @@
 //! What can be chosen: for a database when it is opened, for a keyspace when it is created.
 
+mod filtering;
 mod keyspace;
 mod memory;
 mod merging;
 mod open_tables;
 mod stored;
 
+pub(crate) use filtering::OwnFilter;
 pub use keyspace::{KeyspaceOptions, PerLevel};
 pub(crate) use memory::MemoryPlan;
 pub(crate) use open_tables::default_open_tables;

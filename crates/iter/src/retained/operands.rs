@@ -206,7 +206,10 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
             Ok(value) => {
                 let newest = gathered.operands.newest_first()[from].tag.seqno();
                 gathered.write_operands(folding, key, 0..from);
-                gathered.write_made(Tag::new(newest, ValueKind::Put), &value);
+                // Under operands that stay it is not what anybody sees.
+                let left = if from == 0 { self.show_folded(newest, value) } else { Some(value) };
+                let kind = if left.is_some() { ValueKind::Put } else { ValueKind::Delete };
+                self.gathered.write_made(Tag::new(newest, kind), &left.unwrap_or_default());
                 self.group.hidden_below = Some(newest);
             }
             Err(_) => {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::compaction_filter::Decision;
 use crate::merge::Merge;
 use crate::operator::{Merge as Operator, MergeError, MergeOperator};
 use crate::slice::{Entry, SliceCursor};
@@ -586,4 +587,98 @@ fn a_single_delete_does_not_uncover_what_a_dropped_delete_hid() {
         Visible::new(Merge::new(vec![SliceCursor::new(&upper), SliceCursor::new(&below)]), SeqNo::MAX);
     visible.seek_to_first().unwrap();
     assert_eq!(visible.entry(), None);
+}
+
+/// Removes some values and changes others, by their last byte, and remembers what it was shown.
+#[derive(Debug, Default)]
+struct Picky {
+    shown: std::sync::Mutex<Vec<Vec<u8>>>,
+}
+
+impl CompactionFilter for Picky {
+    fn name(&self) -> &str {
+        "picky"
+    }
+
+    fn filter(&self, _: &[u8], value: &[u8]) -> Decision {
+        self.shown.lock().unwrap().push(value.to_vec());
+        picked(value)
+    }
+}
+
+fn picked(value: &[u8]) -> Decision {
+    match value.last().map_or(0, |last| last % 3) {
+        0 => Decision::Keep,
+        1 => Decision::Remove,
+        _ => Decision::Change([value, b"!"].concat()),
+    }
+}
+
+/// CF1, and that what is removed uncovers nothing: whoever has a snapshot sees what it saw, and whoever reads the present sees what
+/// it saw or what the filter made of it.
+#[test]
+fn filters_change_the_present_alone() {
+    let sorts = [
+        Sort::Plain(ValueKind::Put),
+        Sort::Plain(ValueKind::Delete),
+        Sort::Plain(ValueKind::Merge),
+        Sort::Expiring,
+        Sort::ExpiringOperand,
+    ];
+    let (count, choices) = (4u64, sorts.len() as u64 + 1);
+    let mut filtered = 0;
+    for code in 0..choices.pow(count as u32) {
+        let chosen = |seqno: u64| (code / choices.pow(seqno as u32 - 1) % choices) as usize;
+        let versions: Vec<Entry> = (1..=count)
+            .rev()
+            .filter(|seqno| chosen(*seqno) > 0)
+            .map(|seqno| sorts[chosen(seqno) - 1].entry(seqno))
+            .collect();
+        for cut in 0..=versions.len() {
+            let (inputs, older) = versions.split_at(cut);
+            for set in 0..1u64 << count {
+                let snapshots: Vec<u64> = (0..count).filter(|bit| set >> bit & 1 == 1).collect();
+                filtered += check_filtered(inputs, older, &snapshots, count);
+            }
+        }
+    }
+    assert!(filtered > 1000);
+}
+
+fn check_filtered(inputs: &[Entry], older: &[Entry], snapshots: &[u64], visible: u64) -> u64 {
+    let boundaries = Boundaries::new(snapshots.iter().copied().map(SeqNo::new), SeqNo::new(visible));
+    let picky = Arc::new(Picky::default());
+    let outside = |_: &[u8], seqno: SeqNo| older.iter().any(|version| version.tag.seqno() < seqno);
+    let folding = Arc::new(Folding::new(MergeOperator::append(b""), "k".into()));
+    let mut retained = Retained::new(SliceCursor::new(inputs), boundaries, outside)
+        .folding(Some(folding))
+        .filtering(Some(Arc::<Picky>::clone(&picky)))
+        .zeroing_seqnos();
+    retained.seek_to_first().unwrap();
+    let (kept, stats) = collect(&mut retained).unwrap();
+    let (before, after) = ([inputs, older].concat(), [kept.as_slice(), older].concat());
+    let context = format!("{inputs:?} over {older:?}, snapshots {snapshots:?}");
+    for &seqno in snapshots {
+        assert_eq!(seen_at(&after, seqno, 10), seen_at(&before, seqno, 10), "at {seqno}: {context}");
+    }
+    let (was, is) = (seen_at(&before, visible, 10), seen_at(&after, visible, 10));
+    let shown = picky.shown.lock().unwrap();
+    match shown.as_slice() {
+        [] => assert_eq!(is, was, "{context}"),
+        [value] => {
+            // What a reader sees is shown, or what is under operands that stay, of which none can stay.
+            assert_eq!(was.as_ref(), Some(value), "{context}");
+            let expected = match picked(value) {
+                Decision::Keep => Some(value.clone()),
+                Decision::Remove => None,
+                Decision::Change(value) => Some(value),
+            };
+            assert_eq!(is, expected, "{context}");
+        }
+        more => panic!("one key was shown {} times: {context}", more.len()),
+    }
+    assert_eq!(stats.filtered > 0, stats.oldest_filtered.is_some());
+    let newest = snapshots.iter().max().copied();
+    assert!(stats.oldest_filtered.is_none_or(|oldest| newest.is_none_or(|newest| oldest.get() > newest)));
+    stats.filtered
 }

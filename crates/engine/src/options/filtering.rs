@@ -1,0 +1,69 @@
+//! The compaction filter among the options: code, so it is attached and not stored.
+
+use super::KeyspaceOptions;
+use esker_iter::CompactionFilter;
+use std::fmt;
+use std::sync::Arc;
+
+/// Somebody's filter. Equal names, equal filters.
+#[derive(Clone)]
+pub(crate) struct OwnFilter(pub(crate) Arc<dyn CompactionFilter>);
+
+impl OwnFilter {
+    pub(crate) fn name(&self) -> &str {
+        self.0.name()
+    }
+}
+
+impl PartialEq for OwnFilter {
+    fn eq(&self, other: &OwnFilter) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl fmt::Debug for OwnFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.name().fmt(f)
+    }
+}
+
+impl KeyspaceOptions {
+    /// A filter that looks at what compactions of the keyspace write, and may keep, change or remove it. Default: none.
+    ///
+    /// It is shown values that only readers of the present can see: nothing that a [`crate::Snapshot`] or a transaction still needs. It is code,
+    /// so it is not stored: attach it after each open, by [`crate::Database::keyspace_with`], [`crate::Keyspace::set_options`], or, for the
+    /// keyspace "default", [`crate::Options::keyspace_options`]. Compactions before that show it nothing.
+    ///
+    /// What a filter does is no write: it has no sequence number, wakes nobody, conflicts with no transaction, and is not in the
+    /// stream of changes. Cursors and ranges that are open may still see what it removed.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// use esker_engine::{CompactionFilter, Database, Decision, KeyspaceOptions};
+    /// use std::sync::Arc;
+    ///
+    /// struct Closed;
+    ///
+    /// impl CompactionFilter for Closed {
+    ///     fn name(&self) -> &str {
+    ///         "closed sessions"
+    ///     }
+    ///     fn filter(&self, _: &[u8], value: &[u8]) -> Decision {
+    ///         if value.starts_with(b"closed") { Decision::Remove } else { Decision::Keep }
+    ///     }
+    /// }
+    ///
+    /// let options = KeyspaceOptions::default().compaction_filter(Arc::new(Closed));
+    /// let sessions = Database::open("data")?.keyspace_with("sessions", options)?;
+    /// # Ok(()) }
+    /// ```
+    pub fn compaction_filter(mut self, filter: Arc<dyn CompactionFilter>) -> KeyspaceOptions {
+        self.compaction_filter = Some(OwnFilter(filter));
+        self
+    }
+
+    /// The compaction filter's name, if there is one.
+    pub fn compaction_filter_name(&self) -> Option<&str> {
+        self.compaction_filter.as_ref().map(OwnFilter::name)
+    }
+}

@@ -1,0 +1,77 @@
+//! Rule 8: what a compaction filter makes of an entry.
+
+use super::Retained;
+use crate::compaction_filter::{Decision, ask};
+use crate::cursor::Cursor;
+use crate::meaning::split_expiry;
+use esker_base::expiry::EXPIRY_LEN;
+use esker_base::kind::FLAG_EXPIRY;
+use esker_base::{Result, SeqNo, Tag};
+
+/// What is left of an entry that was shown.
+pub(super) enum Left {
+    /// All of it.
+    Same,
+    /// Nothing.
+    Nothing,
+    /// Its key, and the value in [`Retained::changed`].
+    Changed,
+}
+
+impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
+    /// Whether a version may be shown, if it is the newest of its key that is left: only readers of the present see it (CF1).
+    #[inline]
+    pub(super) fn may_be_shown(&self, seqno: SeqNo) -> bool {
+        self.filter.is_some()
+            && !self.group.is_any_kept
+            && self.boundaries.newest_snapshot().is_none_or(|newest| seqno > newest)
+    }
+
+    /// Shows the Put on which the cursor stands.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn show(&mut self, tag: Tag) -> Result<Left> {
+        let (key, stored) = (self.cursor.key(), self.cursor.value());
+        let is_expiring = tag.kind_byte() & FLAG_EXPIRY != 0;
+        let value = if is_expiring { split_expiry(tag, key, stored)?.1 } else { stored };
+        let Some(filter) = &self.filter else { return Ok(Left::Same) };
+        let decision = ask(&**filter, key, value);
+        self.stats.filter_failures += u64::from(decision.is_none());
+        let left = match decision {
+            None | Some(Decision::Keep) => Left::Same,
+            Some(Decision::Remove) => Left::Nothing,
+            Some(Decision::Change(value)) => {
+                self.changed.clear();
+                self.changed.extend_from_slice(&stored[..if is_expiring { EXPIRY_LEN } else { 0 }]);
+                self.changed.extend_from_slice(&value);
+                Left::Changed
+            }
+        };
+        if !matches!(left, Left::Same) {
+            self.note_filtered(tag.seqno());
+        }
+        Ok(left)
+    }
+
+    /// What is left of a value that was folded, which has this number.
+    pub(super) fn show_folded(&mut self, seqno: SeqNo, value: Vec<u8>) -> Option<Vec<u8>> {
+        let Some(filter) = self.filter.as_ref().filter(|_| self.may_be_shown(seqno)) else {
+            return Some(value);
+        };
+        let decision = ask(&**filter, self.group.key.as_slice(), &value);
+        self.stats.filter_failures += u64::from(decision.is_none());
+        let left = match decision {
+            None | Some(Decision::Keep) => return Some(value),
+            Some(Decision::Remove) => None,
+            Some(Decision::Change(value)) => Some(value),
+        };
+        self.note_filtered(seqno);
+        left
+    }
+
+    fn note_filtered(&mut self, seqno: SeqNo) {
+        self.stats.filtered += 1;
+        let oldest = self.stats.oldest_filtered.get_or_insert(seqno);
+        *oldest = seqno.min(*oldest);
+    }
+}
