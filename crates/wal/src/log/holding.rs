@@ -11,7 +11,7 @@ impl Log {
     /// have moved or gone.
     ///
     /// # Errors
-    /// [`Error::Io`] if a file could not be removed; the next open finds it again.
+    /// [`esker_base::Error::Io`] if a file could not be removed; the next open finds it again.
     pub fn trim_history(&self) -> Result<usize> {
         let surplus = {
             let mut pool = self.pool.lock();
@@ -64,7 +64,7 @@ impl Log {
     /// Makes kept segments durable, which a release does not ask for.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`esker_base::Error::Io`].
     pub fn sync_history(&self) -> Result<()> {
         let paths = self.pool.lock().history.kept_paths();
         for path in paths {
