@@ -60,6 +60,8 @@ impl Walk {
 
     /// The present key has no value, but may have one for other readers.
     pub(crate) fn break_here(&mut self) {
+        // It may have been counted as passed already, when only a version too new for this reader had been met.
+        self.interrupt();
         self.is_broken = true;
     }
 

@@ -4,10 +4,11 @@ use super::{Gaps, PATIENCE};
 use crate::{Database, Keyspace, KeyspaceOptions, MergeOperator, Options, Snapshot};
 use esker_base::SeqNo;
 use esker_env::fault::StrictFs;
-use esker_env::{Env, SeededRandom};
+use esker_env::{Env, ManualClock, SeededRandom};
 use esker_iter::{Gap, Gaps as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 fn seqno(number: u64) -> SeqNo {
     SeqNo::new(number)
@@ -192,4 +193,33 @@ fn seeks_find_what_gets_find_beside_a_writer() {
     db.close().expect("closes");
     #[expect(clippy::disallowed_methods, reason = "a test cleans up behind the database")]
     std::fs::remove_dir_all(dir).expect("removes");
+}
+
+/// Two snapshots of one sequence number, between which something expired that a newer delete hides from both ways of looking:
+/// the later one must not tell the earlier one that nothing is there.
+#[test]
+fn a_gap_does_not_hide_what_an_earlier_snapshot_still_sees() {
+    let clock = Arc::new(ManualClock::new(1_000_000));
+    let env = Env::simulated(Arc::new(StrictFs::new()), 1);
+    let env = Env { clock: Arc::<ManualClock>::clone(&clock), ..env };
+    let db = Options::default().memory_budget(64 << 20).env(env).open("/db").expect("works");
+    for number in 0..200u32 {
+        db.put(format!("q{number:04}"), b"x").expect("works");
+        db.delete(format!("q{number:04}")).expect("works");
+    }
+    db.default_keyspace().put_with_expiry("session", b"token", 1_000_000 + 5_000).expect("works");
+    db.put("tail", b"y").expect("works");
+    // Asks for a watch; the next put begins it.
+    assert_eq!(&*db.default_keyspace().iter().next().expect("works").expect("works").0, b"session");
+    db.put("zzz", b"y").expect("works");
+    let before = db.snapshot();
+    clock.advance(Duration::from_secs(10));
+    let after = db.snapshot();
+    assert_eq!(before.seqno(), after.seqno());
+    db.delete("session").expect("works");
+    let space = db.default_keyspace();
+    let first = |snapshot| space.at(snapshot).iter().next().expect("works").expect("works").0.to_vec();
+    assert_eq!(first(&after).escape_ascii().to_string(), "tail");
+    assert!(space.at(&before).get("session").expect("works").is_some());
+    assert_eq!(first(&before).escape_ascii().to_string(), "session", "the gap of the later reader hides it");
 }
