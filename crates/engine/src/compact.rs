@@ -62,7 +62,9 @@ impl Store {
     /// Carries out the most urgent plan of any keyspace; `false` if no strategy wants anything. A keyspace whose job fails
     /// does not keep the others from theirs; its error is told once nothing else could be done.
     pub(crate) fn compact_some(&self) -> Result<bool> {
-        self.note_activity()?;
+        if let Err(error) = self.note_activity() {
+            tracing::warn!(%error, "memtables could not be sealed while the database is idle");
+        }
         let keyspaces = self.all_keyspaces();
         // Equally urgent keyspaces take turns: first comes who follows the one that was served last.
         let last = self.last_compacted.load(Ordering::Relaxed);
@@ -93,7 +95,7 @@ impl Store {
 
     /// Whether waiting for compaction can help a keyspace: something is running, or the strategy wants something.
     pub(crate) fn can_compact(&self, keyspace: &KeyspaceState) -> bool {
-        self.is_compacting(keyspace) || self.compaction_debt(keyspace, &keyspace.view.load()) > 0
+        self.is_compacting(keyspace) || self.known_debt(keyspace, &keyspace.view.load()) > 0
     }
 
     /// What the strategy of a keyspace wants next, marked busy.

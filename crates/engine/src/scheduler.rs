@@ -74,8 +74,9 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     state: Mutex<State>,
-    /// Signalled by requests and by the stop: wakes lanes.
-    requests: Condvar,
+    /// Signalled by requests for the lane and by the stop. One each, or requests for one lane would put off the look that
+    /// another takes by itself.
+    requests: [Condvar; 3],
     /// Signalled after every step and every published change: wakes whoever waits for progress.
     progress: Condvar,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -93,7 +94,7 @@ impl Scheduler {
         };
         Scheduler {
             state: Mutex::new(State { lanes: Default::default(), stopping: false, seed }),
-            requests: Condvar::new(),
+            requests: Default::default(),
             progress: Condvar::new(),
             threads: Mutex::new(Vec::new()),
             generation: AtomicU64::new(0),
@@ -143,7 +144,7 @@ impl Scheduler {
     /// Says that the lane may have work.
     pub(crate) fn request(&self, lane: Lane) {
         self.state.lock().lanes[lane as usize].requested = true;
-        self.requests.notify_all();
+        self.requests[lane as usize].notify_all();
     }
 
     /// Says that something others may wait for has changed.
@@ -232,7 +233,9 @@ impl Scheduler {
     /// Lets running steps end, starts no more, and waits for the threads.
     pub(crate) fn stop(&self) {
         self.state.lock().stopping = true;
-        self.requests.notify_all();
+        for requests in &self.requests {
+            requests.notify_all();
+        }
         self.progress.notify_all();
         for thread in self.threads.lock().drain(..) {
             // A panic in a lane was already reported by the panic hook and has poisoned the database.
@@ -277,10 +280,10 @@ impl Scheduler {
                 };
                 while !state.stopping && !state.lanes[lane as usize].requested {
                     let Some(longest) = longest else {
-                        self.requests.wait(&mut state);
+                        self.requests[lane as usize].wait(&mut state);
                         continue;
                     };
-                    if self.requests.wait_for(&mut state, longest).timed_out() {
+                    if self.requests[lane as usize].wait_for(&mut state, longest).timed_out() {
                         break;
                     }
                 }

@@ -103,6 +103,13 @@ impl Store {
         strategy_options(options, self.memory.write_buffer_bytes)
     }
 
+    /// [`Store::compaction_debt`] but for parts that could be dropped, to find which may take input. For writers that look for
+    /// room under the commit lock: dropping those would make no room in level 0 that a merge does not.
+    pub(crate) fn known_debt(&self, keyspace: &KeyspaceState, view: &SuperVersion) -> u64 {
+        let options = keyspace.options();
+        options.strategy.debt(&self.shape(&view.tree, &[]), &self.strategy_options(&options))
+    }
+
     /// Bytes that the strategy would still like to move before the database is idle.
     pub(crate) fn compaction_debt(&self, keyspace: &KeyspaceState, view: &SuperVersion) -> u64 {
         let options = keyspace.options();
