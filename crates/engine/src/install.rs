@@ -177,6 +177,11 @@ impl Store {
         let state = writing.commit.lock();
         let current = state.log.position().log_id;
         let mut oldest = current;
+        if self.consumers.are_there() {
+            // HS6: segments without a record that somebody made durable may not survive a power cut, and then recovery would
+            // know of no segment that tells where this life's history ends.
+            oldest = oldest.min(writing.log.durable_position().log_id);
+        }
         for active in state.keyspaces.iter().flatten() {
             oldest = active.memtable.first_log_id().map_or(oldest, |id| oldest.min(LogId(id)));
             if active.keyspace.view.has_sealed() {

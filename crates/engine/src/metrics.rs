@@ -1,7 +1,7 @@
 //! What the database tells about itself.
 
 use crate::store::Store;
-use esker_base::{Error, FileNumber};
+use esker_base::{Error, FileNumber, SeqNo};
 use esker_cache::CacheStats;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -248,7 +248,8 @@ impl Store {
             },
             log: LogMetrics {
                 live_bytes: log.map_or(0, |log| log.live_bytes()),
-                history_bytes: log.map_or(0, |log| log.history_bytes()),
+                history_bytes: log
+                    .map_or_else(|| self.history.kept_bytes_after(SeqNo::ZERO), |log| log.history_bytes()),
                 history_limit_bytes: self.history_limit_bytes,
                 flushes: log_counters.flushes,
                 segments_prepared: log_counters.prepared,

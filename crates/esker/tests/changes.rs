@@ -393,3 +393,100 @@ fn check(batch: &ChangeBatch) {
         assert_eq!((found, bytes), (key(number).as_slice(), value(number, number).as_slice()));
     }
 }
+
+fn keys(mut changes: Changes) -> Vec<String> {
+    let mut keys = Vec::new();
+    while let Some(batch) = changes.next_timeout(Duration::from_millis(50)).unwrap() {
+        for change in &batch {
+            if let Change::Put { key, .. } = change {
+                keys.push(key.escape_ascii().to_string());
+            }
+        }
+    }
+    keys
+}
+
+/// A segment is full of what is durable, the next one is begun, and the power goes before anything of it is on the device. `lives`
+/// is how often the database was opened before.
+fn power_cut_at_a_rotation(lives: u32) {
+    let mut fs = StrictFs::new();
+    let open = |fs: &StrictFs| {
+        Options::default()
+            .memory_budget(64 << 20)
+            .wal_segment_bytes(16 << 10)
+            .flush_on_close(false)
+            .keyspace_options(esker::KeyspaceOptions::default().write_buffer_entries(1))
+            .env(Env::simulated(Arc::new(fs.clone()), 1))
+            .open("/db")
+            .unwrap()
+    };
+    let mut expected = Vec::new();
+    for life in 0..lives {
+        let db = open(&fs);
+        if life == 0 {
+            db.create_consumer_at("audit", SeqNo::ZERO).unwrap();
+        }
+        let key = format!("life{life}");
+        db.default_keyspace().put_with(&key, vec![b'v'; 9_000], Durability::Power).unwrap();
+        expected.push(key);
+        db.close().unwrap();
+    }
+    let db = open(&fs);
+    if lives == 0 {
+        db.create_consumer_at("audit", SeqNo::ZERO).unwrap();
+    }
+    while db.step_background() {}
+    // Durable, and the segment is nearly full.
+    db.default_keyspace().put_with("durable", vec![b'v'; 9_000], Durability::Power).unwrap();
+    expected.push("durable".into());
+    // Rotates and seals; nobody asked for it to be durable.
+    db.default_keyspace().put_with("lost", vec![b'v'; 9_000], Durability::Process).unwrap();
+    while db.step_background() {}
+    let cut = fs.crash(Crash::PowerAllLost);
+    drop(db);
+    fs = cut;
+    let db = open(&fs);
+    assert!(db.get("durable").unwrap().is_some());
+    assert!(db.get("lost").unwrap().is_none());
+    db.put("afterwards", b"v").unwrap();
+    expected.push("afterwards".into());
+    let changes = db.consumer("audit").unwrap().changes();
+    assert_eq!(keys(changes.unwrap()), expected);
+}
+
+#[test]
+fn a_consumer_gets_what_survived_a_power_cut_first_life() {
+    power_cut_at_a_rotation(0);
+}
+
+#[test]
+fn a_consumer_gets_what_survived_a_power_cut_second_life() {
+    power_cut_at_a_rotation(1);
+}
+
+#[test]
+fn try_next_gives_what_is_there_behind_unused_numbers() {
+    let fs = StrictFs::new();
+    let open = |fs: &StrictFs| {
+        let keyspace = esker::KeyspaceOptions::default().write_buffer_entries(1);
+        let options = Options::default().flush_on_close(false).keyspace_options(keyspace);
+        options.env(Env::simulated(Arc::new(fs.clone()), 1)).open("/db").unwrap()
+    };
+    let db = open(&fs);
+    db.create_consumer_at("audit", SeqNo::ZERO).unwrap();
+    db.default_keyspace().put_with("a", "1", Durability::Power).unwrap();
+    db.put("lost", "2").unwrap();
+    while db.step_background() {}
+    let fs = fs.crash(Crash::PowerAllLost);
+    let db = open(&fs);
+    assert!(db.get("lost").unwrap().is_none());
+    db.put("b", "2").unwrap();
+    let mut changes = db.consumer("audit").unwrap().changes().unwrap();
+    assert!(changes.try_next().unwrap().is_some());
+    assert!(
+        changes.try_next().unwrap().is_some(),
+        "at {} of {}",
+        changes.seqno(),
+        db.metrics().visible_seqno
+    );
+}

@@ -89,12 +89,14 @@ pub struct KeptHistory {
     pub segments: Vec<HistorySegment>,
     /// Batches up to here cannot be had.
     pub gone_upto: SeqNo,
+    /// Recovery needs the segments from this one on, history or not.
+    pub needed_from: LogId,
 }
 
 impl KeptHistory {
     /// Nothing is kept; batches up to `gone_upto` cannot be had.
     pub fn none(gone_upto: SeqNo) -> KeptHistory {
-        KeptHistory { segments: Vec::new(), gone_upto }
+        KeptHistory { gone_upto, ..KeptHistory::default() }
     }
 
     /// Links what a recovery found to the lives of the log, each with its last segment and its last sequence number, oldest
@@ -117,7 +119,7 @@ impl KeptHistory {
             }
         }
         segments.reverse();
-        KeptHistory { segments, gone_upto: last_seqno }
+        KeptHistory { segments, gone_upto: last_seqno, ..KeptHistory::default() }
     }
 
     /// Gives up the segments that hold nothing after `floor`.
@@ -133,6 +135,12 @@ impl KeptHistory {
         let first = self.segments.first().map(|segment| segment.log_id);
         let is_kept = |life: &&(LogId, SeqNo)| first.is_some_and(|first| life.0 >= first);
         among.iter().filter(is_kept).copied().collect()
+    }
+
+    /// Bytes of the segments with something after `seqno` that recovery does not need.
+    pub fn kept_bytes_after(&self, seqno: SeqNo) -> u64 {
+        let beyond = self.segments.iter().filter(|segment| segment.log_id < self.needed_from);
+        beyond.filter(|segment| segment.last_seqno > seqno).map(|segment| segment.size_bytes).sum()
     }
 
     /// The segment that holds the first batch after `after`.
@@ -243,7 +251,7 @@ pub(crate) struct History {
 
 impl History {
     pub(crate) fn new(found: KeptHistory, limit_bytes: u64) -> History {
-        let KeptHistory { segments, gone_upto } = found;
+        let KeptHistory { segments, gone_upto, .. } = found;
         History { kept: segments.into(), gone_upto, holds: Vec::new(), limit_bytes }
     }
 

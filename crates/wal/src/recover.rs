@@ -106,6 +106,8 @@ pub struct RecoveryReport {
     /// The last segment that was read, and the last sequence number before the stop; of earlier segments' if it has no
     /// record. `None` if no segment was read.
     pub last_read: Option<(LogId, SeqNo)>,
+    /// Segment files whose header is damaged at both places.
+    pub damaged: Vec<PathBuf>,
     /// All segment files of this database that have a valid header, by log id.
     pub segments: BTreeMap<LogId, SegmentSummary>,
 }
@@ -481,6 +483,7 @@ impl<'a> Scan<'a> {
             end_reason: stop.reason,
             removable: self.catalog.files.clone(),
             last_read: self.last_read,
+            damaged: self.catalog.damaged.clone(),
             segments: self.catalog.segments.clone(),
         }
     }

@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 /// Bytes fetched at least by one read.
 const READ_BYTES: u64 = 1 << 20;
+/// Bytes of the first read after [`Window::forget`]: somebody follows the writers record by record. Further reads double it.
+const FIRST_READ_BYTES: u64 = 16 << 10;
 
 /// The part of a file that is in memory at the moment; moves forward as asked.
 #[derive(Debug)]
@@ -22,12 +24,14 @@ pub(crate) struct Window {
     file_len: u64,
     start: u64,
     buffer: Vec<u8>,
+    /// Bytes of the next read.
+    read_bytes: u64,
 }
 
 impl Window {
     pub(crate) fn new(file: Arc<dyn File>) -> Result<Window> {
         let file_len = file.len()?;
-        Ok(Window { file, file_len, start: 0, buffer: Vec::new() })
+        Ok(Window { file, file_len, start: 0, buffer: Vec::new(), read_bytes: READ_BYTES })
     }
 
     pub(crate) fn file_len(&self) -> u64 {
@@ -50,10 +54,11 @@ impl Window {
     /// What is asked for next comes from the file.
     fn forget(&mut self) {
         self.buffer.clear();
+        self.read_bytes = FIRST_READ_BYTES;
     }
 
     fn load(&mut self, offset: u64, least: u64) -> Result<()> {
-        let wanted = least.max(READ_BYTES).min(self.file_len.saturating_sub(offset));
+        let wanted = least.max(self.read_bytes).min(self.file_len.saturating_sub(offset));
         let len = usize::try_from(wanted).map_err(|_| {
             Error::invalid(format!("{} is too large for this machine", self.file.path().display()))
         })?;
@@ -61,6 +66,7 @@ impl Window {
         self.buffer.resize(len, 0);
         let read = self.file.read_at(&mut self.buffer, offset)?;
         self.buffer.truncate(read);
+        self.read_bytes = (self.read_bytes * 2).min(READ_BYTES);
         Ok(())
     }
 }

@@ -165,8 +165,9 @@ impl Store {
         }
         let hold = self.hold_history(writing, &name, after);
         let hold = hold.map_err(|oldest| self.history_gone(after, oldest, None))?;
-        writing.log.sync_history()?;
+        // In this order: a segment that is released between the two has been made durable by the first.
         self.sync()?;
+        writing.log.sync_history()?;
         let mut edit = VersionEdit::new();
         edit.push(EditOp::Consumer { name: Arc::clone(&name), seqno: after });
         self.make_durable(writing, installed, &edit)?;
@@ -239,11 +240,16 @@ impl Store {
                 Some(_) => standing.hold.as_ref().is_none_or(|hold| hold.is_cut_off()),
                 None => standing.acknowledged < self.history.gone_upto,
             };
+            let kept_bytes = match &self.writing {
+                Some(_) => hold.map_or(0, |hold| hold.kept_bytes),
+                None if is_cut_off => 0,
+                None => self.history.kept_bytes_after(standing.acknowledged),
+            };
             ConsumerInfo {
                 name: name.to_string(),
                 acknowledged: standing.acknowledged,
                 newer_operations: visible.saturating_sub(standing.acknowledged.get()),
-                kept_bytes: hold.map_or(0, |hold| hold.kept_bytes),
+                kept_bytes,
                 is_cut_off,
             }
         };

@@ -26,6 +26,7 @@ pub(crate) fn settle_history(
     let behind = state.consumers.values().copied().filter(|seqno| *seqno >= history.gone_upto).min();
     history.give_up_before(behind.unwrap_or(SeqNo::MAX));
     lives = history.lives(&lives);
+    keep_damaged(state, report, &history);
     for segment in history.segments.iter().filter(|segment| segment.log_id >= min_log_id) {
         fs.open(&segment.path, OpenMode::ReadWrite)?.sync_data()?;
     }
@@ -39,6 +40,21 @@ pub(crate) fn settle_history(
     Ok(history)
 }
 
+/// A segment whose header is damaged may be what a consumer wanted: it is not deleted, so that somebody can look at it, and
+/// the consumers that are cut off beside it are told of.
+fn keep_damaged(state: &DatabaseState, report: &mut RecoveryReport, history: &KeptHistory) {
+    let cut_off = state.consumers.iter().filter(|(_, seqno)| **seqno < history.gone_upto);
+    let cut_off: Vec<&str> = cut_off.map(|(name, _)| &**name).collect();
+    if cut_off.is_empty() {
+        return;
+    }
+    for path in &report.damaged {
+        let (path, consumers) = (path.display(), cut_off.join(", "));
+        tracing::warn!(%path, %consumers, "a log segment is damaged; what these consumers want may have been in it");
+    }
+    report.removable.retain(|(_, path)| !report.damaged.contains(path));
+}
+
 /// What a database that is open for reading only can show of the history: the files do not change.
 pub(crate) fn history_for_reading(
     state: &DatabaseState,
@@ -49,6 +65,7 @@ pub(crate) fn history_for_reading(
     let lives = lives_of(state, report);
     let end = report.last_read.map_or(flushed, |(_, last)| last);
     let mut history = link(report, &lives, end, flushed);
+    history.needed_from = min_log_id;
     // Older segments without a consumer were released, and may be half used again.
     let before = |first: SeqNo| SeqNo::new(first.get().saturating_sub(1));
     let needed = report.segments.get(&min_log_id).map_or(end, |segment| before(segment.first_seqno));

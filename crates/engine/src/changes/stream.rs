@@ -83,11 +83,19 @@ impl Changes {
         // Closing waits for this one, and after it nobody touches the directory.
         let _activity = store.activity.read_recursive();
         store.check_open()?;
-        let limit = self.limit()?;
-        let step = self.reader.next(limit, &|after| store.locate_history(after))?;
-        if let Some(hold) = &self.hold {
-            hold.advance(self.reader.position());
-        }
+        let step = loop {
+            let (limit, before) = (self.limit()?, self.seqno());
+            let step = self.reader.next(limit, &|after| store.locate_history(after))?;
+            if let Some(hold) = &self.hold {
+                hold.advance(self.reader.position());
+            }
+            // Numbers that an earlier life gave out and lost were passed; what is behind them may have to be made durable.
+            let has_moved =
+                self.seqno() > before && self.seqno().get() < store.visible.load(Ordering::Acquire);
+            if !(has_moved && matches!(step, HistoryStep::UpToDate)) {
+                break step;
+            }
+        };
         match step {
             HistoryStep::Record(record) => ChangeBatch::new(&store, record).map(Some),
             HistoryStep::UpToDate => Ok(None),
