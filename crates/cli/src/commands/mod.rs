@@ -70,8 +70,10 @@ pub(crate) fn run_alone(
         | DataCommand::Incr(_)
         | DataCommand::Append(_)
         | DataCommand::Delete(_)
-        | DataCommand::DeleteRange(_)
-        | DataCommand::Changes(_) => (open(global, |options| options.flush_on_close(false))?, false),
+        | DataCommand::DeleteRange(_) => (open(global, |options| options.flush_on_close(false))?, false),
+        DataCommand::Changes(_) => {
+            (open(global, |options| options.flush_on_close(false).create_if_missing(false))?, false)
+        }
         DataCommand::Load(_) | DataCommand::Ingest(_) | DataCommand::Compact(_) => {
             (open(global, |options| options)?, false)
         }
