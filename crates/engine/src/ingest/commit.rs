@@ -73,7 +73,11 @@ impl Store {
             });
             self.visible.store(seqno.get(), Ordering::Release);
         }
+        let has_listeners = std::mem::take(&mut state.has_listeners);
         drop(state);
+        if has_listeners {
+            writing.bell.ring();
+        }
         self.scheduler.request(Lane::Flush);
         writing.sync_up_to(seqno)?;
         self.scheduler.step_sometimes(self);
