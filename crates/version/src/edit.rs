@@ -1,5 +1,6 @@
 //! Version edits: what one manifest record says.
 
+use crate::blob::BlobFileMeta;
 use crate::part::PartMeta;
 use crate::range::Key;
 use crate::version::{LevelIndex, Place};
@@ -64,6 +65,13 @@ pub enum EditOp {
         part: PartId,
         /// The start of the part's range, so that it is found without a search through the run.
         start: Key,
+    },
+    /// A blob file comes into being. Parts that point to it come in the same edit or it goes at once.
+    AddBlobFile {
+        /// The keyspace of its values.
+        keyspace: KeyspaceId,
+        /// The file.
+        file: BlobFileMeta,
     },
     /// All entries of a keyspace up to a sequence number are in parts. Never falls.
     FlushedSeqno {
@@ -151,6 +159,11 @@ impl VersionEdit {
         self.push(EditOp::AddPart { keyspace, place, part })
     }
 
+    /// A blob file comes into being.
+    pub fn add_blob_file(&mut self, keyspace: KeyspaceId, file: BlobFileMeta) -> &mut VersionEdit {
+        self.push(EditOp::AddBlobFile { keyspace, file })
+    }
+
     /// A part leaves its run.
     pub fn remove_part(
         &mut self,
@@ -206,6 +219,7 @@ impl fmt::Display for EditOp {
                 let start = start.escape_ascii();
                 write!(f, "remove from keyspace {keyspace} {level} run {run}: part {part} at {start}")
             }
+            EditOp::AddBlobFile { keyspace, file } => write!(f, "add to keyspace {keyspace} {file}"),
             EditOp::FlushedSeqno { keyspace, seqno } => {
                 write!(f, "keyspace {keyspace} is flushed up to seqno {seqno}")
             }

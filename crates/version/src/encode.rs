@@ -4,6 +4,7 @@
 //! stop if the tag is odd and may skip the field if it is even. So a newer writer can add hints that older
 //! readers ignore, and cannot add meaning that they would miss.
 
+use crate::blob::{BlobFileMeta, BlobReference};
 use crate::edit::{EditOp, LogLife, VersionEdit};
 use crate::part::{PartFlags, PartMeta};
 use crate::range::{Key, KeyEnd, KeyRange};
@@ -27,7 +28,7 @@ mod tag {
     pub(super) const MIN_LOG_ID: u64 = 13;
     pub(super) const NEXT_FILE: u64 = 15;
     pub(super) const LAST_SEQNO: u64 = 17;
-    // 19 is reserved for blob files.
+    pub(super) const ADD_BLOB_FILE: u64 = 19;
     pub(super) const NEXT_KEYSPACE: u64 = 21;
     pub(super) const NEXT_PART: u64 = 23;
     pub(super) const RENAME_KEYSPACE: u64 = 25;
@@ -54,6 +55,8 @@ mod figure {
     pub(super) const PINNED_BY: u64 = 22;
     pub(super) const EXPIRING: u64 = 24;
     pub(super) const LATEST_EXPIRY_MS: u64 = 26;
+    /// Odd: who does not know it must not go on, because it would take the files for orphans.
+    pub(super) const BLOBS: u64 = 29;
 }
 
 /// A part ends with an included key.
@@ -158,6 +161,11 @@ fn encode_op(op: &EditOp, body: &mut Vec<u8>) -> u64 {
             put_prefixed(body, start);
             tag::REMOVE_PART
         }
+        EditOp::AddBlobFile { keyspace, file } => {
+            put_varint(body, keyspace.get().into());
+            encode_blob_file(file, body);
+            tag::ADD_BLOB_FILE
+        }
         EditOp::FlushedSeqno { keyspace, seqno } => {
             put_varint(body, keyspace.get().into());
             put(body, seqno.get(), tag::FLUSHED_SEQNO)
@@ -220,6 +228,9 @@ fn decode_op(tag: u64, body: &mut Reader<'_>) -> Known {
         }
         tag::ADD_PART => return decode_add_part(body),
         tag::REMOVE_PART => decode_remove_part(body),
+        tag::ADD_BLOB_FILE => keyspace_id(body)
+            .zip(decode_blob_file(body))
+            .map(|(keyspace, file)| EditOp::AddBlobFile { keyspace, file }),
         tag::FLUSHED_SEQNO => keyspace_id(body)
             .zip(seqno(body))
             .map(|(keyspace, seqno)| EditOp::FlushedSeqno { keyspace, seqno }),
@@ -333,6 +344,52 @@ fn encode_part(part: &PartMeta, body: &mut Vec<u8>) {
             put_varint(body, value);
         }
     }
+    if !part.blobs.is_empty() {
+        let mut blobs = Vec::new();
+        for blob in &*part.blobs {
+            put_varint(&mut blobs, blob.file.get());
+            put_varint(&mut blobs, blob.bytes);
+            put_varint(&mut blobs, blob.count);
+        }
+        put_varint(body, figure::BLOBS);
+        put_prefixed(body, &blobs);
+    }
+}
+
+fn encode_blob_file(file: &BlobFileMeta, body: &mut Vec<u8>) {
+    put_varint(body, file.number.get());
+    put_varint(body, file.file_bytes);
+    body.extend_from_slice(&file.uid.get().to_le_bytes());
+    put_varint(body, file.records);
+    put_varint(body, file.record_bytes);
+    put_varint(body, file.value_bytes);
+    put_varint(body, file.created_ms);
+}
+
+fn decode_blob_file(body: &mut Reader<'_>) -> Option<BlobFileMeta> {
+    Some(BlobFileMeta {
+        number: FileNumber(body.varint()?),
+        file_bytes: body.varint().filter(|bytes| *bytes <= MAX_FILE_BYTES)?,
+        uid: TableUid(body.u64()?),
+        records: body.varint()?,
+        record_bytes: body.varint()?,
+        value_bytes: body.varint()?,
+        created_ms: body.varint()?,
+    })
+}
+
+/// What a part points to: by ascending file number, nothing of it zero.
+fn decode_blobs(body: &mut Reader<'_>) -> Option<Arc<[BlobReference]>> {
+    let mut blobs: Vec<BlobReference> = Vec::new();
+    while !body.is_empty() {
+        let file = FileNumber(body.varint()?);
+        let (bytes, count) = (body.varint()?, body.varint()?);
+        if blobs.last().is_some_and(|last| last.file >= file) || bytes == 0 || count == 0 {
+            return None;
+        }
+        blobs.push(BlobReference { file, bytes, count });
+    }
+    Some(blobs.into())
 }
 
 /// The figures of a part by tag; what is left out reads as zero or none.
@@ -393,6 +450,7 @@ fn decode_figure(tag: u64, value: &mut Reader<'_>, part: &mut PartMeta) -> Optio
         figure::EXPIRING => part.expiring = value.varint()?,
         figure::LATEST_EXPIRY_MS => part.latest_expiry_ms = Some(value.varint()?),
         figure::GLOBAL_SEQNO => part.global_seqno = Some(seqno(value)?),
+        figure::BLOBS => part.blobs = decode_blobs(value)?,
         figure::PINNED_BY => part.pinned_by = Some(seqno(value)?),
         _ => return Some(false),
     }

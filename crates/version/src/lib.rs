@@ -18,13 +18,16 @@
 //!   older.
 //! * I2, I3, IN5: parts of a run share no key, so all versions of a user key in a run lie in one part; a part
 //!   that an edit removes is there. [`DatabaseState::apply`] refuses edits that violate it.
+//! * BF1, BF2: a blob file is in a version exactly as long as some part points to it; how much of it is pointed to follows
+//!   from the parts.
 //! * RC3: ids, file numbers and sequence numbers never go back.
 //!
-//! Map: [`range`] and [`part`] are the nouns, [`run`] and [`version`] the tree, [`edit`] and [`state`] its
+//! Map: [`range`], [`part`] and [`blob`] are the nouns, [`run`] and [`version`] the tree, [`edit`] and [`state`] its
 //! changes, `check` what can be verified without reading tables. [`encode`], [`frame`] and [`current`] are
 //! the bytes of the manifest; [`manifest`] writes it and [`recover`](mod@recover) reads it.
 #![forbid(unsafe_code)]
 
+pub mod blob;
 mod check;
 pub mod current;
 pub mod edit;
@@ -38,6 +41,7 @@ pub mod run;
 pub mod state;
 pub mod version;
 
+pub use blob::{BlobFileMeta, BlobFiles, BlobReference, LiveBlob};
 pub use current::{
     CURRENT_NAME, CURRENT_TEMPORARY_NAME, Current, LOCK_NAME, manifest_name, parse_manifest_name,
 };
@@ -47,5 +51,5 @@ pub use part::{PartFlags, PartMeta};
 pub use range::{Key, KeyEnd, KeyRange, SHARE_ONE};
 pub use recover::{Found, ManifestFile, ManifestRecord, Recovered, recover};
 pub use run::Run;
-pub use state::{Applied, DatabaseState, DatabaseUuid, EditError, KeyspaceState, LiveFile};
+pub use state::{Applied, DatabaseState, DatabaseUuid, EditError, FileKind, KeyspaceState, LiveFile};
 pub use version::{Level, LevelIndex, Place, PlacementError, Version};

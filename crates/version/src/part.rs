@@ -1,8 +1,10 @@
 //! Parts: the tables of the tree's shape.
 
+use crate::blob::BlobReference;
 use crate::range::{KeyRange, SHARE_ONE};
 use esker_base::{FileNumber, PartId, SeqNo, TableUid};
 use std::fmt;
+use std::sync::Arc;
 
 /// Yes-or-no facts about a part, as persisted bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,6 +82,8 @@ pub struct PartMeta {
     /// Entries that could have been dropped had no snapshot needed them: not worth another try until the
     /// oldest snapshot is newer than this.
     pub pinned_by: Option<SeqNo>,
+    /// What its entries point to in blob files, by ascending file number.
+    pub blobs: Arc<[BlobReference]>,
 }
 
 impl PartMeta {
@@ -114,6 +118,7 @@ impl PartMeta {
             created_ms: 0,
             flags: PartFlags::default(),
             pinned_by: None,
+            blobs: Arc::default(),
         }
     }
 
@@ -188,6 +193,16 @@ impl PartMeta {
             tombstones: some_of(self.tombstones),
             range_deletes: some_of(self.range_deletes),
             expiring: some_of(self.expiring),
+            blobs: if self.blobs.is_empty() {
+                Arc::clone(&self.blobs)
+            } else {
+                let share = |blob: &BlobReference| BlobReference {
+                    file: blob.file,
+                    bytes: some_of(blob.bytes),
+                    count: some_of(blob.count),
+                };
+                self.blobs.iter().map(share).collect()
+            },
             ..self.clone()
         })
     }

@@ -87,6 +87,8 @@ impl From<EditError> for Error {
 pub struct Applied {
     /// Files whose last part went: to be deleted once the edit is durable and no reader has them (IN3).
     pub obsolete_files: Vec<FileNumber>,
+    /// Blob files that no part points to any more: likewise.
+    pub obsolete_blobs: Vec<FileNumber>,
     /// Keyspaces whose version is another one now; those that were dropped are not among them.
     pub changed: Vec<KeyspaceId>,
     /// Keyspaces that were dropped.
@@ -134,12 +136,13 @@ impl DatabaseState {
         number
     }
 
-    /// Files that parts refer to, each with its length and the number of its parts. O(parts).
+    /// Files that parts refer to, blob files included, each with its length and the number of its parts. O(parts).
     pub fn live_files(&self) -> BTreeMap<FileNumber, LiveFile> {
         let mut files = BTreeMap::new();
         for keyspace in self.keyspaces.values() {
             for (_, _, part) in keyspace.version.parts() {
                 let file = files.entry(part.file).or_insert(LiveFile {
+                    kind: FileKind::Table,
                     keyspace: keyspace.id,
                     bytes: part.file_bytes,
                     table_uid: part.table_uid,
@@ -147,6 +150,16 @@ impl DatabaseState {
                     parts: 0,
                 });
                 file.parts += 1;
+            }
+            for blob in keyspace.version.blob_files().iter() {
+                let file = LiveFile {
+                    kind: FileKind::Blob,
+                    keyspace: keyspace.id,
+                    bytes: blob.meta.file_bytes,
+                    table_uid: blob.meta.uid,
+                    parts: u32::try_from(blob.parts).unwrap_or(u32::MAX),
+                };
+                files.insert(blob.meta.number, file);
             }
         }
         files
@@ -218,6 +231,9 @@ impl DatabaseState {
                 if let Some(keyspace) = self.keyspaces.remove(id) {
                     let files = keyspace.version.parts().map(|(_, _, part)| (part.file, false));
                     applied.removed_files.extend(files);
+                    applied
+                        .removed_blobs
+                        .extend(keyspace.version.blob_files().iter().map(|blob| blob.meta.number));
                     applied.dropped.push(*id);
                 }
             }
@@ -235,6 +251,14 @@ impl DatabaseState {
                     )));
                 }
                 keyspace.flushed_seqno = *seqno;
+            }
+            EditOp::AddBlobFile { keyspace, file } => {
+                let version = Arc::make_mut(&mut self.living(*keyspace)?.version);
+                if !version.add_blob_file(*file) {
+                    return Err(EditError(format!("there is a blob file {} already", file.number)));
+                }
+                self.next_file = self.next_file.max(FileNumber(file.number.get().saturating_add(1)));
+                applied.changed.insert(*keyspace);
             }
             EditOp::Cursor { keyspace, level, key } => {
                 self.living(*keyspace)?.cursors.insert(*level, key.clone());
@@ -353,8 +377,15 @@ impl DatabaseState {
         Ok(())
     }
 
-    fn finish(&self, applied: AppliedBuilder) -> Applied {
-        let AppliedBuilder { mut removed_files, mut changed, dropped } = applied;
+    fn finish(&mut self, applied: AppliedBuilder) -> Applied {
+        let AppliedBuilder { mut removed_files, mut removed_blobs, mut changed, dropped } = applied;
+        for id in &changed {
+            if let Some(keyspace) = self.keyspaces.get_mut(id)
+                && keyspace.version.blob_files().iter().any(|blob| blob.parts == 0)
+            {
+                removed_blobs.extend(Arc::make_mut(&mut keyspace.version).take_unreferenced_blobs());
+            }
+        }
         if removed_files.values().any(|&sliced| sliced) {
             // Another slice of the file may live on. Files belong to one keyspace, so only changed ones need
             // a look.
@@ -367,6 +398,7 @@ impl DatabaseState {
         changed.retain(|id| self.keyspaces.contains_key(id));
         Applied {
             obsolete_files: removed_files.into_keys().collect(),
+            obsolete_blobs: removed_blobs,
             changed: changed.into_iter().collect(),
             dropped,
         }
@@ -398,6 +430,9 @@ impl DatabaseState {
                 .push(EditOp::FlushedSeqno { keyspace: *id, seqno: *seqno });
             for (&level, key) in &keyspace.cursors {
                 edit.push(EditOp::Cursor { keyspace: *id, level, key: key.clone() });
+            }
+            for blob in keyspace.version.blob_files().iter() {
+                edit.add_blob_file(*id, blob.meta);
             }
             for (level, run, part) in keyspace.version.parts() {
                 let place = Place { level, run: run.id, order: run.order };
@@ -438,9 +473,20 @@ impl DatabaseState {
     }
 }
 
-/// A table file that parts refer to.
+/// What a file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FileKind {
+    /// Entries: a table file.
+    Table,
+    /// Large values: a blob file.
+    Blob,
+}
+
+/// A file that parts refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveFile {
+    /// What it holds.
+    pub kind: FileKind,
     /// The keyspace of its parts.
     pub keyspace: KeyspaceId,
     /// Its length in bytes.
@@ -457,6 +503,8 @@ pub struct LiveFile {
 struct AppliedBuilder {
     /// Files that lost a part, and whether the part was a slice.
     removed_files: BTreeMap<FileNumber, bool>,
+    /// Blob files that nothing points to.
+    removed_blobs: Vec<FileNumber>,
     changed: BTreeSet<KeyspaceId>,
     dropped: Vec<KeyspaceId>,
 }

@@ -1,9 +1,10 @@
 //! Versions: the levels of one keyspace at one moment.
 
+use crate::blob::{BlobFileMeta, BlobFiles};
 use crate::part::PartMeta;
 use crate::range::{Key, KeyRange};
 use crate::run::Run;
-use esker_base::{PartId, RunId, SeqNo};
+use esker_base::{FileNumber, PartId, RunId, SeqNo};
 use std::fmt;
 use std::sync::Arc;
 
@@ -96,6 +97,7 @@ pub struct Place {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Version {
     levels: Vec<Level>,
+    blobs: BlobFiles,
 }
 
 impl Version {
@@ -122,6 +124,22 @@ impl Version {
     #[inline]
     pub fn levels(&self) -> &[Level] {
         &self.levels
+    }
+
+    /// The blob files that parts point to.
+    #[inline]
+    pub fn blob_files(&self) -> &BlobFiles {
+        &self.blobs
+    }
+
+    /// Adds a blob file, to which nothing points yet; `false` if there is one with this number.
+    pub fn add_blob_file(&mut self, file: BlobFileMeta) -> bool {
+        self.blobs.add(file)
+    }
+
+    /// Takes out the blob files that no part points to any more (BF2).
+    pub fn take_unreferenced_blobs(&mut self) -> Vec<FileNumber> {
+        self.blobs.take_unreferenced()
     }
 
     /// A level, if it holds parts.
@@ -214,6 +232,9 @@ impl Version {
             Some(_) => {}
             None => level.runs.insert(at, Arc::new(Run::new(place.run, place.order))),
         }
+        if let Err(file) = self.blobs.count(&part) {
+            return Err(PlacementError::MissingBlobFile { part, file });
+        }
         let run = Arc::make_mut(&mut level.runs[at]);
         run.insert(part.clone()).map_err(|other| PlacementError::Overlap { place, part, other })
     }
@@ -232,6 +253,7 @@ impl Version {
         let run_at = level.runs.iter().position(|held| held.id == run)?;
         let run = Arc::make_mut(&mut level.runs[run_at]);
         let removed = run.remove(start, part)?;
+        self.blobs.discount(&removed);
         if run.parts().is_empty() {
             level.runs.remove(run_at);
             if level.runs.is_empty() {
@@ -267,6 +289,13 @@ pub enum PlacementError {
         /// The order of the run.
         found: u64,
     },
+    /// The part points to a blob file that the version does not have.
+    MissingBlobFile {
+        /// The part.
+        part: Arc<PartMeta>,
+        /// The file.
+        file: FileNumber,
+    },
     /// Another run has that order.
     OrderTaken {
         /// Where the part was to go.
@@ -282,6 +311,9 @@ impl fmt::Display for PlacementError {
             PlacementError::Overlap { place, part, other } => {
                 let Place { level, run, .. } = place;
                 write!(f, "{part} cannot join run {run} of {level}, which has {other}")
+            }
+            PlacementError::MissingBlobFile { part, file } => {
+                write!(f, "{part} points to blob file {file}, which is not there")
             }
             PlacementError::OrderDiffers { place: Place { level, run, order }, found } => {
                 write!(f, "run {run} of {level} has order {found}, order {order} was asked for")

@@ -49,6 +49,7 @@ pub(super) const CRATES: &[Crate] = &[
         unsafe_modules: &["src/entry.rs", "src/memory", "src/art/bytes16.rs"],
     },
     Crate { name: "esker-wal", place: Place::Floor(3), unsafe_modules: &[] },
+    Crate { name: "esker-blob", place: Place::Floor(3), unsafe_modules: &[] },
     Crate {
         name: "esker-sst",
         place: Place::Floor(3),

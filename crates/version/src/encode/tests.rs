@@ -37,6 +37,12 @@ fn some_part(random: &SeededRandom) -> PartMeta {
     part.created_ms = number();
     part.flags = PartFlags(random.below(2));
     part.pinned_by = (random.below(2) == 0).then(|| SeqNo::new(number()));
+    let mut files: Vec<u64> = (0..random.below(4)).map(|_| number()).collect();
+    files.sort_unstable();
+    files.dedup();
+    let blob =
+        |file| BlobReference { file: FileNumber(file), bytes: number().max(1), count: number().max(1) };
+    part.blobs = files.into_iter().map(blob).collect();
     part
 }
 
@@ -45,7 +51,7 @@ fn some_op(random: &SeededRandom) -> EditOp {
     let level = LevelIndex::new(random.below(64) as u8).unwrap();
     let number = random.below(u64::MAX) >> random.below(64);
     let name: Arc<str> = format!("käse{}", random.below(9)).into();
-    match random.below(20) {
+    match random.below(21) {
         0 => EditOp::Snapshot,
         1 => EditOp::CreateKeyspace { id, name, options: some_key(random) },
         2 => EditOp::DropKeyspace { id },
@@ -71,6 +77,18 @@ fn some_op(random: &SeededRandom) -> EditOp {
         16 => EditOp::Consumer { name, seqno: SeqNo::new(number) },
         17 => EditOp::DropConsumer { name },
         18 => EditOp::LogLife(LogLife { last_log_id: LogId(number), last_seqno: SeqNo::new(number / 7) }),
+        19 => {
+            let file = BlobFileMeta {
+                number: FileNumber(number),
+                file_bytes: number.min(MAX_FILE_BYTES),
+                uid: TableUid(number),
+                records: number / 2,
+                record_bytes: number / 7,
+                value_bytes: number / 3,
+                created_ms: number / 5,
+            };
+            EditOp::AddBlobFile { keyspace: id, file }
+        }
         _ => EditOp::Counter { number: id.get(), value: number },
     }
 }
@@ -119,7 +137,6 @@ fn unknown_fields_are_skipped_if_even_and_refused_if_odd() {
     };
     assert_eq!(with_field(1000), Ok(VersionEdit { ops: vec![EditOp::TimeFloor(5)] }));
     assert!(matches!(with_field(1001), Err(DecodeError::Unsupported(_))));
-    assert!(matches!(with_field(19), Err(DecodeError::Unsupported(_))), "blob files are not known yet");
 
     let random = SeededRandom::new(3);
     let part = Arc::new(some_part(&random));

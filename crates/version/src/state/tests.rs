@@ -193,3 +193,96 @@ fn a_snapshot_makes_the_same_state() {
     again.apply(&snapshot).unwrap();
     assert_eq!(again, state);
 }
+
+fn blob(number: u64) -> crate::BlobFileMeta {
+    let (number, uid) = (FileNumber(number), TableUid(number));
+    crate::BlobFileMeta {
+        number,
+        file_bytes: 1100,
+        uid,
+        records: 10,
+        record_bytes: 1000,
+        value_bytes: 2000,
+        created_ms: 3,
+    }
+}
+
+fn pointing(part: &Arc<PartMeta>, to: &[(u64, u64)]) -> Arc<PartMeta> {
+    let reference = |&(file, bytes): &(u64, u64)| crate::BlobReference {
+        file: FileNumber(file),
+        bytes,
+        count: bytes / 100,
+    };
+    Arc::new(PartMeta { blobs: to.iter().map(reference).collect(), ..PartMeta::clone(part) })
+}
+
+fn live_blobs(state: &DatabaseState) -> Vec<(u64, u64, u64)> {
+    let blobs = state.keyspaces[&KEYSPACE].version.blob_files();
+    blobs.iter().map(|blob| (blob.meta.number.get(), blob.referenced_bytes, blob.garbage_bytes())).collect()
+}
+
+#[test]
+fn a_blob_file_lives_as_long_as_a_part_points_to_it() {
+    let mut state = state_with_keyspace();
+    let low = pointing(&part(1, keys("a", "f")), &[(50, 300), (51, 400)]);
+    let high = pointing(&part(2, keys("g", "m")), &[(51, 500)]);
+    let mut edit = VersionEdit::new();
+    // The order inside an edit does not matter.
+    edit.add_part(KEYSPACE, place(0, 10), low.clone()).add_part(KEYSPACE, place(0, 10), high.clone());
+    edit.add_blob_file(KEYSPACE, blob(50))
+        .add_blob_file(KEYSPACE, blob(51))
+        .add_blob_file(KEYSPACE, blob(52));
+    let applied = apply(&mut state, &edit).unwrap();
+    assert_eq!(applied.obsolete_blobs, [FileNumber(52)], "nothing ever pointed to it");
+    assert_eq!(live_blobs(&state), [(50, 300, 700), (51, 900, 100)]);
+    assert_eq!(state.next_file, FileNumber(53));
+    assert_eq!(state.live_files()[&FileNumber(51)].kind, FileKind::Blob);
+
+    // A part that moves keeps its files.
+    let mut edit = VersionEdit::new();
+    edit.remove_part(KEYSPACE, LevelIndex::FLUSH, RunId(10), &low).add_part(
+        KEYSPACE,
+        place(1, 11),
+        low.clone(),
+    );
+    assert_eq!(apply(&mut state, &edit).unwrap().obsolete_blobs, []);
+
+    // Slices share what the whole points to, and each keeps it alive.
+    let (before, after) = low.range.without(&keys("c", "d"));
+    let before = Arc::new(low.slice(PartId(20), &before.unwrap()).unwrap());
+    let after = Arc::new(low.slice(PartId(21), &after.unwrap()).unwrap());
+    let level = LevelIndex::new(1).unwrap();
+    let mut edit = VersionEdit::new();
+    edit.remove_part(KEYSPACE, level, RunId(11), &low)
+        .add_part(KEYSPACE, place(1, 11), before.clone())
+        .add_part(KEYSPACE, place(1, 11), after.clone());
+    assert_eq!(apply(&mut state, &edit).unwrap().obsolete_blobs, []);
+    let referenced = live_blobs(&state)[0].1;
+    assert!(referenced > 0 && referenced <= 300, "{referenced}");
+    let mut edit = VersionEdit::new();
+    edit.remove_part(KEYSPACE, level, RunId(11), &before);
+    assert_eq!(apply(&mut state, &edit).unwrap().obsolete_blobs, []);
+    let mut edit = VersionEdit::new();
+    edit.remove_part(KEYSPACE, level, RunId(11), &after);
+    assert_eq!(apply(&mut state, &edit).unwrap().obsolete_blobs, [FileNumber(50)]);
+    assert_eq!(live_blobs(&state), [(51, 500, 500)]);
+
+    let mut again = DatabaseState::new([7; 16]);
+    again.apply(&state.to_snapshot_edit()).unwrap();
+    assert_eq!(live_blobs(&again), live_blobs(&state), "a snapshot of the state has them");
+
+    let mut edit = VersionEdit::new();
+    edit.push(EditOp::DropKeyspace { id: KEYSPACE });
+    assert_eq!(apply(&mut state, &edit).unwrap().obsolete_blobs, [FileNumber(51)]);
+}
+
+#[test]
+fn a_part_that_points_to_a_missing_blob_file_is_refused() {
+    let mut state = state_with_keyspace();
+    let mut edit = VersionEdit::new();
+    edit.add_part(KEYSPACE, place(0, 10), pointing(&part(1, keys("a", "f")), &[(50, 300)]));
+    assert!(apply(&mut state, &edit).unwrap_err().0.contains("blob file 50"));
+    let mut edit = VersionEdit::new();
+    edit.add_blob_file(KEYSPACE, blob(50)).add_blob_file(KEYSPACE, blob(50));
+    assert!(apply(&mut state, &edit).unwrap_err().0.contains("already"));
+}

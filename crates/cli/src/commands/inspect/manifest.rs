@@ -78,9 +78,19 @@ fn describe(printer: &Printer<'_>, op: &EditOp) -> (&'static str, Facts) {
                 ("entries", part.entries.into()),
                 ("tombstones", part.tombstones.into()),
                 ("range deletes", part.range_deletes.into()),
+                ("blob files", part.blobs.len().into()),
                 ("sliced", part.sliced.into()),
                 ("smallest", printer.key(part.smallest())),
                 ("largest", printer.key(part.largest())),
+            ],
+        ),
+        EditOp::AddBlobFile { keyspace, file } => (
+            "add blob file",
+            vec![
+                ("file", file.number.get().into()),
+                ("keyspace", keyspace.get().into()),
+                ("bytes", file.file_bytes.into()),
+                ("values", file.records.into()),
             ],
         ),
         EditOp::RemovePart { keyspace, level, run, part, .. } => (

@@ -1,0 +1,117 @@
+//! Writing a blob file, value by value.
+//!
+//! Records are collected in a buffer of a mebibyte that goes to the file when it is full. The file is complete and durable when
+//! [`BlobWriter::finish`] returns; making its name durable is the caller's business.
+
+use crate::frame::{BlobFooter, BlobHeader, FOOTER_BYTES, HEADER_BYTES};
+use crate::pointer::BlobPointer;
+use crate::record;
+use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
+use esker_base::{Error, FileNumber, Result};
+use esker_codec::Codec;
+use esker_env::File;
+use std::sync::Arc;
+
+/// Bytes collected before they are written.
+const WRITE_BYTES: usize = 1 << 20;
+
+/// What a new file is.
+#[derive(Clone, Copy, Debug)]
+pub struct BlobOptions {
+    /// Its number, which pointers carry.
+    pub number: FileNumber,
+    /// Whose it is.
+    pub header: BlobHeader,
+    /// How values are compressed, where that saves enough.
+    pub codec: Codec,
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlobSummary {
+    /// Length of the file.
+    pub file_bytes: u64,
+    /// What the footer says.
+    pub footer: BlobFooter,
+}
+
+/// Writes one blob file.
+#[derive(Debug)]
+pub struct BlobWriter {
+    file: Arc<dyn File>,
+    options: BlobOptions,
+    footer: BlobFooter,
+    out: Vec<u8>,
+    /// Bytes of the file written already; `out` follows them.
+    written_bytes: u64,
+    scratch: Vec<u8>,
+}
+
+impl BlobWriter {
+    /// Starts a file that is empty.
+    pub fn new(file: Arc<dyn File>, options: BlobOptions) -> BlobWriter {
+        let mut out = Vec::with_capacity(WRITE_BYTES + (64 << 10));
+        out.extend_from_slice(&options.header.encode());
+        BlobWriter {
+            file,
+            options,
+            footer: BlobFooter::default(),
+            out,
+            written_bytes: 0,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Adds the value of a key; answers where it lies.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if key or value is too long, and whatever writing to the file meets.
+    pub fn add(&mut self, key: &[u8], value: &[u8]) -> Result<BlobPointer> {
+        if key.len() > MAX_KEY_LEN || value.len() > MAX_VALUE_LEN {
+            let (key, value) = (key.len(), value.len());
+            return Err(Error::invalid(format!(
+                "a key of {key} bytes and a value of {value} bytes are too long for a blob"
+            )));
+        }
+        let (offset, before) = (self.file_bytes(), self.out.len());
+        let checksum = record::encode(key, value, self.options.codec, &mut self.scratch, &mut self.out);
+        let record_bytes = self.out.len() - before;
+        self.footer.records += 1;
+        self.footer.record_bytes += record_bytes as u64;
+        self.footer.value_bytes += value.len() as u64;
+        if self.out.len() >= WRITE_BYTES {
+            self.write_out()?;
+        }
+        Ok(BlobPointer {
+            file: self.options.number,
+            offset,
+            // Key and value are within their limits, so their sum is far from 2^32.
+            record_bytes: record_bytes as u32,
+            value_bytes: value.len() as u32,
+            check: checksum as u32,
+        })
+    }
+
+    /// Bytes of the file so far, without the footer.
+    #[inline]
+    pub fn file_bytes(&self) -> u64 {
+        self.written_bytes + self.out.len() as u64
+    }
+
+    /// Ends the file: everything in it is durable afterwards.
+    pub fn finish(mut self) -> Result<BlobSummary> {
+        debug_assert_eq!(self.file_bytes(), HEADER_BYTES as u64 + self.footer.record_bytes);
+        self.out.extend_from_slice(&self.footer.encode(self.options.header.uid));
+        self.write_out()?;
+        self.file.sync_all()?;
+        debug_assert!(self.written_bytes >= (HEADER_BYTES + FOOTER_BYTES) as u64);
+        Ok(BlobSummary { file_bytes: self.written_bytes, footer: self.footer })
+    }
+
+    fn write_out(&mut self) -> Result<()> {
+        self.file.write_at(&self.out, self.written_bytes)?;
+        self.written_bytes += self.out.len() as u64;
+        self.out.clear();
+        Ok(())
+    }
+}
