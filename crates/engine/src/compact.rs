@@ -3,10 +3,12 @@
 //! The strategy is a pure function from the tree's shape to a plan; this file asks it, marks the plan's inputs busy so that the next
 //! question does not get them again, does what the plan says, and installs the result. A merge reads its inputs past
 //! the block cache, keeps what somebody can still see ([`crate::output`]), and replaces inputs by outputs in one edit. A
-//! move is an edit alone.
+//! move is an edit alone. Beside the strategy, whether blob files hold too much garbage is asked; the answer is a merge that also
+//! empties some of them ([`crate::large`]).
 
 use crate::deletes;
 use crate::keyspace::KeyspaceState;
+use crate::large::Relocation;
 use crate::older::OlderParts;
 use crate::options::KeyspaceOptions;
 use crate::output::{OutputSpec, Outputs, write_tables};
@@ -15,12 +17,13 @@ use crate::read::source::Source;
 use crate::scheduler::{Lane, Scheduler};
 use crate::store::Store;
 use crate::tree::{TreePart, TreeRun};
-use esker_base::{Result, SeqNo};
+use crate::wanted::Wanted;
+use esker_base::{FileNumber, Result, SeqNo};
 use esker_iter::{Bounds, CompactionFilter, Merge};
 use esker_sst::ReadPurpose;
 use esker_strategy::{Busy, CompactionPlan, JobId, ManualMark, ManualStep, PlanInput, PlanKind};
 use esker_version::{KeyEnd, KeyRange, PartMeta, VersionEdit};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -71,13 +74,13 @@ impl Store {
         let turn = keyspaces.partition_point(|keyspace| keyspace.id.get() <= last);
         let in_turn = keyspaces[turn..].iter().chain(&keyspaces[..turn]);
         let mut wanted: Vec<_> =
-            in_turn.filter_map(|keyspace| Some((self.wanted(keyspace)?.class, keyspace))).collect();
+            in_turn.filter_map(|keyspace| Some((self.wanted(keyspace)?.plan.class, keyspace))).collect();
         wanted.sort_by_key(|(class, _)| std::cmp::Reverse(*class));
         let mut failure = None;
         for (_, keyspace) in wanted {
-            let Some((plan, claim)) = self.plan(keyspace) else { continue };
+            let Some((wanted, claim)) = self.plan(keyspace) else { continue };
             self.last_compacted.store(keyspace.id.get(), Ordering::Relaxed);
-            let carried_out = self.carry_out(keyspace, &plan);
+            let carried_out = self.carry_out(keyspace, &wanted);
             drop(claim);
             match carried_out {
                 Ok(()) => return Ok(true),
@@ -89,7 +92,7 @@ impl Store {
     }
 
     /// What the strategy of a keyspace wants next.
-    fn wanted(&self, keyspace: &KeyspaceState) -> Option<CompactionPlan> {
+    fn wanted(&self, keyspace: &KeyspaceState) -> Option<Wanted> {
         self.next_plan(keyspace, &keyspace.busy.lock())
     }
 
@@ -99,11 +102,11 @@ impl Store {
     }
 
     /// What the strategy of a keyspace wants next, marked busy.
-    fn plan<'a>(&'a self, keyspace: &'a KeyspaceState) -> Option<(CompactionPlan, Claim<'a>)> {
+    fn plan<'a>(&'a self, keyspace: &'a KeyspaceState) -> Option<(Wanted, Claim<'a>)> {
         let mut busy = keyspace.busy.lock();
-        let plan = self.next_plan(keyspace, &busy)?;
-        let claim = Claim::new(self, keyspace, &mut busy, &plan);
-        Some((plan, claim))
+        let wanted = self.next_plan(keyspace, &busy)?;
+        let claim = Claim::new(self, keyspace, &mut busy, &wanted.plan);
+        Some((wanted, claim))
     }
 
     /// Whether a job of the keyspace is running. Takes no lock: writers ask under the commit lock.
@@ -112,11 +115,11 @@ impl Store {
     }
 
     /// Does what a plan says and installs it.
-    fn carry_out(&self, keyspace: &KeyspaceState, plan: &CompactionPlan) -> Result<()> {
+    fn carry_out(&self, keyspace: &KeyspaceState, Wanted { plan, victims }: &Wanted) -> Result<()> {
         tracing::debug!(keyspace = %keyspace.name(), %plan, "compaction begins");
         let traffic = &keyspace.traffic;
         if plan.kind == PlanKind::Merge {
-            self.merge(keyspace, plan)?;
+            self.merge(keyspace, plan, victims)?;
             traffic.compactions.fetch_add(1, Ordering::Relaxed);
         } else {
             let writing = self.writing()?;
@@ -130,22 +133,28 @@ impl Store {
         Ok(())
     }
 
-    fn merge(&self, keyspace: &KeyspaceState, plan: &CompactionPlan) -> Result<()> {
+    fn merge(
+        &self,
+        keyspace: &KeyspaceState,
+        plan: &CompactionPlan,
+        victims: &BTreeSet<FileNumber>,
+    ) -> Result<()> {
         let options = keyspace.options();
         let filter = options.compaction_filter.as_ref().map(|filter| Arc::clone(&filter.0));
-        let mut tables = self.write_merge(keyspace, plan, &options, filter)?;
+        let mut tables = self.write_merge(keyspace, (plan, victims), &options, filter)?;
         let mut frozen = None;
         if let Some(oldest) = tables.oldest_filtered {
             // CF2: a snapshot that was taken since the sample sees what the filter was shown, and keeps seeing it.
             frozen = self.snapshots.freeze(oldest);
             if frozen.is_none() {
                 tracing::debug!(keyspace = %keyspace.name(), "snapshots see what was filtered: once more, unfiltered");
-                tables = self.write_merge(keyspace, plan, &options, None)?;
+                tables = self.write_merge(keyspace, (plan, victims), &options, None)?;
             }
         }
         let traffic = &keyspace.traffic;
         traffic.compacted_in_bytes.fetch_add(plan.est_in_bytes, Ordering::Relaxed);
         traffic.compacted_out_bytes.fetch_add(tables.bytes(), Ordering::Relaxed);
+        traffic.relocated_bytes.fetch_add(tables.blob_bytes(), Ordering::Relaxed);
         let installed = self.install_merge(keyspace, plan, tables);
         drop(frozen);
         installed
@@ -155,14 +164,18 @@ impl Store {
     fn write_merge(
         &self,
         keyspace: &KeyspaceState,
-        plan: &CompactionPlan,
+        (plan, victims): (&CompactionPlan, &BTreeSet<FileNumber>),
         options: &KeyspaceOptions,
         compaction_filter: Option<Arc<dyn CompactionFilter>>,
     ) -> Result<Outputs<'_>> {
         let writing = self.writing()?;
         // Sampled after the inputs were fixed (RV4): every version in them is at or below `visible`.
         let boundaries = self.snapshots.sample(&self.visible, &self.time);
-        let version = Arc::clone(&keyspace.view.load().tree.version);
+        let tree = Arc::clone(&keyspace.view.load().tree);
+        let version = Arc::clone(&tree.version);
+        // Every file that the inputs point to is in the present tree, which the job keeps (BF4).
+        let relocation = Relocation { victims: victims.clone(), values: Arc::clone(&tree.large) };
+        drop(tree);
         let inputs: HashSet<esker_base::PartId> = plan.parts().map(|(_, input)| input.part.id).collect();
         let mut older = OlderParts::outside(&version, &inputs, None);
         let runs: Vec<Vec<TreePart>> =
@@ -190,6 +203,7 @@ impl Store {
             folding: keyspace.semantics.folding().cloned(),
             compaction_filter,
             zero_seqnos: plan.to.level().is_last() && is_whole,
+            relocation: (!victims.is_empty()).then_some(&relocation),
         };
         let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
         write_tables(&writing.tables, &spec, merge, boundaries, deletes, below)
@@ -208,9 +222,7 @@ impl Store {
             plan.remove_inputs(keyspace.id, &mut edit, || writing.tables.take_part_id());
             // A new run goes in front of those that are there now, not of those that were at the beginning.
             let place = plan.to.place(version, new_run);
-            for table in tables.into_parts() {
-                edit.add_part(keyspace.id, place, Arc::new(table));
-            }
+            tables.add_to(&mut edit, keyspace.id, place).claim();
             edit
         })
     }
@@ -250,7 +262,7 @@ impl Store {
             match self.plan_manual(keyspace, &range, mark) {
                 Manual::Done => return Ok(()),
                 Manual::Run(plan, claim) => {
-                    self.carry_out(keyspace, &plan)?;
+                    self.carry_out(keyspace, &Wanted::from(*plan))?;
                     drop(claim);
                     self.scheduler.request(Lane::Compaction);
                 }

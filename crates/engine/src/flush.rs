@@ -94,9 +94,7 @@ impl Store {
                 // Chosen anew: what was legal when the flush began may have been overtaken by a compaction.
                 let to = keyspace.options().strategy.flush_placement(version, hull, busy);
                 let place = to.place(version, new_run);
-                for table in tables.into_parts() {
-                    edit.add_part(keyspace.id, place, Arc::new(table));
-                }
+                tables.add_to(&mut edit, keyspace.id, place).claim();
             }
             edit.push(EditOp::FlushedSeqno { keyspace: keyspace.id, seqno: sealed_at });
             edit
@@ -189,6 +187,7 @@ impl Store {
         spec.folding = keyspace.semantics.folding().cloned();
         let tables = merge_memtables(&writing.tables, &spec, version, hull, memtables, boundaries)?;
         keyspace.traffic.flushed_bytes.fetch_add(tables.bytes(), Ordering::Relaxed);
+        keyspace.traffic.blob_bytes.fetch_add(tables.blob_bytes(), Ordering::Relaxed);
         Ok(tables)
     }
 
@@ -328,6 +327,7 @@ fn flush_spec<'a>(
         folding: None,
         compaction_filter: None,
         zero_seqnos: false,
+        relocation: None,
     }
 }
 
@@ -370,10 +370,7 @@ pub(crate) fn add_flushed<'a>(
     let boundaries = Boundaries::new([], SeqNo::MAX);
     let tables = merge_memtables(factory, &spec, &version, &hull, memtables, boundaries)?;
     let mut edit = VersionEdit::new();
-    let (parts, files) = tables.into_parts_and_files();
-    for part in parts {
-        edit.add_part(id, place, Arc::new(part));
-    }
+    let files = tables.add_to(&mut edit, id, place);
     state.apply(&edit)?;
     Ok(files)
 }

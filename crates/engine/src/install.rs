@@ -13,9 +13,12 @@ use crate::tree::Tree;
 use crate::view::{MemtableView, SuperVersion};
 use esker_base::{FileNumber, LogId, Result, SeqNo};
 use esker_strategy::Busy;
-use esker_version::{AppendError, Applied, DatabaseState, EditOp, Manifest, Version, VersionEdit};
+use esker_version::{AppendError, Applied, DatabaseState, EditOp, FileKind, Manifest, Version, VersionEdit};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// A file that an edit names.
+type DataFile = (FileKind, FileNumber);
 
 /// What the manifest's lock guards.
 #[derive(Debug)]
@@ -24,7 +27,7 @@ pub(crate) struct Installed {
     /// The sum of all durable edits.
     pub(crate) state: DatabaseState,
     /// Tables of edits whose append may or may not have happened, until a manifest counts that certainly lacks them.
-    doubtful: Vec<FileNumber>,
+    doubtful: Vec<DataFile>,
 }
 
 impl Installed {
@@ -59,9 +62,7 @@ impl Store {
         }
         drop(busy);
         drop(installed);
-        for file in applied.obsolete_files {
-            self.files.retire(file);
-        }
+        self.retire_files(&applied);
         let freed: u64 = flushed.iter().map(|memtable| memtable.bytes()).sum();
         self.sealed_bytes.fetch_sub(freed, Ordering::Relaxed);
         let released = writing.log.release_below(min_log_id);
@@ -131,14 +132,25 @@ impl Store {
         }
     }
 
-    /// Deletes tables that no manifest refers to, unless they are part of the state.
-    fn discard(&self, outputs: Vec<FileNumber>, state: &DatabaseState) {
+    /// Deletes files that no manifest refers to, unless they are part of the state.
+    fn discard(&self, outputs: Vec<DataFile>, state: &DatabaseState) {
         if outputs.is_empty() {
             return;
         }
         let live = state.live_files();
-        outputs.into_iter().filter(|file| !live.contains_key(file)).for_each(|file| self.files.retire(file));
+        for (kind, file) in outputs.into_iter().filter(|(_, file)| !live.contains_key(file)) {
+            match kind {
+                FileKind::Table => self.files.retire(file),
+                FileKind::Blob => self.files.retire_large(file),
+            }
+        }
         self.scheduler.request(Lane::Log);
+    }
+
+    /// Lets go of the files that a durable edit removed.
+    pub(crate) fn retire_files(&self, applied: &Applied) {
+        applied.obsolete_files.iter().for_each(|&file| self.files.retire(file));
+        applied.obsolete_blobs.iter().for_each(|&file| self.files.retire_large(file));
     }
 
     /// Publishes the view with a new tree, derived from the one current now: a seal may have changed it since the job
@@ -209,9 +221,12 @@ fn is_among(memtables: &[Arc<MemtableView>], memtable: &Arc<MemtableView>) -> bo
 
 /// The files of the parts that an edit adds and that go if it fails. Ingested ones are no job's output: the log has them, and
 /// they wait for the next attempt.
-fn outputs_of(edit: &VersionEdit) -> Vec<FileNumber> {
+fn outputs_of(edit: &VersionEdit) -> Vec<DataFile> {
     let added = edit.ops.iter().filter_map(|op| match op {
-        EditOp::AddPart { part, .. } => Some(part.file).filter(|_| part.global_seqno.is_none()),
+        EditOp::AddPart { part, .. } => {
+            Some((FileKind::Table, part.file)).filter(|_| part.global_seqno.is_none())
+        }
+        EditOp::AddBlobFile { file, .. } => Some((FileKind::Blob, file.number)),
         _ => None,
     });
     added.collect()

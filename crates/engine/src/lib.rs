@@ -32,6 +32,7 @@ mod ingest;
 mod install;
 mod keyspace;
 mod lanes;
+mod large;
 mod metrics;
 mod older;
 mod open;
@@ -71,11 +72,12 @@ pub use ingest::{
     WrittenTable,
 };
 pub use metrics::{
-    KeyspaceLevels, KeyspaceMetrics, LevelInfo, LogMetrics, MemoryMetrics, Metrics, OpenTablesMetrics,
-    RunInfo, TableInfo,
+    BlobFileInfo, KeyspaceLevels, KeyspaceMetrics, LevelInfo, LogMetrics, MemoryMetrics, Metrics,
+    OpenTablesMetrics, RunInfo, TableInfo,
 };
 pub use options::{KeyspaceOptions, Options, PerLevel};
 pub use read::cursor::Cursor;
+pub use read::keys::Keys;
 pub use read::layer::Layer;
 pub use read::range::Range;
 pub use transaction::{

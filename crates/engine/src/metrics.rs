@@ -145,6 +145,16 @@ pub struct KeyspaceMetrics {
     pub flushes: u64,
     /// Bytes of tables written by flushes.
     pub flushed_bytes: u64,
+    /// Blob files: where large values lie.
+    pub blob_files: usize,
+    /// Their bytes; what tables point to, and garbage.
+    pub blob_bytes: u64,
+    /// Bytes of them that no table points to. Overwritten values that no compaction has met yet are not counted.
+    pub blob_garbage_bytes: u64,
+    /// Bytes of blob files written by flushes.
+    pub blob_flushed_bytes: u64,
+    /// Bytes of blob files written by compactions: values that live on while the file they were in goes, mostly.
+    pub blob_relocated_bytes: u64,
     /// Compactions done, trivial moves not counted.
     pub compactions: u64,
     /// Tables moved without being rewritten.
@@ -167,6 +177,22 @@ pub struct KeyspaceLevels {
     pub memtable_entries: u64,
     /// Levels that hold tables, newest data first.
     pub levels: Vec<LevelInfo>,
+    /// Blob files, oldest first.
+    pub blob_files: Vec<BlobFileInfo>,
+}
+
+/// A blob file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BlobFileInfo {
+    /// Number of the file: `tables/NNNNNN.blob`.
+    pub file: FileNumber,
+    /// Bytes.
+    pub bytes: u64,
+    /// Values in it.
+    pub values: u64,
+    /// Bytes that no table points to.
+    pub garbage_bytes: u64,
 }
 
 /// A level of a tree.
@@ -295,6 +321,11 @@ impl Store {
             compaction_debt_bytes: self.compaction_debt(keyspace, &view),
             flushes: traffic.flushes.load(Ordering::Relaxed),
             flushed_bytes: traffic.flushed_bytes.load(Ordering::Relaxed),
+            blob_files: view.tree.version.blob_files().len(),
+            blob_bytes: view.tree.version.blob_files().bytes(),
+            blob_garbage_bytes: view.tree.version.blob_files().garbage_bytes(),
+            blob_flushed_bytes: traffic.blob_bytes.load(Ordering::Relaxed),
+            blob_relocated_bytes: traffic.relocated_bytes.load(Ordering::Relaxed),
             compactions: traffic.compactions.load(Ordering::Relaxed),
             trivial_moves: traffic.moves.load(Ordering::Relaxed),
             compacted_in_bytes: traffic.compacted_in_bytes.load(Ordering::Relaxed),
@@ -325,10 +356,17 @@ fn levels_of(keyspace: &crate::keyspace::KeyspaceState) -> KeyspaceLevels {
         number: level.index.get(),
         runs: level.runs().iter().map(run).collect(),
     };
+    let blob_file = |blob: &esker_version::LiveBlob| BlobFileInfo {
+        file: blob.meta.number,
+        bytes: blob.meta.file_bytes,
+        values: blob.meta.records,
+        garbage_bytes: blob.garbage_bytes(),
+    };
     KeyspaceLevels {
         name: keyspace.name().to_string(),
         strategy: keyspace.options().strategy.to_string(),
         memtable_entries: view.memtables().map(|view| view.memtable.len()).sum(),
         levels: view.tree.version.levels().iter().map(level).collect(),
+        blob_files: view.tree.version.blob_files().iter().map(blob_file).collect(),
     }
 }

@@ -246,7 +246,8 @@ impl Opening {
     /// open that failed (RC3).
     fn above_all_names(&self, tables_dir: &Path) -> Result<FileNumber> {
         let (tables, others) = (self.env.fs.list(tables_dir)?, self.env.fs.list(&self.dir)?);
-        let tables = tables.iter().filter_map(|entry| paths::parse_table(&entry.name));
+        let tables =
+            tables.iter().filter_map(|entry| paths::parse_data(&entry.name).map(|(_, number)| number));
         let manifests = others.iter().filter_map(|entry| parse_manifest_name(&entry.name));
         Ok(tables.chain(manifests).max().map_or(FileNumber(1), FileNumber::next))
     }
@@ -255,6 +256,10 @@ impl Opening {
         for keyspace in state.keyspaces.values() {
             for (_, _, part) in keyspace.version.parts() {
                 let checked = files.file_of(keyspace.id, part).check_presence();
+                checked.map_err(|error| error.in_keyspace(&keyspace.name))?;
+            }
+            for blob in keyspace.version.blob_files().iter() {
+                let checked = files.large_file(keyspace.id, &blob.meta).check_presence();
                 checked.map_err(|error| error.in_keyspace(&keyspace.name))?;
             }
         }
@@ -294,7 +299,8 @@ impl Opening {
     fn delete_orphans(&self, state: &DatabaseState, manifest: FileNumber, tables_dir: &Path) -> Result<()> {
         let live = state.live_files();
         for entry in self.env.fs.list(tables_dir)? {
-            let orphan = paths::parse_table(&entry.name).is_some_and(|number| !live.contains_key(&number));
+            let is_live = |(kind, number)| live.get(&number).is_some_and(|file| file.kind == kind);
+            let orphan = paths::parse_data(&entry.name).is_some_and(|file| !is_live(file));
             if orphan && !entry.is_dir {
                 self.env.fs.remove_file(&tables_dir.join(&entry.name))?;
             }

@@ -6,6 +6,8 @@
 
 use crate::deletes::key_range;
 use crate::keyspace::KeyspaceState;
+use crate::large::separate::References;
+use crate::large::{Relocation, Separator};
 use crate::options::KeyspaceOptions;
 use crate::paths;
 use crate::pending_deletes::PendingDeletes;
@@ -16,7 +18,7 @@ use esker_env::{Env, OpenMode};
 use esker_iter::{Boundaries, CompactionFilter, Folding, InputDeletes, Merge, Retained};
 use esker_sst::{Expiring, TableOptions, TableSummary, TableWriter};
 use esker_strategy::{Cut, Cutter};
-use esker_version::{KeyRange, LevelIndex, PartFlags, PartMeta};
+use esker_version::{BlobFileMeta, KeyRange, LevelIndex, PartFlags, PartMeta, Place, VersionEdit};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,6 +47,8 @@ pub(crate) struct OutputSpec<'a> {
     pub(crate) compaction_filter: Option<Arc<dyn CompactionFilter>>,
     /// Whether sequence numbers that nobody can tell from zero may become zero.
     pub(crate) zero_seqnos: bool,
+    /// The blob files whose values are to be written anew, if there are any.
+    pub(crate) relocation: Option<&'a Relocation>,
 }
 
 /// Makes table files: where they go, how they are numbered. Exists before the database is open, because recovery
@@ -93,7 +97,7 @@ impl TableFactory {
     }
 }
 
-/// Table files that nothing refers to yet; dropped, they are deleted.
+/// Table and blob files that nothing refers to yet; dropped, they are deleted.
 pub(crate) struct UnclaimedFiles<'a> {
     factory: &'a TableFactory,
     files: Vec<PathBuf>,
@@ -102,6 +106,11 @@ pub(crate) struct UnclaimedFiles<'a> {
 impl<'a> UnclaimedFiles<'a> {
     pub(crate) fn new(factory: &'a TableFactory) -> UnclaimedFiles<'a> {
         UnclaimedFiles { factory, files: Vec::new() }
+    }
+
+    /// One more.
+    pub(crate) fn add(&mut self, file: PathBuf) {
+        self.files.push(file);
     }
 
     /// Takes over the files of another.
@@ -128,9 +137,11 @@ impl Drop for UnclaimedFiles<'_> {
     }
 }
 
-/// The tables of a job that nothing refers to yet: whichever way the job ends, they are deleted unless it takes them.
+/// The tables of a job, and the blob files of their large values, that nothing refers to yet: whichever way the job ends, they are
+/// deleted unless it takes them.
 pub(crate) struct Outputs<'a> {
     parts: Vec<PartMeta>,
+    blobs: Vec<BlobFileMeta>,
     files: UnclaimedFiles<'a>,
     /// The smallest sequence number of what a filter changed or removed.
     pub(crate) oldest_filtered: Option<SeqNo>,
@@ -139,7 +150,8 @@ pub(crate) struct Outputs<'a> {
 impl<'a> Outputs<'a> {
     /// No tables.
     pub(crate) fn none(factory: &'a TableFactory) -> Outputs<'a> {
-        Outputs { parts: Vec::new(), files: UnclaimedFiles::new(factory), oldest_filtered: None }
+        let files = UnclaimedFiles::new(factory);
+        Outputs { parts: Vec::new(), blobs: Vec::new(), files, oldest_filtered: None }
     }
 
     /// Bytes of all tables.
@@ -147,15 +159,26 @@ impl<'a> Outputs<'a> {
         self.parts.iter().map(|part| part.bytes).sum()
     }
 
-    /// Takes the tables into an edit; whoever appends that sees to them from now on.
-    pub(crate) fn into_parts(self) -> Vec<PartMeta> {
-        self.files.claim();
-        self.parts
+    /// Bytes of all blob files.
+    pub(crate) fn blob_bytes(&self) -> u64 {
+        self.blobs.iter().map(|blob| blob.file_bytes).sum()
     }
 
-    /// The tables, and their files for whoever is to decide later.
-    pub(crate) fn into_parts_and_files(self) -> (Vec<PartMeta>, UnclaimedFiles<'a>) {
-        (self.parts, self.files)
+    /// Says in an edit that the tables join `place`, and that there are blob files (BF2). The files stay with whoever is to
+    /// decide when something refers to them.
+    pub(crate) fn add_to(
+        self,
+        edit: &mut VersionEdit,
+        keyspace: KeyspaceId,
+        place: Place,
+    ) -> UnclaimedFiles<'a> {
+        for blob in self.blobs {
+            edit.add_blob_file(keyspace, blob);
+        }
+        for part in self.parts {
+            edit.add_part(keyspace, place, Arc::new(part));
+        }
+        self.files
     }
 }
 
@@ -213,6 +236,7 @@ struct Output<'a, 's> {
     cutter: Cutter<'s>,
     writer: Option<OpenTable>,
     deletes: PendingDeletes,
+    large: Separator<'a, 's>,
     tables: Outputs<'a>,
     last_key: Vec<u8>,
     written_bytes: u64,
@@ -222,6 +246,7 @@ struct OpenTable {
     writer: TableWriter,
     number: FileNumber,
     uid: TableUid,
+    references: References,
 }
 
 impl<'a, 's> Output<'a, 's> {
@@ -232,6 +257,7 @@ impl<'a, 's> Output<'a, 's> {
             cutter: Cutter::new(&spec.cut),
             writer: None,
             deletes,
+            large: Separator::new(factory, spec),
             tables: Outputs::none(factory),
             last_key: Vec::new(),
             written_bytes: 0,
@@ -261,7 +287,9 @@ impl<'a, 's> Output<'a, 's> {
                 self.writer.insert(begin(self.factory, self.spec, &mut self.tables.files)?)
             }
         };
-        open.writer.add(key, tag, value)
+        let placed = self.large.place(key, tag, value, &mut self.tables.files)?;
+        open.references.note(placed.pointer);
+        open.writer.add(key, placed.tag, placed.value)
     }
 
     /// Ends the open table; the next one begins with the key `border`.
@@ -278,6 +306,7 @@ impl<'a, 's> Output<'a, 's> {
             self.writer = Some(begin(self.factory, self.spec, &mut self.tables.files)?);
         }
         self.finish_table(None)?;
+        self.tables.blobs = self.large.finish()?;
         if !self.tables.parts.is_empty() {
             self.factory.env.fs.sync_dir(&paths::tables(&self.factory.dir))?;
         }
@@ -308,13 +337,21 @@ fn begin(
         created_ms: factory.env.clock.wall_ms(),
         ..TableOptions::default()
     };
-    Ok(OpenTable { writer: TableWriter::new(file, table_options)?, number, uid })
+    Ok(OpenTable {
+        writer: TableWriter::new(file, table_options)?,
+        number,
+        uid,
+        references: References::default(),
+    })
 }
 
 fn finish(factory: &TableFactory, open: OpenTable) -> Result<PartMeta> {
-    let OpenTable { writer, number, uid } = open;
+    let OpenTable { writer, number, uid, references } = open;
     let summary: TableSummary = writer.finish()?;
-    Ok(part_of(&summary, factory.take_part_id(), number, uid, factory.env.clock.wall_ms()))
+    let created_ms = factory.env.clock.wall_ms();
+    let mut part = part_of(&summary, factory.take_part_id(), number, uid, created_ms);
+    part.blobs = references.finish();
+    Ok(part)
 }
 
 /// A table that was written, as a part.

@@ -6,9 +6,11 @@
 //! MANIFEST-n      the shape of the tree
 //! wal/0001.seg    segments of the log
 //! tables/n.sst    table files
+//! tables/n.blob   blob files: large values, to which tables point
 //! ```
 
 use esker_base::FileNumber;
+use esker_version::FileKind;
 use std::path::{Path, PathBuf};
 
 pub(crate) fn lock(dir: &Path) -> PathBuf {
@@ -27,9 +29,26 @@ pub(crate) fn table(dir: &Path, number: FileNumber) -> PathBuf {
     tables(dir).join(format!("{:06}.sst", number.get()))
 }
 
-/// The number of a table file's name.
-pub(crate) fn parse_table(name: &str) -> Option<FileNumber> {
-    let digits = name.strip_suffix(".sst")?;
+pub(crate) fn blob(dir: &Path, number: FileNumber) -> PathBuf {
+    tables(dir).join(format!("{:06}.blob", number.get()))
+}
+
+/// The path of a file of either kind.
+pub(crate) fn data(dir: &Path, kind: FileKind, number: FileNumber) -> PathBuf {
+    match kind {
+        FileKind::Table => table(dir, number),
+        FileKind::Blob => blob(dir, number),
+    }
+}
+
+/// The kind and number of a name in the directory of the tables.
+pub(crate) fn parse_data(name: &str) -> Option<(FileKind, FileNumber)> {
+    let table = parse(name, ".sst").map(|number| (FileKind::Table, number));
+    table.or_else(|| parse(name, ".blob").map(|number| (FileKind::Blob, number)))
+}
+
+fn parse(name: &str, suffix: &str) -> Option<FileNumber> {
+    let digits = name.strip_suffix(suffix)?;
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
@@ -41,14 +60,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn table_names_round_trip() {
+    fn names_round_trip() {
         for number in [0, 7, 999_999, 1_000_000, u64::MAX] {
-            let path = table(Path::new("d"), FileNumber(number));
-            let name = path.file_name().unwrap().to_str().unwrap();
-            assert_eq!(parse_table(name), Some(FileNumber(number)));
+            for kind in [FileKind::Table, FileKind::Blob] {
+                let path = data(Path::new("d"), kind, FileNumber(number));
+                let name = path.file_name().unwrap().to_str().unwrap();
+                assert_eq!(parse_data(name), Some((kind, FileNumber(number))));
+            }
         }
-        assert_eq!(parse_table("x.sst"), None);
-        assert_eq!(parse_table(".sst"), None);
-        assert_eq!(parse_table("1.tmp"), None);
+        for name in ["x.sst", ".sst", "1.tmp", ".blob", "-1.blob"] {
+            assert_eq!(parse_data(name), None);
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! * for the log lane, if no prepared segment is at hand;
 //! * for the flush lane, if sealed memtables hold all the memory that memtables may have, or if the log has grown to
 //!   twice its share while some are sealed;
-//! * for the compaction lane, if level 0 has as many runs as the keyspace allows. Only a seal waits for that:
+//! * for the compaction lane, if level 0 has as many runs as the keyspace allows, or garbage of blob files is due to be collected. Only a seal waits for that:
 //!   a write that still fits the active memtable goes through, and so does a seal when nothing is left to compact.
 //!
 //! A memtable is also sealed, however small, when it pins the oldest segment of a log that has grown past its
@@ -100,7 +100,7 @@ impl Store {
         if state.active(share.keyspace)?.entries == 0 {
             return self.enlarge_empty(state, &keyspace, share);
         }
-        if keyspace.is_level0_full() && self.can_compact(&keyspace) {
+        if keyspace.must_compact_first() && self.can_compact(&keyspace) {
             return Ok(Room::Wait(Lane::Compaction));
         }
         let queued = keyspace.view.load().sealed.len();

@@ -18,6 +18,7 @@
 use crate::semantics::Semantics;
 use crate::tree::{Tree, TreeRun};
 use esker_base::SeqNo;
+use esker_iter::Large;
 use esker_memtable::Memtable;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -127,6 +128,12 @@ impl SuperVersion {
         self.tree.has_range_deletes
             || self.active.memtable.has_range_deletes()
             || self.sealed.iter().any(|view| view.memtable.has_range_deletes())
+    }
+
+    /// Where the large values are to which entries of this view point.
+    pub(crate) fn large(&self) -> Large {
+        let large = &self.tree.large;
+        if large.is_empty() { Large::Unexpected } else { Large::Fetched(Arc::clone(large) as _) }
     }
 
     /// All memtables, newest first.

@@ -19,9 +19,12 @@ use crate::snapshot::Moment;
 use crate::store::Store;
 use crate::tree::Tree;
 use crate::view::SuperVersion;
-use esker_base::{PartId, Result, SeqNo};
-use esker_strategy::{Busy, CompactionPlan, Shape, StrategyOptions};
+use esker_base::{FileNumber, PartId, Result, SeqNo};
+use esker_strategy::{
+    Busy, Class, Collection, CompactionPlan, Shape, Strategy, StrategyOptions, plan_collection,
+};
 use esker_version::Version;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -32,6 +35,19 @@ const IDLE_AFTER: Duration = LOOK_INTERVAL;
 /// A memtable with less is left alone when the database is idle: its tombstones, some thousand at most, cost a seek less than
 /// a tenth of a millisecond, and a table for a few entries is not worth its file.
 const IDLE_SEAL_BYTES: u64 = 64 << 10;
+
+/// What a keyspace wants next.
+pub(crate) struct Wanted {
+    pub(crate) plan: CompactionPlan,
+    /// Blob files to be emptied on the way.
+    pub(crate) victims: BTreeSet<FileNumber>,
+}
+
+impl From<CompactionPlan> for Wanted {
+    fn from(plan: CompactionPlan) -> Wanted {
+        Wanted { plan, victims: BTreeSet::new() }
+    }
+}
 
 /// What a strategy was asked about when it wanted nothing and nothing ran.
 #[derive(Debug)]
@@ -54,7 +70,10 @@ pub(crate) struct Activity {
 impl Store {
     /// What the strategy of a keyspace wants while these jobs run. The caller holds the lock of `busy`, under which the view is
     /// loaded: a job that ended has installed its result before it takes its mark back.
-    pub(crate) fn next_plan(&self, keyspace: &KeyspaceState, busy: &Busy) -> Option<CompactionPlan> {
+    ///
+    /// Collecting garbage of blob files comes before keeping the tree in form, because it merges what it touches into the
+    /// last level.
+    pub(crate) fn next_plan(&self, keyspace: &KeyspaceState, busy: &Busy) -> Option<Wanted> {
         let view = keyspace.view.load();
         let options = keyspace.options();
         let is_idle = self.is_idle.load(Ordering::Relaxed);
@@ -70,7 +89,14 @@ impl Store {
         }
         let hidden = self.hidden_parts(&view.tree);
         let shape = self.shape(&view.tree, &hidden).with_idle(is_idle);
-        let plan = options.strategy.plan(&shape, busy, &self.strategy_options(&options));
+        let of_strategy = self.strategy_options(&options);
+        let plan = options.strategy.plan(&shape, busy, &of_strategy);
+        let collection = if plan.as_ref().is_some_and(|plan| plan.class > Class::Shape) {
+            None
+        } else {
+            collection(&options, &shape, busy, &of_strategy)
+        };
+        let plan = collection.or_else(|| plan.map(Wanted::from));
         if plan.is_none() && busy.is_empty() {
             let until_ns = asked.until_ns.saturating_add(LOOK_INTERVAL.as_nanos() as u64);
             *keyspace.asked.lock() = Some(Asked { until_ns, ..asked });
@@ -114,7 +140,10 @@ impl Store {
     pub(crate) fn compaction_debt(&self, keyspace: &KeyspaceState, view: &SuperVersion) -> u64 {
         let options = keyspace.options();
         let hidden = self.hidden_parts(&view.tree);
-        options.strategy.debt(&self.shape(&view.tree, &hidden), &self.strategy_options(&options))
+        let (shape, of_strategy) = (self.shape(&view.tree, &hidden), self.strategy_options(&options));
+        let collection = collection(&options, &shape, &Busy::default(), &of_strategy);
+        let of_collection = collection.map_or(0, |wanted| wanted.plan.est_in_bytes.max(1));
+        options.strategy.debt(&shape, &of_strategy).saturating_add(of_collection)
     }
 
     fn monotonic_ns(&self) -> u64 {
@@ -162,6 +191,20 @@ impl KeyspaceState {
     }
 }
 
+/// The job that collects garbage of blob files, if one is due. A keyspace without compaction has none of it either.
+fn collection(
+    options: &KeyspaceOptions,
+    shape: &Shape<'_>,
+    busy: &Busy,
+    of_strategy: &StrategyOptions,
+) -> Option<Wanted> {
+    if shape.version.blob_files().is_empty() || options.strategy == Strategy::None {
+        return None;
+    }
+    let Collection { plan, victims } = plan_collection(shape, busy, of_strategy)?;
+    Some(Wanted { plan, victims })
+}
+
 /// The options of a keyspace as strategies take them.
 pub(crate) fn strategy_options(
     options: &KeyspaceOptions,
@@ -171,6 +214,7 @@ pub(crate) fn strategy_options(
         memtable_bytes: options.write_buffer_bytes.unwrap_or(default_write_buffer_bytes),
         table_bytes: options.table_bytes,
         level0_hard_runs: options.level0_stop_runs,
+        blob_space_amp_permille: options.blob_space_amp_permille,
         ..StrategyOptions::default()
     }
 }

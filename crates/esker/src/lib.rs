@@ -149,11 +149,11 @@
 pub use esker_base::{Conflict, Corruption, Error, HistoryGone, KeyspaceId, MergeFailure, Result, SeqNo};
 pub use esker_codec::Codec;
 pub use esker_engine::{
-    BackupId, BackupInfo, BackupReport, BackupVerification, Backups, BulkLoadProgress, BulkLoadReport,
-    BulkLoader, Change, ChangeBatch, ChangeIter, ChangedKeyspace, Changes, CheckpointReport,
+    BackupId, BackupInfo, BackupReport, BackupVerification, Backups, BlobFileInfo, BulkLoadProgress,
+    BulkLoadReport, BulkLoader, Change, ChangeBatch, ChangeIter, ChangedKeyspace, Changes, CheckpointReport,
     CompactionFilter, CompareAndSet, Consumer, ConsumerInfo, CopyProgress, Cursor, DEFAULT_KEYSPACE, Damage,
     Database, Decision, Durability, ExportReport, Holder, HolderKind, ImportReport, IngestMode,
-    IngestOptions, IngestReport, Isolation, KeyRange, Keyspace, KeyspaceLevels, KeyspaceMetrics,
+    IngestOptions, IngestReport, Isolation, KeyRange, Keys, Keyspace, KeyspaceLevels, KeyspaceMetrics,
     KeyspaceOptions, Layer, LevelInfo, LogMetrics, MemoryMetrics, Merge, MergeError, MergeOperator, Metrics,
     OpenTablesMetrics, Options, PerLevel, Range, RestoreReport, Retention, RunInfo, Savepoint, Snapshot,
     TableInfo, TableWriter, Transaction, TransactionOptions, TransactionRange, Ttl, Value, VerifyReport,
@@ -169,6 +169,7 @@ pub use esker_wal::WalRecovery;
 /// here may change in any release.
 pub mod parts {
     pub use esker_base as base;
+    pub use esker_blob as blob;
     pub use esker_cache as cache;
     pub use esker_codec as codec;
     pub use esker_env as env;

@@ -6,6 +6,7 @@
 
 use crate::meaning::{Meaning, meaning, split_expiry};
 use crate::operator::{MergeError, MergeOperator};
+use crate::reader::Large;
 use esker_base::error::MergeFailure;
 use esker_base::{Error, Result, Tag};
 use std::ops::{ControlFlow, Range};
@@ -192,7 +193,8 @@ impl Fold {
     }
 
     /// Takes the next older version of the key that no range delete hides; `Break` if older ones do not matter.
-    /// `is_over` says of an expiry time whether it has passed for the reader.
+    /// `is_over` says of an expiry time whether it has passed for the reader, `large` what becomes of a base that lies elsewhere:
+    /// if the reader passes it by, the key has a value, whatever it comes to.
     ///
     /// # Errors
     /// [`Error::Merge`] if the operands cannot be folded; those of [`meaning`].
@@ -201,6 +203,7 @@ impl Fold {
         folding: &Folding,
         (tag, key, value): (Tag, &[u8], &[u8]),
         is_over: impl FnOnce(u64) -> bool,
+        large: &Large,
     ) -> Result<ControlFlow<()>> {
         let kind = meaning(tag, key)?;
         let (mut end_ms, mut behind) = (None, value);
@@ -226,6 +229,15 @@ impl Fold {
             Meaning::Absent => self.end(folding, key, None)?,
             Meaning::Present | Meaning::Expiring => {
                 self.end(folding, key, Some(behind).filter(|_| !is_past))?;
+            }
+            Meaning::Large | Meaning::ExpiringLarge if is_past => self.end(folding, key, None)?,
+            Meaning::Large | Meaning::ExpiringLarge if matches!(large, Large::Skipped) => {
+                (self.is_done, self.value) = (true, Some(Vec::new()));
+            }
+            Meaning::Large | Meaning::ExpiringLarge => {
+                let mut base = Vec::new();
+                large.fetch(tag, key, behind, &mut base)?;
+                self.end(folding, key, Some(&base))?;
             }
         }
         Ok(ControlFlow::Break(()))
@@ -278,7 +290,7 @@ mod tests {
             let mut fold = Fold::default();
             for seqno in (1..=10_000u64).rev() {
                 let one = (operand(seqno), b"k".as_slice(), b"1".as_slice());
-                assert!(fold.take(&folding, one, |_| false).unwrap().is_continue());
+                assert!(fold.take(&folding, one, |_| false, &Large::Unexpected).unwrap().is_continue());
                 assert!(fold.operands.newest_first().len() <= MAX_KEPT + 1);
             }
             let value = fold.finish(&folding, b"k").unwrap().unwrap();
@@ -301,7 +313,11 @@ mod tests {
         let seen = |now_ms: u64, from: usize| {
             let mut fold = Fold::default();
             for (tag, value) in &versions[from..] {
-                if fold.take(&folding, (*tag, b"k", value), |end_ms| end_ms <= now_ms).unwrap().is_break() {
+                if fold
+                    .take(&folding, (*tag, b"k", value), |end_ms| end_ms <= now_ms, &Large::Unexpected)
+                    .unwrap()
+                    .is_break()
+                {
                     break;
                 }
             }
@@ -315,6 +331,37 @@ mod tests {
         assert_eq!(seen(30, 0), (is("c"), None));
         assert_eq!(seen(9, 2), (is("a,b"), Some(30)));
         assert_eq!(seen(30, 2).0, None);
+    }
+
+    /// A large value that is what its pointer says.
+    #[derive(Debug)]
+    struct Pointed;
+
+    impl crate::reader::LargeValues for Pointed {
+        fn fetch(&self, _: &[u8], pointer: &[u8], value: &mut Vec<u8>) -> Result<()> {
+            value.extend_from_slice(pointer);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_base_that_lies_elsewhere_is_fetched() {
+        use esker_base::kind::FLAG_BLOB;
+        let folding = folding(MergeOperator::append(b","));
+        let at = |large: &Large, expiry_ms: u64| {
+            let mut fold = Fold::default();
+            let first = (operand(2), b"k".as_slice(), b"b".as_slice());
+            assert!(fold.take(&folding, first, |_| false, large).unwrap().is_continue());
+            let base = [&expiry_ms.to_le_bytes(), b"a".as_slice()].concat();
+            let tag = Tag::from_parts(SeqNo::new(1), ValueKind::Put as u8 | FLAG_BLOB | FLAG_EXPIRY);
+            let taken = fold.take(&folding, (tag, b"k", &base), |end_ms| end_ms <= 10, large);
+            taken.and_then(|_| fold.finish(&folding, b"k"))
+        };
+        let fetched = Large::Fetched(Arc::new(Pointed));
+        assert_eq!(at(&fetched, 11).unwrap().as_deref(), Some(b"a,b".as_slice()));
+        assert_eq!(at(&fetched, 10).unwrap().as_deref(), Some(b"b".as_slice()), "the base has expired");
+        assert!(at(&Large::Skipped, 11).unwrap().is_some());
+        assert!(matches!(at(&Large::Unexpected, 11), Err(Error::Unsupported(_))));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What an entry means to a reader: the one place to extend when a kind or flag gets its reader.
 
-use esker_base::kind::FLAG_EXPIRY;
+use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
 use esker_base::{Error, Result, Tag, ValueKind};
 
 /// What the newest version of a key that a reader may see tells about the key.
@@ -10,6 +10,10 @@ pub enum Meaning {
     Present,
     /// The value starts with an expiry time: until then the key has what is behind it, afterwards it is gone.
     Expiring,
+    /// The key has the value that the entry's points to.
+    Large,
+    /// The value starts with an expiry time: until then the key has the value that what is behind it points to.
+    ExpiringLarge,
     /// The key is gone.
     Absent,
     /// The entry changes what older ones say: its value, behind an expiry time if its tag has the flag, is an operand.
@@ -19,13 +23,15 @@ pub enum Meaning {
 /// The meaning of the newest visible version of `key`.
 ///
 /// # Errors
-/// [`Error::Unsupported`] for what no reader is built for yet: blob pointers, range deletes among entries, and bytes that no format assigned. Showing something plausible instead would be a wrong answer.
+/// [`Error::Unsupported`] for what no reader is built for yet: range deletes among entries, and bytes that no format assigned. Showing something plausible instead would be a wrong answer.
 #[inline]
 pub fn meaning(tag: Tag, key: &[u8]) -> Result<Meaning> {
     const DELETE: u8 = ValueKind::Delete as u8;
     const PUT: u8 = ValueKind::Put as u8;
     const SINGLE_DELETE: u8 = ValueKind::SingleDelete as u8;
     const EXPIRING_PUT: u8 = PUT | FLAG_EXPIRY;
+    const LARGE_PUT: u8 = PUT | FLAG_BLOB;
+    const EXPIRING_LARGE_PUT: u8 = PUT | FLAG_BLOB | FLAG_EXPIRY;
     const MERGE: u8 = ValueKind::Merge as u8;
     const EXPIRING_MERGE: u8 = MERGE | FLAG_EXPIRY;
     // Flags are part of the byte, so that an entry with other flags is none of these.
@@ -33,9 +39,17 @@ pub fn meaning(tag: Tag, key: &[u8]) -> Result<Meaning> {
         PUT => Ok(Meaning::Present),
         EXPIRING_PUT => Ok(Meaning::Expiring),
         DELETE | SINGLE_DELETE => Ok(Meaning::Absent),
+        LARGE_PUT => Ok(Meaning::Large),
+        EXPIRING_LARGE_PUT => Ok(Meaning::ExpiringLarge),
         MERGE | EXPIRING_MERGE => Ok(Meaning::Operand),
         _ => Err(unsupported(tag, key)),
     }
+}
+
+/// Whether the entry's value is a pointer to a large one, behind its expiry time if it has one.
+#[inline]
+pub const fn is_large(tag: Tag) -> bool {
+    tag.kind_byte() & !FLAG_EXPIRY == ValueKind::Put as u8 | FLAG_BLOB
 }
 
 /// The expiry time of an entry that has one, in milliseconds since 1970, and the value behind it.
@@ -75,8 +89,7 @@ pub fn without_operator(tag: Tag, key: &[u8]) -> Error {
 }
 
 #[cold]
-fn unsupported(tag: Tag, key: &[u8]) -> Error {
-    use esker_base::kind::FLAG_BLOB;
+pub(crate) fn unsupported(tag: Tag, key: &[u8]) -> Error {
     let byte = tag.kind_byte();
     let what = match tag.kind() {
         None => format!("an entry of the unknown kind {byte:#04x}"),
@@ -106,6 +119,7 @@ mod tests {
             match (byte, meaning(tag, b"k\x01")) {
                 (1, Ok(Meaning::Present)) | (0 | 2, Ok(Meaning::Absent)) | (0x81, Ok(Meaning::Expiring)) => {}
                 (4 | 0x84, Ok(Meaning::Operand)) => {}
+                (0x41, Ok(Meaning::Large)) | (0xc1, Ok(Meaning::ExpiringLarge)) => assert!(is_large(tag)),
                 (0..=2, other) => panic!("kind {byte}: {other:?}"),
                 (_, Ok(meaning)) => panic!("kind {byte} is taken for {meaning:?}"),
                 (_, Err(error)) => {
@@ -114,9 +128,9 @@ mod tests {
                 }
             }
         }
-        let tag = Tag::from_parts(SeqNo::new(1), 1 | FLAG_EXPIRY | esker_base::kind::FLAG_BLOB);
+        let tag = Tag::from_parts(SeqNo::new(1), ValueKind::Merge as u8 | FLAG_EXPIRY | FLAG_BLOB);
         let error = meaning(tag, b"k").unwrap_err().to_string();
-        assert!(error.contains("a Put with an expiry time with its value in a blob file"), "{error}");
+        assert!(error.contains("a Merge with an expiry time with its value in a blob file"), "{error}");
         assert!(check_hidden(tag, b"k").is_ok());
         assert!(check_hidden(Tag::new(SeqNo::new(1), ValueKind::RangeDelete), b"k").is_err());
     }

@@ -32,6 +32,10 @@
 //! When a merge operand decides a key, the versions below it are folded into a buffer ([`folded`]). Forwards the cursor
 //! is beyond what was folded then, backwards it waits on the previous key as for every other entry.
 //!
+//! # Large values
+//! An entry may hold a pointer in place of a long value. The value is fetched when the cursor comes to stand on the entry, into
+//! the buffer that also serves the way back, unless the reader looks at keys alone.
+//!
 //! # Bounds
 //! are checked here, at each key met and not only at those shown, so that a reader of a short range does not walk
 //! through a million tombstones that lie behind it.
@@ -67,6 +71,8 @@ enum Position {
     OnCursor,
     /// The cursor stands on it, and its value starts with an expiry time.
     OnExpiring,
+    /// The cursor stands on it, and its value, which lies elsewhere, is in the buffer.
+    Fetched,
     /// In the buffers. The cursor stands on the last entry of an earlier key, or is exhausted backwards.
     Held,
     /// In the buffers. The cursor stands on an older version of the key or on a later key, or is exhausted forwards.
@@ -101,11 +107,11 @@ pub struct Visible<C> {
     position: Position,
     /// When `Held` or `Folded`, the current key. When moving, the key that was met last.
     key: KeyBuffer,
-    /// When `Held` or `Folded`, the current value.
+    /// When `Held`, `Folded` or `Fetched`, the current value.
     value: Vec<u8>,
     /// When `Held` or `Folded`, the current tag.
     tag: Tag,
-    /// When `Held` or `Folded`, when the current value expires, if it does.
+    /// When `Held`, `Folded` or `Fetched`, when the current value expires, if it does.
     expiry_ms: Option<u64>,
     /// What a fold works with; made at the first.
     fold: Option<Box<Fold>>,
@@ -207,7 +213,7 @@ impl<C: Cursor> Visible<C> {
     pub fn value(&self) -> &[u8] {
         debug_assert!(self.is_valid());
         match self.position {
-            Position::Held | Position::Folded => &self.value,
+            Position::Held | Position::Folded | Position::Fetched => &self.value,
             Position::OnExpiring => behind_expiry(self.cursor.value()),
             Position::OnCursor | Position::Nowhere => self.cursor.value(),
         }
@@ -224,7 +230,7 @@ impl<C: Cursor> Visible<C> {
     pub fn expiry_ms(&self) -> Option<u64> {
         debug_assert!(self.is_valid());
         match self.position {
-            Position::Held | Position::Folded => self.expiry_ms,
+            Position::Held | Position::Folded | Position::Fetched => self.expiry_ms,
             Position::OnExpiring => split_expiry(self.cursor.tag(), self.cursor.key(), self.cursor.value())
                 .ok()
                 .map(|(expiry_ms, _)| expiry_ms),
@@ -239,6 +245,7 @@ impl<C: Cursor> Visible<C> {
             Position::Nowhere => None,
             Position::OnCursor => Some((self.cursor.key(), self.cursor.value())),
             Position::OnExpiring => Some((self.cursor.key(), behind_expiry(self.cursor.value()))),
+            Position::Fetched => Some((self.cursor.key(), &self.value)),
             Position::Held | Position::Folded => Some((self.key.as_slice(), &self.value)),
         }
     }
@@ -487,7 +494,28 @@ impl<C: Cursor> Visible<C> {
                 }
                 Position::OnExpiring
             }
+            Meaning::Large => {
+                self.expiry_ms = None;
+                return self.stand_on_large(tag, 0);
+            }
+            Meaning::ExpiringLarge => {
+                let (expiry_ms, _) = split_expiry(tag, key, self.cursor.value())?;
+                if self.reader.is_expired(expiry_ms) {
+                    self.walk.break_here();
+                    return Ok(false);
+                }
+                self.expiry_ms = Some(expiry_ms);
+                return self.stand_on_large(tag, EXPIRY_LEN);
+            }
         };
+        Ok(true)
+    }
+
+    /// Stands on the entry of the cursor, whose value is a pointer from this byte on.
+    fn stand_on_large(&mut self, tag: Tag, from: usize) -> Result<bool> {
+        let pointer = self.cursor.value().get(from..).unwrap_or_default();
+        self.reader.large.fetch(tag, self.cursor.key(), pointer, &mut self.value)?;
+        self.position = Position::Fetched;
         Ok(true)
     }
 

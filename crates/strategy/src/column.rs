@@ -200,8 +200,8 @@ impl<'a> Columns<'a> {
 
     /// Merges the column over a window into the base, `None` if it would be empty or a job is in the way.
     pub(crate) fn merge(&self, window: Window, class: Class, reason: Reason) -> Option<CompactionPlan> {
-        let forced =
-            matches!(class, Class::L0Urgent | Class::Promise | Class::Idle) || reason == Reason::Manual;
+        let forced = matches!(class, Class::L0Urgent | Class::Promise | Class::Idle)
+            || matches!(reason, Reason::Manual | Reason::LargeGarbage);
         let plan = |forced| {
             let inputs = self.column(window, forced)?;
             self.cx.finish(Draft { inputs, to: self.target(), class, reason })

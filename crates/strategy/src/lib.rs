@@ -12,11 +12,12 @@
 //! Map: [`options`], [`plan`], [`busy`], [`shape`] are the words; [`mod@validate`] the law; [`cut`] says where
 //! output tables end and [`place`] where flushes go. `draft` turns inputs and a place into a plan. `fluid`
 //! holds leveling, tiering and lazy leveling, `partitioned` the default, which merges the `column`s over
-//! windows of the last level; `clean` and [`manual`] are shared by all. [`kind`] gives them names.
+//! windows of the last level; `clean`, [`collect`] and [`manual`] are shared by all. [`kind`] gives them names.
 #![forbid(unsafe_code)]
 
 pub mod busy;
 mod clean;
+pub mod collect;
 mod column;
 pub mod cut;
 mod draft;
@@ -32,6 +33,7 @@ pub mod shape;
 pub mod validate;
 
 pub use busy::{Busy, BusyJob, JobId};
+pub use collect::{BlobAccount, Collection, due_permille, plan_collection};
 pub use cut::{Cut, Cutter};
 pub use kind::Strategy;
 pub use manual::{ManualMark, ManualStep};

@@ -103,6 +103,8 @@ pub struct StrategyOptions {
     pub delete_within_ms: Option<u64>,
     /// How long before that moment the merge is planned; an eighth of the promise if `None`.
     pub delete_reserve_ms: Option<u64>,
+    /// How much room blob files may take, in 1/1000 of what is alive in them.
+    pub blob_space_amp_permille: u32,
 }
 
 impl Default for StrategyOptions {
@@ -120,6 +122,7 @@ impl Default for StrategyOptions {
             slices: true,
             delete_within_ms: None,
             delete_reserve_ms: None,
+            blob_space_amp_permille: 1500,
         }
     }
 }

@@ -124,6 +124,8 @@ pub enum Reason {
     Expired,
     /// Range deletes hide every entry.
     Covered,
+    /// Too much of the large values is garbage.
+    LargeGarbage,
     /// Nothing else to do.
     Converge,
     /// Somebody asked for it.
@@ -143,6 +145,7 @@ impl fmt::Display for Reason {
             Reason::DeletePromise => "deleted data must go",
             Reason::Expired => "everything in it has expired",
             Reason::Covered => "everything in it is deleted",
+            Reason::LargeGarbage => "garbage in blob files",
             Reason::Converge => "idle",
             Reason::Manual => "asked for",
         })

@@ -127,7 +127,8 @@ fn check_progress(plan: &CompactionPlan) -> Result<(), String> {
         Position::Front(level) => input.level < level,
         Position::Into { .. } => input.position() < plan.to.in_reading_order(),
     });
-    let clears = plan.class == Class::Clean || matches!(plan.reason, Reason::Manual | Reason::DeletePromise);
+    let clears = plan.class == Class::Clean
+        || matches!(plan.reason, Reason::Manual | Reason::DeletePromise | Reason::LargeGarbage);
     if plan.kind == PlanKind::Drop || descends || clears {
         Ok(())
     } else {

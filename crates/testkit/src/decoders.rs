@@ -11,6 +11,7 @@
 //! A target's first byte often selects what the rest is taken for; the module of each says so.
 
 pub mod backup_catalog;
+pub mod blob_file;
 pub mod block;
 pub mod codec;
 pub mod dsl_line;
@@ -42,6 +43,7 @@ pub struct Decoder {
 /// All targets.
 pub const ALL: &[Decoder] = &[
     Decoder { name: "backup_catalog", accepts: backup_catalog::accepts, valid: backup_catalog::valid },
+    Decoder { name: "blob_file", accepts: blob_file::accepts, valid: blob_file::valid },
     Decoder { name: "block", accepts: block::accepts, valid: block::valid },
     Decoder { name: "codec", accepts: codec::accepts, valid: codec::valid },
     Decoder { name: "dsl_line", accepts: dsl_line::accepts, valid: dsl_line::valid },

@@ -168,6 +168,19 @@ pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
         ],
     },
     Row {
+        name: "large values",
+        choices: &[
+            ("in tables", |options| options),
+            ("from 64", |options| options.blob_threshold(64).blob_file_size(4 << 10)),
+            ("from 100, packed", |options| {
+                options.blob_threshold(100).blob_file_size(16 << 10).blob_space_amp(1.1)
+            }),
+            ("from 1500", |options| {
+                options.blob_threshold(1500).blob_file_size(64 << 10).blob_space_amp(3.0)
+            }),
+        ],
+    },
+    Row {
         name: "default ttl",
         choices: &[
             ("none", |options| options),

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct WatchFs {
     inner: Arc<dyn FileSystem>,
     seen: Arc<Mutex<Seen>>,
+    extension: &'static str,
 }
 
 #[derive(Debug, Default)]
@@ -26,9 +27,18 @@ struct Seen {
 }
 
 impl WatchFs {
-    /// Watches `inner`.
+    /// Watches the tables of `inner`.
     pub fn new(inner: Arc<dyn FileSystem>) -> WatchFs {
-        WatchFs { inner, seen: Arc::default() }
+        WatchFs::over(inner, "sst")
+    }
+
+    /// Watches the files of `inner` that have this extension.
+    pub fn over(inner: Arc<dyn FileSystem>, extension: &'static str) -> WatchFs {
+        WatchFs { inner, seen: Arc::default(), extension }
+    }
+
+    fn is_watched(&self, path: &Path) -> bool {
+        path.extension().is_some_and(|extension| extension == self.extension)
     }
 
     /// Handles of tables that are open for reading now.
@@ -57,13 +67,9 @@ impl WatchFs {
     }
 }
 
-fn is_table(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "sst")
-}
-
 impl FileSystem for WatchFs {
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
-        let is_read = is_table(path) && mode == OpenMode::Read;
+        let is_read = self.is_watched(path) && mode == OpenMode::Read;
         if is_read {
             let mut seen = self.seen();
             assert!(!seen.removed.contains(path), "{} is opened after its removal", path.display());
@@ -77,7 +83,7 @@ impl FileSystem for WatchFs {
     }
 
     fn remove_file(&self, path: &Path) -> Result<()> {
-        if is_table(path) {
+        if self.is_watched(path) {
             let mut seen = self.seen();
             assert!(!seen.open.contains_key(path), "{} is removed while it is open", path.display());
             assert!(seen.removed.insert(path.to_owned()), "{} is removed twice", path.display());

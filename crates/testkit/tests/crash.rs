@@ -264,6 +264,26 @@ fn ingests() {
     sweep("ingest", &plan(TINY, script), 60);
 }
 
+/// Large values are written, overwritten until the files that hold them are emptied, and dropped with their keyspace.
+#[test]
+fn large_values() {
+    let options = [TINY, &[("large values", "from 100, packed"), ("write buffer entries", "7")]].concat();
+    let put = |number: u32, space: u8| {
+        let deed = Deed::Put(Filler { number, len: 60 + number % 3 * 300 });
+        let edits = vec![Edit { space, key: Key(40 + (number * 7 % 11) as u16), deed }];
+        Op::Write { edits, how: How::Plain, durability: Durability::Process }
+    };
+    let mut script: Vec<Op> = (0..45).map(|number| put(number, 0)).collect();
+    script.push(Op::Drain);
+    script.extend((45..75).map(|number| put(number, (number % 3) as u8)));
+    script.push(Op::Drain);
+    script.push(Op::SetOptions { space: 0, options: Chosen::plain(KEYSPACE) });
+    script.push(Op::DropKeyspace(2));
+    script.extend((75..90).map(|number| put(number, 0)));
+    script.extend([Op::Step(3), Op::Flush, Op::Drain]);
+    sweep("large values", &plan(&options, script), 60);
+}
+
 #[test]
 fn whatever_comes() {
     for seed in 0..3 {

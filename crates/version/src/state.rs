@@ -154,6 +154,7 @@ impl DatabaseState {
             for blob in keyspace.version.blob_files().iter() {
                 let file = LiveFile {
                     kind: FileKind::Blob,
+                    global_seqno: None,
                     keyspace: keyspace.id,
                     bytes: blob.meta.file_bytes,
                     table_uid: blob.meta.uid,

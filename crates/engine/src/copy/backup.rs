@@ -3,6 +3,7 @@
 //! ```text
 //! LOCK                      held by whoever changes the directory
 //! tables/UID-BYTES.sst      tables, each once, however many backups have it
+//! tables/UID-BYTES.blob     blob files, likewise
 //! 000001/BACKUP             the catalog of the first backup: which tables, with checksums
 //! 000001/CURRENT            what it is restored with: as in a database directory
 //! 000001/MANIFEST-n
@@ -227,7 +228,8 @@ impl Backups {
             catalogs.values().flat_map(|catalog| &catalog.tables).map(CatalogTable::file_name).collect();
         let pool = self.pool();
         for entry in fs.list(&pool)? {
-            let is_ours = entry.name.ends_with(".sst") || entry.name.ends_with(INCOMPLETE_SUFFIX);
+            let is_data = entry.name.ends_with(".sst") || entry.name.ends_with(".blob");
+            let is_ours = is_data || entry.name.ends_with(INCOMPLETE_SUFFIX);
             if is_ours && !named.contains(&entry.name) {
                 fs.remove_file(&pool.join(&entry.name))?;
             }
@@ -256,10 +258,11 @@ impl Backups {
         known: &BTreeMap<(TableUid, u64), u64>,
         progress: &mut Progress<'_>,
     ) -> Result<(CatalogTable, bool)> {
-        let line =
-            |checksum| CatalogTable { number: table.number, uid: table.uid, bytes: table.bytes, checksum };
+        let ImageTable { kind, number, uid, bytes, .. } = *table;
+        let line = |checksum| CatalogTable { kind, number, uid, bytes, checksum };
         let fs = &self.env.fs;
-        let home = self.pool().join(pool_name(table.uid, table.bytes));
+        let name = pool_name(kind, uid, bytes);
+        let home = self.pool().join(&name);
         if let Some(&checksum) = known.get(&(table.uid, table.bytes))
             && fs.file_len(&home)? == Some(table.bytes)
         {
@@ -271,8 +274,7 @@ impl Backups {
             fs.rename(&table.path, &home)?;
             checksum
         } else {
-            let temporary =
-                self.pool().join(format!("{}{INCOMPLETE_SUFFIX}", pool_name(table.uid, table.bytes)));
+            let temporary = self.pool().join(format!("{name}{INCOMPLETE_SUFFIX}"));
             let checksum = copy(&self.env, &table.path, &temporary, table.bytes, progress)?;
             fs.rename(&temporary, &home)?;
             checksum

@@ -6,17 +6,19 @@
 //! seqno 123456
 //! entries 1000
 //! table 7 000102030405060708 4096 89abcdef01234567
+//! blob 9 08090a0b0c0d0e0f 33554432 0123456789abcdef
 //! crc 0123abcd
 //! ```
 //!
 //! `created` is milliseconds since 1970; a `table` line has the file's number in the database, the table's uid in hexadecimal, its
-//! bytes, and the XXH3-64 of all of them. The last line is the CRC-32C of everything before it. A table lies in the shared
+//! bytes, and the XXH3-64 of all of them; a `blob` line the same of a blob file. The last line is the CRC-32C of everything before it. A table lies in the shared
 //! directory under a name made of uid and bytes; the uid is random and part of every checksum inside the table, so two
 //! tables of one name are the same table.
 
 use esker_base::checksum::crc32c;
 use esker_base::{Error, FileNumber, Result, TableUid};
 use esker_env::{FileSystem, OpenMode};
+use esker_version::FileKind;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -25,9 +27,10 @@ use std::str::FromStr;
 pub(crate) const CATALOG_NAME: &str = "BACKUP";
 const FIRST_LINE: &str = "esker backup 1";
 
-/// A table of a backup.
+/// A table or blob file of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CatalogTable {
+    pub(crate) kind: FileKind,
     pub(crate) number: FileNumber,
     pub(crate) uid: TableUid,
     pub(crate) bytes: u64,
@@ -37,13 +40,24 @@ pub(crate) struct CatalogTable {
 impl CatalogTable {
     /// Its name in the shared directory.
     pub(crate) fn file_name(&self) -> String {
-        pool_name(self.uid, self.bytes)
+        pool_name(self.kind, self.uid, self.bytes)
     }
 }
 
-/// The name of a table in the shared directory.
-pub(crate) fn pool_name(uid: TableUid, bytes: u64) -> String {
-    format!("{:016x}-{bytes}.sst", uid.0)
+/// The name of a file in the shared directory.
+pub(crate) fn pool_name(kind: FileKind, uid: TableUid, bytes: u64) -> String {
+    let suffix = match kind {
+        FileKind::Table => "sst",
+        FileKind::Blob => "blob",
+    };
+    format!("{:016x}-{bytes}.{suffix}", uid.0)
+}
+
+fn word_of(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::Table => "table",
+        FileKind::Blob => "blob",
+    }
 }
 
 /// What a backup consists of, beside its manifest.
@@ -66,9 +80,10 @@ impl Catalog {
             "{FIRST_LINE}\ncreated {}\nseqno {}\nentries {}\n",
             self.created_ms, self.seqno, self.entries
         );
-        for CatalogTable { number, uid, bytes, checksum } in &self.tables {
+        for CatalogTable { kind, number, uid, bytes, checksum } in &self.tables {
+            let kind = word_of(*kind);
             // Writing to a string does not fail.
-            let _ = writeln!(text, "table {} {:016x} {bytes} {checksum:016x}", number.get(), uid.0);
+            let _ = writeln!(text, "{kind} {} {:016x} {bytes} {checksum:016x}", number.get(), uid.0);
         }
         let crc = crc32c(text.as_bytes());
         let _ = writeln!(text, "crc {crc:08x}");
@@ -133,12 +148,14 @@ fn number_after<T: FromStr>(line: Option<&str>, word: &str) -> Result<T, String>
 }
 
 fn parse_table(line: &str) -> Option<CatalogTable> {
-    let mut words = line.strip_prefix("table ")?.split(' ');
+    let mut words = line.split(' ');
+    let word = words.next()?;
+    let kind = [FileKind::Table, FileKind::Blob].into_iter().find(|kind| word_of(*kind) == word)?;
     let number = FileNumber(words.next()?.parse().ok()?);
     let uid = TableUid(parse_hex(words.next()?)?);
     let bytes = words.next()?.parse().ok()?;
     let checksum = parse_hex(words.next()?)?;
-    words.next().is_none().then_some(CatalogTable { number, uid, bytes, checksum })
+    words.next().is_none().then_some(CatalogTable { kind, number, uid, bytes, checksum })
 }
 
 fn parse_hex(text: &str) -> Option<u64> {
@@ -150,13 +167,17 @@ mod tests {
     use super::*;
 
     fn catalog() -> Catalog {
-        let table = |number, uid, bytes, checksum| CatalogTable {
+        let file = |kind, number, uid, bytes, checksum| CatalogTable {
+            kind,
             number: FileNumber(number),
             uid: TableUid(uid),
             bytes,
             checksum,
         };
-        let tables = vec![table(7, 1, 4096, u64::MAX), table(u64::MAX, u64::MAX, u64::MAX, 0)];
+        let tables = vec![
+            file(FileKind::Table, 7, 1, 4096, u64::MAX),
+            file(FileKind::Blob, u64::MAX, u64::MAX, u64::MAX, 0),
+        ];
         Catalog { created_ms: 1_732_226_400_000, seqno: 99, entries: 12, tables }
     }
 

@@ -20,7 +20,7 @@ pub(crate) const INCOMPLETE_SUFFIX: &str = ".esker-incomplete";
 pub struct CheckpointReport {
     /// The moment: every write up to this sequence number is in it, and none after.
     pub seqno: SeqNo,
-    /// Tables that got a second name.
+    /// Tables that got a second name; blob files count as tables in all copies.
     pub linked_tables: u64,
     /// Their bytes, which take no room as long as the database keeps the tables, too.
     pub linked_bytes: u64,
@@ -56,7 +56,7 @@ impl Store {
                 progress.advance(table.bytes);
                 false
             } else {
-                let target = paths::table(dir, table.number);
+                let target = paths::data(dir, table.kind, table.number);
                 link_or_copy(&self.env, &table.path, &target, table.bytes, &mut progress)?
             };
             let (tables, bytes) = if linked {

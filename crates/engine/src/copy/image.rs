@@ -8,14 +8,15 @@ use crate::paths;
 use crate::scheduler::Scheduler;
 use esker_base::{FileNumber, Result, SeqNo, TableUid};
 use esker_env::Env;
-use esker_version::{DatabaseState, EditOp, Manifest, VersionEdit};
+use esker_version::{DatabaseState, EditOp, FileKind, Manifest, VersionEdit};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A table of an image, and where its bytes are now.
+/// A table or blob file of an image, and where its bytes are now.
 #[derive(Clone, Debug)]
 pub(crate) struct ImageTable {
+    pub(crate) kind: FileKind,
     pub(crate) number: FileNumber,
     pub(crate) uid: TableUid,
     pub(crate) bytes: u64,
@@ -64,8 +65,8 @@ impl Image {
         state.durable_position = None;
         let tables = state.live_files().into_iter().map(|(number, file)| {
             let is_own = !captured.contains(&number);
-            let path = paths::table(if is_own { dir } else { source }, number);
-            ImageTable { number, uid: file.table_uid, bytes: file.bytes, path, is_own }
+            let path = paths::data(if is_own { dir } else { source }, file.kind, number);
+            ImageTable { kind: file.kind, number, uid: file.table_uid, bytes: file.bytes, path, is_own }
         });
         Ok(Image { tables: tables.collect(), state, manifest })
     }

@@ -7,10 +7,11 @@ use super::transfer::{CopyProgress, Progress, checksum_of, copy};
 use crate::paths;
 use crate::verify::Damage;
 use esker_base::{Error, Result};
+use esker_blob::{BlobCheck, BlobReader};
 use esker_cache::BlockCache;
 use esker_env::OpenMode;
 use esker_sst::{Table, TableHome, TableIdentity};
-use esker_version::{CURRENT_NAME, DatabaseState, Found, LiveFile, manifest_name};
+use esker_version::{CURRENT_NAME, DatabaseState, FileKind, Found, LiveFile, manifest_name};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -77,7 +78,7 @@ impl Backups {
         let mut progress = Progress::new(catalog.bytes(), &mut told);
         for table in &catalog.tables {
             let from = self.pool().join(table.file_name());
-            let target = paths::table(unfinished.path(), table.number);
+            let target = paths::data(unfinished.path(), table.kind, table.number);
             let checksum = copy(env, &from, &target, table.bytes, &mut progress)?;
             check_sum(&from, table, checksum)?;
         }
@@ -164,6 +165,12 @@ impl Backups {
         let env = self.env();
         check_sum(path, table, checksum_of(env, path, table.bytes, progress)?)?;
         let file = file.ok_or_else(|| Error::internal("a table of the catalog is not in the manifest"))?;
+        if table.kind == FileKind::Blob {
+            let check = BlobCheck { file_bytes: table.bytes, uid: table.uid, keyspace: file.keyspace };
+            let opened = BlobReader::open(env.fs.open(path, OpenMode::Read)?, check)?;
+            // Its values are entries of the tables that point to them.
+            return opened.scan(|_, _, _| Ok(())).map(|_| 0);
+        }
         let (keyspace, global_seqno) = (file.keyspace, file.global_seqno);
         let expected = TableIdentity { uid: table.uid, keyspace, global_seqno };
         let home = TableHome::alone(Arc::new(BlockCache::new(CACHE_BYTES)))?;
@@ -188,7 +195,9 @@ impl Backups {
         let files = state.live_files();
         let agrees = |table: &CatalogTable| {
             let file = files.get(&table.number);
-            file.is_some_and(|file| file.table_uid == table.uid && file.bytes == table.bytes)
+            file.is_some_and(|file| {
+                file.kind == table.kind && file.table_uid == table.uid && file.bytes == table.bytes
+            })
         };
         if files.len() == catalog.tables.len() && catalog.tables.iter().all(agrees) {
             return Ok(());

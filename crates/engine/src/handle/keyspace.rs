@@ -8,7 +8,7 @@ use crate::commit::Patience;
 use crate::holders::HolderKind;
 use crate::keyspace::KeyspaceState;
 use crate::options::KeyspaceOptions;
-use crate::read::{cursor::Cursor, range::Range};
+use crate::read::{cursor::Cursor, keys::Keys, range::Range};
 use crate::semantics::ReadTime;
 use crate::store::Store;
 use crate::{Durability, Value};
@@ -251,6 +251,21 @@ impl Keyspace {
         self.range_of(self.pin(), Bounds::default())
     }
 
+    /// The keys in a range, without their values: large values, which lie in files of their own, are not read.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let db = esker_engine::Database::open("data")?;
+    /// let images = db.keyspace("images")?;
+    /// for key in images.keys("2024-"..) {
+    ///     println!("{}", key?.escape_ascii());
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn keys(&self, range: impl KeyRange) -> Keys {
+        self.keys_of(self.pin(), range.into_bounds())
+    }
+
     /// The entry with the smallest key.
     pub fn first(&self) -> Result<Option<(Value, Value)>> {
         self.pin()?.first()
@@ -284,6 +299,15 @@ impl Keyspace {
             pinned.as_ref().map(|pinned| holders.hold_view(HolderKind::Range, self.state.id, pinned));
         let holding = holding.ok();
         Range::new(pinned, bounds).held(holding)
+    }
+
+    /// As [`Keyspace::range_of`], of keys alone.
+    pub(crate) fn keys_of(&self, pinned: Result<Pinned>, bounds: Bounds) -> Keys {
+        let holders = &self.handle.store.holders;
+        let holding =
+            pinned.as_ref().map(|pinned| holders.hold_view(HolderKind::Range, self.state.id, pinned));
+        let holding = holding.ok();
+        Keys::new(pinned, bounds).held(holding)
     }
 
     /// This keyspace as `snapshot` sees it.

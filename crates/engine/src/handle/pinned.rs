@@ -8,7 +8,7 @@ use crate::read::range::Range;
 use crate::semantics::ReadTime;
 use crate::view::SuperVersion;
 use esker_base::{Result, SeqNo};
-use esker_iter::{Bounds, Reader};
+use esker_iter::{Bounds, Large, LargeValues, Reader};
 use std::sync::Arc;
 
 /// A view and the sequence number to read it at.
@@ -27,18 +27,33 @@ impl Pinned {
             Found::Borrowed(value) => Some(Value::copied(value)),
             Found::Pinned(value) => Some(Value::pinned(value)),
             Found::Folded(value) => Some(Value::owned(value)),
+            Found::Large(pointer) => Some(self.fetch(key, &pointer)?),
             Found::Absent => None,
         })
     }
 
     #[inline]
     pub(crate) fn get_with<R>(&self, key: &[u8], read: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
-        Ok(read(point::lookup(self, key)?.as_bytes()))
+        Ok(match point::lookup(self, key)? {
+            Found::Borrowed(value) => read(Some(value)),
+            Found::Pinned(value) => read(Some(&value)),
+            Found::Folded(value) => read(Some(&value)),
+            Found::Large(pointer) => read(Some(&self.fetch(key, &pointer)?)),
+            Found::Absent => read(None),
+        })
+    }
+
+    /// The value of `key` that a pointer in this view leads to.
+    #[cold]
+    pub(crate) fn fetch(&self, key: &[u8], pointer: &[u8]) -> Result<Value> {
+        let mut value = Vec::new();
+        self.view.tree.large.fetch(key, pointer, &mut value)?;
+        Ok(Value::owned(value))
     }
 
     #[inline]
     pub(crate) fn contains(&self, key: &[u8]) -> Result<bool> {
-        self.get_with(key, |value| value.is_some())
+        Ok(!matches!(point::lookup(self, key)?, Found::Absent))
     }
 
     pub(crate) fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
@@ -51,8 +66,17 @@ impl Pinned {
 
     /// What the iterators of this moment are. Asking again gives the same only once the time is fixed.
     pub(crate) fn reader(&mut self) -> Reader {
+        self.reader_with(self.view.large())
+    }
+
+    /// What iterators over keys alone are.
+    pub(crate) fn reader_of_keys(&mut self) -> Reader {
+        self.reader_with(Large::Skipped)
+    }
+
+    fn reader_with(&mut self, large: Large) -> Reader {
         let semantics = &self.view.semantics;
-        Reader::at(self.time.fix(semantics)).folding(semantics.folding().cloned())
+        Reader::at(self.time.fix(semantics)).folding(semantics.folding().cloned()).with_large(large)
     }
 
     pub(crate) fn range(self, bounds: Bounds) -> Range {

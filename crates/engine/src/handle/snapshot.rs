@@ -3,7 +3,7 @@
 use super::keyspace::Keyspace;
 use super::pinned::Pinned;
 use crate::holders::{HolderKind, Holding};
-use crate::read::{cursor::Cursor, layer::Layer, range::Range};
+use crate::read::{cursor::Cursor, keys::Keys, layer::Layer, range::Range};
 use crate::semantics::ReadTime;
 use crate::snapshot::Moment;
 use crate::store::Store;
@@ -137,6 +137,11 @@ impl View<'_> {
     /// All entries.
     pub fn iter(&self) -> Range {
         self.range_within(Bounds::default())
+    }
+
+    /// The keys in a range, without their values; see [`Keyspace::keys`].
+    pub fn keys(&self, range: impl KeyRange) -> Keys {
+        self.keyspace.keys_of(self.pin(), range.into_bounds())
     }
 
     /// The entry with the smallest key.

@@ -155,9 +155,8 @@ impl Store {
             tables = applied.obsolete_files.len() + waiting.len(),
             "keyspace dropped"
         );
-        for file in applied.obsolete_files.into_iter().chain(waiting) {
-            self.files.retire(file);
-        }
+        self.retire_files(&applied);
+        waiting.into_iter().for_each(|file| self.files.retire(file));
         if let Err(error) = writing.log.release_below(min_log_id) {
             // The keyspace is gone all the same; the next install tries again, and reports it.
             tracing::warn!(%error, "log segments that the dropped keyspace needed could not be released");

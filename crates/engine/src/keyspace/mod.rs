@@ -20,7 +20,7 @@ use crate::view::ViewCell;
 use crate::wanted::Asked;
 use esker_base::{Error, KeyspaceId, SeqNo};
 use esker_iter::Folding;
-use esker_strategy::Busy;
+use esker_strategy::{BlobAccount, Busy, due_permille};
 use esker_version::LevelIndex;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -52,6 +52,8 @@ pub(crate) struct KeyspaceState {
     pub(crate) jobs: AtomicU64,
     /// Runs in level 0, kept beside the view so that a writer sees them without loading it.
     level0_runs: AtomicU64,
+    /// Whether garbage of blob files is due to be collected: kept likewise.
+    is_large_over: AtomicBool,
     /// The default TTL of the options, in milliseconds, 0 for none: kept beside them so that a put sees it without a lock.
     default_ttl_ms: AtomicU64,
     /// Set when the keyspace was dropped, durably, and before its view becomes an empty one: a reader that finds the empty view
@@ -69,6 +71,10 @@ pub(crate) struct Traffic {
     pub(crate) compacted_in_bytes: AtomicU64,
     /// Bytes of tables written by compactions.
     pub(crate) compacted_out_bytes: AtomicU64,
+    /// Bytes of blob files written by flushes.
+    pub(crate) blob_bytes: AtomicU64,
+    /// Bytes of blob files written by compactions.
+    pub(crate) relocated_bytes: AtomicU64,
     pub(crate) flushes: AtomicU64,
     pub(crate) compactions: AtomicU64,
     pub(crate) moves: AtomicU64,
@@ -94,6 +100,7 @@ impl KeyspaceState {
             asked: Mutex::default(),
             jobs: AtomicU64::new(0),
             level0_runs: AtomicU64::new(0),
+            is_large_over: AtomicBool::new(false),
             dropped: AtomicBool::new(false),
             traffic: Traffic::default(),
         };
@@ -155,9 +162,17 @@ impl KeyspaceState {
     pub(crate) fn note_shape(&self) {
         let runs = self.view.load().tree.runs.iter().filter(|run| run.level == LevelIndex::FLUSH).count();
         self.level0_runs.store(runs as u64, Ordering::Relaxed);
+        let account = BlobAccount::of(&self.view.load().tree.version);
+        self.is_large_over
+            .store(account.is_over(due_permille(self.options().blob_space_amp_permille)), Ordering::Relaxed);
     }
 
-    /// Whether writers must wait for compaction before they seal one more memtable.
+    /// Whether writers must wait for compaction before they seal one more memtable: level 0 is full, or garbage of blob files is due to be
+    /// collected: who writes faster than it is collected is held to that pace, or the target for room would be none.
+    pub(crate) fn must_compact_first(&self) -> bool {
+        self.is_large_over.load(Ordering::Relaxed) || self.is_level0_full()
+    }
+
     pub(crate) fn is_level0_full(&self) -> bool {
         self.level0_runs.load(Ordering::Relaxed) >= u64::from(self.options().level0_stop_runs)
     }

@@ -20,6 +20,11 @@ const BLOCK_SIZE_BYTES: std::ops::RangeInclusive<usize> = 512..=64 << 10;
 /// Sizes that tables may have.
 const TABLE_SIZE_BYTES: std::ops::RangeInclusive<u64> = 4 << 10..=4 << 30;
 
+/// Lengths from which values may be kept apart: a pointer takes about 15 bytes, its record's head as many.
+const BLOB_THRESHOLD_BYTES: std::ops::RangeInclusive<u64> = 64..=1 << 30;
+/// Targets for the room that large values take, in 1/1000. Below 1.1 each value would be copied ten times.
+const BLOB_SPACE_AMP_PERMILLE: std::ops::RangeInclusive<u32> = 1100..=100_000;
+
 /// One choice for the last level, where data rests, and one for the levels above it, where it passes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PerLevel<T> {
@@ -59,6 +64,9 @@ pub struct KeyspaceOptions {
     pub(crate) merge_operator: Option<MergeOperator>,
     /// Code: not stored.
     pub(crate) compaction_filter: Option<OwnFilter>,
+    pub(crate) blob_threshold_bytes: Option<u64>,
+    pub(crate) blob_file_bytes: u64,
+    pub(crate) blob_space_amp_permille: u32,
 }
 
 impl Default for KeyspaceOptions {
@@ -77,6 +85,9 @@ impl Default for KeyspaceOptions {
             default_ttl: None,
             merge_operator: None,
             compaction_filter: None,
+            blob_threshold_bytes: None,
+            blob_file_bytes: 32 << 20,
+            blob_space_amp_permille: 1500,
         }
     }
 }
@@ -151,6 +162,30 @@ impl KeyspaceOptions {
         self
     }
 
+    /// Values of this many bytes and more lie in blob files, apart from the tables: compactions then copy pointers instead of
+    /// values, at the price of a read more for each value that is read. 0 keeps all values in tables. At least 64. Default: 0.
+    ///
+    /// A change holds for what is written from then on; what lies in tables is separated by the compaction that meets it.
+    pub fn blob_threshold(mut self, bytes: u64) -> KeyspaceOptions {
+        self.blob_threshold_bytes = (bytes != 0).then_some(bytes);
+        self
+    }
+
+    /// Bytes at which a blob file is ended, 4 KiB to 4 GiB. Default: 32 MiB.
+    pub fn blob_file_size(mut self, bytes: u64) -> KeyspaceOptions {
+        self.blob_file_bytes = bytes;
+        self
+    }
+
+    /// How many times the room of the living large values their files may take, 1.1 to 100, in steps of 1/1000: when it is
+    /// more, the values that live on in the files with the most garbage are copied to new ones. Less room costs more
+    /// copying: at 1.5, overwriting evenly writes each value less than twice. Default: 1.5.
+    pub fn blob_space_amp(mut self, times: f64) -> KeyspaceOptions {
+        // What is out of range is refused where the options are used; the conversion saturates, and takes NaN for 0.
+        self.blob_space_amp_permille = (times * 1000.0).round() as u32;
+        self
+    }
+
     /// The default TTL, if there is one.
     pub fn ttl_by_default(&self) -> Option<Duration> {
         self.default_ttl
@@ -219,6 +254,11 @@ impl KeyspaceOptions {
         if let Some(bytes) = self.table_bytes {
             stored::in_range("table_size", bytes, TABLE_SIZE_BYTES)?;
         }
+        if let Some(bytes) = self.blob_threshold_bytes {
+            stored::in_range("blob_threshold", bytes, BLOB_THRESHOLD_BYTES)?;
+        }
+        stored::in_range("blob_file_size", self.blob_file_bytes, TABLE_SIZE_BYTES)?;
+        stored::in_range("blob_space_amp_permille", self.blob_space_amp_permille, BLOB_SPACE_AMP_PERMILLE)?;
         stored::in_range("level0_stop_runs", self.level0_stop_runs, 2..=10_000)
     }
 
@@ -245,7 +285,20 @@ impl KeyspaceOptions {
         if let Some(operator) = &self.merge_operator {
             stored::put(&mut out, "merge_operator", &Field::Text(operator.text()));
         }
+        if self.blob_threshold_bytes.is_some() || self.has_other_blob_options() {
+            // As above.
+            stored::put(&mut out, "blob_threshold", &number(self.blob_threshold_bytes.unwrap_or(0)));
+            stored::put(&mut out, "blob_file_size", &number(self.blob_file_bytes));
+            let permille = u64::from(self.blob_space_amp_permille);
+            stored::put(&mut out, "blob_space_amp_permille", &number(permille));
+        }
         out
+    }
+
+    fn has_other_blob_options(&self) -> bool {
+        let default = KeyspaceOptions::default();
+        let of = |options: &KeyspaceOptions| (options.blob_file_bytes, options.blob_space_amp_permille);
+        of(self) != of(&default)
     }
 
     /// Reads what [`KeyspaceOptions::encode`] wrote.
@@ -296,6 +349,11 @@ impl KeyspaceOptions {
             ("merge_operator", Field::Text(text)) => {
                 self.merge_operator = Some(MergeOperator::parse(text).ok_or_else(unknown)?);
             }
+            ("blob_threshold", Field::Number(bytes)) => self.blob_threshold_bytes = optional(*bytes),
+            ("blob_file_size", Field::Number(bytes)) => self.blob_file_bytes = *bytes,
+            ("blob_space_amp_permille", Field::Number(permille)) => {
+                self.blob_space_amp_permille = stored::narrow(name, *permille)?;
+            }
             _ => return Err(unknown()),
         }
         Ok(())
@@ -317,7 +375,10 @@ mod tests {
             .compression(PerLevel::all(Codec::Zstd { level: 7 }))
             .table_size(1 << 20)
             .level0_stop_runs(9)
-            .merge_operator(MergeOperator::append(", "));
+            .merge_operator(MergeOperator::append(", "))
+            .blob_threshold(1000)
+            .blob_file_size(1 << 20)
+            .blob_space_amp(1.25);
         assert_eq!(KeyspaceOptions::decode(&options.encode()).unwrap(), options);
     }
 

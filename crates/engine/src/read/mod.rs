@@ -6,6 +6,7 @@
 
 pub(crate) mod covers;
 pub(crate) mod cursor;
+pub(crate) mod keys;
 pub(crate) mod layer;
 pub(crate) mod multi;
 pub(crate) mod point;

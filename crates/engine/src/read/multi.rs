@@ -94,6 +94,7 @@ impl<'k> Group<'k> {
             values[at] = match self.told(time, at, tag, value)? {
                 Resolved::Value { from } => Some(Value::copied(&value[from..])),
                 Resolved::Folded(value) => Some(Value::owned(value)),
+                Resolved::Large { from } => Some(self.fetch(at, &value[from..])?),
                 Resolved::Absent => None,
             };
         }
@@ -151,6 +152,11 @@ impl Group<'_> {
         resolve(&self.pinned.view, time, (tag, self.keys[at], value))
     }
 
+    #[cold]
+    fn fetch(&self, at: usize, pointer: &[u8]) -> Result<Value> {
+        self.pinned.fetch(self.keys[at], pointer)
+    }
+
     /// Looks for one key alone in a part whose table is not open or only lent, so that not more than one is lent at a time.
     #[cold]
     fn ask_closed(
@@ -181,6 +187,7 @@ impl Group<'_> {
         values[at] = match self.told(time, at, hit.tag, &hit.value)? {
             Resolved::Value { from } => Some(Value::pinned(hit.value.from(from))),
             Resolved::Folded(value) => Some(Value::owned(value)),
+            Resolved::Large { from } => Some(self.fetch(at, &hit.value.from(from))?),
             Resolved::Absent => None,
         };
         self.pending &= !(1 << at);

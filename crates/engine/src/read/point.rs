@@ -1,5 +1,6 @@
 //! One key.
 
+use crate::Value;
 use crate::handle::Pinned;
 use crate::read::covers::cover_at;
 use crate::read::resolve::{Resolved, resolve};
@@ -19,21 +20,10 @@ pub(crate) enum Found<'v> {
     Pinned(PinnedValue),
     /// Made of operands.
     Folded(Vec<u8>),
+    /// In a blob file, to which this points. Not fetched yet: who asks whether a key is there does not need it.
+    Large(Value),
     /// The key has no value.
     Absent,
-}
-
-impl Found<'_> {
-    /// The value, if there is one.
-    #[inline]
-    pub(crate) fn as_bytes(&self) -> Option<&[u8]> {
-        match self {
-            Found::Borrowed(value) => Some(value),
-            Found::Pinned(value) => Some(value),
-            Found::Folded(value) => Some(value),
-            Found::Absent => None,
-        }
-    }
 }
 
 /// What a reader of that moment sees of `key`.
@@ -65,6 +55,7 @@ pub(crate) fn lookup<'v>(pinned: &'v Pinned, key: &[u8]) -> Result<Found<'v>> {
             return Ok(match wanted.told(tag, value)? {
                 Resolved::Value { from } => Found::Borrowed(&value[from..]),
                 Resolved::Folded(value) => Found::Folded(value),
+                Resolved::Large { from } => Found::Large(Value::copied(&value[from..])),
                 Resolved::Absent => Found::Absent,
             });
         }
@@ -130,6 +121,7 @@ impl Wanted<'_> {
         Ok(Some(match self.told(hit.tag, &hit.value)? {
             Resolved::Value { from } => Found::Pinned(hit.value.from(from)),
             Resolved::Folded(value) => Found::Folded(value),
+            Resolved::Large { from } => Found::Large(Value::pinned(hit.value.from(from))),
             Resolved::Absent => Found::Absent,
         }))
     }

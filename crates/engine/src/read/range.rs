@@ -40,9 +40,16 @@ impl Range {
     /// The entries within `bounds` of what could be pinned. An error becomes the first item, so that a loop over a
     /// range needs one place for errors.
     pub(crate) fn new(pinned: Result<Pinned>, bounds: Bounds) -> Range {
-        let view = pinned.map(|mut pinned| RangeView { reader: pinned.reader(), pinned, bounds });
-        let entries = view.map(DoubleEnded::new).map_err(Some);
-        Range { entries, _holding: None }
+        Range::of(pinned.map(|mut pinned| RangeView { reader: pinned.reader(), pinned, bounds }))
+    }
+
+    /// The same, but large values are empty: for keys alone.
+    pub(crate) fn without_large(pinned: Result<Pinned>, bounds: Bounds) -> Range {
+        Range::of(pinned.map(|mut pinned| RangeView { reader: pinned.reader_of_keys(), pinned, bounds }))
+    }
+
+    fn of(view: Result<RangeView>) -> Range {
+        Range { entries: view.map(DoubleEnded::new).map_err(Some), _holding: None }
     }
 
     /// This range, listed among the holders while it lives.
@@ -50,31 +57,41 @@ impl Range {
         Range { _holding: holding, ..self }
     }
 
-    fn take(
+    fn take<T>(
         &mut self,
         next: impl for<'a> FnOnce(&'a mut DoubleEnded<RangeView>) -> Result<Option<(&'a [u8], &'a [u8])>>,
-    ) -> Option<Result<(Value, Value)>> {
+        copy: impl FnOnce((&[u8], &[u8])) -> T,
+    ) -> Option<Result<T>> {
         match &mut self.entries {
-            Ok(entries) => {
-                let copy = |(key, value)| (Value::copied(key), Value::copied(value));
-                next(entries).map(|entry| entry.map(copy)).transpose()
-            }
+            Ok(entries) => next(entries).map(|entry| entry.map(copy)).transpose(),
             Err(error) => error.take().map(Err),
         }
     }
+
+    pub(crate) fn next_key(&mut self) -> Option<Result<Value>> {
+        self.take(DoubleEnded::next_front, |(key, _)| Value::copied(key))
+    }
+
+    pub(crate) fn next_key_back(&mut self) -> Option<Result<Value>> {
+        self.take(DoubleEnded::next_back, |(key, _)| Value::copied(key))
+    }
+}
+
+fn both((key, value): (&[u8], &[u8])) -> (Value, Value) {
+    (Value::copied(key), Value::copied(value))
 }
 
 impl Iterator for Range {
     type Item = Result<(Value, Value)>;
 
     fn next(&mut self) -> Option<Result<(Value, Value)>> {
-        self.take(DoubleEnded::next_front)
+        self.take(DoubleEnded::next_front, both)
     }
 }
 
 impl DoubleEndedIterator for Range {
     fn next_back(&mut self) -> Option<Result<(Value, Value)>> {
-        self.take(DoubleEnded::next_back)
+        self.take(DoubleEnded::next_back, both)
     }
 }
 

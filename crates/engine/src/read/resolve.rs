@@ -16,6 +16,8 @@ pub(crate) enum Resolved {
     Value { from: usize },
     /// What the entry and older ones come to.
     Folded(Vec<u8>),
+    /// What the value of the entry that was asked about points to, from this byte on.
+    Large { from: usize },
 }
 
 /// What the newest visible version of `key`, which is this one, means to a reader of `view` at `time`.
@@ -40,6 +42,15 @@ pub(crate) fn resolve(
                 Resolved::Value { from: EXPIRY_LEN }
             }
         }
+        Meaning::Large => Resolved::Large { from: 0 },
+        Meaning::ExpiringLarge => {
+            let (expiry_ms, _) = split_expiry(tag, key, value)?;
+            if is_over(expiry_ms, time.fix(&view.semantics)) {
+                Resolved::Absent
+            } else {
+                Resolved::Large { from: EXPIRY_LEN }
+            }
+        }
     })
 }
 
@@ -51,9 +62,10 @@ fn fold(
     newest: Tag,
 ) -> Result<(Option<Vec<u8>>, Option<u64>)> {
     let Some(folding) = view.semantics.folding() else { return Err(without_operator(newest, key)) };
+    let large = view.large();
     let mut fold = Fold::default();
     visit_versions(view, key, newest.seqno(), |tag, value| {
-        fold.take(folding, (tag, key, value), |end_ms| is_over(end_ms, time.fix(&view.semantics)))
+        fold.take(folding, (tag, key, value), |end_ms| is_over(end_ms, time.fix(&view.semantics)), &large)
     })?;
     Ok((fold.finish(folding, key)?, fold.end_ms()))
 }
@@ -80,8 +92,8 @@ pub(crate) fn end_of(view: &SuperVersion, time: &mut ReadTime, key: &[u8], seqno
                 End::Past
             }
             Meaning::Absent => End::Past,
-            Meaning::Present => End::Never,
-            Meaning::Expiring => {
+            Meaning::Present | Meaning::Large => End::Never,
+            Meaning::Expiring | Meaning::ExpiringLarge => {
                 let (expiry_ms, _) = split_expiry(tag, key, value)?;
                 if is_over(expiry_ms, time.fix(&view.semantics)) { End::Past } else { End::At(expiry_ms) }
             }

@@ -11,6 +11,7 @@
 
 use super::clock::{Clock, OpenAmount, Room};
 use super::file::{FileIdentity, TableFile};
+use crate::large::LargeFiles;
 use crate::paths;
 use crate::scheduler::{Lane, Scheduler};
 use esker_base::{FileNumber, KeyspaceId};
@@ -26,17 +27,19 @@ use std::sync::{Arc, Weak};
 /// All table files in use, and those waiting to be deleted.
 #[derive(Debug)]
 pub(crate) struct TableFiles {
-    pub(super) env: Env,
-    dir: PathBuf,
+    pub(crate) env: Env,
+    pub(crate) dir: PathBuf,
     /// What is open, whoever holds it.
     pub(crate) tables: Arc<OpenTables>,
     /// What may be closed.
     pub(super) clock: Clock,
     known: Mutex<HashMap<FileNumber, Weak<FileIdentity>, foldhash::fast::FixedState>>,
+    /// Blob files in use.
+    pub(crate) large: LargeFiles,
     /// Paths of files that nothing refers to any more.
     doomed: Mutex<Vec<PathBuf>>,
     /// Deleting and closing are work for the log lane.
-    pub(super) scheduler: Arc<Scheduler>,
+    pub(crate) scheduler: Arc<Scheduler>,
 }
 
 impl TableFiles {
@@ -53,6 +56,7 @@ impl TableFiles {
             tables: OpenTables::new(cache),
             clock: Clock::new(limit),
             known: Mutex::default(),
+            large: LargeFiles::beside(limit.tables),
             doomed: Mutex::default(),
             scheduler,
         })
@@ -82,7 +86,7 @@ impl TableFiles {
     }
 
     /// Has a file deleted that nothing refers to any more.
-    pub(super) fn doom(&self, path: PathBuf) {
+    pub(crate) fn doom(&self, path: PathBuf) {
         self.doomed.lock().push(path);
     }
 
@@ -100,7 +104,7 @@ impl TableFiles {
                 && !error.is_not_found()
             {
                 // Harmless beyond the space: the next open removes it as an orphan.
-                tracing::warn!(path = %path.display(), %error, "an obsolete table could not be removed");
+                tracing::warn!(path = %path.display(), %error, "an obsolete file could not be removed");
             }
         }
     }

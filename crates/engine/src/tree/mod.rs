@@ -9,6 +9,7 @@ pub(crate) use file::{Access, Closed, FileIdentity, TableFile};
 pub(crate) use files::TableFiles;
 
 use crate::deletes::{HiddenPart, hidden_parts};
+use crate::large::LargeMap;
 use esker_base::{KeyspaceId, Result, SeqNo, key};
 use esker_version::{LevelIndex, PartMeta, Version};
 use std::sync::{Arc, OnceLock};
@@ -26,6 +27,8 @@ pub(crate) struct Tree {
     pub(crate) has_range_deletes: bool,
     /// See [`Tree::hidden`].
     hidden: OnceLock<Box<[HiddenPart]>>,
+    /// The blob files that the parts point to.
+    pub(crate) large: Arc<LargeMap>,
 }
 
 /// A run: disjoint parts in key order.
@@ -59,7 +62,8 @@ impl Tree {
         let parts = runs.iter().flat_map(|run: &Arc<TreeRun>| run.parts.iter());
         let max_seqno = parts.map(|part| part.meta.max_seqno).max().unwrap_or(SeqNo::ZERO);
         let has_range_deletes = runs.iter().any(|run: &Arc<TreeRun>| run.has_range_deletes());
-        Tree { version, runs, max_seqno, has_range_deletes, hidden: OnceLock::new() }
+        let large = Arc::new(LargeMap::new(keyspace, &version, files));
+        Tree { version, runs, max_seqno, has_range_deletes, hidden: OnceLock::new(), large }
     }
 
     /// This tree with the files that are current, and with what is not changed shared.
@@ -85,8 +89,8 @@ impl Tree {
         };
         let runs = self.runs.iter().map(renewed).collect();
         let Tree { max_seqno, has_range_deletes, ref hidden, .. } = *self;
-        let version = Arc::clone(&self.version);
-        Tree { version, runs, max_seqno, has_range_deletes, hidden: hidden.clone() }
+        let (version, large) = (Arc::clone(&self.version), Arc::clone(&self.large));
+        Tree { version, runs, max_seqno, has_range_deletes, hidden: hidden.clone(), large }
     }
 
     /// The parts that range deletes hide as a whole; found when they are first asked for.

@@ -2,7 +2,7 @@
 
 use super::{MAX_STEPS, Position, Visible};
 use crate::cursor::Cursor;
-use crate::meaning::{Meaning, check_hidden, meaning, split_expiry};
+use crate::meaning::{Meaning, check_hidden, is_large, meaning, split_expiry};
 use esker_base::{Error, Result, Tag};
 
 /// The longest value that is copied when walking backwards. Copying 32 KiB takes about as long as the two seeks that
@@ -34,12 +34,18 @@ impl<C: Cursor> Visible<C> {
                 Meaning::Absent => continue,
                 Meaning::Operand if self.hold_fold(candidate.tag)? => return Ok(()),
                 Meaning::Operand => continue,
-                Meaning::Expiring if self.reader.is_expired(candidate.expiry_ms) => continue,
-                Meaning::Expiring => Some(candidate.expiry_ms),
-                Meaning::Present => None,
+                Meaning::Expiring | Meaning::ExpiringLarge if self.reader.is_expired(candidate.expiry_ms) => {
+                    continue;
+                }
+                Meaning::Expiring | Meaning::ExpiringLarge => Some(candidate.expiry_ms),
+                Meaning::Present | Meaning::Large => None,
             };
             if !candidate.is_held {
                 return self.stand_on_remembered(candidate.tag);
+            }
+            if is_large(candidate.tag) {
+                let pointer = std::mem::take(&mut self.value);
+                self.reader.large.fetch(candidate.tag, self.key.as_slice(), &pointer, &mut self.value)?;
             }
             self.tag = candidate.tag;
             self.position = Position::Held;
@@ -83,7 +89,10 @@ impl<C: Cursor> Visible<C> {
         let is_held = value.len() <= MAX_HELD_LEN;
         if !tag.is_plain_put() {
             match meaning(tag, self.key.as_slice()) {
-                Ok(Meaning::Expiring) => (expiry_ms, value) = split_expiry(tag, self.key.as_slice(), value)?,
+                Ok(Meaning::Expiring | Meaning::ExpiringLarge) => {
+                    (expiry_ms, value) = split_expiry(tag, self.key.as_slice(), value)?;
+                }
+                Ok(Meaning::Large) => {}
                 // Nothing to show; or an error, which is told only if no newer version is met.
                 _ => value = &[],
             }
@@ -111,6 +120,9 @@ impl<C: Cursor> Visible<C> {
         if !self.cursor.is_valid() || self.cursor.tag() != tag || !self.key.is(self.cursor.key()) {
             let key = self.key.as_slice().escape_ascii();
             return Err(Error::internal(format!("version {} of key {key} vanished while read", tag.seqno())));
+        }
+        if is_large(tag) {
+            return self.stand_on_other(tag).map(|_| ());
         }
         self.position = if tag.is_plain_put() { Position::OnCursor } else { Position::OnExpiring };
         Ok(())

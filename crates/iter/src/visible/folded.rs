@@ -56,7 +56,7 @@ impl<C: Cursor> Visible<C> {
             }
             let reader = &self.reader;
             let version = (tag, key, self.cursor.value());
-            if fold.take(&folding, version, |end_ms| reader.is_expired(end_ms))?.is_break() {
+            if fold.take(&folding, version, |end_ms| reader.is_expired(end_ms), &reader.large)?.is_break() {
                 break;
             }
             self.cursor.next()?;

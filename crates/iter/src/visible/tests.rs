@@ -1,8 +1,10 @@
 use super::backward::MAX_HELD_LEN;
 use super::*;
 use crate::folding::Folding;
+use crate::meaning::is_large;
 use crate::merge::Merge;
 use crate::operator::MergeOperator;
+use crate::reader::{Large, LargeValues};
 use crate::slice::{Entry, SliceCursor};
 use crate::testing::{Fuse, Rng, Strict, deal, random_entries, random_key};
 use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
@@ -21,11 +23,18 @@ fn model_of(entries: &[Entry], seqno: SeqNo, bounds: &Bounds) -> Model {
     let mut model = Model::new();
     for (key, mut versions) in versions {
         versions.sort_by_key(|entry| std::cmp::Reverse(entry.tag));
-        let mut pieces: Vec<&[u8]> = Vec::new();
+        let mut pieces: Vec<Vec<u8>> = Vec::new();
         for entry in &versions {
             let is_piece = entry.tag.kind().is_some_and(ValueKind::has_value) && !is_expired(entry);
             if is_piece {
-                pieces.push(&entry.value[if expires(entry) { 8 } else { 0 }..]);
+                let stored = &entry.value[if expires(entry) { 8 } else { 0 }..];
+                let mut value = Vec::new();
+                if is_large(entry.tag) {
+                    Reversed.fetch(&key, stored, &mut value).unwrap();
+                } else {
+                    value.extend_from_slice(stored);
+                }
+                pieces.push(value);
             }
             if entry.tag.kind() != Some(ValueKind::Merge) {
                 break;
@@ -42,7 +51,30 @@ fn model_of(entries: &[Entry], seqno: SeqNo, bounds: &Bounds) -> Model {
 /// A reader of these tests, which appends operands.
 fn reader() -> Reader {
     let folding = Folding::new(MergeOperator::append(b""), "k".into());
-    Reader::at(READ_TIME_MS).folding(Some(Arc::new(folding)))
+    let large = Large::Fetched(Arc::new(Reversed));
+    Reader::at(READ_TIME_MS).folding(Some(Arc::new(folding))).with_large(large)
+}
+
+/// Large values that are the key and their pointers backwards.
+#[derive(Debug)]
+struct Reversed;
+
+impl LargeValues for Reversed {
+    fn fetch(&self, key: &[u8], pointer: &[u8], value: &mut Vec<u8>) -> Result<()> {
+        value.clear();
+        value.extend(key.iter().chain(pointer.iter().rev()));
+        Ok(())
+    }
+}
+
+/// Lets some of the puts point to their values.
+fn let_some_be_large(rng: &mut Rng, entries: &mut [Entry]) {
+    let is_put = |entry: &&mut Entry| entry.tag.kind() == Some(ValueKind::Put);
+    for entry in entries.iter_mut().filter(is_put) {
+        if rng.chance(30) {
+            entry.tag = Tag::from_parts(entry.tag.seqno(), entry.tag.kind_byte() | FLAG_BLOB);
+        }
+    }
 }
 
 /// Makes operands of some of the puts.
@@ -140,6 +172,7 @@ fn shows_what_the_model_shows() {
         let mut all = random_entries(rng, count, space);
         if rng.chance(60) {
             let_some_expire(rng, &mut all);
+            let_some_be_large(rng, &mut all);
         }
         if rng.chance(40) {
             let_some_merge(rng, &mut all);
@@ -177,6 +210,7 @@ fn walks_whole_ranges_both_ways() {
         let rng = &mut Rng::new(seed);
         let mut all = random_entries(rng, 200, 60);
         let_some_expire(rng, &mut all);
+        let_some_be_large(rng, &mut all);
         let seqno = SeqNo::new(rng.next() % 220);
         let bounds = random_bounds(rng, 60);
         let model = model_of(&all, seqno, &bounds);
@@ -348,7 +382,6 @@ fn what_cannot_be_read_is_an_error_where_it_would_be_shown() {
     let odd_bytes = [
         ValueKind::Merge as u8,
         ValueKind::RangeDelete as u8,
-        ValueKind::Put as u8 | FLAG_EXPIRY | FLAG_BLOB,
         ValueKind::Put as u8 | FLAG_BLOB,
         ValueKind::Delete as u8 | FLAG_EXPIRY,
         0x0f,
@@ -398,4 +431,31 @@ fn a_range_delete_is_noticed_under_a_newer_version() {
     visible.seek_to_last().unwrap();
     visible.prev().unwrap();
     assert!(matches!(visible.prev(), Err(Error::Unsupported(_))));
+}
+
+#[test]
+fn who_looks_at_keys_alone_fetches_nothing() {
+    let large = |key: &[u8], expiry: &[u8]| Entry {
+        key: key.to_vec(),
+        tag: Tag::from_parts(SeqNo::new(1), 1 | FLAG_BLOB | if expiry.is_empty() { 0 } else { FLAG_EXPIRY }),
+        value: [expiry, b"pointer"].concat(),
+    };
+    let gone = READ_TIME_MS.to_le_bytes();
+    let stays = (READ_TIME_MS + 1).to_le_bytes();
+    let all = [large(b"a", b""), large(b"b", &gone), large(b"c", &stays), put(b"d", 1, b"small")];
+    let at = |large| {
+        let reader = Reader::at(READ_TIME_MS).with_large(large);
+        Visible::new(SliceCursor::new(&all), SeqNo::new(1)).reading_as(reader)
+    };
+    let mut keys = at(Large::Skipped);
+    keys.seek_to_first().unwrap();
+    assert_eq!(keys.entry(), Some((&b"a"[..], &b""[..])));
+    keys.next().unwrap();
+    assert_eq!((keys.key(), keys.expiry_ms()), (&b"c"[..], Some(READ_TIME_MS + 1)));
+    keys.seek_to_last().unwrap();
+    keys.prev().unwrap();
+    assert_eq!((keys.entry(), keys.expiry_ms()), (Some((&b"c"[..], &b""[..])), Some(READ_TIME_MS + 1)));
+    let mut unexpected = at(Large::Unexpected);
+    assert!(matches!(unexpected.seek_to_first(), Err(Error::Unsupported(_))));
+    assert!(!unexpected.is_valid());
 }

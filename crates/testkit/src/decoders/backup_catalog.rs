@@ -40,7 +40,10 @@ fn lists(bytes: &[u8]) -> bool {
     put().expect("the file system is in memory");
     match Backups::with_env("/b", Env::simulated(Arc::new(fs), 1)).list() {
         Ok(listed) => {
-            let lines = bytes.split(|&byte| byte == b'\n').filter(|line| line.starts_with(b"table ")).count();
+            let lines = bytes
+                .split(|&byte| byte == b'\n')
+                .filter(|line| line.starts_with(b"table ") || line.starts_with(b"blob "))
+                .count();
             assert_eq!(listed.iter().map(|backup| backup.tables).collect::<Vec<_>>(), [lines as u64]);
             true
         }
@@ -62,7 +65,8 @@ pub fn valid(random: &SeededRandom) -> Vec<u8> {
     for _ in 0..random.below(5) {
         let (number, bytes) = (random.below(1000), random.below(1 << 30));
         let (uid, checksum) = (random.next_u64(), random.next_u64());
-        writeln!(text, "table {number} {uid:016x} {bytes} {checksum:016x}").expect("strings do not fail");
+        let kind = ["table", "blob"][random.below(2) as usize];
+        writeln!(text, "{kind} {number} {uid:016x} {bytes} {checksum:016x}").expect("strings do not fail");
     }
     let crc = crc32c(text.as_bytes());
     writeln!(text, "crc {crc:08x}").expect("strings do not fail");

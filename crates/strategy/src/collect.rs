@@ -1,0 +1,188 @@
+//! Collection: when blob files hold too much garbage, which of them are emptied, and by which merge.
+//!
+//! # The account
+//! Values are alive if a table points to them that no newer entry hides. What hides them may not have met them yet: an
+//! overwritten value is known to be garbage only after the merge of both entries. So the bytes that the largest run points to
+//! are taken for what is alive: a run has each key about once. Less is taken where tombstones wait above it. While a store grows
+//! this is too little, and merges the small tables of pointers sooner than needed; after that merge it is exact.
+//!
+//! # The choice
+//! Files with the least alive first, as many as it takes to come down by a step. The step is what makes it cheap: each
+//! round rewrites the tables that point to the files, about a hundredth of the values, so a round must be worth it. Overwriting
+//! evenly with room for 1.5 times what is alive, the emptied files have less than half alive (files age differently, and
+//! relocated values have files of their own), so that each value is written 1.8 times.
+//!
+//! Only garbage that is known counts for the choice. If that is not enough, the round merges and chooses nothing, and the
+//! next one knows more.
+//!
+//! # The merge
+//! Window by window of the last level, as [`crate::manual`] does it: a column where something lies above, a rewrite in place
+//! where the base alone points to the chosen. The chosen stay the ones with the least alive while their values move away, so
+//! the windows of a round agree about them, although nobody remembers the choice.
+//!
+//! # An end
+//! A window with something above it has nothing above it afterwards. Where nothing lies above anything the account is exact, and
+//! as long as it is over the target some file has enough garbage to be chosen; its garbage is gone after the round.
+
+use crate::busy::Busy;
+use crate::column::Columns;
+use crate::draft::{Context, Draft, input_from};
+use crate::options::StrategyOptions;
+use crate::plan::{Class, CompactionPlan, Reason};
+use crate::shape::Shape;
+use esker_base::FileNumber;
+use esker_version::{LevelIndex, PartMeta, Run, Version};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A round begins this much, in 1/1000 of what the target allows beyond the living, before the target is reached: about what
+/// is in memory or being flushed when writers begin to wait.
+const RESERVE_PERMILLE: u64 = 50;
+/// A round brings the account down by this share of what the target allows beyond the living, in 1/1000.
+const STEP_PERMILLE: u64 = 160;
+/// What is copied in one round takes room beside the original until the round ends: at most this part of the living.
+const LARGEST_ROUND: u64 = 8;
+
+/// A job that empties blob files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collection {
+    /// What is merged.
+    pub plan: CompactionPlan,
+    /// The blob files whose values are to be written anew where the merge meets a pointer to them; may be none.
+    pub victims: BTreeSet<FileNumber>,
+}
+
+/// What the blob files of a version take, and what of it is alive, by estimate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlobAccount {
+    /// Bytes of all records.
+    pub total_bytes: u64,
+    /// Bytes that are alive: at least those, if no deleted range is in the way.
+    pub live_bytes: u64,
+}
+
+impl BlobAccount {
+    /// The account of a version. O(parts).
+    pub fn of(version: &Version) -> BlobAccount {
+        let blobs = version.blob_files();
+        if blobs.is_empty() {
+            return BlobAccount::default();
+        }
+        let sums = |run: &Arc<Run>| {
+            let references = run.parts().iter().flat_map(|part| part.blobs.iter());
+            references.fold((0u64, 0u64), |(bytes, count), reference| {
+                (bytes.saturating_add(reference.bytes), count.saturating_add(reference.count))
+            })
+        };
+        let tombstones = |run: &Arc<Run>| run.parts().iter().map(|part| part.tombstones).sum::<u64>();
+        let runs = || version.runs().map(|(_, run)| (sums(run), tombstones(run)));
+        let ((bytes, count), own) = runs().max().unwrap_or_default();
+        let above = runs().map(|(_, tombstones)| tombstones).sum::<u64>().saturating_sub(own);
+        let deleted = above.saturating_mul(bytes / count.max(1));
+        let total_bytes = blobs.iter().fold(0u64, |sum, blob| sum.saturating_add(blob.meta.record_bytes));
+        BlobAccount { total_bytes, live_bytes: bytes.saturating_sub(deleted) }
+    }
+
+    /// Whether all records take more than so many thousandths of what is alive.
+    pub fn is_over(&self, permille: u64) -> bool {
+        u128::from(self.total_bytes) * 1000 > u128::from(self.live_bytes) * u128::from(permille)
+    }
+
+    /// Bytes above so many thousandths of what is alive.
+    fn excess(&self, permille: u64) -> u64 {
+        let allowed = u128::from(self.live_bytes) * u128::from(permille) / 1000;
+        self.total_bytes.saturating_sub(u64::try_from(allowed).unwrap_or(u64::MAX))
+    }
+}
+
+/// Thousandths of what is alive at which a round is due, and at which who writes faster than garbage is collected has to wait.
+pub fn due_permille(target_permille: u32) -> u64 {
+    let target = u64::from(target_permille);
+    target - target.saturating_sub(1000) * RESERVE_PERMILLE / 1000
+}
+
+/// The next job of collection, if the account asks for one and running jobs let it.
+pub fn plan_collection(shape: &Shape<'_>, busy: &Busy, options: &StrategyOptions) -> Option<Collection> {
+    let account = BlobAccount::of(shape.version);
+    let target = u64::from(options.blob_space_amp_permille);
+    let beyond = target.saturating_sub(1000);
+    let high = due_permille(options.blob_space_amp_permille);
+    if !account.is_over(high) {
+        return None;
+    }
+    let low = high - beyond * STEP_PERMILLE / 1000;
+    let victims = choose(shape.version, &account, target, low);
+    let cx = Context { shape: *shape, busy, options };
+    let plan = merge(&cx, &victims)?;
+    Some(Collection { plan, victims })
+}
+
+/// The files to be emptied.
+fn choose(version: &Version, account: &BlobAccount, target: u64, low: u64) -> BTreeSet<FileNumber> {
+    // Half as much garbage as the average file has when the target is reached.
+    let has_enough = |garbage: u64, bytes: u64| {
+        u128::from(garbage) * 2 * u128::from(target) >= u128::from(bytes) * u128::from(target - 1000)
+    };
+    let mut files: Vec<_> = version
+        .blob_files()
+        .iter()
+        .filter(|blob| blob.garbage_bytes() > 0 && has_enough(blob.garbage_bytes(), blob.meta.record_bytes))
+        .collect();
+    // Least alive first, as parts of the whole file; compared crosswise, without division.
+    files.sort_by(|a, b| {
+        let share = |blob: &esker_version::LiveBlob, other: &esker_version::LiveBlob| {
+            u128::from(blob.referenced_bytes) * u128::from(other.meta.record_bytes)
+        };
+        share(a, b).cmp(&share(b, a)).then(a.meta.number.cmp(&b.meta.number))
+    });
+    let wanted = account.excess(low);
+    let (mut freed, mut copied) = (0u64, 0u64);
+    let mut victims = BTreeSet::new();
+    for blob in files {
+        if freed >= wanted || (copied > account.live_bytes / LARGEST_ROUND && !victims.is_empty()) {
+            break;
+        }
+        freed = freed.saturating_add(blob.garbage_bytes());
+        copied = copied.saturating_add(blob.referenced_bytes);
+        victims.insert(blob.meta.number);
+    }
+    victims
+}
+
+/// The first window with something to do.
+fn merge(cx: &Context<'_>, victims: &BTreeSet<FileNumber>) -> Option<CompactionPlan> {
+    let columns = Columns::new(cx);
+    let (class, reason) = (Class::Shape, Reason::LargeGarbage);
+    if columns.base().is_empty() {
+        return columns.merge(columns.everything(), class, reason);
+    }
+    let last = columns.base().len() - 1;
+    let mut above = vec![false; columns.base().len()];
+    for part in columns.upper().iter().flat_map(|(_, run)| run.parts()) {
+        let window = columns.window_of(&part.range);
+        above[window.first..=window.last].fill(true);
+    }
+    let points_to_victim = |part: &PartMeta| part.blobs.iter().any(|blob| victims.contains(&blob.file));
+    let is_due = |at: usize| above[at] || points_to_victim(&columns.base()[at]);
+    for at in (0..=last).filter(|&at| is_due(at)) {
+        let plan = if above[at] {
+            columns.merge(columns.window_from(at, last, is_due), class, reason)
+        } else {
+            rewrite(cx, &columns, at)
+        };
+        if plan.is_some() {
+            return plan;
+        }
+    }
+    None
+}
+
+/// Rewrites a part of the last level in place.
+fn rewrite(cx: &Context<'_>, columns: &Columns<'_>, at: usize) -> Option<CompactionPlan> {
+    let run = cx.shape.base()?;
+    let inputs = input_from(LevelIndex::LAST, run, Some(&columns.base()[at].range)).into_iter().collect();
+    cx.finish(Draft { inputs, to: columns.target(), class: Class::Shape, reason: Reason::LargeGarbage })
+}
+
+#[cfg(test)]
+mod tests;
