@@ -21,11 +21,14 @@
 //! # Map
 //! [`settings`] what can be chosen; `data` keys, values and patterns; `sample` clocks and histograms; `store` the
 //! database and what is known of its contents; `workloads` the timed loops; `deletes` reading
-//! where much was deleted; `reopen` opening, after a clean close and after a kill; [`report`] rows and the table;
+//! where much was deleted; `reopen` opening, after a clean close and after a kill; `blob` large
+//! values and `counting` the bytes that they cost; [`report`] rows and the table;
 //! [`run()`] the whole; `host` the little it asks of the operating system.
 
 #![forbid(unsafe_code)]
 
+mod blob;
+mod counting;
 mod data;
 mod deletes;
 pub mod error;
@@ -40,6 +43,6 @@ mod workloads;
 
 pub use error::BenchError;
 pub use reopen::fill_until_killed;
-pub use report::{MemoryRow, Report, Row};
+pub use report::{AmplificationRow, MemoryRow, Report, Row};
 pub use run::run;
 pub use settings::{Group, Settings, StartVictim, Victim, Workload};

@@ -81,12 +81,41 @@ pub struct MemoryRow {
     pub budget_bytes: u64,
 }
 
+/// What overwriting costs, for each byte that was put or is alive.
+#[derive(Clone, Debug, Serialize)]
+pub struct AmplificationRow {
+    /// What was measured.
+    pub workload: Workload,
+    /// Bytes of keys and values that are alive.
+    pub live_bytes: u64,
+    /// Bytes of keys and values that were put while it was measured.
+    pub user_bytes: u64,
+    /// Bytes that were written meanwhile, without the log.
+    pub written_bytes: u64,
+    /// Their quotient.
+    pub write_amplification: f64,
+    /// What the tree consisted of, for each byte alive; the mean of many looks.
+    pub space_amplification_mean: f64,
+    /// The most that any look showed.
+    pub space_amplification_max: f64,
+    /// What lay in the directory, for each byte alive: with what was being written and what was to be deleted.
+    pub directory_amplification_mean: f64,
+    /// The most that any look showed.
+    pub directory_amplification_max: f64,
+    /// How long it took, until flushes and compactions had caught up.
+    pub seconds: f64,
+    /// Puts a second up to then.
+    pub ops_per_second: f64,
+}
+
 /// Where results go.
 pub trait Report {
     /// Something worth knowing that is no result.
     fn note(&mut self, text: &str) -> io::Result<()>;
     /// One result.
     fn row(&mut self, row: &Row) -> io::Result<()>;
+    /// What overwriting cost.
+    fn amplification(&mut self, row: &AmplificationRow) -> io::Result<()>;
     /// The memory taken, at the end.
     fn memory(&mut self, row: &MemoryRow) -> io::Result<()>;
 }
@@ -192,6 +221,27 @@ impl<W: Write, N: Write> Report for Table<W, N> {
         self.out.flush()
     }
 
+    fn amplification(&mut self, row: &AmplificationRow) -> io::Result<()> {
+        let megabytes = |bytes: u64| bytes as f64 / 1e6;
+        let AmplificationRow { workload, seconds, ops_per_second, .. } = row;
+        writeln!(
+            self.out,
+            "{workload}: {:.0} MB alive, {:.0} MB overwritten in {seconds:.1} s ({ops_per_second:.0} puts/s until drained)",
+            megabytes(row.live_bytes),
+            megabytes(row.user_bytes),
+        )?;
+        writeln!(
+            self.out,
+            "  write amplification {:.2} without the log, space amplification {:.2} (most {:.2}), in the directory {:.2} (most {:.2})",
+            row.write_amplification,
+            row.space_amplification_mean,
+            row.space_amplification_max,
+            row.directory_amplification_mean,
+            row.directory_amplification_max,
+        )?;
+        self.out.flush()
+    }
+
     fn memory(&mut self, row: &MemoryRow) -> io::Result<()> {
         let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         writeln!(
@@ -230,6 +280,10 @@ impl<W: Write, N: Write> Report for JsonLines<W, N> {
     }
 
     fn row(&mut self, row: &Row) -> io::Result<()> {
+        self.object(row)
+    }
+
+    fn amplification(&mut self, row: &AmplificationRow) -> io::Result<()> {
         self.object(row)
     }
 

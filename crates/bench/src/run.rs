@@ -1,5 +1,6 @@
 //! The whole run: sees to the data, runs the workloads, reports.
 
+use crate::blob;
 use crate::data::Data;
 use crate::deletes;
 use crate::error::BenchError;
@@ -60,6 +61,7 @@ impl Run<'_> {
                 Group::Fill | Group::BulkLoad => self.fill(workload)?,
                 Group::Open => self.reopen(workload)?,
                 Group::Deleted => self.deleted(workload)?,
+                Group::Blob => self.overwrite_large()?,
                 _ => self.measure(workload)?,
             }
         }
@@ -137,6 +139,18 @@ impl Run<'_> {
             deletes::measure(workload, self.store(), self.settings, &self.data, &self.clock)?;
         self.report.row(&Row::new(workload, self.settings, &measured))?;
         Ok(note.map_or(Ok(()), |note| self.report.note(&note))?)
+    }
+
+    /// Measures large values, in place of whatever data there is.
+    fn overwrite_large(&mut self) -> Result<(), BenchError> {
+        if self.settings.use_existing_db {
+            return Err(BenchError::Settings("blob brings data of its own, and none may be replaced".into()));
+        }
+        let store = self.store.take().expect("the store is there but while it is replaced");
+        let (store, row) = blob::measure(store, self.settings, &self.clock)?;
+        self.store = Some(store);
+        self.is_warm = false;
+        Ok(self.report.amplification(&row)?)
     }
 
     fn see_to_data(&mut self) -> Result<(), BenchError> {

@@ -52,6 +52,8 @@ pub enum Workload {
     Reopen,
     /// Opening after a process with a full memtable was killed.
     ReopenKill,
+    /// Overwriting large values evenly: what is written and what room it takes.
+    Blob,
 }
 
 /// Workloads that belong together.
@@ -71,14 +73,16 @@ pub enum Group {
     Deleted,
     /// Opening the database.
     Open,
-    /// All of them but `deleted`.
+    /// Large values.
+    Blob,
+    /// All of them but `deleted` and `blob`.
     All,
 }
 
 impl Workload {
-    /// All workloads, in the order in which a run of everything takes them: the last fill leaves the data that the
+    /// All workloads, in the order in which a run takes them: the last fill leaves the data that the
     /// others read.
-    pub const ALL: [Workload; 21] = [
+    pub const ALL: [Workload; 22] = [
         Workload::RawWrite,
         Workload::BulkSeq,
         Workload::BulkRandom,
@@ -100,6 +104,7 @@ impl Workload {
         Workload::Queue,
         Workload::Reopen,
         Workload::ReopenKill,
+        Workload::Blob,
     ];
 
     /// The name in `--benchmarks` and in reports.
@@ -126,6 +131,7 @@ impl Workload {
             Workload::Queue => "queue",
             Workload::Reopen => "reopen",
             Workload::ReopenKill => "reopenkill",
+            Workload::Blob => "blob",
         }
     }
 
@@ -146,6 +152,7 @@ impl Workload {
             Workload::ReadWrite | Workload::Transaction | Workload::MergeRandom => Group::Mixed,
             Workload::SeekDeleted | Workload::SeekRangeDeleted | Workload::Queue => Group::Deleted,
             Workload::Reopen | Workload::ReopenKill => Group::Open,
+            Workload::Blob => Group::Blob,
         }
     }
 }
@@ -165,7 +172,9 @@ impl Serialize for Workload {
 impl Group {
     /// The workloads of the group, in order.
     pub fn workloads(self) -> impl Iterator<Item = Workload> {
-        let is_of = move |group: Group| group == self || (self == Group::All && group != Group::Deleted);
+        let is_of = move |group: Group| {
+            group == self || (self == Group::All && !matches!(group, Group::Deleted | Group::Blob))
+        };
         Workload::ALL.into_iter().filter(move |workload| is_of(workload.group()))
     }
 }
@@ -199,6 +208,8 @@ pub struct Settings {
     pub read_percent: u8,
     /// How long the seeks over deleted records let the database rest before.
     pub idle_seconds: u64,
+    /// Bytes of large values that are alive in `blob`.
+    pub blob_bytes: u64,
     /// Where all random choices start.
     pub seed: u64,
     /// What an acknowledged write survives.
@@ -240,6 +251,7 @@ impl Default for Settings {
             seek_nexts: 10,
             read_percent: 50,
             idle_seconds: 60,
+            blob_bytes: 2_000_000_000,
             seed: 1,
             durability: Durability::Process,
             memory_budget_bytes: None,
@@ -305,8 +317,8 @@ mod tests {
         }
         assert_eq!(Workload::parse("fill"), None);
         assert_eq!(Group::Read.workloads().count(), 4);
-        let deleted = Group::Deleted.workloads().count();
-        assert_eq!(Group::All.workloads().count() + deleted, Workload::ALL.len());
+        let left_out = Group::Deleted.workloads().chain(Group::Blob.workloads()).count();
+        assert_eq!(Group::All.workloads().count() + left_out, Workload::ALL.len());
     }
 
     #[test]

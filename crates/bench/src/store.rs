@@ -6,7 +6,7 @@
 
 use crate::error::BenchError;
 use crate::settings::Settings;
-use esker::parts::env::{Clock, FileSystem, StdFileSystem};
+use esker::parts::env::{Clock, Env, FileSystem, StdFileSystem};
 use esker::{Database, Keyspace, KeyspaceOptions, MergeOperator};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -90,11 +90,23 @@ impl Store {
 
     /// Closes the database, removes it, and opens an empty one.
     pub(crate) fn replace(self, settings: &Settings) -> Result<Store, BenchError> {
+        self.remove(settings)?;
+        Store::open(settings)
+    }
+
+    /// The same, with this environment for the new one.
+    pub(crate) fn replace_in(self, settings: &Settings, env: Env) -> Result<Store, BenchError> {
+        self.remove(settings)?;
+        let database = options(settings).env(env).open(&settings.directory)?;
+        database.keyspace(MARK_KEYSPACE)?;
+        Store::of(database)
+    }
+
+    fn remove(self, settings: &Settings) -> Result<(), BenchError> {
         self.database.close()?;
         drop(self);
         // Only databases with the mark are opened, and only into empty directories are they made.
-        StdFileSystem.remove_dir_all(&settings.directory)?;
-        Store::open(settings)
+        Ok(StdFileSystem.remove_dir_all(&settings.directory)?)
     }
 
     /// A keyspace of counters beside the data, empty.

@@ -38,7 +38,9 @@ impl<'a> Prepared<'a> {
             | Workload::ReadReverse
             | Workload::Reopen
             | Workload::ReopenKill => data.keys(0..0),
-            Workload::SeekDeleted | Workload::SeekRangeDeleted | Workload::Queue => data.keys(0..0),
+            Workload::SeekDeleted | Workload::SeekRangeDeleted | Workload::Queue | Workload::Blob => {
+                data.keys(0..0)
+            }
             Workload::ReadZipf => {
                 let zipf = Zipf::new(num);
                 data.keys((0..reads).map(|_| zipf.record(&mut rng)))
@@ -79,7 +81,7 @@ impl<'a> Prepared<'a> {
             Workload::MultiReadRandom => self.multi_read(store, clock, *part),
             // What was opened is read as a whole, so that the answer to opening is checked like any other.
             Workload::ReadSeq | Workload::Reopen | Workload::ReopenKill => self.scan(store, clock, true),
-            Workload::SeekDeleted | Workload::SeekRangeDeleted | Workload::Queue => {
+            Workload::SeekDeleted | Workload::SeekRangeDeleted | Workload::Queue | Workload::Blob => {
                 unreachable!("they are measured by a module of their own")
             }
             Workload::ReadReverse => self.scan(store, clock, false),

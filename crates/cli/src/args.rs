@@ -392,6 +392,7 @@ pub(crate) struct CompactArgs {
 #[command(after_help = "\
 Examples:
   esker inspect table esker-data/tables/000012.sst
+  esker inspect blob esker-data/tables/000013.blob
   esker inspect wal esker-data/wal/0001.seg --limit 20
   esker inspect manifest esker-data/MANIFEST-000003 --json")]
 pub(crate) struct InspectArgs {
@@ -413,6 +414,8 @@ pub(crate) struct InspectArgs {
 pub(crate) enum FileKind {
     /// A table: properties, blocks and entries
     Table,
+    /// A blob file: its values
+    Blob,
     /// A segment of the write-ahead log: its records
     Wal,
     /// A manifest: its edits
@@ -441,7 +444,8 @@ pub(crate) struct ExecArgs {
 /// filled a memtable and was killed. Of the group bulkload, rawwrite writes the pairs' bytes into a file and counts them
 /// as pairs: what the device allows. Of the group deleted,
 /// which `all` leaves out, the first two delete all records, one by one or by one range delete, let the database rest, and
-/// seek over them; queue puts at the tail, looks for the head and deletes it, and tells how the search changed.
+/// seek over them; queue puts at the tail, looks for the head and deletes it, and tells how the search changed. Blob, left out likewise,
+/// overwrites values of 4 KiB evenly and tells what is written for each byte put, and what room a byte alive takes.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -454,11 +458,12 @@ Examples:
   esker bench open --num 2000000
   esker bench deleted --idle_seconds 30
   esker bench bulkload --num 10000000
+  esker bench blob --blob_bytes 500MB
 
 Latencies are those of every 64th operation. A row of a fill is followed by one that
 counts until flushes and compactions have caught up.")]
 pub(crate) struct BenchArgs {
-    /// Which workloads: fill, bulkload, read, scan, mixed, deleted, open or all
+    /// Which workloads: fill, bulkload, read, scan, mixed, deleted, open, blob or all
     #[arg(value_name = "GROUP", default_value = "all", hide_possible_values = true)]
     pub(crate) group: BenchGroup,
     /// Exactly these workloads in this order
@@ -497,6 +502,9 @@ pub(crate) struct BenchArgs {
     /// Rest before the seeks of seekdeleted and seekrangedeleted
     #[arg(long = "idle_seconds", value_name = "N", default_value_t = 60)]
     pub(crate) idle_seconds: u64,
+    /// Bytes of large values alive in blob
+    #[arg(long = "blob_bytes", value_name = "BYTES", value_parser = parse_bytes, default_value = "2GB")]
+    pub(crate) blob_bytes: u64,
     /// Where all random choices start
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
@@ -536,7 +544,9 @@ pub(crate) enum BenchGroup {
     Deleted,
     /// Opening the database
     Open,
-    /// All but deleted
+    /// Large values
+    Blob,
+    /// All but deleted and blob
     All,
 }
 

@@ -34,6 +34,7 @@ fn settings(global: &Global, args: &BenchArgs) -> Settings {
         BenchGroup::Mixed => Group::Mixed,
         BenchGroup::Deleted => Group::Deleted,
         BenchGroup::Open => Group::Open,
+        BenchGroup::Blob => Group::Blob,
         BenchGroup::All => Group::All,
     };
     Settings {
@@ -50,6 +51,7 @@ fn settings(global: &Global, args: &BenchArgs) -> Settings {
         seek_nexts: args.seek_nexts,
         read_percent: args.read_percent,
         idle_seconds: args.idle_seconds,
+        blob_bytes: args.blob_bytes,
         seed: args.seed,
         durability: if args.sync { Durability::Power } else { args.durability.into() },
         memory_budget_bytes: args.memory_budget.or(global.memory),

@@ -85,7 +85,7 @@ fn list(context: &mut Context<'_>) -> Result<(), Failure> {
                 ("keyspace".to_owned(), keyspace.name.into()),
                 ("entries".to_owned(), entries.into()),
                 ("tables".to_owned(), keyspace.tables.into()),
-                ("bytes".to_owned(), keyspace.table_bytes.into()),
+                ("bytes".to_owned(), (keyspace.table_bytes + keyspace.blob_bytes).into()),
             ];
             write_json(context.out, members)?;
         } else {
@@ -95,7 +95,7 @@ fn list(context: &mut Context<'_>) -> Result<(), Failure> {
                 shown(&keyspace.name),
                 human_count(entries),
                 human_count(keyspace.tables as u64),
-                human_bytes(keyspace.table_bytes)
+                human_bytes(keyspace.table_bytes + keyspace.blob_bytes)
             )?;
         }
     }

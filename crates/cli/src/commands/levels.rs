@@ -4,7 +4,7 @@ use super::{Context, write_json};
 use crate::args::{LevelsArgs, Shape};
 use crate::failure::{Exit, Failure};
 use crate::format::{Format, human_bytes, human_count};
-use esker::{KeyspaceLevels, LevelInfo, TableInfo};
+use esker::{BlobFileInfo, KeyspaceLevels, LevelInfo, TableInfo};
 use serde_json::json;
 use std::io::Write;
 
@@ -71,6 +71,21 @@ fn draw(out: &mut dyn Write, tree: &KeyspaceLevels, list_tables: bool, shape: &S
                 for table in &run.tables {
                     table_line(out, number + 1, table, shape.key)?;
                 }
+            }
+        }
+    }
+    if !tree.blob_files.is_empty() {
+        let sum = |of: fn(&BlobFileInfo) -> u64| tree.blob_files.iter().map(of).sum::<u64>();
+        let (bytes, garbage) = (sum(|blob| blob.bytes), sum(|blob| blob.garbage_bytes));
+        let share = garbage.saturating_mul(100).checked_div(bytes).unwrap_or(0);
+        let (files, bytes) = (tree.blob_files.len(), human_bytes(bytes));
+        let values = human_count(sum(|blob| blob.values));
+        writeln!(out, "blobs        {files:>6} {bytes:>11} {values:>13} {share:>6}% garbage")?;
+        if list_tables {
+            for blob in &tree.blob_files {
+                let (bytes, garbage) = (human_bytes(blob.bytes), human_bytes(blob.garbage_bytes));
+                let (file, values) = (blob.file.get(), human_count(blob.values));
+                writeln!(out, "          {file:>6} {bytes:>11} {values:>13} {garbage} garbage")?;
             }
         }
     }
@@ -146,10 +161,19 @@ fn as_json(tree: &KeyspaceLevels) -> serde_json::Value {
             level.runs.iter().map(|run| run.tables.iter().map(table).collect()).collect();
         json!({ "level": level.number, "label": level.label(), "bytes": bytes(level), "runs": runs })
     };
+    let blob = |blob: &BlobFileInfo| {
+        json!({
+            "file": blob.file.get(),
+            "bytes": blob.bytes,
+            "values": blob.values,
+            "garbage_bytes": blob.garbage_bytes,
+        })
+    };
     json!({
         "keyspace": tree.name,
         "strategy": tree.strategy,
         "memtable_entries": tree.memtable_entries,
         "levels": tree.levels.iter().map(level).collect::<Vec<_>>(),
+        "blob_files": tree.blob_files.iter().map(blob).collect::<Vec<_>>(),
     })
 }

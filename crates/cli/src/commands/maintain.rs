@@ -34,6 +34,8 @@ pub(super) fn verify(context: &mut Context<'_>) -> Result<Exit, Failure> {
             ("blocks", report.blocks),
             ("entries", report.entries),
             ("range_deletes", report.range_deletes),
+            ("blob_files", report.blob_files),
+            ("blob_values", report.blob_values),
             ("bytes", report.bytes),
         ];
         let members = counts.map(|(name, count)| (name.to_owned(), count.into()));
@@ -48,6 +50,10 @@ pub(super) fn verify(context: &mut Context<'_>) -> Result<Exit, Failure> {
             human_count(report.range_deletes),
             human_bytes(report.bytes)
         )?;
+        if report.blob_files > 0 {
+            let (files, values) = (human_count(report.blob_files), human_count(report.blob_values));
+            writeln!(context.out, "{files} blob files, {values} large values")?;
+        }
         for damage in &report.damage {
             writeln!(context.out, "damaged: {}", damage.error)?;
         }

@@ -79,7 +79,24 @@ fn table(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
     writeln!(out)?;
     let head = ["keyspace", "in memory", "entries", "deleted", "ranges", "bytes", "tables", "runs", "debt"];
     let rows: Vec<[String; 9]> = metrics.keyspaces.iter().map(keyspace_row).collect();
-    columns(out, &head, &rows)
+    columns(out, &head, &rows)?;
+    let with_blobs = metrics.keyspaces.iter().filter(|keyspace| keyspace.blob_files > 0);
+    let rows: Vec<[String; 5]> = with_blobs.map(blob_row).collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    columns(out, &["keyspace", "blob files", "bytes", "garbage", "copied"], &rows)
+}
+
+fn blob_row(keyspace: &KeyspaceMetrics) -> [String; 5] {
+    [
+        keyspace.name.escape_debug().to_string(),
+        human_count(keyspace.blob_files as u64),
+        human_bytes(keyspace.blob_bytes),
+        human_bytes(keyspace.blob_garbage_bytes),
+        human_bytes(keyspace.blob_relocated_bytes),
+    ]
 }
 
 /// Who keeps old data alive, in this process.
@@ -115,7 +132,7 @@ fn keyspace_row(keyspace: &KeyspaceMetrics) -> [String; 9] {
         human_count(keyspace.table_entries),
         human_count(keyspace.tombstones),
         human_count(keyspace.range_deletes),
-        human_bytes(keyspace.table_bytes),
+        human_bytes(keyspace.table_bytes + keyspace.blob_bytes),
         human_count(keyspace.tables as u64),
         human_count(keyspace.runs as u64),
         human_bytes(keyspace.compaction_debt_bytes),
@@ -180,6 +197,11 @@ fn keyspace_as_json(keyspace: &KeyspaceMetrics) -> serde_json::Value {
         "trivial_moves": keyspace.trivial_moves,
         "compacted_in_bytes": keyspace.compacted_in_bytes,
         "compacted_out_bytes": keyspace.compacted_out_bytes,
+        "blob_files": keyspace.blob_files,
+        "blob_bytes": keyspace.blob_bytes,
+        "blob_garbage_bytes": keyspace.blob_garbage_bytes,
+        "blob_flushed_bytes": keyspace.blob_flushed_bytes,
+        "blob_relocated_bytes": keyspace.blob_relocated_bytes,
     })
 }
 

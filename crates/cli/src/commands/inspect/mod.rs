@@ -1,5 +1,6 @@
 //! `inspect`: a file of the database, as it is. Needs no open database, so that it works on damaged ones.
 
+mod blob;
 mod manifest;
 mod table;
 mod wal;
@@ -24,6 +25,7 @@ pub(crate) fn run(global: &Global, args: &InspectArgs, out: &mut dyn Write) -> R
     let path: &Path = &args.file;
     match args.kind {
         FileKind::Table => table::inspect(&mut printer, path, args.entries),
+        FileKind::Blob => blob::inspect(&mut printer, path),
         FileKind::Wal => wal::inspect(&mut printer, path),
         FileKind::Manifest => manifest::inspect(&mut printer, path),
     }

@@ -1,0 +1,173 @@
+//! Large values, overwritten evenly: what that costs in writing and in room.
+//!
+//! A keyspace of its own gets [`Settings::blob_bytes`] of values, each in a blob file, not compressed. Then all of it
+//! is overwritten once in random order, so that files of all ages are there, and twice more while it is measured: bytes
+//! written to tables, blob files and manifests, as the file system sees them, for each byte that was put; and the room that
+//! the tree takes for each byte that is alive. Room is looked at after each hundredth of the data: what the present version
+//! names, and what lies in the directory, that is, with what is being written and what waits to be deleted.
+
+use crate::counting::CountingFs;
+use crate::data::{Data, Rng};
+use crate::error::BenchError;
+use crate::report::AmplificationRow;
+use crate::settings::{Settings, Workload};
+use crate::store::Store;
+use esker::parts::env::{Clock, Env, FileSystem};
+use esker::{Codec, Keyspace, KeyspaceOptions, PerLevel};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Bytes of a value, whatever the others have.
+const VALUE_BYTES: usize = 4096;
+/// Values from here on are large.
+const THRESHOLD_BYTES: u64 = 1024;
+/// How often everything is overwritten before it is measured, and while it is.
+const WARM_UP: u64 = 1;
+const MEASURED: u64 = 2;
+/// Looks at the room that is taken, while everything is overwritten once.
+const LOOKS: u64 = 100;
+
+/// Room taken for each byte alive: the mean and the most of some looks.
+#[derive(Clone, Copy, Debug, Default)]
+struct Room {
+    sum: f64,
+    most: f64,
+    looks: u64,
+}
+
+impl Room {
+    fn note(&mut self, bytes: u64, live_bytes: u64) {
+        let times = bytes as f64 / live_bytes as f64;
+        self.sum += times;
+        self.most = self.most.max(times);
+        self.looks += 1;
+    }
+
+    fn mean(&self) -> f64 {
+        self.sum / self.looks.max(1) as f64
+    }
+}
+
+/// Overwrites large values and gives the database back, empty.
+pub(crate) fn measure(
+    store: Store,
+    settings: &Settings,
+    clock: &dyn Clock,
+) -> Result<(Store, AmplificationRow), BenchError> {
+    let real = Env::real();
+    let fs = CountingFs::new(Arc::clone(&real.fs));
+    let store = store.replace_in(settings, Env { fs: Arc::new(fs.clone()), ..real })?;
+    let row = Overwriting::new(&store, settings, fs)?.run(clock)?;
+    Ok((store.replace(settings)?, row))
+}
+
+struct Overwriting<'a> {
+    store: &'a Store,
+    fs: CountingFs,
+    keyspace: Keyspace,
+    tables: PathBuf,
+    data: Data,
+    rng: Rng,
+    records: u64,
+    pair_bytes: u64,
+    in_version: Room,
+    in_directory: Room,
+}
+
+impl<'a> Overwriting<'a> {
+    fn new(store: &'a Store, settings: &Settings, fs: CountingFs) -> Result<Overwriting<'a>, BenchError> {
+        let options = KeyspaceOptions::default()
+            .blob_threshold(THRESHOLD_BYTES)
+            .compression(PerLevel::all(Codec::None));
+        let pair_bytes = (settings.key_size + VALUE_BYTES) as u64;
+        Ok(Overwriting {
+            keyspace: store.database.keyspace_with("large", options)?,
+            tables: settings.directory.join("tables"),
+            data: Data::new(settings.key_size, VALUE_BYTES, settings.seed),
+            rng: Rng::new(settings.seed, 77),
+            records: (settings.blob_bytes / pair_bytes).max(LOOKS),
+            store,
+            fs,
+            pair_bytes,
+            in_version: Room::default(),
+            in_directory: Room::default(),
+        })
+    }
+
+    fn run(mut self, clock: &dyn Clock) -> Result<AmplificationRow, BenchError> {
+        let keys = self.data.keys(0..self.records);
+        for key in keys.whole().iter() {
+            self.keyspace.put(key, self.data.value(key, 0))?;
+        }
+        self.overwrite(WARM_UP * self.records)?;
+        self.store.database.drain()?;
+        (self.in_version, self.in_directory) = (Room::default(), Room::default());
+        let (written, start) = (self.fs.written_bytes(), clock.monotonic_ns());
+        let puts = MEASURED * self.records;
+        self.overwrite(puts)?;
+        self.store.database.drain()?;
+        let seconds = (clock.monotonic_ns() - start) as f64 / 1e9;
+        let written_bytes = self.fs.written_bytes() - written;
+        let user_bytes = puts * self.pair_bytes;
+        self.check(&keys)?;
+        Ok(AmplificationRow {
+            workload: Workload::Blob,
+            live_bytes: self.records * self.pair_bytes,
+            user_bytes,
+            written_bytes,
+            write_amplification: written_bytes as f64 / user_bytes as f64,
+            space_amplification_mean: self.in_version.mean(),
+            space_amplification_max: self.in_version.most,
+            directory_amplification_mean: self.in_directory.mean(),
+            directory_amplification_max: self.in_directory.most,
+            seconds,
+            ops_per_second: puts as f64 / seconds.max(1e-9),
+        })
+    }
+
+    fn overwrite(&mut self, puts: u64) -> Result<(), BenchError> {
+        let interval = (self.records / LOOKS).max(1);
+        for put in 0..puts {
+            let record = self.rng.below(self.records);
+            let keys = self.data.keys(record..record + 1);
+            for key in keys.whole().iter() {
+                self.keyspace.put(key, self.data.value(key, put % 2))?;
+            }
+            if put % interval == 0 {
+                self.look()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn look(&mut self) -> Result<(), BenchError> {
+        let live_bytes = self.records * self.pair_bytes;
+        let metrics = self.store.database.metrics();
+        let here = metrics.keyspaces.iter().find(|keyspace| keyspace.name == *self.keyspace.name());
+        let named = here.map_or(0, |keyspace| keyspace.table_bytes + keyspace.blob_bytes);
+        self.in_version.note(named, live_bytes);
+        let there: u64 = self.fs.list(&self.tables)?.iter().map(|entry| entry.len).sum();
+        self.in_directory.note(there, live_bytes);
+        Ok(())
+    }
+
+    /// Every value is one of the two that its key can have.
+    fn check(&self, keys: &crate::data::Keys) -> Result<(), BenchError> {
+        let mut wrong = 0u64;
+        for key in keys.whole().iter() {
+            let is_right = self.keyspace.get_with(key, |value| {
+                value.is_some_and(|value| {
+                    [0, 1].into_iter().any(|version| self.data.value(key, version) == value)
+                })
+            })?;
+            wrong += u64::from(!is_right);
+        }
+        match wrong {
+            0 => Ok(()),
+            _ => Err(BenchError::WrongAnswer {
+                workload: Workload::Blob,
+                detail: format!("{wrong} values are not as they were written"),
+            }),
+        }
+    }
+}
