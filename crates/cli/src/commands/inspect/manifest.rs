@@ -2,9 +2,10 @@
 
 use super::Printer;
 use crate::failure::{Exit, Failure};
+use esker::parts::base::KeyspaceId;
 use esker::parts::env::StdFileSystem;
 use esker::parts::version::frame::Tail;
-use esker::parts::version::{EditOp, ManifestFile};
+use esker::parts::version::{EditOp, ManifestFile, PartMeta, Place};
 use serde_json::Value;
 use std::path::Path;
 
@@ -66,24 +67,9 @@ fn describe(printer: &Printer<'_>, op: &EditOp) -> (&'static str, Facts) {
             ("rename keyspace", vec![("id", id.get().into()), named(name)])
         }
         EditOp::SetKeyspaceOptions { id, .. } => ("set keyspace options", vec![("id", id.get().into())]),
-        EditOp::AddPart { keyspace, place, part } => (
-            "add part",
-            vec![
-                ("id", part.id.get().into()),
-                ("keyspace", keyspace.get().into()),
-                ("level", place.level.get().into()),
-                ("run", place.run.get().into()),
-                ("file", part.file.get().into()),
-                ("bytes", part.bytes.into()),
-                ("entries", part.entries.into()),
-                ("tombstones", part.tombstones.into()),
-                ("range deletes", part.range_deletes.into()),
-                ("blob files", part.blobs.len().into()),
-                ("sliced", part.sliced.into()),
-                ("smallest", printer.key(part.smallest())),
-                ("largest", printer.key(part.largest())),
-            ],
-        ),
+        EditOp::AddPart { keyspace, place, part } => {
+            ("add part", part_facts(printer, *keyspace, *place, part))
+        }
         EditOp::AddBlobFile { keyspace, file } => (
             "add blob file",
             vec![
@@ -132,4 +118,22 @@ fn describe(printer: &Printer<'_>, op: &EditOp) -> (&'static str, Facts) {
             ("counter", vec![("number", (*number).into()), ("value", (*value).into())])
         }
     }
+}
+
+fn part_facts(printer: &Printer<'_>, keyspace: KeyspaceId, place: Place, part: &PartMeta) -> Facts {
+    vec![
+        ("id", part.id.get().into()),
+        ("keyspace", keyspace.get().into()),
+        ("level", place.level.get().into()),
+        ("run", place.run.get().into()),
+        ("file", part.file.get().into()),
+        ("bytes", part.bytes.into()),
+        ("entries", part.entries.into()),
+        ("tombstones", part.tombstones.into()),
+        ("range deletes", part.range_deletes.into()),
+        ("blob files", part.blobs.len().into()),
+        ("sliced", part.sliced.into()),
+        ("smallest", printer.key(part.smallest())),
+        ("largest", printer.key(part.largest())),
+    ]
 }
