@@ -3,7 +3,7 @@
 use super::Retained;
 use crate::compaction_filter::{Decision, ask};
 use crate::cursor::Cursor;
-use crate::meaning::split_expiry;
+use crate::meaning::{is_large, split_expiry};
 use esker_base::expiry::EXPIRY_LEN;
 use esker_base::kind::FLAG_EXPIRY;
 use esker_base::{Result, SeqNo, Tag};
@@ -31,6 +31,10 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     #[cold]
     #[inline(never)]
     pub(super) fn show(&mut self, tag: Tag) -> Result<Left> {
+        if is_large(tag) {
+            // What is stored is a pointer, and its value lies elsewhere: filters are shown values in tables only.
+            return Ok(Left::Same);
+        }
         let (key, stored) = (self.cursor.key(), self.cursor.value());
         let is_expiring = tag.kind_byte() & FLAG_EXPIRY != 0;
         let value = if is_expiring { split_expiry(tag, key, stored)?.1 } else { stored };
