@@ -108,7 +108,7 @@ fn every_way_of_reading_follows_pointers() {
         keyspace.put_with_ttl(key(number), value(number, 1), Duration::from_secs(60)).unwrap();
     }
     store.settle();
-    let expected = |number: u64| value(number, u64::from(number % 2 == 0));
+    let expected = |number: u64| value(number, u64::from(number.is_multiple_of(2)));
     for number in 0..KEYS {
         assert_eq!(db.get(key(number)).unwrap().as_deref(), Some(&*expected(number)));
         let len = keyspace.get_with(key(number), |value| value.map(<[u8]>::len)).unwrap();
