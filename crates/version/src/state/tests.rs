@@ -228,7 +228,7 @@ fn a_blob_file_lives_as_long_as_a_part_points_to_it() {
     let high = pointing(&part(2, keys("g", "m")), &[(51, 500)]);
     let mut edit = VersionEdit::new();
     // The order inside an edit does not matter.
-    edit.add_part(KEYSPACE, place(0, 10), low.clone()).add_part(KEYSPACE, place(0, 10), high.clone());
+    edit.add_part(KEYSPACE, place(0, 10), low.clone()).add_part(KEYSPACE, place(0, 10), high);
     edit.add_blob_file(KEYSPACE, blob(50))
         .add_blob_file(KEYSPACE, blob(51))
         .add_blob_file(KEYSPACE, blob(52));
