@@ -326,6 +326,7 @@ fn flush_spec<'a>(
         cancellable: false,
         folding: None,
         compaction_filter: None,
+        large: None,
         zero_seqnos: false,
         relocation: None,
     }
