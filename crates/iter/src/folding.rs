@@ -12,8 +12,9 @@ use esker_base::{Error, Result, Tag};
 use std::ops::{ControlFlow, Range};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Operands that are kept one by one; when there are more, they become one if the operator can do that. So a key that was
-/// merged a million times costs a reader bounded memory, and the fold of so many costs as much as reading them.
+/// Operands that are kept one by one; when there are more, and they take twice what they came to the last time, they become one if
+/// the operator can do that. So a key that was merged a million times costs a reader the memory of its value, and as each
+/// byte is folded a bounded number of times on average, time that grows with the operands and not with their square.
 const MAX_KEPT: usize = 256;
 
 /// What the operands of a keyspace are folded by.
@@ -93,6 +94,8 @@ pub(crate) struct Operands {
     kept: Vec<Operand>,
     /// Whether it was tried in vain to make one of many.
     is_incompressible: bool,
+    /// Bytes that were left when many became one the last time.
+    folded_bytes: usize,
 }
 
 /// One operand among [`Operands`].
@@ -117,11 +120,15 @@ impl Operands {
         self.bytes.clear();
         self.kept.clear();
         self.is_incompressible = false;
+        self.folded_bytes = 0;
     }
 
     /// Adds one that is older than all others. `skipped` bytes of what is stored are in front of the operand.
     pub(crate) fn push(&mut self, folding: &Folding, key: &[u8], tag: Tag, stored: &[u8], skipped: usize) {
-        if self.kept.len() >= MAX_KEPT && !self.is_incompressible {
+        if self.kept.len() >= MAX_KEPT
+            && !self.is_incompressible
+            && self.memory_bytes() >= 2 * self.folded_bytes
+        {
             self.compress(folding, key);
         }
         let start = self.bytes.len();
@@ -129,11 +136,18 @@ impl Operands {
         self.kept.push(Operand { tag, stored: start..self.bytes.len(), from: start + skipped });
     }
 
+    fn memory_bytes(&self) -> usize {
+        self.bytes.len() + self.kept.len() * size_of::<Operand>()
+    }
+
     /// Makes one of the oldest operands that do not expire, if the operator can.
     fn compress(&mut self, folding: &Folding, key: &[u8]) {
         let from = self.kept.len() - self.lasting();
+        if from + 1 >= self.kept.len() {
+            return;
+        }
         let one = folding.fold_operands(key, &self.oldest_first(from..self.kept.len()));
-        match one.filter(|_| from + 1 < self.kept.len()) {
+        match one {
             None => self.is_incompressible = true,
             Some(one) => {
                 let tag = self.kept[from].tag;
@@ -142,6 +156,7 @@ impl Operands {
                 let start = self.bytes.len();
                 self.bytes.extend_from_slice(&one);
                 self.kept.push(Operand { tag, stored: start..self.bytes.len(), from: start });
+                self.folded_bytes = self.memory_bytes();
             }
         }
     }
@@ -291,7 +306,9 @@ mod tests {
             for seqno in (1..=10_000u64).rev() {
                 let one = (operand(seqno), b"k".as_slice(), b"1".as_slice());
                 assert!(fold.take(&folding, one, |_| false, &Large::Unexpected).unwrap().is_continue());
-                assert!(fold.operands.newest_first().len() <= MAX_KEPT + 1);
+                // One of all that came before, and as much again; a list of so many at least.
+                let most = 2 * fold.operands.folded_bytes + (MAX_KEPT + 1) * size_of::<Operand>() * 2;
+                assert!(fold.operands.memory_bytes() <= most, "{} bytes", fold.operands.memory_bytes());
             }
             let value = fold.finish(&folding, b"k").unwrap().unwrap();
             assert!(value == b"10000" || value == vec![b'1'; 10_000]);
