@@ -3,6 +3,7 @@
 mod common;
 
 use common::{TestDir, key, tiny, value};
+use esker::parts::env::fault::{Fault, FaultFs, Operation, Rule, When};
 use esker::parts::env::{Env, StdFileSystem};
 use esker::{Database, Error, Options};
 use std::collections::BTreeMap;
@@ -127,4 +128,42 @@ fn the_default_ttl_counts_from_when_an_entry_is_added() {
     };
     assert_eq!((left(1), left(2)), (Duration::from_secs(60), Duration::from_secs(5)));
     assert_eq!(keyspace.get(key(1)).unwrap().as_deref(), Some(b"by default".as_slice()));
+}
+
+/// Whoever goes on after an error, and does not look at the answers, must not end with part of what was added.
+#[test]
+fn a_failure_is_final() {
+    let (mut failed, mut complete) = (0, 0);
+    for nth in (1..160).step_by(6) {
+        for ascending in [0u64, 2_000] {
+            let dir = TestDir::new("load-failing");
+            let faults = Arc::new(FaultFs::new(Arc::new(StdFileSystem)));
+            let options = Options::default().env(Env::simulated(Arc::<FaultFs>::clone(&faults), 3));
+            let options = options.memory_budget(8 << 20).keyspace_options(tiny());
+            let db = options.open(dir.path()).unwrap();
+            let mut loader = db.default_keyspace().bulk_load().unwrap().sort_memory(4 << 10);
+            let rule = Rule::new(Fault::Full, When::Nth(nth)).path("tables");
+            faults.add(rule.on(Operation::Create).on(Operation::Open).on(Operation::Write));
+            let shuffled = (0..4_000).map(|number| ascending + number * 7_919 % 4_000);
+            let refused = (0..ascending)
+                .chain(shuffled)
+                .filter(|&number| loader.add(key(number), value(number, 1)).is_err());
+            let refused = refused.count();
+            faults.heal();
+            match loader.finish() {
+                Ok(report) => {
+                    assert_eq!((refused, report.entries, report.replaced), (0, ascending + 4_000, 0));
+                    assert_eq!(content(&db).len() as u64, ascending + 4_000);
+                    complete += 1;
+                }
+                Err(error) => {
+                    assert!(matches!(error, Error::Full(_)), "{error}");
+                    assert_eq!(content(&db).len(), 0);
+                    failed += u64::from(refused > 0);
+                }
+            }
+            assert!(db.verify().unwrap().is_clean());
+        }
+    }
+    assert!(failed > 10 && complete > 0, "{failed} failed on the way, {complete} came to their end");
 }

@@ -32,6 +32,8 @@ const STREAM_BYTES: usize = 1 << 20;
 /// The share of the memory budget that unsorted entries may take before they are written as a run.
 const SORT_BUDGET_DIVISOR: u64 = 4;
 
+/// Less would make a file of every few entries.
+const MIN_SORT_BYTES: u64 = 4 << 10;
 /// Offsets into the buffer have 32 bits, and one entry may come on top.
 const MAX_SORT_BYTES: u64 = 2 << 30;
 
@@ -70,6 +72,8 @@ pub struct BulkLoader {
     store: Arc<Store>,
     added: u64,
     last_key: Vec<u8>,
+    /// Why entries that were added are lost: nothing can become part of the keyspace any more.
+    failure: Option<Error>,
     reserved: Reserved,
     /// Keeps the database open.
     _handle: Arc<Handle>,
@@ -127,16 +131,17 @@ impl BulkLoader {
             store: Arc::clone(store),
             added: 0,
             last_key: Vec::new(),
+            failure: None,
             reserved: Reserved { store: Arc::clone(store), bytes: 0 },
             _handle: Arc::clone(handle),
         })
     }
 
     /// Memory in which entries are sorted that do not come in order, in bytes; a quarter of the memory budget by default, and not
-    /// more than 2 GiB. More memory makes fewer and longer runs. To be set before the first entry.
+    /// more than 2 GiB and not less than 4 KiB. More memory makes fewer and longer runs; merging them takes up to 16 MiB beside it. To be set before the first entry.
     #[must_use]
     pub fn sort_memory(mut self, bytes: u64) -> BulkLoader {
-        self.sort_bytes = bytes.min(MAX_SORT_BYTES);
+        self.sort_bytes = bytes.clamp(MIN_SORT_BYTES, MAX_SORT_BYTES);
         self.buffer_bytes = STREAM_BYTES.min(usize::try_from(self.sort_bytes).unwrap_or(STREAM_BYTES));
         self
     }
@@ -177,7 +182,7 @@ impl BulkLoader {
         }
         self.buffer.push(key, kind_byte, expiry, value);
         self.added += 1;
-        if self.buffer.used_bytes() >= self.buffer_bytes { self.write_buffer() } else { Ok(()) }
+        if self.buffer.used_bytes() >= self.buffer_bytes { self.make_room() } else { Ok(()) }
     }
 
     /// Entries added so far.
@@ -185,7 +190,20 @@ impl BulkLoader {
         self.added
     }
 
+    /// Writes the buffer. A failure may have lost part of what was added, so it is final: every later call gets it as well.
     #[cold]
+    fn make_room(&mut self) -> Result<()> {
+        let written = self.failure.clone().map_or_else(|| self.write_buffer(), Err);
+        if let Err(error) = &written {
+            self.failure = Some(error.clone());
+            (self.buffer, self.stage) = (Buffer::new(), Stage::Ascending(None));
+            // The next entry asks again.
+            self.buffer_bytes = 0;
+            self.reserved.reserve(0);
+        }
+        written
+    }
+
     fn write_buffer(&mut self) -> Result<()> {
         if let Stage::Ascending(tables) = &mut self.stage {
             let after = tables.as_ref().map(|_| &self.last_key[..]);
@@ -234,6 +252,9 @@ impl BulkLoader {
     /// # Errors
     /// As [`BulkLoader::finish`].
     pub fn finish_with(mut self, told: &mut dyn FnMut(BulkLoadProgress)) -> Result<BulkLoadReport> {
+        if let Some(error) = self.failure.take() {
+            return Err(error);
+        }
         let mut report = BulkLoadReport::default();
         if self.added == 0 {
             return Ok(report);
