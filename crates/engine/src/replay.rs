@@ -100,7 +100,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Ingested tables stand between what was written before them and what was written after (4.5).
+    /// Ingested tables stand between what was written before them and what was written after (4.6).
     fn apply_ingest(&mut self, record: &RecordView<'_>) -> Result<()> {
         let ingest = record.ingest()?;
         let (id, seqno) = (ingest.keyspace, record.header.first_seqno);

@@ -106,7 +106,7 @@ impl FileSystem for StdFileSystem {
     }
 
     fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
-        fs::hard_link(from, to).map_err(|source| Error::io("link", from, source))
+        platform::hard_link(from, to).map_err(|source| Error::io("link", from, source))
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {

@@ -394,3 +394,74 @@ fn tables_know_what_expires_and_what_they_delete() {
         keyspace.compact(..).unwrap();
     }
 }
+
+/// A symbolic link to a table is as good as the table, and what it leads to may go afterwards.
+#[cfg(unix)]
+#[test]
+#[allow(clippy::disallowed_methods, reason = "the test makes links and removes files behind the database")]
+fn a_symbolic_link_leads_to_the_file_itself() {
+    for (mode, is_relative) in [(IngestMode::Link, true), (IngestMode::Link, false), (IngestMode::Move, true)]
+    {
+        let dir = TestDir::new("ingest-symlink");
+        std::fs::create_dir_all(dir.path()).unwrap();
+        let real = table(&dir, "real.sst", 0..100, 1);
+        let link = dir.path().join("link.sst");
+        let to = if is_relative { PathBuf::from("real.sst") } else { real.clone() };
+        std::os::unix::fs::symlink(to, &link).unwrap();
+        let db = stepped(&dir.path().join("db"));
+        db.default_keyspace().ingest([&link], IngestOptions::new().mode(mode)).unwrap();
+        db.close().unwrap();
+        drop(db);
+        std::fs::remove_file(&real).unwrap();
+        let db = stepped(&dir.path().join("db"));
+        assert_eq!(db.default_keyspace().iter().count(), 100, "{mode:?}, relative: {is_relative}");
+    }
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "the test looks at the database's files")]
+fn a_table_of_the_database_itself_is_not_moved_away() {
+    let dir = TestDir::new("ingest-own");
+    let db = stepped(dir.path());
+    let default = db.default_keyspace();
+    let mut loader = default.bulk_load().unwrap();
+    (0..50).for_each(|number| loader.add(key(number), value(number, 1)).unwrap());
+    loader.finish().unwrap();
+    run_background(&db);
+    let tables = std::fs::read_dir(dir.path().join("tables")).unwrap();
+    let files: Vec<PathBuf> = tables.map(|entry| entry.unwrap().path()).collect();
+    assert!(!files.is_empty());
+    for file in &files {
+        let refused = default.ingest([file], IngestOptions::new().mode(IngestMode::Move)).unwrap_err();
+        assert!(refused.to_string().contains("may be copied but not moved"), "{refused}");
+    }
+    db.close().unwrap();
+    drop(db);
+    assert_eq!(stepped(dir.path()).default_keyspace().iter().count(), 50);
+}
+
+#[test]
+fn a_table_that_could_not_be_written_is_given_up() {
+    use esker::parts::env::fault::{Fault, FaultFs, Operation, Rule, When};
+    for nth in 1..5 {
+        let dir = TestDir::new("ingest-failing");
+        let db = stepped(dir.path());
+        let faults = Arc::new(FaultFs::new(Arc::new(StdFileSystem)));
+        let env = Env::simulated(Arc::<FaultFs>::clone(&faults), 3);
+        let path = dir.path().join("t.sst");
+        faults.add(Rule::new(Fault::Full, When::Nth(nth)).on(Operation::Write).path("t.sst"));
+        let options = tiny().compression(esker::PerLevel::all(esker::Codec::None));
+        let written = TableWriter::create_in(&env, &path, &options).and_then(|mut table| {
+            for number in 0..20_000 {
+                if table.put(key(number), [7; 200]).is_err() {
+                    let again = table.put(key(number), [7; 200]);
+                    assert!(matches!(again, Err(Error::Closed)), "{again:?}");
+                }
+            }
+            table.finish()
+        });
+        assert!(written.is_err());
+        let left = db.default_keyspace().ingest([&path], IngestOptions::new());
+        assert!(matches!(left, Err(Error::NotFound(_))), "{left:?}");
+    }
+}

@@ -1,5 +1,6 @@
 //! Files that somebody else wrote: checking them, and giving them a name in the database's directory.
 
+use super::commit::MAX_TABLES;
 use super::new_files::NewFiles;
 use super::part::described;
 use crate::copy::{CopyProgress, Progress, copy, link_or_copy};
@@ -8,7 +9,7 @@ use crate::keyspace::KeyspaceState;
 use crate::paths;
 use crate::store::Store;
 use esker_base::kind::FLAG_EXPIRY;
-use esker_base::{Error, PartId, Result, SeqNo, ValueKind};
+use esker_base::{Error, PartId, Result, SeqNo, TableUid, ValueKind};
 use esker_env::OpenMode;
 use esker_sst::{Table, TableHome};
 use esker_version::PartMeta;
@@ -83,6 +84,7 @@ impl Store {
         self.check_open()?;
         let writing = self.writing()?;
         keyspace.check_living()?;
+        check_count(paths.len())?;
         let mut lens = Vec::with_capacity(paths.len());
         for path in paths {
             let missing = || Error::NotFound(format!("there is no file {}", path.display()).into());
@@ -92,13 +94,14 @@ impl Store {
         let mut progress = Progress::new(2 * lens.iter().sum::<u64>(), told);
         let mut checked = Vec::new();
         for (path, &bytes) in paths.iter().zip(&lens) {
-            checked.extend(self.check_file(path, bytes)?);
+            checked.extend(self.check_file(path, bytes, options.mode)?);
             progress.advance(bytes);
         }
         checked.sort_by(|left, right| left.part.range.start.cmp(&right.part.range.start));
         check_disjoint(&checked)?;
         let mut report = IngestReport { tables: checked.len() as u64, ..IngestReport::default() };
         if checked.is_empty() {
+            self.remove_originals(paths, options.mode);
             return Ok(report);
         }
         let mut files = NewFiles::new(self);
@@ -110,20 +113,32 @@ impl Store {
             report.bytes += part.file_bytes;
         }
         self.env.fs.sync_dir(&paths::tables(&self.dir))?;
-        let (paths, parts): (Vec<_>, Vec<_>) = checked.into_iter().map(|file| (file.path, file.part)).unzip();
+        let parts = checked.into_iter().map(|file| file.part).collect();
         report.seqno = Some(self.commit_ingest(keyspace, parts, &mut files)?);
-        if options.mode == IngestMode::Move {
-            for path in paths {
-                if let Err(error) = self.env.fs.remove_file(path) {
-                    tracing::warn!(path = %path.display(), %error, "an ingested file could not be removed");
-                }
-            }
-        }
+        self.remove_originals(paths, options.mode);
         Ok(report)
     }
 
+    fn remove_originals(&self, paths: &[PathBuf], mode: IngestMode) {
+        for path in paths.iter().filter(|_| mode == IngestMode::Move) {
+            if let Err(error) = self.env.fs.remove_file(path) {
+                tracing::warn!(path = %path.display(), %error, "an ingested file could not be removed");
+            }
+        }
+    }
+
+    /// Whether a living table of this database has the identity of this one.
+    fn has_table(&self, uid: TableUid) -> bool {
+        self.all_keyspaces().iter().any(|keyspace| {
+            let view = keyspace.view.load();
+            let waiting = view.memtables().filter_map(|view| view.ingested.as_ref());
+            let mut runs = view.tree.runs.iter().chain(waiting);
+            runs.any(|run| run.parts.iter().any(|part| part.meta.table_uid == uid))
+        })
+    }
+
     /// Reads all of a file and checks that it is a table which may join a keyspace; `None` if it holds nothing.
-    fn check_file<'p>(&self, path: &'p Path, bytes: u64) -> Result<Option<Checked<'p>>> {
+    fn check_file<'p>(&self, path: &'p Path, bytes: u64, mode: IngestMode) -> Result<Option<Checked<'p>>> {
         let file = self.env.fs.open(path, OpenMode::Read)?;
         let table = Table::open_any(file, bytes, TableHome::new(&self.files.tables)?)?;
         let verified = table.verify()?;
@@ -134,6 +149,12 @@ impl Store {
                 "{path} cannot be ingested: {why}; tables for it are written by TableWriter"
             ))
         };
+        if mode == IngestMode::Move && self.has_table(table.uid()) {
+            // Perhaps the very file, by this or another name: removing it would take it from the database.
+            return Err(refused(
+                "this database has the table already, so it may be copied but not moved".into(),
+            ));
+        }
         if properties.range_deletes > 0 {
             return Err(refused(format!("it holds {} range deletes", properties.range_deletes)));
         }
@@ -178,6 +199,13 @@ impl Store {
 /// it, a pointer to a value would point out of the file.
 const ALLOWED_KINDS: [u8; 3] =
     [ValueKind::Delete as u8, ValueKind::Put as u8, ValueKind::Put as u8 | FLAG_EXPIRY];
+
+fn check_count(count: usize) -> Result<()> {
+    if count <= MAX_TABLES {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("one ingest takes at most {MAX_TABLES} tables, not {count}")))
+}
 
 fn check_disjoint(sorted: &[Checked<'_>]) -> Result<()> {
     for pair in sorted.windows(2) {

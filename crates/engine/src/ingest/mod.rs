@@ -5,7 +5,7 @@
 //! under a lock. Yet from one sequence number on every reader must see all of it, before it none, and whatever was written
 //! before must lie below it and whatever comes after above.
 //!
-//! # The design (protocol 4.5)
+//! # The design (protocol 4.6)
 //! The tables hold their entries with sequence number 0. All of them count as one number, the *global sequence number* g, which
 //! the metadata of the part says and the open table puts into every tag it gives out ([`esker_sst::TableIdentity`]).
 //!

@@ -86,7 +86,9 @@ impl TableWriter {
             created_ms: env.clock.wall_ms(),
             ..TableOptions::default()
         };
-        let writer = esker_sst::TableWriter::new(file, options)?;
+        let writer = esker_sst::TableWriter::new(file, options).inspect_err(|_| {
+            let _ = env.fs.remove_file(&path);
+        })?;
         let (last_key, scratch) = (Vec::new(), Vec::new());
         Ok(TableWriter { env: env.clone(), path, writer: Some(writer), last_key, is_empty: true, scratch })
     }
@@ -95,7 +97,7 @@ impl TableWriter {
     ///
     /// # Errors
     /// `InvalidArgument` if the key is not greater, naming both, or if key or value is too long; the table can be gone on with. And
-    /// whatever writing meets.
+    /// whatever writing meets: the file is removed then, and later calls give `Closed`.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.add(key.as_ref(), ValueKind::Put as u8, value.as_ref())
     }
@@ -134,11 +136,22 @@ impl TableWriter {
             return Err(self.out_of_order(key));
         }
         let Some(writer) = &mut self.writer else { return Err(Error::Closed) };
-        writer.add(key, Tag::from_parts(SeqNo::ZERO, kind_byte), value)?;
+        if let Err(error) = writer.add(key, Tag::from_parts(SeqNo::ZERO, kind_byte), value) {
+            return Err(self.given_up(error));
+        }
         self.is_empty = false;
         self.last_key.clear();
         self.last_key.extend_from_slice(key);
         Ok(())
+    }
+
+    /// What was half written cannot be gone on with, unless nothing was: a key or value that is too long.
+    #[cold]
+    fn given_up(&mut self, error: Error) -> Error {
+        if !matches!(error, Error::InvalidArgument(_)) && self.writer.take().is_some() {
+            let _ = self.env.fs.remove_file(&self.path);
+        }
+        error
     }
 
     #[cold]

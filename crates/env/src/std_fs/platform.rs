@@ -98,6 +98,18 @@ pub(super) fn sync_dir(_dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// A second name of the file itself, also where `from` is a symbolic link to it.
+#[cfg(unix)]
+pub(super) fn hard_link(from: &Path, to: &Path) -> io::Result<()> {
+    use rustix::fs::{AtFlags, CWD, linkat};
+    Ok(linkat(CWD, from, CWD, to, AtFlags::SYMLINK_FOLLOW)?)
+}
+
+#[cfg(not(unix))]
+pub(super) fn hard_link(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::hard_link(from, to)
+}
+
 #[cfg(unix)]
 pub(super) fn free_bytes(dir: &Path) -> io::Result<u64> {
     let stat = rustix::fs::statvfs(dir)?;
