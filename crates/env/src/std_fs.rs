@@ -109,6 +109,10 @@ impl FileSystem for StdFileSystem {
         platform::hard_link(from, to).map_err(|source| Error::io("link", from, source))
     }
 
+    fn is_same_file(&self, one: &Path, other: &Path) -> Result<bool> {
+        platform::is_same_file(one, other).map_err(|source| Error::io("look at", one, source))
+    }
+
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         platform::sync_dir(dir).map_err(|source| Error::io("sync the directory", dir, source))
     }

@@ -127,14 +127,19 @@ impl Store {
         }
     }
 
-    /// Whether a living table of this database has the identity of this one.
-    fn has_table(&self, uid: TableUid) -> bool {
-        self.all_keyspaces().iter().any(|keyspace| {
+    /// Whether a file is that of a living table of this database, by whatever name.
+    fn is_own_table(&self, path: &Path, uid: TableUid) -> Result<bool> {
+        for keyspace in self.all_keyspaces().iter() {
             let view = keyspace.view.load();
             let waiting = view.memtables().filter_map(|view| view.ingested.as_ref());
-            let mut runs = view.tree.runs.iter().chain(waiting);
-            runs.any(|run| run.parts.iter().any(|part| part.meta.table_uid == uid))
-        })
+            let parts = view.tree.runs.iter().chain(waiting).flat_map(|run| run.parts.iter());
+            for part in parts.filter(|part| part.meta.table_uid == uid) {
+                if self.env.fs.is_same_file(path, &paths::table(&self.dir, part.meta.file))? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// Reads all of a file and checks that it is a table which may join a keyspace; `None` if it holds nothing.
@@ -149,11 +154,8 @@ impl Store {
                 "{path} cannot be ingested: {why}; tables for it are written by TableWriter"
             ))
         };
-        if mode == IngestMode::Move && self.has_table(table.uid()) {
-            // Perhaps the very file, by this or another name: removing it would take it from the database.
-            return Err(refused(
-                "this database has the table already, so it may be copied but not moved".into(),
-            ));
+        if mode == IngestMode::Move && self.is_own_table(path, table.uid())? {
+            return Err(refused("it is a table of this database, which would lose it".into()));
         }
         if properties.range_deletes > 0 {
             return Err(refused(format!("it holds {} range deletes", properties.range_deletes)));

@@ -111,6 +111,18 @@ pub(super) fn hard_link(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 #[cfg(unix)]
+pub(super) fn is_same_file(one: &Path, other: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let identity = |path: &Path| std::fs::metadata(path).map(|found| (found.dev(), found.ino()));
+    Ok(identity(one)? == identity(other)?)
+}
+
+#[cfg(not(unix))]
+pub(super) fn is_same_file(one: &Path, other: &Path) -> io::Result<bool> {
+    Ok(std::fs::canonicalize(one)? == std::fs::canonicalize(other)?)
+}
+
+#[cfg(unix)]
 pub(super) fn free_bytes(dir: &Path) -> io::Result<u64> {
     let stat = rustix::fs::statvfs(dir)?;
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
