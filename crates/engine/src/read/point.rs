@@ -52,6 +52,9 @@ pub(crate) fn lookup<'v>(pinned: &'v Pinned, key: &[u8]) -> Result<Found<'v>> {
             continue;
         }
         if let Some((tag, value)) = memtable.memtable.get(key, seqno) {
+            if wanted.is_plain(tag) {
+                return Ok(Found::Borrowed(value));
+            }
             return Ok(match wanted.told(tag, value)? {
                 Resolved::Value { from } => Found::Borrowed(&value[from..]),
                 Resolved::Folded(value) => Found::Folded(value),
@@ -85,14 +88,17 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// What the newest visible version of the key means.
+    /// Whether the newest visible version of the key is its value, as it lies there: nearly always.
     #[inline]
+    fn is_plain(&self, tag: Tag) -> bool {
+        tag.is_plain_put() && tag.seqno() >= self.cover
+    }
+
+    /// What the newest visible version of the key means, if it is not plain.
+    #[inline(never)]
     fn told(&self, tag: Tag, value: &[u8]) -> Result<Resolved> {
         if tag.seqno() < self.cover {
             return Ok(Resolved::Absent);
-        }
-        if tag.is_plain_put() {
-            return Ok(Resolved::Value { from: 0 });
         }
         resolve(&self.pinned.view, &mut { self.pinned.time }, (tag, self.key, value))
     }
@@ -118,6 +124,9 @@ impl Wanted<'_> {
             return Ok(None);
         }
         let Some(hit) = table.get(self.key, self.hash, self.pinned.seqno)? else { return Ok(None) };
+        if self.is_plain(hit.tag) {
+            return Ok(Some(Found::Pinned(hit.value)));
+        }
         Ok(Some(match self.told(hit.tag, &hit.value)? {
             Resolved::Value { from } => Found::Pinned(hit.value.from(from)),
             Resolved::Folded(value) => Found::Folded(value),
