@@ -326,7 +326,6 @@ fn flush_spec<'a>(
         cancellable: false,
         folding: None,
         compaction_filter: None,
-        large: None,
         zero_seqnos: false,
         relocation: None,
     }

@@ -59,7 +59,6 @@ use crate::folding::Folding;
 use crate::input_deletes::InputDeletes;
 use crate::key_buffer::KeyBuffer;
 use crate::meaning::split_expiry;
-use crate::reader::LargeValues;
 use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
 use esker_base::{Error, Result, SeqNo, Tag, ValueKind};
 use filtered::Left;
@@ -162,10 +161,6 @@ pub struct Retained<C, O> {
     deletes: Option<InputDeletes>,
     folding: Option<Arc<Folding>>,
     filter: Option<Arc<dyn CompactionFilter>>,
-    /// Where the filter's large values are read.
-    large: Option<Arc<dyn LargeValues>>,
-    /// The large value that the filter was shown last.
-    fetched: Vec<u8>,
     /// The value that a filter gave to the current entry.
     changed: Vec<u8>,
     zeroes_seqnos: bool,
@@ -208,8 +203,6 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
             deletes: None,
             folding: None,
             filter: None,
-            large: None,
-            fetched: Vec::new(),
             changed: Vec::new(),
             zeroes_seqnos: false,
             position: Position::Nowhere,
@@ -234,14 +227,10 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         self
     }
 
-    /// Applies rule 8, with this filter. Without `large` it is not shown values that lie elsewhere.
+    /// Applies rule 8, with this filter.
     #[must_use]
-    pub fn filtering(
-        mut self,
-        filter: Option<Arc<dyn CompactionFilter>>,
-        large: Option<Arc<dyn LargeValues>>,
-    ) -> Retained<C, O> {
-        (self.filter, self.large) = (filter, large);
+    pub fn filtering(mut self, filter: Option<Arc<dyn CompactionFilter>>) -> Retained<C, O> {
+        self.filter = filter;
         self
     }
 
@@ -387,14 +376,10 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         if role == Role::Operand {
             return self.gather(tag);
         }
-        if role == Role::Value && self.may_be_shown(seqno) {
+        if role == Role::Value && self.may_be_shown(seqno) && tag.kind_byte() & FLAG_BLOB == 0 {
             match self.show(tag)? {
                 Left::Same => {}
-                Left::Changed => {
-                    // The new value lies beside its key, for now.
-                    tag = Tag::from_parts(seqno, tag.kind_byte() & !FLAG_BLOB);
-                    position = Position::Changed;
-                }
+                Left::Changed => position = Position::Changed,
                 Left::Nothing => {
                     (tag, role) = (Tag::new(seqno, ValueKind::Delete), Role::Tombstone);
                     position = Position::Emptied;
