@@ -16,7 +16,7 @@
 //! The crate knows the bytes of one file. Which files exist, who points to them and when they go is the engine's matter
 //! (`docs/format/blob.md` has the bytes, `ARCHITECTURE.md` the life of a large value).
 //!
-//! Map: [`pointer`], [`record`] and [`frame`] are the bytes; [`writer`] and [`reader`] the two ways to use them.
+//! Map: [`mod@pointer`], [`record`] and [`frame`] are the bytes; [`writer`] and [`reader`] the two ways to use them.
 #![forbid(unsafe_code)]
 
 pub mod frame;

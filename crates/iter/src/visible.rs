@@ -90,7 +90,7 @@ impl Position {
 /// A cursor over the keys that a reader sees, within bounds.
 ///
 /// It follows the rules C1 to C5 of [`Cursor`], but shows keys instead of versions: each key at most once, and no
-/// tombstones. Entries of kinds that cannot be read yet give [`Error::Unsupported`], never a wrong answer.
+/// tombstones. Entries of kinds that cannot be read yet give [`esker_base::Error::Unsupported`], never a wrong answer.
 #[derive(Debug)]
 pub struct Visible<C> {
     cursor: C,
