@@ -62,6 +62,10 @@ impl FileSystem for CountingFs {
         self.inner.hard_link(from, to)
     }
 
+    fn is_same_file(&self, one: &Path, other: &Path) -> Result<bool> {
+        self.inner.is_same_file(one, other)
+    }
+
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         self.inner.sync_dir(dir)
     }

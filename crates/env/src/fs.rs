@@ -77,10 +77,8 @@ pub trait FileSystem: Send + Sync + Debug {
     /// Gives a file a second name. Durable only after [`FileSystem::sync_dir`].
     fn hard_link(&self, from: &Path, to: &Path) -> Result<()>;
 
-    /// Whether two names lead to one file. Where files have one name only, unless links were made, the same name is what counts.
-    fn is_same_file(&self, one: &Path, other: &Path) -> Result<bool> {
-        Ok(one == other)
-    }
+    /// Whether two names lead to one file.
+    fn is_same_file(&self, one: &Path, other: &Path) -> Result<bool>;
 
     /// Makes the names in a directory durable: creations, renames and removals.
     fn sync_dir(&self, dir: &Path) -> Result<()>;

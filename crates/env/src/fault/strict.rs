@@ -352,6 +352,11 @@ impl FileSystem for StrictFs {
         names::hard_link(&mut state, from, to).map_err(|kind| Error::io("link", from, kind.into()))
     }
 
+    fn is_same_file(&self, one: &Path, other: &Path) -> Result<bool> {
+        let state = self.shared.lock();
+        names::is_same_file(&state, one, other).map_err(|kind| Error::io("look at", one, kind.into()))
+    }
+
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         let mut state = self.shared.lock();
         let failed = |kind: ErrorKind| Error::io("sync the directory", dir, kind.into());

@@ -147,6 +147,10 @@ pub(super) fn remove_dir_all(state: &mut State, path: &Path) -> Looked<()> {
     Ok(())
 }
 
+pub(super) fn is_same_file(state: &State, one: &Path, other: &Path) -> Looked<bool> {
+    Ok(state.disk.at(one)? == state.disk.at(other)?)
+}
+
 pub(super) fn hard_link(state: &mut State, from: &Path, to: &Path) -> Looked<()> {
     let inode = state.disk.at(from)?;
     if state.disk.dirs.contains_key(&inode) {
