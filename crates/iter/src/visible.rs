@@ -253,22 +253,20 @@ impl<C: Cursor> Visible<C> {
     /// Moves to the first key.
     pub fn seek_to_first(&mut self) -> Result<()> {
         self.position = Position::Nowhere;
-        match self.bounds.lower() {
-            Bound::Unbounded => self.seek_minding(None)?,
-            Bound::Included(_) => {
-                let bounds = std::mem::take(&mut self.bounds);
-                let Bound::Included(lower) = bounds.lower() else { unreachable!("matched just now") };
-                let sought = self.seek_minding(Some(lower));
-                self.bounds = bounds;
-                sought?;
-            }
+        // Out of the way for as long as the lower one is read.
+        let bounds = std::mem::take(&mut self.bounds);
+        let sought = match bounds.lower() {
+            Bound::Unbounded => self.seek_minding(None),
+            Bound::Included(lower) => self.seek_minding(Some(lower)),
             Bound::Excluded(lower) => {
-                self.cursor.seek(lower, SeqNo::ZERO)?;
                 self.key.set(lower);
-                return self.find_forward(true);
+                self.cursor.seek(lower, SeqNo::ZERO)
             }
-        }
-        self.find_forward(false)
+        };
+        let is_decided = matches!(bounds.lower(), Bound::Excluded(_));
+        self.bounds = bounds;
+        sought?;
+        self.find_forward(is_decided)
     }
 
     /// Seeks `key`, the first key if `None`; or what is behind the gap around it.
