@@ -383,8 +383,10 @@ impl CommitState {
 
     fn insert_chunk(&mut self, keyspace: KeyspaceId, chunk: &[Operation<'_>]) {
         let active = self.keyspaces[keyspace.get() as usize].as_mut().expect("room was made in it");
-        for operation in chunk {
-            active.tell_gaps(operation.key, operation.tag.kind_byte(), operation.tag.seqno());
+        if active.gaps.is_watching() {
+            for operation in chunk {
+                active.tell_gaps(operation.key, operation.tag.kind_byte(), operation.tag.seqno());
+            }
         }
         active.inserter.insert_batch(chunk);
     }

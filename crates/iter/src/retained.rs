@@ -376,7 +376,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         if role == Role::Operand {
             return self.gather(tag);
         }
-        if role == Role::Value && self.may_be_shown(seqno) && tag.kind_byte() & FLAG_BLOB == 0 {
+        if role == Role::Value && self.may_be_shown(seqno) {
             match self.show(tag)? {
                 Left::Same => {}
                 Left::Changed => position = Position::Changed,
