@@ -17,7 +17,6 @@ use crate::handle::{Handle, Keyspace};
 use crate::keyspace::KeyspaceState;
 use crate::store::Store;
 use buffer::Buffer;
-use esker_base::expiry::EXPIRY_LEN;
 use esker_base::kind::FLAG_EXPIRY;
 use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
 use esker_base::{Error, Result, SeqNo, Tag, ValueKind};
@@ -137,8 +136,9 @@ impl BulkLoader {
         })
     }
 
-    /// Memory in which entries are sorted that do not come in order, in bytes; a quarter of the memory budget by default, and not
-    /// more than 2 GiB and not less than 4 KiB. More memory makes fewer and longer runs; merging them takes up to 16 MiB beside it. To be set before the first entry.
+    /// Memory in which entries are sorted that do not come in order, in bytes; a quarter of the memory budget by default, and
+    /// not more than 2 GiB and not less than 4 KiB. More memory makes fewer and longer runs; merging them takes up to 16 MiB
+    /// beside it. To be set before the first entry.
     #[must_use]
     pub fn sort_memory(mut self, bytes: u64) -> BulkLoader {
         self.sort_bytes = bytes.clamp(MIN_SORT_BYTES, MAX_SORT_BYTES);
@@ -152,7 +152,8 @@ impl BulkLoader {
     ///
     /// # Errors
     /// `InvalidArgument` if key or value is too long; the load can be gone on with. `Full`, `Io`, `Closed`, and `NotFound` if the
-    /// keyspace was dropped.
+    /// keyspace was dropped: these are final, because part of what was added is lost. Whoever goes on adding gets the same
+    /// error again, and so does [`BulkLoader::finish`].
     #[inline]
     pub fn add(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         match self.keyspace.default_ttl() {
@@ -177,8 +178,9 @@ impl BulkLoader {
 
     #[inline]
     fn push(&mut self, key: &[u8], kind_byte: u8, expiry: &[u8], value: &[u8]) -> Result<()> {
-        if key.len() > MAX_KEY_LEN || value.len() > MAX_VALUE_LEN - EXPIRY_LEN {
-            return Err(too_long(key, value));
+        let max_value_len = MAX_VALUE_LEN - expiry.len();
+        if key.len() > MAX_KEY_LEN || value.len() > max_value_len {
+            return Err(too_long(key, value, max_value_len));
         }
         self.buffer.push(key, kind_byte, expiry, value);
         self.added += 1;
@@ -322,10 +324,10 @@ fn write_ascending(tables: &mut Tables, buffer: &mut Buffer, last_key: &mut Vec<
 }
 
 #[cold]
-fn too_long(key: &[u8], value: &[u8]) -> Error {
+fn too_long(key: &[u8], value: &[u8], max_value_len: usize) -> Error {
     let (key, value) = (key.len(), value.len());
     Error::invalid(format!(
-        "keys have at most {MAX_KEY_LEN} bytes and values {MAX_VALUE_LEN}, not {key} and {value}"
+        "keys have at most {MAX_KEY_LEN} bytes and values {max_value_len}, not {key} and {value}"
     ))
 }
 
