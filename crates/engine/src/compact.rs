@@ -19,9 +19,9 @@ use crate::store::Store;
 use crate::tree::{TreePart, TreeRun};
 use crate::wanted::Wanted;
 use esker_base::{FileNumber, Result, SeqNo};
-use esker_iter::{Bounds, CompactionFilter, Merge};
+use esker_iter::{Bounds, CompactionFilter, LargeValues, Merge};
 use esker_sst::ReadPurpose;
-use esker_strategy::{Busy, CompactionPlan, JobId, ManualMark, ManualStep, PlanInput, PlanKind};
+use esker_strategy::{Busy, CompactionPlan, JobId, ManualMark, ManualStep, PlanInput, PlanKind, Reason};
 use esker_version::{KeyEnd, KeyRange, PartMeta, VersionEdit};
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Bound;
@@ -202,6 +202,8 @@ impl Store {
             cancellable: true,
             folding: keyspace.semantics.folding().cloned(),
             compaction_filter,
+            large: Some(Arc::clone(&relocation.values) as Arc<dyn LargeValues>),
+            collects: plan.reason == Reason::LargeGarbage,
             zero_seqnos: plan.to.level().is_last() && is_whole,
             relocation: (!victims.is_empty()).then_some(&relocation),
         };

@@ -326,6 +326,8 @@ fn flush_spec<'a>(
         cancellable: false,
         folding: None,
         compaction_filter: None,
+        large: None,
+        collects: false,
         zero_seqnos: false,
         relocation: None,
     }

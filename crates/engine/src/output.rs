@@ -15,7 +15,7 @@ use crate::read::source::Source;
 use crate::scheduler::Scheduler;
 use esker_base::{Error, FileNumber, KeyspaceId, PartId, Result, RunId, SeqNo, TableUid, Tag};
 use esker_env::{Env, OpenMode};
-use esker_iter::{Boundaries, CompactionFilter, Folding, InputDeletes, Merge, Retained};
+use esker_iter::{Boundaries, CompactionFilter, Folding, InputDeletes, LargeValues, Merge, Retained};
 use esker_sst::{Expiring, TableOptions, TableSummary, TableWriter};
 use esker_strategy::{Cut, Cutter};
 use esker_version::{BlobFileMeta, KeyRange, LevelIndex, PartFlags, PartMeta, Place, VersionEdit};
@@ -45,6 +45,10 @@ pub(crate) struct OutputSpec<'a> {
     pub(crate) folding: Option<Arc<Folding>>,
     /// Somebody's filter, in compactions.
     pub(crate) compaction_filter: Option<Arc<dyn CompactionFilter>>,
+    /// Where the inputs' large values are read, for the filter.
+    pub(crate) large: Option<Arc<dyn LargeValues>>,
+    /// Whether the job collects garbage of blob files: then it must not make more.
+    pub(crate) collects: bool,
     /// Whether sequence numbers that nobody can tell from zero may become zero.
     pub(crate) zero_seqnos: bool,
     /// The blob files whose values are to be written anew, if there are any.
@@ -196,7 +200,10 @@ pub(crate) fn write_tables<'a>(
     let folding = spec.folding.clone();
     let compaction_filter = spec.compaction_filter.clone();
     let mut kept = Retained::new(merge, boundaries, older_outside).under(deletes).folding(folding);
-    kept = kept.filtering(compaction_filter);
+    kept = kept.filtering(compaction_filter, spec.large.clone());
+    if spec.collects {
+        kept = kept.leaving_large();
+    }
     if spec.zero_seqnos {
         kept = kept.zeroing_seqnos();
     }

@@ -194,3 +194,41 @@ fn a_snapshot_that_is_taken_meanwhile_keeps_what_it_sees() {
     // The put of another thread, and a transaction of it, work as ever.
     db.transact(|tx| tx.put(&data, "d", "value")).expect("a transaction");
 }
+
+/// Does what the first bytes of a value say.
+struct ByBeginning;
+
+impl CompactionFilter for ByBeginning {
+    fn name(&self) -> &str {
+        "by beginning"
+    }
+
+    fn filter(&self, _: &[u8], value: &[u8]) -> Decision {
+        match value.first() {
+            Some(b'r') => Decision::Remove,
+            Some(b's') => Decision::Change(b"small".to_vec()),
+            Some(b'l') => Decision::Change(vec![b'k'; 20_000]),
+            _ => Decision::Keep,
+        }
+    }
+}
+
+#[test]
+fn large_values_are_shown_as_well() {
+    let dir = TestDir::new("filter-large");
+    let options = KeyspaceOptions::default().blob_threshold(4096).compaction_filter(Arc::new(ByBeginning));
+    let db = Options::default().keyspace_options(options).open(dir.path()).expect("opening");
+    let data = db.default_keyspace().clone();
+    for (key, first) in [("kept", b'k'), ("larger", b'l'), ("removed", b'r'), ("smaller", b's')] {
+        data.put(key, vec![first; 10_000]).expect("a put");
+    }
+    data.put_with_ttl("expiring", vec![b's'; 10_000], Duration::from_secs(3600)).expect("a put");
+    data.put("inline", "l").expect("a put");
+    data.flush().expect("a flush");
+    data.compact(..).expect("a compaction");
+    let len = |key: &str| data.get(key).expect("a get").map(|value| value.len());
+    let lens = ["kept", "larger", "removed", "smaller", "expiring", "inline"].map(len);
+    assert_eq!(lens, [Some(10_000), Some(20_000), None, Some(5), Some(5), Some(20_000)]);
+    assert!(data.ttl("expiring").expect("a ttl").is_some_and(|ttl| ttl != esker::Ttl::Forever));
+    assert!(db.verify().expect("verify").is_clean());
+}

@@ -59,6 +59,7 @@ use crate::folding::Folding;
 use crate::input_deletes::InputDeletes;
 use crate::key_buffer::KeyBuffer;
 use crate::meaning::split_expiry;
+use crate::reader::LargeValues;
 use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
 use esker_base::{Error, Result, SeqNo, Tag, ValueKind};
 use filtered::Left;
@@ -161,6 +162,12 @@ pub struct Retained<C, O> {
     deletes: Option<InputDeletes>,
     folding: Option<Arc<Folding>>,
     filter: Option<Arc<dyn CompactionFilter>>,
+    /// Where the filter's large values are read.
+    large: Option<Arc<dyn LargeValues>>,
+    /// Whether the filter may remove them only.
+    leaves_large: bool,
+    /// The large value that the filter was shown last.
+    fetched: Vec<u8>,
     /// The value that a filter gave to the current entry.
     changed: Vec<u8>,
     zeroes_seqnos: bool,
@@ -203,6 +210,9 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
             deletes: None,
             folding: None,
             filter: None,
+            large: None,
+            leaves_large: false,
+            fetched: Vec::new(),
             changed: Vec::new(),
             zeroes_seqnos: false,
             position: Position::Nowhere,
@@ -227,10 +237,22 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         self
     }
 
-    /// Applies rule 8, with this filter.
+    /// Applies rule 8, with this filter. Without `large` it is not shown values that lie elsewhere.
     #[must_use]
-    pub fn filtering(mut self, filter: Option<Arc<dyn CompactionFilter>>) -> Retained<C, O> {
-        self.filter = filter;
+    pub fn filtering(
+        mut self,
+        filter: Option<Arc<dyn CompactionFilter>>,
+        large: Option<Arc<dyn LargeValues>>,
+    ) -> Retained<C, O> {
+        (self.filter, self.large) = (filter, large);
+        self
+    }
+
+    /// Lets the filter remove large values and not change them: for jobs that empty their files. Each change leaves garbage behind,
+    /// and a filter that always has one would keep such jobs coming for ever.
+    #[must_use]
+    pub fn leaving_large(mut self) -> Retained<C, O> {
+        self.leaves_large = true;
         self
     }
 
@@ -379,7 +401,11 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         if role == Role::Value && self.may_be_shown(seqno) {
             match self.show(tag)? {
                 Left::Same => {}
-                Left::Changed => position = Position::Changed,
+                Left::Changed => {
+                    // The new value lies beside its key, for now.
+                    tag = Tag::from_parts(seqno, tag.kind_byte() & !FLAG_BLOB);
+                    position = Position::Changed;
+                }
                 Left::Nothing => {
                     (tag, role) = (Tag::new(seqno, ValueKind::Delete), Role::Tombstone);
                     position = Position::Emptied;

@@ -31,19 +31,21 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     #[cold]
     #[inline(never)]
     pub(super) fn show(&mut self, tag: Tag) -> Result<Left> {
-        if is_large(tag) {
-            // What is stored is a pointer, and its value lies elsewhere: filters are shown values in tables only.
-            return Ok(Left::Same);
-        }
         let (key, stored) = (self.cursor.key(), self.cursor.value());
         let is_expiring = tag.kind_byte() & FLAG_EXPIRY != 0;
-        let value = if is_expiring { split_expiry(tag, key, stored)?.1 } else { stored };
+        let mut value = if is_expiring { split_expiry(tag, key, stored)?.1 } else { stored };
         let Some(filter) = &self.filter else { return Ok(Left::Same) };
+        if is_large(tag) {
+            let Some(large) = &self.large else { return Ok(Left::Same) };
+            large.fetch(key, value, &mut self.fetched)?;
+            value = &self.fetched;
+        }
         let decision = ask(&**filter, key, value);
         self.stats.filter_failures += u64::from(decision.is_none());
         let left = match decision {
             None | Some(Decision::Keep) => Left::Same,
             Some(Decision::Remove) => Left::Nothing,
+            Some(Decision::Change(_)) if is_large(tag) && self.leaves_large => Left::Same,
             Some(Decision::Change(value)) => {
                 self.changed.clear();
                 self.changed.extend_from_slice(&stored[..if is_expiring { EXPIRY_LEN } else { 0 }]);

@@ -652,7 +652,7 @@ fn check_filtered(inputs: &[Entry], older: &[Entry], snapshots: &[u64], visible:
     let folding = Arc::new(Folding::new(MergeOperator::append(b""), "k".into()));
     let mut retained = Retained::new(SliceCursor::new(inputs), boundaries, outside)
         .folding(Some(folding))
-        .filtering(Some(Arc::<Picky>::clone(&picky)))
+        .filtering(Some(Arc::<Picky>::clone(&picky)), None)
         .zeroing_seqnos();
     retained.seek_to_first().unwrap();
     let (kept, stats) = collect(&mut retained).unwrap();
