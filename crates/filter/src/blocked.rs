@@ -6,8 +6,8 @@
 //! of them for the word of the line and five for the bit of the word. Multiplications by constants are what a
 //! vector unit does to sixteen probes at once, and an odd multiplier loses nothing of the hash.
 
+use crate::bits::BitsPerKey;
 use crate::model;
-use crate::policy::BitsPerKey;
 use crate::probe::{self, ProbePath};
 
 /// Bits of a line.

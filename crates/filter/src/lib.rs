@@ -24,17 +24,21 @@
 //!
 //! The meaning of the bits is in [`blocked`]. Checksums are the business of the section the filter lies in.
 //!
-//! Map: [`policy`] is what a user chooses, [`model`] predicts false positives and picks the number of probes,
+//! Map: [`kind`] and [`bits`] are what there is to choose from, [`policy`] is what a user chose, [`model`] predicts false positives and picks the number of probes,
 //! [`blocked`] is the structure, [`probe`] its lookups on this machine, [`builder`] and [`reader`] the two ends.
 
+pub mod bits;
 mod blocked;
 mod builder;
+pub mod kind;
 pub mod model;
 pub mod policy;
 mod probe;
 mod reader;
 
+pub use bits::BitsPerKey;
 pub use builder::FilterBuilder;
+pub use kind::FilterKind;
 pub use model::expected_false_positive_rate;
-pub use policy::{BitsPerKey, FilterPolicy};
+pub use policy::FilterPolicy;
 pub use reader::Filter;

@@ -5,8 +5,8 @@
 //! Singler: "Cache-, Hash- and Space-Efficient Bloom Filters", 2007). A line with `i` keys of `k` probes has a
 //! fraction `1 - (1 - 1/512)^(k i)` of its bits set, and a probe for an absent key passes if all `k` are.
 
+use crate::bits::BitsPerKey;
 use crate::blocked::{LINE_BITS, MAX_PROBES};
-use crate::policy::BitsPerKey;
 
 /// Number of probes with the least false positives for each number of bits: the tenths of bits up to which an
 /// index plus one is best, computed from [`rate`]. At exactly 10 bits 6 and 7 probes tie, and 6 is taken as the cheaper.

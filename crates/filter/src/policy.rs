@@ -1,42 +1,27 @@
 //! Which filter new tables get.
 
+use crate::bits::BitsPerKey;
+use crate::kind::FilterKind;
+use crate::model;
 use esker_base::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// How many bits a key has in the filter, in tenths: the allocation over the levels gives fractions, and rounding
-/// them to whole bits would cost up to 8 % of the saved reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BitsPerKey(u16);
-
-impl BitsPerKey {
-    /// One bit a key: the filter still refuses a third of the absent keys.
-    pub const MIN: BitsPerKey = BitsPerKey(10);
-    /// Twenty-four bits a key. One line holds too few keys to use more: the rate falls by half a bit's worth for
-    /// each bit added.
-    pub const MAX: BitsPerKey = BitsPerKey(240);
-
-    /// The nearest representable value within the limits; [`BitsPerKey::MIN`] for what is no number.
-    pub fn from_bits(bits: f64) -> BitsPerKey {
-        // A float saturates when cast, and NaN becomes 0.
-        BitsPerKey((bits * 10.0).round() as u16).clamp(Self::MIN, Self::MAX)
-    }
-
-    /// The number of bits.
-    pub fn bits(self) -> f64 {
-        f64::from(self.0) / 10.0
-    }
-
-    /// The number of tenths of bits.
-    #[inline]
-    pub const fn tenths(self) -> u16 {
-        self.0
-    }
-}
-
 /// The filter of new tables.
 ///
 /// People write it as `none` or `blocked-bloom:9.5`; [`fmt::Display`] gives the same back.
+///
+/// ```
+/// use esker_filter::FilterPolicy;
+///
+/// let policy: FilterPolicy = "blocked-bloom:10".parse()?;
+/// assert!(policy.false_positive_rate() < 0.01);
+/// // A tenth of the false positives costs half as many bits again.
+/// let stronger = policy.with_false_positive_rate(0.001).expect("within the limits of the kind");
+/// assert!((15.0..16.0).contains(&stronger.bits_per_key()));
+/// assert_eq!(policy.with_bits_per_key(0.5), FilterPolicy::None);
+/// # Ok::<(), esker_base::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FilterPolicy {
     /// No filter: every lookup searches the table.
@@ -50,24 +35,73 @@ pub enum FilterPolicy {
 
 impl FilterPolicy {
     /// Ten bits a key: 1 % false positives for 1.25 bytes a key.
-    pub const DEFAULT: FilterPolicy = FilterPolicy::BlockedBloom { bits_per_key: BitsPerKey(100) };
+    pub const DEFAULT: FilterPolicy = FilterPolicy::BlockedBloom { bits_per_key: BitsPerKey::DEFAULT };
 
     /// A blocked Bloom filter of about `bits_per_key`, which is brought within the limits. Below one bit, where a
     /// filter is not worth its lookup, the policy is [`FilterPolicy::None`].
     pub fn blocked_bloom(bits_per_key: f64) -> FilterPolicy {
-        if bits_per_key >= BitsPerKey::MIN.bits() {
-            FilterPolicy::BlockedBloom { bits_per_key: BitsPerKey::from_bits(bits_per_key) }
-        } else {
-            FilterPolicy::None
+        FilterKind::BlockedBloom.policy(bits_per_key)
+    }
+
+    /// The kind, without its size.
+    pub fn kind(self) -> FilterKind {
+        match self {
+            FilterPolicy::None => FilterKind::None,
+            FilterPolicy::BlockedBloom { .. } => FilterKind::BlockedBloom,
         }
     }
 
-    /// Bits a key; 0 without a filter.
+    /// Bits a key that filters of large tables take; 0 without a filter.
     pub fn bits_per_key(self) -> f64 {
         match self {
             FilterPolicy::None => 0.0,
             FilterPolicy::BlockedBloom { bits_per_key } => bits_per_key.bits(),
         }
+    }
+
+    /// The same kind of filter with another budget; see [`FilterKind::policy`].
+    pub fn with_bits_per_key(self, bits_per_key: f64) -> FilterPolicy {
+        self.kind().policy(bits_per_key)
+    }
+
+    /// Share of absent keys that filters of large tables answer "maybe" for, as the model of the kind predicts it; 1
+    /// without a filter. Takes some microseconds.
+    pub fn false_positive_rate(self) -> f64 {
+        match self {
+            FilterPolicy::None => 1.0,
+            FilterPolicy::BlockedBloom { bits_per_key } => {
+                model::expected_false_positive_rate(bits_per_key.bits())
+            }
+        }
+    }
+
+    /// The smallest filter of the same kind whose [`FilterPolicy::false_positive_rate`] is at most `rate`, or `None` if
+    /// the kind's largest does not reach it. Whoever accepts every key needs no filter: a rate of 1 or more gives
+    /// [`FilterPolicy::None`], which is also the only thing that `FilterPolicy::None` can be. Takes some dozen microseconds.
+    pub fn with_false_positive_rate(self, rate: f64) -> Option<FilterPolicy> {
+        if rate >= 1.0 {
+            return Some(FilterPolicy::None);
+        }
+        let kind = self.kind();
+        let (mut least, mut most) = kind.sizes()?;
+        let reaches = |size| kind.policy_of_size(size).false_positive_rate() <= rate;
+        if !reaches(most) {
+            return None;
+        }
+        while least < most {
+            let middle = least + (most - least) / 2;
+            if reaches(middle) {
+                most = middle;
+            } else {
+                least = middle + 1;
+            }
+        }
+        Some(kind.policy_of_size(most))
+    }
+
+    /// Bits a key of [`FilterPolicy::with_false_positive_rate`].
+    pub fn bits_for_rate(self, rate: f64) -> Option<f64> {
+        self.with_false_positive_rate(rate).map(FilterPolicy::bits_per_key)
     }
 }
 
@@ -79,9 +113,10 @@ impl Default for FilterPolicy {
 
 impl fmt::Display for FilterPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.kind().name();
         match self {
-            FilterPolicy::None => f.write_str("none"),
-            FilterPolicy::BlockedBloom { bits_per_key } => write!(f, "blocked-bloom:{}", bits_per_key.bits()),
+            FilterPolicy::None => f.write_str(name),
+            FilterPolicy::BlockedBloom { bits_per_key } => write!(f, "{name}:{}", bits_per_key.bits()),
         }
     }
 }
@@ -119,7 +154,7 @@ mod tests {
     fn names_round_trip_for_every_tenth() {
         for tenths in BitsPerKey::MIN.tenths()..=BitsPerKey::MAX.tenths() {
             let policy = FilterPolicy::blocked_bloom(f64::from(tenths) / 10.0);
-            assert_eq!(policy, FilterPolicy::BlockedBloom { bits_per_key: BitsPerKey(tenths) });
+            assert_eq!(policy, FilterPolicy::BlockedBloom { bits_per_key: BitsPerKey::from_tenths(tenths) });
             assert_eq!(policy.to_string().parse::<FilterPolicy>().unwrap(), policy);
         }
         assert_eq!("none".parse::<FilterPolicy>().unwrap(), FilterPolicy::None);
@@ -138,5 +173,41 @@ mod tests {
         {
             assert!(text.parse::<FilterPolicy>().is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_budget_keeps_the_kind() {
+        for &kind in FilterKind::ALL {
+            assert_eq!(FilterKind::from_name(kind.name()), Some(kind));
+            let Some((least, most)) = kind.sizes() else { continue };
+            for size in least..=most {
+                let policy = kind.policy_of_size(size);
+                assert_eq!((policy.kind(), policy.with_bits_per_key(policy.bits_per_key())), (kind, policy));
+            }
+            assert_eq!(kind.policy(f64::INFINITY), kind.policy_of_size(most));
+            let below = kind.policy_of_size(least).bits_per_key() - 0.01;
+            assert_eq!(kind.policy_of_size(most).with_bits_per_key(below), FilterPolicy::None);
+        }
+        assert_eq!(FilterPolicy::None.with_bits_per_key(10.0), FilterPolicy::None);
+    }
+
+    #[test]
+    fn the_size_for_a_rate_is_the_least_that_reaches_it() {
+        for &kind in FilterKind::ALL {
+            let Some((least, most)) = kind.sizes() else { continue };
+            let any = kind.policy_of_size(most);
+            for size in least..=most {
+                let policy = kind.policy_of_size(size);
+                let rate = policy.false_positive_rate();
+                assert_eq!(any.with_false_positive_rate(rate), Some(policy), "{policy}");
+                // A little less needs the next size, which the largest does not have.
+                let next = (size < most).then(|| kind.policy_of_size(size + 1));
+                assert_eq!(any.with_false_positive_rate(rate * (1.0 - 1e-9)), next, "{policy}");
+            }
+            assert_eq!(any.bits_for_rate(f64::NAN), None);
+            assert_eq!(any.bits_for_rate(1.0), Some(0.0));
+        }
+        assert_eq!(FilterPolicy::None.false_positive_rate(), 1.0);
+        assert_eq!(FilterPolicy::None.bits_for_rate(0.5), None);
     }
 }

@@ -1,0 +1,38 @@
+//! How much memory a filter may take for each key.
+
+/// How many bits a key has in the filter, in tenths: the allocation over the levels gives fractions, and rounding
+/// them to whole bits would cost up to 8 % of the saved reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BitsPerKey(u16);
+
+impl BitsPerKey {
+    /// One bit a key: the filter still refuses a third of the absent keys.
+    pub const MIN: BitsPerKey = BitsPerKey(10);
+    /// Twenty-four bits a key. One line holds too few keys to use more: the rate falls by half a bit's worth for
+    /// each bit added.
+    pub const MAX: BitsPerKey = BitsPerKey(240);
+    /// Ten bits a key, which is what most filters get.
+    pub const DEFAULT: BitsPerKey = BitsPerKey(100);
+
+    /// The nearest representable value within the limits; [`BitsPerKey::MIN`] for what is no number.
+    pub fn from_bits(bits: f64) -> BitsPerKey {
+        // A float saturates when cast, and NaN becomes 0.
+        BitsPerKey::from_tenths((bits * 10.0).round() as u16)
+    }
+
+    /// The number of tenths, brought within the limits.
+    pub fn from_tenths(tenths: u16) -> BitsPerKey {
+        BitsPerKey(tenths).clamp(Self::MIN, Self::MAX)
+    }
+
+    /// The number of bits.
+    pub fn bits(self) -> f64 {
+        f64::from(self.0) / 10.0
+    }
+
+    /// The number of tenths of bits.
+    #[inline]
+    pub const fn tenths(self) -> u16 {
+        self.0
+    }
+}
