@@ -31,7 +31,7 @@ const MAX_ARENA_BYTES: u64 = (UNIT_BYTES as u64) << 31;
 const FIRST_BYTE: usize = 64;
 
 /// Size of a stub: what an empty memtable takes, and no byte that an entry could have.
-pub(crate) const STUB_BYTES: u64 = crate::memtable::FIXED_BYTES;
+pub(crate) const STUB_BYTES: u64 = crate::kind::FIXED_BYTES;
 
 /// Who asks for an arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,9 @@
 use crate::art::ArtPosition;
 use crate::entry::Entry;
 use crate::memory::Memory;
-use crate::memtable::{Memtable, Structure};
+use crate::memtable::Memtable;
 use crate::skiplist::SkiplistPosition;
+use crate::structure::Structure;
 use esker_base::{Result, SeqNo, Tag};
 use esker_iter::Cursor;
 use std::sync::Arc;

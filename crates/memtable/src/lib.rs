@@ -20,7 +20,9 @@
 //!
 //! # Map
 //! [`memory`] holds words and bytes, [`arena`] the two ends of an arena and the pool, [`entry`] versions and their
-//! chains, [`art`] and [`skiplist`] the structures, [`cursor`] the walk over either, [`ranges`] the range deletes beside them, [`memtable`] the face. Unsafe
+//! chains, [`kind`] the kinds and the room they ask for,
+//! [`art`] and [`skiplist`] the structures, [`structure`] whichever it is, [`cursor`] the walk over it, [`ranges`] the range
+//! deletes beside it, [`memtable`] the face. Unsafe
 //! code is in [`memory`] (the range itself), [`entry`] (bytes of keys and values) and the SSE2 search of [`art`] only:
 //! structures are made of checked word accesses, so a defect in them is a panic or a wrong answer, never
 //! a stray access. `tests/loom.rs` explores the structures themselves, over a model of [`memory`].
@@ -29,15 +31,18 @@ mod arena;
 mod art;
 mod cursor;
 mod entry;
+mod kind;
 mod memory;
 mod memtable;
 mod ranges;
 mod skiplist;
+mod structure;
 
 pub use arena::ArenaPool;
 pub use cursor::MemtableCursor;
 pub use entry::Operation;
-pub use memtable::{Inserter, Memtable, MemtableKind};
+pub use kind::MemtableKind;
+pub use memtable::{Inserter, Memtable};
 pub use ranges::{MAX_RANGE_DELETES, RANGE_DELETE_OVERHEAD_BYTES};
 
 /// Only in builds with `--cfg loom`: deliberate defects for the models to find.

@@ -1,12 +1,12 @@
 //! The memtable: a structure, its arena and its counters behind one face.
 
 use crate::arena::{Allocator, ArenaPool, Expectation};
-use crate::art::{self, Art, ArtWriter};
 use crate::cursor::MemtableCursor;
 use crate::entry::{self, Entry, Operation};
+use crate::kind::{FIXED_BYTES, MemtableKind};
 use crate::memory::Memory;
 use crate::ranges::{MAX_RANGE_DELETES, RANGE_DELETE_OVERHEAD_BYTES, Ranges, RangesWriter};
-use crate::skiplist::{self, Skiplist, SkiplistWriter};
+use crate::structure::{Structure, Writer};
 use crate::{LOCKSTEP_KEYS, MULTI_GET_KEYS};
 use esker_base::sync::CachePadded;
 use esker_base::{Result, SeqNo, Tag, ValueKind};
@@ -16,77 +16,12 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The structures to choose from. A closed set: readers dispatch on it without a virtual call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum MemtableKind {
-    /// The adaptive radix tree, the default: fastest for everything that was measured.
-    #[default]
-    Art,
-    /// The skiplist: its simple twin.
-    Skiplist,
-}
-
-impl MemtableKind {
-    /// All kinds.
-    pub const ALL: [MemtableKind; 2] = [MemtableKind::Art, MemtableKind::Skiplist];
-
-    /// The name that options store.
-    pub const fn name(self) -> &'static str {
-        match self {
-            MemtableKind::Art => "art",
-            MemtableKind::Skiplist => "skiplist",
-        }
-    }
-
-    /// The kind of this name.
-    pub fn parse(name: &str) -> Option<MemtableKind> {
-        MemtableKind::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-
-    /// Address space that surely suffices for `entries` entries whose keys and values together have `payload_bytes`
-    /// bytes, whatever they look like: a memtable created with it has room for them. Reserve this for a
-    /// batch that exceeds the usual limit.
-    pub const fn needed_bytes(self, payload_bytes: u64, entries: u64) -> u64 {
-        let per_entry = (entry::MAX_OVERHEAD_BYTES + self.max_node_bytes_per_key()) as u64;
-        (3 * FIXED_BYTES).saturating_add(payload_bytes).saturating_add(entries.saturating_mul(per_entry))
-    }
-
-    /// Address space to reserve for a memtable that is sealed at `limit_bytes` of payload: enough for entries with
-    /// 32 bytes of key and value in the middle, and rather more in practice. Smaller entries than that
-    /// may find the memtable without room before it reaches the limit.
-    pub const fn reserve_bytes(self, limit_bytes: u64) -> u64 {
-        self.needed_bytes(limit_bytes, limit_bytes / 32)
-    }
-
-    const fn max_node_bytes_per_key(self) -> usize {
-        match self {
-            MemtableKind::Art => art::MAX_BYTES_PER_KEY,
-            MemtableKind::Skiplist => skiplist::MAX_BYTES_PER_KEY,
-        }
-    }
-
-    const fn max_node_bytes_per_insert(self) -> usize {
-        match self {
-            MemtableKind::Art => art::MAX_BYTES_PER_INSERT,
-            MemtableKind::Skiplist => skiplist::MAX_BYTES_PER_KEY,
-        }
-    }
-}
-
-impl fmt::Display for MemtableKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// More than an empty memtable takes of its arena at either end.
-pub(crate) const FIXED_BYTES: u64 = 256;
-
 /// A sorted set of entries that grows until its [`Inserter`] is dropped.
 ///
 /// Reading is wait-free and never blocks the inserter; any number of threads may read. See the crate's head for what
 /// readers may rely on.
 pub struct Memtable {
+    kind: MemtableKind,
     structure: Structure,
     memory: Memory,
     ranges: Ranges,
@@ -95,12 +30,6 @@ pub struct Memtable {
     lent_bytes: u64,
     /// On lines of their own: the inserter writes them with each insertion, readers of entries never need them.
     counters: CachePadded<Counters>,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Structure {
-    Art(Art),
-    Skiplist(Skiplist),
 }
 
 /// Written by the inserter alone, so plain stores suffice; they carry no other data.
@@ -157,17 +86,9 @@ impl Memtable {
     ) -> Result<(Arc<Memtable>, Inserter)> {
         let (memory, lent_bytes) = pool.acquire(reserve_bytes, expectation)?;
         let mut allocator = Allocator::new(&memory);
-        let (structure, writer) = match kind {
-            MemtableKind::Art => {
-                let (tree, writer) = ArtWriter::create(&memory, &mut allocator);
-                (Structure::Art(tree), Writer::Art(writer))
-            }
-            MemtableKind::Skiplist => {
-                let (list, writer) = SkiplistWriter::create(&memory, &mut allocator);
-                (Structure::Skiplist(list), Writer::Skiplist(writer))
-            }
-        };
+        let (structure, writer) = Structure::create(kind, &memory, &mut allocator);
         let memtable = Memtable {
+            kind,
             structure,
             memory,
             ranges: Ranges::default(),
@@ -190,18 +111,12 @@ impl Memtable {
 
     /// Which structure this is.
     pub fn kind(&self) -> MemtableKind {
-        match self.structure {
-            Structure::Art(_) => MemtableKind::Art,
-            Structure::Skiplist(_) => MemtableKind::Skiplist,
-        }
+        self.kind
     }
 
     /// The newest version of `key` that a reader at `seqno` sees, tombstones included.
     pub fn get(&self, key: &[u8], seqno: SeqNo) -> Option<(Tag, &[u8])> {
-        let head = match &self.structure {
-            Structure::Art(tree) => tree.find(&self.memory, key),
-            Structure::Skiplist(list) => list.find(&self.memory, key),
-        };
+        let head = self.structure.find(&self.memory, key);
         self.visible(head, seqno)
     }
 
@@ -221,10 +136,7 @@ impl Memtable {
         assert!(keys.len() <= MULTI_GET_KEYS && results.len() >= keys.len(), "{} keys", keys.len());
         let wanted = wanted & ((1u64 << keys.len()) - 1) as u32;
         let mut heads = [Entry::NONE; MULTI_GET_KEYS];
-        match &self.structure {
-            Structure::Art(tree) => tree.find_many(&self.memory, keys, wanted, &mut heads),
-            Structure::Skiplist(list) => list.find_many(&self.memory, keys, wanted, &mut heads),
-        }
+        self.structure.find_many(&self.memory, keys, wanted, &mut heads);
         let mut found = 0;
         for (index, (head, result)) in heads.into_iter().zip(results).enumerate() {
             if let Some(seen) = self.visible(head, seqno) {
@@ -338,18 +250,11 @@ impl Memtable {
     /// Whether `entries` more entries, whose keys and values together have `payload_bytes` bytes, surely fit, whatever
     /// they look like. Inserting them cannot fail then. Exact only in the thread that may insert.
     pub fn has_room(&self, payload_bytes: u64, entries: u64) -> bool {
-        let kind = self.kind();
         let used_low = self.counters.low_bytes.load(Relaxed);
         let used_high = self.counters.high_bytes.load(Relaxed);
         let free = (self.memory.len() as u64).saturating_sub(used_low + used_high + FIXED_BYTES);
-        // Nodes never take more than a bound for each key of all that were ever inserted; where little of that
-        // was used up, the bound of the single insertions may be tighter.
-        let keys = self.counters.keys.load(Relaxed).saturating_add(entries);
-        let all_nodes = keys.saturating_mul(kind.max_node_bytes_per_key() as u64);
-        let new_nodes = all_nodes
-            .saturating_sub(used_high)
-            .saturating_add(FIXED_BYTES)
-            .min(entries.saturating_mul(kind.max_node_bytes_per_insert() as u64));
+        let keys = self.counters.keys.load(Relaxed);
+        let new_nodes = self.kind.most_new_node_bytes(keys, entries, used_high);
         let overhead = entries.saturating_mul(entry::MAX_OVERHEAD_BYTES as u64);
         payload_bytes.saturating_add(overhead).saturating_add(new_nodes) <= free
     }
@@ -389,12 +294,6 @@ pub struct Inserter {
     last_tag: Option<Tag>,
 }
 
-#[derive(Debug)]
-enum Writer {
-    Art(ArtWriter),
-    Skiplist(SkiplistWriter),
-}
-
 /// The inserter's own copy of the counters, so that counting needs no read-modify-write.
 #[derive(Debug, Default)]
 struct Counts {
@@ -417,10 +316,7 @@ impl Inserter {
         let operation = Operation { key, tag, value };
         self.count(&operation);
         let memory = self.memtable.memory();
-        let is_new = match &mut self.writer {
-            Writer::Art(writer) => writer.insert(memory, &mut self.allocator, &operation),
-            Writer::Skiplist(writer) => writer.insert(memory, &mut self.allocator, &operation),
-        };
+        let is_new = self.writer.insert(memory, &mut self.allocator, &operation);
         self.counts.keys += u64::from(is_new);
         self.publish_counters();
     }
@@ -433,13 +329,7 @@ impl Inserter {
         }
         let memory = self.memtable.memory();
         for chunk in operations.chunks(LOCKSTEP_KEYS) {
-            let new_keys = match &mut self.writer {
-                Writer::Art(writer) => writer.insert_chunk(memory, &mut self.allocator, chunk),
-                Writer::Skiplist(writer) => chunk
-                    .iter()
-                    .map(|operation| usize::from(writer.insert(memory, &mut self.allocator, operation)))
-                    .sum(),
-            };
+            let new_keys = self.writer.insert_chunk(memory, &mut self.allocator, chunk);
             self.counts.keys += new_keys as u64;
         }
         self.publish_counters();

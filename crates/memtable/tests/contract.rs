@@ -327,11 +327,17 @@ fn a_cursor_outlives_the_handles_and_moves_between_threads() {
 #[test]
 fn kinds_have_names() {
     for kind in MemtableKind::ALL {
-        assert_eq!(MemtableKind::parse(kind.name()), Some(kind));
+        assert_eq!(kind.to_string().parse::<MemtableKind>().unwrap(), kind);
+        assert_eq!(
+            MemtableKind::parse(kind.name()),
+            Some(kind),
+            "a name without parameters has the defaults"
+        );
         let (memtable, _inserter) = create(kind, &ArenaPool::new(0), 1 << 16);
         assert_eq!(memtable.kind(), kind);
     }
-    assert_eq!(MemtableKind::parse("vector"), None);
+    let told = "bush".parse::<MemtableKind>().unwrap_err().to_string();
+    assert!(told.contains("unknown memtable \"bush\": there are art, "), "{told}");
 }
 
 /// A stub that took an entry would be sealed with it when the next one comes: a table for each.

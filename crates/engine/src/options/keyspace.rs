@@ -266,7 +266,7 @@ impl KeyspaceOptions {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let number = |value: u64| Field::Number(value);
-        stored::put(&mut out, "memtable", &Field::Text(self.memtable.name()));
+        stored::put(&mut out, "memtable", &Field::Text(&self.memtable.to_string()));
         stored::put(&mut out, "write_buffer_size", &number(self.write_buffer_bytes.unwrap_or(0)));
         stored::put(&mut out, "write_buffer_entries", &number(self.write_buffer_entries.unwrap_or(0)));
         stored::put(&mut out, "block_layout", &Field::Text(self.block_layout.upper.name()));
@@ -320,7 +320,7 @@ impl KeyspaceOptions {
         let optional = |value: u64| (value != 0).then_some(value);
         match (name, field) {
             ("memtable", Field::Text(text)) => {
-                self.memtable = MemtableKind::parse(text).ok_or_else(unknown)?;
+                self.memtable = text.parse().map_err(|_| unknown())?;
             }
             ("write_buffer_size", Field::Number(bytes)) => self.write_buffer_bytes = optional(*bytes),
             ("write_buffer_entries", Field::Number(entries)) => {

@@ -1,0 +1,107 @@
+//! The kinds of memtables to choose from, their names, and the room they ask for.
+
+use crate::{art, entry, skiplist};
+use esker_base::{Error, Result};
+use std::fmt;
+use std::str::FromStr;
+
+/// The structures to choose from. A closed set: readers dispatch on it without a virtual call.
+///
+/// Its text is what options store, and parses to the same kind:
+///
+/// ```
+/// use esker_memtable::MemtableKind;
+///
+/// let kind: MemtableKind = "skiplist".parse().unwrap();
+/// assert_eq!((kind, kind.to_string()), (MemtableKind::Skiplist, "skiplist".to_owned()));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MemtableKind {
+    /// The adaptive radix tree, the default: fastest for everything that was measured.
+    #[default]
+    Art,
+    /// The skiplist: its simple twin.
+    Skiplist,
+}
+
+impl MemtableKind {
+    /// All kinds, those with parameters with their defaults.
+    pub const ALL: [MemtableKind; 2] = [MemtableKind::Art, MemtableKind::Skiplist];
+
+    /// The kind's name, without its parameters. The whole text is what `Display` gives.
+    pub const fn name(self) -> &'static str {
+        match self {
+            MemtableKind::Art => "art",
+            MemtableKind::Skiplist => "skiplist",
+        }
+    }
+
+    /// The kind of this text; `None` where [`FromStr`] says what is wrong.
+    pub fn parse(text: &str) -> Option<MemtableKind> {
+        text.parse().ok()
+    }
+
+    /// Address space that surely suffices for `entries` entries whose keys and values together have `payload_bytes`
+    /// bytes, whatever they look like: a memtable created with it has room for them. Reserve this for a
+    /// batch that exceeds the usual limit.
+    pub const fn needed_bytes(self, payload_bytes: u64, entries: u64) -> u64 {
+        let per_entry = (entry::MAX_OVERHEAD_BYTES + self.max_node_bytes_per_key()) as u64;
+        (3 * FIXED_BYTES).saturating_add(payload_bytes).saturating_add(entries.saturating_mul(per_entry))
+    }
+
+    /// Address space to reserve for a memtable that is sealed at `limit_bytes` of payload: enough for entries with
+    /// 32 bytes of key and value in the middle, and rather more in practice. Smaller entries than that
+    /// may find the memtable without room before it reaches the limit.
+    pub const fn reserve_bytes(self, limit_bytes: u64) -> u64 {
+        self.needed_bytes(limit_bytes, limit_bytes / 32)
+    }
+
+    const fn max_node_bytes_per_key(self) -> usize {
+        match self {
+            MemtableKind::Art => art::MAX_BYTES_PER_KEY,
+            MemtableKind::Skiplist => skiplist::MAX_BYTES_PER_KEY,
+        }
+    }
+
+    const fn max_node_bytes_per_insert(self) -> usize {
+        match self {
+            MemtableKind::Art => art::MAX_BYTES_PER_INSERT,
+            MemtableKind::Skiplist => skiplist::MAX_BYTES_PER_KEY,
+        }
+    }
+
+    /// Most bytes of nodes that `entries` more entries can take where `keys` keys were inserted and the nodes use
+    /// `used_bytes` bytes.
+    #[inline]
+    pub(crate) fn most_new_node_bytes(self, keys: u64, entries: u64, used_bytes: u64) -> u64 {
+        // Nodes never take more than a bound for each key of all that were ever inserted; where little of that
+        // was used up, the bound of the single insertions may be tighter.
+        let all_keys = keys.saturating_add(entries);
+        let all_nodes = all_keys.saturating_mul(self.max_node_bytes_per_key() as u64);
+        all_nodes
+            .saturating_sub(used_bytes)
+            .saturating_add(FIXED_BYTES)
+            .min(entries.saturating_mul(self.max_node_bytes_per_insert() as u64))
+    }
+}
+
+impl fmt::Display for MemtableKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for MemtableKind {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<MemtableKind> {
+        let known = MemtableKind::ALL.into_iter().find(|kind| kind.name() == text);
+        known.ok_or_else(|| {
+            let names = MemtableKind::ALL.map(MemtableKind::name).join(", ");
+            Error::invalid(format!("unknown memtable {text:?}: there are {names}"))
+        })
+    }
+}
+
+/// More than an empty memtable takes of its arena at either end.
+pub(crate) const FIXED_BYTES: u64 = 256;
