@@ -46,12 +46,12 @@ fn options_are_shown_and_changed() {
     place.ok("keyspaces --set block_size=16KiB --set compression_last=zstd:3");
     let options = place.ok("keyspaces --options");
     assert!(
-        options.contains("block_size=16384\n") && options.contains("compression_last=zstd:3\n"),
+        options.contains("block_size=16KiB\n") && options.contains("compression_last=zstd:3\n"),
         "{options}"
     );
     for (setting, reason) in [
         ("colour=green", "there is no option colour; there are memtable"),
-        ("block_size=1", "block_size is 1, it must be from 512"),
+        ("block_size=1", "block_size is 1 B, it must be from 512 B to 64 KiB"),
         ("block_size", "'block_size' is not written OPTION=VALUE"),
     ] {
         let ran = place.run(&format!("keyspaces --set {setting}"));

@@ -75,7 +75,7 @@ pub use metrics::{
     BlobFileInfo, KeyspaceLevels, KeyspaceMetrics, LevelInfo, LogMetrics, MemoryMetrics, Metrics,
     OpenTablesMetrics, RunInfo, TableInfo,
 };
-pub use options::{KeyspaceOptions, Options, PerLevel};
+pub use options::{KeyspaceOptions, OptionChange, OptionInfo, OptionScope, OptionValue, Options, PerLevel};
 pub use read::cursor::Cursor;
 pub use read::keys::Keys;
 pub use read::layer::Layer;

@@ -333,9 +333,9 @@ fn begin(
     unclaimed.files.push(path);
     let options = spec.options;
     let table_options = TableOptions {
-        layout: options.block_layout.pick(spec.level.is_last()),
+        layout: options.block_layout.pick(spec.level),
         block_size_bytes: options.block_size_bytes,
-        codec: options.compression.pick(spec.level.is_last()),
+        codec: options.compression.pick(spec.level),
         filter: if spec.filter { options.filter } else { esker_filter::FilterPolicy::None },
         db_uuid: factory.db_uuid,
         uid,

@@ -155,9 +155,10 @@ pub use esker_engine::{
     Database, Decision, Durability, ExportReport, Holder, HolderKind, ImportReport, IngestMode,
     IngestOptions, IngestReport, Isolation, KeyRange, Keys, Keyspace, KeyspaceLevels, KeyspaceMetrics,
     KeyspaceOptions, Layer, LevelInfo, LogMetrics, MemoryMetrics, Merge, MergeError, MergeOperator, Metrics,
-    OpenTablesMetrics, Options, PerLevel, Range, RestoreReport, Retention, RunInfo, Savepoint, Snapshot,
-    TableInfo, TableWriter, Transaction, TransactionOptions, TransactionRange, Ttl, Value, VerifyReport,
-    View, WriteBatch, WrittenTable, check_export, set,
+    OpenTablesMetrics, OptionChange, OptionInfo, OptionScope, OptionValue, Options, PerLevel, Range,
+    RestoreReport, Retention, RunInfo, Savepoint, Snapshot, TableInfo, TableWriter, Transaction,
+    TransactionOptions, TransactionRange, Ttl, Value, VerifyReport, View, WriteBatch, WrittenTable,
+    check_export, set,
 };
 pub use esker_filter::FilterPolicy;
 pub use esker_memtable::MemtableKind;

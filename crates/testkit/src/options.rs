@@ -121,7 +121,11 @@ pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
             ("flat", |options| options.block_layout(PerLevel::all(BlockLayout::Flat))),
             ("delta", |options| options.block_layout(PerLevel::all(BlockLayout::Delta))),
             ("flat over delta", |options| {
-                options.block_layout(PerLevel { upper: BlockLayout::Flat, last: BlockLayout::Delta })
+                options.block_layout(PerLevel::split(BlockLayout::Flat, BlockLayout::Delta))
+            }),
+            ("alternating", |options| {
+                let layouts = [BlockLayout::Delta, BlockLayout::Flat, BlockLayout::Delta];
+                options.block_layout(PerLevel::levels(layouts))
             }),
         ],
     },
@@ -131,8 +135,10 @@ pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
             ("none", |options| options.compression(PerLevel::all(Codec::None))),
             ("lz4", |options| options.compression(PerLevel::all(Codec::Lz4))),
             ("zstd", |options| options.compression(PerLevel::all(Codec::Zstd { level: 3 }))),
-            ("none over lz4", |options| {
-                options.compression(PerLevel { upper: Codec::None, last: Codec::Lz4 })
+            ("none over lz4", |options| options.compression(PerLevel::split(Codec::None, Codec::Lz4))),
+            ("by level", |options| {
+                let codecs = PerLevel::levels([Codec::Lz4, Codec::None, Codec::Zstd { level: 1 }]);
+                options.compression(codecs.with_last(Codec::Zstd { level: 3 }))
             }),
         ],
     },

@@ -3,7 +3,7 @@
 use super::{Context, write_json};
 use crate::args::KeyspacesArgs;
 use crate::failure::{Exit, Failure};
-use crate::format::{human_bytes, human_count, parse_bytes};
+use crate::format::{human_bytes, human_count};
 use esker::KeyspaceOptions;
 
 pub(super) fn run(context: &mut Context<'_>, args: &KeyspacesArgs) -> Result<Exit, Failure> {
@@ -45,7 +45,7 @@ fn told(context: &mut Context<'_>, what: &str, name: &str) -> Result<(), Failure
     Ok(())
 }
 
-/// The options with `OPTION=VALUE` of the command line; sizes may have units.
+/// The options with `OPTION=VALUE` of the command line.
 pub(super) fn with_settings(
     options: KeyspaceOptions,
     settings: &[String],
@@ -54,21 +54,20 @@ pub(super) fn with_settings(
         let (name, value) = setting
             .split_once('=')
             .ok_or_else(|| Failure::usage(format!("'{setting}' is not written OPTION=VALUE")))?;
-        let bytes = parse_bytes(value).map(|bytes| bytes.to_string());
-        Ok(options.set(name, bytes.as_deref().unwrap_or(value))?)
+        Ok(options.set(name, value)?)
     })
 }
 
 fn show_options(context: &mut Context<'_>) -> Result<(), Failure> {
-    let options = context.existing_keyspace()?.options().named_values();
+    let options = context.existing_keyspace()?.options();
     if context.shape.json {
-        let members = options.into_iter().map(|(name, value)| {
-            let number = value.parse::<u64>();
-            (name, number.map_or_else(|_| value.into(), Into::into))
-        });
+        let members = options
+            .values()
+            .into_iter()
+            .map(|value| (value.name.to_owned(), value.number.map_or_else(|| value.text.into(), Into::into)));
         return write_json(context.out, members);
     }
-    for (name, value) in options {
+    for (name, value) in options.named_values() {
         writeln!(context.out, "{name}={value}")?;
     }
     Ok(())

@@ -77,9 +77,9 @@ impl TableWriter {
         let path = path.as_ref().to_path_buf();
         let file = env.fs.open(&path, OpenMode::CreateNew)?;
         let options = TableOptions {
-            layout: options.block_layout.last,
+            layout: options.block_layout.last(),
             block_size_bytes: options.block_size_bytes,
-            codec: options.compression.last,
+            codec: options.compression.last(),
             filter: options.filter,
             uid: TableUid(env.random.next_u64()),
             level: LevelIndex::LAST.get(),

@@ -166,7 +166,7 @@ fn begin(
     let file = factory.env.fs.open(&path, OpenMode::CreateNew)?;
     unclaimed.add(path);
     // Values rest where they are written, whatever the level of the table that points to them.
-    let codec = spec.options.compression.pick(true);
+    let codec = spec.options.compression.last();
     Ok(OpenFile { writer: BlobWriter::new(file, BlobOptions { number, header, codec }), number, header })
 }
 

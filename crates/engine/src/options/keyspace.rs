@@ -1,8 +1,9 @@
 //! Options of a keyspace; stored with it.
 
 use super::filtering::OwnFilter;
-use super::stored::{self, Field};
-use esker_base::{Error, Result};
+use super::per_level::PerLevel;
+use super::table;
+use esker_base::Result;
 use esker_codec::Codec;
 use esker_filter::FilterPolicy;
 use esker_iter::operator::MergeOperator;
@@ -10,41 +11,6 @@ use esker_memtable::MemtableKind;
 use esker_sst::BlockLayout;
 use esker_strategy::Strategy;
 use std::time::Duration;
-
-/// Smallest write buffer: a memtable of this size still holds hundreds of small entries.
-const MIN_WRITE_BUFFER_BYTES: u64 = 4 << 10;
-/// Largest write buffer: memtable references reach 16 GiB, and replay of a full one must stay bearable.
-const MAX_WRITE_BUFFER_BYTES: u64 = 4 << 30;
-/// Sizes that blocks may have (T1).
-const BLOCK_SIZE_BYTES: std::ops::RangeInclusive<usize> = 512..=64 << 10;
-/// Sizes that tables may have.
-const TABLE_SIZE_BYTES: std::ops::RangeInclusive<u64> = 4 << 10..=4 << 30;
-
-/// Lengths from which values may be kept apart: a pointer takes about 15 bytes, its record's head as many.
-const BLOB_THRESHOLD_BYTES: std::ops::RangeInclusive<u64> = 64..=1 << 30;
-/// Targets for the room that large values take, in 1/1000. Below 1.1 each value would be copied ten times.
-const BLOB_SPACE_AMP_PERMILLE: std::ops::RangeInclusive<u32> = 1100..=100_000;
-
-/// One choice for the last level, where data rests, and one for the levels above it, where it passes through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PerLevel<T> {
-    /// Levels above the last.
-    pub upper: T,
-    /// The last level.
-    pub last: T,
-}
-
-impl<T: Copy> PerLevel<T> {
-    /// The same choice everywhere.
-    pub const fn all(value: T) -> PerLevel<T> {
-        PerLevel { upper: value, last: value }
-    }
-
-    /// The choice for a level.
-    pub(crate) fn pick(&self, is_last: bool) -> T {
-        if is_last { self.last } else { self.upper }
-    }
-}
 
 /// Options of a keyspace. They are stored with it when it is created; opening it again uses the stored ones.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,7 +43,7 @@ impl Default for KeyspaceOptions {
             write_buffer_entries: None,
             block_layout: PerLevel::all(BlockLayout::Flat),
             block_size_bytes: 4096,
-            compression: PerLevel { upper: Codec::None, last: Codec::Lz4 },
+            compression: PerLevel::split(Codec::None, Codec::Lz4),
             filter: FilterPolicy::DEFAULT,
             strategy: Strategy::default(),
             table_bytes: None,
@@ -196,109 +162,13 @@ impl KeyspaceOptions {
         self.default_ttl.map_or(0, |ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// Every option by the name under which it is stored, with its value as [`KeyspaceOptions::set`] takes it.
-    pub fn named_values(&self) -> Vec<(String, String)> {
-        let bytes = self.encode();
-        let fields = stored::fields(&bytes).unwrap_or_default();
-        let stored = fields.into_iter().map(|(name, field)| (name.to_owned(), field.to_string()));
-        let filter = self.compaction_filter.iter();
-        stored
-            .chain(filter.map(|filter| ("compaction_filter".to_owned(), filter.name().to_owned())))
-            .collect()
-    }
-
-    /// Sets the option that is stored under `name` from text: numbers in decimal, 0 where an option has a default that follows
-    /// from something else.
-    ///
-    /// ```
-    /// # fn main() -> esker_base::Result<()> {
-    /// let options = esker_engine::KeyspaceOptions::default().set("compression_last", "zstd:3")?;
-    /// assert!(options.named_values().contains(&("compression_last".into(), "zstd:3".into())));
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// `InvalidArgument`, naming the option, if there is none of this name or the value is none of its.
-    pub fn set(mut self, name: &str, value: &str) -> Result<KeyspaceOptions> {
-        let number = value.parse().ok().map(Field::Number);
-        let fields = number.into_iter().chain([Field::Text(value)]);
-        let mut is_set = false;
-        for field in fields {
-            is_set = is_set || self.set_stored(name, &field).is_ok();
-        }
-        if !is_set {
-            let known: Vec<String> = self.named_values().into_iter().map(|(known, _)| known).collect();
-            return Err(Error::invalid(match known.iter().any(|known| known == name) {
-                true => format!("{value:?} is no value of {name}"),
-                false => format!("there is no option {name}; there are {}", known.join(", ")),
-            }));
-        }
-        self.validate()?;
-        Ok(self)
-    }
-
     pub(crate) fn validate(&self) -> Result<()> {
-        if self.default_ttl.is_some_and(|ttl| ttl.is_zero()) {
-            return Err(Error::invalid("default_ttl is zero: nothing would ever be seen"));
-        }
-        if let Some(bytes) = self.write_buffer_bytes {
-            stored::in_range("write_buffer_size", bytes, MIN_WRITE_BUFFER_BYTES..=MAX_WRITE_BUFFER_BYTES)?;
-        }
-        if self.write_buffer_entries == Some(0) {
-            return Err(Error::invalid("write_buffer_entries is 0, at least 1 is needed"));
-        }
-        if let Some(operator) = &self.merge_operator {
-            operator.validate()?;
-        }
-        stored::in_range("block_size", self.block_size_bytes, BLOCK_SIZE_BYTES)?;
-        if let Some(bytes) = self.table_bytes {
-            stored::in_range("table_size", bytes, TABLE_SIZE_BYTES)?;
-        }
-        if let Some(bytes) = self.blob_threshold_bytes {
-            stored::in_range("blob_threshold", bytes, BLOB_THRESHOLD_BYTES)?;
-        }
-        stored::in_range("blob_file_size", self.blob_file_bytes, TABLE_SIZE_BYTES)?;
-        stored::in_range("blob_space_amp_permille", self.blob_space_amp_permille, BLOB_SPACE_AMP_PERMILLE)?;
-        stored::in_range("level0_stop_runs", self.level0_stop_runs, 2..=10_000)
+        table::check(self)
     }
 
     /// The bytes stored with the keyspace.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        let number = |value: u64| Field::Number(value);
-        stored::put(&mut out, "memtable", &Field::Text(&self.memtable.to_string()));
-        stored::put(&mut out, "write_buffer_size", &number(self.write_buffer_bytes.unwrap_or(0)));
-        stored::put(&mut out, "write_buffer_entries", &number(self.write_buffer_entries.unwrap_or(0)));
-        stored::put(&mut out, "block_layout", &Field::Text(self.block_layout.upper.name()));
-        stored::put(&mut out, "block_layout_last", &Field::Text(self.block_layout.last.name()));
-        stored::put(&mut out, "block_size", &number(self.block_size_bytes as u64));
-        stored::put(&mut out, "compression", &Field::Text(&self.compression.upper.to_string()));
-        stored::put(&mut out, "compression_last", &Field::Text(&self.compression.last.to_string()));
-        stored::put(&mut out, "filter", &Field::Text(&self.filter.to_string()));
-        stored::put(&mut out, "strategy", &Field::Text(&self.strategy.to_string()));
-        stored::put(&mut out, "table_size", &number(self.table_bytes.unwrap_or(0)));
-        stored::put(&mut out, "level0_stop_runs", &number(u64::from(self.level0_stop_runs)));
-        if self.default_ttl.is_some() {
-            // Left out where there is none, so that builds which do not know it can open the keyspace.
-            stored::put(&mut out, "default_ttl_ms", &number(self.default_ttl_ms()));
-        }
-        if let Some(operator) = &self.merge_operator {
-            stored::put(&mut out, "merge_operator", &Field::Text(operator.text()));
-        }
-        if self.blob_threshold_bytes.is_some() || self.has_other_blob_options() {
-            // As above.
-            stored::put(&mut out, "blob_threshold", &number(self.blob_threshold_bytes.unwrap_or(0)));
-            stored::put(&mut out, "blob_file_size", &number(self.blob_file_bytes));
-            let permille = u64::from(self.blob_space_amp_permille);
-            stored::put(&mut out, "blob_space_amp_permille", &number(permille));
-        }
-        out
-    }
-
-    fn has_other_blob_options(&self) -> bool {
-        let default = KeyspaceOptions::default();
-        let of = |options: &KeyspaceOptions| (options.blob_file_bytes, options.blob_space_amp_permille);
-        of(self) != of(&default)
+        table::encode(self)
     }
 
     /// Reads what [`KeyspaceOptions::encode`] wrote.
@@ -307,110 +177,6 @@ impl KeyspaceOptions {
     /// `Unsupported` for an option or a value that this build does not know: guessing would change what is
     /// written.
     pub(crate) fn decode(bytes: &[u8]) -> Result<KeyspaceOptions> {
-        let mut options = KeyspaceOptions::default();
-        for (name, field) in stored::fields(bytes)? {
-            options.set_stored(name, &field)?;
-        }
-        options.validate()?;
-        Ok(options)
-    }
-
-    fn set_stored(&mut self, name: &str, field: &Field<'_>) -> Result<()> {
-        let unknown = || Error::Unsupported(format!("option {name} = {field}").into());
-        let optional = |value: u64| (value != 0).then_some(value);
-        match (name, field) {
-            ("memtable", Field::Text(text)) => {
-                self.memtable = text.parse().map_err(|_| unknown())?;
-            }
-            ("write_buffer_size", Field::Number(bytes)) => self.write_buffer_bytes = optional(*bytes),
-            ("write_buffer_entries", Field::Number(entries)) => {
-                self.write_buffer_entries = optional(*entries);
-            }
-            ("block_layout", Field::Text(text)) => {
-                self.block_layout.upper = BlockLayout::parse(text).ok_or_else(unknown)?;
-            }
-            ("block_layout_last", Field::Text(text)) => {
-                self.block_layout.last = BlockLayout::parse(text).ok_or_else(unknown)?;
-            }
-            ("block_size", Field::Number(bytes)) => self.block_size_bytes = stored::narrow(name, *bytes)?,
-            ("compression", Field::Text(text)) => {
-                self.compression.upper = text.parse().map_err(|_| unknown())?;
-            }
-            ("compression_last", Field::Text(text)) => {
-                self.compression.last = text.parse().map_err(|_| unknown())?;
-            }
-            ("filter", Field::Text(text)) => self.filter = text.parse().map_err(|_| unknown())?,
-            ("strategy", Field::Text(text)) => self.strategy = text.parse().map_err(|_| unknown())?,
-            ("table_size", Field::Number(bytes)) => self.table_bytes = optional(*bytes),
-            ("level0_stop_runs", Field::Number(runs)) => self.level0_stop_runs = stored::narrow(name, *runs)?,
-            ("default_ttl_ms", Field::Number(ms)) => {
-                self.default_ttl = optional(*ms).map(Duration::from_millis);
-            }
-            ("merge_operator", Field::Text(text)) => {
-                self.merge_operator = Some(MergeOperator::parse(text).ok_or_else(unknown)?);
-            }
-            ("blob_threshold", Field::Number(bytes)) => self.blob_threshold_bytes = optional(*bytes),
-            ("blob_file_size", Field::Number(bytes)) => self.blob_file_bytes = *bytes,
-            ("blob_space_amp_permille", Field::Number(permille)) => {
-                self.blob_space_amp_permille = stored::narrow(name, *permille)?;
-            }
-            _ => return Err(unknown()),
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stored_form_round_trips() {
-        let options = KeyspaceOptions::default()
-            .memtable(MemtableKind::Skiplist)
-            .write_buffer_size(1 << 20)
-            .write_buffer_entries(77)
-            .block_size(512)
-            .block_layout(PerLevel { upper: BlockLayout::Flat, last: BlockLayout::Delta })
-            .compression(PerLevel::all(Codec::Zstd { level: 7 }))
-            .table_size(1 << 20)
-            .level0_stop_runs(9)
-            .merge_operator(MergeOperator::append(", "))
-            .blob_threshold(1000)
-            .blob_file_size(1 << 20)
-            .blob_space_amp(1.25);
-        assert_eq!(KeyspaceOptions::decode(&options.encode()).unwrap(), options);
-    }
-
-    #[test]
-    fn options_are_set_by_name() {
-        let mut options = KeyspaceOptions::default();
-        for (name, value) in KeyspaceOptions::default().table_size(1 << 20).block_size(512).named_values() {
-            options = options.set(&name, &value).unwrap();
-        }
-        assert_eq!(options, KeyspaceOptions::default().table_size(1 << 20).block_size(512));
-        let told = |name, value| options.clone().set(name, value).unwrap_err().to_string();
-        assert!(told("colour", "green").contains("no option colour; there are memtable, "));
-        assert!(told("block_size", "big").contains("\"big\" is no value of block_size"));
-        assert!(told("compression", "green").contains("\"green\" is no value of compression"));
-        assert!(told("block_size", "1").contains("block_size is 1"));
-    }
-
-    #[test]
-    fn unknown_options_and_damaged_bytes_are_refused() {
-        let mut bytes = KeyspaceOptions::default().encode();
-        stored::put(&mut bytes, "colour", &Field::Text("green"));
-        let error = KeyspaceOptions::decode(&bytes).unwrap_err();
-        assert!(matches!(&error, Error::Unsupported(text) if text.contains("colour")), "{error}");
-        for len in 1..bytes.len() - 1 {
-            // Cut at any place: refused, or a shorter list of whole fields.
-            let _ = KeyspaceOptions::decode(&bytes[..len]);
-        }
-    }
-
-    #[test]
-    fn values_out_of_range_are_named() {
-        let error = KeyspaceOptions::default().block_size(100).validate().unwrap_err().to_string();
-        assert!(error.contains("block_size") && error.contains("100") && error.contains("512"), "{error}");
+        table::decode(bytes)
     }
 }

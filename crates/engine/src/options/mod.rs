@@ -1,20 +1,27 @@
 //! What can be chosen: for a database when it is opened, for a keyspace when it is created.
 
+mod by_name;
 mod filtering;
 mod keyspace;
 mod memory;
 mod merging;
 mod open_tables;
+mod per_level;
+mod rows;
 mod stored;
+mod table;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use filtering::OwnFilter;
-pub use keyspace::{KeyspaceOptions, PerLevel};
+pub use keyspace::KeyspaceOptions;
 pub(crate) use memory::MemoryPlan;
 pub(crate) use open_tables::default_open_tables;
-use open_tables::validate_open_tables;
+pub use per_level::PerLevel;
+pub use table::{OptionChange, OptionInfo, OptionScope, OptionValue};
 
 use crate::Durability;
-use esker_base::{Error, Result};
+use esker_base::Result;
 use esker_env::Env;
 use esker_iter::operator::MergeOperator;
 use esker_wal::WalRecovery;
@@ -167,7 +174,7 @@ impl Options {
 
     /// How many bytes of log are kept at most, beyond what recovery needs, for those who have not read its changes yet: named
     /// consumers, and streams that are slower than the writers. Past it the oldest go; who wanted them gets
-    /// [`Error::HistoryGone`], and nothing more is kept for it. On disk only, and not part of the memory budget; counted in whole
+    /// [`esker_base::Error::HistoryGone`], and nothing more is kept for it. On disk only, and not part of the memory budget; counted in whole
     /// segments. Without consumers and streams nothing is kept, whatever the limit. Default: 1 GiB.
     pub fn change_history_limit(mut self, bytes: u64) -> Options {
         self.change_history_bytes = bytes;
@@ -196,32 +203,7 @@ impl Options {
     }
 
     pub(crate) fn validate(&self) -> Result<()> {
-        if let Some(budget) = self.memory_budget_bytes
-            && budget < MIN_MEMORY_BUDGET_BYTES
-        {
-            return Err(Error::invalid(format!(
-                "memory_budget is {budget} bytes, at least {MIN_MEMORY_BUDGET_BYTES} are needed"
-            )));
-        }
-        if let Some(bytes) = self.wal_segment_bytes
-            && (bytes < MIN_WAL_SEGMENT_BYTES || !bytes.is_multiple_of(4096) || bytes > MAX_WAL_SEGMENT_BYTES)
-        {
-            return Err(Error::invalid(format!(
-                "wal_segment_bytes is {bytes}, it must be a multiple of 4096 from {MIN_WAL_SEGMENT_BYTES} to {MAX_WAL_SEGMENT_BYTES}"
-            )));
-        }
-        if !(1..=64).contains(&self.compaction_threads) {
-            return Err(Error::invalid(format!(
-                "compaction_threads is {}, it must be from 1 to 64",
-                self.compaction_threads
-            )));
-        }
-        if let Some(tables) = self.max_open_tables {
-            validate_open_tables(tables, esker_env::host::open_files_limit())?;
-        }
-        for operator in &self.merge_operators {
-            operator.validate()?;
-        }
+        table::check(self)?;
         self.keyspace.validate()?;
         self.keyspace.check_supplied(crate::DEFAULT_KEYSPACE)
     }

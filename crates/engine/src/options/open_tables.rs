@@ -3,7 +3,7 @@
 use esker_base::{Error, Result};
 
 /// Fewest that can be asked for: about the runs that a lookup asks, so that one key's tables are open together.
-const MIN_OPEN_TABLES: usize = 8;
+pub(super) const MIN_OPEN_TABLES: usize = 8;
 /// Most by default, where the process may open any number of files: their descriptors take a quarter of a gigabyte of the
 /// kernel's memory. What their indexes take is bounded by the memory budget.
 const MAX_DEFAULT_OPEN_TABLES: usize = 1 << 20;

@@ -3,7 +3,6 @@
 use esker_base::coding::{Reader, put_prefixed, put_varint};
 use esker_base::{Error, Result};
 use std::fmt;
-use std::ops::RangeInclusive;
 
 /// A stored value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,22 +59,4 @@ fn read<'a>(reader: &mut Reader<'a>) -> Option<(&'a str, Field<'a>)> {
         _ => return None,
     };
     Some((name, field))
-}
-
-/// A number that must fit a narrower type.
-pub(super) fn narrow<T: TryFrom<u64>>(name: &str, value: u64) -> Result<T> {
-    T::try_from(value)
-        .map_err(|_| Error::Unsupported(format!("option {name} = {value} is out of range").into()))
-}
-
-/// An error naming the option, the value and the range if the value lies outside.
-pub(super) fn in_range<T: Copy + PartialOrd + fmt::Display>(
-    name: &str,
-    value: T,
-    range: RangeInclusive<T>,
-) -> Result<()> {
-    if range.contains(&value) {
-        return Ok(());
-    }
-    Err(Error::invalid(format!("{name} is {value}, it must be from {} to {}", range.start(), range.end())))
 }

@@ -95,9 +95,9 @@ impl Tables {
         let stays = self.purpose == Purpose::Stay;
         let options = &self.options;
         let table_options = TableOptions {
-            layout: if stays { options.block_layout.last } else { BlockLayout::Flat },
+            layout: if stays { options.block_layout.last() } else { BlockLayout::Flat },
             block_size_bytes: options.block_size_bytes,
-            codec: if stays { options.compression.last } else { Codec::None },
+            codec: if stays { options.compression.last() } else { Codec::None },
             filter: if stays { options.filter } else { FilterPolicy::None },
             db_uuid: factory.db_uuid,
             uid,

@@ -1,0 +1,79 @@
+//! Options by their names, for command lines, configuration files and programs that show them.
+
+use super::table::{self, OptionInfo, OptionValue};
+use super::{KeyspaceOptions, Options};
+use esker_base::Result;
+
+impl KeyspaceOptions {
+    /// What there is to know of every option of a keyspace that is data: all but the compaction filter.
+    pub fn list() -> Vec<OptionInfo> {
+        table::describe::<KeyspaceOptions>()
+    }
+
+    /// Every option with its value.
+    pub fn values(&self) -> Vec<OptionValue> {
+        table::values(self)
+    }
+
+    /// Every option by its name, with its value as [`KeyspaceOptions::set`] takes it; and the name of the compaction filter if there is one.
+    pub fn named_values(&self) -> Vec<(String, String)> {
+        let filter = self.compaction_filter_name();
+        let filter = filter.map(|filter| ("compaction_filter".to_owned(), filter.to_owned()));
+        named(self.values()).chain(filter).collect()
+    }
+
+    /// Sets an option from text. Sizes and times may have units (`64KiB`, `10s`). Names that other engines use for the same thing
+    /// are understood, such as `bottommost_compression`; so are the names that are stored, whose numbers are plain.
+    ///
+    /// ```
+    /// # fn main() -> esker_base::Result<()> {
+    /// let options = esker_engine::KeyspaceOptions::default().set("compression_last", "zstd:3")?;
+    /// assert!(options.named_values().contains(&("compression_last".into(), "zstd:3".into())));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument`, naming the option, its value and what it may be; or, if there is no such option, the one that was
+    /// probably meant.
+    pub fn set(mut self, name: &str, value: &str) -> Result<KeyspaceOptions> {
+        table::set(&mut self, name, value)?;
+        Ok(self)
+    }
+}
+
+impl Options {
+    /// What there is to know of every option of a database that is data; what is left out are options of keyspaces, merge
+    /// operators of one's own, and the environment.
+    pub fn list() -> Vec<OptionInfo> {
+        table::describe::<Options>()
+    }
+
+    /// Every option with its value.
+    pub fn values(&self) -> Vec<OptionValue> {
+        table::values(self)
+    }
+
+    /// Every option by its name, with its value as [`Options::set`] takes it.
+    pub fn named_values(&self) -> Vec<(String, String)> {
+        named(self.values()).collect()
+    }
+
+    /// Sets an option from text, as [`KeyspaceOptions::set`] does.
+    ///
+    /// ```
+    /// # fn main() -> esker_base::Result<()> {
+    /// let options = esker_engine::Options::default().set("memory_budget", "512MiB")?.set("durability", "power")?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`KeyspaceOptions::set`].
+    pub fn set(mut self, name: &str, value: &str) -> Result<Options> {
+        table::set(&mut self, name, value)?;
+        Ok(self)
+    }
+}
+
+fn named(values: Vec<OptionValue>) -> impl Iterator<Item = (String, String)> {
+    values.into_iter().map(|value| (value.name.to_owned(), value.text))
+}

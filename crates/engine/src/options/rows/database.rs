@@ -1,0 +1,138 @@
+//! Options of a database.
+
+use super::{assign, listed, milliseconds, parsed, size};
+use crate::Durability;
+use crate::options::open_tables::{MIN_OPEN_TABLES, validate_open_tables};
+use crate::options::table::units::Unit;
+use crate::options::table::{OptionScope, Row, Scope};
+use crate::options::{MAX_WAL_SEGMENT_BYTES, MIN_MEMORY_BUDGET_BYTES, MIN_WAL_SEGMENT_BYTES, Options};
+use esker_base::{Error, Result};
+use esker_wal::WalRecovery;
+use std::time::Duration;
+
+type Own = Row<Options>;
+
+/// What can be changed only when the database is opened, which is the case for all of these, need not say so.
+const ROWS: &[Own] = &[
+    Own::number(
+        "memory_budget",
+        (Unit::Bytes, MIN_MEMORY_BUDGET_BYTES, u64::MAX),
+        |options| options.memory_budget_bytes,
+        |options, bytes| options.memory_budget_bytes = bytes,
+    )
+    .or("auto", "a quarter of what the machine or its control group allows")
+    .help("Memory of memtables, block cache, indexes, filters, merges and the mapped log together."),
+    Own::text(
+        "durability",
+        || "none, process or power".to_owned(),
+        |options| options.durability.name().to_owned(),
+        |options, text| assign(&mut options.durability, parsed(Durability::parse, text)),
+    )
+    .help("What writes survive that do not say it: the end of the process, or a power cut."),
+    Own::flag("read_only", |options| options.read_only, |options, is| options.read_only = is)
+        .help("Whether the database is opened for reading only."),
+    Own::flag(
+        "create_if_missing",
+        |options| options.create_if_missing,
+        |options, is| options.create_if_missing = is,
+    )
+    .help("Whether a missing database is created, or is an error."),
+    Own::flag("flush_on_close", |options| options.flush_on_close, |options, is| options.flush_on_close = is)
+        .help("Whether closing writes the memtables to tables, so that the next open replays nothing."),
+    Own::flag("mapped_log", |options| options.mapped_log, |options, is| options.mapped_log = is)
+        .help("Whether the log is written through a memory map where the file system allows it."),
+    Own::number(
+        "wal_segment_size",
+        (Unit::Bytes, MIN_WAL_SEGMENT_BYTES, MAX_WAL_SEGMENT_BYTES),
+        |options| options.wal_segment_bytes,
+        |options, bytes| options.wal_segment_bytes = bytes,
+    )
+    .or("auto", "from the memory budget, 256 KiB to 16 MiB")
+    .also(&["wal_segment_bytes"])
+    .help("Size of a segment of the log; a multiple of 4 KiB."),
+    Own::text(
+        "wal_recovery",
+        || listed([WalRecovery::Strict, WalRecovery::PowerCut].map(recovery_name)),
+        |options| recovery_name(options.wal_recovery).to_owned(),
+        |options, text| assign(&mut options.wal_recovery, parsed(recovery, text)),
+    )
+    .also(&["wal_recovery_mode"])
+    .help("How damage at the end of the log is judged; `power-cut` for images that were copied while they were in use."),
+    Own::number(
+        "compaction_threads",
+        (Unit::Count, 1, 64),
+        |options| Some(options.compaction_threads as u64),
+        |options, threads| options.compaction_threads = threads.map_or(0, size),
+    )
+    .also(&["max_background_compactions"])
+    .help("Threads that run compactions."),
+    Own::number(
+        "max_open_tables",
+        (Unit::Count, MIN_OPEN_TABLES as u64, u64::MAX),
+        |options| options.max_open_tables.map(|tables| tables as u64),
+        |options, tables| options.max_open_tables = tables.map(size),
+    )
+    .or("auto", "half of the files that the process may have open, less 32")
+    .also(&["max_open_files"])
+    .help("How many tables may be open; each takes a file descriptor."),
+    Own::number(
+        "stall_limit",
+        (Unit::Milliseconds, 0, u64::MAX),
+        |options| Some(milliseconds(options.stall_limit)),
+        |options, ms| options.stall_limit = Duration::from_millis(ms.unwrap_or(0)),
+    )
+    .help("How long a write waits at most for room before it is refused."),
+    Own::number(
+        "holder_warn_age",
+        (Unit::Milliseconds, 0, u64::MAX),
+        |options| Some(milliseconds(options.holder_warn_age)),
+        |options, ms| options.holder_warn_age = Duration::from_millis(ms.unwrap_or(0)),
+    )
+    .help("Age from which on a snapshot, transaction, cursor or range is warned about."),
+    Own::number(
+        "change_history_limit",
+        (Unit::Bytes, 0, u64::MAX),
+        |options| Some(options.change_history_bytes),
+        |options, bytes| options.change_history_bytes = bytes.unwrap_or(0),
+    )
+    .help("Log that is kept at most for those who have not read its changes yet."),
+    Own::flag(
+        "allow_missing_operators",
+        |options| options.allow_missing_operators,
+        |options, is| options.allow_missing_operators = is,
+    )
+    .help("Whether the database may be opened without the merge operators of one's own that its keyspaces have."),
+];
+
+const fn recovery_name(recovery: WalRecovery) -> &'static str {
+    match recovery {
+        WalRecovery::Strict => "strict",
+        WalRecovery::PowerCut => "power-cut",
+    }
+}
+
+fn recovery(name: &str) -> Option<WalRecovery> {
+    [WalRecovery::Strict, WalRecovery::PowerCut].into_iter().find(|recovery| recovery_name(*recovery) == name)
+}
+
+impl Scope for Options {
+    const SCOPE: OptionScope = OptionScope::Database;
+
+    fn rows() -> &'static [Own] {
+        ROWS
+    }
+
+    fn check_more(&self) -> Result<()> {
+        if let Some(bytes) = self.wal_segment_bytes
+            && !bytes.is_multiple_of(4096)
+        {
+            return Err(Error::invalid(format!(
+                "wal_segment_size is {bytes} bytes, it must be a multiple of 4096"
+            )));
+        }
+        if let Some(tables) = self.max_open_tables {
+            validate_open_tables(tables, esker_env::host::open_files_limit())?;
+        }
+        self.merge_operators.iter().try_for_each(|operator| operator.validate())
+    }
+}

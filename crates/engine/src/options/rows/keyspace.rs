@@ -1,0 +1,237 @@
+//! Options of a keyspace.
+
+use super::{assign, listed, narrow, parsed, size};
+use crate::options::KeyspaceOptions;
+use crate::options::table::units::Unit;
+use crate::options::table::{OptionChange, OptionScope, Row, Scope};
+use esker_base::{Error, Result};
+use esker_codec::Codec;
+use esker_filter::FilterKind;
+use esker_iter::operator::MergeOperator;
+use esker_memtable::MemtableKind;
+use esker_sst::BlockLayout;
+use std::time::Duration;
+
+/// Write buffers: the smallest memtable still holds hundreds of small entries; the references of the largest reach 16 GiB, and
+/// replay of it must stay bearable.
+const WRITE_BUFFER_BYTES: (Unit, u64, u64) = (Unit::Bytes, 4 << 10, 4 << 30);
+/// Sizes that blocks may have (T1).
+const BLOCK_SIZE_BYTES: (Unit, u64, u64) = (Unit::Bytes, 512, 64 << 10);
+/// Sizes that tables and blob files may have.
+const FILE_SIZE_BYTES: (Unit, u64, u64) = (Unit::Bytes, 4 << 10, 4 << 30);
+/// Lengths from which values may be kept apart: a pointer takes about 15 bytes, its record's head as many.
+const BLOB_THRESHOLD_BYTES: (Unit, u64, u64) = (Unit::Bytes, 64, 1 << 30);
+/// Targets for the room that large values take. Below 1.1 each value would be copied ten times.
+const BLOB_SPACE_AMP: (Unit, u64, u64) = (Unit::Permille, 1100, 100_000);
+/// With one run writes would wait for every compaction; ten thousand are more than any reader bears.
+const LEVEL0_STOP_RUNS: (Unit, u64, u64) = (Unit::Count, 2, 10_000);
+
+type Own = Row<KeyspaceOptions>;
+
+const ROWS: &[Own] = &[
+    Own::text(
+        "memtable",
+        || listed(MemtableKind::ALL.map(MemtableKind::name)),
+        |options| options.memtable.to_string(),
+        |options, text| assign(&mut options.memtable, text.parse().map_err(reason)),
+    )
+    .also(&["memtable_factory"])
+    .help("Structure in memory that takes writes.")
+    .changes(OptionChange::NextMemtable)
+    .always_stored(),
+    Own::number(
+        "write_buffer_size",
+        WRITE_BUFFER_BYTES,
+        |options| options.write_buffer_bytes,
+        |options, bytes| options.write_buffer_bytes = bytes,
+    )
+    .or("auto", "from the memory budget, at most 16 MiB")
+    .help("Payload at which the memtable is sealed and written to a table.")
+    .changes(OptionChange::AtOnce)
+    .always_stored(),
+    Own::number(
+        "write_buffer_entries",
+        (Unit::Count, 1, u64::MAX),
+        |options| options.write_buffer_entries,
+        |options, entries| options.write_buffer_entries = entries,
+    )
+    .or("none", "no such limit")
+    .help("Entries at which the memtable is sealed, whatever its bytes.")
+    .changes(OptionChange::AtOnce)
+    .always_stored(),
+    Own::text(
+        "block_layout",
+        || format!("{}; one for each level from level 0", LAYOUTS()),
+        |options| options.block_layout.upper_text(BlockLayout::name),
+        |options, text| options.block_layout.set_upper(text, layout),
+    )
+    .help("How entries lie in blocks, above the last level: the last one named holds for deeper levels.")
+    .changes(OptionChange::NewTables)
+    .always_stored(),
+    Own::text(
+        "block_layout_last",
+        || format!("{}, or same", LAYOUTS()),
+        |options| options.block_layout.last_text(BlockLayout::name),
+        |options, text| options.block_layout.set_last(text, layout),
+    )
+    .help("How entries lie in blocks of the last level; `same`: as in the level above it.")
+    .changes(OptionChange::NewTables)
+    .always_stored(),
+    Own::number(
+        "block_size",
+        BLOCK_SIZE_BYTES,
+        |options| Some(options.block_size_bytes as u64),
+        |options, bytes| options.block_size_bytes = bytes.map_or(0, size),
+    )
+    .help("Bytes of a block before compression.")
+    .changes(OptionChange::NewTables)
+    .always_stored(),
+    Own::text(
+        "compression",
+        || format!("{CODECS}; one for each level from level 0, such as none,lz4,zstd:3"),
+        |options| options.compression.upper_text(|codec| codec),
+        |options, text| options.compression.set_upper(text, codec),
+    )
+    .also(&["compression_per_level"])
+    .help("Compression of blocks above the last level: the last one named holds for deeper levels.")
+    .changes(OptionChange::NewTables)
+    .always_stored(),
+    Own::text(
+        "compression_last",
+        || format!("{CODECS}, or same"),
+        |options| options.compression.last_text(|codec| codec),
+        |options, text| options.compression.set_last(text, codec),
+    )
+    .also(&["bottommost_compression"])
+    .help("Compression in the last level, where data rests; `same`: as in the level above it.")
+    .changes(OptionChange::NewTables)
+    .always_stored(),
+    Own::text(
+        "filter",
+        || {
+            let kinds = listed(FilterKind::ALL.iter().map(|kind| kind.name()));
+            format!("{kinds}, perhaps with a size such as blocked-bloom:10 for bits a key")
+        },
+        |options| options.filter.to_string(),
+        |options, text| assign(&mut options.filter, text.parse().map_err(reason)),
+    )
+    .also(&["filter_policy"])
+    .help("Filter that keeps lookups of absent keys from tables.")
+    .changes(OptionChange::NewTables)
+    .always_stored(),
+    Own::text(
+        "strategy",
+        || "none, leveled:T, tiered:T, lazy-leveled:T, fluid:T,K,Z or partitioned".to_owned(),
+        |options| options.strategy.to_string(),
+        |options, text| assign(&mut options.strategy, text.parse()),
+    )
+    .also(&["compaction_strategy", "compaction_style"])
+    .help("How tables are arranged and merged.")
+    .changes(OptionChange::AtOnce)
+    .always_stored(),
+    Own::number(
+        "table_size",
+        FILE_SIZE_BYTES,
+        |options| options.table_bytes,
+        |options, bytes| options.table_bytes = bytes,
+    )
+    .or("auto", "from the size of the keyspace, 16 MiB to 1 GiB")
+    .also(&["target_file_size_base"])
+    .help("Bytes at which a table is ended.")
+    .changes(OptionChange::NewTables)
+    .always_stored(),
+    Own::number(
+        "level0_stop_runs",
+        LEVEL0_STOP_RUNS,
+        |options| Some(u64::from(options.level0_stop_runs)),
+        |options, runs| options.level0_stop_runs = runs.map_or(0, narrow),
+    )
+    .also(&["level0_stop_writes_trigger"])
+    .help("Runs in level 0 at which writes wait for compaction.")
+    .changes(OptionChange::AtOnce)
+    .always_stored(),
+    Own::number(
+        "default_ttl",
+        (Unit::Milliseconds, 1, u64::MAX),
+        |options| options.default_ttl.map(super::milliseconds),
+        |options, ms| options.default_ttl = ms.map(Duration::from_millis),
+    )
+    .or("none", "values live for good")
+    .stored_as("default_ttl_ms")
+    .also(&["ttl"])
+    .help("How long values live that are put without a time of their own.")
+    .changes(OptionChange::AtOnce),
+    Own::text(
+        "merge_operator",
+        || "none, counter, counter-checked, append:SEPARATOR, set-union, min, max or custom:NAME".to_owned(),
+        |options| options.merge_operator.as_ref().map_or("none", MergeOperator::text).to_owned(),
+        |options, text| {
+            let operator = (text != "none").then(|| parsed(MergeOperator::parse, text)).transpose()?;
+            options.merge_operator = operator;
+            Ok(())
+        },
+    )
+    .help("What the operands of merges are folded by.")
+    .changes(OptionChange::Once),
+    Own::number(
+        "blob_threshold",
+        BLOB_THRESHOLD_BYTES,
+        |options| options.blob_threshold_bytes,
+        |options, bytes| options.blob_threshold_bytes = bytes,
+    )
+    .or("none", "all values lie in tables")
+    .also(&["min_blob_size"])
+    .help("Length from which values lie in blob files, apart from the tables.")
+    .changes(OptionChange::NewTables),
+    Own::number(
+        "blob_file_size",
+        FILE_SIZE_BYTES,
+        |options| Some(options.blob_file_bytes),
+        |options, bytes| options.blob_file_bytes = bytes.unwrap_or(0),
+    )
+    .help("Bytes at which a blob file is ended.")
+    .changes(OptionChange::NewTables),
+    Own::number(
+        "blob_space_amp",
+        BLOB_SPACE_AMP,
+        |options| Some(u64::from(options.blob_space_amp_permille)),
+        |options, permille| options.blob_space_amp_permille = permille.map_or(0, narrow),
+    )
+    .stored_as("blob_space_amp_permille")
+    .help("How many times the room of their living values blob files may take before they are emptied.")
+    .changes(OptionChange::AtOnce),
+];
+
+const CODECS: &str = "none, lz4 or zstd:1 to zstd:22";
+const LAYOUTS: fn() -> String = || listed([BlockLayout::Flat, BlockLayout::Delta].map(BlockLayout::name));
+
+fn layout(text: &str) -> Result<BlockLayout, String> {
+    parsed(BlockLayout::parse, text)
+}
+
+fn codec(text: &str) -> Result<Codec, String> {
+    text.parse().map_err(reason)
+}
+
+/// What an error says beyond its kind.
+fn reason(error: Error) -> String {
+    match error {
+        Error::InvalidArgument(text) => text.to_string(),
+        other => other.to_string(),
+    }
+}
+
+impl Scope for KeyspaceOptions {
+    const SCOPE: OptionScope = OptionScope::Keyspace;
+
+    fn rows() -> &'static [Own] {
+        ROWS
+    }
+
+    fn check_more(&self) -> Result<()> {
+        if let Some(operator) = &self.merge_operator {
+            operator.validate()?;
+        }
+        Ok(())
+    }
+}

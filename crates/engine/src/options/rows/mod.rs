@@ -1,0 +1,35 @@
+//! The rows of all options: what is added here is stored, shown, documented and set by name everywhere.
+
+mod database;
+mod keyspace;
+
+/// `parse`, or what is wrong: nothing beyond what the row says of its choices.
+fn parsed<T>(parse: impl Fn(&str) -> Option<T>, text: &str) -> Result<T, String> {
+    parse(text).ok_or_else(String::new)
+}
+
+/// Gives a field a value, if there is one.
+fn assign<T>(field: &mut T, value: Result<T, String>) -> Result<(), String> {
+    *field = value?;
+    Ok(())
+}
+
+/// Names in one line.
+fn listed(names: impl IntoIterator<Item = &'static str>) -> String {
+    names.into_iter().collect::<Vec<_>>().join(", ")
+}
+
+/// A number for a field of 32 bits. Rows allow only what fits.
+fn narrow(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// A number for a field of the size of an address.
+fn size(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+/// Whole milliseconds; fractions are rounded up, so that little does not become nothing.
+fn milliseconds(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,85 @@
+//! Options as a table: one row for each, and everything that concerns all of them walks the rows.
+//!
+//! What is stored, read back, set by name, shown, validated, written to configuration files and printed into the manual follows
+//! from the rows in [`super::rows`], so an option is a field, a method to set it and a row; it cannot be forgotten in one of
+//! these places.
+
+mod info;
+mod names;
+mod row;
+pub(super) mod units;
+
+pub use info::{OptionChange, OptionInfo, OptionScope, OptionValue};
+pub(super) use names::find;
+pub(super) use row::{Access, Row};
+
+use super::stored::{self, Field};
+use esker_base::{Error, Result};
+
+/// Options that have rows.
+pub(super) trait Scope: Clone + Default + 'static {
+    /// Whose options they are.
+    const SCOPE: OptionScope;
+
+    /// The rows, in the order in which they are stored and shown.
+    fn rows() -> &'static [Row<Self>];
+
+    /// What goes beyond the range of one value.
+    fn check_more(&self) -> Result<()>;
+}
+
+/// Sets an option by any of its names from text.
+pub(super) fn set<O: Scope>(options: &mut O, name: &str, text: &str) -> Result<()> {
+    find::<O>(name)?.set_text(options, name, text)?;
+    options.check_more()
+}
+
+/// An error unless every value is one that its option may have.
+pub(super) fn check<O: Scope>(options: &O) -> Result<()> {
+    O::rows().iter().try_for_each(|row| row.check(options))?;
+    options.check_more()
+}
+
+/// Every option with its value.
+pub(super) fn values<O: Scope>(options: &O) -> Vec<OptionValue> {
+    O::rows().iter().map(|row| row.value(options)).collect()
+}
+
+/// What there is to know of every option.
+pub(super) fn describe<O: Scope>() -> Vec<OptionInfo> {
+    O::rows().iter().map(Row::info).collect()
+}
+
+/// The stored form.
+pub(super) fn encode<O: Scope>(options: &O) -> Vec<u8> {
+    let (mut out, default) = (Vec::new(), O::default());
+    for row in O::rows() {
+        // Options that came later are left out where they say nothing, so that builds which do not know them can open the
+        // keyspace.
+        if !row.always_stored && row.text_of(options) == row.text_of(&default) {
+            continue;
+        }
+        match &row.access {
+            Access::Number { get, .. } => {
+                stored::put(&mut out, row.stored, &Field::Number(get(options).unwrap_or(0)));
+            }
+            Access::Flag { get, .. } => {
+                stored::put(&mut out, row.stored, &Field::Number(u64::from(get(options))));
+            }
+            Access::Text { get, .. } => stored::put(&mut out, row.stored, &Field::Text(&get(options))),
+        }
+    }
+    out
+}
+
+/// Reads what [`encode`] wrote.
+pub(super) fn decode<O: Scope>(bytes: &[u8]) -> Result<O> {
+    let mut options = O::default();
+    for (name, field) in stored::fields(bytes)? {
+        let row = O::rows().iter().find(|row| row.stored == name);
+        let unknown = || Error::Unsupported(format!("option {name} = {field}").into());
+        row.and_then(|row| row.set_field(&mut options, &field)).ok_or_else(unknown)?;
+    }
+    check(&options)?;
+    Ok(options)
+}

@@ -1,0 +1,134 @@
+//! Finding an option by what somebody typed.
+
+use super::Scope;
+use super::info::OptionScope;
+use super::row::Row;
+use crate::options::{KeyspaceOptions, Options};
+use esker_base::{Error, Result};
+
+/// Letters of a name that are looked at.
+const LONGEST_NAME: usize = 64;
+
+/// The row of the option that is called `name`.
+///
+/// # Errors
+/// `InvalidArgument`, with the name that was probably meant.
+pub(in crate::options) fn find<O: Scope>(name: &str) -> Result<&'static Row<O>> {
+    O::rows().iter().find(|row| row.is_called(name)).ok_or_else(|| Error::invalid(unknown(O::SCOPE, name)))
+}
+
+/// Why there is no option `name` in `scope`, with what was probably meant.
+pub(in crate::options) fn unknown(scope: OptionScope, name: &str) -> String {
+    // Longer than any name: what follows is not worth repeating.
+    let name: String = name.chars().take(LONGEST_NAME).collect();
+    let (name, all) = (name.as_str(), all_names());
+    if let Some((_, other)) = all.iter().find(|(known, _)| *known == name) {
+        return format!("{name} is an option of a {other}, not of a {scope}");
+    }
+    let near = all.iter().filter_map(|(known, of)| {
+        let distance = distance(name, known);
+        // A third of the letters may be wrong.
+        (distance * 3 <= name.chars().count().max(3)).then_some((distance, *of != scope, *known, *of))
+    });
+    match near.min_by_key(|(distance, elsewhere, ..)| (*distance, *elsewhere)) {
+        Some((_, false, known, _)) => format!("there is no option {name}; did you mean {known}?"),
+        Some((_, true, known, of)) => {
+            format!("there is no option {name}; did you mean {known}, an option of a {of}?")
+        }
+        None => format!("there is no option {name}; there are {}", names_in(scope).join(", ")),
+    }
+}
+
+fn names_in(scope: OptionScope) -> Vec<&'static str> {
+    match scope {
+        OptionScope::Database => Options::rows().iter().map(|row| row.name).collect(),
+        OptionScope::Keyspace => KeyspaceOptions::rows().iter().map(|row| row.name).collect(),
+    }
+}
+
+fn all_names() -> Vec<(&'static str, OptionScope)> {
+    fn of<O: Scope>() -> impl Iterator<Item = (&'static str, OptionScope)> {
+        let names =
+            |row: &'static Row<O>| [row.name, row.stored].into_iter().chain(row.aliases.iter().copied());
+        O::rows().iter().flat_map(names).map(|name| (name, O::SCOPE))
+    }
+    of::<Options>().chain(of::<KeyspaceOptions>()).collect()
+}
+
+/// Letters to add, leave out, replace, or swap with their neighbour until `from` is `to`.
+fn distance(from: &str, to: &str) -> usize {
+    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
+    // rows[i][j]: from the first i letters of one to the first j of the other.
+    let mut rows = vec![(0..=to.len()).collect::<Vec<usize>>()];
+    for (i, letter) in from.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, wanted) in to.iter().enumerate() {
+            let replaced = rows[i][j] + usize::from(letter != wanted);
+            let mut least = replaced.min(rows[i][j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && from[i - 1] == *wanted && *letter == to[j - 1] {
+                least = least.min(rows[i - 1][j - 1] + 1);
+            }
+            row.push(least);
+        }
+        rows.push(row);
+    }
+    rows[from.len()][to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_count_the_slips_of_a_typist() {
+        for (from, to, slips) in [
+            ("", "", 0),
+            ("", "abc", 3),
+            ("block", "block", 0),
+            ("blokc", "block", 1),
+            ("bloc", "block", 1),
+            ("clock", "lock", 1),
+            ("tabel", "tables", 2),
+        ] {
+            assert_eq!(distance(from, to), slips, "{from} {to}");
+            assert_eq!(distance(to, from), slips, "{to} {from}");
+        }
+    }
+
+    #[test]
+    fn what_was_probably_meant_is_named() {
+        let told = |scope, name| unknown(scope, name);
+        assert_eq!(
+            told(OptionScope::Keyspace, "blok_size"),
+            "there is no option blok_size; did you mean block_size?"
+        );
+        assert_eq!(
+            told(OptionScope::Database, "block_size"),
+            "block_size is an option of a keyspace, not of a database"
+        );
+        assert_eq!(
+            told(OptionScope::Database, "blok_size"),
+            "there is no option blok_size; did you mean block_size, an option of a keyspace?"
+        );
+        assert!(told(OptionScope::Database, "xyz").contains("there are memory_budget, "));
+        let long = "x".repeat(100_000);
+        assert!(told(OptionScope::Keyspace, &long).contains("there are memtable, "));
+    }
+
+    #[test]
+    fn no_two_options_share_a_name() {
+        let mut names = all_names();
+        // A stored name may be the name itself.
+        names.sort_by_key(|(name, scope)| (*name, scope.to_string()));
+        for row in KeyspaceOptions::rows() {
+            let called = names.iter().filter(|(name, _)| *name == row.name).count();
+            assert_eq!(called, 1 + usize::from(row.stored == row.name), "{}", row.name);
+        }
+        let other: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
+        for row in Options::rows() {
+            for alias in row.aliases {
+                assert_eq!(other.iter().filter(|name| *name == alias).count(), 1, "{alias}");
+            }
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! One row: an option's names, its kind of value, and how it is read and set.
+
+use super::Scope;
+use super::info::{OptionChange, OptionInfo, OptionValue};
+use super::units::Unit;
+use crate::options::stored::Field;
+use esker_base::{Error, Result};
+
+/// An option of `O`.
+#[derive(Debug)]
+pub(in crate::options) struct Row<O: 'static> {
+    /// The name that is shown.
+    pub(super) name: &'static str,
+    /// The name under which it is stored; [`Unit::Milliseconds`] and [`Unit::Permille`] say the unit in it.
+    pub(super) stored: &'static str,
+    /// Other names by which people know it.
+    pub(super) aliases: &'static [&'static str],
+    pub(super) help: &'static str,
+    pub(super) change: OptionChange,
+    /// Whether it is stored even where it has its default: what the first builds knew, and nothing else.
+    pub(super) always_stored: bool,
+    pub(super) access: Access<O>,
+}
+
+/// How the value is read and set.
+#[derive(Debug)]
+pub(in crate::options) enum Access<O: 'static> {
+    /// A number; `None` where `absent` says what that means, and stored as 0.
+    Number {
+        unit: Unit,
+        range: (u64, u64),
+        absent: Option<Absent>,
+        get: fn(&O) -> Option<u64>,
+        set: fn(&mut O, Option<u64>),
+    },
+    /// A name, perhaps with parameters; stored as it is written.
+    Text {
+        /// What may be written, for people.
+        choices: fn() -> String,
+        get: fn(&O) -> String,
+        /// An error says what is wrong with the text.
+        set: fn(&mut O, &str) -> Result<(), String>,
+    },
+    /// Yes or no; stored as 1 or 0.
+    Flag { get: fn(&O) -> bool, set: fn(&mut O, bool) },
+}
+
+/// A number that is not given.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::options) struct Absent {
+    /// How it is written.
+    pub(super) word: &'static str,
+    /// What follows then.
+    pub(super) meaning: &'static str,
+}
+
+impl<O: Scope> Row<O> {
+    const fn new(name: &'static str, access: Access<O>) -> Row<O> {
+        let change = OptionChange::NextOpen;
+        Row { name, stored: name, aliases: &[], help: "", change, always_stored: false, access }
+    }
+
+    /// A number that is always there. `set` is called with numbers of the range only.
+    pub(in crate::options) const fn number(
+        name: &'static str,
+        (unit, min, max): (Unit, u64, u64),
+        get: fn(&O) -> Option<u64>,
+        set: fn(&mut O, Option<u64>),
+    ) -> Row<O> {
+        Row::new(name, Access::Number { unit, range: (min, max), absent: None, get, set })
+    }
+
+    /// A name, perhaps with parameters.
+    pub(in crate::options) const fn text(
+        name: &'static str,
+        choices: fn() -> String,
+        get: fn(&O) -> String,
+        set: fn(&mut O, &str) -> Result<(), String>,
+    ) -> Row<O> {
+        Row::new(name, Access::Text { choices, get, set })
+    }
+
+    /// Yes or no.
+    pub(in crate::options) const fn flag(
+        name: &'static str,
+        get: fn(&O) -> bool,
+        set: fn(&mut O, bool),
+    ) -> Row<O> {
+        Row::new(name, Access::Flag { get, set })
+    }
+
+    /// A number may also be missing, which is written `word` and means `meaning`.
+    pub(in crate::options) const fn or(mut self, word: &'static str, meaning: &'static str) -> Row<O> {
+        if let Access::Number { absent, .. } = &mut self.access {
+            *absent = Some(Absent { word, meaning });
+        }
+        self
+    }
+
+    /// One sentence for people.
+    pub(in crate::options) const fn help(mut self, help: &'static str) -> Row<O> {
+        self.help = help;
+        self
+    }
+
+    /// Whether it can change while the database is open.
+    pub(in crate::options) const fn changes(mut self, change: OptionChange) -> Row<O> {
+        self.change = change;
+        self
+    }
+
+    /// Other names.
+    pub(in crate::options) const fn also(mut self, aliases: &'static [&'static str]) -> Row<O> {
+        self.aliases = aliases;
+        self
+    }
+
+    /// Another name in the stored form.
+    pub(in crate::options) const fn stored_as(mut self, stored: &'static str) -> Row<O> {
+        self.stored = stored;
+        self
+    }
+
+    /// Stored even where it has its default.
+    pub(in crate::options) const fn always_stored(mut self) -> Row<O> {
+        self.always_stored = true;
+        self
+    }
+
+    /// Whether people may call it so.
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.stored == name || self.aliases.contains(&name)
+    }
+
+    /// The value as [`Row::set_text`] takes it.
+    pub(super) fn text_of(&self, options: &O) -> String {
+        match &self.access {
+            Access::Number { unit, absent, get, .. } => match (get(options), absent) {
+                (Some(number), _) => unit.text(number),
+                (None, Some(absent)) => absent.word.to_owned(),
+                (None, None) => String::new(),
+            },
+            Access::Text { get, .. } => get(options),
+            Access::Flag { get, .. } => if get(options) { "yes" } else { "no" }.to_owned(),
+        }
+    }
+
+    /// Sets the value from text that was given for `name`, one of the option's.
+    pub(super) fn set_text(&self, options: &mut O, name: &str, text: &str) -> Result<()> {
+        let text = text.trim();
+        match &self.access {
+            Access::Number { unit, absent, set, .. } => {
+                if absent.is_some_and(|absent| text == absent.word || text == "0") {
+                    set(options, None);
+                    return Ok(());
+                }
+                // The stored name says the unit, the shown one leaves it to the value.
+                let plain = name == self.stored && name != self.name;
+                let number = if plain { text.parse().ok() } else { unit.parse(text) };
+                let number = number.ok_or_else(|| self.refused(name, text, &unit.needed()))?;
+                self.in_range(number)?;
+                set(options, Some(number));
+                Ok(())
+            }
+            Access::Text { set, .. } => {
+                set(options, text).map_err(|reason| self.refused(name, text, &reason))
+            }
+            Access::Flag { set, .. } => {
+                let value = match text {
+                    "yes" | "true" | "on" | "1" => true,
+                    "no" | "false" | "off" | "0" => false,
+                    _ => return Err(self.refused(name, text, "")),
+                };
+                set(options, value);
+                Ok(())
+            }
+        }
+    }
+
+    fn refused(&self, name: &str, text: &str, reason: &str) -> Error {
+        // What cannot be a name says itself what may be.
+        let says_all = matches!(self.access, Access::Text { .. }) && !reason.is_empty();
+        let allowed = if says_all { String::new() } else { format!("; it may be {}", self.allowed()) };
+        let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+        Error::invalid(format!("{text:?} is no value of {name}{reason}{allowed}"))
+    }
+
+    /// Sets the value from its stored form; `None` if the value means nothing here.
+    pub(super) fn set_field(&self, options: &mut O, field: &Field<'_>) -> Option<()> {
+        match (&self.access, field) {
+            (Access::Number { absent, set, .. }, Field::Number(number)) => {
+                let is_absent = *number == 0 && absent.is_some();
+                if !is_absent {
+                    self.in_range(*number).ok()?;
+                }
+                set(options, (!is_absent).then_some(*number));
+            }
+            (Access::Text { set, .. }, Field::Text(text)) => set(options, text).ok()?,
+            (Access::Flag { set, .. }, Field::Number(number @ (0 | 1))) => set(options, *number == 1),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// An error unless the value is one that the option may have, however it was set.
+    pub(super) fn check(&self, options: &O) -> Result<()> {
+        match &self.access {
+            Access::Number { get, .. } => get(options).map_or(Ok(()), |number| self.in_range(number)),
+            Access::Text { get, .. } => {
+                // What is set as a value may be of the right type and still outside of what can be written and read back.
+                self.set_text(&mut options.clone(), self.name, &get(options))
+            }
+            Access::Flag { .. } => Ok(()),
+        }
+    }
+
+    fn in_range(&self, number: u64) -> Result<()> {
+        let Access::Number { unit, range: (min, max), .. } = &self.access else { return Ok(()) };
+        if (*min..=*max).contains(&number) {
+            return Ok(());
+        }
+        let (name, shown) = (self.name, unit.human(number));
+        Err(Error::invalid(format!("{name} is {shown}, it must be {}", self.allowed())))
+    }
+
+    /// What the value may be, for people.
+    pub(super) fn allowed(&self) -> String {
+        match &self.access {
+            Access::Number { unit, range: (min, max), absent, .. } => {
+                let range = match *max {
+                    u64::MAX => format!("at least {}", unit.human(*min)),
+                    max => format!("from {} to {}", unit.human(*min), unit.human(max)),
+                };
+                absent.map_or(range.clone(), |absent| format!("{range}, or {}", absent.word))
+            }
+            Access::Text { choices, .. } => choices(),
+            Access::Flag { .. } => "yes or no".to_owned(),
+        }
+    }
+
+    /// The value with what tells it apart.
+    pub(super) fn value(&self, options: &O) -> OptionValue {
+        let text = self.text_of(options);
+        let number = match &self.access {
+            Access::Number { unit: Unit::Bytes | Unit::Count, get, .. } => get(options),
+            _ => None,
+        };
+        let is_default = text == self.text_of(&O::default());
+        OptionValue { name: self.name, text, number, is_default }
+    }
+
+    /// What there is to know of the option.
+    pub(super) fn info(&self) -> OptionInfo {
+        let default = self.text_of(&O::default());
+        let absent = match &self.access {
+            Access::Number { absent, .. } => *absent,
+            _ => None,
+        };
+        OptionInfo {
+            scope: O::SCOPE,
+            name: self.name,
+            stored: self.stored,
+            aliases: self.aliases,
+            help: self.help,
+            change: self.change,
+            default_means: absent.filter(|absent| absent.word == default).map(|absent| absent.meaning),
+            default,
+            allowed: self.allowed(),
+        }
+    }
+}
