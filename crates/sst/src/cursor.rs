@@ -23,7 +23,7 @@ use crate::load::{unpack, verify_numbered};
 use crate::lookup::prefetch_slots;
 use crate::read_ahead::ReadAhead;
 use crate::table::Table;
-use esker_base::{Error, Result, SeqNo, Tag};
+use esker_base::{Result, SeqNo, Tag};
 use esker_cache::Admission;
 use esker_codec::id;
 use esker_iter::Cursor;
@@ -134,12 +134,12 @@ impl TableCursor {
     fn load(&mut self, number: usize) -> Result<Arc<Block>> {
         let admission = self.purpose.admission();
         let goes_on = self.read_ahead.continues_at(number) || self.read_ahead.holds(number);
-        let (Some(index), true) = (&self.table.index, goes_on) else {
+        if !goes_on {
             self.read_ahead.note(number);
             return self.table.load_block(number, admission);
-        };
-        let offset = index.start(number);
-        let image = self.read_ahead.image(&*self.table.file, index, number)?;
+        }
+        let offset = self.table.place(number)?.start;
+        let image = self.read_ahead.image(&self.table, number)?;
         let block = self.table.copied_from_image(image, offset, number);
         let block = block.map_err(|flaw| self.table.flaw_at(flaw, offset))?;
         Ok(self.table.admit(block, number, admission))
@@ -148,9 +148,8 @@ impl TableCursor {
     /// Enters a block in the cursor's own buffers.
     fn enter_in_place(&mut self, number: usize) -> Result<()> {
         let table = &*self.table;
-        let Some(index) = &table.index else { return Err(no_blocks()) };
-        let offset = index.start(number);
-        let image = self.read_ahead.image(&*table.file, index, number)?;
+        let offset = table.place(number)?.start;
+        let image = self.read_ahead.image(table, number)?;
         let block = verify_numbered(image, table.uid, offset, number).and_then(|header| {
             if header.codec_id == id::NONE {
                 return BlockBytes::from_bytes(image);
@@ -238,11 +237,6 @@ impl TableCursor {
             (self, key, newest)
         )
     }
-}
-
-#[cold]
-fn no_blocks() -> Error {
-    Error::internal("a block of a table without blocks was asked for")
 }
 
 /// The block in which a seek to any version of `key` starts.

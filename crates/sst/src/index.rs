@@ -1,11 +1,22 @@
 //! The block index: which block may hold a key.
 //!
-//! [`section`] is how it is stored, [`tree`] how it is searched in memory. A search compares eight bytes of the key
-//! behind what all keys of the table have in common; only if these equal a separator's are whole keys compared.
+//! [`section`] is how it is stored; [`tree`] how it is searched in memory unless another [`IndexKind`] was chosen, whose
+//! forms are gathered in [`form`]. A search of heads compares eight bytes of the key behind what all keys of the table have
+//! in common; only if these equal a separator's are whole keys compared, and not even then where no two separators
+//! share a head and none is longer than one.
+//!
+//! The default is reached without a call: lookups ask [`BlockIndex::tree`] first and are compiled around it; everything
+//! else is one call out of line away.
 //!
 //! Internal order matters in one case only: if a block continues the versions of a key, the block to start from
 //! depends on the version wanted. Such blocks are listed apart, so that tables without them pay nothing.
 
+mod compressed;
+mod eytzinger;
+mod fast_lane;
+mod fence;
+mod form;
+mod kind;
 pub(crate) mod section;
 pub(crate) mod tree;
 
@@ -13,7 +24,12 @@ use crate::block::raw::bytes_equal;
 use crate::isa::Kernel;
 use esker_base::Tag;
 use esker_base::key::{common_prefix_len, head};
+pub use fence::FenceIndex;
+use form::OtherForm;
+pub(crate) use kind::TableShape;
+pub use kind::{AdaptiveIndex, IndexKind};
 use section::{Continuation, DecodedIndex, Separators};
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::ops::Range;
 use tree::HeadTree;
@@ -21,76 +37,150 @@ use tree::HeadTree;
 /// The index of one table with at least one block.
 #[derive(Debug)]
 pub(crate) struct BlockIndex {
-    tree: HeadTree,
+    form: Form,
+    blocks: usize,
     /// What all keys of the table start with.
     prefix: Vec<u8>,
+    /// Whether a separator with the head of a key is at most the key: see [`heads_decide`].
+    heads_decide: bool,
+    /// Where each block starts and the last one ends; empty if the form has it.
     starts: Vec<u64>,
+    /// Empty if the form has them.
     separators: Separators,
     continuations: Vec<Continuation>,
 }
 
+/// How the index is searched.
+#[derive(Debug)]
+enum Form {
+    Tree(HeadTree),
+    Other(Box<OtherForm>),
+}
+
+/// Heads of separators, in order.
+///
+/// Separators ascend, so heads do; that they do is kept up if `prefix` is not that of the separators.
+fn heads_of(separators: &Separators, prefix: &[u8]) -> Vec<u64> {
+    let mut last = 0;
+    (0..separators.len())
+        .map(|block| {
+            let separator = separators.get(block);
+            let found = if separator.starts_with(prefix) { head(separator, prefix.len()) } else { 0 };
+            last = found.max(last);
+            last
+        })
+        .collect()
+}
+
+/// Whether heads alone tell the last separator that is at most a key. They do if they ascend strictly and no separator but
+/// the first, which is empty, is longer than prefix and head or ends with a zero byte: then a separator with the
+/// head of a key is a prefix of the key, padded with nothing that the key does not have.
+fn heads_decide(separators: &Separators, prefix: &[u8], heads: &[u64]) -> bool {
+    heads.windows(2).all(|pair| pair[0] < pair[1])
+        && (1..separators.len()).all(|block| {
+            let separator = separators.get(block);
+            let fits = separator.len() <= prefix.len() + size_of::<u64>();
+            fits && separator.starts_with(prefix) && separator.last() != Some(&0)
+        })
+}
+
 impl BlockIndex {
-    /// The index of a table whose keys lie between `min_key` and `max_key`; `None` without blocks.
-    pub(crate) fn new(decoded: DecodedIndex, min_key: &[u8], max_key: &[u8]) -> Option<BlockIndex> {
+    /// The index of a table whose keys lie between `min_key` and `max_key`, in the form `kind`, which is not adaptive;
+    /// `None` without blocks.
+    pub(crate) fn new(
+        decoded: DecodedIndex,
+        min_key: &[u8],
+        max_key: &[u8],
+        kind: IndexKind,
+    ) -> Option<BlockIndex> {
         let DecodedIndex { separators, starts, continuations } = decoded;
-        if separators.len() == 0 {
+        let blocks = separators.len();
+        if blocks == 0 {
             return None;
         }
         let prefix = &min_key[..common_prefix_len(min_key, max_key)];
-        let mut last = 0;
-        let heads: Vec<u64> = (0..separators.len())
-            .map(|block| {
-                let separator = separators.get(block);
-                let found = if separator.starts_with(prefix) { head(separator, prefix.len()) } else { 0 };
-                // Separators ascend, so heads do; this keeps it so if the prefix is not that of the separators.
-                last = found.max(last);
-                last
-            })
-            .collect();
-        let tree = HeadTree::new(&heads);
-        Some(BlockIndex { tree, prefix: prefix.to_vec(), starts, separators, continuations })
+        let heads = heads_of(&separators, prefix);
+        let mut index = BlockIndex {
+            heads_decide: heads_decide(&separators, prefix, &heads),
+            form: match OtherForm::new(kind, &heads, &separators, &starts) {
+                Some(form) => Form::Other(Box::new(form)),
+                None => Form::Tree(HeadTree::new(&heads)),
+            },
+            blocks,
+            prefix: prefix.to_vec(),
+            starts,
+            separators,
+            continuations,
+        };
+        if matches!(&index.form, Form::Other(form) if form.has_separators()) {
+            (index.separators, index.starts) = (Separators::default(), Vec::new());
+        }
+        Some(index)
+    }
+
+    /// The kind of its form.
+    pub(crate) fn kind(&self) -> IndexKind {
+        match &self.form {
+            Form::Tree(_) => IndexKind::STree,
+            Form::Other(form) => form.kind(),
+        }
     }
 
     /// Number of blocks.
     #[inline(always)]
     pub(crate) fn blocks(&self) -> usize {
-        self.tree.len()
+        self.blocks
     }
 
     /// Where a block lies in the file.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn place(&self, block: usize) -> Range<u64> {
-        self.starts[block]..self.starts[block + 1]
+        match self.starts.get(block..block + 2) {
+            Some(borders) => borders[0]..borders[1],
+            None => self.place_in_form(block),
+        }
+    }
+
+    #[cold]
+    fn place_in_form(&self, block: usize) -> Range<u64> {
+        match &self.form {
+            Form::Other(form) => form.place(block),
+            // A tree has all starts beside it.
+            Form::Tree(_) => 0..0,
+        }
     }
 
     /// Where a block starts in the file.
-    #[inline(always)]
     pub(crate) fn start(&self, block: usize) -> u64 {
-        self.starts[block]
-    }
-
-    /// Where a block starts in the file, or where the last one ends.
-    pub(crate) fn start_or_end(&self, block: usize) -> u64 {
-        self.starts[block]
-    }
-
-    /// Number of blocks that end at `offset` or before.
-    pub(crate) fn blocks_before(&self, offset: u64) -> usize {
-        self.starts.partition_point(|&start| start <= offset).saturating_sub(1)
+        self.place(block).start
     }
 
     /// The key that bounds a block from below.
-    pub(crate) fn separator(&self, block: usize) -> &[u8] {
-        self.separators.get(block)
+    pub(crate) fn separator(&self, block: usize) -> Cow<'_, [u8]> {
+        match &self.form {
+            Form::Other(form) if form.has_separators() => Cow::Owned(form.separator(block)),
+            _ => Cow::Borrowed(self.separators.get(block)),
+        }
     }
 
-    /// The tree, for descents of several keys at once.
+    /// How the key that bounds a block from below compares with `key`.
+    fn compare_separator(&self, block: usize, key: &[u8]) -> std::cmp::Ordering {
+        match &self.form {
+            Form::Other(form) if form.has_separators() => form.compare_separator(block, key),
+            _ => self.separators.get(block).cmp(key),
+        }
+    }
+
+    /// The tree, if that is the form: for searches that are compiled around it, alone or for several keys at once.
     #[inline(always)]
-    pub(crate) fn tree(&self) -> &HeadTree {
-        &self.tree
+    pub(crate) fn tree(&self) -> Option<&HeadTree> {
+        match &self.form {
+            Form::Tree(tree) => Some(tree),
+            Form::Other(_) => None,
+        }
     }
 
-    /// The head to search the tree for; keys outside of the table's prefix get the least or the greatest.
+    /// The head to search for; keys outside of the table's prefix get the least or the greatest.
     #[inline(always)]
     pub(crate) fn head_of(&self, key: &[u8]) -> u64 {
         match key.get(..self.prefix.len()) {
@@ -115,7 +205,7 @@ impl BlockIndex {
         unsafe { self.locate_near::<K>(key, newest, |_| ()) }
     }
 
-    /// As [`BlockIndex::locate`]. Before the last step, which waits for memory, calls `near` with the first of the
+    /// As [`BlockIndex::locate`]. Before the last step, which waits for memory, a tree calls `near` with the first of the
     /// [`NODE_KEYS`](crate::isa::NODE_KEYS) blocks that come into question.
     ///
     /// # Safety
@@ -127,12 +217,30 @@ impl BlockIndex {
         newest: Tag,
         near: impl FnOnce(usize),
     ) -> usize {
+        let Form::Tree(tree) = &self.form else { return self.locate_otherwise(key, newest) };
         let head = self.head_of(key);
         // SAFETY: the caller has the instructions.
         unsafe {
-            let place = self.tree.find_near::<K>(head, near);
-            self.settle::<K>(place, head, key, newest)
+            let place = tree.find_near::<K>(head, near);
+            self.settle::<K>(tree, place, head, key, newest)
         }
+    }
+
+    /// As [`BlockIndex::locate`], for all forms but the tree.
+    #[inline(never)]
+    pub(crate) fn locate_otherwise(&self, key: &[u8], newest: Tag) -> usize {
+        let Form::Other(form) = &self.form else { return 0 };
+        let head = self.head_of(key);
+        let block = match form.find_head(head) {
+            Some((place, found)) if !self.heads_decide && found == Some(head) => {
+                let less = || head.checked_sub(1).and_then(|less| form.find_head(less));
+                self.break_tie(place, key, || less().map_or(0, |(place, _)| place))
+            }
+            // A head that decides, or is less than the key's, is that of the block.
+            Some((place, _)) => place,
+            None => form.find_key(&self.separators, key),
+        };
+        if self.continuations.is_empty() { block } else { self.before_versions(block, key, newest) }
     }
 
     /// Turns the place that the tree found for `head` into the block, by whole keys and versions where needed.
@@ -140,12 +248,19 @@ impl BlockIndex {
     /// # Safety
     /// The kernel's instructions must be available.
     #[inline(always)]
-    pub(crate) unsafe fn settle<K: Kernel>(&self, place: usize, head: u64, key: &[u8], newest: Tag) -> usize {
+    pub(crate) unsafe fn settle<K: Kernel>(
+        &self,
+        tree: &HeadTree,
+        place: usize,
+        head: u64,
+        key: &[u8],
+        newest: Tag,
+    ) -> usize {
         let mut block = place;
-        if self.tree.head(place) == head {
+        if !self.heads_decide && tree.head(place) == head {
             // SAFETY: the caller has the instructions.
-            let from = if head == 0 { 0 } else { unsafe { self.tree.find::<K>(head - 1) } };
-            block = self.break_tie(from, place, key);
+            let first = || if head == 0 { 0 } else { unsafe { tree.find::<K>(head - 1) } };
+            block = self.break_tie(place, key, first);
         }
         if !self.continuations.is_empty() {
             block = self.before_versions(block, key, newest);
@@ -153,11 +268,14 @@ impl BlockIndex {
         block
     }
 
-    /// The last block in `from..=to` whose separator is at most `key`; that of `from` is, or it is the first block.
+    /// The last block up to `to` whose separator is at most `key`; that of block `from()` is, or it is the first block.
     #[inline(never)]
-    fn break_tie(&self, from: usize, to: usize, key: &[u8]) -> usize {
-        let (mut from, mut to) = (from, to + 1);
-        while to - from > 1 {
+    fn break_tie(&self, to: usize, key: &[u8], from: impl FnOnce() -> usize) -> usize {
+        if self.separators.get(to) <= key {
+            return to;
+        }
+        let (mut from, mut to) = (from(), to);
+        while to > from + 1 {
             let middle = (from + to) / 2;
             if self.separators.get(middle) <= key { from = middle } else { to = middle }
         }
@@ -169,11 +287,11 @@ impl BlockIndex {
     #[inline(never)]
     fn before_versions(&self, block: usize, key: &[u8], newest: Tag) -> usize {
         let at = self.continuations.partition_point(|continuation| {
-            let separator = self.separators.get(continuation.block as usize);
-            (separator, Reverse(continuation.tag)) < (key, Reverse(newest))
+            let order = self.compare_separator(continuation.block as usize, key);
+            order.then(Reverse(continuation.tag).cmp(&Reverse(newest))).is_lt()
         });
         match self.continuations.get(at) {
-            Some(next) if self.separators.get(next.block as usize) == key => next.block as usize - 1,
+            Some(next) if self.compare_separator(next.block as usize, key).is_eq() => next.block as usize - 1,
             _ => block,
         }
     }
@@ -187,13 +305,25 @@ impl BlockIndex {
     #[inline(never)]
     fn is_continuation(&self, block: usize, key: &[u8]) -> bool {
         self.continuations.binary_search_by_key(&block, |continuation| continuation.block as usize).is_ok()
-            && self.separators.get(block) == key
+            && self.compare_separator(block, key).is_eq()
+    }
+
+    /// Bytes of memory that separators, places and continuations take in order, without anything to find them faster.
+    pub(crate) fn sorted_array_bytes(&self) -> usize {
+        let separators: usize = (0..self.blocks).map(|block| self.separator(block).len()).sum();
+        separators
+            + self.blocks * size_of::<u32>()
+            + (self.blocks + 1) * size_of::<u64>()
+            + self.continuations.capacity() * size_of::<Continuation>()
     }
 
     /// Bytes of memory.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.tree.memory_bytes()
-            + self.prefix.capacity()
+        let form = match &self.form {
+            Form::Tree(tree) => tree.memory_bytes(),
+            Form::Other(form) => size_of::<OtherForm>() + form.memory_bytes(),
+        };
+        form + self.prefix.capacity()
             + self.starts.capacity() * size_of::<u64>()
             + self.separators.memory_bytes()
             + self.continuations.capacity() * size_of::<Continuation>()
@@ -210,7 +340,7 @@ mod tests {
     use section::IndexEncoder;
 
     /// Cuts entries into blocks of one to eight and gives the index and where blocks start.
-    fn cut(entries: &[Entry], random: &SeededRandom) -> (BlockIndex, Vec<usize>) {
+    fn cut(entries: &[Entry], random: &SeededRandom) -> (Vec<u8>, Vec<usize>) {
         let mut encoder = IndexEncoder::default();
         let mut starts = vec![0];
         encoder.add(b"", None, 1);
@@ -223,10 +353,21 @@ mod tests {
                 encoder.add(key, same.then_some(pair[1].tag), 1);
             }
         }
-        let blocks = u64::from(encoder.blocks());
-        let decoded = DecodedIndex::decode(&encoder.finish(), 0, blocks).unwrap();
+        (encoder.finish(), starts)
+    }
+
+    /// The index in every form.
+    fn forms(section: &[u8], entries: &[Entry]) -> Vec<BlockIndex> {
+        let blocks = DecodedIndex::count(section).unwrap();
         let (first, last) = (&entries[0].key, &entries[entries.len() - 1].key);
-        (BlockIndex::new(decoded, first, last).unwrap(), starts)
+        let form = |kind| {
+            let decoded = DecodedIndex::decode(section, 0, blocks).unwrap();
+            BlockIndex::new(decoded, first, last, kind).unwrap()
+        };
+        let fixed = IndexKind::ALL.into_iter().filter(|kind| !matches!(kind, IndexKind::Adaptive(_)));
+        let forms: Vec<BlockIndex> = fixed.clone().map(form).collect();
+        assert!(forms.iter().map(BlockIndex::kind).eq(fixed), "each kind is used where it is asked for");
+        forms
     }
 
     fn check<K: Kernel>(index: &BlockIndex, starts: &[usize], entries: &[Entry], key: &[u8], newest: Tag) {
@@ -254,8 +395,17 @@ mod tests {
                 println!("{shape:?}, {count} entries, seed {seed}");
                 let random = SeededRandom::new(seed);
                 let entries = entries(shape, count, seqnos, &random);
-                let (index, starts) = cut(&entries, &random);
-                assert_eq!(index.blocks(), starts.len());
+                let (section, starts) = cut(&entries, &random);
+                let forms = forms(&section, &entries);
+                for index in &forms {
+                    assert_eq!(index.blocks(), starts.len());
+                    assert!(
+                        (0..starts.len()).all(|block| index.place(block) == (block as u64..block as u64 + 1))
+                    );
+                    assert!(
+                        (0..starts.len()).all(|block| index.separator(block) == forms[0].separator(block))
+                    );
+                }
                 for round in 0..2_000u64 {
                     let entry = &entries[random.below(entries.len() as u64) as usize];
                     let key = match round % 4 {
@@ -268,10 +418,12 @@ mod tests {
                         1 => entry.tag,
                         _ => Tag::visible_at(SeqNo::new(random.below(110))),
                     };
-                    check::<Portable>(&index, &starts, &entries, &key, newest);
-                    #[cfg(target_arch = "x86_64")]
-                    if Isa::detect() == Isa::Avx512 {
-                        check::<crate::isa::Avx512>(&index, &starts, &entries, &key, newest);
+                    for index in &forms {
+                        check::<Portable>(index, &starts, &entries, &key, newest);
+                        #[cfg(target_arch = "x86_64")]
+                        if Isa::detect() == Isa::Avx512 {
+                            check::<crate::isa::Avx512>(index, &starts, &entries, &key, newest);
+                        }
                     }
                 }
             }

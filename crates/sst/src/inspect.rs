@@ -5,9 +5,27 @@
 use crate::block::delta::Savings;
 use crate::block::delta_encode::{SLOT_CANCELLED, SLOT_EMPTY};
 use crate::block::{BlockBytes, BlockHeader, View};
+use crate::index::IndexKind;
 use crate::read_ahead::ReadAhead;
 use crate::table::Table;
 use esker_base::{Error, Result, Tag};
+
+/// The block index of a table in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexFacts {
+    /// The kind that was asked for.
+    pub asked: IndexKind,
+    /// The kind that is used.
+    pub used: IndexKind,
+    /// Why that one.
+    pub reason: &'static str,
+    /// Entries: one for each block.
+    pub entries: usize,
+    /// Bytes of memory, separators and the places of blocks included.
+    pub memory_bytes: usize,
+    /// Bytes of memory that whole separators in order take, [`IndexKind::SortedArray`], for comparison.
+    pub sorted_array_bytes: usize,
+}
 
 /// What a block is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +82,19 @@ pub struct SlotCounts {
 }
 
 impl Table {
+    /// The block index in memory; `None` if the table has no blocks. O(entries of the index).
+    pub fn index_facts(&self) -> Option<IndexFacts> {
+        let index = self.index.as_ref()?;
+        Some(IndexFacts {
+            asked: self.index_asked,
+            used: index.kind(),
+            reason: self.index_reason,
+            entries: index.blocks(),
+            memory_bytes: index.memory_bytes(),
+            sorted_array_bytes: index.sorted_array_bytes(),
+        })
+    }
+
     /// What block `number` is made of.
     ///
     /// # Errors
@@ -81,7 +112,7 @@ impl Table {
                 header: block.header(),
                 offset: place.start,
                 file_bytes: place.end - place.start,
-                separator: index.separator(number).to_vec(),
+                separator: index.separator(number).into_owned(),
                 first_key: cursor.key().to_vec(),
                 tag_bytes,
                 layout,

@@ -5,11 +5,11 @@ use crate::block::header::{FRAME_BYTES, HEADER_BYTES, verify_image};
 use crate::block::{Block, BlockBuffer, BlockHeader};
 use crate::flaw::{Flaw, damaged};
 use crate::table::Table;
-use esker_base::Result;
-use esker_base::TableUid;
+use esker_base::{Error, Result, TableUid};
 use esker_cache::{Admission, BlockKind, CacheKey};
 use esker_codec::{DecodeError, id};
 use std::cell::RefCell;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes of a buffer for reading compressed blocks that a thread keeps.
@@ -20,6 +20,14 @@ thread_local! {
 }
 
 impl Table {
+    /// Where block `number`, which must exist, lies in the file.
+    pub(crate) fn place(&self, number: usize) -> Result<Range<u64>> {
+        match &self.index {
+            Some(index) => Ok(index.place(number)),
+            None => Err(Error::internal("a block of a table without blocks was asked for")),
+        }
+    }
+
     /// The cache's name for block `number`.
     #[inline(always)]
     pub(crate) fn cache_key(&self, number: usize) -> CacheKey {
@@ -74,10 +82,7 @@ impl Table {
 
     /// Reads block `number`, which must exist, past the cache.
     pub(crate) fn read_block(&self, number: usize) -> Result<Arc<Block>> {
-        let Some(index) = &self.index else {
-            return Err(esker_base::Error::internal("a block of a table without blocks was asked for"));
-        };
-        let place = index.place(number);
+        let place = self.place(number)?;
         // The place lies in the file; spans of blocks are bounded by what a block may hold.
         let span = (place.end - place.start) as usize;
         if self.expects_raw_blocks && span > FRAME_BYTES {

@@ -6,6 +6,7 @@
 //! let keys overtake each other were no faster, and ten times the code.
 
 use crate::block::Block;
+use crate::index::BlockIndex;
 use crate::isa::{Kernel, prefetch, with_kernel};
 use crate::table::Table;
 use crate::value::{PinnedValue, TableHit};
@@ -142,18 +143,21 @@ unsafe fn descend<K: Kernel>(lookups: &[Lookup<'_>], stage: &mut Stage, newest: 
     let mut depth = 0;
     for (i, &key) in keys.iter().enumerate() {
         let Some(index) = index_of(key) else { continue };
-        stage.heads[i] = index.head_of(lookups[usize::from(key)].key);
-        depth = depth.max(index.tree().depth());
+        if let Some(tree) = index.tree() {
+            stage.heads[i] = index.head_of(lookups[usize::from(key)].key);
+            depth = depth.max(tree.depth());
+        }
     }
     for level in 0..depth {
         for (i, &key) in keys.iter().enumerate() {
-            let Some(index) = index_of(key).filter(|index| level < index.tree().depth()) else { continue };
+            let tree = index_of(key).and_then(BlockIndex::tree);
+            let Some(tree) = tree.filter(|tree| level < tree.depth()) else { continue };
             // SAFETY: places are 0 at level 0 and the answer for the level above elsewhere; the caller has the
             // instructions.
             unsafe {
-                stage.places[i] = index.tree().step::<K>(level, stage.places[i], stage.heads[i]);
-                if level + 1 < index.tree().depth() {
-                    index.tree().prefetch(level + 1, stage.places[i]);
+                stage.places[i] = tree.step::<K>(level, stage.places[i], stage.heads[i]);
+                if level + 1 < tree.depth() {
+                    tree.prefetch(level + 1, stage.places[i]);
                 } else {
                     prefetch(
                         lookups[usize::from(key)].table.slots.as_ptr().wrapping_add(stage.places[i]).cast(),
@@ -165,8 +169,11 @@ unsafe fn descend<K: Kernel>(lookups: &[Lookup<'_>], stage: &mut Stage, newest: 
     for (i, &key) in keys.iter().enumerate() {
         let Some(index) = index_of(key) else { continue };
         let wanted = lookups[usize::from(key)].key;
-        // SAFETY: the place is the tree's answer for the head; the caller has the instructions.
-        stage.places[i] = unsafe { index.settle::<K>(stage.places[i], stage.heads[i], wanted, newest) };
+        stage.places[i] = match index.tree() {
+            // SAFETY: the place is the tree's answer for the head; the caller has the instructions.
+            Some(tree) => unsafe { index.settle::<K>(tree, stage.places[i], stage.heads[i], wanted, newest) },
+            None => index.locate_otherwise(wanted, newest),
+        };
     }
 }
 

@@ -4,6 +4,7 @@ use crate::block::delta_encode::DeltaOptions;
 use crate::block::staged::LayoutOptions;
 use crate::block::{BlockLayout, header};
 use crate::expiring::Expiring;
+use crate::index::IndexKind;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, TableUid};
 use esker_codec::Codec;
 use esker_filter::FilterPolicy;
@@ -55,6 +56,13 @@ impl Default for TableOptions {
             created_ms: 0,
         }
     }
+}
+
+/// How a table is read: what a reader chooses anew whenever it opens the table. The file says nothing of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableReading {
+    /// The form of the block index in memory.
+    pub index: IndexKind,
 }
 
 impl TableOptions {

@@ -5,9 +5,8 @@
 //! as they go on without a gap, so that a short scan reads no more than it uses; a compaction reads all and starts big.
 
 use crate::block::SLACK_BYTES;
-use crate::index::BlockIndex;
+use crate::table::Table;
 use esker_base::Result;
-use esker_env::File;
 use std::ops::Range;
 
 /// First read beyond a single block.
@@ -22,6 +21,8 @@ pub(crate) struct ReadAhead {
     buffer: Vec<u8>,
     /// The blocks in the buffer.
     blocks: Range<usize>,
+    /// Where each of them starts in the file, and where the last one ends.
+    borders: Vec<u64>,
     /// Bytes to read next time, if it continues this time.
     window_bytes: u64,
 }
@@ -29,7 +30,7 @@ pub(crate) struct ReadAhead {
 impl ReadAhead {
     /// A window that grows from single blocks.
     pub(crate) fn growing() -> ReadAhead {
-        ReadAhead { buffer: Vec::new(), blocks: 0..0, window_bytes: 0 }
+        ReadAhead { buffer: Vec::new(), blocks: 0..0, borders: Vec::new(), window_bytes: 0 }
     }
 
     /// A window of full size.
@@ -57,29 +58,39 @@ impl ReadAhead {
 
     /// The file image of block `number`, with at least [`SLACK_BYTES`] behind it. Whatever was given out before is
     /// overwritten if the block has to be read.
-    pub(crate) fn image(&mut self, file: &dyn File, index: &BlockIndex, number: usize) -> Result<&[u8]> {
+    pub(crate) fn image(&mut self, table: &Table, number: usize) -> Result<&[u8]> {
         if !self.holds(number) || self.buffer.is_empty() {
-            self.fill(file, index, number)?;
+            self.fill(table, number)?;
         }
-        let (start, place) = (index.start(self.blocks.start), index.place(number));
-        let end = (place.end - start) as usize + SLACK_BYTES;
-        Ok(&self.buffer[(place.start - start) as usize..end])
+        let (start, at) = (self.borders[0], number - self.blocks.start);
+        let end = (self.borders[at + 1] - start) as usize + SLACK_BYTES;
+        Ok(&self.buffer[(self.borders[at] - start) as usize..end])
     }
 
     #[cold]
-    fn fill(&mut self, file: &dyn File, index: &BlockIndex, number: usize) -> Result<()> {
+    fn fill(&mut self, table: &Table, number: usize) -> Result<()> {
         if self.window_bytes < MAX_WINDOW_BYTES {
             let next = (self.window_bytes * 2).clamp(MIN_WINDOW_BYTES, MAX_WINDOW_BYTES);
             self.window_bytes = if self.continues_at(number) { next } else { 0 };
         }
-        let place = index.place(number);
-        let end_block = index.blocks_before(place.start + self.window_bytes).max(number + 1);
-        let len = (index.start_or_end(end_block) - place.start) as usize;
-        // Nothing is held if the read fails.
+        // Nothing is held if something fails.
         self.blocks = number..number;
+        let place = table.place(number)?;
+        self.borders.clear();
+        self.borders.extend([place.start, place.end]);
+        let (mut end_block, mut end) = (number + 1, place.end);
+        while end < place.start + self.window_bytes && end_block < table.blocks() {
+            let next = table.place(end_block)?.end;
+            if next > place.start + self.window_bytes {
+                break;
+            }
+            self.borders.push(next);
+            (end_block, end) = (end_block + 1, next);
+        }
+        let len = (end - place.start) as usize;
         self.buffer.resize(len + SLACK_BYTES, 0);
         self.buffer.shrink_to(4 * MAX_WINDOW_BYTES as usize);
-        file.read_exact_at(&mut self.buffer[..len], place.start)?;
+        table.file.read_exact_at(&mut self.buffer[..len], place.start)?;
         self.blocks = number..end_block;
         Ok(())
     }

@@ -4,9 +4,10 @@ use crate::block::Block;
 use crate::flaw::Flaw;
 use crate::footer::{DIRECTORY_ENTRY_BYTES, FILE_HEADER_BYTES, FOOTER_BYTES, Footer, Section, SectionKind};
 use crate::home::TableHome;
-use crate::index::BlockIndex;
 use crate::index::section::DecodedIndex;
+use crate::index::{BlockIndex, IndexKind, TableShape};
 use crate::isa::Isa;
+use crate::options::TableReading;
 use crate::properties::TableProperties;
 use crate::range_section;
 use crate::slots::{Slots, empty_slots};
@@ -33,6 +34,9 @@ pub struct TableIdentity {
 /// Everything is immutable, so a table may be used from all threads.
 pub struct Table {
     pub(crate) index: Option<BlockIndex>,
+    /// Which form of the index was asked for, and why it is the one it is.
+    pub(crate) index_asked: IndexKind,
+    pub(crate) index_reason: &'static str,
     pub(crate) filter: Option<Filter>,
     /// Blocks that are in the cache.
     pub(crate) slots: Slots,
@@ -71,7 +75,7 @@ impl Table {
         expected: TableIdentity,
         home: Arc<TableHome>,
     ) -> Result<Table> {
-        Table::open_as(file, file_bytes, Some(expected), home)
+        Table::open_for(file, file_bytes, Some(expected), home, TableReading::default())
     }
 
     /// As [`Table::open`], whichever table it is: for inspection and repair.
@@ -79,14 +83,19 @@ impl Table {
     /// # Errors
     /// As [`Table::open`].
     pub fn open_any(file: Arc<dyn File>, file_bytes: u64, home: Arc<TableHome>) -> Result<Table> {
-        Table::open_as(file, file_bytes, None, home)
+        Table::open_for(file, file_bytes, None, home, TableReading::default())
     }
 
-    fn open_as(
+    /// As [`Table::open`], or as [`Table::open_any`] without an identity, with choices of the reader.
+    ///
+    /// # Errors
+    /// As [`Table::open`].
+    pub fn open_for(
         file: Arc<dyn File>,
         file_bytes: u64,
         expected: Option<TableIdentity>,
         home: Arc<TableHome>,
+        reading: TableReading,
     ) -> Result<Table> {
         let tail = Tail::read(&*file, file_bytes, expected.map(|identity| identity.uid))?;
         let properties_at = tail.required(&*file, SectionKind::PROPERTIES)?;
@@ -99,9 +108,11 @@ impl Table {
             return Err(Error::corruption(file.path(), properties_at.offset, detail));
         }
         let index_at = tail.required(&*file, SectionKind::INDEX)?;
-        let index = tail.decode(&*file, index_at, |section| {
+        let (index, index_reason) = tail.decode(&*file, index_at, |section| {
             let decoded = DecodedIndex::decode(section, FILE_HEADER_BYTES as u64, tail.footer.data_end)?;
-            Ok(BlockIndex::new(decoded, &properties.min_key, &properties.max_key))
+            let (kind, reason) =
+                reading.index.for_table(&TableShape::of(&decoded.separators, properties.level));
+            Ok((BlockIndex::new(decoded, &properties.min_key, &properties.max_key, kind), reason))
         })?;
         let (filter, filter_damage) = match tail.section(SectionKind::FILTER) {
             None => (None, None),
@@ -117,6 +128,8 @@ impl Table {
         let table = Table {
             slots: empty_slots(index.as_ref().map_or(0, BlockIndex::blocks)),
             index,
+            index_asked: reading.index,
+            index_reason,
             filter,
             cache: Arc::clone(home.cache()),
             number: home.number(),

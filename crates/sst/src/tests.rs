@@ -4,10 +4,13 @@ mod contract;
 mod damage;
 mod faults;
 mod global_seqno;
+mod index_kinds;
 mod sharing;
 
 use crate::testing::Entry;
-use crate::{Table, TableHome, TableIdentity, TableOptions, TableSummary, TableWriter};
+use crate::{
+    IndexKind, Table, TableHome, TableIdentity, TableOptions, TableReading, TableSummary, TableWriter,
+};
 use esker_base::{KeyspaceId, TableUid};
 use esker_cache::BlockCache;
 use esker_env::fault::StrictFs;
@@ -55,9 +58,15 @@ pub(crate) fn home(cache_bytes: usize) -> Arc<TableHome> {
 }
 
 pub(crate) fn open(fs: &StrictFs, cache_bytes: usize) -> Arc<Table> {
+    open_as(fs, cache_bytes, IndexKind::default())
+}
+
+/// The table with its index in a form.
+pub(crate) fn open_as(fs: &StrictFs, cache_bytes: usize, index: IndexKind) -> Arc<Table> {
     let len = fs.file_len(path()).unwrap().unwrap();
     let file = fs.open(path(), OpenMode::Read).unwrap();
-    Arc::new(Table::open(file, len, IDENTITY, home(cache_bytes)).unwrap())
+    let reading = TableReading { index };
+    Arc::new(Table::open_for(file, len, Some(IDENTITY), home(cache_bytes), reading).unwrap())
 }
 
 /// A table of the entries, its cache too small for all of it.

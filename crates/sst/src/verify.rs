@@ -86,7 +86,7 @@ impl Table {
         visit: impl FnOnce(&BlockBytes, &mut BlockCursor) -> Result<R>,
     ) -> Result<R> {
         let offset = index.start(number);
-        let image = read_ahead.image(&*self.file, index, number)?;
+        let image = read_ahead.image(self, number)?;
         let decoded = verify_numbered(image, self.uid, offset, number).and_then(|header| {
             if header.codec_id == id::NONE {
                 return BlockBytes::from_bytes(image);
@@ -168,7 +168,7 @@ impl Counts {
                 table.wrong(offset, format!("the index gives block {number} {stated} bytes, it has {found}"))
             );
         }
-        if cursor.key() < index.separator(number) {
+        if *cursor.key() < *index.separator(number) {
             return Err(table.wrong(offset, format!("the index places block {number} behind its first key")));
         }
         self.blocks += 1;
@@ -189,7 +189,7 @@ impl Counts {
             unsafe { cursor.next() };
         }
         let next = number + 1;
-        if next < index.blocks() && &self.last_key[..] > index.separator(next) {
+        if next < index.blocks() && self.last_key[..] > *index.separator(next) {
             return Err(
                 table.wrong(offset, format!("block {number} reaches beyond the separator of the next"))
             );

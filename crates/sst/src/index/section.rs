@@ -101,7 +101,7 @@ impl Separators {
     }
 
     /// Appends `shared` bytes of the last one and `unshared`. `None` if that cannot be.
-    fn push(&mut self, shared: usize, unshared: &[u8]) -> Option<()> {
+    pub(super) fn push(&mut self, shared: usize, unshared: &[u8]) -> Option<()> {
         let previous = self.len().checked_sub(1).map_or(0..0, |last| {
             let start = if last == 0 { 0 } else { self.ends[last - 1] as usize };
             start..self.ends[last] as usize
@@ -151,7 +151,14 @@ impl DecodedIndex {
         if !reader.is_empty() || index.starts.last() != Some(&data_end) {
             return damaged("the index does not cover the blocks");
         }
+        index.separators.bytes.shrink_to_fit();
         Ok(index)
+    }
+
+    /// The number of blocks that a section states.
+    #[cfg(test)]
+    pub(crate) fn count(section: &[u8]) -> Option<u64> {
+        Reader::new(section).varint()
     }
 
     fn decode_entry(&mut self, reader: &mut Reader<'_>, block: u32, data_end: u64) -> Option<()> {

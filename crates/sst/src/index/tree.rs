@@ -64,7 +64,7 @@ impl HeadTree {
     }
 
     /// Number of heads.
-    #[inline(always)]
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.levels[self.depth - 1].keys as usize
     }

@@ -155,7 +155,12 @@ fn check_multi_gets(tables: &[(Arc<Table>, &[Entry])], shape: Shape, random: &Se
     }
 }
 
-fn check_everything(mut table: Arc<Table>, entries: &[Entry], shape: Shape, random: &SeededRandom) {
+pub(super) fn check_everything(
+    mut table: Arc<Table>,
+    entries: &[Entry],
+    shape: Shape,
+    random: &SeededRandom,
+) {
     for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512] {
         if !isa.is_available() {
             continue;

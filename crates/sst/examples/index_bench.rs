@@ -1,0 +1,173 @@
+//! Compares the kinds of block index with a binary search of a contiguous array of key heads, the baseline of the CS265
+//! report's fence pointers (its 4.4.4), in nanoseconds a search and bytes an entry.
+//!
+//! `cargo run --release -p esker-sst --example index_bench [most entries [random|user]]`
+//!
+//! Entries are entries of the index: one fence for each block of a table. Keys are 16 random bytes, or `user:` and ten
+//! digits; fences are as short as tables store them. Probes are random keys between the fences. In each round every kind has
+//! its turn, so that what else the machine does meets all of them; the median of the rounds is printed. "dependent" searches
+//! wait for the one before, as a lookup does that nothing else overlaps. The report's own ratios are printed beside the best.
+
+#![expect(clippy::print_stdout, reason = "a program for people")]
+#![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+
+use esker_base::Result;
+use esker_base::key::{common_prefix_len, head};
+use esker_env::{Random, SeededRandom};
+use esker_sst::{FenceIndex, IndexKind};
+use std::hint::black_box;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+const PROBES: usize = 1 << 17;
+const ROUNDS: usize = 7;
+/// Least time of a round, long against the steps of the system's clock of work.
+const LEAST_NANOS: u64 = 40_000_000;
+
+/// Entries, and how many times faster than its binary search the CS265 report's fastest form is.
+const SIZES: [(usize, f64); 4] = [
+    (10_000, 1250.0 / 710.0),
+    (100_000, 2750.0 / 1350.0),
+    (1_000_000, 6500.0 / 2750.0),
+    (10_000_000, 18_500.0 / 6300.0),
+];
+
+type Key = [u8; 16];
+
+fn keys(kind: &str, count: usize, random: &SeededRandom) -> Vec<Key> {
+    (0..count as u64)
+        .map(|_| {
+            let mut key = [0; 16];
+            if kind == "user" {
+                key[..15].copy_from_slice(format!("user:{:010}", random.below(9_999_999_999)).as_bytes());
+            } else {
+                key[..8].copy_from_slice(&random.next_u64().to_le_bytes());
+                key[8..].copy_from_slice(&random.next_u64().to_le_bytes());
+            }
+            key
+        })
+        .collect()
+}
+
+/// The baseline: heads of the fences behind what all have in common, one behind the other.
+struct Heads {
+    heads: Vec<u64>,
+    prefix_len: usize,
+}
+
+impl Heads {
+    #[inline(never)]
+    fn find(&self, key: &[u8]) -> usize {
+        let wanted = head(key, self.prefix_len);
+        self.heads.partition_point(|&head| head <= wanted).saturating_sub(1)
+    }
+}
+
+/// Nanoseconds that this thread has worked, where the system tells, else since some moment: on a shared machine the time of
+/// others is of no interest.
+fn worked_nanos() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    let worked = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let worked = worked.and_then(|text| text.split(' ').next()?.parse().ok());
+    worked.unwrap_or_else(|| START.get_or_init(Instant::now).elapsed().as_nanos() as u64)
+}
+
+/// Nanoseconds for each of the probes that `pass` makes.
+fn each(pass: impl Fn() -> usize) -> f64 {
+    let (start, mut passes) = (worked_nanos(), 0);
+    while passes == 0 || worked_nanos() - start < LEAST_NANOS {
+        black_box(pass());
+        passes += 1;
+    }
+    (worked_nanos() - start) as f64 / (passes * PROBES) as f64
+}
+
+/// What one form took: for each round, nanoseconds a search, independent and dependent.
+#[derive(Default)]
+struct Times {
+    independent: Vec<f64>,
+    dependent: Vec<f64>,
+}
+
+impl Times {
+    fn round(&mut self, probes: &[Key], find: impl Fn(&[u8]) -> usize) {
+        self.independent.push(each(|| probes.iter().map(|key| find(key)).fold(0, usize::wrapping_add)));
+        // The number of the next probe needs the answer for this one, although no place has the bits that are added.
+        self.dependent.push(each(|| (0..probes.len()).fold(0, |last, at| find(&probes[at ^ (last >> 62)]))));
+    }
+
+    fn medians(&mut self) -> (f64, f64) {
+        let median = |times: &mut Vec<f64>| {
+            times.sort_by(f64::total_cmp);
+            times[times.len() / 2]
+        };
+        (median(&mut self.independent), median(&mut self.dependent))
+    }
+}
+
+fn compare(kind: &str, entries: usize, report: f64) -> Result<()> {
+    let random = SeededRandom::new(entries as u64);
+    let mut fences = keys(kind, entries, &random);
+    fences.sort_unstable();
+    fences.dedup();
+    let separators: Vec<&[u8]> = (0..fences.len())
+        .map(|at| match at.checked_sub(1) {
+            None => &[][..],
+            Some(before) => &fences[at][..common_prefix_len(&fences[before], &fences[at]) + 1],
+        })
+        .collect();
+    let kinds = IndexKind::ALL.into_iter().filter(|kind| !matches!(kind, IndexKind::Adaptive(_)));
+    // The first fence of a table is empty, which says nothing about a common prefix: leave the first key whole.
+    let fences_of_table = || std::iter::once(&fences[0][..]).chain(separators[1..].iter().copied());
+    let prefix_len = common_prefix_len(&fences[0], separators[separators.len() - 1]);
+    let heads = Heads { heads: fences_of_table().map(|fence| head(fence, prefix_len)).collect(), prefix_len };
+    let indexes = kinds.map(|kind| FenceIndex::new(kind, fences_of_table())).collect::<Result<Vec<_>>>()?;
+    let probes = keys(kind, PROBES, &random);
+    for key in probes.iter().take(2_000) {
+        let place = heads.find(key);
+        assert!(indexes.iter().all(|index| index.find(key) == place), "all kinds find the same");
+    }
+    let mut times: Vec<Times> = (0..=indexes.len()).map(|_| Times::default()).collect();
+    for _ in 0..ROUNDS {
+        times[0].round(&probes, |key| heads.find(key));
+        for (index, times) in indexes.iter().zip(&mut times[1..]) {
+            times.round(&probes, |key| index.find(key));
+        }
+    }
+    println!("{entries} entries, {kind} keys");
+    let base = times[0].medians();
+    println!(
+        "  {:<26} {:>7.1} ns  {:>7.1} ns dependent  {:>5.1} B an entry",
+        "binary search of heads", base.0, base.1, 8.0
+    );
+    let mut best = (0.0f64, 0.0f64);
+    for (index, times) in indexes.iter().zip(&mut times[1..]) {
+        let (independent, dependent) = times.medians();
+        let ratios = (base.0 / independent, base.1 / dependent);
+        best = (best.0.max(ratios.0), best.1.max(ratios.1));
+        println!(
+            "  {:<26} {independent:>7.1} ns  {dependent:>7.1} ns dependent  {:>5.1} B an entry  {:>5.2}x {:>5.2}x",
+            index.kind().name(),
+            index.memory_bytes() as f64 / entries as f64,
+            ratios.0,
+            ratios.1
+        );
+    }
+    println!("  best: {:.2}x, dependent {:.2}x; the CS265 report has {report:.2}x", best.0, best.1);
+    Ok(())
+}
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let most = arguments.first().and_then(|text| text.parse().ok()).unwrap_or(10_000_000);
+    let only = arguments.get(1).map(String::as_str);
+    println!("places of blocks and fences are counted in the bytes of all kinds but the first");
+    for kind in ["random", "user"] {
+        for (entries, report) in SIZES.into_iter().filter(|&(entries, _)| entries <= most) {
+            if only.is_none_or(|only| only == kind) {
+                compare(kind, entries, report)?;
+            }
+        }
+    }
+    Ok(())
+}

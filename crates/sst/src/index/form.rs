@@ -1,0 +1,121 @@
+//! The forms of the block index beside the default one, behind one face.
+
+use super::compressed::Compressed;
+use super::eytzinger::Eytzinger;
+use super::fast_lane::FastLane;
+use super::kind::IndexKind;
+use super::section::Separators;
+use std::cmp::Ordering;
+use std::ops::Range;
+
+/// How an index is searched that is no search tree.
+#[derive(Debug)]
+pub(crate) enum OtherForm {
+    /// The separators alone, by binary search over whole keys: what the CS265 report calls standard. No memory beside the
+    /// separators; each step waits for two lines, one that tells where the separator lies, and the separator's.
+    SortedArray,
+    /// See [`super::compressed`].
+    PrefixCompressed(Compressed),
+    /// See [`super::eytzinger`].
+    Eytzinger(Eytzinger),
+    /// See [`super::fast_lane`].
+    FastLane(FastLane),
+}
+
+impl OtherForm {
+    /// The form of this kind over the separators, whose heads these are, of blocks that start at `starts`. `None` if the
+    /// search tree is to be used.
+    pub(crate) fn new(
+        kind: IndexKind,
+        heads: &[u64],
+        separators: &Separators,
+        starts: &[u64],
+    ) -> Option<OtherForm> {
+        match kind {
+            IndexKind::STree | IndexKind::Adaptive(_) => None,
+            IndexKind::SortedArray => Some(OtherForm::SortedArray),
+            IndexKind::PrefixCompressed => {
+                // What does not fit its 32-bit offsets stays as it is.
+                let compressed = Compressed::new(|block| separators.get(block), starts);
+                Some(compressed.map_or(OtherForm::SortedArray, OtherForm::PrefixCompressed))
+            }
+            IndexKind::Eytzinger => Some(OtherForm::Eytzinger(Eytzinger::new(heads))),
+            IndexKind::FastLane => Some(OtherForm::FastLane(FastLane::new(heads))),
+        }
+    }
+
+    /// Its kind.
+    pub(crate) fn kind(&self) -> IndexKind {
+        match self {
+            OtherForm::SortedArray => IndexKind::SortedArray,
+            OtherForm::PrefixCompressed(_) => IndexKind::PrefixCompressed,
+            OtherForm::Eytzinger(_) => IndexKind::Eytzinger,
+            OtherForm::FastLane(_) => IndexKind::FastLane,
+        }
+    }
+
+    /// The place of the last head that is at most `wanted`, and that head; place 0 and no head if none is. `None` if the
+    /// form has no heads.
+    #[inline]
+    pub(crate) fn find_head(&self, wanted: u64) -> Option<(usize, Option<u64>)> {
+        match self {
+            OtherForm::Eytzinger(eytzinger) => Some(eytzinger.find(wanted)),
+            OtherForm::FastLane(lanes) => Some(lanes.find(wanted)),
+            OtherForm::SortedArray | OtherForm::PrefixCompressed(_) => None,
+        }
+    }
+
+    /// The last block whose separator is at most `key`; 0 if none is. For forms without heads.
+    pub(crate) fn find_key(&self, separators: &Separators, key: &[u8]) -> usize {
+        match self {
+            OtherForm::PrefixCompressed(compressed) => compressed.find(key),
+            _ => {
+                let (mut from, mut to) = (0, separators.len());
+                while to > from + 1 {
+                    let middle = (from + to) / 2;
+                    if separators.get(middle) <= key { from = middle } else { to = middle }
+                }
+                from
+            }
+        }
+    }
+
+    /// Whether it has separators and places of its own, so that nobody else needs to keep them.
+    pub(crate) fn has_separators(&self) -> bool {
+        matches!(self, OtherForm::PrefixCompressed(_))
+    }
+
+    /// The separator of a block, of a form that has them.
+    pub(crate) fn separator(&self, block: usize) -> Vec<u8> {
+        match self {
+            OtherForm::PrefixCompressed(compressed) => compressed.separator(block),
+            _ => Vec::new(),
+        }
+    }
+
+    /// How the separator of a block compares with `key`, of a form that has separators.
+    pub(crate) fn compare_separator(&self, block: usize, key: &[u8]) -> Ordering {
+        match self {
+            OtherForm::PrefixCompressed(compressed) => compressed.compare(block, key),
+            _ => Ordering::Less,
+        }
+    }
+
+    /// Where a block lies in the file, of a form that has separators.
+    pub(crate) fn place(&self, block: usize) -> Range<u64> {
+        match self {
+            OtherForm::PrefixCompressed(compressed) => compressed.place(block),
+            _ => 0..0,
+        }
+    }
+
+    /// Bytes of memory beside its own.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        match self {
+            OtherForm::SortedArray => 0,
+            OtherForm::PrefixCompressed(compressed) => compressed.memory_bytes(),
+            OtherForm::Eytzinger(eytzinger) => eytzinger.memory_bytes(),
+            OtherForm::FastLane(lanes) => lanes.memory_bytes(),
+        }
+    }
+}
