@@ -19,6 +19,7 @@ pub(crate) use merging::{AppendArgs, IncrArgs};
 use crate::failure::EXIT_CODES;
 use crate::format::{Format, parse_bytes, parse_time};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use esker::parts::sst::IndexKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tracing::level_filters::LevelFilter;
@@ -408,6 +409,9 @@ pub(crate) struct InspectArgs {
     /// Of a table, show the entries, too
     #[arg(long)]
     pub(crate) entries: bool,
+    /// Of a table, the kind of block index to read it with, as the option index_type: what an adaptive one chooses is shown
+    #[arg(long, value_name = "KIND", default_value_t)]
+    pub(crate) index: IndexKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

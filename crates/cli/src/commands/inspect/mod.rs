@@ -24,7 +24,7 @@ pub(crate) fn run(global: &Global, args: &InspectArgs, out: &mut dyn Write) -> R
     let mut printer = Printer { out, shape, left: args.limit.unwrap_or(u64::MAX) };
     let path: &Path = &args.file;
     match args.kind {
-        FileKind::Table => table::inspect(&mut printer, path, args.entries),
+        FileKind::Table => table::inspect(&mut printer, path, args.entries, args.index),
         FileKind::Blob => blob::inspect(&mut printer, path),
         FileKind::Wal => wal::inspect(&mut printer, path),
         FileKind::Manifest => manifest::inspect(&mut printer, path),

@@ -7,18 +7,37 @@ use esker::parts::base::{Result, Tag};
 use esker::parts::cache::BlockCache;
 use esker::parts::codec;
 use esker::parts::env::{FileSystem, OpenMode, StdFileSystem};
-use esker::parts::sst::{BlockFacts, BlockLayout, LayoutFacts, SlotCounts, Table, TableHome};
+use esker::parts::sst::{
+    BlockFacts, BlockLayout, IndexFacts, IndexKind, LayoutFacts, SlotCounts, Table, TableHome, TableReading,
+};
 use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
 
-pub(super) fn inspect(printer: &mut Printer<'_>, path: &Path, with_entries: bool) -> Result<Exit, Failure> {
+/// The table, its index in this form. Blocks are read past the cache, so it needs no room.
+fn open(path: &Path, index: IndexKind) -> Result<Table> {
     let file = StdFileSystem.open(path, OpenMode::Read)?;
     let file_bytes = file.len()?;
-    // Blocks are read past the cache, so it needs no room.
     let home = TableHome::alone(Arc::new(BlockCache::new(0)))?;
-    let table = Table::open_any(file, file_bytes, home)?;
+    Table::open_for(file, file_bytes, None, home, TableReading { index })
+}
+
+pub(super) fn inspect(
+    printer: &mut Printer<'_>,
+    path: &Path,
+    with_entries: bool,
+    index: IndexKind,
+) -> Result<Exit, Failure> {
+    let table = open(path, index)?;
     properties(printer, &table)?;
+    if let Some(facts) = table.index_facts() {
+        index_facts(printer, &facts)?;
+        for other in IndexKind::ALL.into_iter().filter(|&other| other != index) {
+            if let Some(facts) = open(path, other)?.index_facts() {
+                index_memory(printer, "with", &facts)?;
+            }
+        }
+    }
     let mut exit = Exit::Done;
     if let Some(damage) = table.filter_damage() {
         printer.remark(&format!("the filter is damaged and not used: {damage}"))?;
@@ -106,6 +125,30 @@ fn properties(printer: &mut Printer<'_>, table: &Table) -> Result<(), Failure> {
         printer.remark(&format!("  unknown property {tag}: {}", encode_hex(body)))?;
     }
     Ok(())
+}
+
+/// The block index in memory, and why it has the form it has.
+fn index_facts(printer: &mut Printer<'_>, facts: &IndexFacts) -> Result<(), Failure> {
+    let lines = [
+        ("asked for", facts.asked.to_string().into()),
+        ("used", facts.used.to_string().into()),
+        ("because", facts.reason.into()),
+        ("entries", facts.entries.into()),
+    ];
+    printer.facts("index in memory", &lines)?;
+    index_memory(printer, "takes", facts)
+}
+
+/// What an index takes, and what it saves against whole separators in order.
+fn index_memory(printer: &mut Printer<'_>, what: &str, facts: &IndexFacts) -> Result<(), Failure> {
+    let (taken, array) = (facts.memory_bytes as f64, facts.sorted_array_bytes.max(1) as f64);
+    let line = [
+        ("kind", facts.asked.to_string().into()),
+        ("bytes", facts.memory_bytes.into()),
+        ("an entry", format!("{:.1}", taken / facts.entries as f64).into()),
+        ("saved", format!("{:.1} %", (1.0 - taken / array) * 100.0).into()),
+    ];
+    printer.part(&format!("  {what}"), &line)
 }
 
 fn block(printer: &mut Printer<'_>, facts: &BlockFacts) -> Result<bool, Failure> {
