@@ -161,7 +161,7 @@ pub use esker_engine::{
     check_export, set,
 };
 pub use esker_filter::FilterPolicy;
-pub use esker_memtable::MemtableKind;
+pub use esker_memtable::{MemtableKind, ShardPlan};
 pub use esker_sst::BlockLayout;
 pub use esker_strategy::Strategy;
 pub use esker_wal::WalRecovery;

@@ -106,6 +106,12 @@ impl<C: Cursor> Merge<C> {
         &self.sources
     }
 
+    /// The source that stands on the current entry; `None` where the merge is invalid.
+    #[inline]
+    pub fn current(&self) -> Option<&C> {
+        self.sources.get(self.winner)
+    }
+
     /// Gives the sources back, so that their owner can use their memory again.
     pub fn into_sources(self) -> Vec<C> {
         self.sources

@@ -183,6 +183,11 @@ impl Allocator {
         Allocator { low: FIRST_BYTE, high: end, end }
     }
 
+    /// Whether this is the arena of a stub, in which nothing has room.
+    pub(crate) fn is_stub(&self) -> bool {
+        self.end as u64 <= STUB_BYTES
+    }
+
     /// Room for an entry of `bytes` bytes; returns its unit number.
     ///
     /// # Panics

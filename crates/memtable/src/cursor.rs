@@ -4,6 +4,7 @@ use crate::art::ArtPosition;
 use crate::entry::Entry;
 use crate::memory::Memory;
 use crate::memtable::Memtable;
+use crate::merged::Merged;
 use crate::skiplist::SkiplistPosition;
 use crate::structure::Structure;
 use esker_base::{Result, SeqNo, Tag};
@@ -16,45 +17,74 @@ use std::sync::Arc;
 pub(crate) enum Position {
     Art(ArtPosition),
     Skiplist(SkiplistPosition),
-}
-
-macro_rules! dispatch {
-    ($self:ident, $position:ident => $call:expr) => {
-        match $self {
-            Position::Art($position) => $call,
-            Position::Skiplist($position) => $call,
-        }
-    };
+    Sharded(Box<Merged<SkiplistPosition>>),
 }
 
 impl Position {
-    pub(crate) fn new(structure: Structure) -> Position {
-        match structure {
-            Structure::Art(tree) => Position::Art(ArtPosition::new(tree)),
-            Structure::Skiplist(list) => Position::Skiplist(SkiplistPosition::new(list)),
+    fn new(memtable: &Arc<Memtable>) -> Position {
+        match memtable.structure() {
+            Structure::Art(tree) => Position::Art(ArtPosition::new(*tree)),
+            Structure::Skiplist(list) => Position::Skiplist(SkiplistPosition::new(*list)),
+            Structure::Sharded(sharded) => {
+                Position::Sharded(Box::new(Merged::new(memtable, sharded.positions())))
+            }
         }
     }
 
-    pub(crate) fn seek_to_first(&mut self, memory: &Memory) -> Entry {
-        dispatch!(self, position => position.seek_to_first(memory))
+    fn seek_to_first(&mut self, memory: &Memory) -> Entry {
+        match self {
+            Position::Art(position) => position.seek_to_first(memory),
+            Position::Skiplist(position) => position.seek_to_first(memory),
+            Position::Sharded(position) => position.seek_to_first(),
+        }
     }
 
-    pub(crate) fn seek_to_last(&mut self, memory: &Memory) -> Entry {
-        dispatch!(self, position => position.seek_to_last(memory))
+    fn seek_to_last(&mut self, memory: &Memory) -> Entry {
+        match self {
+            Position::Art(position) => position.seek_to_last(memory),
+            Position::Skiplist(position) => position.seek_to_last(memory),
+            Position::Sharded(position) => position.seek_to_last(),
+        }
     }
 
     fn seek(&mut self, memory: &Memory, key: &[u8]) -> Entry {
-        dispatch!(self, position => position.seek(memory, key))
+        match self {
+            Position::Art(position) => position.seek(memory, key),
+            Position::Skiplist(position) => position.seek(memory, key),
+            Position::Sharded(position) => position.seek(key, Tag::NEWEST),
+        }
+    }
+
+    /// Moves to the last key less than `key`.
+    fn seek_before(&mut self, memory: &Memory, key: &[u8]) -> Entry {
+        if let Position::Sharded(position) = self {
+            return position.seek_before(key);
+        }
+        let found = self.seek(memory, key);
+        let mut head = if found.is_none() { self.seek_to_last(memory) } else { self.prev(memory) };
+        // Keys may have been inserted between the two moves.
+        while !head.is_none() && head.key(memory) >= key {
+            head = self.prev(memory);
+        }
+        head
     }
 
     #[inline(always)]
     fn next(&mut self, memory: &Memory) -> Entry {
-        dispatch!(self, position => position.next(memory))
+        match self {
+            Position::Art(position) => position.next(memory),
+            Position::Skiplist(position) => position.next(memory),
+            Position::Sharded(position) => position.next(),
+        }
     }
 
     #[inline(always)]
     fn prev(&mut self, memory: &Memory) -> Entry {
-        dispatch!(self, position => position.prev(memory))
+        match self {
+            Position::Art(position) => position.prev(memory),
+            Position::Skiplist(position) => position.prev(memory),
+            Position::Sharded(position) => position.prev(),
+        }
     }
 }
 
@@ -73,8 +103,8 @@ pub struct MemtableCursor {
 }
 
 impl MemtableCursor {
-    pub(crate) fn new(memtable: Arc<Memtable>, structure: Structure) -> MemtableCursor {
-        let position = Position::new(structure);
+    pub(crate) fn new(memtable: Arc<Memtable>) -> MemtableCursor {
+        let position = Position::new(&memtable);
         MemtableCursor { position, head: Entry::NONE, entry: Entry::NONE, memtable }
     }
 
@@ -122,13 +152,7 @@ impl Cursor for MemtableCursor {
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        let memory = self.memtable.memory();
-        let mut head = self.position.seek(memory, key);
-        head = if head.is_none() { self.position.seek_to_last(memory) } else { self.position.prev(memory) };
-        // Keys may have been inserted between the two moves.
-        while !head.is_none() && head.key(memory) >= key {
-            head = self.position.prev(memory);
-        }
+        let head = self.position.seek_before(self.memtable.memory(), key);
         self.stand_on_oldest(head);
         Ok(())
     }

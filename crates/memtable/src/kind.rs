@@ -1,5 +1,6 @@
 //! The kinds of memtables to choose from, their names, and the room they ask for.
 
+use crate::sharded::ShardPlan;
 use crate::{art, entry, skiplist};
 use esker_base::{Error, Result};
 use std::fmt;
@@ -14,6 +15,7 @@ use std::str::FromStr;
 ///
 /// let kind: MemtableKind = "skiplist".parse().unwrap();
 /// assert_eq!((kind, kind.to_string()), (MemtableKind::Skiplist, "skiplist".to_owned()));
+/// assert_eq!("sharded:4".parse::<MemtableKind>().unwrap().to_string(), "sharded:4:64");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MemtableKind {
@@ -22,17 +24,21 @@ pub enum MemtableKind {
     Art,
     /// The skiplist: its simple twin.
     Skiplist,
+    /// Skiplists over which consistent hashing spreads the keys.
+    Sharded(ShardPlan),
 }
 
 impl MemtableKind {
     /// All kinds, those with parameters with their defaults.
-    pub const ALL: [MemtableKind; 2] = [MemtableKind::Art, MemtableKind::Skiplist];
+    pub const ALL: [MemtableKind; 3] =
+        [MemtableKind::Art, MemtableKind::Skiplist, MemtableKind::Sharded(ShardPlan::DEFAULT)];
 
     /// The kind's name, without its parameters. The whole text is what `Display` gives.
     pub const fn name(self) -> &'static str {
         match self {
             MemtableKind::Art => "art",
             MemtableKind::Skiplist => "skiplist",
+            MemtableKind::Sharded(_) => "sharded",
         }
     }
 
@@ -46,7 +52,9 @@ impl MemtableKind {
     /// batch that exceeds the usual limit.
     pub const fn needed_bytes(self, payload_bytes: u64, entries: u64) -> u64 {
         let per_entry = (entry::MAX_OVERHEAD_BYTES + self.max_node_bytes_per_key()) as u64;
-        (3 * FIXED_BYTES).saturating_add(payload_bytes).saturating_add(entries.saturating_mul(per_entry))
+        (2 * FIXED_BYTES + self.fixed_bytes())
+            .saturating_add(payload_bytes)
+            .saturating_add(entries.saturating_mul(per_entry))
     }
 
     /// Address space to reserve for a memtable that is sealed at `limit_bytes` of payload: enough for entries with
@@ -56,17 +64,25 @@ impl MemtableKind {
         self.needed_bytes(limit_bytes, limit_bytes / 32)
     }
 
+    /// More than an empty memtable of this kind takes of its arena at either end, unless it is a stub.
+    pub(crate) const fn fixed_bytes(self) -> u64 {
+        match self {
+            MemtableKind::Sharded(plan) => FIXED_BYTES + plan.head_bytes(),
+            _ => FIXED_BYTES,
+        }
+    }
+
     const fn max_node_bytes_per_key(self) -> usize {
         match self {
             MemtableKind::Art => art::MAX_BYTES_PER_KEY,
-            MemtableKind::Skiplist => skiplist::MAX_BYTES_PER_KEY,
+            MemtableKind::Skiplist | MemtableKind::Sharded(_) => skiplist::MAX_BYTES_PER_KEY,
         }
     }
 
     const fn max_node_bytes_per_insert(self) -> usize {
         match self {
             MemtableKind::Art => art::MAX_BYTES_PER_INSERT,
-            MemtableKind::Skiplist => skiplist::MAX_BYTES_PER_KEY,
+            MemtableKind::Skiplist | MemtableKind::Sharded(_) => skiplist::MAX_BYTES_PER_KEY,
         }
     }
 
@@ -80,28 +96,44 @@ impl MemtableKind {
         let all_nodes = all_keys.saturating_mul(self.max_node_bytes_per_key() as u64);
         all_nodes
             .saturating_sub(used_bytes)
-            .saturating_add(FIXED_BYTES)
+            .saturating_add(self.fixed_bytes())
             .min(entries.saturating_mul(self.max_node_bytes_per_insert() as u64))
     }
 }
 
+/// The name, and the parameters behind a colon.
 impl fmt::Display for MemtableKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+        match self {
+            MemtableKind::Sharded(plan) => f.pad(&format!("{}:{plan}", self.name())),
+            _ => f.pad(self.name()),
+        }
     }
 }
 
 impl FromStr for MemtableKind {
     type Err = Error;
 
+    /// Reads what `Display` writes. Parameters may be left out: they have their defaults then.
     fn from_str(text: &str) -> Result<MemtableKind> {
-        let known = MemtableKind::ALL.into_iter().find(|kind| kind.name() == text);
-        known.ok_or_else(|| {
-            let names = MemtableKind::ALL.map(MemtableKind::name).join(", ");
-            Error::invalid(format!("unknown memtable {text:?}: there are {names}"))
-        })
+        let (name, parameters) = match text.split_once(':') {
+            Some((name, parameters)) => (name, Some(parameters)),
+            None => (text, None),
+        };
+        let known = MemtableKind::ALL.into_iter().find(|kind| kind.name() == name);
+        match (known, parameters) {
+            (Some(MemtableKind::Sharded(_)), Some(plan)) => Ok(MemtableKind::Sharded(plan.parse()?)),
+            (Some(kind), None) => Ok(kind),
+            (Some(_), Some(_)) => {
+                Err(Error::invalid(format!("{text:?}: a memtable of kind {name} has no parameters")))
+            }
+            (None, _) => {
+                let names = MemtableKind::ALL.map(MemtableKind::name).join(", ");
+                Err(Error::invalid(format!("unknown memtable {text:?}: there are {names}")))
+            }
+        }
     }
 }
 
-/// More than an empty memtable takes of its arena at either end.
+/// More than an empty memtable takes of its arena at either end, but for shards.
 pub(crate) const FIXED_BYTES: u64 = 256;

@@ -21,7 +21,7 @@
 //! # Map
 //! [`memory`] holds words and bytes, [`arena`] the two ends of an arena and the pool, [`entry`] versions and their
 //! chains, [`kind`] the kinds and the room they ask for,
-//! [`art`] and [`skiplist`] the structures, [`structure`] whichever it is, [`cursor`] the walk over it, [`ranges`] the range
+//! [`art`], [`skiplist`] and [`sharded`] the structures, [`merged`] the order over their parts, [`structure`] whichever it is, [`cursor`] the walk over it, [`ranges`] the range
 //! deletes beside it, [`memtable`] the face. Unsafe
 //! code is in [`memory`] (the range itself), [`entry`] (bytes of keys and values) and the SSE2 search of [`art`] only:
 //! structures are made of checked word accesses, so a defect in them is a panic or a wrong answer, never
@@ -34,7 +34,9 @@ mod entry;
 mod kind;
 mod memory;
 mod memtable;
+mod merged;
 mod ranges;
+mod sharded;
 mod skiplist;
 mod structure;
 
@@ -44,6 +46,7 @@ pub use entry::Operation;
 pub use kind::MemtableKind;
 pub use memtable::{Inserter, Memtable};
 pub use ranges::{MAX_RANGE_DELETES, RANGE_DELETE_OVERHEAD_BYTES};
+pub use sharded::{Ring, ShardPlan};
 
 /// Only in builds with `--cfg loom`: deliberate defects for the models to find.
 #[cfg(loom)]

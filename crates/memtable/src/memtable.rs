@@ -54,7 +54,7 @@ impl Memtable {
         pool: &ArenaPool,
         reserve_bytes: u64,
     ) -> Result<(Arc<Memtable>, Inserter)> {
-        Memtable::create_in(kind, pool, reserve_bytes.max(FIXED_BYTES + 1), Expectation::Filled)
+        Memtable::create_in(kind, pool, reserve_bytes.max(kind.fixed_bytes() + 1), Expectation::Filled)
     }
 
     /// [`Memtable::create`] for a memtable that may stay almost empty: it does not bind recycled memory that others would
@@ -67,7 +67,7 @@ impl Memtable {
         pool: &ArenaPool,
         reserve_bytes: u64,
     ) -> Result<(Arc<Memtable>, Inserter)> {
-        Memtable::create_in(kind, pool, reserve_bytes.max(FIXED_BYTES + 1), Expectation::Unknown)
+        Memtable::create_in(kind, pool, reserve_bytes.max(kind.fixed_bytes() + 1), Expectation::Unknown)
     }
 
     /// An empty memtable of this kind without room for a single entry. It takes less than a kilobyte.
@@ -155,19 +155,19 @@ impl Memtable {
 
     /// A cursor over all entries. It keeps the memtable alive.
     pub fn cursor(self: &Arc<Self>) -> MemtableCursor {
-        MemtableCursor::new(Arc::clone(self), self.structure)
+        MemtableCursor::new(Arc::clone(self))
     }
 
     /// The least key, one that was there when the call began or that came since; `None` if there is none. Takes one
     /// descent.
     pub fn first_key(&self) -> Option<&[u8]> {
-        let entry = crate::cursor::Position::new(self.structure).seek_to_first(&self.memory);
+        let entry = self.structure.first(&self.memory);
         (!entry.is_none()).then(|| entry.key(&self.memory))
     }
 
     /// The greatest key, as [`Memtable::first_key`].
     pub fn last_key(&self) -> Option<&[u8]> {
-        let entry = crate::cursor::Position::new(self.structure).seek_to_last(&self.memory);
+        let entry = self.structure.last(&self.memory);
         (!entry.is_none()).then(|| entry.key(&self.memory))
     }
 
@@ -262,6 +262,10 @@ impl Memtable {
     #[inline(always)]
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
+    }
+
+    pub(crate) fn structure(&self) -> &Structure {
+        &self.structure
     }
 }
 

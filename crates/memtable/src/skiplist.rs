@@ -11,15 +11,19 @@
 //!
 //! Heights come from a generator with a fixed seed: the structure depends on the order of insertions alone.
 
-use crate::MULTI_GET_KEYS;
 use crate::arena::Allocator;
 use crate::entry::{Entry, Operation};
 use crate::memory::{Memory, Site};
+use crate::merged::Part;
+use esker_base::Tag;
 
 /// Floors; with one node in four going up, enough for 4^12 keys.
 const MAX_HEIGHT: usize = 12;
 /// Most bytes of nodes for each distinct key, and for one insertion.
 pub(crate) const MAX_BYTES_PER_KEY: usize = (4 * (1 + MAX_HEIGHT)).next_multiple_of(crate::arena::UNIT_BYTES);
+
+/// Bytes of the head of an empty list.
+pub(crate) const HEAD_BYTES: u64 = MAX_BYTES_PER_KEY as u64;
 
 /// A node by its unit; 0 is the end of a floor.
 type Node = u32;
@@ -79,21 +83,6 @@ impl Skiplist {
         }
         let entry = newest(memory, node);
         if entry.key(memory) == key { entry } else { Entry::NONE }
-    }
-
-    /// [`Skiplist::find`] for those keys whose bit is set in `wanted`.
-    pub(crate) fn find_many(
-        &self,
-        memory: &Memory,
-        keys: &[&[u8]],
-        wanted: u32,
-        found: &mut [Entry; MULTI_GET_KEYS],
-    ) {
-        for (index, key) in keys.iter().enumerate() {
-            if wanted >> index & 1 != 0 {
-                found[index] = self.find(memory, key);
-            }
-        }
     }
 }
 
@@ -210,5 +199,28 @@ impl SkiplistPosition {
         let key = newest(memory, self.node).key(memory);
         let (below, _) = self.list.descend(memory, key, |_, _| ());
         self.stand_on(memory, below)
+    }
+}
+
+impl Part for SkiplistPosition {
+    fn seek_to_first(&mut self, memory: &Memory) -> Entry {
+        SkiplistPosition::seek_to_first(self, memory)
+    }
+
+    fn seek_to_last(&mut self, memory: &Memory) -> Entry {
+        SkiplistPosition::seek_to_last(self, memory)
+    }
+
+    fn seek(&mut self, memory: &Memory, key: &[u8], _limit: Tag) -> Entry {
+        SkiplistPosition::seek(self, memory, key)
+    }
+
+    #[inline]
+    fn next(&mut self, memory: &Memory) -> Entry {
+        SkiplistPosition::next(self, memory)
+    }
+
+    fn prev(&mut self, memory: &Memory) -> Entry {
+        SkiplistPosition::prev(self, memory)
     }
 }

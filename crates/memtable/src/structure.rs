@@ -3,18 +3,20 @@
 //! Each call dispatches on a closed set. The default kind comes first and is meant to be inlined.
 
 use crate::arena::Allocator;
-use crate::art::{Art, ArtWriter};
+use crate::art::{Art, ArtPosition, ArtWriter};
 use crate::entry::{Entry, Operation};
 use crate::kind::MemtableKind;
 use crate::memory::Memory;
-use crate::skiplist::{Skiplist, SkiplistWriter};
+use crate::sharded::{Sharded, ShardedWriter};
+use crate::skiplist::{Skiplist, SkiplistPosition, SkiplistWriter};
 use crate::{LOCKSTEP_KEYS, MULTI_GET_KEYS};
 
 /// A structure as its readers know it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Structure {
     Art(Art),
     Skiplist(Skiplist),
+    Sharded(Sharded),
 }
 
 /// The one writer of a structure.
@@ -22,6 +24,7 @@ pub(crate) enum Structure {
 pub(crate) enum Writer {
     Art(ArtWriter),
     Skiplist(SkiplistWriter),
+    Sharded(ShardedWriter),
 }
 
 impl Structure {
@@ -39,6 +42,10 @@ impl Structure {
                 let (list, writer) = SkiplistWriter::create(memory, allocator);
                 (Structure::Skiplist(list), Writer::Skiplist(writer))
             }
+            MemtableKind::Sharded(plan) => {
+                let (sharded, writer) = ShardedWriter::create(plan, memory, allocator);
+                (Structure::Sharded(sharded), Writer::Sharded(writer))
+            }
         }
     }
 
@@ -47,7 +54,16 @@ impl Structure {
     pub(crate) fn find(&self, memory: &Memory, key: &[u8]) -> Entry {
         match self {
             Structure::Art(tree) => tree.find(memory, key),
+            other => other.find_otherwise(memory, key),
+        }
+    }
+
+    #[inline(never)]
+    fn find_otherwise(&self, memory: &Memory, key: &[u8]) -> Entry {
+        match self {
+            Structure::Art(tree) => tree.find(memory, key),
             Structure::Skiplist(list) => list.find(memory, key),
+            Structure::Sharded(sharded) => sharded.find(memory, key),
         }
     }
 
@@ -62,7 +78,40 @@ impl Structure {
     ) {
         match self {
             Structure::Art(tree) => tree.find_many(memory, keys, wanted, found),
-            Structure::Skiplist(list) => list.find_many(memory, keys, wanted, found),
+            other => other.find_many_otherwise(memory, keys, wanted, found),
+        }
+    }
+
+    #[inline(never)]
+    fn find_many_otherwise(
+        &self,
+        memory: &Memory,
+        keys: &[&[u8]],
+        wanted: u32,
+        found: &mut [Entry; MULTI_GET_KEYS],
+    ) {
+        for (index, key) in keys.iter().enumerate() {
+            if wanted >> index & 1 != 0 {
+                found[index] = self.find_otherwise(memory, key);
+            }
+        }
+    }
+
+    /// The newest version of the least key, or no entry.
+    pub(crate) fn first(&self, memory: &Memory) -> Entry {
+        match self {
+            Structure::Art(tree) => ArtPosition::new(*tree).seek_to_first(memory),
+            Structure::Skiplist(list) => SkiplistPosition::new(*list).seek_to_first(memory),
+            Structure::Sharded(sharded) => sharded.first(memory),
+        }
+    }
+
+    /// The newest version of the greatest key, or no entry.
+    pub(crate) fn last(&self, memory: &Memory) -> Entry {
+        match self {
+            Structure::Art(tree) => ArtPosition::new(*tree).seek_to_last(memory),
+            Structure::Skiplist(list) => SkiplistPosition::new(*list).seek_to_last(memory),
+            Structure::Sharded(sharded) => sharded.last(memory),
         }
     }
 }
@@ -78,7 +127,21 @@ impl Writer {
     ) -> bool {
         match self {
             Writer::Art(writer) => writer.insert(memory, allocator, operation),
+            other => other.insert_otherwise(memory, allocator, operation),
+        }
+    }
+
+    #[inline(never)]
+    fn insert_otherwise(
+        &mut self,
+        memory: &Memory,
+        allocator: &mut Allocator,
+        operation: &Operation<'_>,
+    ) -> bool {
+        match self {
+            Writer::Art(writer) => writer.insert(memory, allocator, operation),
             Writer::Skiplist(writer) => writer.insert(memory, allocator, operation),
+            Writer::Sharded(writer) => writer.insert(memory, allocator, operation),
         }
     }
 
@@ -91,9 +154,12 @@ impl Writer {
         chunk: &[Operation<'_>],
     ) -> usize {
         debug_assert!(chunk.len() <= LOCKSTEP_KEYS);
-        if let Writer::Art(writer) = self {
-            return writer.insert_chunk(memory, allocator, chunk);
+        match self {
+            Writer::Art(writer) => writer.insert_chunk(memory, allocator, chunk),
+            other => chunk
+                .iter()
+                .map(|operation| usize::from(other.insert_otherwise(memory, allocator, operation)))
+                .sum(),
         }
-        chunk.iter().map(|operation| usize::from(self.insert(memory, allocator, operation))).sum()
     }
 }

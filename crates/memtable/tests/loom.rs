@@ -246,6 +246,13 @@ fn skiplist_newer_versions() {
     scenario(MemtableKind::Skiplist, &[b"a", b"b"], &[b"a", b"b"]).run_all();
 }
 
+#[test]
+fn two_shards() {
+    let kind = "sharded:2:3".parse().unwrap();
+    scenario(kind, &[b"b"], &[b"a", b"c"]).run_all();
+    scenario(kind, &[b"a"], &[b"a", b"d"]).run_all();
+}
+
 /// The scenario holds, and the mutant breaks it.
 fn must_die(mutant: Mutant, scenario: &Scenario, look: Look) {
     scenario.run(look);

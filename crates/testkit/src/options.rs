@@ -77,6 +77,10 @@ fn strategy(options: KeyspaceOptions, text: &str) -> KeyspaceOptions {
     options.strategy(text.parse::<Strategy>().expect("a strategy of the table"))
 }
 
+fn memtable(options: KeyspaceOptions, text: &str) -> KeyspaceOptions {
+    options.memtable(text.parse::<MemtableKind>().expect("a kind of the table"))
+}
+
 /// Options of a keyspace.
 pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
     Row {
@@ -84,6 +88,8 @@ pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
         choices: &[
             ("art", |options| options.memtable(MemtableKind::Art)),
             ("skiplist", |options| options.memtable(MemtableKind::Skiplist)),
+            ("sharded", |options| memtable(options, "sharded")),
+            ("sharded:3:5", |options| memtable(options, "sharded:3:5")),
         ],
     },
     Row {

@@ -1,0 +1,166 @@
+//! The sharded ordered map: a skiplist for each shard, and a ring that spreads keys over them.
+//!
+//! A known exercise of courses on key-value stores (Harvard CS265): keys go by consistent hashing ([`Ring`], XXH3 with virtual
+//! nodes) to one of n ordered maps, and whoever needs order merges them. Elsewhere each shard has a lock, so that n
+//! writers do not wait for each other. Here one inserter writes all of them, because one lock around a
+//! whole put was measured 1.4 to 3.3 times as fast as parallel insertion on two cores; so the shards need no locks,
+//! and reading stays wait-free. MT1 and MT2 hold as they do for each [`Skiplist`]: a key has one shard for ever, and
+//! a publication in its list is all that an insertion needs.
+//!
+//! # Cost
+//! A point operation hashes the key and descends into a list of 1/n of the keys: log n fewer steps on average, and the
+//! upper floors of n lists instead of one compete for the caches. Steps of a cursor cost log n comparisons more, a seek costs n
+//! descents, the least and the greatest key n more. Each shard takes 56 bytes beside its keys' nodes, and a ring of p
+//! points is sorted for each memtable: 20 to 30 microseconds for the default of 16 shards with 64 points each.
+
+mod ring;
+
+pub use ring::Ring;
+
+use crate::arena::Allocator;
+use crate::entry::{Entry, Operation};
+use crate::memory::Memory;
+use crate::skiplist::{HEAD_BYTES, Skiplist, SkiplistPosition, SkiplistWriter};
+use esker_base::checksum::key_hash;
+use esker_base::{Error, Result};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// How many shards a sharded memtable has, and how many points each has on the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ShardPlan {
+    shards: u8,
+    virtual_nodes: u16,
+}
+
+impl ShardPlan {
+    /// Sixteen shards with 64 points each: shares that differ by an eighth.
+    pub const DEFAULT: ShardPlan = ShardPlan { shards: 16, virtual_nodes: 64 };
+    /// Most shards: a cursor holds a position in each.
+    pub const MAX_SHARDS: u8 = 64;
+    /// Most points of a shard: with the most shards there are 16,384, which take half a millisecond to sort.
+    pub const MAX_VIRTUAL_NODES: u16 = 256;
+
+    /// A plan of 1 to [`ShardPlan::MAX_SHARDS`] shards with 1 to [`ShardPlan::MAX_VIRTUAL_NODES`] points each.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for what lies outside.
+    pub fn new(shards: u8, virtual_nodes: u16) -> Result<ShardPlan> {
+        let (most_shards, most_nodes) = (ShardPlan::MAX_SHARDS, ShardPlan::MAX_VIRTUAL_NODES);
+        if !(1..=most_shards).contains(&shards) || !(1..=most_nodes).contains(&virtual_nodes) {
+            return Err(Error::invalid(format!(
+                "{shards} shards with {virtual_nodes} virtual nodes each: there can be 1 to {most_shards} shards with 1 to {most_nodes}"
+            )));
+        }
+        Ok(ShardPlan { shards, virtual_nodes })
+    }
+
+    /// Number of shards.
+    pub fn shards(self) -> u8 {
+        self.shards
+    }
+
+    /// Points of each shard on the ring.
+    pub fn virtual_nodes(self) -> u16 {
+        self.virtual_nodes
+    }
+
+    /// Bytes of the arena that the empty lists take.
+    pub(crate) const fn head_bytes(self) -> u64 {
+        self.shards as u64 * HEAD_BYTES
+    }
+}
+
+/// `SHARDS:VIRTUAL_NODES`.
+impl fmt::Display for ShardPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.shards, self.virtual_nodes)
+    }
+}
+
+impl FromStr for ShardPlan {
+    type Err = Error;
+
+    /// Reads what `Display` writes; the number of virtual nodes may be left out.
+    fn from_str(text: &str) -> Result<ShardPlan> {
+        let wrong =
+            || Error::invalid(format!("{text:?} is no plan of shards: SHARDS or SHARDS:VIRTUAL_NODES"));
+        let (shards, virtual_nodes) = match text.split_once(':') {
+            Some((shards, nodes)) => (shards, nodes.parse().map_err(|_| wrong())?),
+            None => (text, ShardPlan::DEFAULT.virtual_nodes),
+        };
+        ShardPlan::new(shards.parse().map_err(|_| wrong())?, virtual_nodes)
+    }
+}
+
+/// The lists as readers know them. In a stub there are none.
+#[derive(Clone, Debug)]
+pub(crate) struct Sharded {
+    ring: Arc<Ring>,
+    lists: Arc<[Skiplist]>,
+}
+
+impl Sharded {
+    #[inline]
+    fn shard_of(&self, key: &[u8]) -> usize {
+        self.ring.shard_of(key_hash(key)) as usize
+    }
+
+    /// The newest version of `key`, or no entry.
+    pub(crate) fn find(&self, memory: &Memory, key: &[u8]) -> Entry {
+        self.lists.get(self.shard_of(key)).map_or(Entry::NONE, |list| list.find(memory, key))
+    }
+
+    /// A position in each list.
+    pub(crate) fn positions(&self) -> impl Iterator<Item = SkiplistPosition> + '_ {
+        self.lists.iter().map(|list| SkiplistPosition::new(*list))
+    }
+
+    /// The newest version of the least key of all lists.
+    pub(crate) fn first(&self, memory: &Memory) -> Entry {
+        let firsts = self.positions().map(|mut position| position.seek_to_first(memory));
+        firsts.filter(|entry| !entry.is_none()).min_by_key(|entry| entry.key(memory)).unwrap_or(Entry::NONE)
+    }
+
+    /// The newest version of the greatest key of all lists.
+    pub(crate) fn last(&self, memory: &Memory) -> Entry {
+        let lasts = self.positions().map(|mut position| position.seek_to_last(memory));
+        lasts.filter(|entry| !entry.is_none()).max_by_key(|entry| entry.key(memory)).unwrap_or(Entry::NONE)
+    }
+}
+
+/// The right to insert into all lists.
+#[derive(Debug)]
+pub(crate) struct ShardedWriter {
+    sharded: Sharded,
+    writers: Box<[SkiplistWriter]>,
+}
+
+impl ShardedWriter {
+    pub(crate) fn create(
+        plan: ShardPlan,
+        memory: &Memory,
+        allocator: &mut Allocator,
+    ) -> (Sharded, ShardedWriter) {
+        // A stub has room for no list, and none for an entry either.
+        let shards = if allocator.is_stub() { 0 } else { u32::from(plan.shards) };
+        let ring = Ring::new((0..shards).map(|shard| (shard, 1)), u32::from(plan.virtual_nodes));
+        let (lists, writers): (Vec<Skiplist>, Vec<SkiplistWriter>) =
+            (0..shards).map(|_| SkiplistWriter::create(memory, allocator)).unzip();
+        let sharded = Sharded { ring: Arc::new(ring), lists: lists.into() };
+        (sharded.clone(), ShardedWriter { sharded, writers: writers.into() })
+    }
+
+    /// Inserts one operation; returns whether its key is new.
+    pub(crate) fn insert(
+        &mut self,
+        memory: &Memory,
+        allocator: &mut Allocator,
+        operation: &Operation<'_>,
+    ) -> bool {
+        let shard = self.sharded.shard_of(operation.key);
+        assert!(shard < self.writers.len(), "the arena is full: room was not checked");
+        self.writers[shard].insert(memory, allocator, operation)
+    }
+}
