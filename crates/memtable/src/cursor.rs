@@ -2,6 +2,7 @@
 
 use crate::art::ArtPosition;
 use crate::entry::Entry;
+use crate::locked::LockedPosition;
 use crate::memory::Memory;
 use crate::memtable::Memtable;
 use crate::merged::Merged;
@@ -18,6 +19,7 @@ pub(crate) enum Position {
     Art(ArtPosition),
     Skiplist(SkiplistPosition),
     Sharded(Box<Merged<SkiplistPosition>>),
+    LockedTree(Box<LockedPosition>),
 }
 
 impl Position {
@@ -28,6 +30,7 @@ impl Position {
             Structure::Sharded(sharded) => {
                 Position::Sharded(Box::new(Merged::new(memtable, sharded.positions())))
             }
+            Structure::LockedTree(tree) => Position::LockedTree(Box::new(LockedPosition::new(tree.clone()))),
         }
     }
 
@@ -36,6 +39,7 @@ impl Position {
             Position::Art(position) => position.seek_to_first(memory),
             Position::Skiplist(position) => position.seek_to_first(memory),
             Position::Sharded(position) => position.seek_to_first(),
+            Position::LockedTree(position) => position.seek_to_first(memory),
         }
     }
 
@@ -44,6 +48,7 @@ impl Position {
             Position::Art(position) => position.seek_to_last(memory),
             Position::Skiplist(position) => position.seek_to_last(memory),
             Position::Sharded(position) => position.seek_to_last(),
+            Position::LockedTree(position) => position.seek_to_last(memory),
         }
     }
 
@@ -52,13 +57,16 @@ impl Position {
             Position::Art(position) => position.seek(memory, key),
             Position::Skiplist(position) => position.seek(memory, key),
             Position::Sharded(position) => position.seek(key, Tag::NEWEST),
+            Position::LockedTree(position) => position.seek(memory, key),
         }
     }
 
     /// Moves to the last key less than `key`.
     fn seek_before(&mut self, memory: &Memory, key: &[u8]) -> Entry {
-        if let Position::Sharded(position) = self {
-            return position.seek_before(key);
+        match self {
+            Position::Sharded(position) => return position.seek_before(key),
+            Position::LockedTree(position) => return position.seek_before(memory, key),
+            Position::Art(_) | Position::Skiplist(_) => {}
         }
         let found = self.seek(memory, key);
         let mut head = if found.is_none() { self.seek_to_last(memory) } else { self.prev(memory) };
@@ -75,6 +83,7 @@ impl Position {
             Position::Art(position) => position.next(memory),
             Position::Skiplist(position) => position.next(memory),
             Position::Sharded(position) => position.next(),
+            Position::LockedTree(position) => position.next(memory),
         }
     }
 
@@ -84,6 +93,7 @@ impl Position {
             Position::Art(position) => position.prev(memory),
             Position::Skiplist(position) => position.prev(memory),
             Position::Sharded(position) => position.prev(),
+            Position::LockedTree(position) => position.prev(memory),
         }
     }
 }

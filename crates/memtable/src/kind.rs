@@ -1,7 +1,7 @@
 //! The kinds of memtables to choose from, their names, and the room they ask for.
 
 use crate::sharded::ShardPlan;
-use crate::{art, entry, skiplist};
+use crate::{art, entry, locked, skiplist};
 use esker_base::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
@@ -26,12 +26,18 @@ pub enum MemtableKind {
     Skiplist,
     /// Skiplists over which consistent hashing spreads the keys.
     Sharded(ShardPlan),
+    /// A balanced tree under one lock: the baseline, whose reads are not wait-free.
+    LockedTree,
 }
 
 impl MemtableKind {
     /// All kinds, those with parameters with their defaults.
-    pub const ALL: [MemtableKind; 3] =
-        [MemtableKind::Art, MemtableKind::Skiplist, MemtableKind::Sharded(ShardPlan::DEFAULT)];
+    pub const ALL: [MemtableKind; 4] = [
+        MemtableKind::Art,
+        MemtableKind::Skiplist,
+        MemtableKind::Sharded(ShardPlan::DEFAULT),
+        MemtableKind::LockedTree,
+    ];
 
     /// The kind's name, without its parameters. The whole text is what `Display` gives.
     pub const fn name(self) -> &'static str {
@@ -39,6 +45,7 @@ impl MemtableKind {
             MemtableKind::Art => "art",
             MemtableKind::Skiplist => "skiplist",
             MemtableKind::Sharded(_) => "sharded",
+            MemtableKind::LockedTree => "locked-tree",
         }
     }
 
@@ -76,6 +83,7 @@ impl MemtableKind {
         match self {
             MemtableKind::Art => art::MAX_BYTES_PER_KEY,
             MemtableKind::Skiplist | MemtableKind::Sharded(_) => skiplist::MAX_BYTES_PER_KEY,
+            MemtableKind::LockedTree => locked::MAX_BYTES_PER_KEY,
         }
     }
 
@@ -83,6 +91,7 @@ impl MemtableKind {
         match self {
             MemtableKind::Art => art::MAX_BYTES_PER_INSERT,
             MemtableKind::Skiplist | MemtableKind::Sharded(_) => skiplist::MAX_BYTES_PER_KEY,
+            MemtableKind::LockedTree => locked::MAX_BYTES_PER_KEY,
         }
     }
 

@@ -7,10 +7,10 @@
 //! | call | by | ordering | of |
 //! |---|---|---|---|
 //! | `init` | writer | relaxed | a word of a node or entry that nobody else can reach yet |
-//! | `put` | writer | relaxed | a word of a published node that no reader acts upon yet |
+//! | `put` | writer | relaxed | a word of a published node that no reader acts upon yet, or that a lock guards |
 //! | `publish` | writer | release | the one word that makes everything written before it reachable |
 //! | `load` | reader | acquire | a word that `publish` writes |
-//! | `peek` | both | relaxed | a word that was complete before the word that led here was published, and the writer's own words |
+//! | `peek` | both | relaxed | a word that was complete before the word that led here was published, the writer's own words, and words that a lock guards |
 //!
 //! There are two implementations with the same calls: `mapped`, the real one, over a reserved address range, and
 //! `model`, made of loom's atomics, in which the very code of the structures is explored by `tests/loom.rs`.

@@ -6,6 +6,7 @@ use crate::arena::Allocator;
 use crate::art::{Art, ArtPosition, ArtWriter};
 use crate::entry::{Entry, Operation};
 use crate::kind::MemtableKind;
+use crate::locked::{LockedPosition, LockedTree, LockedTreeWriter};
 use crate::memory::Memory;
 use crate::sharded::{Sharded, ShardedWriter};
 use crate::skiplist::{Skiplist, SkiplistPosition, SkiplistWriter};
@@ -17,6 +18,7 @@ pub(crate) enum Structure {
     Art(Art),
     Skiplist(Skiplist),
     Sharded(Sharded),
+    LockedTree(LockedTree),
 }
 
 /// The one writer of a structure.
@@ -25,6 +27,7 @@ pub(crate) enum Writer {
     Art(ArtWriter),
     Skiplist(SkiplistWriter),
     Sharded(ShardedWriter),
+    LockedTree(LockedTreeWriter),
 }
 
 impl Structure {
@@ -46,6 +49,10 @@ impl Structure {
                 let (sharded, writer) = ShardedWriter::create(plan, memory, allocator);
                 (Structure::Sharded(sharded), Writer::Sharded(writer))
             }
+            MemtableKind::LockedTree => {
+                let (tree, writer) = LockedTreeWriter::create();
+                (Structure::LockedTree(tree), Writer::LockedTree(writer))
+            }
         }
     }
 
@@ -64,6 +71,7 @@ impl Structure {
             Structure::Art(tree) => tree.find(memory, key),
             Structure::Skiplist(list) => list.find(memory, key),
             Structure::Sharded(sharded) => sharded.find(memory, key),
+            Structure::LockedTree(tree) => tree.find(memory, key),
         }
     }
 
@@ -103,6 +111,7 @@ impl Structure {
             Structure::Art(tree) => ArtPosition::new(*tree).seek_to_first(memory),
             Structure::Skiplist(list) => SkiplistPosition::new(*list).seek_to_first(memory),
             Structure::Sharded(sharded) => sharded.first(memory),
+            Structure::LockedTree(tree) => LockedPosition::new(tree.clone()).seek_to_first(memory),
         }
     }
 
@@ -112,6 +121,7 @@ impl Structure {
             Structure::Art(tree) => ArtPosition::new(*tree).seek_to_last(memory),
             Structure::Skiplist(list) => SkiplistPosition::new(*list).seek_to_last(memory),
             Structure::Sharded(sharded) => sharded.last(memory),
+            Structure::LockedTree(tree) => LockedPosition::new(tree.clone()).seek_to_last(memory),
         }
     }
 }
@@ -142,6 +152,7 @@ impl Writer {
             Writer::Art(writer) => writer.insert(memory, allocator, operation),
             Writer::Skiplist(writer) => writer.insert(memory, allocator, operation),
             Writer::Sharded(writer) => writer.insert(memory, allocator, operation),
+            Writer::LockedTree(writer) => writer.insert(memory, allocator, operation),
         }
     }
 

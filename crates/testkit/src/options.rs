@@ -90,6 +90,7 @@ pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
             ("skiplist", |options| options.memtable(MemtableKind::Skiplist)),
             ("sharded", |options| memtable(options, "sharded")),
             ("sharded:3:5", |options| memtable(options, "sharded:3:5")),
+            ("locked-tree", |options| memtable(options, "locked-tree")),
         ],
     },
     Row {

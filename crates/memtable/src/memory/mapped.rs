@@ -153,8 +153,8 @@ impl Memory {
     /// The `len` bytes at the byte address `at`.
     ///
     /// # Safety
-    /// The bytes were written by `write_bytes`, the caller got there through a `load` that saw their publication
-    /// (or is the writer), and nothing writes there before this memory is retired.
+    /// The bytes were written by `write_bytes`, the caller got there through a `load` that saw their publication,
+    /// or under the lock under which they were published (or is the writer), and nothing writes there before this memory is retired.
     #[inline(always)]
     pub(crate) unsafe fn bytes(&self, at: usize, len: usize) -> &[u8] {
         if len > self.len() || at > self.len() - len {
