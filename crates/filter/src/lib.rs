@@ -25,20 +25,29 @@
 //! The meaning of the bits is in [`blocked`]. Checksums are the business of the section the filter lies in.
 //!
 //! Map: [`kind`] and [`bits`] are what there is to choose from, [`policy`] is what a user chose, [`model`] predicts false positives and picks the number of probes,
+//! [`allocation`] divides memory over a tree's levels, by [`monkey`] or by what [`watch`] saw and [`tuning`] makes of it,
 //! [`blocked`] is the structure, [`probe`] its lookups on this machine, [`builder`] and [`reader`] the two ends.
 
+pub mod allocation;
 pub mod bits;
 mod blocked;
 mod builder;
 pub mod kind;
 pub mod model;
+pub mod monkey;
 pub mod policy;
 mod probe;
 mod reader;
+pub mod tuning;
+pub mod watch;
 
+pub use allocation::{FilterAllocation, FilteredTree, LevelTargets, TargetRate};
 pub use bits::BitsPerKey;
 pub use builder::FilterBuilder;
 pub use kind::FilterKind;
 pub use model::expected_false_positive_rate;
+pub use monkey::FilteredRun;
 pub use policy::FilterPolicy;
 pub use reader::Filter;
+pub use tuning::LevelTuning;
+pub use watch::{FilterWatch, Observed};

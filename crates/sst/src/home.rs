@@ -19,6 +19,7 @@ use crate::slots::Slots;
 use crate::table::Table;
 use esker_base::{Error, Result};
 use esker_cache::{BlockCache, TableNumber};
+use esker_filter::FilterWatch;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -60,6 +61,8 @@ pub struct TableHome {
     tables: Arc<OpenTables>,
     /// Of the table that is open.
     slots: Mutex<Option<Slots>>,
+    /// Who wants to know how the filter does.
+    watch: Option<Arc<FilterWatch>>,
 }
 
 impl TableHome {
@@ -68,9 +71,17 @@ impl TableHome {
     /// # Errors
     /// [`Error::Full`] if four billion homes share the cache.
     pub fn new(tables: &Arc<OpenTables>) -> Result<Arc<TableHome>> {
+        TableHome::watched(tables, None)
+    }
+
+    /// As [`TableHome::new`], with somebody who counts what the table's filter answers.
+    ///
+    /// # Errors
+    /// As [`TableHome::new`].
+    pub fn watched(tables: &Arc<OpenTables>, watch: Option<Arc<FilterWatch>>) -> Result<Arc<TableHome>> {
         let number = tables.cache.number_table();
         let number = number.ok_or_else(|| Error::Full("the cache has a number for no more tables".into()))?;
-        Ok(Arc::new(TableHome { number, tables: Arc::clone(tables), slots: Mutex::new(None) }))
+        Ok(Arc::new(TableHome { number, tables: Arc::clone(tables), slots: Mutex::new(None), watch }))
     }
 
     /// A home for a table that stands alone.
@@ -79,6 +90,10 @@ impl TableHome {
     /// As [`TableHome::new`].
     pub fn alone(cache: Arc<BlockCache<Block>>) -> Result<Arc<TableHome>> {
         TableHome::new(&OpenTables::new(cache))
+    }
+
+    pub(crate) fn watch(&self) -> Option<&FilterWatch> {
+        self.watch.as_deref()
     }
 
     pub(crate) fn cache(&self) -> &Arc<BlockCache<Block>> {

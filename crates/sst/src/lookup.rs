@@ -22,6 +22,9 @@ impl Table {
     #[inline]
     pub fn get(&self, key: &[u8], hash: u64, seqno: SeqNo) -> Result<Option<TableHit>> {
         let found = find(self, key, hash, seqno)?;
+        if found.is_none() {
+            self.note_absent(hash);
+        }
         let hit = |(block, found): (_, Found)| TableHit {
             tag: found.tag.at_global(self.global_seqno),
             value: PinnedValue::new(block, found),

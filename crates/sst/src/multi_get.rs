@@ -108,6 +108,8 @@ unsafe fn multi_get_with<K: Kernel>(
         if hit.is_some() {
             hits[usize::from(key)] = hit;
             *pending &= !(1 << key);
+        } else {
+            lookup.table.note_absent(lookup.hash);
         }
     }
     Ok(())

@@ -28,6 +28,9 @@ pub struct TableOptions {
     pub codec: Codec,
     /// The filter over all keys.
     pub filter: FilterPolicy,
+    /// Bits of the filter, whatever number of keys the table gets; the bits a key follow from it, and the kind from `filter`. `None` to
+    /// take the bits a key from `filter`.
+    pub filter_bits: Option<u64>,
     /// The database that the table is written for; told by inspection.
     pub db_uuid: [u8; 16],
     /// Random number of the table. Every checksum in the file is bound to it.
@@ -49,6 +52,7 @@ impl Default for TableOptions {
             hash_slots_percent: 100,
             codec: Codec::None,
             filter: FilterPolicy::DEFAULT,
+            filter_bits: None,
             db_uuid: [0; 16],
             uid: TableUid(0),
             keyspace: KeyspaceId(0),

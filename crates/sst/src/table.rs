@@ -14,7 +14,8 @@ use crate::slots::{Slots, empty_slots};
 use esker_base::{Error, KeyspaceId, Result, SeqNo, TableUid};
 use esker_cache::BlockCache;
 use esker_env::File;
-use esker_filter::Filter;
+use esker_filter::watch::is_sampled;
+use esker_filter::{Filter, FilterPolicy};
 use esker_iter::RangeDeletes;
 use std::sync::Arc;
 
@@ -38,6 +39,8 @@ pub struct Table {
     pub(crate) index_asked: IndexKind,
     pub(crate) index_reason: &'static str,
     pub(crate) filter: Option<Filter>,
+    /// False positives to be expected of the filter.
+    filter_rate: f64,
     /// Blocks that are in the cache.
     pub(crate) slots: Slots,
     pub(crate) home: Arc<TableHome>,
@@ -125,7 +128,10 @@ impl Table {
             None => Arc::default(),
             Some(at) => Arc::new(tail.decode(&*file, at, range_section::decode)?),
         };
+        // A policy that this build does not know belongs to a filter that it cannot read either.
+        let policy = properties.filter.parse::<FilterPolicy>().unwrap_or(FilterPolicy::None);
         let table = Table {
+            filter_rate: policy.false_positive_rate(),
             slots: empty_slots(index.as_ref().map_or(0, BlockIndex::blocks)),
             index,
             index_asked: reading.index,
@@ -210,7 +216,28 @@ impl Table {
     /// Whether the key with this hash may be in the table: `false` is certain.
     #[inline]
     pub fn may_contain(&self, hash: u64) -> bool {
-        self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash))
+        let Some(filter) = &self.filter else { return true };
+        let maybe = filter.may_contain(hash);
+        if !maybe && is_sampled(hash) {
+            self.note_filter(false);
+        }
+        maybe
+    }
+
+    /// Counts that a key was not found although the filter let it pass, if there is one.
+    #[inline]
+    pub(crate) fn note_absent(&self, hash: u64) {
+        if is_sampled(hash) && self.filter.is_some() {
+            self.note_filter(true);
+        }
+    }
+
+    #[cold]
+    fn note_filter(&self, was_in_vain: bool) {
+        if let Some(watch) = self.home.watch() {
+            let level = u8::try_from(self.properties.level).unwrap_or(u8::MAX);
+            watch.note(level, self.filter_rate, was_in_vain);
+        }
     }
 
     /// Asks for the memory that [`Table::may_contain`] will look at.

@@ -22,7 +22,7 @@ use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
 use esker_base::{Error, Result, TableUid, Tag};
 use esker_codec::Codec;
 use esker_env::File;
-use esker_filter::FilterBuilder;
+use esker_filter::{FilterBuilder, FilterPolicy};
 use esker_iter::RangeDeletes;
 use std::sync::Arc;
 
@@ -53,7 +53,9 @@ pub struct TableWriter {
     separator_bytes: u64,
     index: IndexEncoder,
     filter: FilterBuilder,
-    filter_bits: f64,
+    filter_policy: FilterPolicy,
+    /// Of the whole filter, if that is fixed.
+    filter_bits: Option<u64>,
     range_deletes: RangeDeletes,
     scratch: Scratch,
     out: Vec<u8>,
@@ -87,7 +89,8 @@ impl TableWriter {
             separator_bytes: 0,
             index: IndexEncoder::default(),
             filter: FilterBuilder::new(options.filter),
-            filter_bits: options.filter.bits_per_key(),
+            filter_policy: options.filter,
+            filter_bits: options.filter_bits,
             range_deletes: RangeDeletes::default(),
             scratch: Scratch::default(),
             out,
@@ -165,7 +168,10 @@ impl TableWriter {
     #[inline]
     pub fn estimated_file_bytes(&self) -> u64 {
         let staged = self.staged.raw_len() + 8 * self.staged.entries().len();
-        let filter = (self.filter.len() as f64 * self.filter_bits / 8.0) as u64;
+        let filter_bits = self
+            .filter_bits
+            .map_or(self.filter.len() as f64 * self.filter_policy.bits_per_key(), |bits| bits as f64);
+        let filter = (filter_bits / 8.0) as u64;
         let fixed = (FOOTER_BYTES + 3 * DIRECTORY_ENTRY_BYTES + 400) as u64;
         self.written_bytes + (self.out.len() + staged + self.index.len()) as u64 + filter + fixed
     }
@@ -257,7 +263,7 @@ impl TableWriter {
         }
         self.properties.expiring = self.expiring;
         let index = std::mem::take(&mut self.index).finish();
-        let filter = self.filter.finish();
+        let filter = self.finish_filter();
         let properties = self.properties.encode();
         let mut directory = Vec::new();
         self.append_section(SectionKind::INDEX, &index, &mut directory);
@@ -273,6 +279,15 @@ impl TableWriter {
         self.write_out()?;
         self.file.sync_data()?;
         Ok(self.summary())
+    }
+
+    fn finish_filter(&mut self) -> Option<Vec<u8>> {
+        if let Some(bits) = self.filter_bits.filter(|_| !self.filter.is_empty()) {
+            let policy = self.filter_policy.with_bits_per_key(bits as f64 / self.filter.len() as f64);
+            self.filter.set_policy(policy);
+            self.properties.filter = policy.to_string();
+        }
+        self.filter.finish()
     }
 
     fn append_section(&mut self, kind: SectionKind, bytes: &[u8], directory: &mut Vec<u8>) {

@@ -1,0 +1,186 @@
+//! Monkey: how to divide filter memory over the runs of a tree so that a lookup reads the fewest blocks in vain.
+//!
+//! After Dayan, Athanassoulis and Idreos, "Monkey: Optimal Navigable Key-Value Store" (SIGMOD 2017), for runs of any
+//! size. A run with `n` keys that `weight` lookups of absent keys ask is given `x` bits a key. Asked for is the least
+//! sum of `weight * p(x)`, the reads in vain, while the sum of `n * x` stays within the budget; or the least such memory while
+//! the reads in vain stay within a bound. At the optimum all runs gain the same by one more bit: `weight * -p'(x) / n` is one
+//! number for all of them, or less for those that are not worth a filter. With the ideal curve `p = exp(-x ln² 2)` this says that
+//! rates are in proportion to sizes: small runs, which are asked as often as large ones, get more bits a key.
+//!
+//! Real filters are no ideal ones: below a bit or two they are not worth their lookup, cache-line-blocked ones stop gaining beyond
+//! sixteen bits, and each kind has limits. So the optimum is found on the curve of the kind itself ([`RateCurve`]), by its lower
+//! convex hull. The hull is piecewise linear, and its pieces are taken up one by one from the steepest for all runs
+//! together, which is the exact optimum on the hull. [`closed`] has the published formulas for trees of exact shape; tests hold one against the other.
+//!
+//! Everything here is a pure function. What bits a table was built with lies in the table, so a tree that grows changes the
+//! bits of its next tables and never the reading of old ones (an analysis that recomputes bits at lookup gets false
+//! negatives as the tree deepens).
+
+pub mod closed;
+
+use crate::kind::FilterKind;
+use parking_lot::Mutex;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// A run of a tree, as far as its filter is concerned. All its tables get the same bits a key.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FilteredRun {
+    /// Its keys.
+    pub keys: u64,
+    /// How often lookups ask it for keys that it does not have, in whatever unit; 1 for every run if nothing is known, because
+    /// a lookup of an absent key asks all of them.
+    pub weight: f64,
+}
+
+impl FilteredRun {
+    /// A run that is asked as often as the others.
+    pub const fn of_keys(keys: u64) -> FilteredRun {
+        FilteredRun { keys, weight: 1.0 }
+    }
+}
+
+/// What the division has to keep to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FilterGoal {
+    /// So many bits for each key of the tree, on average.
+    BitsPerKey(f64),
+    /// The sum of the runs' false-positive rates, each times its weight: blocks that a lookup of an absent key reads in vain.
+    ReadsInVain(f64),
+}
+
+/// The false-positive rate of a kind of filter by its bits a key: the corners of the lower convex hull, from no filter on.
+#[derive(Clone, Debug)]
+pub struct RateCurve {
+    /// Ascending bits, descending rates, and slopes that only get flatter. The first is (0, 1).
+    corners: Vec<(f64, f64)>,
+}
+
+impl RateCurve {
+    /// The curve of a kind, over the sizes it may have. Takes a millisecond the first time, as its model is asked for every size.
+    pub fn of(kind: FilterKind) -> Arc<RateCurve> {
+        static CURVES: Mutex<Vec<(FilterKind, Arc<RateCurve>)>> = Mutex::new(Vec::new());
+        let mut curves = CURVES.lock();
+        if let Some((_, curve)) = curves.iter().find(|(known, _)| *known == kind) {
+            return Arc::clone(curve);
+        }
+        let (least, most) = kind.sizes().unwrap_or((1, 0));
+        let curve = Arc::new(RateCurve::through((least..=most).map(|size| {
+            let policy = kind.policy_of_size(size);
+            (policy.bits_per_key(), policy.false_positive_rate())
+        })));
+        curves.push((kind, Arc::clone(&curve)));
+        curve
+    }
+
+    /// The curve of an ideal Bloom filter up to `max_bits`, in steps of a hundredth of a bit.
+    pub fn ideal(max_bits: f64) -> RateCurve {
+        let steps = (max_bits * 100.0) as u32;
+        RateCurve::through((1..=steps).map(|step| {
+            let bits = f64::from(step) / 100.0;
+            (bits, closed::ideal_rate(bits))
+        }))
+    }
+
+    /// The lower hull of (0, 1) and these points, which ascend in bits.
+    fn through(points: impl IntoIterator<Item = (f64, f64)>) -> RateCurve {
+        let mut corners = vec![(0.0, 1.0)];
+        for point in points {
+            while let [.., before, last] = corners[..]
+                && slope(before, last) >= slope(last, point)
+            {
+                corners.pop();
+            }
+            // A filter with more bits and no fewer false positives is none that anybody wants.
+            if corners.last().is_some_and(|last| point.1 < last.1) {
+                corners.push(point);
+            }
+        }
+        RateCurve { corners }
+    }
+
+    /// The rate at so many bits, on the hull.
+    pub fn rate(&self, bits: f64) -> f64 {
+        let above = self.corners.partition_point(|corner| corner.0 <= bits);
+        match (self.corners.get(above.wrapping_sub(1)), self.corners.get(above)) {
+            (Some(&below), Some(&above)) => below.1 + slope(below, above) * (bits - below.0),
+            (Some(&last), None) => last.1,
+            _ => 1.0,
+        }
+    }
+
+    /// From corner to corner, the flattest last.
+    fn pieces(&self) -> impl Iterator<Item = ((f64, f64), (f64, f64))> + '_ {
+        self.corners.windows(2).map(|pair| (pair[0], pair[1]))
+    }
+}
+
+/// How steep the line between two points is.
+fn slope(from: (f64, f64), to: (f64, f64)) -> f64 {
+    (to.1 - from.1) / (to.0 - from.0)
+}
+
+/// A piece of the curve for one run.
+struct Piece {
+    run: usize,
+    bits: f64,
+    /// Bits of memory, for all keys of the run.
+    cost: f64,
+    /// Reads in vain that it saves.
+    gain: f64,
+}
+
+/// Bits a key for each of `runs`, in their order, 0 where no filter is worth its memory: the least reads in vain within a budget, or
+/// the least memory within a bound on reads in vain. A bound that the curve cannot reach gives every run the most bits it may have.
+///
+/// Takes time in the number of runs times the corners of the curve, about 200; 20 us for ten runs.
+pub fn allocate(runs: &[FilteredRun], goal: FilterGoal, curve: &RateCurve) -> Vec<f64> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    for (run, of) in runs.iter().enumerate().filter(|(_, of)| of.keys > 0 && of.weight > 0.0) {
+        pieces.extend(curve.pieces().map(|(from, to)| Piece {
+            run,
+            bits: to.0,
+            cost: (to.0 - from.0) * of.keys as f64,
+            gain: (from.1 - to.1) * of.weight,
+        }));
+    }
+    // Steepest first; within a run the pieces descend by themselves, so that sorting (which is stable) keeps their order.
+    pieces.sort_by(|one, other| {
+        (other.gain * one.cost).partial_cmp(&(one.gain * other.cost)).unwrap_or(Ordering::Equal)
+    });
+    let mut left = match goal {
+        FilterGoal::BitsPerKey(bits) => bits * runs.iter().map(|run| run.keys as f64).sum::<f64>(),
+        FilterGoal::ReadsInVain(most) => {
+            let unfiltered: f64 = runs.iter().filter(|run| run.keys > 0).map(|run| run.weight).sum();
+            unfiltered - most
+        }
+    };
+    let mut bits = vec![0.0; runs.len()];
+    for piece in pieces {
+        let needed = match goal {
+            FilterGoal::BitsPerKey(_) => piece.cost,
+            FilterGoal::ReadsInVain(_) => piece.gain,
+        };
+        // Also if it is no number.
+        if left.partial_cmp(&0.0) != Some(Ordering::Greater) {
+            break;
+        }
+        if needed <= left {
+            bits[piece.run] = piece.bits;
+        } else {
+            // The last piece is taken in part.
+            bits[piece.run] += (piece.bits - bits[piece.run]) * (left / needed);
+        }
+        left -= needed;
+    }
+    bits
+}
+
+/// Reads in vain of a lookup of an absent key under a division: the sum of rates times weights.
+pub fn reads_in_vain(runs: &[FilteredRun], bits: &[f64], curve: &RateCurve) -> f64 {
+    let asked = runs.iter().zip(bits).filter(|(run, _)| run.keys > 0);
+    asked.map(|(run, &bits)| run.weight * curve.rate(bits)).sum()
+}
+
+#[cfg(test)]
+mod tests;

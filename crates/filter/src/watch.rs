@@ -1,0 +1,122 @@
+//! Watching lookups: how often filters answer "maybe" for keys that are not there.
+//!
+//! One lookup in [`SAMPLE`], by the key's hash, is counted, so that a lookup costs one more comparison and the counters' line is
+//! written to seldom. A lookup that finds its key says nothing about the filter and is not counted. The counters of a level belong
+//! to tables that were *made* for it: their bits were chosen together, wherever they were moved since.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// One in so many lookups is counted. Keys are told apart by the lowest bits of their hash, which choose neither line nor
+/// word of any filter.
+pub const SAMPLE: u64 = 64;
+
+/// Levels that are told apart.
+const LEVELS: usize = 64;
+
+/// Whether the lookup of a key with this hash is counted.
+#[inline(always)]
+pub fn is_sampled(hash: u64) -> bool {
+    hash.is_multiple_of(SAMPLE)
+}
+
+/// What was seen of the filters of one level, in sampled lookups of keys that were not there.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Observed {
+    /// Filters that were asked.
+    pub probes: u64,
+    /// Filters that said "maybe".
+    pub in_vain: u64,
+    /// How many should have, by what is known of each filter.
+    pub expected_in_vain: f64,
+}
+
+impl Observed {
+    /// The rate of false positives; `None` if nothing was seen.
+    pub fn rate(&self) -> Option<f64> {
+        (self.probes > 0).then(|| self.in_vain as f64 / self.probes as f64)
+    }
+
+    /// The rate of false positives that was to be expected; `None` if nothing was seen.
+    pub fn expected_rate(&self) -> Option<f64> {
+        (self.probes > 0).then(|| self.expected_in_vain / self.probes as f64)
+    }
+
+    /// What was seen since then.
+    pub fn since(&self, then: &Observed) -> Observed {
+        Observed {
+            probes: self.probes.saturating_sub(then.probes),
+            in_vain: self.in_vain.saturating_sub(then.in_vain),
+            expected_in_vain: (self.expected_in_vain - then.expected_in_vain).max(0.0),
+        }
+    }
+}
+
+/// Counters of one level. They carry no other data, so that relaxed ordering suffices; read together they may be off by the
+/// lookups under way.
+#[derive(Debug, Default)]
+struct LevelCounts {
+    probes: AtomicU64,
+    in_vain: AtomicU64,
+    expected_millionths: AtomicU64,
+}
+
+/// The filters of one tree, by the level that their tables were made for.
+#[derive(Debug)]
+pub struct FilterWatch {
+    levels: [LevelCounts; LEVELS],
+}
+
+impl Default for FilterWatch {
+    fn default() -> FilterWatch {
+        FilterWatch { levels: std::array::from_fn(|_| LevelCounts::default()) }
+    }
+}
+
+impl FilterWatch {
+    /// A sampled lookup asked a filter, made for this level and of the rate that is expected of it, for a key that is not in its
+    /// table.
+    pub fn note(&self, level: u8, expected_rate: f64, was_in_vain: bool) {
+        let Some(counts) = self.levels.get(usize::from(level)) else { return };
+        counts.probes.fetch_add(1, Relaxed);
+        counts.expected_millionths.fetch_add((expected_rate * 1e6).round() as u64, Relaxed);
+        if was_in_vain {
+            counts.in_vain.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// What was seen of a level.
+    pub fn observed(&self, level: u8) -> Observed {
+        let Some(counts) = self.levels.get(usize::from(level)) else { return Observed::default() };
+        Observed {
+            probes: counts.probes.load(Relaxed),
+            in_vain: counts.in_vain.load(Relaxed),
+            expected_in_vain: counts.expected_millionths.load(Relaxed) as f64 / 1e6,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_told_apart_and_differences_taken() {
+        let watch = FilterWatch::default();
+        for at in 0..1000 {
+            watch.note(2, 0.01, at % 50 == 0);
+        }
+        watch.note(63, 0.5, true);
+        watch.note(64, 0.5, true);
+        let seen = watch.observed(2);
+        assert_eq!((seen.probes, seen.in_vain), (1000, 20));
+        assert_eq!((seen.rate(), seen.expected_rate()), (Some(0.02), Some(0.01)));
+        assert_eq!(watch.observed(63).in_vain, 1);
+        assert_eq!((watch.observed(1), watch.observed(200)), (Observed::default(), Observed::default()));
+        watch.note(2, 0.01, true);
+        assert_eq!(
+            watch.observed(2).since(&seen),
+            Observed { probes: 1, in_vain: 1, expected_in_vain: 0.01 }
+        );
+        assert_eq!(Observed::default().rate(), None);
+    }
+}
