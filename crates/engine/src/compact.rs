@@ -7,6 +7,7 @@
 //! empties some of them ([`crate::large`]).
 
 use crate::deletes;
+use crate::filters::{TableFilter, keys_taken};
 use crate::keyspace::KeyspaceState;
 use crate::large::Relocation;
 use crate::older::OlderParts;
@@ -191,13 +192,20 @@ impl Store {
         });
         let merge = Merge::new(sources.collect());
         let is_whole = plan.parts().all(|(_, input)| input.slice.is_none());
+        let filter = if plan.filter {
+            let written = (plan.to, keys_taken(plan));
+            let watch = self.files.watch_of(keyspace.id);
+            TableFilter::in_tree(options, &version, Some(plan), written, Some((&keyspace.filters, &watch)))
+        } else {
+            TableFilter::NONE
+        };
         let spec = OutputSpec {
             keyspace: keyspace.id,
             options,
             level: plan.to.level(),
             cut: plan.cut.clone(),
             input_bytes: plan.est_in_bytes,
-            filter: plan.filter,
+            filter,
             of: Some(keyspace),
             cancellable: true,
             folding: keyspace.semantics.folding().cloned(),

@@ -9,6 +9,7 @@
 //! directory. F3 sync the log if another keyspace depends on it (WL6). F4 to F6 install.
 
 use crate::deletes;
+use crate::filters::{FilterTuner, TableFilter};
 use crate::keyspace::KeyspaceState;
 use crate::older::OlderParts;
 use crate::options::KeyspaceOptions;
@@ -20,6 +21,7 @@ use crate::tree::TreeRun;
 use crate::view::MemtableView;
 use crate::wanted::strategy_options;
 use esker_base::{KeyspaceId, Result, SeqNo};
+use esker_filter::FilterWatch;
 use esker_iter::{Boundaries, Merge};
 use esker_strategy::{Busy, Cut, Position, StrategyOptions};
 use esker_version::{DatabaseState, EditOp, KeyRange, PartMeta, Place, Version, VersionEdit};
@@ -182,7 +184,16 @@ impl Store {
         let options = keyspace.options();
         let to = options.strategy.flush_placement(version, hull, &keyspace.busy.lock());
         let of_strategy = self.strategy_options(&options);
-        let mut spec = flush_spec(keyspace.id, &options, version, to, memtables, &of_strategy);
+        let watch = self.files.watch_of(keyspace.id);
+        let mut spec = flush_spec(
+            keyspace.id,
+            &options,
+            version,
+            to,
+            memtables,
+            &of_strategy,
+            Some((&keyspace.filters, &watch)),
+        );
         spec.of = Some(keyspace);
         spec.folding = keyspace.semantics.folding().cloned();
         let tables = merge_memtables(&writing.tables, &spec, version, hull, memtables, boundaries)?;
@@ -314,14 +325,16 @@ fn flush_spec<'a>(
     to: Position,
     memtables: &[Arc<MemtableView>],
     strategy_options: &StrategyOptions,
+    tuner: Option<(&FilterTuner, &FilterWatch)>,
 ) -> OutputSpec<'a> {
+    let keys = memtables.iter().map(|view| view.memtable.len()).sum();
     OutputSpec {
         keyspace,
         options,
         level: to.level(),
         cut: Cut::for_output(version, to, strategy_options),
         input_bytes: memtables.iter().map(|view| view.memtable.payload_bytes()).sum(),
-        filter: true,
+        filter: TableFilter::in_tree(options, version, None, (to, keys), tuner),
         of: None,
         cancellable: false,
         folding: None,
@@ -367,7 +380,7 @@ pub(crate) fn add_flushed<'a>(
     let to = options.strategy.flush_placement(&version, &hull, &Busy::default());
     let place = to.place(&version, factory.take_run_id());
     let strategy_options = strategy_options(options, write_buffer_bytes);
-    let mut spec = flush_spec(id, options, &version, to, memtables, &strategy_options);
+    let mut spec = flush_spec(id, options, &version, to, memtables, &strategy_options, None);
     spec.folding = state.keyspace(id).and_then(|keyspace| options.folding(&keyspace.name));
     let boundaries = Boundaries::new([], SeqNo::MAX);
     let tables = merge_memtables(factory, &spec, &version, &hull, memtables, boundaries)?;

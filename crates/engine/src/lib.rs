@@ -24,6 +24,7 @@ mod compact;
 mod copy;
 mod deletes;
 mod durability;
+mod filters;
 mod flush;
 mod gaps;
 mod handle;
@@ -72,8 +73,8 @@ pub use ingest::{
     WrittenTable,
 };
 pub use metrics::{
-    BlobFileInfo, KeyspaceLevels, KeyspaceMetrics, LevelInfo, LogMetrics, MemoryMetrics, Metrics,
-    OpenTablesMetrics, RunInfo, TableInfo,
+    BlobFileInfo, FilterInfo, FilterTuningInfo, KeyspaceLevels, KeyspaceMetrics, LevelInfo, LogMetrics,
+    MemoryMetrics, Metrics, OpenTablesMetrics, RunInfo, TableInfo,
 };
 pub use options::{KeyspaceOptions, OptionChange, OptionInfo, OptionScope, OptionValue, Options, PerLevel};
 pub use read::cursor::Cursor;

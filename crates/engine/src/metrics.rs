@@ -1,8 +1,11 @@
 //! What the database tells about itself.
 
+use crate::keyspace::KeyspaceState;
 use crate::store::Store;
 use esker_base::{Error, FileNumber, SeqNo};
 use esker_cache::CacheStats;
+use esker_filter::FilterWatch;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counters of rare events since the database was opened; what every write counts is kept under the commit lock.
@@ -166,7 +169,7 @@ pub struct KeyspaceMetrics {
 }
 
 /// The tree of a keyspace.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct KeyspaceLevels {
     /// Name of the keyspace.
@@ -196,13 +199,43 @@ pub struct BlobFileInfo {
 }
 
 /// A level of a tree.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct LevelInfo {
     /// Its number; the last level is always 63.
     pub number: u8,
     /// Its runs, newest first.
     pub runs: Vec<RunInfo>,
+    /// How the filters of tables that were made for this level did since the database was opened.
+    pub filters: FilterInfo,
+}
+
+/// How the filters of a level do. Counted are lookups of keys that a table does not hold, one in 64 of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct FilterInfo {
+    /// How often a filter was asked for such a key.
+    pub probes: u64,
+    /// How often it could not say so, and a block was searched in vain.
+    pub false_positives: u64,
+    /// How many of these were to be expected.
+    pub expected_false_positives: f64,
+    /// What is aimed at, with [`FilterAllocation::Dynamic`](esker_filter::FilterAllocation::Dynamic).
+    pub tuning: Option<FilterTuningInfo>,
+}
+
+/// Target and choice of a level whose filters follow from what is seen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct FilterTuningInfo {
+    /// The rate of false positives that is wanted.
+    pub target_rate: f64,
+    /// Bits a key of new tables.
+    pub bits_per_key: f64,
+    /// The rate that is to be expected of them.
+    pub expected_rate: f64,
+    /// Whether the bounds on bits let the target be reached.
+    pub is_in_reach: bool,
 }
 
 /// A run: tables with disjoint key ranges, in key order.
@@ -298,7 +331,7 @@ impl Store {
         }
     }
 
-    fn keyspace_metrics(&self, keyspace: &crate::keyspace::KeyspaceState) -> KeyspaceMetrics {
+    fn keyspace_metrics(&self, keyspace: &KeyspaceState) -> KeyspaceMetrics {
         let view = keyspace.view.load();
         let parts = || view.tree.parts().map(|part| &part.meta);
         let traffic = &keyspace.traffic;
@@ -334,12 +367,13 @@ impl Store {
     }
 
     pub(crate) fn levels(&self) -> Vec<KeyspaceLevels> {
-        self.all_keyspaces().iter().map(|keyspace| levels_of(keyspace)).collect()
+        let of = |keyspace: &Arc<KeyspaceState>| levels_of(keyspace, &self.files.watch_of(keyspace.id));
+        self.all_keyspaces().iter().map(of).collect()
     }
 }
 
-fn levels_of(keyspace: &crate::keyspace::KeyspaceState) -> KeyspaceLevels {
-    let view = keyspace.view.load();
+fn levels_of(keyspace: &KeyspaceState, watch: &FilterWatch) -> KeyspaceLevels {
+    let (view, options) = (keyspace.view.load(), keyspace.options());
     let table = |part: &std::sync::Arc<esker_version::PartMeta>| TableInfo {
         file: part.file,
         bytes: part.bytes,
@@ -352,9 +386,25 @@ fn levels_of(keyspace: &crate::keyspace::KeyspaceState) -> KeyspaceLevels {
     let run = |run: &std::sync::Arc<esker_version::Run>| RunInfo {
         tables: run.parts().iter().map(table).collect(),
     };
+    let filters_of = |level: esker_version::LevelIndex| {
+        let seen = watch.observed(level.get());
+        let tuning = keyspace.filters.present(&options, &view.tree.version, level);
+        FilterInfo {
+            probes: seen.probes,
+            false_positives: seen.in_vain,
+            expected_false_positives: seen.expected_in_vain,
+            tuning: tuning.map(|(target_rate, tuned)| FilterTuningInfo {
+                target_rate,
+                bits_per_key: tuned.bits,
+                expected_rate: tuned.rate,
+                is_in_reach: tuned.is_in_reach,
+            }),
+        }
+    };
     let level = |level: &esker_version::Level| LevelInfo {
         number: level.index.get(),
         runs: level.runs().iter().map(run).collect(),
+        filters: filters_of(level.index),
     };
     let blob_file = |blob: &esker_version::LiveBlob| BlobFileInfo {
         file: blob.meta.number,
@@ -364,7 +414,7 @@ fn levels_of(keyspace: &crate::keyspace::KeyspaceState) -> KeyspaceLevels {
     };
     KeyspaceLevels {
         name: keyspace.name().to_string(),
-        strategy: keyspace.options().strategy.to_string(),
+        strategy: options.strategy.to_string(),
         memtable_entries: view.memtables().map(|view| view.memtable.len()).sum(),
         levels: view.tree.version.levels().iter().map(level).collect(),
         blob_files: view.tree.version.blob_files().iter().map(blob_file).collect(),

@@ -5,6 +5,7 @@
 //! entries and are cut at the borders of the tables ([`PendingDeletes`]).
 
 use crate::deletes::key_range;
+use crate::filters::TableFilter;
 use crate::keyspace::KeyspaceState;
 use crate::large::separate::References;
 use crate::large::{Relocation, Separator};
@@ -35,8 +36,7 @@ pub(crate) struct OutputSpec<'a> {
     pub(crate) cut: Cut,
     /// Bytes that go in, by estimate: a table is not ended shortly before the end.
     pub(crate) input_bytes: u64,
-    /// Whether the tables get filters.
-    pub(crate) filter: bool,
+    pub(crate) filter: TableFilter,
     /// The keyspace if it may be dropped meanwhile, which interrupts the job.
     pub(crate) of: Option<&'a KeyspaceState>,
     /// Whether closing the database interrupts the job: a compaction loses nothing but its own work.
@@ -336,7 +336,8 @@ fn begin(
         layout: options.block_layout.pick(spec.level),
         block_size_bytes: options.block_size_bytes,
         codec: options.compression.pick(spec.level),
-        filter: if spec.filter { options.filter } else { esker_filter::FilterPolicy::None },
+        filter: spec.filter.policy,
+        filter_bits: spec.filter.bits,
         db_uuid: factory.db_uuid,
         uid,
         keyspace: spec.keyspace,

@@ -152,15 +152,15 @@ pub use esker_engine::{
     BackupId, BackupInfo, BackupReport, BackupVerification, Backups, BlobFileInfo, BulkLoadProgress,
     BulkLoadReport, BulkLoader, Change, ChangeBatch, ChangeIter, ChangedKeyspace, Changes, CheckpointReport,
     CompactionFilter, CompareAndSet, Consumer, ConsumerInfo, CopyProgress, Cursor, DEFAULT_KEYSPACE, Damage,
-    Database, Decision, Durability, ExportReport, Holder, HolderKind, ImportReport, IngestMode,
-    IngestOptions, IngestReport, Isolation, KeyRange, Keys, Keyspace, KeyspaceLevels, KeyspaceMetrics,
-    KeyspaceOptions, Layer, LevelInfo, LogMetrics, MemoryMetrics, Merge, MergeError, MergeOperator, Metrics,
-    OpenTablesMetrics, OptionChange, OptionInfo, OptionScope, OptionValue, Options, PerLevel, Range,
-    RestoreReport, Retention, RunInfo, Savepoint, Snapshot, TableInfo, TableWriter, Transaction,
-    TransactionOptions, TransactionRange, Ttl, Value, VerifyReport, View, WriteBatch, WrittenTable,
-    check_export, set,
+    Database, Decision, Durability, ExportReport, FilterInfo, FilterTuningInfo, Holder, HolderKind,
+    ImportReport, IngestMode, IngestOptions, IngestReport, Isolation, KeyRange, Keys, Keyspace,
+    KeyspaceLevels, KeyspaceMetrics, KeyspaceOptions, Layer, LevelInfo, LogMetrics, MemoryMetrics, Merge,
+    MergeError, MergeOperator, Metrics, OpenTablesMetrics, OptionChange, OptionInfo, OptionScope,
+    OptionValue, Options, PerLevel, Range, RestoreReport, Retention, RunInfo, Savepoint, Snapshot, TableInfo,
+    TableWriter, Transaction, TransactionOptions, TransactionRange, Ttl, Value, VerifyReport, View,
+    WriteBatch, WrittenTable, check_export, set,
 };
-pub use esker_filter::FilterPolicy;
+pub use esker_filter::{FilterAllocation, FilterPolicy};
 pub use esker_memtable::{MemtableKind, ShardPlan};
 pub use esker_sst::BlockLayout;
 pub use esker_strategy::Strategy;

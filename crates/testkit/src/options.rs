@@ -4,7 +4,10 @@
 
 use crate::operators::{Operator, Unnoticed};
 use esker::parts::env::SeededRandom;
-use esker::{BlockLayout, Codec, FilterPolicy, KeyspaceOptions, MemtableKind, Options, PerLevel, Strategy};
+use esker::{
+    BlockLayout, Codec, FilterAllocation, FilterPolicy, KeyspaceOptions, MemtableKind, Options, PerLevel,
+    Strategy,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,6 +74,10 @@ impl Chosen {
             .collect();
         texts.join(", ")
     }
+}
+
+fn allocation(options: KeyspaceOptions, text: &str) -> KeyspaceOptions {
+    options.filter_allocation(text.parse::<FilterAllocation>().expect("an allocation of the table"))
 }
 
 fn strategy(options: KeyspaceOptions, text: &str) -> KeyspaceOptions {
@@ -155,6 +162,17 @@ pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
             ("none", |options| options.filter(FilterPolicy::None)),
             ("bloom", |options| options.filter(FilterPolicy::DEFAULT)),
             ("weak bloom", |options| options.filter(FilterPolicy::blocked_bloom(1.0))),
+        ],
+    },
+    Row {
+        name: "filter allocation",
+        choices: &[
+            ("uniform", |options| options.filter_allocation(FilterAllocation::Uniform)),
+            ("monkey", |options| options.filter_allocation(FilterAllocation::Monkey)),
+            ("monkey:0.1", |options| allocation(options, "monkey:0.1")),
+            ("proportional", |options| options.filter_allocation(FilterAllocation::Proportional)),
+            ("fixed:300", |options| allocation(options, "fixed:300")),
+            ("dynamic", |options| allocation(options, "dynamic:0.02,0.2")),
         ],
     },
     Row {

@@ -4,7 +4,7 @@ use super::{Context, write_json};
 use crate::args::{LevelsArgs, Shape};
 use crate::failure::{Exit, Failure};
 use crate::format::{Format, human_bytes, human_count};
-use esker::{BlobFileInfo, KeyspaceLevels, LevelInfo, TableInfo};
+use esker::{BlobFileInfo, FilterInfo, KeyspaceLevels, LevelInfo, TableInfo};
 use serde_json::json;
 use std::io::Write;
 
@@ -66,6 +66,7 @@ fn draw(out: &mut dyn Write, tree: &KeyspaceLevels, list_tables: bool, shape: &S
         if ranges > 0 {
             writeln!(out, "        {} range deletes", human_count(ranges))?;
         }
+        filters(out, &level.filters)?;
         if list_tables {
             for (number, run) in level.runs.iter().enumerate() {
                 for table in &run.tables {
@@ -88,6 +89,25 @@ fn draw(out: &mut dyn Write, tree: &KeyspaceLevels, list_tables: bool, shape: &S
                 writeln!(out, "          {file:>6} {bytes:>11} {values:>13} {garbage} garbage")?;
             }
         }
+    }
+    Ok(())
+}
+
+/// What lookups met, and what is aimed at.
+fn filters(out: &mut dyn Write, filters: &FilterInfo) -> Result<(), Failure> {
+    let percent = |rate: f64| format!("{:.2}%", 100.0 * rate);
+    if filters.probes > 0 {
+        let (probes, share) = (filters.probes as f64, |part: f64| percent(part / filters.probes as f64));
+        let (seen, expected) =
+            (share(filters.false_positives as f64), share(filters.expected_false_positives));
+        let probes = human_count(probes as u64);
+        writeln!(out, "        filters let {seen} of {probes} absent keys pass, {expected} expected")?;
+    }
+    if let Some(tuning) = &filters.tuning {
+        let (target, bits) = (percent(tuning.target_rate), tuning.bits_per_key);
+        let rate = percent(tuning.expected_rate);
+        let note = if tuning.is_in_reach { "" } else { ", out of reach" };
+        writeln!(out, "        filters aim at {target}{note}: {bits:.1} bits a key for new tables, {rate}")?;
     }
     Ok(())
 }
@@ -159,7 +179,25 @@ fn as_json(tree: &KeyspaceLevels) -> serde_json::Value {
     let level = |level: &LevelInfo| {
         let runs: Vec<Vec<serde_json::Value>> =
             level.runs.iter().map(|run| run.tables.iter().map(table).collect()).collect();
-        json!({ "level": level.number, "label": level.label(), "bytes": bytes(level), "runs": runs })
+        let filters = &level.filters;
+        let tuning = filters.tuning.map(|tuning| {
+            json!({
+                "target_rate": tuning.target_rate,
+                "bits_per_key": tuning.bits_per_key,
+                "expected_rate": tuning.expected_rate,
+                "is_in_reach": tuning.is_in_reach,
+            })
+        });
+        json!({
+            "level": level.number,
+            "label": level.label(),
+            "bytes": bytes(level),
+            "runs": runs,
+            "filter_probes": filters.probes,
+            "filter_false_positives": filters.false_positives,
+            "filter_expected_false_positives": filters.expected_false_positives,
+            "filter_tuning": tuning,
+        })
     };
     let blob = |blob: &BlobFileInfo| {
         json!({

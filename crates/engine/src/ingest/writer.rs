@@ -1,5 +1,6 @@
 //! Writing a table outside of any database, to be ingested later.
 
+use crate::filters::TableFilter;
 use crate::options::KeyspaceOptions;
 use esker_base::expiry::EXPIRY_LEN;
 use esker_base::kind::FLAG_EXPIRY;
@@ -76,11 +77,13 @@ impl TableWriter {
         options.validate()?;
         let path = path.as_ref().to_path_buf();
         let file = env.fs.open(&path, OpenMode::CreateNew)?;
+        let filter = TableFilter::standing_alone(options);
         let options = TableOptions {
             layout: options.block_layout.last(),
             block_size_bytes: options.block_size_bytes,
             codec: options.compression.last(),
-            filter: options.filter,
+            filter: filter.policy,
+            filter_bits: filter.bits,
             uid: TableUid(env.random.next_u64()),
             level: LevelIndex::LAST.get(),
             created_ms: env.clock.wall_ms(),

@@ -157,6 +157,7 @@ impl Store {
         );
         self.retire_files(&applied);
         waiting.into_iter().for_each(|file| self.files.retire(file));
+        self.files.forget_watch(keyspace.id);
         if let Err(error) = writing.log.release_below(min_log_id) {
             // The keyspace is gone all the same; the next install tries again, and reports it.
             tracing::warn!(%error, "log segments that the dropped keyspace needed could not be released");

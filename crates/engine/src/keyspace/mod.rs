@@ -14,6 +14,7 @@ mod registry;
 pub(crate) use change::RecentDrops;
 pub(crate) use registry::Registry;
 
+use crate::filters::FilterTuner;
 use crate::options::{KeyspaceOptions, OwnFilter};
 use crate::semantics::Semantics;
 use crate::view::ViewCell;
@@ -60,6 +61,8 @@ pub(crate) struct KeyspaceState {
     /// also finds this, and answers an error instead of "no such key".
     dropped: AtomicBool,
     pub(crate) traffic: Traffic,
+    /// How the filters do, and what follows for new ones.
+    pub(crate) filters: FilterTuner,
 }
 
 /// Bytes that moved, for amplification figures. Counted since the database was opened.
@@ -103,6 +106,7 @@ impl KeyspaceState {
             is_large_over: AtomicBool::new(false),
             dropped: AtomicBool::new(false),
             traffic: Traffic::default(),
+            filters: FilterTuner::default(),
         };
         state.note_shape();
         state

@@ -5,7 +5,7 @@ use super::per_level::PerLevel;
 use super::table;
 use esker_base::Result;
 use esker_codec::Codec;
-use esker_filter::FilterPolicy;
+use esker_filter::{FilterAllocation, FilterPolicy};
 use esker_iter::operator::MergeOperator;
 use esker_memtable::MemtableKind;
 use esker_sst::BlockLayout;
@@ -23,6 +23,7 @@ pub struct KeyspaceOptions {
     pub(crate) block_size_bytes: usize,
     pub(crate) compression: PerLevel<Codec>,
     pub(crate) filter: FilterPolicy,
+    pub(crate) filter_allocation: FilterAllocation,
     pub(crate) strategy: Strategy,
     pub(crate) table_bytes: Option<u64>,
     pub(crate) level0_stop_runs: u32,
@@ -45,6 +46,7 @@ impl Default for KeyspaceOptions {
             block_size_bytes: 4096,
             compression: PerLevel::split(Codec::None, Codec::Lz4),
             filter: FilterPolicy::DEFAULT,
+            filter_allocation: FilterAllocation::default(),
             strategy: Strategy::default(),
             table_bytes: None,
             level0_stop_runs: 24,
@@ -99,6 +101,13 @@ impl KeyspaceOptions {
     /// The filter of each table. Default: cache-line-blocked Bloom with 10 bits a key.
     pub fn filter(mut self, filter: FilterPolicy) -> KeyspaceOptions {
         self.filter = filter;
+        self
+    }
+
+    /// How the memory for filters is divided over the tree's levels. Default: [`FilterAllocation::Monkey`], by which the bits a key of
+    /// [`KeyspaceOptions::filter`] are the average over the tree, and small runs have more of them than large ones.
+    pub fn filter_allocation(mut self, allocation: FilterAllocation) -> KeyspaceOptions {
+        self.filter_allocation = allocation;
         self
     }
 

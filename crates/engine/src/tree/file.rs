@@ -258,7 +258,10 @@ impl FileIdentity {
     fn open_file(&self, open: &mut OpenState) -> Result<Arc<Table>> {
         let home = match &open.home {
             Some(home) => home,
-            None => open.home.insert(TableHome::new(&self.files.tables)?),
+            None => {
+                let watch = self.files.watch_of(self.expected.keyspace);
+                open.home.insert(TableHome::watched(&self.files.tables, Some(watch))?)
+            }
         };
         let file = self.files.env.fs.open(&self.path, OpenMode::Read)?;
         let table = Table::open(file, self.file_bytes, self.expected, Arc::clone(home))?;

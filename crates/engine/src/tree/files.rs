@@ -17,6 +17,7 @@ use crate::scheduler::{Lane, Scheduler};
 use esker_base::{FileNumber, KeyspaceId};
 use esker_cache::BlockCache;
 use esker_env::Env;
+use esker_filter::FilterWatch;
 use esker_sst::{Block, OpenTables};
 use esker_version::PartMeta;
 use parking_lot::Mutex;
@@ -34,6 +35,8 @@ pub(crate) struct TableFiles {
     /// What may be closed.
     pub(super) clock: Clock,
     known: Mutex<HashMap<FileNumber, Weak<FileIdentity>, foldhash::fast::FixedState>>,
+    /// Who counts what the filters of a keyspace's tables answer.
+    watches: Mutex<HashMap<KeyspaceId, Arc<FilterWatch>, foldhash::fast::FixedState>>,
     /// Blob files in use.
     pub(crate) large: LargeFiles,
     /// Paths of files that nothing refers to any more.
@@ -56,6 +59,7 @@ impl TableFiles {
             tables: OpenTables::new(cache),
             clock: Clock::new(limit),
             known: Mutex::default(),
+            watches: Mutex::default(),
             large: LargeFiles::beside(limit.tables),
             doomed: Mutex::default(),
             scheduler,
@@ -74,6 +78,16 @@ impl TableFiles {
             })
         };
         identity.current()
+    }
+
+    /// What counts the answers of the filters of a keyspace's tables.
+    pub(crate) fn watch_of(&self, keyspace: KeyspaceId) -> Arc<FilterWatch> {
+        Arc::clone(self.watches.lock().entry(keyspace).or_default())
+    }
+
+    /// The keyspace is no more.
+    pub(crate) fn forget_watch(&self, keyspace: KeyspaceId) {
+        self.watches.lock().remove(&keyspace);
     }
 
     /// Marks a file for deletion once the last reader lets go of it. Only after the edit that removed it is durable.

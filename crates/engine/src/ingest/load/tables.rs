@@ -1,5 +1,6 @@
 //! The tables that a load writes: ascending entries, cut into files of the size that the last level has.
 
+use crate::filters::TableFilter;
 use crate::ingest::new_files::NewFiles;
 use crate::keyspace::KeyspaceState;
 use crate::options::KeyspaceOptions;
@@ -9,7 +10,6 @@ use crate::store::Store;
 use esker_base::{FileNumber, Result, TableUid, Tag};
 use esker_codec::Codec;
 use esker_env::OpenMode;
-use esker_filter::FilterPolicy;
 use esker_sst::{BlockLayout, TableOptions, TableWriter};
 use esker_strategy::StrategyOptions;
 use esker_version::{LevelIndex, PartMeta};
@@ -94,11 +94,13 @@ impl Tables {
         let file = store.env.fs.open(&self.files.add(number), OpenMode::CreateNew)?;
         let stays = self.purpose == Purpose::Stay;
         let options = &self.options;
+        let filter = if stays { TableFilter::standing_alone(options) } else { TableFilter::NONE };
         let table_options = TableOptions {
             layout: if stays { options.block_layout.last() } else { BlockLayout::Flat },
             block_size_bytes: options.block_size_bytes,
             codec: if stays { options.compression.last() } else { Codec::None },
-            filter: if stays { options.filter } else { FilterPolicy::None },
+            filter: filter.policy,
+            filter_bits: filter.bits,
             db_uuid: factory.db_uuid,
             uid,
             keyspace: self.keyspace.id,

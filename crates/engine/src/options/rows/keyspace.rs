@@ -120,6 +120,16 @@ const ROWS: &[Own] = &[
     .changes(OptionChange::NewTables)
     .always_stored(),
     Own::text(
+        "filter_allocation",
+        || {
+            "uniform, monkey, monkey:READS such as monkey:0.1, proportional, fixed:BITS, dynamic or dynamic:RATE,RATE,...".to_owned()
+        },
+        |options| options.filter_allocation.to_string(),
+        |options, text| assign(&mut options.filter_allocation, text.parse().map_err(reason)),
+    )
+    .help("How the memory for filters is divided over the levels.")
+    .changes(OptionChange::NewTables),
+    Own::text(
         "strategy",
         || "none, leveled:T, tiered:T, lazy-leveled:T, fluid:T,K,Z or partitioned".to_owned(),
         |options| options.strategy.to_string(),

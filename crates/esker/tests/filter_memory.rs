@@ -1,0 +1,142 @@
+//! How filter memory is divided over the levels of a real tree, and what lookups tell of the filters.
+
+mod common;
+
+use common::TestDir;
+use esker::parts::cache::BlockCache;
+use esker::parts::env::{FileSystem, OpenMode, StdFileSystem};
+use esker::parts::filter::{FilterAllocation, FilterPolicy};
+use esker::parts::sst::{Table, TableHome};
+use esker::{Database, FilterInfo, Options, Strategy};
+use std::sync::Arc;
+
+const KEYS: u32 = 60_000;
+
+fn key(number: u32) -> [u8; 8] {
+    // Spread over the range, so that new keys come between the old ones.
+    u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
+}
+
+fn open(dir: &TestDir, allocation: &str) -> Database {
+    let mut options = Options::default();
+    options = options.memory_budget(64 << 20);
+    let keyspace = esker::KeyspaceOptions::default()
+        .strategy("tiered:8".parse::<Strategy>().expect("it works"))
+        .filter(FilterPolicy::blocked_bloom(10.0))
+        .filter_allocation(allocation.parse::<FilterAllocation>().expect("it works"));
+    options.keyspace_options(keyspace).open(dir.path()).expect("it works")
+}
+
+/// A tree of one large run with `small_runs` small ones above it.
+fn grow(db: &Database, small_runs: u32) {
+    let keyspace = db.keyspace("default").expect("it works");
+    (0..KEYS).for_each(|number| keyspace.put(key(number), b"a value of some bytes").expect("it works"));
+    keyspace.compact(..).expect("it works");
+    for run in 0..small_runs {
+        let from = KEYS + run * 1_000;
+        (from..from + 1_000).for_each(|number| keyspace.put(key(number), b"later").expect("it works"));
+        db.flush().expect("it works");
+    }
+}
+
+/// Entries of each table, and the bits a key that its filter was made with, newest table first.
+fn bits(db: &Database, dir: &TestDir) -> Vec<(u64, f64)> {
+    let tree = &db.levels()[0];
+    let tables = tree.levels.iter().flat_map(|level| &level.runs).flat_map(|run| &run.tables);
+    let of_table = |table: &esker::TableInfo| {
+        let path = dir.path().join(format!("tables/{:06}.sst", table.file.get()));
+        let file = StdFileSystem.open(&path, OpenMode::Read).expect("it works");
+        let home = TableHome::alone(Arc::new(BlockCache::new(0))).expect("it works");
+        let table =
+            Table::open_any(Arc::clone(&file), file.len().expect("it works"), home).expect("it works");
+        let policy: FilterPolicy = table.properties().filter.parse().expect("it works");
+        (table.properties().keys, policy.bits_per_key())
+    };
+    tables.map(of_table).collect()
+}
+
+#[test]
+fn small_runs_have_more_bits_by_monkey_and_fewer_in_proportion() {
+    let tree = |allocation: &str| {
+        let dir = TestDir::new("filter-memory");
+        let db = open(&dir, allocation);
+        grow(&db, 3);
+        bits(&db, &dir)
+    };
+    let monkey = tree("monkey");
+    assert_eq!(monkey.len(), 4, "{monkey:?}");
+    let (upper, (last_keys, last)) = (&monkey[..3], monkey[3]);
+    assert_eq!(last_keys, u64::from(KEYS));
+    assert!(upper.iter().all(|&(keys, bits)| keys == 1_000 && bits > 14.0), "{monkey:?}");
+    // The large run was written when it was alone: its share was all there was.
+    assert_eq!(last, 10.0);
+    assert!(tree("uniform").iter().all(|&(_, bits)| bits == 10.0));
+    let proportional = tree("proportional");
+    assert!(proportional[..3].iter().all(|&(_, bits)| bits == 0.0), "{proportional:?}");
+    let fixed = tree("fixed:20000");
+    assert!(fixed[..3].iter().all(|&(_, bits)| bits == 20.0) && fixed[3].1 == 0.0, "{fixed:?}");
+    let strict = tree("monkey:0.001");
+    assert!(strict[3].1 > 14.0 && strict[0].1 > strict[3].1, "{strict:?}");
+}
+
+/// What is seen of the filters after lookups of so many keys that are not there.
+fn look(db: &Database, absent: u32) -> Vec<FilterInfo> {
+    let keyspace = db.keyspace("default").expect("it works");
+    let from = u32::MAX / 2;
+    for number in from..from + absent {
+        assert!(keyspace.get(key(number)).expect("it works").is_none());
+    }
+    db.levels()[0].levels.iter().map(|level| level.filters).collect()
+}
+
+#[test]
+fn lookups_tell_how_filters_do() {
+    let dir = TestDir::new("filter-memory");
+    let db = open(&dir, "uniform");
+    grow(&db, 2);
+    assert!(look(&db, 0).iter().all(|seen| seen.probes == 0 && seen.tuning.is_none()));
+    let seen = look(&db, 200_000);
+    assert_eq!(seen.len(), 2);
+    for (level, runs) in [(0, 2.0), (1, 1.0)] {
+        let FilterInfo { probes, false_positives, expected_false_positives, .. } = seen[level];
+        let asked = 200_000.0 / 64.0 * runs;
+        assert!((probes as f64 / asked - 1.0).abs() < 0.1, "{probes} of about {asked}");
+        // 1 % of 3,000 or 6,000: a third off is four deviations.
+        let quotient = false_positives as f64 / expected_false_positives;
+        assert!((0.4..1.8).contains(&quotient), "{false_positives}, {expected_false_positives} expected");
+    }
+    // Keys that are there say nothing about filters of the run that has them.
+    let keyspace = db.keyspace("default").expect("it works");
+    let hits: Vec<_> = (0..32).map(key).collect();
+    let before = look(&db, 0);
+    (0..1_000)
+        .for_each(|_| assert!(keyspace.multi_get(&hits).expect("it works").iter().all(Option::is_some)));
+    assert_eq!(look(&db, 0)[1].false_positives, before[1].false_positives);
+    // Lookups of many keys at once count as well.
+    let absent: Vec<_> = (0..64_000).map(|number| key(u32::MAX / 4 + number)).collect();
+    let before = look(&db, 0)[1].probes;
+    absent
+        .chunks(32)
+        .for_each(|keys| assert!(keyspace.multi_get(keys).expect("it works").iter().all(Option::is_none)));
+    let counted = look(&db, 0)[1].probes - before;
+    assert!((700..1_300).contains(&counted), "{counted} of 64,000");
+}
+
+#[test]
+fn dynamic_filters_aim_at_their_targets_and_say_what_is_out_of_reach() {
+    let dir = TestDir::new("filter-memory");
+    let db = open(&dir, "dynamic:0.0001,0.1");
+    grow(&db, 2);
+    let made = bits(&db, &dir);
+    assert_eq!(made[0].1, 10.0, "the bound: {made:?}");
+    let tuning = |level: usize| db.levels()[0].levels[level].filters.tuning.expect("it works");
+    assert!(!tuning(0).is_in_reach && tuning(0).target_rate == 0.0001);
+    assert!(tuning(1).is_in_reach && (tuning(1).expected_rate / 0.1 - 1.0).abs() < 0.1);
+    // What is seen confirms it, and the next tables of the last level have about as many bits.
+    look(&db, 300_000);
+    let before = tuning(1).bits_per_key;
+    db.keyspace("default").expect("it works").compact(..).expect("it works");
+    let after = bits(&db, &dir);
+    assert_eq!(after.len(), 1, "{after:?}");
+    assert!((after[0].1 - before).abs() <= 1.0, "{before} and {after:?}");
+}
