@@ -11,33 +11,41 @@
 //! * **Unknown is harmless**: a kind or version that this build does not know answers "maybe" to everything and
 //!   says so ([`Filter::is_unknown`]). Damage is an error, because the table's owner should hear of it.
 //!
-//! # Stored form
+//! # Kinds
 //!
-//! | bytes | field |
-//! |---|---|
-//! | 0 | kind: 1 = blocked Bloom; other numbers are unknown |
-//! | 1 | version of the kind's layout: 1 |
-//! | 2 | number of probes, 1 to 16 |
-//! | 3 | zero |
-//! | 4..8 | number of lines, little-endian, at least 1 |
-//! | 8.. | the lines, 64 bytes each: sixteen little-endian 32-bit words |
+//! Each has a number in the stored form that is never used for anything else. `docs/format/filter.md` has the bytes.
 //!
-//! The meaning of the bits is in [`blocked`]. Checksums are the business of the section the filter lies in.
+//! | number | name | what it is |
+//! |---|---|---|
+//! | 1 | `blocked-bloom` | the default: all probes of a key in one cache line ([`blocked`]) |
+//! | 2 | `bloom` | probes anywhere: the fewest false positives of the Bloom kinds, the most cache misses ([`bloom`]) |
+//! | 3 | `local-bloom` | the blocked kind with RocksDB's choices, for comparison ([`local`]) |
+//! | 4 | `double-probe-bloom` | half of the probes in each of two lines ([`double`]) |
 //!
-//! Map: [`kind`] and [`bits`] are what there is to choose from, [`policy`] is what a user chose, [`model`] predicts false positives and picks the number of probes,
-//! [`allocation`] divides memory over a tree's levels, by [`monkey`] or by what [`watch`] saw and [`tuning`] makes of it,
-//! [`blocked`] is the structure, [`probe`] its lookups on this machine, [`builder`] and [`reader`] the two ends.
+//! `none` stores nothing.
+//!
+//! Map: [`kind`] and [`bits`] are what there is to choose from, [`policy`] is what a user chose, [`model`] predicts
+//! false positives and picks the number of probes; [`allocation`] divides memory over a tree's levels, by [`monkey`] or
+//! by what [`watch`] saw and [`tuning`] makes of it. [`lines`] is what the Bloom kinds are made of, [`plan`] how large
+//! each becomes, [`probe`] their lookups on this machine. [`builder`] and [`reader`] are the two ends, [`stored`] the
+//! bytes between them.
 
 pub mod allocation;
 pub mod bits;
 mod blocked;
+mod bloom;
 mod builder;
+mod double;
 pub mod kind;
+mod lines;
+mod local;
 pub mod model;
 pub mod monkey;
+mod plan;
 pub mod policy;
 mod probe;
 mod reader;
+mod stored;
 pub mod tuning;
 pub mod watch;
 

@@ -9,7 +9,8 @@ use std::str::FromStr;
 
 /// The filter of new tables.
 ///
-/// People write it as `none` or `blocked-bloom:9.5`; [`fmt::Display`] gives the same back.
+/// People write it as the name of the kind and its size, `none` or `blocked-bloom:9.5`; [`fmt::Display`] gives the same
+/// back. Without a size it is ten bits a key.
 ///
 /// ```
 /// use esker_filter::FilterPolicy;
@@ -31,6 +32,22 @@ pub enum FilterPolicy {
         /// Memory spent.
         bits_per_key: BitsPerKey,
     },
+    /// A Bloom filter whose probes lie anywhere: fewest false positives, most cache misses.
+    Bloom {
+        /// Memory spent.
+        bits_per_key: BitsPerKey,
+    },
+    /// A blocked Bloom filter with the choices that RocksDB made.
+    LocalBloom {
+        /// Memory spent.
+        bits_per_key: BitsPerKey,
+    },
+    /// A Bloom filter whose probes for one key lie in two cache lines: nearly as few false positives as the standard
+    /// one, nearly as quick as the blocked one.
+    DoubleProbeBloom {
+        /// Memory spent.
+        bits_per_key: BitsPerKey,
+    },
 }
 
 impl FilterPolicy {
@@ -48,6 +65,9 @@ impl FilterPolicy {
         match self {
             FilterPolicy::None => FilterKind::None,
             FilterPolicy::BlockedBloom { .. } => FilterKind::BlockedBloom,
+            FilterPolicy::Bloom { .. } => FilterKind::Bloom,
+            FilterPolicy::LocalBloom { .. } => FilterKind::LocalBloom,
+            FilterPolicy::DoubleProbeBloom { .. } => FilterKind::DoubleProbeBloom,
         }
     }
 
@@ -55,7 +75,10 @@ impl FilterPolicy {
     pub fn bits_per_key(self) -> f64 {
         match self {
             FilterPolicy::None => 0.0,
-            FilterPolicy::BlockedBloom { bits_per_key } => bits_per_key.bits(),
+            FilterPolicy::BlockedBloom { bits_per_key }
+            | FilterPolicy::Bloom { bits_per_key }
+            | FilterPolicy::LocalBloom { bits_per_key }
+            | FilterPolicy::DoubleProbeBloom { bits_per_key } => bits_per_key.bits(),
         }
     }
 
@@ -67,12 +90,7 @@ impl FilterPolicy {
     /// Share of absent keys that filters of large tables answer "maybe" for, as the model of the kind predicts it; 1
     /// without a filter. Takes some microseconds.
     pub fn false_positive_rate(self) -> f64 {
-        match self {
-            FilterPolicy::None => 1.0,
-            FilterPolicy::BlockedBloom { bits_per_key } => {
-                model::expected_false_positive_rate(bits_per_key.bits())
-            }
-        }
+        model::expected_false_positive_rate(self)
     }
 
     /// The smallest filter of the same kind whose [`FilterPolicy::false_positive_rate`] is at most `rate`, or `None` if
@@ -113,10 +131,10 @@ impl Default for FilterPolicy {
 
 impl fmt::Display for FilterPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.kind().name();
+        f.write_str(self.kind().name())?;
         match self {
-            FilterPolicy::None => f.write_str(name),
-            FilterPolicy::BlockedBloom { bits_per_key } => write!(f, "{name}:{}", bits_per_key.bits()),
+            FilterPolicy::None => Ok(()),
+            sized => write!(f, ":{}", sized.bits_per_key()),
         }
     }
 }
@@ -125,22 +143,24 @@ impl FromStr for FilterPolicy {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<FilterPolicy> {
-        let wrong = || {
-            let (min, max) = (BitsPerKey::MIN.bits(), BitsPerKey::MAX.bits());
-            Error::invalid(format!(
-                "unknown filter {text:?}: none or blocked-bloom:BITS with {min} to {max} bits a key"
-            ))
+        let (name, parameter) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
+        let Some(kind) = FilterKind::from_name(name) else {
+            let known: Vec<_> = FilterKind::ALL.iter().map(|kind| kind.parameter()).collect();
+            return Err(Error::invalid(format!("unknown filter {text:?}: {}", known.join(", "))));
         };
-        match text {
-            "none" => Ok(FilterPolicy::None),
-            "blocked-bloom" => Ok(FilterPolicy::DEFAULT),
-            _ => {
-                let bits = text.strip_prefix("blocked-bloom:").ok_or_else(wrong)?;
+        let wrong = || Error::invalid(format!("wrong filter {text:?}: {}", kind.parameter()));
+        match (kind.sizes(), parameter) {
+            (None, None) => Ok(FilterPolicy::None),
+            (Some(_), None) => Ok(kind.policy(BitsPerKey::DEFAULT.bits())),
+            (None, Some(_)) => Err(wrong()),
+            (Some((least, most)), Some(bits)) => {
+                let (least, most) = (kind.policy_of_size(least), kind.policy_of_size(most));
                 let bits: f64 = bits.parse().map_err(|_| wrong())?;
-                if !(BitsPerKey::MIN.bits()..=BitsPerKey::MAX.bits()).contains(&bits) {
-                    return Err(wrong());
+                if (least.bits_per_key()..=most.bits_per_key()).contains(&bits) {
+                    Ok(kind.policy(bits))
+                } else {
+                    Err(wrong())
                 }
-                Ok(FilterPolicy::blocked_bloom(bits))
             }
         }
     }
@@ -151,11 +171,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_round_trip_for_every_tenth() {
-        for tenths in BitsPerKey::MIN.tenths()..=BitsPerKey::MAX.tenths() {
-            let policy = FilterPolicy::blocked_bloom(f64::from(tenths) / 10.0);
-            assert_eq!(policy, FilterPolicy::BlockedBloom { bits_per_key: BitsPerKey::from_tenths(tenths) });
-            assert_eq!(policy.to_string().parse::<FilterPolicy>().unwrap(), policy);
+    fn names_round_trip_for_every_size() {
+        for &kind in FilterKind::ALL {
+            let Some((least, most)) = kind.sizes() else { continue };
+            for size in least..=most {
+                let policy = kind.policy_of_size(size);
+                assert_eq!(policy.to_string().parse::<FilterPolicy>().unwrap(), policy);
+            }
+            assert!(kind.name().parse::<FilterPolicy>().unwrap().kind() == kind);
         }
         assert_eq!("none".parse::<FilterPolicy>().unwrap(), FilterPolicy::None);
         assert_eq!("blocked-bloom".parse::<FilterPolicy>().unwrap(), FilterPolicy::default());
@@ -168,9 +191,18 @@ mod tests {
         for none in [0.0, -3.0, 0.99, f64::NAN, f64::NEG_INFINITY] {
             assert_eq!(FilterPolicy::blocked_bloom(none), FilterPolicy::None);
         }
-        for text in
-            ["", "bloom", "blocked-bloom:", "blocked-bloom:0.5", "blocked-bloom:25", "blocked-bloom:NaN"]
-        {
+        for text in [
+            "",
+            "boom",
+            "none:",
+            "none:10",
+            "blocked-bloom:",
+            "blocked-bloom:0.5",
+            "blocked-bloom:25",
+            "bloom:33",
+            "bloom:NaN",
+            ":",
+        ] {
             assert!(text.parse::<FilterPolicy>().is_err(), "{text:?}");
         }
     }

@@ -1,12 +1,13 @@
-//! Looking at the bits of one key in one line: plain, and with the vector units of x86-64.
+//! Looking at the bits of one key in one line, or in two: plain, and with the vector units of x86-64.
 //!
 //! The way is chosen once per process. All ways give the same answers; tests compare them. A lookup takes 2 to
 //! 3 ns with either vector unit and 5 without when the line is in the cache.
 
-use crate::blocked::{Line, MAX_PROBES, POWERS, line_index, word_and_mask};
+use crate::double::{first_probes, pair, second_lower};
+use crate::lines::{Line, MAX_PROBES, POWERS, line_index, word_and_mask};
 
 /// Keys asked for ahead of their lookup in a batch: about as many lines as a core can fetch at once, twice over.
-const BATCH: usize = 32;
+pub(crate) const BATCH: usize = 32;
 
 /// A way of looking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,21 +76,33 @@ impl ProbePath {
             ProbePath::Avx512 => unsafe { avx512_many(lines, probes, hashes, maybe) },
         }
     }
+
+    /// The same for keys that have two lines each, as the [`double`](crate::double) kind defines them.
+    pub(crate) fn probe_pairs(self, lines: &[Line], probes: u8, hashes: &[u64], maybe: &mut [bool]) {
+        assert_eq!(hashes.len(), maybe.len(), "an answer for each hash");
+        match self {
+            ProbePath::Scalar => scalar_pairs(lines, probes, hashes, maybe),
+            // SAFETY: as in `probe`.
+            #[cfg(target_arch = "x86_64")]
+            ProbePath::Avx2 => unsafe { avx2_pairs(lines, probes, hashes, maybe) },
+            // SAFETY: as in `probe`.
+            #[cfg(target_arch = "x86_64")]
+            ProbePath::Avx512 => unsafe { avx512_pairs(lines, probes, hashes, maybe) },
+        }
+    }
 }
 
-/// Asks for a line to be brought into the cache.
+/// Asks for a piece of memory to be brought into the cache. Any address will do.
 #[inline(always)]
-pub(crate) fn prefetch(line: &Line) {
+pub(crate) fn prefetch<T>(place: *const T) {
     // SAFETY: a prefetch reads nothing and cannot fault; SSE is part of x86-64.
     #[cfg(target_arch = "x86_64")]
     unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
-            std::ptr::from_ref(line).cast(),
-        );
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(place.cast());
     }
     // Elsewhere there is no stable prefetch; the lookups stay correct.
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = line;
+    let _ = place;
 }
 
 #[inline(always)]
@@ -176,6 +189,44 @@ many!(scalar_many, scalar);
 many!(avx2_many, avx2, #[target_feature(enable = "avx2")]);
 #[cfg(target_arch = "x86_64")]
 many!(avx512_many, avx512, #[target_feature(enable = "avx512f")]);
+
+/// The loop over a batch of keys with two lines each: the second lines of those that the first ones let pass are asked for
+/// while the rest of the first ones is looked at.
+macro_rules! pairs {
+    ($name:ident, $probe:ident $(, #[$attribute:meta])*) => {
+        $(#[$attribute])*
+        fn $name(lines: &[Line], probes: u8, hashes: &[u64], maybe: &mut [bool]) {
+            let count = lines.len() as u32;
+            let here = first_probes(probes);
+            let mut passed = [0u8; BATCH];
+            for (hashes, maybe) in hashes.chunks(BATCH).zip(maybe.chunks_mut(BATCH)) {
+                for &hash in hashes {
+                    prefetch(&lines[line_index(hash, count)]);
+                }
+                let mut left = 0;
+                for (at, (&hash, maybe)) in hashes.iter().zip(&mut *maybe).enumerate() {
+                    let (one, other) = pair(hash, count);
+                    *maybe = $probe(&lines[one], hash as u32, here);
+                    // Without a branch: whether a key passes cannot be foreseen.
+                    prefetch(&lines[if *maybe { other } else { one }]);
+                    passed[left] = at as u8;
+                    left += usize::from(*maybe);
+                }
+                for &at in &passed[..left] {
+                    let hash = hashes[usize::from(at)];
+                    let (_, other) = pair(hash, count);
+                    maybe[usize::from(at)] = $probe(&lines[other], second_lower(hash, here), probes - here);
+                }
+            }
+        }
+    };
+}
+
+pairs!(scalar_pairs, scalar);
+#[cfg(target_arch = "x86_64")]
+pairs!(avx2_pairs, avx2, #[target_feature(enable = "avx2")]);
+#[cfg(target_arch = "x86_64")]
+pairs!(avx512_pairs, avx512, #[target_feature(enable = "avx512f")]);
 
 #[cfg(test)]
 mod tests;

@@ -1,15 +1,18 @@
 //! A filter in memory, from its stored bytes.
 
-use crate::blocked::{Blocked, LINE_BYTES, Line, MAX_PROBES};
+use crate::blocked::Blocked;
+use crate::bloom::{self, Bloom};
+use crate::double::Double;
+use crate::kind::FilterKind;
+use crate::lines::{self, Line};
+use crate::local::Local;
+use crate::stored;
 use esker_base::coding::Reader;
 
-/// The stored number of the blocked Bloom filter. Never reused.
-pub(crate) const KIND_BLOCKED_BLOOM: u8 = 1;
-
-/// The layout that this build writes and reads.
-pub(crate) const VERSION: u8 = 1;
-
-/// A loaded filter. Lookups take no lock and change nothing.
+/// A loaded filter. Lookups take no lock and change nothing, so any number of threads may ask at once.
+///
+/// The default kind's lookup is compiled into the caller; all other kinds share one call, so that what is not used
+/// costs one comparison.
 #[derive(Clone, Debug)]
 pub struct Filter {
     kind: Kind,
@@ -18,6 +21,9 @@ pub struct Filter {
 #[derive(Clone, Debug)]
 enum Kind {
     Blocked(Blocked),
+    Bloom(Bloom),
+    Local(Local),
+    Double(Double),
     /// Written by a newer version: kind and layout version.
     Unknown(u8, u8),
 }
@@ -32,26 +38,29 @@ impl Filter {
     pub fn decode(bytes: &[u8]) -> Result<Filter, String> {
         let cut = || format!("a filter of {} bytes has no whole header", bytes.len());
         let mut reader = Reader::new(bytes);
-        let (kind, version) = (reader.u8().ok_or_else(cut)?, reader.u8().ok_or_else(cut)?);
-        if (kind, version) != (KIND_BLOCKED_BLOOM, VERSION) {
-            return Ok(Filter { kind: Kind::Unknown(kind, version) });
-        }
-        let (probes, padding) = (reader.u8().ok_or_else(cut)?, reader.u8().ok_or_else(cut)?);
-        let count = reader.u32().ok_or_else(cut)?;
-        if !(1..=MAX_PROBES).contains(&probes) || padding != 0 {
-            return Err(format!(
-                "a filter has 1 to {MAX_PROBES} probes and padding 0, not {probes} and {padding}"
-            ));
-        }
-        let data = reader.rest();
-        if count == 0 || data.len() as u64 != u64::from(count) * LINE_BYTES as u64 {
-            return Err(format!(
-                "a filter of {count} lines of 64 bytes expected, {} bytes found",
-                data.len()
-            ));
-        }
-        let lines = data.chunks_exact(LINE_BYTES).map(decode_line).collect();
-        Ok(Filter { kind: Kind::Blocked(Blocked::new(lines, probes)) })
+        let (number, version) = (reader.u8().ok_or_else(cut)?, reader.u8().ok_or_else(cut)?);
+        let lines = |reader: &mut Reader<'_>, most| stored::decode_lines(reader, most);
+        let kind = match number {
+            _ if version != stored::VERSION => Kind::Unknown(number, version),
+            stored::BLOCKED_BLOOM => {
+                let (lines, probes) = lines(&mut reader, lines::MAX_PROBES)?;
+                Kind::Blocked(Blocked::new(lines, probes))
+            }
+            stored::BLOOM => {
+                let (lines, probes) = lines(&mut reader, bloom::MAX_PROBES)?;
+                Kind::Bloom(Bloom::new(lines, probes))
+            }
+            stored::LOCAL_BLOOM => {
+                let (lines, probes) = lines(&mut reader, lines::MAX_PROBES)?;
+                Kind::Local(Local::new(lines, probes))
+            }
+            stored::DOUBLE_PROBE_BLOOM => {
+                let (lines, probes) = lines(&mut reader, lines::MAX_PROBES)?;
+                Kind::Double(Double::new(lines, probes))
+            }
+            _ => Kind::Unknown(number, version),
+        };
+        Ok(Filter { kind })
     }
 
     /// Whether the key with this hash may be in the table: `false` is certain.
@@ -59,7 +68,7 @@ impl Filter {
     pub fn may_contain(&self, hash: u64) -> bool {
         match &self.kind {
             Kind::Blocked(blocked) => blocked.may_contain(hash),
-            Kind::Unknown(..) => true,
+            other => other.may_contain(hash),
         }
     }
 
@@ -68,20 +77,34 @@ impl Filter {
     /// # Panics
     /// If `maybe` is not as long as `hashes`.
     pub fn may_contain_many(&self, hashes: &[u64], maybe: &mut [bool]) {
+        assert_eq!(hashes.len(), maybe.len(), "an answer for each hash");
         match &self.kind {
             Kind::Blocked(blocked) => blocked.may_contain_many(hashes, maybe),
-            Kind::Unknown(..) => {
-                assert_eq!(hashes.len(), maybe.len(), "an answer for each hash");
-                maybe.fill(true);
-            }
+            Kind::Bloom(bloom) => bloom.may_contain_many(hashes, maybe),
+            Kind::Local(local) => local.may_contain_many(hashes, maybe),
+            Kind::Double(double) => double.may_contain_many(hashes, maybe),
+            Kind::Unknown(..) => maybe.fill(true),
         }
     }
 
     /// Asks for what [`Filter::may_contain`] will look at to be brought into the cache.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
-        if let Kind::Blocked(blocked) = &self.kind {
-            blocked.prefetch(hash);
+        match &self.kind {
+            Kind::Blocked(blocked) => blocked.prefetch(hash),
+            other => other.prefetch(hash),
+        }
+    }
+
+    /// The kind, unless this build does not know it. A filter of a kind that could not be built for its keys is a
+    /// blocked Bloom filter.
+    pub fn kind(&self) -> Option<FilterKind> {
+        match &self.kind {
+            Kind::Blocked(_) => Some(FilterKind::BlockedBloom),
+            Kind::Bloom(_) => Some(FilterKind::Bloom),
+            Kind::Local(_) => Some(FilterKind::LocalBloom),
+            Kind::Double(_) => Some(FilterKind::DoubleProbeBloom),
+            Kind::Unknown(..) => None,
         }
     }
 
@@ -92,36 +115,60 @@ impl Filter {
 
     /// Bytes of memory of the filter's data.
     pub fn memory_bytes(&self) -> usize {
-        match &self.kind {
-            Kind::Blocked(blocked) => size_of_val(blocked.lines()),
-            Kind::Unknown(..) => 0,
-        }
+        self.kind.lines().map_or(0, size_of_val)
     }
 
-    /// Share of the bits that are set; with the number of probes it tells the false-positive rate. Reads the whole
-    /// filter; 0 if it is unknown.
-    pub fn fill_ratio(&self) -> f64 {
-        let Kind::Blocked(blocked) = &self.kind else { return 0.0 };
-        let set: u64 =
-            blocked.lines().iter().flat_map(|line| line.0).map(|word| u64::from(word.count_ones())).sum();
-        set as f64 / (8.0 * size_of_val(blocked.lines()) as f64)
+    /// Share of the bits that are set, if the filter is one of bits; with the number of probes it tells the
+    /// false-positive rate. Reads the whole filter.
+    pub fn fill_ratio(&self) -> Option<f64> {
+        self.kind.lines().map(lines::fill_ratio)
     }
 
     /// Kind and parameters, for people.
     pub fn describe(&self) -> String {
+        let lines = |name: &str, lines: &[Line], probes: u8| {
+            format!("{name}, {} lines, {probes} probes", lines.len())
+        };
         match &self.kind {
-            Kind::Blocked(blocked) => {
-                format!("blocked Bloom, {} lines, {} probes", blocked.lines().len(), blocked.probes())
-            }
+            Kind::Blocked(blocked) => lines("blocked Bloom", blocked.lines(), blocked.probes()),
+            Kind::Bloom(bloom) => lines("Bloom", bloom.lines(), bloom.probes()),
+            Kind::Local(local) => lines("local Bloom", local.lines(), local.probes()),
+            Kind::Double(double) => lines("double-probe Bloom", double.lines(), double.probes()),
             Kind::Unknown(kind, version) => format!("unknown (kind {kind}, version {version})"),
         }
     }
 }
 
-fn decode_line(bytes: &[u8]) -> Line {
-    let mut line = Line::default();
-    for (word, bytes) in line.0.iter_mut().zip(bytes.chunks_exact(4)) {
-        *word = u32::from_le_bytes(bytes.try_into().expect("chunks of four bytes"));
+impl Kind {
+    #[inline(never)]
+    fn may_contain(&self, hash: u64) -> bool {
+        match self {
+            Kind::Blocked(blocked) => blocked.may_contain(hash),
+            Kind::Bloom(bloom) => bloom.may_contain(hash),
+            Kind::Local(local) => local.may_contain(hash),
+            Kind::Double(double) => double.may_contain(hash),
+            Kind::Unknown(..) => true,
+        }
     }
-    line
+
+    #[inline(never)]
+    fn prefetch(&self, hash: u64) {
+        match self {
+            Kind::Blocked(blocked) => blocked.prefetch(hash),
+            Kind::Bloom(bloom) => bloom.prefetch(hash),
+            Kind::Local(local) => local.prefetch(hash),
+            Kind::Double(double) => double.prefetch(hash),
+            Kind::Unknown(..) => {}
+        }
+    }
+
+    fn lines(&self) -> Option<&[Line]> {
+        match self {
+            Kind::Blocked(blocked) => Some(blocked.lines()),
+            Kind::Bloom(bloom) => Some(bloom.lines()),
+            Kind::Local(local) => Some(local.lines()),
+            Kind::Double(double) => Some(double.lines()),
+            Kind::Unknown(..) => None,
+        }
+    }
 }

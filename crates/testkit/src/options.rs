@@ -88,6 +88,10 @@ fn memtable(options: KeyspaceOptions, text: &str) -> KeyspaceOptions {
     options.memtable(text.parse::<MemtableKind>().expect("a kind of the table"))
 }
 
+fn filter(options: KeyspaceOptions, text: &str) -> KeyspaceOptions {
+    options.filter(text.parse::<FilterPolicy>().expect("a filter of the table"))
+}
+
 /// Options of a keyspace.
 pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
     Row {
@@ -162,6 +166,9 @@ pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
             ("none", |options| options.filter(FilterPolicy::None)),
             ("bloom", |options| options.filter(FilterPolicy::DEFAULT)),
             ("weak bloom", |options| options.filter(FilterPolicy::blocked_bloom(1.0))),
+            ("standard bloom", |options| filter(options, "bloom:4")),
+            ("local bloom", |options| filter(options, "local-bloom:6")),
+            ("double-probe bloom", |options| filter(options, "double-probe-bloom:5")),
         ],
     },
     Row {

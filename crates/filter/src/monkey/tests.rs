@@ -166,7 +166,7 @@ fn small_runs_get_more_bits_and_idle_ones_none() {
 fn goals_out_of_reach_get_what_there_is() {
     let curve = RateCurve::of(FilterKind::BlockedBloom);
     let runs = [FilteredRun::of_keys(1_000), FilteredRun::of_keys(1_000_000)];
-    let most = BitsPerKey::MAX.bits();
+    let most = BitsPerKey::MAX_OF_LINES.bits();
     for goal in [FilterGoal::ReadsInVain(0.0), FilterGoal::BitsPerKey(1e6)] {
         assert_eq!(allocate(&runs, goal, &curve), [most, most]);
     }

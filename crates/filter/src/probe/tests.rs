@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::blocked::Blocked;
+use crate::double::Double;
 use esker_base::checksum::xxh3_64;
 
 fn paths() -> impl Iterator<Item = ProbePath> {
@@ -76,13 +77,39 @@ fn every_path_looks_at_every_probe() {
     }
 }
 
-#[test]
-fn batches_of_any_length_agree_with_single_lookups() {
-    let lines: Box<[Line]> = (0..101u64)
+/// Lines with three quarters of their bits set.
+fn random_lines(count: u64) -> Box<[Line]> {
+    (0..count)
         .map(|at| {
             Line(std::array::from_fn(|word| (hash_of(at, word as u64) | hash_of(!at, word as u64)) as u32))
         })
-        .collect();
+        .collect()
+}
+
+/// Of any number of lines, down to the single one that is its own partner.
+#[test]
+fn every_path_agrees_on_pairs_of_lines() {
+    for (count, probes) in
+        [1, 2, 3, 63, 64, 65, 101].into_iter().flat_map(|n| [1, 2, 5, 9, 16].map(|k| (n, k)))
+    {
+        let plain = Double::new(random_lines(count), probes).with_path(ProbePath::Scalar);
+        for path in paths() {
+            let filter = plain.clone().with_path(path);
+            for len in [0, 1, 31, 32, 33, 257] {
+                let hashes: Vec<u64> = (0..len).map(|at| hash_of(9, at)).collect();
+                let mut maybe = vec![len % 2 == 0; hashes.len()];
+                filter.may_contain_many(&hashes, &mut maybe);
+                let expected: Vec<bool> = hashes.iter().map(|&hash| plain.may_contain(hash)).collect();
+                assert_eq!(maybe, expected, "{path:?}, {count} lines, {probes} probes");
+                assert_eq!(hashes.iter().map(|&hash| filter.may_contain(hash)).collect::<Vec<_>>(), expected);
+            }
+        }
+    }
+}
+
+#[test]
+fn batches_of_any_length_agree_with_single_lookups() {
+    let lines = random_lines(101);
     let plain = Blocked::new(lines, 5).with_path(ProbePath::Scalar);
     for path in paths() {
         let filter = plain.clone().with_path(path);

@@ -1,0 +1,87 @@
+//! Cache lines, the body of all Bloom filters: where a key's line is, and which of its bits a probe means.
+//!
+//! Persisted, hence fixed: a number of 32 bits picks a line by multiplication, `(number * lines) >> 32`; another one
+//! makes the probes within it: probe `i` looks at the nine top bits of `number * MULTIPLIER^i mod 2^32`, four of them
+//! for the word of the line and five for the bit of the word. Multiplications by constants are what a vector unit does
+//! to sixteen probes at once, and an odd multiplier loses nothing of the number. RocksDB's FastLocalBloom probes its
+//! lines in this way, by the same multiplier.
+
+use crate::bits::BitsPerKey;
+
+/// Bits of a line.
+pub(crate) const LINE_BITS: usize = 512;
+
+/// Most probes a line may be asked for: one for each of its words.
+pub(crate) const MAX_PROBES: u8 = 16;
+
+/// 2^32 divided by the golden ratio: its powers spread the nine top bits evenly.
+const MULTIPLIER: u32 = 0x9e37_79b9;
+
+/// The multipliers of the sixteen probes.
+pub(crate) static POWERS: [u32; MAX_PROBES as usize] = {
+    let mut powers = [1u32; MAX_PROBES as usize];
+    let mut at = 1;
+    while at < powers.len() {
+        powers[at] = powers[at - 1].wrapping_mul(MULTIPLIER);
+        at += 1;
+    }
+    powers
+};
+
+/// One cache line of the filter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub(crate) struct Line(pub(crate) [u32; 16]);
+
+/// Bytes of a line.
+pub(crate) const LINE_BYTES: usize = size_of::<Line>();
+
+/// The filter of a large table does not lie in the cache; asking for 32 keys' lines ahead makes an insertion cost 6 to
+/// 10 ns instead of 15 to 29.
+pub(crate) const AHEAD: usize = 32;
+
+/// The line of a hash among `lines`.
+#[inline(always)]
+pub(crate) fn line_index(hash: u64, lines: u32) -> usize {
+    (((hash >> 32) * u64::from(lines)) >> 32) as usize
+}
+
+/// Word and mask of a probe.
+#[inline(always)]
+pub(crate) fn word_and_mask(product: u32) -> (usize, u32) {
+    ((product >> 28) as usize, 1 << ((product >> 23) & 31))
+}
+
+/// How many lines serve `keys` keys: the nearest number, at least one.
+pub(crate) fn lines_for(keys: usize, bits_per_key: BitsPerKey) -> u32 {
+    let tenths_of_bits = keys as u128 * u128::from(bits_per_key.tenths());
+    let tenths_of_line = 10 * LINE_BITS as u128;
+    let lines = (tenths_of_bits + tenths_of_line / 2) / tenths_of_line;
+    u32::try_from(lines).unwrap_or(u32::MAX).max(1)
+}
+
+impl Line {
+    /// Sets the bits of the probes of `lower`, one for each of `powers`.
+    #[inline(always)]
+    pub(crate) fn set(&mut self, lower: u32, powers: &[u32]) {
+        for &power in powers {
+            let (word, mask) = word_and_mask(lower.wrapping_mul(power));
+            self.0[word] |= mask;
+        }
+    }
+
+    /// The line of 64 stored bytes; what is missing is zero.
+    pub(crate) fn decode(bytes: &[u8]) -> Line {
+        let mut line = Line::default();
+        for (word, bytes) in line.0.iter_mut().zip(bytes.chunks_exact(4)) {
+            *word = u32::from_le_bytes(bytes.try_into().expect("chunks of four bytes"));
+        }
+        line
+    }
+}
+
+/// Share of the bits that are set.
+pub(crate) fn fill_ratio(lines: &[Line]) -> f64 {
+    let set: u64 = lines.iter().flat_map(|line| line.0).map(|word| u64::from(word.count_ones())).sum();
+    set as f64 / (LINE_BITS * lines.len()) as f64
+}

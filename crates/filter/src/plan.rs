@@ -1,0 +1,61 @@
+//! What a Bloom filter of a policy and a number of keys looks like before it is filled.
+
+use crate::bits::BitsPerKey;
+use crate::lines::{self, Line};
+use crate::policy::FilterPolicy;
+use crate::{blocked, bloom, double, local, model, stored};
+
+/// Sets the bits of hashes in a part of the lines: the part, the number of its first line, the number of lines of the
+/// whole filter, the number of probes, and the hashes, of which any may lie elsewhere.
+pub(crate) type Fill = fn(&mut [Line], usize, u32, u8, &[u64]);
+
+/// Everything about a filter of lines but its bits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    /// Its number in the stored form.
+    pub(crate) number: u8,
+    pub(crate) count: u32,
+    pub(crate) probes: u8,
+    pub(crate) fill: Fill,
+}
+
+impl Plan {
+    /// The plan for the kinds that consist of lines.
+    pub(crate) fn new(policy: FilterPolicy, keys: usize) -> Option<Plan> {
+        let nearest = |bits_per_key| lines::lines_for(keys, bits_per_key);
+        let plan = |number, count, probes, fill: Fill| Some(Plan { number, count, probes, fill });
+        match policy {
+            FilterPolicy::BlockedBloom { bits_per_key } => Some(Plan::blocked(bits_per_key, keys)),
+            FilterPolicy::Bloom { bits_per_key } => {
+                plan(stored::BLOOM, nearest(bits_per_key), model::standard_probes(bits_per_key), bloom::fill)
+            }
+            FilterPolicy::LocalBloom { bits_per_key } => {
+                let count = local::lines_for(keys, bits_per_key);
+                plan(stored::LOCAL_BLOOM, count, local::probes(bits_per_key), local::fill)
+            }
+            FilterPolicy::DoubleProbeBloom { bits_per_key } => {
+                let probes = model::double_probes(bits_per_key);
+                plan(stored::DOUBLE_PROBE_BLOOM, nearest(bits_per_key), probes, double::fill)
+            }
+            FilterPolicy::None => None,
+        }
+    }
+
+    /// The plan of the kind that has no limits and never fails.
+    pub(crate) fn blocked(bits_per_key: BitsPerKey, keys: usize) -> Plan {
+        Plan {
+            number: stored::BLOCKED_BLOOM,
+            count: lines::lines_for(keys, bits_per_key),
+            probes: model::best_probes(bits_per_key),
+            fill: blocked::fill,
+        }
+    }
+
+    /// The filter of `hashes`, as it is stored. `lines` is memory to make it in.
+    pub(crate) fn build(&self, lines: &mut Vec<Line>, hashes: &[u64]) -> Vec<u8> {
+        lines.clear();
+        lines.resize(self.count as usize, Line::default());
+        (self.fill)(lines, 0, self.count, self.probes, hashes);
+        stored::encode_lines(self, lines)
+    }
+}

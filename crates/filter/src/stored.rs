@@ -1,0 +1,58 @@
+//! The stored form: which number means which kind, and what the kinds made of lines look like.
+//!
+//! `docs/format/filter.md` has all of it to the byte.
+
+use crate::lines::{LINE_BYTES, Line};
+use crate::plan::Plan;
+use esker_base::coding::Reader;
+
+/// The layout that this build writes and reads, of each kind.
+pub(crate) const VERSION: u8 = 1;
+
+/// The blocked Bloom filter. This number and those that follow are stored and never used for anything else.
+pub(crate) const BLOCKED_BLOOM: u8 = 1;
+/// The standard Bloom filter.
+pub(crate) const BLOOM: u8 = 2;
+/// The local Bloom filter.
+pub(crate) const LOCAL_BLOOM: u8 = 3;
+/// The double-probe Bloom filter.
+pub(crate) const DOUBLE_PROBE_BLOOM: u8 = 4;
+
+/// Bytes in front of the lines.
+pub(crate) const LINES_HEADER_BYTES: usize = 8;
+
+/// The bytes of a filter made of lines.
+pub(crate) fn encode_lines(plan: &Plan, lines: &[Line]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(LINES_HEADER_BYTES + plan.count as usize * LINE_BYTES);
+    encode_header(plan, &mut bytes);
+    append_lines(lines, &mut bytes);
+    bytes
+}
+
+pub(crate) fn encode_header(plan: &Plan, bytes: &mut Vec<u8>) {
+    bytes.extend_from_slice(&[plan.number, VERSION, plan.probes, 0]);
+    bytes.extend_from_slice(&plan.count.to_le_bytes());
+}
+
+pub(crate) fn append_lines(lines: &[Line], bytes: &mut Vec<u8>) {
+    for word in lines.iter().flat_map(|line| line.0) {
+        bytes.extend_from_slice(&word.to_le_bytes());
+    }
+}
+
+/// Lines and number of probes, from the bytes behind kind and version. The kind makes up to `most_probes`.
+pub(crate) fn decode_lines(reader: &mut Reader<'_>, most_probes: u8) -> Result<(Box<[Line]>, u8), String> {
+    let cut = || "a filter made of lines has no whole header".to_owned();
+    let (probes, padding) = (reader.u8().ok_or_else(cut)?, reader.u8().ok_or_else(cut)?);
+    let count = reader.u32().ok_or_else(cut)?;
+    if !(1..=most_probes).contains(&probes) || padding != 0 {
+        return Err(format!(
+            "a filter of this kind has 1 to {most_probes} probes and padding 0, not {probes} and {padding}"
+        ));
+    }
+    let data = reader.rest();
+    if count == 0 || data.len() as u64 != u64::from(count) * LINE_BYTES as u64 {
+        return Err(format!("a filter of {count} lines of 64 bytes expected, {} bytes found", data.len()));
+    }
+    Ok((data.chunks_exact(LINE_BYTES).map(Line::decode).collect(), probes))
+}

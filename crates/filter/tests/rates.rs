@@ -1,0 +1,60 @@
+//! The models against what filters do: false positives and memory.
+
+mod common;
+
+use common::{build, key};
+use esker_filter::{Filter, FilterKind, FilterPolicy};
+
+fn measured_rate(filter: &Filter, absent: std::ops::Range<u64>) -> f64 {
+    let samples = absent.end - absent.start;
+    absent.filter(|&number| filter.may_contain(key(number))).count() as f64 / samples as f64
+}
+
+/// The model within 8 %, over so many lookups that the chance of it being missed is small, and the hashes are the same
+/// in every run anyway.
+fn assert_rate(policy: FilterPolicy, keys: u64) -> f64 {
+    let filter = Filter::decode(&build(policy, (0..keys).map(key))).expect("it was built");
+    let expected = policy.false_positive_rate();
+    // Some thousand false positives, so that 8 % are at least four deviations.
+    let lookups = ((3000.0 / expected) as u64).clamp(50_000, 1_500_000);
+    let rate = measured_rate(&filter, keys..keys + lookups);
+    assert!((rate / expected - 1.0).abs() < 0.08, "{policy}: {rate} measured, {expected} expected");
+    rate
+}
+
+#[test]
+fn bloom_filters_have_the_rates_of_their_models() {
+    let kinds =
+        [FilterKind::BlockedBloom, FilterKind::Bloom, FilterKind::LocalBloom, FilterKind::DoubleProbeBloom];
+    for kind in kinds {
+        for bits in [1.0, 2.0, 4.0, 6.5, 8.0, 10.0, 12.0] {
+            assert_rate(kind.policy(bits), 200_000);
+        }
+    }
+}
+
+/// The promise for the default: fewer than 1.3 % at 10 bits.
+#[test]
+fn the_default_keeps_its_promise() {
+    assert!(assert_rate(FilterPolicy::DEFAULT, 200_000) < 0.013);
+}
+
+#[test]
+fn bloom_filters_take_the_bits_they_say() {
+    for kind in
+        [FilterKind::BlockedBloom, FilterKind::Bloom, FilterKind::LocalBloom, FilterKind::DoubleProbeBloom]
+    {
+        for (keys, bits) in
+            [1, 2, 50, 1000, 20_000].into_iter().flat_map(|keys| [1.0, 3.7, 10.0, 24.0].map(|b| (keys, b)))
+        {
+            let bytes = build(kind.policy(bits), (0..keys).map(key));
+            let filter = Filter::decode(&bytes).unwrap();
+            assert_eq!(filter.memory_bytes() + 8, bytes.len());
+            let bits_of_memory = 8.0 * filter.memory_bytes() as f64;
+            assert!(
+                (bits_of_memory - keys as f64 * bits).abs() <= 512.0,
+                "{kind:?}, {bits} bits, {keys} keys"
+            );
+        }
+    }
+}
