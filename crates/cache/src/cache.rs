@@ -1,11 +1,13 @@
 //! The whole cache: shards and one budget.
 
-use crate::entry::{Admission, BlockKind, CacheKey, Charge, ENTRY_OVERHEAD_BYTES};
+use crate::entry::{Admission, BlockKind, CacheKey, Charge};
+use crate::kind::CacheKind;
 use crate::numbers::Numbers;
+use crate::policy::{Entry, hash_of, overhead_bytes};
 use crate::shard::Shard;
 use crate::stats::CacheStats;
-use crate::table::{Entry, hash_of};
 use esker_base::sync::CachePadded;
+use esker_env::{Clock, SystemClock};
 use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +30,33 @@ pub const SCAN_SHARE: (usize, usize) = (2, 5);
 const MAX_BORROW_ROUNDS: usize = 3;
 
 /// A cache of blocks. See the [crate's page](crate) for design and invariants.
-pub struct BlockCache<V: ?Sized> {
+///
+/// Values are handles, cheap to clone: an `Arc` as a rule.
+///
+/// ```
+/// use esker_cache::{Admission, BlockCache, BlockKind, CacheKey, CacheKind, Charge};
+/// use esker_env::SystemClock;
+/// use std::sync::Arc;
+///
+/// struct Text(String);
+///
+/// impl Charge for Text {
+///     fn charge_bytes(&self) -> usize {
+///         size_of::<Text>() + self.0.len()
+///     }
+/// }
+///
+/// let cache = BlockCache::of_kind("lru:60s".parse()?, 1 << 20, &(Arc::new(SystemClock::new()) as _));
+/// let key = CacheKey { table: 1, block: 7 };
+/// assert!(cache.get(&key, BlockKind::Data, Admission::Point).is_none());
+/// let text = Arc::new(Text("seven".to_owned()));
+/// cache.insert(key, text, BlockKind::Data, Admission::Point);
+/// assert_eq!(cache.get(&key, BlockKind::Data, Admission::Point).unwrap().0, "seven");
+/// assert_eq!(cache.stats()[BlockKind::Data].hit_rate(), Some(0.5));
+/// # Ok::<(), esker_base::Error>(())
+/// ```
+pub struct BlockCache<V> {
+    kind: CacheKind,
     shards: Box<[CachePadded<Mutex<Shard<V>>>]>,
     budget: CachePadded<Budget>,
     /// Hits by shortcuts, by stripe and kind.
@@ -49,9 +77,9 @@ thread_local! {
 }
 
 /// Entries on their way out. Dropping them, which callers do after unlocking, tells the values that they have left.
-struct Departed<V: ?Sized + Charge>(Vec<Entry<V>>);
+struct Departed<V: Charge>(Vec<Entry<V>>);
 
-impl<V: ?Sized + Charge> Drop for Departed<V> {
+impl<V: Charge> Drop for Departed<V> {
     fn drop(&mut self) {
         self.0.iter().for_each(|entry| entry.value.left());
     }
@@ -81,19 +109,32 @@ impl Budget {
     }
 }
 
-impl<V: ?Sized + Charge> BlockCache<V> {
-    /// A cache of `capacity_bytes`; 0 caches nothing. The number of shards follows from this first capacity.
+impl<V: Charge + Clone> BlockCache<V> {
+    /// A cache of the default kind with `capacity_bytes`; 0 caches nothing. The number of shards follows from this first
+    /// capacity.
     pub fn new(capacity_bytes: usize) -> BlockCache<V> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        BlockCache::of_kind(CacheKind::default(), capacity_bytes, &clock)
+    }
+
+    /// As [`BlockCache::new`], of any kind. The clock tells what has outlived a TTL, and is not asked by kinds without.
+    pub fn of_kind(kind: CacheKind, capacity_bytes: usize, clock: &Arc<dyn Clock>) -> BlockCache<V> {
         let fitting = (capacity_bytes / MIN_SHARD_BYTES).max(1);
         // The power of two below or at it.
         let shards = (1usize << fitting.ilog2()).min(MAX_SHARDS);
-        BlockCache::with_shards(capacity_bytes, shards)
+        BlockCache::with_shards(kind, capacity_bytes, shards, clock)
     }
 
-    fn with_shards(capacity_bytes: usize, shards: usize) -> BlockCache<V> {
+    fn with_shards(
+        kind: CacheKind,
+        capacity_bytes: usize,
+        shards: usize,
+        clock: &Arc<dyn Clock>,
+    ) -> BlockCache<V> {
         debug_assert!(shards.is_power_of_two());
         BlockCache {
-            shards: (0..shards).map(|_| CachePadded(Mutex::new(Shard::new()))).collect(),
+            kind: kind.within_limits(),
+            shards: (0..shards).map(|_| CachePadded(Mutex::new(Shard::new(kind, clock)))).collect(),
             budget: CachePadded(Budget {
                 capacity: AtomicUsize::new(capacity_bytes),
                 used: AtomicUsize::new(0),
@@ -103,9 +144,20 @@ impl<V: ?Sized + Charge> BlockCache<V> {
         }
     }
 
+    /// Which policy it has.
+    #[inline]
+    pub fn kind(&self) -> CacheKind {
+        self.kind
+    }
+
+    /// What each entry is charged beyond what its value says, in bytes.
+    pub fn entry_overhead_bytes(&self) -> usize {
+        overhead_bytes(self.kind)
+    }
+
     /// The block, if it is there. `kind` is what the caller expects it to be; a miss is counted for it.
     #[inline]
-    pub fn get(&self, key: &CacheKey, kind: BlockKind, admission: Admission) -> Option<Arc<V>> {
+    pub fn get(&self, key: &CacheKey, kind: BlockKind, admission: Admission) -> Option<V> {
         let hash = hash_of(key);
         self.shards[self.shard_of(hash)].lock().get(hash, key, kind, admission)
     }
@@ -114,8 +166,8 @@ impl<V: ?Sized + Charge> BlockCache<V> {
     /// it was faster.
     ///
     /// A block larger than the budget is not cached; `value` is answered as it is.
-    pub fn insert(&self, key: CacheKey, value: Arc<V>, kind: BlockKind, admission: Admission) -> Arc<V> {
-        let bytes = value.charge_bytes().saturating_add(ENTRY_OVERHEAD_BYTES);
+    pub fn insert(&self, key: CacheKey, value: V, kind: BlockKind, admission: Admission) -> V {
+        let bytes = value.charge_bytes().saturating_add(self.entry_overhead_bytes());
         let scanned = admission == Admission::Scan && kind == BlockKind::Data;
         let chances = if scanned { 0 } else { kind.initial_chances() };
         let hash = hash_of(&key);
@@ -123,6 +175,10 @@ impl<V: ?Sized + Charge> BlockCache<V> {
         // Declared before the guard, hence dropped after it: values are told and freed outside of the lock.
         let mut evicted = Departed(Vec::with_capacity(4));
         let mut shard = self.shards[home].lock();
+        let expired_bytes = shard.expire(&key, &mut evicted.0);
+        if expired_bytes > 0 {
+            self.budget.release(expired_bytes);
+        }
         if let Some(winner) = shard.resident(hash, &key) {
             shard.duplicate_loads += 1;
             return winner;
@@ -153,7 +209,7 @@ impl<V: ?Sized + Charge> BlockCache<V> {
                 return value;
             }
         }
-        shard.insert(hash, Entry { key, value: Arc::clone(&value), charge, kind, chances, scanned });
+        shard.insert(hash, Entry { key, value: value.clone(), charge, kind, chances, scanned });
         value
     }
 
@@ -165,9 +221,11 @@ impl<V: ?Sized + Charge> BlockCache<V> {
         evicted: &mut Departed<V>,
     ) -> bool {
         while !self.budget.reserve(bytes) {
-            let Some(entry) = shard.evict() else { return false };
-            self.budget.release(entry.charge as usize);
-            evicted.0.push(entry);
+            let freed_bytes = shard.evict(&mut evicted.0);
+            if freed_bytes == 0 {
+                return false;
+            }
+            self.budget.release(freed_bytes);
         }
         true
     }
@@ -186,8 +244,8 @@ impl<V: ?Sized + Charge> BlockCache<V> {
         let mut count = 0;
         for shard in &self.shards {
             let mut removed = Departed(Vec::new());
-            shard.lock().remove_tables(&tables, &mut removed.0);
-            self.budget.release(removed.0.iter().map(|entry| entry.charge as usize).sum());
+            let freed_bytes = shard.lock().remove_tables(&tables, &mut removed.0);
+            self.budget.release(freed_bytes);
             count += removed.0.len();
         }
         count
@@ -222,9 +280,11 @@ impl<V: ?Sized + Charge> BlockCache<V> {
         let mut freed_bytes = 0;
         let mut shard = shard.lock();
         while freed_bytes < bytes {
-            let Some(entry) = shard.evict() else { break };
-            freed_bytes += entry.charge as usize;
-            evicted.0.push(entry);
+            let more_bytes = shard.evict(&mut evicted.0);
+            if more_bytes == 0 {
+                break;
+            }
+            freed_bytes += more_bytes;
         }
         if !evicted.0.is_empty() {
             shard.shrink_to_fit();
@@ -275,7 +335,7 @@ impl<V: ?Sized + Charge> BlockCache<V> {
     }
 }
 
-impl<V: ?Sized> BlockCache<V> {
+impl<V> BlockCache<V> {
     #[inline]
     fn shard_of(&self, hash: u64) -> usize {
         // The high half of the hash; the table uses the low bits.
@@ -283,9 +343,10 @@ impl<V: ?Sized> BlockCache<V> {
     }
 }
 
-impl<V: ?Sized> fmt::Debug for BlockCache<V> {
+impl<V> fmt::Debug for BlockCache<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BlockCache")
+            .field("kind", &format_args!("{}", self.kind))
             .field("shards", &self.shards.len())
             .field("capacity_bytes", &self.budget.capacity)
             .field("used_bytes", &self.budget.used)

@@ -1,7 +1,5 @@
 //! What lies in the cache, and how it got there.
 
-use crate::table::BUCKET_BYTES;
-
 /// Names a block: which table, and which of its blocks. Two halves of a word, so that a bucket has room for a pointer
 /// to a value that knows its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -10,6 +8,14 @@ pub struct CacheKey {
     pub table: u32,
     /// Number of the block within the table.
     pub block: u32,
+}
+
+impl CacheKey {
+    /// Both halves in one word.
+    #[inline]
+    pub(crate) const fn packed(&self) -> u64 {
+        (self.table as u64) << 32 | self.block as u64
+    }
 }
 
 /// What a block is for; decides its priority and is counted apart.
@@ -94,6 +100,24 @@ pub trait Charge {
     }
 }
 
-/// What each entry is charged beyond its value: its share of the hash table, which is 3/8 to 3/4 full, and the two
-/// counters of its `Arc`.
-pub const ENTRY_OVERHEAD_BYTES: usize = 2 * BUCKET_BYTES + 16;
+/// A handle speaks for what it leads to.
+impl<T: ?Sized + Charge> Charge for std::sync::Arc<T> {
+    fn charge_bytes(&self) -> usize {
+        (**self).charge_bytes()
+    }
+
+    #[inline]
+    fn entered(&self) {
+        (**self).entered();
+    }
+
+    #[inline]
+    fn left(&self) {
+        (**self).left();
+    }
+
+    #[inline]
+    fn take_use(&self) -> bool {
+        (**self).take_use()
+    }
+}

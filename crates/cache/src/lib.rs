@@ -1,11 +1,23 @@
 //! The block cache: blocks of all tables and keyspaces under one budget of bytes.
 //!
 //! # Design
-//! The cache is cut into a power of two of shards, each a mutex around an open-addressing hash table of
-//! [`Arc`](std::sync::Arc)s. The table doubles as the ring of the CLOCK policy (Corbató 1968): a hand walks over its
-//! buckets, takes a chance from every entry that has some left and evicts the first one that has none. A hit locks
-//! the shard, finds one bucket of 32 bytes, gives the entry a chance back, clones the `Arc` and unlocks; nothing
-//! is moved, allocated or shared with other shards. A miss is expected to cost a read, so it may cost more here.
+//! The cache is cut into a power of two of shards, each a mutex around a *policy*, which owns entries, finds them by key and knows
+//! in which order they go. A hit locks the shard, finds the entry, notes the use, clones the value, an
+//! [`Arc`](std::sync::Arc) as a rule, and unlocks; nothing is shared with other shards. A miss is expected to cost a read, so
+//! it may cost more here.
+//!
+//! *One cache, several policies.* A [`CacheKind`] is chosen when the cache is made. Whatever the cache promises is kept outside of the
+//! policies, in `cache` and `shard`, and is therefore the same for all: a policy never evicts of its own accord, it is asked who goes.
+//!
+//! | kind | who goes | a hit writes to | bytes an entry |
+//! |---|---|---|---|
+//! | `slots` | CLOCK; hits by shortcuts, below | a slot, without a lock | 80, and 8 a block of an open table |
+//! | `clock` | CLOCK | one byte of its bucket | 80 |
+//! | `lru` | what was used longest ago, exactly; optionally what is too old | the links of three entries | 166 |
+//! | `lfu` | what was used least often lately | the links of three entries | 150 |
+//! | `s3-fifo` | what was not asked for twice, by the library `quick_cache` | a counter of its entry | 258 |
+//!
+//! The bytes are what [`BlockCache::entry_overhead_bytes`] charges: the most that arrays which double can take.
 //!
 //! *One budget, not one for each shard.* The bytes in use are one atomic number that only insertions and evictions
 //! change; hits do not touch it. An insertion evicts from its own shard first, since it holds that lock anyway, and
@@ -28,10 +40,13 @@
 //! Index, filter and other meta blocks get more chances than data blocks, because each serves the lookups of many
 //! data blocks. Data blocks that a scan brings in get none, and together they may take only [`SCAN_SHARE`] of
 //! the cache: beyond it a scan evicts its own blocks, without touching the chances of others. A point lookup that
-//! meets such a block makes it an ordinary one.
+//! meets such a block makes it an ordinary one. With `lfu` and `s3-fifo` scans' blocks have the share only while nobody else
+//! wants it: when room is needed they go first. Chances are what `clock` counts; the other policies say how they translate them.
 //!
 //! # Rejected
-//! * An exact LRU list: every hit would write to the neighbours in the list, three cache lines instead of one.
+//! * An exact LRU list as the default: every hit writes to the neighbours in the list, three cache lines instead of one.
+//! * The caches of libraries as a whole: what they promise of budgets, large entries, scans and shortcuts differs from one to the next,
+//!   or is nothing. Their policies are welcome behind the face of the others.
 //! * One budget for each shard: simpler by a few lines, but a large filter or value would never fit.
 //! * Single flight for concurrent misses of one block: a waiting state with its own failures, for something
 //!   that `duplicate_loads` shows to be rare. To be reconsidered above 1 % of misses.
@@ -40,21 +55,24 @@
 //! Whoever owns values may keep other ways to them, such as a table's array of its blocks, so that most hits touch
 //! neither a shard nor its hash table (a third of a cached lookup). The cache stays the owner of the budget: a value
 //! hears when it enters and when it has left ([`Charge::entered`], [`Charge::left`]), tells before it is evicted
-//! whether a shortcut was used ([`Charge::take_use`]), and hits are reported ([`BlockCache::count_shortcut_hits`]).
+//! whether a shortcut was used ([`Charge::take_use`]), and hits are reported ([`BlockCache::count_shortcut_hits`]). Only kinds that
+//! say so are to be used with shortcuts ([`CacheKind::has_shortcuts`]).
 //!
-//! Map: [`entry`] says what is cached, [`numbers`] by which name, `table` is the hash table, `shard` the policy of one
-//! shard, [`cache`] the whole, [`stats`] what it tells.
+//! Map: [`entry`] says what is cached, [`numbers`] by which name, [`kind`] what can be chosen; `policy` has the policies, one file
+//! each, `shard` counts, [`cache`] is the whole, [`stats`] what it tells.
 
 #![forbid(unsafe_code)]
 
 pub mod cache;
 pub mod entry;
+pub mod kind;
 pub mod numbers;
+mod policy;
 mod shard;
 pub mod stats;
-mod table;
 
 pub use cache::{BlockCache, SCAN_SHARE};
-pub use entry::{Admission, BlockKind, CacheKey, Charge, ENTRY_OVERHEAD_BYTES};
+pub use entry::{Admission, BlockKind, CacheKey, Charge};
+pub use kind::CacheKind;
 pub use numbers::TableNumber;
 pub use stats::{CacheStats, KindStats};

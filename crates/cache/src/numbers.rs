@@ -44,12 +44,12 @@ impl Numbers {
 }
 
 /// The number of a table in a cache, for as long as somebody can insert blocks of it.
-pub struct TableNumber<V: ?Sized + Charge> {
+pub struct TableNumber<V: Charge + Clone> {
     cache: Arc<BlockCache<V>>,
     number: u32,
 }
 
-impl<V: ?Sized + Charge> TableNumber<V> {
+impl<V: Charge + Clone> TableNumber<V> {
     /// The number, for [`crate::CacheKey::table`]. Whoever inserts with it keeps this value alive.
     pub fn get(&self) -> u32 {
         self.number
@@ -61,19 +61,19 @@ impl<V: ?Sized + Charge> TableNumber<V> {
     }
 }
 
-impl<V: ?Sized + Charge> Drop for TableNumber<V> {
+impl<V: Charge + Clone> Drop for TableNumber<V> {
     fn drop(&mut self) {
         self.cache.numbers.lock().departed.push(self.number);
     }
 }
 
-impl<V: ?Sized + Charge> fmt::Debug for TableNumber<V> {
+impl<V: Charge + Clone> fmt::Debug for TableNumber<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("TableNumber").field(&self.number).finish()
     }
 }
 
-impl<V: ?Sized + Charge> BlockCache<V> {
+impl<V: Charge + Clone> BlockCache<V> {
     /// A number that no other table has, and under which the cache holds nothing. `None` if four billion tables
     /// have one.
     pub fn number_table(self: &Arc<Self>) -> Option<TableNumber<V>> {

@@ -1,54 +1,35 @@
-//! One shard: the clock policy, the scans' share and the counters, without any locking.
+//! One shard: a policy and the counters, without any locking.
 
 use crate::entry::{Admission, BlockKind, CacheKey, Charge};
+use crate::kind::CacheKind;
+use crate::policy::{Entry, Policy};
 use crate::stats::KindStats;
-use crate::table::{Entry, Table};
+use esker_env::Clock;
 use std::sync::Arc;
 
-/// Rounds of the clock hand in which uses by shortcut count as chances: all entries can have been used once before, and
-/// a second time since.
-const ROUNDS_WITH_SHORTCUTS: usize = 2 + MOST_CHANCES;
-
-/// Most chances of any entry.
-const MOST_CHANCES: usize = BlockKind::Index.most_chances() as usize;
-
 #[derive(Debug)]
-pub(crate) struct Shard<V: ?Sized> {
-    table: Table<V>,
-    /// The bucket that the clock's hand points to.
-    hand: usize,
-    /// Where the next victim among the scans' blocks is looked for.
-    scan_hand: usize,
-    /// Charges of entries that are marked `scanned`.
-    scanned_bytes: usize,
+pub(crate) struct Shard<V> {
+    policy: Policy<V>,
     /// By the number of the kind. Plain numbers: whoever counts holds the lock already.
     pub(crate) kinds: [KindStats; BlockKind::ALL.len()],
     pub(crate) duplicate_loads: u64,
     pub(crate) declined: u64,
 }
 
-impl<V: ?Sized> Shard<V> {
-    pub(crate) fn new() -> Shard<V> {
-        Shard {
-            table: Table::new(),
-            hand: 0,
-            scan_hand: 0,
-            scanned_bytes: 0,
-            kinds: Default::default(),
-            duplicate_loads: 0,
-            declined: 0,
-        }
+impl<V: Charge + Clone> Shard<V> {
+    pub(crate) fn new(kind: CacheKind, clock: &Arc<dyn Clock>) -> Shard<V> {
+        Shard { policy: Policy::new(kind, clock), kinds: Default::default(), duplicate_loads: 0, declined: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.table.len()
+        self.policy.len()
     }
 
     pub(crate) fn scanned_bytes(&self) -> usize {
-        self.scanned_bytes
+        self.policy.scanned_bytes()
     }
 
-    /// A lookup: counts, and gives the entry a chance back unless only a scan came by.
+    /// A lookup, which is counted.
     #[inline]
     pub(crate) fn get(
         &mut self,
@@ -56,145 +37,80 @@ impl<V: ?Sized> Shard<V> {
         key: &CacheKey,
         kind: BlockKind,
         admission: Admission,
-    ) -> Option<Arc<V>> {
+    ) -> Option<V> {
+        let found = self.policy.get(hash, key, kind, admission);
         let counters = &mut self.kinds[kind as usize];
-        let Some(entry) = self.table.find_mut(hash, key) else {
-            counters.misses += 1;
-            return None;
-        };
-        counters.hits += 1;
-        if admission == Admission::Point || kind != BlockKind::Data {
-            // Stored only if it changes, so that a hot entry's line stays clean.
-            if entry.chances < entry.kind.most_chances() {
-                entry.chances += 1;
-            }
-            if entry.scanned {
-                entry.scanned = false;
-                self.scanned_bytes -= entry.charge as usize;
-            }
+        match found {
+            Some(_) => counters.hits += 1,
+            None => counters.misses += 1,
         }
-        Some(Arc::clone(&entry.value))
+        found
     }
 
     /// The resident value of a key, without counting anything.
-    pub(crate) fn resident(&mut self, hash: u64, key: &CacheKey) -> Option<Arc<V>> {
-        self.table.find_mut(hash, key).map(|entry| Arc::clone(&entry.value))
+    pub(crate) fn resident(&mut self, hash: u64, key: &CacheKey) -> Option<V> {
+        self.policy.resident(hash, key)
     }
 
     /// Adds an entry whose key is absent and whose charge is reserved.
-    pub(crate) fn insert(&mut self, hash: u64, entry: Entry<V>)
-    where
-        V: Charge,
-    {
+    pub(crate) fn insert(&mut self, hash: u64, entry: Entry<V>) {
         entry.value.entered();
         let counters = &mut self.kinds[entry.kind as usize];
         counters.inserts += 1;
         counters.resident_bytes += entry.charge as usize;
-        if entry.scanned {
-            self.scanned_bytes += entry.charge as usize;
-        }
-        self.table.insert(hash, entry);
+        self.policy.insert(hash, entry);
     }
 
-    /// Evicts by the clock; `None` if the shard is empty.
-    ///
-    /// Every bucket passed is empty, or gives up a chance that a use of it had paid for: the cost is constant over
-    /// time. At worst all entries have all their chances, and one call walks round as many times. Uses by shortcut
-    /// are asked for only in the first rounds, since they may go on while the hand moves.
-    pub(crate) fn evict(&mut self) -> Option<Entry<V>>
-    where
-        V: Charge,
-    {
-        if self.table.len() == 0 {
-            return None;
-        }
-        let mask = self.table.bucket_count() - 1;
-        let mut bucket = self.hand & mask;
-        let mut patience = ROUNDS_WITH_SHORTCUTS * (mask + 1);
-        loop {
-            match self.table.at_mut(bucket) {
-                Some(entry) if entry.chances == 0 && (patience == 0 || !entry.value.take_use()) => break,
-                Some(entry) if entry.chances == 0 => {}
-                Some(entry) => entry.chances -= 1,
-                None => {}
-            }
-            bucket = (bucket + 1) & mask;
-            patience = patience.saturating_sub(1);
-        }
-        // The hand stays: removing may have moved another entry here.
-        self.hand = bucket;
-        self.evict_at(bucket)
+    /// Evicts what the policy names and answers the charges: 0 only if the shard is empty.
+    pub(crate) fn evict(&mut self, evicted: &mut Vec<Entry<V>>) -> usize {
+        let before = evicted.len();
+        self.policy.evict(evicted);
+        evicted[before..].iter().for_each(|entry| self.went(entry).evictions += 1);
+        charges(&evicted[before..])
     }
 
     /// Evicts a block that a scan brought in and nobody looked up since; `None` if there is none.
-    ///
-    /// Called when such blocks have used up their share, so they are frequent and one is soon found. No chance of
-    /// any other entry is touched.
-    pub(crate) fn evict_scanned(&mut self) -> Option<Entry<V>>
-    where
-        V: Charge,
-    {
-        if self.scanned_bytes == 0 {
-            return None;
-        }
-        let mask = self.table.bucket_count() - 1;
-        let first = self.scan_hand & mask;
-        for bucket in (0..=mask).map(|step| (first + step) & mask) {
-            let Some(entry) = self.table.at_mut(bucket).filter(|entry| entry.scanned) else { continue };
-            if entry.value.take_use() {
-                // A lookup met it by a shortcut: it is an ordinary block now.
-                entry.scanned = false;
-                entry.chances = entry.kind.initial_chances();
-                self.scanned_bytes -= entry.charge as usize;
-                continue;
-            }
-            self.scan_hand = bucket;
-            return self.evict_at(bucket);
-        }
-        None
-    }
-
-    fn evict_at(&mut self, bucket: usize) -> Option<Entry<V>> {
-        let entry = self.remove_at(bucket)?;
-        self.kinds[entry.kind as usize].evictions += 1;
+    pub(crate) fn evict_scanned(&mut self) -> Option<Entry<V>> {
+        let entry = self.policy.evict_scanned()?;
+        self.went(&entry).evictions += 1;
         Some(entry)
     }
 
-    fn remove_at(&mut self, bucket: usize) -> Option<Entry<V>> {
-        let entry = self.table.remove_at(bucket)?;
-        self.kinds[entry.kind as usize].resident_bytes -= entry.charge as usize;
-        if entry.scanned {
-            self.scanned_bytes -= entry.charge as usize;
-        }
-        Some(entry)
+    /// Removes some entries that are older than the kind's TTL, that of `key` among them if it is, and answers their charges.
+    pub(crate) fn expire(&mut self, key: &CacheKey, expired: &mut Vec<Entry<V>>) -> usize {
+        let before = expired.len();
+        self.policy.expire(key, expired);
+        expired[before..].iter().for_each(|entry| self.went(entry).expirations += 1);
+        charges(&expired[before..])
     }
 
-    /// Removes the entries of some tables, given in ascending order.
-    pub(crate) fn remove_tables(&mut self, tables: &[u32], removed: &mut Vec<Entry<V>>) {
-        // Closing a gap moves entries only from buckets not yet looked at into the present one or later ones, or
-        // from the beginning to the end where they are looked at again.
-        let mut bucket = 0;
-        while bucket < self.table.bucket_count() {
-            let doomed =
-                self.table.at(bucket).is_some_and(|entry| tables.binary_search(&entry.key.table).is_ok());
-            match doomed.then(|| self.remove_at(bucket)).flatten() {
-                Some(entry) => {
-                    self.kinds[entry.kind as usize].removals += 1;
-                    removed.push(entry);
-                }
-                None => bucket += 1,
-            }
-        }
+    /// Removes the entries of some tables, given in ascending order, and answers their charges.
+    pub(crate) fn remove_tables(&mut self, tables: &[u32], removed: &mut Vec<Entry<V>>) -> usize {
+        let before = removed.len();
+        self.policy.remove_tables(tables, removed);
+        removed[before..].iter().for_each(|entry| self.went(entry).removals += 1);
+        charges(&removed[before..])
     }
 
-    /// Gives the memory of empty buckets back.
+    /// Notes that an entry is not resident any more.
+    fn went(&mut self, entry: &Entry<V>) -> &mut KindStats {
+        let counters = &mut self.kinds[entry.kind as usize];
+        counters.resident_bytes -= entry.charge as usize;
+        counters
+    }
+
+    /// Gives memory back after many removals.
     pub(crate) fn shrink_to_fit(&mut self) {
-        self.table.shrink_to_fit();
+        self.policy.shrink_to_fit();
     }
 
     /// All entries, for checks.
     #[cfg(test)]
-    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry<V>> {
-        (0..self.table.bucket_count()).filter_map(|bucket| self.table.at(bucket))
+    pub(crate) fn entries(&self) -> Vec<Entry<V>> {
+        self.policy.entries()
     }
+}
+
+fn charges<V>(entries: &[Entry<V>]) -> usize {
+    entries.iter().map(|entry| entry.charge as usize).sum()
 }

@@ -5,7 +5,7 @@ use std::ops::{AddAssign, Index};
 
 /// Counters of one kind of block, since the cache was made.
 ///
-/// When nothing is under way, `inserts - evictions - removals` is the number of resident blocks.
+/// When nothing is under way, `inserts - evictions - removals - expirations` is the number of resident blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KindStats {
     /// Lookups that found the block.
@@ -18,6 +18,8 @@ pub struct KindStats {
     pub evictions: u64,
     /// Blocks that went because their table did.
     pub removals: u64,
+    /// Blocks that went because they were older than the kind's TTL.
+    pub expirations: u64,
     /// Charges of the resident blocks.
     pub resident_bytes: usize,
 }
@@ -37,6 +39,7 @@ impl AddAssign for KindStats {
         self.inserts += other.inserts;
         self.evictions += other.evictions;
         self.removals += other.removals;
+        self.expirations += other.expirations;
         self.resident_bytes += other.resident_bytes;
     }
 }

@@ -38,10 +38,10 @@ use crate::tree::{OpenAmount, TableFiles, Tree};
 use crate::view::{MemtableView, SuperVersion, ViewCell};
 use esker_base::sync::CachePadded;
 use esker_base::{Error, FileNumber, KeyspaceId, Result, SeqNo};
-use esker_cache::BlockCache;
 use esker_env::fs::parent_dir;
 use esker_env::{Env, FileLock, FileSystem, LockKind, OpenMode};
 use esker_memtable::ArenaPool;
+use esker_sst::TableCache;
 use esker_version::{
     CURRENT_NAME, CURRENT_TEMPORARY_NAME, DatabaseState, EditOp, Found, Manifest, VersionEdit,
     parse_manifest_name,
@@ -267,7 +267,8 @@ impl Opening {
     }
 
     fn table_files(&self) -> Arc<TableFiles> {
-        let cache = BlockCache::new(usize::try_from(self.memory.budget_bytes / 2).unwrap_or(usize::MAX));
+        let capacity = usize::try_from(self.memory.budget_bytes / 2).unwrap_or(usize::MAX);
+        let cache = TableCache::of_kind(self.options.cache_kind, capacity, &self.env.clock);
         let tables = self.options.max_open_tables;
         let limit = OpenAmount {
             tables: tables.unwrap_or_else(|| default_open_tables(esker_env::host::open_files_limit())),

@@ -147,6 +147,7 @@
 #![forbid(unsafe_code)]
 
 pub use esker_base::{Conflict, Corruption, Error, HistoryGone, KeyspaceId, MergeFailure, Result, SeqNo};
+pub use esker_cache::CacheKind;
 pub use esker_codec::Codec;
 pub use esker_engine::{
     BackupId, BackupInfo, BackupReport, BackupVerification, Backups, BlobFileInfo, BulkLoadProgress,

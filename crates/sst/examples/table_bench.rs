@@ -12,11 +12,10 @@
 
 use esker_base::checksum::key_hash;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, TableUid, Tag, ValueKind};
-use esker_cache::BlockCache;
 use esker_env::{File, FileSystem, Mapping, OpenMode, Random, SeededRandom, StdFileSystem};
 use esker_iter::Cursor;
 use esker_sst::{
-    Block, BlockLayout, Lookup, MAX_LOOKUPS, ReadPurpose, Table, TableHome, TableIdentity, TableOptions,
+    BlockLayout, Lookup, MAX_LOOKUPS, ReadPurpose, Table, TableCache, TableHome, TableIdentity, TableOptions,
     TableWriter, multi_get,
 };
 use std::hint::black_box;
@@ -145,7 +144,7 @@ struct Bench {
     fs: StdFileSystem,
     dir: PathBuf,
     options: TableOptions,
-    cache: Arc<BlockCache<Block>>,
+    cache: Arc<TableCache>,
     tables: u32,
     /// What to measure.
     only: String,
@@ -466,7 +465,7 @@ fn run(dir: &Path) -> Result<()> {
     );
     let options = TableOptions { layout, codec, ..TableOptions::default() };
     for kind in [Keys::Random, Keys::User] {
-        let cache = Arc::new(BlockCache::new(4 << 30));
+        let cache = Arc::new(TableCache::new(4 << 30));
         let mut bench = Bench {
             fs: StdFileSystem,
             dir: dir.to_owned(),

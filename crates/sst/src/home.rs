@@ -24,17 +24,20 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+/// The cache of blocks of all tables.
+pub type TableCache = BlockCache<Arc<Block>>;
+
 /// The tables of one owner that are open: the cache they share, and what they take beside it.
 #[derive(Debug)]
 pub struct OpenTables {
-    cache: Arc<BlockCache<Block>>,
+    cache: Arc<TableCache>,
     count: AtomicUsize,
     memory_bytes: AtomicU64,
 }
 
 impl OpenTables {
     /// None open so far; blocks go into `cache`.
-    pub fn new(cache: Arc<BlockCache<Block>>) -> Arc<OpenTables> {
+    pub fn new(cache: Arc<TableCache>) -> Arc<OpenTables> {
         Arc::new(OpenTables { cache, count: AtomicUsize::new(0), memory_bytes: AtomicU64::new(0) })
     }
 
@@ -49,7 +52,7 @@ impl OpenTables {
     }
 
     /// The cache.
-    pub fn cache(&self) -> &Arc<BlockCache<Block>> {
+    pub fn cache(&self) -> &Arc<TableCache> {
         &self.cache
     }
 }
@@ -57,7 +60,7 @@ impl OpenTables {
 /// What stays of a table while it is closed.
 #[derive(Debug)]
 pub struct TableHome {
-    number: TableNumber<Block>,
+    number: TableNumber<Arc<Block>>,
     tables: Arc<OpenTables>,
     /// Of the table that is open.
     slots: Mutex<Option<Slots>>,
@@ -88,7 +91,7 @@ impl TableHome {
     ///
     /// # Errors
     /// As [`TableHome::new`].
-    pub fn alone(cache: Arc<BlockCache<Block>>) -> Result<Arc<TableHome>> {
+    pub fn alone(cache: Arc<TableCache>) -> Result<Arc<TableHome>> {
         TableHome::new(&OpenTables::new(cache))
     }
 
@@ -96,7 +99,7 @@ impl TableHome {
         self.watch.as_deref()
     }
 
-    pub(crate) fn cache(&self) -> &Arc<BlockCache<Block>> {
+    pub(crate) fn cache(&self) -> &Arc<TableCache> {
         self.number.cache()
     }
 

@@ -58,7 +58,7 @@ pub use block::{Block, BlockHeader, BlockLayout};
 pub use cursor::{ReadPurpose, TableCursor};
 pub use expiring::Expiring;
 pub use footer::{FORMAT_VERSION, Section, SectionKind};
-pub use home::{OpenTables, TableHome};
+pub use home::{OpenTables, TableCache, TableHome};
 pub use index::{AdaptiveIndex, FenceIndex, IndexKind};
 pub use inspect::{BlockFacts, IndexFacts, LayoutFacts, SlotCounts};
 pub use multi_get::{Lookup, MAX_LOOKUPS, multi_get};

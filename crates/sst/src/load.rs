@@ -38,7 +38,8 @@ impl Table {
     /// Block `number`, which must exist, if it is in the cache.
     #[inline(always)]
     pub(crate) fn cached_block(&self, number: usize, admission: Admission) -> Option<Arc<Block>> {
-        let slot = &self.slots[number];
+        // There are slots, or none at all: what keeps the number within bounds also chooses the kind.
+        let Some(slot) = self.slots.get(number) else { return self.block_without_slot(number, admission) };
         // Taking a count waits for its line; the block's other lines come meanwhile.
         slot.prefetch_block();
         let Some(block) = slot.get() else { return self.block_without_slot(number, admission) };
@@ -49,12 +50,19 @@ impl Table {
         Some(block)
     }
 
-    /// A block that is not in its slot, but may be in the cache.
+    /// A block that is not in its slot, or has none, but may be in the cache.
     #[cold]
     fn block_without_slot(&self, number: usize, admission: Admission) -> Option<Arc<Block>> {
         let block = self.cache.get(&self.cache_key(number), BlockKind::Data, admission)?;
-        self.slots[number].install(&block, |block| block.is_resident());
+        self.install(&block, number);
         Some(block)
+    }
+
+    /// Puts a block that the cache holds, or held a moment ago, into its slot, if it has one.
+    fn install(&self, block: &Arc<Block>, number: usize) {
+        if let Some(slot) = self.slots.get(number) {
+            slot.install(block, |block| block.is_resident());
+        }
     }
 
     /// Block `number`, which must exist, from the cache or the file.
@@ -76,7 +84,7 @@ impl Table {
     /// Puts a block that was just read into the cache and its slot; answers the one to use.
     pub(crate) fn admit(&self, block: Arc<Block>, number: usize, admission: Admission) -> Arc<Block> {
         let block = self.cache.insert(self.cache_key(number), block, BlockKind::Data, admission);
-        self.slots[number].install(&block, |block| block.is_resident());
+        self.install(&block, number);
         block
     }
 

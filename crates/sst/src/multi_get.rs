@@ -81,7 +81,9 @@ unsafe fn multi_get_with<K: Kernel>(
     // SAFETY: the caller has the instructions.
     unsafe { descend::<K>(lookups, &mut stage, newest) };
     for (place, &key) in stage.places[..stage.count].iter().zip(&stage.keys) {
-        lookups[usize::from(key)].table.slots[*place].prefetch_block();
+        if let Some(slot) = lookups[usize::from(key)].table.slots.get(*place) {
+            slot.prefetch_block();
+        }
     }
     let mut blocks: [Option<Arc<Block>>; MAX_LOOKUPS] = [const { None }; MAX_LOOKUPS];
     for (i, &key) in stage.keys[..stage.count].iter().enumerate() {

@@ -1,9 +1,8 @@
 //! An open table: identity, index and filter in memory, blocks through the cache.
 
-use crate::block::Block;
 use crate::flaw::Flaw;
 use crate::footer::{DIRECTORY_ENTRY_BYTES, FILE_HEADER_BYTES, FOOTER_BYTES, Footer, Section, SectionKind};
-use crate::home::TableHome;
+use crate::home::{TableCache, TableHome};
 use crate::index::section::DecodedIndex;
 use crate::index::{BlockIndex, IndexKind, TableShape};
 use crate::isa::Isa;
@@ -12,7 +11,6 @@ use crate::properties::TableProperties;
 use crate::range_section;
 use crate::slots::{Slots, empty_slots};
 use esker_base::{Error, KeyspaceId, Result, SeqNo, TableUid};
-use esker_cache::BlockCache;
 use esker_env::File;
 use esker_filter::watch::is_sampled;
 use esker_filter::{Filter, FilterPolicy};
@@ -41,11 +39,11 @@ pub struct Table {
     pub(crate) filter: Option<Filter>,
     /// False positives to be expected of the filter.
     filter_rate: f64,
-    /// Blocks that are in the cache.
+    /// Blocks that are in the cache, if its kind has shortcuts; empty otherwise.
     pub(crate) slots: Slots,
     pub(crate) home: Arc<TableHome>,
     /// The home's cache and number, here because every lookup asks for them.
-    pub(crate) cache: Arc<BlockCache<Block>>,
+    pub(crate) cache: Arc<TableCache>,
     pub(crate) number: u32,
     pub(crate) isa: Isa,
     /// Blocks are likely stored raw, so that they are best read straight into their own memory.
@@ -130,9 +128,13 @@ impl Table {
         };
         // A policy that this build does not know belongs to a filter that it cannot read either.
         let policy = properties.filter.parse::<FilterPolicy>().unwrap_or(FilterPolicy::None);
+        let slots = match home.cache().kind().has_shortcuts() {
+            true => index.as_ref().map_or(0, BlockIndex::blocks),
+            false => 0,
+        };
         let table = Table {
             filter_rate: policy.false_positive_rate(),
-            slots: empty_slots(index.as_ref().map_or(0, BlockIndex::blocks)),
+            slots: empty_slots(slots),
             index,
             index_asked: reading.index,
             index_reason,

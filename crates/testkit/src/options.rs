@@ -5,8 +5,8 @@
 use crate::operators::{Operator, Unnoticed};
 use esker::parts::env::SeededRandom;
 use esker::{
-    BlockLayout, Codec, FilterAllocation, FilterPolicy, KeyspaceOptions, MemtableKind, Options, PerLevel,
-    Strategy,
+    BlockLayout, CacheKind, Codec, FilterAllocation, FilterPolicy, KeyspaceOptions, MemtableKind, Options,
+    PerLevel, Strategy,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -279,6 +279,19 @@ pub const DATABASE: &[Row<Options>] = &[
             ("unlimited", |options| options),
             ("8", |options| options.max_open_tables(8)),
             ("13", |options| options.max_open_tables(13)),
+        ],
+    },
+    Row {
+        name: "cache",
+        choices: &[
+            ("slots", |options| options.cache_kind(CacheKind::Slots)),
+            ("clock", |options| options.cache_kind(CacheKind::Clock)),
+            ("lru", |options| options.cache_kind(CacheKind::Lru { ttl: None })),
+            ("lru of 20 ms", |options| {
+                options.cache_kind(CacheKind::Lru { ttl: Some(Duration::from_millis(20)) })
+            }),
+            ("lfu", |options| options.cache_kind(CacheKind::Lfu)),
+            ("s3-fifo", |options| options.cache_kind(CacheKind::S3Fifo)),
         ],
     },
     Row {

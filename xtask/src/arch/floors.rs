@@ -110,6 +110,7 @@ pub(super) const THIRD_PARTY: &[ThirdParty] = &[
         users: &["esker-env", "esker-cache", "esker-wal", "esker-sst", "esker-engine"],
     },
     ThirdParty { name: "proc-macro2", users: &["xtask"] },
+    ThirdParty { name: "quick_cache", users: &["esker-cache"] },
     ThirdParty { name: "rustix", users: &["esker-env", "esker-server"] },
     ThirdParty { name: "rustyline", users: &["esker-cli"] },
     ThirdParty { name: "serde", users: &["esker-bench"] },

@@ -1,7 +1,8 @@
 //! Numbers of tables: none is shared, none leads to blocks of an earlier owner, none is missing when they come round.
 
 use super::*;
-use crate::{Admission, BlockKind, CacheKey};
+use crate::{Admission, BlockKind, CacheKey, CacheKind};
+use esker_env::{Clock, SystemClock};
 
 struct Block(u64);
 
@@ -11,12 +12,14 @@ impl Charge for Block {
     }
 }
 
-fn cache() -> Arc<BlockCache<Block>> {
-    Arc::new(BlockCache::new(1 << 20))
+/// A cache of each kind.
+fn caches() -> impl Iterator<Item = Arc<BlockCache<Arc<Block>>>> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    CacheKind::ALL.into_iter().map(move |kind| Arc::new(BlockCache::of_kind(kind, 1 << 20, &clock)))
 }
 
 /// Puts a block of the table into the cache, which must not have one.
-fn fill(cache: &Arc<BlockCache<Block>>, number: u32, owner: u64) {
+fn fill(cache: &Arc<BlockCache<Arc<Block>>>, number: u32, owner: u64) {
     let key = CacheKey { table: number, block: 0 };
     let resident = cache.insert(key, Arc::new(Block(owner)), BlockKind::Data, Admission::Point);
     assert_eq!(resident.0, owner, "table {number} met a block of an earlier owner");
@@ -24,65 +27,68 @@ fn fill(cache: &Arc<BlockCache<Block>>, number: u32, owner: u64) {
 
 #[test]
 fn a_number_is_used_again_only_when_its_blocks_are_gone() {
-    let cache = cache();
-    let (first, second) = (cache.number_table().unwrap(), cache.number_table().unwrap());
-    assert_ne!(first.get(), second.get());
-    fill(&cache, first.get(), 1);
-    fill(&cache, second.get(), 2);
-    let old = first.get();
-    drop(first);
-    assert!(cache.has_departed());
-    let third = cache.number_table().unwrap();
-    assert!(third.get() != old && third.get() != second.get(), "blocks of {old} are still there");
-    fill(&cache, third.get(), 3);
-    assert_eq!(cache.remove_departed(), 1);
-    assert!(!cache.has_departed());
-    assert_eq!(cache.remove_departed(), 0);
-    let fourth = cache.number_table().unwrap();
-    assert_eq!(fourth.get(), old);
-    fill(&cache, fourth.get(), 4);
-    assert_eq!(cache.stats().entries, 3, "the others' blocks stay");
+    for cache in caches() {
+        let (first, second) = (cache.number_table().unwrap(), cache.number_table().unwrap());
+        assert_ne!(first.get(), second.get());
+        fill(&cache, first.get(), 1);
+        fill(&cache, second.get(), 2);
+        let old = first.get();
+        drop(first);
+        assert!(cache.has_departed());
+        let third = cache.number_table().unwrap();
+        assert!(third.get() != old && third.get() != second.get(), "blocks of {old} are still there");
+        fill(&cache, third.get(), 3);
+        assert_eq!(cache.remove_departed(), 1);
+        assert!(!cache.has_departed());
+        assert_eq!(cache.remove_departed(), 0);
+        let fourth = cache.number_table().unwrap();
+        assert_eq!(fourth.get(), old);
+        fill(&cache, fourth.get(), 4);
+        assert_eq!(cache.stats().entries, 3, "the others' blocks stay");
+    }
 }
 
 #[test]
 fn numbers_that_come_to_their_end_are_refused_until_some_are_free() {
-    let cache = cache();
-    *cache.numbers.lock() = Numbers::starting_at(u32::MAX - 2);
-    let (first, second) = (cache.number_table().unwrap(), cache.number_table().unwrap());
-    assert_eq!((first.get(), second.get()), (u32::MAX - 2, u32::MAX - 1));
-    assert!(cache.number_table().is_none() && cache.number_table().is_none());
-    fill(&cache, first.get(), 1);
-    drop(first);
-    assert!(cache.number_table().is_none());
-    cache.remove_departed();
-    let again = cache.number_table().unwrap();
-    fill(&cache, again.get(), 2);
-    assert!(cache.number_table().is_none());
+    for cache in caches() {
+        *cache.numbers.lock() = Numbers::starting_at(u32::MAX - 2);
+        let (first, second) = (cache.number_table().unwrap(), cache.number_table().unwrap());
+        assert_eq!((first.get(), second.get()), (u32::MAX - 2, u32::MAX - 1));
+        assert!(cache.number_table().is_none() && cache.number_table().is_none());
+        fill(&cache, first.get(), 1);
+        drop(first);
+        assert!(cache.number_table().is_none());
+        cache.remove_departed();
+        let again = cache.number_table().unwrap();
+        fill(&cache, again.get(), 2);
+        assert!(cache.number_table().is_none());
+    }
 }
 
 /// Many lives of a few tables, on threads: whoever has a number finds no block but its own.
 #[test]
 fn threads_take_and_give_back_numbers() {
-    let cache = cache();
-    std::thread::scope(|scope| {
-        for thread in 0..4u64 {
-            let cache = &cache;
-            scope.spawn(move || {
-                for life in 0..3_000u64 {
-                    let number = cache.number_table().unwrap();
-                    fill(cache, number.get(), thread << 32 | life);
-                    drop(number);
-                    if (life + thread).is_multiple_of(7) {
-                        cache.remove_departed();
+    for cache in caches() {
+        std::thread::scope(|scope| {
+            for thread in 0..4u64 {
+                let cache = &cache;
+                scope.spawn(move || {
+                    for life in 0..3_000u64 {
+                        let number = cache.number_table().unwrap();
+                        fill(cache, number.get(), thread << 32 | life);
+                        drop(number);
+                        if (life + thread).is_multiple_of(7) {
+                            cache.remove_departed();
+                        }
                     }
-                }
-            });
-        }
-    });
-    cache.remove_departed();
-    assert_eq!(cache.stats().entries, 0);
-    let mut numbers = cache.numbers.lock();
-    assert_eq!(numbers.free.len() as u32, numbers.next, "every number is free again");
-    numbers.free.sort_unstable();
-    assert!(numbers.free.iter().zip(0..).all(|(&number, at)| number == at), "and free once");
+                });
+            }
+        });
+        cache.remove_departed();
+        assert_eq!(cache.stats().entries, 0);
+        let mut numbers = cache.numbers.lock();
+        assert_eq!(numbers.free.len() as u32, numbers.next, "every number is free again");
+        numbers.free.sort_unstable();
+        assert!(numbers.free.iter().zip(0..).all(|(&number, at)| number == at), "and free once");
+    }
 }

@@ -250,6 +250,7 @@ fn as_json(metrics: &Metrics, holders: &[Holder]) -> serde_json::Value {
             "misses": cache.misses,
             "inserts": cache.inserts,
             "evictions": cache.evictions,
+            "expirations": cache.expirations,
         },
         "keyspaces": keyspaces,
         "holders": holders,

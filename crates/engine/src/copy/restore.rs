@@ -8,9 +8,8 @@ use crate::paths;
 use crate::verify::Damage;
 use esker_base::{Error, Result};
 use esker_blob::{BlobCheck, BlobReader};
-use esker_cache::BlockCache;
 use esker_env::OpenMode;
-use esker_sst::{Table, TableHome, TableIdentity};
+use esker_sst::{Table, TableCache, TableHome, TableIdentity};
 use esker_version::{CURRENT_NAME, DatabaseState, FileKind, Found, LiveFile, manifest_name};
 use std::path::Path;
 use std::sync::Arc;
@@ -173,7 +172,7 @@ impl Backups {
         }
         let (keyspace, global_seqno) = (file.keyspace, file.global_seqno);
         let expected = TableIdentity { uid: table.uid, keyspace, global_seqno };
-        let home = TableHome::alone(Arc::new(BlockCache::new(CACHE_BYTES)))?;
+        let home = TableHome::alone(Arc::new(TableCache::new(CACHE_BYTES)))?;
         let opened = Table::open(env.fs.open(path, OpenMode::Read)?, table.bytes, expected, home)?;
         if let Some(damage) = opened.filter_damage() {
             return Err(damage.clone());

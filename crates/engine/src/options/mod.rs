@@ -22,6 +22,7 @@ pub use table::{OptionChange, OptionInfo, OptionScope, OptionValue};
 
 use crate::Durability;
 use esker_base::Result;
+use esker_cache::CacheKind;
 use esker_env::Env;
 use esker_iter::operator::MergeOperator;
 use esker_wal::WalRecovery;
@@ -52,6 +53,7 @@ pub struct Options {
     pub(crate) wal_recovery: WalRecovery,
     pub(crate) compaction_threads: usize,
     pub(crate) max_open_tables: Option<usize>,
+    pub(crate) cache_kind: CacheKind,
     pub(crate) stall_limit: Duration,
     pub(crate) holder_warn_age: Duration,
     pub(crate) change_history_bytes: u64,
@@ -74,6 +76,7 @@ impl Default for Options {
             wal_recovery: WalRecovery::Strict,
             compaction_threads: 1,
             max_open_tables: None,
+            cache_kind: CacheKind::default(),
             stall_limit: Duration::from_secs(60),
             holder_warn_age: Duration::from_secs(600),
             change_history_bytes: CHANGE_HISTORY_BYTES,
@@ -156,6 +159,13 @@ impl Options {
     #[doc(alias = "max_open_files")]
     pub fn max_open_tables(mut self, tables: usize) -> Options {
         self.max_open_tables = Some(tables);
+        self
+    }
+
+    /// How the block cache, which all keyspaces share, chooses what goes when the memory budget leaves it no more room. Default:
+    /// [`CacheKind::Slots`].
+    pub fn cache_kind(mut self, kind: CacheKind) -> Options {
+        self.cache_kind = kind.within_limits();
         self
     }
 

@@ -15,10 +15,9 @@ use crate::large::LargeFiles;
 use crate::paths;
 use crate::scheduler::{Lane, Scheduler};
 use esker_base::{FileNumber, KeyspaceId};
-use esker_cache::BlockCache;
 use esker_env::Env;
 use esker_filter::FilterWatch;
-use esker_sst::{Block, OpenTables};
+use esker_sst::{OpenTables, TableCache};
 use esker_version::PartMeta;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -49,7 +48,7 @@ impl TableFiles {
     pub(crate) fn new(
         env: Env,
         dir: PathBuf,
-        cache: Arc<BlockCache<Block>>,
+        cache: Arc<TableCache>,
         scheduler: Arc<Scheduler>,
         limit: OpenAmount,
     ) -> Arc<TableFiles> {
@@ -155,7 +154,7 @@ impl TableFiles {
         self.clock.openings()
     }
 
-    pub(crate) fn cache(&self) -> &Arc<BlockCache<Block>> {
+    pub(crate) fn cache(&self) -> &Arc<TableCache> {
         self.tables.cache()
     }
 }

@@ -2,12 +2,12 @@
 
 use super::{IDENTITY, new_fs, options, path, write};
 use crate::testing::{Entry, Shape, entries};
-use crate::{Block, OpenTables, ReadPurpose, Table, TableHome, TableOptions};
+use crate::{OpenTables, ReadPurpose, Table, TableCache, TableHome, TableOptions};
 use esker_base::SeqNo;
 use esker_base::checksum::key_hash;
-use esker_cache::{BlockCache, BlockKind};
+use esker_cache::{BlockKind, CacheKind};
 use esker_env::fault::StrictFs;
-use esker_env::{FileSystem, OpenMode, SeededRandom};
+use esker_env::{Clock, FileSystem, ManualClock, OpenMode, SeededRandom};
 use esker_iter::Cursor;
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn open(fs: &StrictFs, home: &Arc<TableHome>) -> Arc<Table> {
     Arc::new(Table::open(file, len, IDENTITY, Arc::clone(home)).unwrap())
 }
 
-fn tables(cache: &Arc<BlockCache<Block>>) -> (Vec<Arc<Table>>, Vec<Entry>) {
+fn tables(cache: &Arc<TableCache>) -> (Vec<Arc<Table>>, Vec<Entry>) {
     let (fs, entries) = file();
     // Two homes of the same file are two tables to the cache.
     let open = || open(&fs, &TableHome::alone(Arc::clone(cache)).unwrap());
@@ -42,7 +42,7 @@ fn full_slots(tables: &[Arc<Table>]) -> usize {
 }
 
 /// SL4, while nothing is under way: what a slot holds is in the cache.
-fn assert_within_budget(cache: &BlockCache<Block>, tables: &[Arc<Table>]) {
+fn assert_within_budget(cache: &TableCache, tables: &[Arc<Table>]) {
     let stats = cache.stats();
     assert!(full_slots(tables) <= stats.entries, "{} slots, {stats:?}", full_slots(tables));
     assert!(stats.used_bytes <= stats.capacity_bytes);
@@ -50,7 +50,7 @@ fn assert_within_budget(cache: &BlockCache<Block>, tables: &[Arc<Table>]) {
 
 #[test]
 fn slots_follow_the_cache() {
-    let cache = Arc::new(BlockCache::new(60_000));
+    let cache = Arc::new(TableCache::new(60_000));
     let (mut tables, entries) = tables(&cache);
     let random = SeededRandom::new(2);
     for round in 0..6_000 {
@@ -90,9 +90,42 @@ fn slots_follow_the_cache() {
     assert_eq!(full_slots(&tables), 1);
 }
 
+fn cache_of(kind: CacheKind, capacity_bytes: usize) -> Arc<TableCache> {
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(0));
+    Arc::new(TableCache::of_kind(kind, capacity_bytes, &clock))
+}
+
+/// Whatever the kind, lookups find the blocks that are in the cache; slots are there for the kind that wants them.
+#[test]
+fn hits_are_counted_once_with_and_without_slots() {
+    for kind in CacheKind::ALL {
+        let cache = cache_of(kind, 1 << 20);
+        let (tables, entries) = tables(&cache);
+        let blocks = tables[0].blocks() as u64;
+        assert_eq!(tables[0].slots.len(), if kind == CacheKind::Slots { tables[0].blocks() } else { 0 });
+        for round in 0..3 {
+            entries.iter().for_each(|entry| get(&tables[0], entry));
+            let data = cache.stats()[BlockKind::Data];
+            assert_eq!((data.misses, data.inserts), (blocks, blocks), "{kind}");
+            assert_eq!(data.hits, (round + 1) * entries.len() as u64 - blocks, "{kind}");
+        }
+        let mut cursor = tables[0].cursor(ReadPurpose::Scan);
+        cursor.seek_to_first().unwrap();
+        while cursor.is_valid() {
+            cursor.next().unwrap();
+        }
+        assert_eq!(cache.stats()[BlockKind::Data].misses, blocks, "{kind}");
+        assert_eq!(full_slots(&tables) as u64, if kind.has_shortcuts() { blocks } else { 0 });
+    }
+}
+
 #[test]
 fn threads_share_tables_while_blocks_come_and_go() {
-    let cache = Arc::new(BlockCache::new(60_000));
+    CacheKind::ALL.into_iter().for_each(share_tables);
+}
+
+fn share_tables(kind: CacheKind) {
+    let cache = cache_of(kind, 60_000);
     let (tables, entries) = tables(&cache);
     std::thread::scope(|scope| {
         for seed in 0..3 {
@@ -126,7 +159,7 @@ fn threads_share_tables_while_blocks_come_and_go() {
 /// Closed and opened again by its home, a table is the same to the cache, and the shortcuts come back.
 #[test]
 fn a_home_outlives_its_table() {
-    let cache = Arc::new(BlockCache::new(1 << 20));
+    let cache = Arc::new(TableCache::new(1 << 20));
     let (fs, entries) = file();
     let open_tables = OpenTables::new(Arc::clone(&cache));
     let home = TableHome::new(&open_tables).unwrap();
@@ -168,7 +201,7 @@ fn a_home_outlives_its_table() {
 /// Threads read while the table is closed and opened again behind them, and blocks come and go.
 #[test]
 fn threads_read_while_tables_are_closed_and_opened() {
-    let cache = Arc::new(BlockCache::new(60_000));
+    let cache = Arc::new(TableCache::new(60_000));
     let (fs, entries) = file();
     let home = TableHome::alone(Arc::clone(&cache)).unwrap();
     let current = parking_lot::Mutex::new(Some(open(&fs, &home)));

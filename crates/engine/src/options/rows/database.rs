@@ -7,6 +7,7 @@ use crate::options::table::units::Unit;
 use crate::options::table::{OptionScope, Row, Scope};
 use crate::options::{MAX_WAL_SEGMENT_BYTES, MIN_MEMORY_BUDGET_BYTES, MIN_WAL_SEGMENT_BYTES, Options};
 use esker_base::{Error, Result};
+use esker_cache::CacheKind;
 use esker_wal::WalRecovery;
 use std::time::Duration;
 
@@ -75,6 +76,16 @@ const ROWS: &[Own] = &[
     .or("auto", "half of the files that the process may have open, less 32")
     .also(&["max_open_files"])
     .help("How many tables may be open; each takes a file descriptor."),
+    Own::text(
+        "cache_kind",
+        || {
+            let names = CacheKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ");
+            format!("{names}; or lru:60s, with a TTL")
+        },
+        |options| options.cache_kind.to_string(),
+        |options, text| assign(&mut options.cache_kind, text.parse().map_err(|error: Error| error.to_string())),
+    )
+    .help("How the block cache, which all keyspaces share, chooses what goes."),
     Own::number(
         "stall_limit",
         (Unit::Milliseconds, 0, u64::MAX),

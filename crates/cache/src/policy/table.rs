@@ -4,44 +4,24 @@
 //! reads memory in order. A removal closes the gap by moving later entries of the cluster back, so there are no
 //! tombstones and a lookup of an absent key ends at the first empty bucket.
 
-use crate::entry::{BlockKind, CacheKey};
-use std::sync::Arc;
+use super::{Entry, hash_of};
+use crate::entry::CacheKey;
 
 /// Buckets of the smallest table.
 const MIN_BUCKETS: usize = 16;
 
 /// Bytes of a bucket.
-pub(crate) const BUCKET_BYTES: usize = size_of::<Option<Entry<[u8]>>>();
+pub(crate) const BUCKET_BYTES: usize = size_of::<Option<Entry<std::sync::Arc<[u8]>>>>();
 const _: () = assert!(BUCKET_BYTES == 32, "two buckets make a cache line");
 
-/// A resident block.
 #[derive(Debug)]
-pub(crate) struct Entry<V: ?Sized> {
-    pub(crate) key: CacheKey,
-    pub(crate) value: Arc<V>,
-    pub(crate) charge: u32,
-    pub(crate) kind: BlockKind,
-    /// Rounds of the hand that the entry survives unused.
-    pub(crate) chances: u8,
-    /// Brought in by a scan and not looked up since.
-    pub(crate) scanned: bool,
-}
-
-/// The hash that places a key: high bits choose the shard, low bits the bucket.
-#[inline]
-pub(crate) fn hash_of(key: &CacheKey) -> u64 {
-    use std::hash::BuildHasher;
-    foldhash::fast::FixedState::default().hash_one(u64::from(key.table) << 32 | u64::from(key.block))
-}
-
-#[derive(Debug)]
-pub(crate) struct Table<V: ?Sized> {
+pub(crate) struct Table<V> {
     /// A power of two, at most three quarters occupied.
     buckets: Box<[Option<Entry<V>>]>,
     len: usize,
 }
 
-impl<V: ?Sized> Table<V> {
+impl<V> Table<V> {
     pub(crate) fn new() -> Table<V> {
         Table { buckets: empty_buckets(MIN_BUCKETS), len: 0 }
     }
@@ -133,18 +113,19 @@ impl<V: ?Sized> Table<V> {
     }
 }
 
-fn empty_buckets<V: ?Sized>(count: usize) -> Box<[Option<Entry<V>>]> {
+fn empty_buckets<V>(count: usize) -> Box<[Option<Entry<V>>]> {
     std::iter::repeat_with(|| None).take(count).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::BlockKind;
     use std::collections::BTreeMap;
 
     fn entry(key: CacheKey, value: u64) -> Entry<u64> {
         let kind = BlockKind::Data;
-        Entry { key, value: Arc::new(value), charge: 1, kind, chances: 0, scanned: false }
+        Entry { key, value, charge: 1, kind, chances: 0, scanned: false }
     }
 
     /// Random insertions and removals against an ordered map, with a small key space so that clusters wrap round.
@@ -164,12 +145,12 @@ mod tests {
             let key = CacheKey { table: random(3) as u32, block: random(400) as u32 };
             let hash = hash_of(&key);
             if let Some(&value) = model.get(&key) {
-                assert_eq!(*table.find_mut(hash, &key).unwrap().value, value);
+                assert_eq!(table.find_mut(hash, &key).unwrap().value, value);
                 if random(4) >= u64::from(growing) * 3 {
                     let bucket = (0..table.bucket_count())
                         .find(|&bucket| table.at(bucket).is_some_and(|entry| entry.key == key))
                         .unwrap();
-                    assert_eq!(*table.remove_at(bucket).unwrap().value, model.remove(&key).unwrap());
+                    assert_eq!(table.remove_at(bucket).unwrap().value, model.remove(&key).unwrap());
                 }
             } else {
                 assert!(table.find_mut(hash, &key).is_none());
@@ -182,7 +163,7 @@ mod tests {
             if step % 1000 == 999 {
                 table.shrink_to_fit();
                 for (key, value) in &model {
-                    assert_eq!(*table.find_mut(hash_of(key), key).unwrap().value, *value);
+                    assert_eq!(table.find_mut(hash_of(key), key).unwrap().value, *value);
                 }
             }
         }

@@ -1,0 +1,157 @@
+//! CLOCK (Corbató 1968): a hand goes round over the buckets of a hash table, takes a chance from each entry that has some
+//! left and evicts the first that has none.
+//!
+//! A hit touches one bucket, and writes to it only if the entry has not all its chances. Eviction takes constant time over
+//! time. Costs one bucket of 32 bytes for each entry, in a table that is three eighths to three quarters full.
+//!
+//! This is the policy that asks values whether a shortcut to them was used ([`Charge::take_use`]).
+
+use super::Entry;
+use super::table::Table;
+use crate::entry::{BlockKind, CacheKey, Charge};
+
+/// Rounds of the clock hand in which uses by shortcut count as chances: all entries can have been used once before, and
+/// a second time since.
+const ROUNDS_WITH_SHORTCUTS: usize = 2 + MOST_CHANCES;
+
+/// Most chances of any entry.
+const MOST_CHANCES: usize = BlockKind::Index.most_chances() as usize;
+
+#[derive(Debug)]
+pub(crate) struct ClockPolicy<V> {
+    table: Table<V>,
+    /// The bucket that the clock's hand points to.
+    hand: usize,
+    /// Where the next victim among the scans' blocks is looked for.
+    scan_hand: usize,
+    /// Charges of entries that are marked `scanned`.
+    scanned_bytes: usize,
+}
+
+impl<V: Charge + Clone> ClockPolicy<V> {
+    pub(super) fn new() -> ClockPolicy<V> {
+        ClockPolicy { table: Table::new(), hand: 0, scan_hand: 0, scanned_bytes: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub(super) fn scanned_bytes(&self) -> usize {
+        self.scanned_bytes
+    }
+
+    /// A lookup: gives the entry a chance back unless only a scan came by.
+    #[inline]
+    pub(super) fn get(&mut self, hash: u64, key: &CacheKey, is_use: bool) -> Option<V> {
+        let entry = self.table.find_mut(hash, key)?;
+        if is_use {
+            // Stored only if it changes, so that a hot entry's line stays clean.
+            if entry.chances < entry.kind.most_chances() {
+                entry.chances += 1;
+            }
+            if entry.scanned {
+                entry.scanned = false;
+                self.scanned_bytes -= entry.charge as usize;
+            }
+        }
+        Some(entry.value.clone())
+    }
+
+    pub(super) fn resident(&mut self, hash: u64, key: &CacheKey) -> Option<V> {
+        self.table.find_mut(hash, key).map(|entry| entry.value.clone())
+    }
+
+    pub(super) fn insert(&mut self, hash: u64, entry: Entry<V>) {
+        if entry.scanned {
+            self.scanned_bytes += entry.charge as usize;
+        }
+        self.table.insert(hash, entry);
+    }
+
+    /// Evicts by the clock; `None` if the shard is empty.
+    ///
+    /// Every bucket passed is empty, or gives up a chance that a use of it had paid for: the cost is constant over
+    /// time. At worst all entries have all their chances, and one call walks round as many times. Uses by shortcut
+    /// are asked for only in the first rounds, since they may go on while the hand moves.
+    pub(super) fn evict(&mut self) -> Option<Entry<V>> {
+        if self.table.len() == 0 {
+            return None;
+        }
+        let mask = self.table.bucket_count() - 1;
+        let mut bucket = self.hand & mask;
+        let mut patience = ROUNDS_WITH_SHORTCUTS * (mask + 1);
+        loop {
+            match self.table.at_mut(bucket) {
+                Some(entry) if entry.chances == 0 && (patience == 0 || !entry.value.take_use()) => break,
+                Some(entry) if entry.chances == 0 => {}
+                Some(entry) => entry.chances -= 1,
+                None => {}
+            }
+            bucket = (bucket + 1) & mask;
+            patience = patience.saturating_sub(1);
+        }
+        // The hand stays: removing may have moved another entry here.
+        self.hand = bucket;
+        self.remove_at(bucket)
+    }
+
+    /// Evicts a block that a scan brought in and nobody looked up since; `None` if there is none.
+    ///
+    /// Called when such blocks have used up their share, so they are frequent and one is soon found. No chance of
+    /// any other entry is touched.
+    pub(super) fn evict_scanned(&mut self) -> Option<Entry<V>> {
+        if self.scanned_bytes == 0 {
+            return None;
+        }
+        let mask = self.table.bucket_count() - 1;
+        let first = self.scan_hand & mask;
+        for bucket in (0..=mask).map(|step| (first + step) & mask) {
+            let Some(entry) = self.table.at_mut(bucket).filter(|entry| entry.scanned) else { continue };
+            if entry.value.take_use() {
+                // A lookup met it by a shortcut: it is an ordinary block now.
+                entry.scanned = false;
+                entry.chances = entry.kind.initial_chances();
+                self.scanned_bytes -= entry.charge as usize;
+                continue;
+            }
+            self.scan_hand = bucket;
+            return self.remove_at(bucket);
+        }
+        None
+    }
+
+    fn remove_at(&mut self, bucket: usize) -> Option<Entry<V>> {
+        let entry = self.table.remove_at(bucket)?;
+        if entry.scanned {
+            self.scanned_bytes -= entry.charge as usize;
+        }
+        Some(entry)
+    }
+
+    /// Removes the entries of some tables, given in ascending order.
+    pub(super) fn remove_tables(&mut self, tables: &[u32], removed: &mut Vec<Entry<V>>) {
+        // Closing a gap moves entries only from buckets not yet looked at into the present one or later ones, or
+        // from the beginning to the end where they are looked at again.
+        let mut bucket = 0;
+        while bucket < self.table.bucket_count() {
+            let doomed =
+                self.table.at(bucket).is_some_and(|entry| tables.binary_search(&entry.key.table).is_ok());
+            match doomed.then(|| self.remove_at(bucket)).flatten() {
+                Some(entry) => removed.push(entry),
+                None => bucket += 1,
+            }
+        }
+    }
+
+    /// Gives the memory of empty buckets back.
+    pub(super) fn shrink_to_fit(&mut self) {
+        self.table.shrink_to_fit();
+    }
+
+    /// All entries, for checks.
+    #[cfg(test)]
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry<V>> {
+        (0..self.table.bucket_count()).filter_map(|bucket| self.table.at(bucket))
+    }
+}
