@@ -19,6 +19,7 @@
 
 use crate::memory::Memory;
 use esker_base::{Error, Result};
+use esker_env::{Random, SystemRandom};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Allocation unit and alignment of entries and nodes.
@@ -29,6 +30,8 @@ const MAX_ARENA_BYTES: u64 = (UNIT_BYTES as u64) << 31;
 
 /// The first bytes of an arena stay unused, so that no reference is zero.
 const FIRST_BYTE: usize = 64;
+/// The unit of the first entry.
+pub(crate) const FIRST_UNIT: u32 = (FIRST_BYTE / UNIT_BYTES) as u32;
 
 /// Size of a stub: what an empty memtable takes, and no byte that an entry could have.
 pub(crate) const STUB_BYTES: u64 = crate::kind::FIXED_BYTES;
@@ -48,6 +51,8 @@ pub(crate) enum Expectation {
 #[derive(Clone, Debug)]
 pub struct ArenaPool {
     shared: Arc<Mutex<Idle>>,
+    /// For the hash tables of memtables in these arenas.
+    hash_seed: u64,
 }
 
 #[derive(Debug)]
@@ -88,7 +93,13 @@ impl ArenaPool {
                 limit_bytes: idle_limit_bytes,
                 lent_bytes: 0,
             })),
+            hash_seed: SystemRandom.next_u64(),
         }
+    }
+
+    /// What hash tables are seeded with: nobody can choose keys that collide.
+    pub(crate) fn hash_seed(&self) -> u64 {
+        self.hash_seed
     }
 
     /// Touched memory that waits for its next use. Takes a lock and looks at each idle arena.
@@ -199,6 +210,12 @@ impl Allocator {
         assert!(size <= self.high - at, "the arena is full: room was not checked");
         self.low = at + size;
         (at / UNIT_BYTES) as u32
+    }
+
+    /// The unit that the next entry will have: entries lie one behind the other.
+    #[inline]
+    pub(crate) fn next_entry(&self) -> u32 {
+        (self.low / UNIT_BYTES) as u32
     }
 
     /// Room for a node of `words` words; returns its unit number. Panics like [`Allocator::entry`].

@@ -2,24 +2,28 @@
 
 use crate::art::ArtPosition;
 use crate::entry::Entry;
+use crate::hash::HashPosition;
 use crate::locked::LockedPosition;
 use crate::memory::Memory;
 use crate::memtable::Memtable;
 use crate::merged::Merged;
 use crate::skiplist::SkiplistPosition;
 use crate::structure::Structure;
+use crate::vector::OrderedPosition;
 use esker_base::{Result, SeqNo, Tag};
 use esker_iter::Cursor;
 use std::sync::Arc;
 
 /// A position among the keys of a structure. All moves return the newest version of the key they come to, no entry
-/// when they leave the keys; then only a seek may follow.
+/// when they leave the keys; then only a seek may follow. Where versions are not chained, each of them is met like a key.
 #[derive(Debug)]
 pub(crate) enum Position {
     Art(ArtPosition),
     Skiplist(SkiplistPosition),
     Sharded(Box<Merged<SkiplistPosition>>),
     LockedTree(Box<LockedPosition>),
+    Vector(Box<OrderedPosition>),
+    Hash(Box<HashPosition>),
 }
 
 impl Position {
@@ -31,6 +35,9 @@ impl Position {
                 Position::Sharded(Box::new(Merged::new(memtable, sharded.positions())))
             }
             Structure::LockedTree(tree) => Position::LockedTree(Box::new(LockedPosition::new(tree.clone()))),
+            Structure::Vector(order) => Position::Vector(Box::new(OrderedPosition::new(memtable, order))),
+            Structure::Hash(hash) => Position::Hash(Box::new(HashPosition::new(memtable, hash))),
+            Structure::HashedArt(hashed) => Position::Art(ArtPosition::new(hashed.tree)),
         }
     }
 
@@ -40,6 +47,8 @@ impl Position {
             Position::Skiplist(position) => position.seek_to_first(memory),
             Position::Sharded(position) => position.seek_to_first(),
             Position::LockedTree(position) => position.seek_to_first(memory),
+            Position::Vector(position) => position.seek_to_first(),
+            Position::Hash(position) => position.seek_to_first(memory),
         }
     }
 
@@ -49,15 +58,21 @@ impl Position {
             Position::Skiplist(position) => position.seek_to_last(memory),
             Position::Sharded(position) => position.seek_to_last(),
             Position::LockedTree(position) => position.seek_to_last(memory),
+            Position::Vector(position) => position.seek_to_last(),
+            Position::Hash(position) => position.seek_to_last(memory),
         }
     }
 
-    fn seek(&mut self, memory: &Memory, key: &[u8]) -> Entry {
+    /// Moves to the first key that is not less than `key`; where versions are not chained, to the first entry at or after
+    /// version `limit` of it.
+    fn seek(&mut self, memory: &Memory, key: &[u8], limit: Tag) -> Entry {
         match self {
             Position::Art(position) => position.seek(memory, key),
             Position::Skiplist(position) => position.seek(memory, key),
             Position::Sharded(position) => position.seek(key, Tag::NEWEST),
             Position::LockedTree(position) => position.seek(memory, key),
+            Position::Vector(position) => position.seek(key, limit),
+            Position::Hash(position) => position.seek(memory, key),
         }
     }
 
@@ -66,9 +81,11 @@ impl Position {
         match self {
             Position::Sharded(position) => return position.seek_before(key),
             Position::LockedTree(position) => return position.seek_before(memory, key),
+            Position::Vector(position) => return position.seek_before(key),
+            Position::Hash(position) => return position.seek_before(memory, key),
             Position::Art(_) | Position::Skiplist(_) => {}
         }
-        let found = self.seek(memory, key);
+        let found = self.seek(memory, key, Tag::NEWEST);
         let mut head = if found.is_none() { self.seek_to_last(memory) } else { self.prev(memory) };
         // Keys may have been inserted between the two moves.
         while !head.is_none() && head.key(memory) >= key {
@@ -84,6 +101,8 @@ impl Position {
             Position::Skiplist(position) => position.next(memory),
             Position::Sharded(position) => position.next(),
             Position::LockedTree(position) => position.next(memory),
+            Position::Vector(position) => position.next(),
+            Position::Hash(position) => position.next(memory),
         }
     }
 
@@ -94,6 +113,8 @@ impl Position {
             Position::Skiplist(position) => position.prev(memory),
             Position::Sharded(position) => position.prev(),
             Position::LockedTree(position) => position.prev(memory),
+            Position::Vector(position) => position.prev(),
+            Position::Hash(position) => position.prev(memory),
         }
     }
 }
@@ -145,12 +166,13 @@ impl Cursor for MemtableCursor {
 
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
         let memory = self.memtable.memory();
-        let head = self.position.seek(memory, key);
+        let limit = Tag::visible_at(seqno);
+        let head = self.position.seek(memory, key, limit);
         if head.is_none() || head.key(memory) != key {
             self.stand_on_newest(head);
             return Ok(());
         }
-        let entry = head.visible(memory, Tag::visible_at(seqno));
+        let entry = head.visible(memory, limit);
         if entry.is_none() {
             let following = self.position.next(memory);
             self.stand_on_newest(following);

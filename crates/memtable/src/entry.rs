@@ -132,6 +132,20 @@ impl Entry {
         (self.0 as usize * crate::arena::UNIT_BYTES + (packed >> 16) as usize, (packed & 0xffff) as usize)
     }
 
+    /// Where the entry begins that was written after this one.
+    #[inline]
+    pub(crate) fn following(self, memory: &Memory) -> Entry {
+        let (key_at, key_len) = self.key_range(memory);
+        let end = key_at + key_len + self.header(memory).peek(VALUE) as usize;
+        Entry(end.div_ceil(crate::arena::UNIT_BYTES) as u32)
+    }
+
+    /// Asks for the entry's header and key.
+    #[inline(always)]
+    pub(crate) fn prefetch(self, memory: &Memory) {
+        memory.prefetch(self.word(0));
+    }
+
     /// Whether this is an entry of `key`.
     #[inline(always)]
     pub(crate) fn has_key(self, memory: &Memory, key: &[u8]) -> bool {

@@ -1,7 +1,7 @@
 //! The kinds of memtables to choose from, their names, and the room they ask for.
 
 use crate::sharded::ShardPlan;
-use crate::{art, entry, locked, skiplist};
+use crate::{art, entry, locked, skiplist, table};
 use esker_base::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
@@ -28,15 +28,24 @@ pub enum MemtableKind {
     Sharded(ShardPlan),
     /// A balanced tree under one lock: the baseline, whose reads are not wait-free.
     LockedTree,
+    /// Entries as they came, sorted for whoever wants order.
+    Vector,
+    /// A hash table, sorted for whoever wants order.
+    Hash,
+    /// The radix tree with a hash table in front.
+    HashedArt,
 }
 
 impl MemtableKind {
     /// All kinds, those with parameters with their defaults.
-    pub const ALL: [MemtableKind; 4] = [
+    pub const ALL: [MemtableKind; 7] = [
         MemtableKind::Art,
         MemtableKind::Skiplist,
         MemtableKind::Sharded(ShardPlan::DEFAULT),
         MemtableKind::LockedTree,
+        MemtableKind::Vector,
+        MemtableKind::Hash,
+        MemtableKind::HashedArt,
     ];
 
     /// The kind's name, without its parameters. The whole text is what `Display` gives.
@@ -46,6 +55,9 @@ impl MemtableKind {
             MemtableKind::Skiplist => "skiplist",
             MemtableKind::Sharded(_) => "sharded",
             MemtableKind::LockedTree => "locked-tree",
+            MemtableKind::Vector => "vector",
+            MemtableKind::Hash => "hash",
+            MemtableKind::HashedArt => "hashed-art",
         }
     }
 
@@ -60,6 +72,7 @@ impl MemtableKind {
     pub const fn needed_bytes(self, payload_bytes: u64, entries: u64) -> u64 {
         let per_entry = (entry::MAX_OVERHEAD_BYTES + self.max_node_bytes_per_key()) as u64;
         (2 * FIXED_BYTES + self.fixed_bytes())
+            .saturating_add(self.table_bytes(entries))
             .saturating_add(payload_bytes)
             .saturating_add(entries.saturating_mul(per_entry))
     }
@@ -81,17 +94,27 @@ impl MemtableKind {
 
     const fn max_node_bytes_per_key(self) -> usize {
         match self {
-            MemtableKind::Art => art::MAX_BYTES_PER_KEY,
+            MemtableKind::Art | MemtableKind::HashedArt => art::MAX_BYTES_PER_KEY,
             MemtableKind::Skiplist | MemtableKind::Sharded(_) => skiplist::MAX_BYTES_PER_KEY,
             MemtableKind::LockedTree => locked::MAX_BYTES_PER_KEY,
+            MemtableKind::Vector | MemtableKind::Hash => 0,
         }
     }
 
     const fn max_node_bytes_per_insert(self) -> usize {
         match self {
-            MemtableKind::Art => art::MAX_BYTES_PER_INSERT,
+            MemtableKind::Art | MemtableKind::HashedArt => art::MAX_BYTES_PER_INSERT,
             MemtableKind::Skiplist | MemtableKind::Sharded(_) => skiplist::MAX_BYTES_PER_KEY,
             MemtableKind::LockedTree => locked::MAX_BYTES_PER_KEY,
+            MemtableKind::Vector | MemtableKind::Hash => 0,
+        }
+    }
+
+    /// Bytes of the hash tables that so many keys make.
+    const fn table_bytes(self, keys: u64) -> u64 {
+        match self {
+            MemtableKind::Hash | MemtableKind::HashedArt => table::table_bytes(keys),
+            _ => 0,
         }
     }
 
@@ -99,14 +122,18 @@ impl MemtableKind {
     /// `used_bytes` bytes.
     #[inline]
     pub(crate) fn most_new_node_bytes(self, keys: u64, entries: u64, used_bytes: u64) -> u64 {
-        // Nodes never take more than a bound for each key of all that were ever inserted; where little of that
-        // was used up, the bound of the single insertions may be tighter.
         let all_keys = keys.saturating_add(entries);
+        // Hash tables grow at known numbers of keys.
+        let tables = self.table_bytes(keys);
+        let new_tables = self.table_bytes(all_keys).saturating_sub(tables);
+        // Other nodes never take more than a bound for each key of all that were ever inserted; where little of that
+        // was used up, the bound of the single insertions may be tighter.
         let all_nodes = all_keys.saturating_mul(self.max_node_bytes_per_key() as u64);
         all_nodes
-            .saturating_sub(used_bytes)
+            .saturating_sub(used_bytes.saturating_sub(tables))
             .saturating_add(self.fixed_bytes())
             .min(entries.saturating_mul(self.max_node_bytes_per_insert() as u64))
+            .saturating_add(new_tables)
     }
 }
 

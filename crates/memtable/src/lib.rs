@@ -11,7 +11,7 @@
 //!   entries may be met or not; readers leave them out by their sequence numbers.
 //! * MT6: the arena is used again only when the last `Arc` of the memtable is gone; cursors hold one.
 //! * Reads are wait-free: no lock, no retry, no allocation (but for cursors deeper than 16 nodes), no shared counter. Not so
-//!   where [`locked`] says otherwise: readers and the inserter wait for each other there, for a few steps, under a lock
+//!   where [`locked`] and [`order`] say otherwise: there readers wait for each other or for the inserter, under a lock
 //!   under which no other is taken.
 //!
 //! # What the inserter may rely on
@@ -23,7 +23,8 @@
 //! # Map
 //! [`memory`] holds words and bytes, [`arena`] the two ends of an arena and the pool, [`entry`] versions and their
 //! chains, [`kind`] the kinds and the room they ask for,
-//! [`art`], [`skiplist`], [`sharded`] and [`locked`] the structures, [`merged`] the order over their parts, [`structure`] whichever it is, [`cursor`] the walk over it, [`ranges`] the range
+//! [`art`], [`skiplist`], [`sharded`], [`locked`], [`vector`]
+//! and [`hash`] the structures, [`table`] and [`order`] what they are made of, [`merged`] the order over their parts, [`structure`] whichever it is, [`cursor`] the walk over it, [`ranges`] the range
 //! deletes beside it, [`memtable`] the face. Unsafe
 //! code is in [`memory`] (the range itself), [`entry`] (bytes of keys and values) and the SSE2 search of [`art`] only:
 //! structures are made of checked word accesses, so a defect in them is a panic or a wrong answer, never
@@ -33,15 +34,19 @@ mod arena;
 mod art;
 mod cursor;
 mod entry;
+mod hash;
 mod kind;
 mod locked;
 mod memory;
 mod memtable;
 mod merged;
+mod order;
 mod ranges;
 mod sharded;
 mod skiplist;
 mod structure;
+mod table;
+mod vector;
 
 pub use arena::ArenaPool;
 pub use cursor::MemtableCursor;

@@ -86,7 +86,7 @@ impl Memtable {
     ) -> Result<(Arc<Memtable>, Inserter)> {
         let (memory, lent_bytes) = pool.acquire(reserve_bytes, expectation)?;
         let mut allocator = Allocator::new(&memory);
-        let (structure, writer) = Structure::create(kind, &memory, &mut allocator);
+        let (structure, writer) = Structure::create(kind, &memory, &mut allocator, pool.hash_seed());
         let memtable = Memtable {
             kind,
             structure,
@@ -116,7 +116,7 @@ impl Memtable {
 
     /// The newest version of `key` that a reader at `seqno` sees, tombstones included.
     pub fn get(&self, key: &[u8], seqno: SeqNo) -> Option<(Tag, &[u8])> {
-        let head = self.structure.find(&self.memory, key);
+        let head = self.structure.find(&self.memory, key, Tag::visible_at(seqno));
         self.visible(head, seqno)
     }
 
@@ -136,7 +136,7 @@ impl Memtable {
         assert!(keys.len() <= MULTI_GET_KEYS && results.len() >= keys.len(), "{} keys", keys.len());
         let wanted = wanted & ((1u64 << keys.len()) - 1) as u32;
         let mut heads = [Entry::NONE; MULTI_GET_KEYS];
-        self.structure.find_many(&self.memory, keys, wanted, &mut heads);
+        self.structure.find_many(&self.memory, keys, wanted, Tag::visible_at(seqno), &mut heads);
         let mut found = 0;
         for (index, (head, result)) in heads.into_iter().zip(results).enumerate() {
             if let Some(seen) = self.visible(head, seqno) {
@@ -237,14 +237,14 @@ impl Memtable {
         self.counters.payload_bytes.load(Relaxed)
     }
 
-    /// Memory that this memtable holds, in bytes: what it uses, and what earlier lives of its arena touched. The last
+    /// Memory that this memtable holds, in bytes: what it uses, in its arena and beside it, and what earlier lives of the arena touched. The last
     /// page of either end is not rounded up.
     #[inline]
     pub fn allocated_bytes(&self) -> u64 {
         let (low, high) = self.memory.touched();
         let low = self.counters.low_bytes.load(Relaxed).max(low as u64);
         let high = self.counters.high_bytes.load(Relaxed).max(high as u64);
-        low + high + self.ranges.memory_bytes()
+        low + high + self.ranges.memory_bytes() + self.structure.outside_bytes()
     }
 
     /// Whether `entries` more entries, whose keys and values together have `payload_bytes` bytes, surely fit, whatever

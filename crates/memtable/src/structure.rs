@@ -5,12 +5,17 @@
 use crate::arena::Allocator;
 use crate::art::{Art, ArtPosition, ArtWriter};
 use crate::entry::{Entry, Operation};
+use crate::hash::{Hash, HashWriter, HashedArt, HashedArtWriter};
 use crate::kind::MemtableKind;
 use crate::locked::{LockedPosition, LockedTree, LockedTreeWriter};
 use crate::memory::Memory;
+use crate::order::Order;
 use crate::sharded::{Sharded, ShardedWriter};
 use crate::skiplist::{Skiplist, SkiplistPosition, SkiplistWriter};
+use crate::vector::VectorWriter;
 use crate::{LOCKSTEP_KEYS, MULTI_GET_KEYS};
+use esker_base::Tag;
+use std::sync::Arc;
 
 /// A structure as its readers know it.
 #[derive(Clone, Debug)]
@@ -19,6 +24,9 @@ pub(crate) enum Structure {
     Skiplist(Skiplist),
     Sharded(Sharded),
     LockedTree(LockedTree),
+    Vector(Arc<Order>),
+    Hash(Hash),
+    HashedArt(HashedArt),
 }
 
 /// The one writer of a structure.
@@ -28,6 +36,9 @@ pub(crate) enum Writer {
     Skiplist(SkiplistWriter),
     Sharded(ShardedWriter),
     LockedTree(LockedTreeWriter),
+    Vector(VectorWriter),
+    Hash(HashWriter),
+    HashedArt(HashedArtWriter),
 }
 
 impl Structure {
@@ -35,6 +46,7 @@ impl Structure {
         kind: MemtableKind,
         memory: &Memory,
         allocator: &mut Allocator,
+        hash_seed: u64,
     ) -> (Structure, Writer) {
         match kind {
             MemtableKind::Art => {
@@ -53,25 +65,40 @@ impl Structure {
                 let (tree, writer) = LockedTreeWriter::create();
                 (Structure::LockedTree(tree), Writer::LockedTree(writer))
             }
+            MemtableKind::Vector => {
+                let (order, writer) = VectorWriter::create(memory, allocator);
+                (Structure::Vector(order), Writer::Vector(writer))
+            }
+            MemtableKind::Hash => {
+                let (hash, writer) = HashWriter::create(memory, allocator, hash_seed);
+                (Structure::Hash(hash), Writer::Hash(writer))
+            }
+            MemtableKind::HashedArt => {
+                let (hashed, writer) = HashedArtWriter::create(memory, allocator, hash_seed);
+                (Structure::HashedArt(hashed), Writer::HashedArt(writer))
+            }
         }
     }
 
-    /// The newest version of `key`, or no entry.
+    /// The newest version of `key`, or no entry; where versions are not chained, the newest at or below `limit`.
     #[inline(always)]
-    pub(crate) fn find(&self, memory: &Memory, key: &[u8]) -> Entry {
+    pub(crate) fn find(&self, memory: &Memory, key: &[u8], limit: Tag) -> Entry {
         match self {
             Structure::Art(tree) => tree.find(memory, key),
-            other => other.find_otherwise(memory, key),
+            other => other.find_otherwise(memory, key, limit),
         }
     }
 
     #[inline(never)]
-    fn find_otherwise(&self, memory: &Memory, key: &[u8]) -> Entry {
+    fn find_otherwise(&self, memory: &Memory, key: &[u8], limit: Tag) -> Entry {
         match self {
             Structure::Art(tree) => tree.find(memory, key),
             Structure::Skiplist(list) => list.find(memory, key),
             Structure::Sharded(sharded) => sharded.find(memory, key),
             Structure::LockedTree(tree) => tree.find(memory, key),
+            Structure::Vector(order) => order.find(memory, key, limit),
+            Structure::Hash(hash) => hash.table.find(memory, key),
+            Structure::HashedArt(hashed) => hashed.table.find(memory, key),
         }
     }
 
@@ -82,11 +109,12 @@ impl Structure {
         memory: &Memory,
         keys: &[&[u8]],
         wanted: u32,
+        limit: Tag,
         found: &mut [Entry; MULTI_GET_KEYS],
     ) {
         match self {
             Structure::Art(tree) => tree.find_many(memory, keys, wanted, found),
-            other => other.find_many_otherwise(memory, keys, wanted, found),
+            other => other.find_many_otherwise(memory, keys, wanted, limit, found),
         }
     }
 
@@ -96,32 +124,48 @@ impl Structure {
         memory: &Memory,
         keys: &[&[u8]],
         wanted: u32,
+        limit: Tag,
         found: &mut [Entry; MULTI_GET_KEYS],
     ) {
+        if let Structure::Hash(Hash { table, .. }) | Structure::HashedArt(HashedArt { table, .. }) = self {
+            return table.find_many(memory, keys, wanted, found);
+        }
         for (index, key) in keys.iter().enumerate() {
             if wanted >> index & 1 != 0 {
-                found[index] = self.find_otherwise(memory, key);
+                found[index] = self.find_otherwise(memory, key, limit);
             }
         }
     }
 
-    /// The newest version of the least key, or no entry.
+    /// An entry of the least key, or none.
     pub(crate) fn first(&self, memory: &Memory) -> Entry {
         match self {
             Structure::Art(tree) => ArtPosition::new(*tree).seek_to_first(memory),
             Structure::Skiplist(list) => SkiplistPosition::new(*list).seek_to_first(memory),
             Structure::Sharded(sharded) => sharded.first(memory),
             Structure::LockedTree(tree) => LockedPosition::new(tree.clone()).seek_to_first(memory),
+            Structure::Vector(order) | Structure::Hash(Hash { order, .. }) => order.first(memory),
+            Structure::HashedArt(HashedArt { tree, .. }) => ArtPosition::new(*tree).seek_to_first(memory),
         }
     }
 
-    /// The newest version of the greatest key, or no entry.
+    /// An entry of the greatest key, or none.
     pub(crate) fn last(&self, memory: &Memory) -> Entry {
         match self {
             Structure::Art(tree) => ArtPosition::new(*tree).seek_to_last(memory),
             Structure::Skiplist(list) => SkiplistPosition::new(*list).seek_to_last(memory),
             Structure::Sharded(sharded) => sharded.last(memory),
             Structure::LockedTree(tree) => LockedPosition::new(tree.clone()).seek_to_last(memory),
+            Structure::Vector(order) | Structure::Hash(Hash { order, .. }) => order.last(memory),
+            Structure::HashedArt(HashedArt { tree, .. }) => ArtPosition::new(*tree).seek_to_last(memory),
+        }
+    }
+
+    /// Memory that the structure holds outside of the arena, in bytes.
+    pub(crate) fn outside_bytes(&self) -> u64 {
+        match self {
+            Structure::Vector(order) | Structure::Hash(Hash { order, .. }) => order.held_bytes(),
+            _ => 0,
         }
     }
 }
@@ -148,12 +192,7 @@ impl Writer {
         allocator: &mut Allocator,
         operation: &Operation<'_>,
     ) -> bool {
-        match self {
-            Writer::Art(writer) => writer.insert(memory, allocator, operation),
-            Writer::Skiplist(writer) => writer.insert(memory, allocator, operation),
-            Writer::Sharded(writer) => writer.insert(memory, allocator, operation),
-            Writer::LockedTree(writer) => writer.insert(memory, allocator, operation),
-        }
+        self.insert_chunk_otherwise(memory, allocator, std::slice::from_ref(operation)) == 1
     }
 
     /// Inserts at most [`LOCKSTEP_KEYS`] operations in order; returns how many keys are new.
@@ -167,10 +206,28 @@ impl Writer {
         debug_assert!(chunk.len() <= LOCKSTEP_KEYS);
         match self {
             Writer::Art(writer) => writer.insert_chunk(memory, allocator, chunk),
-            other => chunk
-                .iter()
-                .map(|operation| usize::from(other.insert_otherwise(memory, allocator, operation)))
-                .sum(),
+            other => other.insert_chunk_otherwise(memory, allocator, chunk),
+        }
+    }
+
+    #[inline(never)]
+    fn insert_chunk_otherwise(
+        &mut self,
+        memory: &Memory,
+        allocator: &mut Allocator,
+        chunk: &[Operation<'_>],
+    ) -> usize {
+        let count = |insert: &mut dyn FnMut(&Operation<'_>) -> bool| {
+            chunk.iter().map(|operation| usize::from(insert(operation))).sum()
+        };
+        match self {
+            Writer::Art(writer) => writer.insert_chunk(memory, allocator, chunk),
+            Writer::Skiplist(writer) => count(&mut |operation| writer.insert(memory, allocator, operation)),
+            Writer::Sharded(writer) => count(&mut |operation| writer.insert(memory, allocator, operation)),
+            Writer::LockedTree(writer) => count(&mut |operation| writer.insert(memory, allocator, operation)),
+            Writer::Vector(writer) => writer.insert_all(memory, allocator, chunk),
+            Writer::Hash(writer) => writer.insert_chunk(memory, allocator, chunk),
+            Writer::HashedArt(writer) => writer.insert_chunk(memory, allocator, chunk),
         }
     }
 }

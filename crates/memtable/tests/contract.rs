@@ -241,7 +241,7 @@ fn each_key_a_prefix_of_the_next() {
     const LONGEST: usize = 12_000;
     for kind in MemtableKind::ALL {
         // What compares whole keys at each step down gets fewer of them.
-        let step = if kind == MemtableKind::Art { 1 } else { 16 };
+        let step = if matches!(kind, MemtableKind::Art | MemtableKind::HashedArt) { 1 } else { 16 };
         let lengths = || (0..=LONGEST / step).map(|number| number * step);
         let whole = vec![b'a'; LONGEST];
         let (payload, count) = (lengths().sum::<usize>() as u64, lengths().count() as u64);

@@ -253,6 +253,33 @@ fn two_shards() {
     scenario(kind, &[b"a"], &[b"a", b"d"]).run_all();
 }
 
+#[test]
+fn entries_as_they_came() {
+    scenario(MemtableKind::Vector, &[b"b"], &[b"a", b"c"]).run_all();
+    scenario(MemtableKind::Vector, &[b"a", b"b"], &[b"a", b"b"]).run_all();
+}
+
+#[test]
+fn a_table_takes_keys_and_versions() {
+    for kind in [MemtableKind::Hash, MemtableKind::HashedArt] {
+        scenario(kind, &[b"b"], &[b"a", b"c"]).run_all();
+        scenario(kind, &[b"a", b"b"], &[b"a", b"b"]).run_all();
+    }
+}
+
+/// The smallest table has room for twelve keys: the one after makes a larger one.
+fn outgrown() -> Scenario {
+    let before = (b'a'..b'm').map(|byte| vec![byte]).collect();
+    Scenario { kind: MemtableKind::Hash, before, during: vec![b"b".to_vec(), b"z".to_vec()] }
+}
+
+#[test]
+fn a_table_is_outgrown() {
+    outgrown().run(Look::Get);
+    outgrown().run(Look::MultiGet);
+    outgrown().run(Look::Seek);
+}
+
 /// The scenario holds, and the mutant breaks it.
 fn must_die(mutant: Mutant, scenario: &Scenario, look: Look) {
     scenario.run(look);
@@ -329,4 +356,39 @@ fn mutant_late_put_behind_an_index() {
 #[test]
 fn mutant_late_init() {
     must_die(Mutant::LateInit, &scenario(ART, &[b"a", b"b"], &[b"c"]), Look::Get);
+}
+
+#[test]
+fn mutant_relaxed_end_of_the_log() {
+    must_die(Mutant::RelaxedReference, &scenario(MemtableKind::Vector, &[b"a"], &[b"b"]), Look::Get);
+}
+
+#[test]
+fn mutant_relaxed_load_of_the_end_of_the_log() {
+    must_die(Mutant::RelaxedReferenceLoad, &scenario(MemtableKind::Vector, &[b"a"], &[b"b"]), Look::Walk);
+}
+
+#[test]
+fn mutant_relaxed_slot() {
+    must_die(Mutant::RelaxedReference, &scenario(MemtableKind::Hash, &[b"a"], &[b"b"]), Look::Get);
+}
+
+#[test]
+fn mutant_relaxed_load_of_a_slot() {
+    must_die(Mutant::RelaxedReferenceLoad, &scenario(MemtableKind::Hash, &[b"a"], &[b"b"]), Look::Get);
+}
+
+#[test]
+fn mutant_late_hash_of_a_slot() {
+    must_die(Mutant::LatePut, &scenario(MemtableKind::Hash, &[b"a"], &[b"b"]), Look::Get);
+}
+
+#[test]
+fn mutant_relaxed_table() {
+    must_die(Mutant::RelaxedReference, &outgrown(), Look::Get);
+}
+
+#[test]
+fn mutant_late_table() {
+    must_die(Mutant::LateInit, &outgrown(), Look::Get);
 }

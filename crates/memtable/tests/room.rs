@@ -165,6 +165,19 @@ fn recycled_memory_is_not_read_before_it_is_written() {
 }
 
 #[test]
+fn what_lies_beside_the_arena_counts_as_allocated() {
+    for kind in [MemtableKind::Vector, MemtableKind::Hash] {
+        let (memtable, mut inserter) = create(kind, &ArenaPool::new(0), 1 << 20);
+        for seqno in 1..=1_000u64 {
+            inserter.insert(&(seqno * 31 % 1_009).to_be_bytes(), put_tag(seqno), b"v");
+        }
+        let before = memtable.allocated_bytes();
+        assert_eq!(memtable.first_key(), Some(1u64.to_be_bytes().as_slice()));
+        assert_eq!(memtable.allocated_bytes() - before, 4 * 1_000, "{kind} was sorted");
+    }
+}
+
+#[test]
 fn the_pool_keeps_no_more_than_its_limit() {
     let pool = ArenaPool::new(300 << 10);
     let make = |bytes: usize| {

@@ -102,6 +102,9 @@ pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
             ("sharded", |options| memtable(options, "sharded")),
             ("sharded:3:5", |options| memtable(options, "sharded:3:5")),
             ("locked-tree", |options| memtable(options, "locked-tree")),
+            ("vector", |options| memtable(options, "vector")),
+            ("hash", |options| memtable(options, "hash")),
+            ("hashed-art", |options| memtable(options, "hashed-art")),
         ],
     },
     Row {

@@ -96,7 +96,7 @@ pub(super) const THIRD_PARTY: &[ThirdParty] = &[
     ThirdParty { name: "cargo_metadata", users: &["xtask"] },
     ThirdParty { name: "clap", users: &["esker-cli"] },
     ThirdParty { name: "crc32c", users: &["esker-base"] },
-    ThirdParty { name: "foldhash", users: &["esker-cache", "esker-engine"] },
+    ThirdParty { name: "foldhash", users: &["esker-cache", "esker-memtable", "esker-engine"] },
     ThirdParty { name: "getrandom", users: &["esker-env"] },
     ThirdParty { name: "hdrhistogram", users: &["esker-bench"] },
     ThirdParty { name: "indicatif", users: &["esker-cli"] },
