@@ -38,3 +38,34 @@ impl BitsPerKey {
         self.0
     }
 }
+
+/// How many bits of each key a filter of fingerprints keeps, from 1 to 16: absent keys pass with a chance of one half to
+/// that power.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FingerprintBits(u8);
+
+impl FingerprintBits {
+    /// One bit.
+    pub const MIN: FingerprintBits = FingerprintBits(1);
+    /// Sixteen bits.
+    pub const MAX: FingerprintBits = FingerprintBits(16);
+    /// Eight bits: 0.4 % false positives.
+    pub const DEFAULT: FingerprintBits = FingerprintBits(8);
+
+    /// That many bits, if they are within the limits.
+    pub fn new(bits: u8) -> Option<FingerprintBits> {
+        (Self::MIN.0..=Self::MAX.0).contains(&bits).then_some(FingerprintBits(bits))
+    }
+
+    /// The number of bits.
+    #[inline]
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// The lowest bits of a fingerprint, as many as there are.
+    #[inline]
+    pub(crate) const fn mask(self) -> u16 {
+        u16::MAX >> (16 - self.0)
+    }
+}

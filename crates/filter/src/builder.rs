@@ -3,12 +3,14 @@
 use crate::lines::{LINE_BYTES, Line};
 use crate::plan::Plan;
 use crate::policy::FilterPolicy;
+use crate::stored::LINES_HEADER_BYTES;
+use crate::{fuse, ribbon};
 
 /// Collects the hashes of a table's keys and makes a filter of them.
 ///
 /// The number of keys decides the size of the filter and is known only at the end, so all hashes are kept until then:
-/// 8 bytes a key, and once more the size of the filter while it is made. The memory is kept for the next table;
-/// [`FilterBuilder::memory_bytes`] tells how much it is.
+/// 8 bytes a key. The memory is kept for the next table; [`FilterBuilder::memory_bytes`] tells how much it is, and
+/// [`FilterBuilder::finish_bytes`] how much the end takes.
 ///
 /// ```
 /// use esker_filter::{Filter, FilterBuilder, FilterPolicy};
@@ -63,12 +65,42 @@ impl FilterBuilder {
 
     /// The stored filter of the keys added, or `None` under [`FilterPolicy::None`], and makes ready for the next table.
     ///
-    /// Without any key the filter refuses everything. Takes 6 to 10 ns a key for the default kind, by size.
+    /// Without any key the filter refuses everything. Takes 6 to 10 ns a key for the default kind, by size, and ten times
+    /// that for Ribbon and binary fuse filters. Where one of these cannot be made, which hashes of keys do not bring about,
+    /// the filter is a blocked Bloom filter of as many bits.
     pub fn finish(&mut self) -> Option<Vec<u8>> {
-        let plan = Plan::new(self.policy, self.hashes.len())?;
-        let bytes = plan.build(&mut self.lines, &self.hashes);
+        let hashes = &mut self.hashes;
+        let solved = match self.policy {
+            FilterPolicy::Ribbon { bits_per_key } => ribbon::build(hashes, bits_per_key, ribbon::ATTEMPTS),
+            FilterPolicy::BinaryFuse { fingerprint_bits } => {
+                fuse::build(hashes, fingerprint_bits, fuse::ATTEMPTS)
+            }
+            _ => None,
+        };
+        let bytes = match solved {
+            Some(bytes) => bytes,
+            None => Plan::new(self.policy, self.hashes.len())?.build(&mut self.lines, &self.hashes),
+        };
         self.hashes.clear();
         Some(bytes)
+    }
+
+    /// Most bytes that [`FilterBuilder::finish`] would take now besides [`FilterBuilder::memory_bytes`], the filter that it
+    /// answers included: once more the filter, and for kinds that solve equations what one shard of them takes, which is
+    /// 1 MiB for Ribbon filters and 17 MiB for binary fuse filters.
+    pub fn finish_bytes(&self) -> usize {
+        let keys = self.hashes.len();
+        let Some(plan) = Plan::new(self.policy, keys) else { return 0 };
+        let lines = plan.count as usize * LINE_BYTES;
+        let missing = if lines > self.lines.capacity() * LINE_BYTES { lines } else { 0 };
+        let of_lines = LINES_HEADER_BYTES + lines + missing;
+        match self.policy {
+            FilterPolicy::Ribbon { bits_per_key } => ribbon::build_bytes(keys, bits_per_key).max(of_lines),
+            FilterPolicy::BinaryFuse { fingerprint_bits } => {
+                fuse::build_bytes(keys, fingerprint_bits).max(of_lines)
+            }
+            _ => of_lines,
+        }
     }
 
     /// Bytes this builder holds.

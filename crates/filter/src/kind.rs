@@ -1,6 +1,7 @@
 //! The kinds of filters: what there is to choose from.
 
-use crate::bits::BitsPerKey;
+use crate::bits::{BitsPerKey, FingerprintBits};
+use crate::fuse;
 use crate::policy::FilterPolicy;
 
 /// A kind of filter, without its size.
@@ -16,6 +17,10 @@ pub enum FilterKind {
     LocalBloom,
     /// [`FilterPolicy::DoubleProbeBloom`].
     DoubleProbeBloom,
+    /// [`FilterPolicy::Ribbon`].
+    Ribbon,
+    /// [`FilterPolicy::BinaryFuse`].
+    BinaryFuse,
 }
 
 impl FilterKind {
@@ -26,6 +31,8 @@ impl FilterKind {
         FilterKind::Bloom,
         FilterKind::LocalBloom,
         FilterKind::DoubleProbeBloom,
+        FilterKind::Ribbon,
+        FilterKind::BinaryFuse,
     ];
 
     /// The name that people write.
@@ -36,6 +43,8 @@ impl FilterKind {
             FilterKind::Bloom => "bloom",
             FilterKind::LocalBloom => "local-bloom",
             FilterKind::DoubleProbeBloom => "double-probe-bloom",
+            FilterKind::Ribbon => "ribbon",
+            FilterKind::BinaryFuse => "binary-fuse",
         }
     }
 
@@ -51,7 +60,7 @@ impl FilterKind {
         if bits_per_key.is_nan() || bits_per_key < self.policy_of_size(least).bits_per_key() {
             return FilterPolicy::None;
         }
-        self.policy_of_size(self.nearest_size(bits_per_key).min(most))
+        self.policy_of_size(self.size_for(bits_per_key).min(most))
     }
 
     /// The least and the largest size, in the kind's own steps. Each step more takes more memory and makes fewer false
@@ -59,16 +68,49 @@ impl FilterKind {
     pub(crate) fn sizes(self) -> Option<(u16, u16)> {
         match self {
             FilterKind::None => None,
-            FilterKind::Bloom => Some((BitsPerKey::MIN.tenths(), BitsPerKey::MAX.tenths())),
+            FilterKind::Bloom | FilterKind::Ribbon => {
+                Some((BitsPerKey::MIN.tenths(), BitsPerKey::MAX.tenths()))
+            }
+            FilterKind::BinaryFuse => {
+                Some((FingerprintBits::MIN.bits().into(), FingerprintBits::MAX.bits().into()))
+            }
             FilterKind::BlockedBloom | FilterKind::LocalBloom | FilterKind::DoubleProbeBloom => {
                 Some((BitsPerKey::MIN.tenths(), BitsPerKey::MAX_OF_LINES.tenths()))
             }
         }
     }
 
-    /// The size that comes nearest to a number of bits a key, which is not below the least one's.
-    fn nearest_size(self, bits_per_key: f64) -> u16 {
-        BitsPerKey::from_bits(bits_per_key).tenths()
+    /// The size for a number of bits a key, which is not below the least one's: the nearest, or if the steps are large the
+    /// largest within.
+    fn size_for(self, bits_per_key: f64) -> u16 {
+        match self {
+            // A float saturates when cast; the least part of a bit is for those that were rounded.
+            FilterKind::BinaryFuse => (bits_per_key / fuse::SLOTS_PER_KEY + 1e-6) as u16,
+            _ => BitsPerKey::from_bits(bits_per_key).tenths(),
+        }
+    }
+
+    /// The size that stands behind the name of a kind that has sizes; `None` if it is none or beyond the limits.
+    pub(crate) fn parse_size(self, text: &str) -> Option<u16> {
+        let (least, most) = self.sizes()?;
+        let size = match self {
+            FilterKind::BinaryFuse => text.parse().ok()?,
+            // Beyond the limits of all kinds is not within those of this one, so nothing may be rounded into them.
+            _ => text
+                .parse()
+                .ok()
+                .filter(|bits| (BitsPerKey::MIN.bits()..=BitsPerKey::MAX.bits()).contains(bits))
+                .map(|bits| BitsPerKey::from_bits(bits).tenths())?,
+        };
+        (least..=most).contains(&size).then_some(size)
+    }
+
+    /// The size of a policy whose name stands alone.
+    pub(crate) fn default_size(self) -> u16 {
+        match self {
+            FilterKind::BinaryFuse => FingerprintBits::DEFAULT.bits().into(),
+            _ => BitsPerKey::DEFAULT.tenths(),
+        }
     }
 
     /// The policy of one of the [`FilterKind::sizes`].
@@ -80,12 +122,20 @@ impl FilterKind {
             FilterKind::Bloom => FilterPolicy::Bloom { bits_per_key },
             FilterKind::LocalBloom => FilterPolicy::LocalBloom { bits_per_key },
             FilterKind::DoubleProbeBloom => FilterPolicy::DoubleProbeBloom { bits_per_key },
+            FilterKind::Ribbon => FilterPolicy::Ribbon { bits_per_key },
+            FilterKind::BinaryFuse => {
+                let bits = u8::try_from(size).ok().and_then(FingerprintBits::new);
+                FilterPolicy::BinaryFuse { fingerprint_bits: bits.unwrap_or(FingerprintBits::MAX) }
+            }
         }
     }
 
     /// What follows the name in a policy of this kind, for a sentence.
     pub(crate) fn parameter(self) -> String {
         let Some((least, most)) = self.sizes() else { return self.name().to_owned() };
+        if self == FilterKind::BinaryFuse {
+            return format!("{}:BITS with {least} to {most} bits of each key", self.name());
+        }
         let (least, most) =
             (self.policy_of_size(least).bits_per_key(), self.policy_of_size(most).bits_per_key());
         format!("{}:BITS with {least} to {most} bits a key", self.name())

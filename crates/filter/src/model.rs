@@ -1,4 +1,4 @@
-//! What the kinds of Bloom filters cost in false positives, and the number of probes that makes it least.
+//! What the kinds of filters cost in false positives, and the number of probes of Bloom filters that makes it least.
 //!
 //! A standard filter of `b` bits a key and `k` probes has a fraction `1 - e^(-k/b)` of its bits set, and a probe for an
 //! absent key passes if all `k` are.
@@ -16,6 +16,7 @@ use crate::bits::BitsPerKey;
 use crate::lines::{LINE_BITS, MAX_PROBES};
 use crate::local;
 use crate::policy::FilterPolicy;
+use crate::ribbon;
 
 /// Number of probes with the least false positives for each number of bits: the tenths of bits up to which an
 /// index plus one is best, computed from [`rate`]. At exactly 10 bits 6 and 7 probes tie, and 6 is taken as the cheaper.
@@ -61,7 +62,14 @@ pub fn expected_false_positive_rate(policy: FilterPolicy) -> f64 {
         FilterPolicy::DoubleProbeBloom { bits_per_key } => {
             double_rate(bits_per_key.bits(), double_probes(bits_per_key))
         }
+        FilterPolicy::Ribbon { bits_per_key } => result_rate(ribbon::columns(bits_per_key)),
+        FilterPolicy::BinaryFuse { fingerprint_bits } => result_rate(fingerprint_bits.bits().into()),
     }
+}
+
+/// The rate of a filter that knows so many bits of each key on average: some keys by the whole bits, others by one more.
+pub fn result_rate(bits: f64) -> f64 {
+    (1.0 - bits.fract() / 2.0) * 0.5_f64.powi(bits as i32)
 }
 
 /// The rate of a standard filter for any number of probes.

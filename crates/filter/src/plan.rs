@@ -20,7 +20,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// The plan for the kinds that consist of lines.
+    /// The plan of the kinds that consist of lines, and of what stands in for others; `None` for no filter.
     pub(crate) fn new(policy: FilterPolicy, keys: usize) -> Option<Plan> {
         let nearest = |bits_per_key| lines::lines_for(keys, bits_per_key);
         let plan = |number, count, probes, fill: Fill| Some(Plan { number, count, probes, fill });
@@ -38,6 +38,10 @@ impl Plan {
                 plan(stored::DOUBLE_PROBE_BLOOM, nearest(bits_per_key), probes, double::fill)
             }
             FilterPolicy::None => None,
+            // What takes the place of a filter that could not be solved.
+            FilterPolicy::Ribbon { .. } | FilterPolicy::BinaryFuse { .. } => {
+                Some(Plan::blocked(BitsPerKey::from_bits(policy.bits_per_key()), keys))
+            }
         }
     }
 
@@ -54,6 +58,7 @@ impl Plan {
     /// The filter of `hashes`, as it is stored. `lines` is memory to make it in.
     pub(crate) fn build(&self, lines: &mut Vec<Line>, hashes: &[u64]) -> Vec<u8> {
         lines.clear();
+        lines.reserve_exact(self.count as usize);
         lines.resize(self.count as usize, Line::default());
         (self.fill)(lines, 0, self.count, self.probes, hashes);
         stored::encode_lines(self, lines)

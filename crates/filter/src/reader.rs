@@ -3,9 +3,11 @@
 use crate::blocked::Blocked;
 use crate::bloom::{self, Bloom};
 use crate::double::Double;
+use crate::fuse::Fuse;
 use crate::kind::FilterKind;
 use crate::lines::{self, Line};
 use crate::local::Local;
+use crate::ribbon::Ribbon;
 use crate::stored;
 use esker_base::coding::Reader;
 
@@ -24,6 +26,8 @@ enum Kind {
     Bloom(Bloom),
     Local(Local),
     Double(Double),
+    Ribbon(Ribbon),
+    Fuse(Fuse),
     /// Written by a newer version: kind and layout version.
     Unknown(u8, u8),
 }
@@ -58,6 +62,8 @@ impl Filter {
                 let (lines, probes) = lines(&mut reader, lines::MAX_PROBES)?;
                 Kind::Double(Double::new(lines, probes))
             }
+            stored::RIBBON => Kind::Ribbon(Ribbon::decode(&mut reader)?),
+            stored::BINARY_FUSE => Kind::Fuse(Fuse::decode(&mut reader)?),
             _ => Kind::Unknown(number, version),
         };
         Ok(Filter { kind })
@@ -83,6 +89,8 @@ impl Filter {
             Kind::Bloom(bloom) => bloom.may_contain_many(hashes, maybe),
             Kind::Local(local) => local.may_contain_many(hashes, maybe),
             Kind::Double(double) => double.may_contain_many(hashes, maybe),
+            Kind::Ribbon(ribbon) => ribbon.may_contain_many(hashes, maybe),
+            Kind::Fuse(fuse) => fuse.may_contain_many(hashes, maybe),
             Kind::Unknown(..) => maybe.fill(true),
         }
     }
@@ -104,6 +112,8 @@ impl Filter {
             Kind::Bloom(_) => Some(FilterKind::Bloom),
             Kind::Local(_) => Some(FilterKind::LocalBloom),
             Kind::Double(_) => Some(FilterKind::DoubleProbeBloom),
+            Kind::Ribbon(_) => Some(FilterKind::Ribbon),
+            Kind::Fuse(_) => Some(FilterKind::BinaryFuse),
             Kind::Unknown(..) => None,
         }
     }
@@ -115,7 +125,11 @@ impl Filter {
 
     /// Bytes of memory of the filter's data.
     pub fn memory_bytes(&self) -> usize {
-        self.kind.lines().map_or(0, size_of_val)
+        match &self.kind {
+            Kind::Ribbon(ribbon) => ribbon.memory_bytes(),
+            Kind::Fuse(fuse) => fuse.memory_bytes(),
+            lines => lines.lines().map_or(0, size_of_val),
+        }
     }
 
     /// Share of the bits that are set, if the filter is one of bits; with the number of probes it tells the
@@ -134,6 +148,8 @@ impl Filter {
             Kind::Bloom(bloom) => lines("Bloom", bloom.lines(), bloom.probes()),
             Kind::Local(local) => lines("local Bloom", local.lines(), local.probes()),
             Kind::Double(double) => lines("double-probe Bloom", double.lines(), double.probes()),
+            Kind::Ribbon(ribbon) => ribbon.describe(),
+            Kind::Fuse(fuse) => fuse.describe(),
             Kind::Unknown(kind, version) => format!("unknown (kind {kind}, version {version})"),
         }
     }
@@ -147,6 +163,8 @@ impl Kind {
             Kind::Bloom(bloom) => bloom.may_contain(hash),
             Kind::Local(local) => local.may_contain(hash),
             Kind::Double(double) => double.may_contain(hash),
+            Kind::Ribbon(ribbon) => ribbon.may_contain(hash),
+            Kind::Fuse(fuse) => fuse.may_contain(hash),
             Kind::Unknown(..) => true,
         }
     }
@@ -158,6 +176,8 @@ impl Kind {
             Kind::Bloom(bloom) => bloom.prefetch(hash),
             Kind::Local(local) => local.prefetch(hash),
             Kind::Double(double) => double.prefetch(hash),
+            Kind::Ribbon(ribbon) => ribbon.prefetch(hash),
+            Kind::Fuse(fuse) => fuse.prefetch(hash),
             Kind::Unknown(..) => {}
         }
     }
@@ -168,7 +188,7 @@ impl Kind {
             Kind::Bloom(bloom) => Some(bloom.lines()),
             Kind::Local(local) => Some(local.lines()),
             Kind::Double(double) => Some(double.lines()),
-            Kind::Unknown(..) => None,
+            Kind::Ribbon(_) | Kind::Fuse(_) | Kind::Unknown(..) => None,
         }
     }
 }

@@ -18,6 +18,11 @@ pub(crate) const LOCAL_BLOOM: u8 = 3;
 /// The double-probe Bloom filter.
 pub(crate) const DOUBLE_PROBE_BLOOM: u8 = 4;
 
+/// The Ribbon filter.
+pub(crate) const RIBBON: u8 = 5;
+/// The binary fuse filter.
+pub(crate) const BINARY_FUSE: u8 = 6;
+
 /// Bytes in front of the lines.
 pub(crate) const LINES_HEADER_BYTES: usize = 8;
 

@@ -14,10 +14,22 @@ fn the_stored_forms_are_stable() {
     assert_eq!(bytes.len(), 8 + 20 * 64);
     assert_eq!(xxh3_64(&bytes), 0x2dc6e741f9080459);
 
-    let forms: [(FilterKind, &[u8], usize, u64); 3] = [
+    let forms: [(FilterKind, &[u8], usize, u64); 5] = [
         (FilterKind::Bloom, &[2, 1, 7, 0, 20, 0, 0, 0], 8 + 20 * 64, 0x655ba5a1742158fd),
         (FilterKind::LocalBloom, &[3, 1, 6, 0, 20, 0, 0, 0], 8 + 20 * 64, 0x87d5b3e47e6e932c),
         (FilterKind::DoubleProbeBloom, &[4, 1, 7, 0, 20, 0, 0, 0], 8 + 20 * 64, 0xcc4349eac4d27f89),
+        (
+            FilterKind::Ribbon,
+            &[5, 1, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0, 88, 0, 0, 0, 0, 0, 0, 0],
+            8 + 12 + 88 * 16,
+            0x81854560a0159a47,
+        ),
+        (
+            FilterKind::BinaryFuse,
+            &[6, 1, 8, 0, 1, 0, 0, 0, 9, 0, 0, 0, 7, 0, 0, 0],
+            8 + 8 + 11 * 128,
+            0x527a70f159771c0c,
+        ),
     ];
     let mut wrong = 0;
     for (kind, head, len, hash) in forms {
@@ -32,7 +44,7 @@ fn the_stored_forms_are_stable() {
 fn unknown_kinds_say_maybe() {
     for kind in kinds() {
         let bytes = build(kind.policy(10.0), (0..1000).map(key));
-        for (at, value) in [(0, 0), (0, 7), (0, 255), (1, 0), (1, 2)] {
+        for (at, value) in [(0, 0), (0, 77), (0, 255), (1, 0), (1, 2)] {
             let mut changed = bytes.clone();
             changed[at] = value;
             let filter = Filter::decode(&changed).unwrap();
@@ -64,6 +76,71 @@ fn damage_is_told_by_the_kinds_of_lines() {
         }
         assert!(Filter::decode(&[bytes[0], 1, 6, 0, 0, 0, 0, 0]).is_err(), "{kind:?}: no lines");
     }
+}
+
+/// Fields of the kinds of shards that say more than there is, or contradict each other.
+#[test]
+fn damage_is_told_by_the_kinds_of_shards() {
+    let damages: [(FilterKind, &[(usize, u8)]); 2] = [
+        // Padding, number of shards, blocks, words, padding.
+        (
+            FilterKind::Ribbon,
+            &[
+                (2, 1),
+                (3, 1),
+                (4, 0),
+                (4, 2),
+                (7, 255),
+                (8, 0),
+                (8, 1),
+                (12, 87),
+                (15, 255),
+                (17, 1),
+                (19, 1),
+            ],
+        ),
+        // Bits, padding, number of shards, segments, their size, padding.
+        (
+            FilterKind::BinaryFuse,
+            &[
+                (2, 0),
+                (2, 17),
+                (2, 7),
+                (3, 1),
+                (4, 0),
+                (4, 2),
+                (7, 255),
+                (8, 0),
+                (11, 255),
+                (12, 8),
+                (12, 19),
+                (12, 255),
+                (14, 1),
+                (15, 1),
+            ],
+        ),
+    ];
+    for (kind, damages) in damages {
+        let bytes = build(kind.policy(10.0), (0..1000).map(key));
+        for &(at, value) in damages {
+            let mut changed = bytes.clone();
+            changed[at] = value;
+            assert!(changed == bytes || Filter::decode(&changed).is_err(), "{kind:?}: byte {at} = {value}");
+        }
+        for len in (0..24).chain([bytes.len() - 1]) {
+            assert!(Filter::decode(&bytes[..len]).is_err(), "{kind:?}: {len} bytes");
+        }
+        let longer = [&bytes[..], &[0]].concat();
+        assert!(Filter::decode(&longer).is_err(), "{kind:?}: a byte more");
+    }
+    // More shards than memory, or slots than can be counted, are refused before memory is asked for.
+    assert!(Filter::decode(&[5, 1, 0, 0, 255, 255, 255, 255, 1, 2, 3]).is_err());
+    assert!(Filter::decode(&[6, 1, 16, 0, 255, 255, 255, 255, 1, 2, 3]).is_err());
+    assert!(Filter::decode(&[6, 1, 16, 0, 1, 0, 0, 0, 255, 255, 255, 255, 18, 0, 0, 0]).is_err());
+    // A block without words lets everything pass, and a shard without blocks nothing.
+    let all = Filter::decode(&[5, 1, 0, 0, 1, 0, 0, 0, 255, 255, 255, 255, 0, 0, 0, 0, 9, 0, 0, 0]).unwrap();
+    let none = Filter::decode(&[5, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0]).unwrap();
+    assert!((0..100).all(|number| all.may_contain(key(number)) && !none.may_contain(key(number))));
 }
 
 /// Whatever bytes are accepted, lookups answer and do not panic: every byte of the head and of some of the rest takes

@@ -172,6 +172,9 @@ pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
             ("standard bloom", |options| filter(options, "bloom:4")),
             ("local bloom", |options| filter(options, "local-bloom:6")),
             ("double-probe bloom", |options| filter(options, "double-probe-bloom:5")),
+            ("ribbon", |options| filter(options, "ribbon:7")),
+            ("weak ribbon", |options| filter(options, "ribbon:1.3")),
+            ("binary fuse", |options| filter(options, "binary-fuse:8")),
         ],
     },
     Row {

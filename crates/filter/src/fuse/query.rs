@@ -1,0 +1,142 @@
+//! A binary fuse filter in memory.
+
+use super::{MAX_SEGMENT_LOG, Places, Segments};
+use crate::bits::FingerprintBits;
+use crate::probe::{BATCH, prefetch};
+use crate::shards::shard_of;
+use esker_base::coding::Reader;
+
+/// Bytes of a shard's entry in the stored form.
+const ENTRY_BYTES: usize = 8;
+
+/// A fingerprint is read as four bytes, from wherever its first bit is: 7 bits before it and 16 of it at most.
+const READ_BYTES: usize = 4;
+
+/// Where a shard's slots lie, and how to find those of a key.
+#[derive(Clone, Copy, Debug)]
+struct Shard {
+    first_byte: usize,
+    segments: Segments,
+    seed: u8,
+}
+
+/// A filter in memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Fuse {
+    shards: Box<[Shard]>,
+    /// The slots of all shards, and zeros so that the last one can be read like the others.
+    bytes: Box<[u8]>,
+    bits: FingerprintBits,
+}
+
+/// Where a key's fingerprints lie, and what they must add up to.
+#[derive(Clone, Copy, Default)]
+struct Question {
+    /// Bytes and bits of the slots.
+    bytes: [usize; 3],
+    shifts: [u8; 3],
+    fingerprint: u16,
+    /// Whether the shard has no keys.
+    refused: bool,
+}
+
+impl Fuse {
+    /// The filter of the bytes behind kind and version.
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Fuse, String> {
+        let cut = || "a binary fuse filter has no whole header".to_owned();
+        let (bits, padding) = (reader.u8().ok_or_else(cut)?, reader.u8().ok_or_else(cut)?);
+        let count = reader.u32().ok_or_else(cut)? as usize;
+        let known = FingerprintBits::new(bits).filter(|_| padding == 0);
+        let Some(bits) = known.filter(|_| count != 0 && count <= reader.remaining() / ENTRY_BYTES) else {
+            return Err(format!(
+                "a binary fuse filter of {bits} bits, padding {padding}, {count} shards in {} bytes",
+                reader.remaining()
+            ));
+        };
+        let mut shards = Vec::with_capacity(count);
+        let mut first_byte = 0u64;
+        for number in 0..count {
+            let count = reader.u32().ok_or_else(cut)?;
+            let [log, seed, zeros @ ..] = reader.u32().ok_or_else(cut)?.to_le_bytes();
+            let segments = Segments { count, log };
+            if log > MAX_SEGMENT_LOG || zeros != [0; 2] || (count == 0 && log != 0) {
+                return Err(format!("shard {number} of a binary fuse filter has segments of 2^{log} slots"));
+            }
+            shards.push(Shard { first_byte: first_byte as usize, segments, seed });
+            // At most 2^32 shards of 2^51 bytes.
+            first_byte = first_byte.saturating_add(segments.bytes(bits.bits()));
+        }
+        let data = reader.rest();
+        if data.len() as u64 != first_byte {
+            return Err(format!("a binary fuse filter of {first_byte} bytes has {} of them", data.len()));
+        }
+        let bytes = data.iter().copied().chain([0; READ_BYTES]).collect();
+        Ok(Fuse { shards: shards.into(), bytes, bits })
+    }
+
+    #[inline(always)]
+    fn question(&self, hash: u64) -> Question {
+        let shard = &self.shards[shard_of(hash, self.shards.len() as u32)];
+        if shard.segments.count == 0 {
+            return Question { refused: true, ..Question::default() };
+        }
+        let places = Places::of(hash, shard.seed, shard.segments);
+        let bit = places.slots.map(|slot| slot * usize::from(self.bits.bits()));
+        Question {
+            bytes: bit.map(|bit| shard.first_byte + bit / 8),
+            shifts: bit.map(|bit| (bit % 8) as u8),
+            fingerprint: places.fingerprint,
+            refused: false,
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch_slots(&self, question: &Question) {
+        for byte in question.bytes {
+            prefetch(self.bytes.as_ptr().wrapping_add(byte));
+        }
+    }
+
+    #[inline(always)]
+    fn holds(&self, question: &Question) -> bool {
+        let mut sum = u32::from(question.fingerprint);
+        for (&byte, &shift) in question.bytes.iter().zip(&question.shifts) {
+            // Decoding has checked that all slots are there, so this is never missing.
+            let read = self.bytes.get(byte..byte + READ_BYTES).and_then(|bytes| bytes.try_into().ok());
+            sum ^= u32::from_le_bytes(read.unwrap_or_default()) >> shift;
+        }
+        !question.refused && sum & u32::from(self.bits.mask()) == 0
+    }
+
+    pub(crate) fn prefetch(&self, hash: u64) {
+        let question = self.question(hash);
+        self.prefetch_slots(&question);
+    }
+
+    pub(crate) fn may_contain(&self, hash: u64) -> bool {
+        self.holds(&self.question(hash))
+    }
+
+    pub(crate) fn may_contain_many(&self, hashes: &[u64], maybe: &mut [bool]) {
+        let mut questions = [Question::default(); BATCH];
+        for (hashes, maybe) in hashes.chunks(BATCH).zip(maybe.chunks_mut(BATCH)) {
+            for (question, &hash) in questions.iter_mut().zip(hashes) {
+                *question = self.question(hash);
+                self.prefetch_slots(question);
+            }
+            for (question, maybe) in questions.iter().zip(maybe) {
+                *maybe = self.holds(question);
+            }
+        }
+    }
+
+    /// Bytes of slots and shards.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.bytes) + size_of_val(&*self.shards)
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        let slots: u64 = self.shards.iter().map(|shard| shard.segments.slots()).sum();
+        format!("binary fuse, {} bits, {} shards, {slots} slots", self.bits.bits(), self.shards.len())
+    }
+}

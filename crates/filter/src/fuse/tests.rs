@@ -1,0 +1,45 @@
+use super::peeling::{Scratch, build_shard, segments_for};
+use super::*;
+use crate::bits::FingerprintBits;
+use crate::shards::seeded as hash_of;
+
+#[test]
+fn places_lie_in_three_neighbouring_segments() {
+    for (count, log) in [(1, 0), (1, 2), (5, 0), (9, 7), (100, 12), (3, MAX_SEGMENT_LOG)] {
+        let segments = Segments { count, log };
+        for at in 0..5000 {
+            let slots = Places::of(hash_of(at, 0), 3, segments).slots;
+            let of = slots.map(|slot| slot >> log);
+            assert!(of[0] < count as usize && of[1] == of[0] + 1 && of[2] == of[0] + 2, "{slots:?}");
+            assert!(slots.iter().all(|&slot| (slot as u64) < segments.slots()));
+        }
+    }
+}
+
+#[test]
+fn attempts_succeed_with_the_slots_there_are() {
+    let bits = FingerprintBits::DEFAULT;
+    for keys in [1, 2, 3, 10, 100, 1000, 5000, 20_000, 100_000, SHARD_KEYS] {
+        let rounds = (300_000 / keys).clamp(2, 200);
+        let mut attempts = 0;
+        for round in 0..rounds {
+            let mut hashes: Vec<u64> = (0..keys).map(|at| hash_of((round * keys + at) as u64, 9)).collect();
+            let solved = build_shard(&mut Scratch::default(), &mut hashes, bits, ATTEMPTS)
+                .expect("it has enough attempts");
+            attempts += usize::from(solved.seed) + 1;
+        }
+        let slots = segments_for(keys, 0).slots() as f64 / keys as f64;
+        assert!(attempts <= 2 * rounds + 2, "{keys} keys: {attempts} attempts in {rounds} rounds");
+        assert!(keys < 100_000 || slots < 1.2, "{keys} keys: {slots} slots a key");
+    }
+}
+
+#[test]
+fn without_attempts_there_is_no_filter() {
+    let mut hashes: Vec<u64> = (0..100).map(|at| hash_of(at, 0)).collect();
+    assert!(build(&mut hashes, FingerprintBits::DEFAULT, 0).is_none());
+    // The first attempt leaves equal hashes alone.
+    hashes.push(hashes[0]);
+    assert!(build(&mut hashes, FingerprintBits::DEFAULT, 1).is_none());
+    assert!(build(&mut hashes, FingerprintBits::DEFAULT, ATTEMPTS).is_some());
+}

@@ -1,0 +1,87 @@
+//! Building takes no more memory than it says: an allocator that counts.
+
+mod common;
+
+use common::{key, kinds};
+use esker_filter::{FilterBuilder, FilterPolicy};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    /// Bytes of this thread, now and at most since it was last set.
+    static HELD: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
+}
+
+struct Counted;
+
+fn note(bytes: isize) {
+    // Not there any more while the thread ends, when nothing is counted.
+    let _ = HELD.try_with(|held| {
+        let (now, most) = held.get();
+        held.set((now + bytes, most.max(now + bytes)));
+    });
+}
+
+// SAFETY: everything is passed on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counted {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        note(layout.size().cast_signed());
+        // SAFETY: the caller keeps the contract of this method, which is the other's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        note(-layout.size().cast_signed());
+        // SAFETY: as above.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counted = Counted;
+
+/// Bytes that `finish` took at most, and what it said it would.
+fn measured(policy: FilterPolicy, keys: u64) -> (usize, usize) {
+    let mut builder = FilterBuilder::new(policy);
+    (0..keys).for_each(|number| builder.add(key(number)));
+    let said = builder.finish_bytes();
+    let before = HELD.get().0;
+    HELD.set((before, before));
+    let bytes = builder.finish();
+    let taken = (HELD.get().1 - before).cast_unsigned();
+    drop(bytes);
+    (taken, said)
+}
+
+#[test]
+fn finishing_takes_what_it_says() {
+    for kind in kinds() {
+        for (keys, bits) in
+            [(0, 10.0), (1, 2.0), (1000, 10.0), (60_000, 6.0), (700_000, 10.0), (1_100_000, 4.0)]
+        {
+            let (taken, said) = measured(kind.policy(bits), keys);
+            assert!(taken <= said, "{kind:?}, {keys} keys: {taken} bytes taken, {said} said");
+            assert!(
+                keys < 60_000 || taken > said / 2,
+                "{kind:?}, {keys} keys: {taken} bytes taken, {said} said"
+            );
+        }
+    }
+    assert_eq!(measured(FilterPolicy::None, 1000), (0, 0));
+}
+
+/// The memory of a builder is what it holds, and stays bounded over tables of one size.
+#[test]
+fn the_builder_tells_what_it_holds() {
+    for kind in kinds() {
+        let before = HELD.get().0;
+        let mut builder = FilterBuilder::new(kind.policy(9.0));
+        for _ in 0..3 {
+            (0..50_000).for_each(|number| builder.add(key(number)));
+            drop(builder.finish());
+            let held = (HELD.get().0 - before).cast_unsigned();
+            assert_eq!(builder.memory_bytes(), held, "{kind:?}");
+            assert!(held < 50_000 * 8 * 2 + 80_000, "{kind:?}: {held} bytes");
+        }
+    }
+}
