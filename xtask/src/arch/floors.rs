@@ -100,6 +100,8 @@ pub(super) const THIRD_PARTY: &[ThirdParty] = &[
     ThirdParty { name: "cargo_metadata", users: &["xtask"] },
     ThirdParty { name: "clap", users: &["esker-cli"] },
     ThirdParty { name: "crc32c", users: &["esker-base"] },
+    // What the memtables' benchmark compares with; no product code.
+    ThirdParty { name: "crossbeam-skiplist", users: &["esker-memtable"] },
     ThirdParty { name: "foldhash", users: &["esker-cache", "esker-memtable", "esker-engine"] },
     ThirdParty { name: "getrandom", users: &["esker-env"] },
     ThirdParty { name: "hdrhistogram", users: &["esker-bench"] },
