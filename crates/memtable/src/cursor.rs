@@ -1,6 +1,7 @@
 //! Cursors over memtables: a position among the keys, and within the versions of a key.
 
 use crate::art::ArtPosition;
+use crate::btree::BTreePosition;
 use crate::entry::Entry;
 use crate::hash::HashPosition;
 use crate::locked::LockedPosition;
@@ -24,6 +25,7 @@ pub(crate) enum Position {
     LockedTree(Box<LockedPosition>),
     Vector(Box<OrderedPosition>),
     Hash(Box<HashPosition>),
+    BTree(Box<BTreePosition>),
 }
 
 impl Position {
@@ -38,6 +40,7 @@ impl Position {
             Structure::Vector(order) => Position::Vector(Box::new(OrderedPosition::new(memtable, order))),
             Structure::Hash(hash) => Position::Hash(Box::new(HashPosition::new(memtable, hash))),
             Structure::HashedArt(hashed) => Position::Art(ArtPosition::new(hashed.tree)),
+            Structure::BTree(tree) => Position::BTree(Box::new(BTreePosition::new(*tree))),
         }
     }
 
@@ -49,6 +52,7 @@ impl Position {
             Position::LockedTree(position) => position.seek_to_first(memory),
             Position::Vector(position) => position.seek_to_first(),
             Position::Hash(position) => position.seek_to_first(memory),
+            Position::BTree(position) => position.seek_to_first(memory),
         }
     }
 
@@ -60,6 +64,7 @@ impl Position {
             Position::LockedTree(position) => position.seek_to_last(memory),
             Position::Vector(position) => position.seek_to_last(),
             Position::Hash(position) => position.seek_to_last(memory),
+            Position::BTree(position) => position.seek_to_last(memory),
         }
     }
 
@@ -73,6 +78,7 @@ impl Position {
             Position::LockedTree(position) => position.seek(memory, key),
             Position::Vector(position) => position.seek(key, limit),
             Position::Hash(position) => position.seek(memory, key),
+            Position::BTree(position) => position.seek(memory, key),
         }
     }
 
@@ -83,7 +89,7 @@ impl Position {
             Position::LockedTree(position) => return position.seek_before(memory, key),
             Position::Vector(position) => return position.seek_before(key),
             Position::Hash(position) => return position.seek_before(memory, key),
-            Position::Art(_) | Position::Skiplist(_) => {}
+            Position::Art(_) | Position::Skiplist(_) | Position::BTree(_) => {}
         }
         let found = self.seek(memory, key, Tag::NEWEST);
         let mut head = if found.is_none() { self.seek_to_last(memory) } else { self.prev(memory) };
@@ -103,6 +109,7 @@ impl Position {
             Position::LockedTree(position) => position.next(memory),
             Position::Vector(position) => position.next(),
             Position::Hash(position) => position.next(memory),
+            Position::BTree(position) => position.next(memory),
         }
     }
 
@@ -115,6 +122,7 @@ impl Position {
             Position::LockedTree(position) => position.prev(memory),
             Position::Vector(position) => position.prev(),
             Position::Hash(position) => position.prev(memory),
+            Position::BTree(position) => position.prev(memory),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The kinds of memtables to choose from, their names, and the room they ask for.
 
 use crate::sharded::ShardPlan;
-use crate::{art, entry, locked, skiplist, table};
+use crate::{art, btree, entry, locked, skiplist, table};
 use esker_base::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
@@ -34,11 +34,13 @@ pub enum MemtableKind {
     Hash,
     /// The radix tree with a hash table in front.
     HashedArt,
+    /// The B+-tree: steadier than the radix tree where keys are made of digits, and faster to walk.
+    BTree,
 }
 
 impl MemtableKind {
     /// All kinds, those with parameters with their defaults.
-    pub const ALL: [MemtableKind; 7] = [
+    pub const ALL: [MemtableKind; 8] = [
         MemtableKind::Art,
         MemtableKind::Skiplist,
         MemtableKind::Sharded(ShardPlan::DEFAULT),
@@ -46,6 +48,7 @@ impl MemtableKind {
         MemtableKind::Vector,
         MemtableKind::Hash,
         MemtableKind::HashedArt,
+        MemtableKind::BTree,
     ];
 
     /// The kind's name, without its parameters. The whole text is what `Display` gives.
@@ -58,6 +61,7 @@ impl MemtableKind {
             MemtableKind::Vector => "vector",
             MemtableKind::Hash => "hash",
             MemtableKind::HashedArt => "hashed-art",
+            MemtableKind::BTree => "b-tree",
         }
     }
 
@@ -98,6 +102,7 @@ impl MemtableKind {
             MemtableKind::Skiplist | MemtableKind::Sharded(_) => skiplist::MAX_BYTES_PER_KEY,
             MemtableKind::LockedTree => locked::MAX_BYTES_PER_KEY,
             MemtableKind::Vector | MemtableKind::Hash => 0,
+            MemtableKind::BTree => btree::MAX_BYTES_PER_KEY,
         }
     }
 
@@ -107,6 +112,7 @@ impl MemtableKind {
             MemtableKind::Skiplist | MemtableKind::Sharded(_) => skiplist::MAX_BYTES_PER_KEY,
             MemtableKind::LockedTree => locked::MAX_BYTES_PER_KEY,
             MemtableKind::Vector | MemtableKind::Hash => 0,
+            MemtableKind::BTree => btree::MAX_BYTES_PER_INSERT,
         }
     }
 

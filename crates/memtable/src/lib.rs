@@ -23,15 +23,16 @@
 //! # Map
 //! [`memory`] holds words and bytes, [`arena`] the two ends of an arena and the pool, [`entry`] versions and their
 //! chains, [`kind`] the kinds and the room they ask for,
-//! [`art`], [`skiplist`], [`sharded`], [`locked`], [`vector`]
+//! [`art`], [`btree`], [`skiplist`], [`sharded`], [`locked`], [`vector`]
 //! and [`hash`] the structures, [`table`] and [`order`] what they are made of, [`merged`] the order over their parts, [`structure`] whichever it is, [`cursor`] the walk over it, [`ranges`] the range
 //! deletes beside it, [`memtable`] the face. Unsafe
-//! code is in [`memory`] (the range itself), [`entry`] (bytes of keys and values) and the SSE2 search of [`art`] only:
+//! code is in [`memory`] (the range itself), [`entry`] (bytes of keys and values) and the searches of nodes in [`art`] and [`btree`] only:
 //! structures are made of checked word accesses, so a defect in them is a panic or a wrong answer, never
 //! a stray access. `tests/loom.rs` explores the structures themselves, over a model of [`memory`].
 
 mod arena;
 mod art;
+mod btree;
 mod cursor;
 mod entry;
 mod hash;

@@ -12,6 +12,9 @@
 //! | `load` | reader | acquire | a word that `publish` writes |
 //! | `peek` | both | relaxed | a word that was complete before the word that led here was published, the writer's own words, and words that a lock guards |
 //!
+//! Words that were published and are never written again may also be read many at a time, as plain numbers (`words`, `numbers`): what
+//! no thread writes any more, none can race with.
+//!
 //! There are two implementations with the same calls: `mapped`, the real one, over a reserved address range, and
 //! `model`, made of loom's atomics, in which the very code of the structures is explored by `tests/loom.rs`.
 

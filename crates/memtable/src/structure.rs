@@ -4,6 +4,7 @@
 
 use crate::arena::Allocator;
 use crate::art::{Art, ArtPosition, ArtWriter};
+use crate::btree::{BTree, BTreePosition, BTreeWriter};
 use crate::entry::{Entry, Operation};
 use crate::hash::{Hash, HashWriter, HashedArt, HashedArtWriter};
 use crate::kind::MemtableKind;
@@ -27,6 +28,7 @@ pub(crate) enum Structure {
     Vector(Arc<Order>),
     Hash(Hash),
     HashedArt(HashedArt),
+    BTree(BTree),
 }
 
 /// The one writer of a structure.
@@ -39,6 +41,7 @@ pub(crate) enum Writer {
     Vector(VectorWriter),
     Hash(HashWriter),
     HashedArt(HashedArtWriter),
+    BTree(BTreeWriter),
 }
 
 impl Structure {
@@ -77,6 +80,10 @@ impl Structure {
                 let (hashed, writer) = HashedArtWriter::create(memory, allocator, hash_seed);
                 (Structure::HashedArt(hashed), Writer::HashedArt(writer))
             }
+            MemtableKind::BTree => {
+                let (tree, writer) = BTreeWriter::create(memory, allocator);
+                (Structure::BTree(tree), Writer::BTree(writer))
+            }
         }
     }
 
@@ -99,6 +106,7 @@ impl Structure {
             Structure::Vector(order) => order.find(memory, key, limit),
             Structure::Hash(hash) => hash.table.find(memory, key),
             Structure::HashedArt(hashed) => hashed.table.find(memory, key),
+            Structure::BTree(tree) => tree.find(memory, key),
         }
     }
 
@@ -130,6 +138,9 @@ impl Structure {
         if let Structure::Hash(Hash { table, .. }) | Structure::HashedArt(HashedArt { table, .. }) = self {
             return table.find_many(memory, keys, wanted, found);
         }
+        if let Structure::BTree(tree) = self {
+            return tree.find_many(memory, keys, wanted, found);
+        }
         for (index, key) in keys.iter().enumerate() {
             if wanted >> index & 1 != 0 {
                 found[index] = self.find_otherwise(memory, key, limit);
@@ -146,6 +157,7 @@ impl Structure {
             Structure::LockedTree(tree) => LockedPosition::new(tree.clone()).seek_to_first(memory),
             Structure::Vector(order) | Structure::Hash(Hash { order, .. }) => order.first(memory),
             Structure::HashedArt(HashedArt { tree, .. }) => ArtPosition::new(*tree).seek_to_first(memory),
+            Structure::BTree(tree) => BTreePosition::new(*tree).seek_to_first(memory),
         }
     }
 
@@ -158,6 +170,7 @@ impl Structure {
             Structure::LockedTree(tree) => LockedPosition::new(tree.clone()).seek_to_last(memory),
             Structure::Vector(order) | Structure::Hash(Hash { order, .. }) => order.last(memory),
             Structure::HashedArt(HashedArt { tree, .. }) => ArtPosition::new(*tree).seek_to_last(memory),
+            Structure::BTree(tree) => BTreePosition::new(*tree).seek_to_last(memory),
         }
     }
 
@@ -192,6 +205,9 @@ impl Writer {
         allocator: &mut Allocator,
         operation: &Operation<'_>,
     ) -> bool {
+        if let Writer::BTree(writer) = self {
+            return writer.insert(memory, allocator, operation);
+        }
         self.insert_chunk_otherwise(memory, allocator, std::slice::from_ref(operation)) == 1
     }
 
@@ -228,6 +244,7 @@ impl Writer {
             Writer::Vector(writer) => writer.insert_all(memory, allocator, chunk),
             Writer::Hash(writer) => writer.insert_chunk(memory, allocator, chunk),
             Writer::HashedArt(writer) => writer.insert_chunk(memory, allocator, chunk),
+            Writer::BTree(writer) => writer.insert_chunk(memory, allocator, chunk),
         }
     }
 }

@@ -280,6 +280,64 @@ fn a_table_is_outgrown() {
     outgrown().run(Look::Seek);
 }
 
+/// In models a leaf of the B+-tree has four places, the first one two, and an inner node four children.
+const B_TREE: MemtableKind = MemtableKind::BTree;
+
+#[test]
+fn b_tree_first_key_and_one_behind_it() {
+    scenario(B_TREE, &[], &[b"a", b"b"]).run_all();
+}
+
+#[test]
+fn b_tree_leaf_grows_and_takes_more() {
+    scenario(B_TREE, &[b"b", b"d"], &[b"c", b"a"]).run_all();
+}
+
+#[test]
+fn b_tree_leaf_splits_and_takes_more() {
+    scenario(B_TREE, &[b"b", b"d", b"f", b"h"], &[b"c", b"g"]).run_all();
+}
+
+#[test]
+fn b_tree_right_edge() {
+    scenario(B_TREE, &[b"a", b"b", b"c", b"d"], &[b"e", b"f"]).run_all();
+}
+
+#[test]
+fn b_tree_newer_versions_and_a_split_between() {
+    scenario(B_TREE, &[b"a", b"b"], &[b"b", b"a", b"b"]).run_all();
+    scenario(B_TREE, &[b"b", b"d", b"f", b"h"], &[b"d", b"c", b"d"]).run_all();
+}
+
+/// A B+-tree of so many ascending keys: four in each leaf, four leaves below the first inner node.
+fn ascending(count: u8, during: &[&[u8]]) -> Scenario {
+    let before = (0..count).map(|number| vec![b'k', 2 * number]).collect();
+    let during = during.iter().map(|key| key.to_vec()).collect();
+    Scenario { kind: B_TREE, before, during }
+}
+
+#[test]
+fn b_tree_root_splits_in_the_middle() {
+    let scenario = ascending(16, &[&[b'k', 9], &[b'k', 13]]);
+    scenario.run(Look::Get);
+    scenario.run(Look::Walk);
+    scenario.run(Look::Seek);
+}
+
+#[test]
+fn b_tree_root_splits_at_its_edge() {
+    let scenario = ascending(16, &[&[b'k', 40], &[b'k', 41]]);
+    scenario.run(Look::MultiGet);
+    scenario.run(Look::WalkBack);
+}
+
+#[test]
+fn b_tree_inner_node_below_the_root_is_replaced() {
+    let scenario = ascending(24, &[&[b'k', 1], &[b'k', 2]]);
+    scenario.run(Look::Get);
+    scenario.run(Look::Walk);
+}
+
 /// The scenario holds, and the mutant breaks it.
 fn must_die(mutant: Mutant, scenario: &Scenario, look: Look) {
     scenario.run(look);
@@ -391,4 +449,48 @@ fn mutant_relaxed_table() {
 #[test]
 fn mutant_late_table() {
     must_die(Mutant::LateInit, &outgrown(), Look::Get);
+}
+
+#[test]
+fn mutant_relaxed_count_in_the_b_tree() {
+    must_die(Mutant::RelaxedCount, &scenario(B_TREE, &[b"a", b"c", b"d"], &[b"b"]), Look::Get);
+}
+
+#[test]
+fn mutant_relaxed_count_at_the_right_edge_of_the_b_tree() {
+    must_die(Mutant::RelaxedCount, &scenario(B_TREE, &[b"a"], &[b"b"]), Look::Walk);
+}
+
+#[test]
+fn mutant_relaxed_count_load_in_the_b_tree() {
+    must_die(Mutant::RelaxedCountLoad, &scenario(B_TREE, &[b"a", b"c", b"d"], &[b"b"]), Look::Walk);
+}
+
+#[test]
+fn mutant_relaxed_reference_of_a_split_in_the_b_tree() {
+    must_die(Mutant::RelaxedReference, &scenario(B_TREE, &[b"b", b"d", b"f", b"h"], &[b"c"]), Look::Get);
+}
+
+#[test]
+fn mutant_relaxed_reference_of_a_copy_below_the_root_of_the_b_tree() {
+    must_die(Mutant::RelaxedReference, &ascending(24, &[&[b'k', 1]]), Look::Get);
+}
+
+#[test]
+fn mutant_relaxed_reference_of_a_version_in_the_b_tree() {
+    must_die(Mutant::RelaxedReference, &scenario(B_TREE, &[b"a", b"b"], &[b"a"]), Look::Get);
+}
+
+#[test]
+fn mutant_relaxed_reference_load_in_the_b_tree() {
+    must_die(
+        Mutant::RelaxedReferenceLoad,
+        &scenario(B_TREE, &[b"b", b"d", b"f", b"h"], &[b"c"]),
+        Look::MultiGet,
+    );
+}
+
+#[test]
+fn mutant_late_init_in_the_b_tree() {
+    must_die(Mutant::LateInit, &scenario(B_TREE, &[b"a", b"c", b"d"], &[b"b"]), Look::Get);
 }

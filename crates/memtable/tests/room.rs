@@ -111,7 +111,8 @@ fn the_last_room_suffices_for_nodes_that_grow() {
                 memtable.get(&[children], SeqNo::MAX).map(|(_, value)| value.len()),
                 Some(value.len())
             );
-            assert!(last_room(&memtable, 0) < 4_000, "the bound is not far from the truth");
+            // A B+-tree may have to copy its whole path.
+            assert!(last_room(&memtable, 0) < 8_000, "the bound is not far from the truth");
         }
     }
 }

@@ -99,6 +99,7 @@ pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
         choices: &[
             ("art", |options| options.memtable(MemtableKind::Art)),
             ("skiplist", |options| options.memtable(MemtableKind::Skiplist)),
+            ("b-tree", |options| options.memtable(MemtableKind::BTree)),
             ("sharded", |options| memtable(options, "sharded")),
             ("sharded:3:5", |options| memtable(options, "sharded:3:5")),
             ("locked-tree", |options| memtable(options, "locked-tree")),

@@ -164,6 +164,34 @@ impl Memory {
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(at), len) }
     }
 
+    /// `count` words from the word `at` on, as plain numbers.
+    ///
+    /// # Safety
+    /// They were written by `init`, the caller got there through a `load` that saw their publication (or is the
+    /// writer), and nothing writes them before this memory is retired.
+    #[inline(always)]
+    pub(crate) unsafe fn words(&self, at: usize, count: usize) -> &[u32] {
+        if count > self.words || at > self.words - count {
+            out_of_range();
+        }
+        // SAFETY: inside the range by the check above, initialised and immutable by contract.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().cast::<u32>().add(at), count) }
+    }
+
+    /// `count` numbers of two words each from the even word `at` on.
+    ///
+    /// # Safety
+    /// As for `words`.
+    #[inline(always)]
+    pub(crate) unsafe fn numbers(&self, at: usize, count: usize) -> &[u64] {
+        if count > self.words / 2 || at > self.words - 2 * count || !at.is_multiple_of(2) {
+            out_of_range();
+        }
+        // SAFETY: inside the range by the check above, aligned because the range begins at a page or at a `u64`,
+        // initialised and immutable by contract.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().cast::<u32>().add(at).cast::<u64>(), count) }
+    }
+
     /// Asks for the two cache lines from the word `at` on.
     #[inline(always)]
     pub(crate) fn prefetch(&self, at: usize) {

@@ -169,6 +169,25 @@ impl Memory {
         unsafe { std::slice::from_raw_parts(cells.as_ptr().cast::<u8>(), cells.len()) }
     }
 
+    /// # Safety
+    /// As for the real memory.
+    pub(crate) unsafe fn words(&self, at: usize, count: usize) -> Vec<u32> {
+        (at..at + count).map(|word| self.peek(word)).collect()
+    }
+
+    /// # Safety
+    /// As for the real memory.
+    pub(crate) unsafe fn numbers(&self, at: usize, count: usize) -> Vec<u64> {
+        assert!(at.is_multiple_of(2));
+        // SAFETY: the caller's contract, which is about the same words.
+        let words = unsafe { self.words(at, 2 * count) };
+        let number = |pair: &[u32; 2]| {
+            let ([a, b, c, d], [e, f, g, h]) = (pair[0].to_ne_bytes(), pair[1].to_ne_bytes());
+            u64::from_ne_bytes([a, b, c, d, e, f, g, h])
+        };
+        words.as_chunks::<2>().0.iter().map(number).collect()
+    }
+
     pub(crate) fn prefetch(&self, _at: usize) {}
 }
 

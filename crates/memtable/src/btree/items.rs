@@ -1,0 +1,76 @@
+//! The entries of a leaf that is cut in two, and the leaves that are made of them.
+
+use super::node::{Item, LEAF_PLACES, Node, shared_bytes};
+use super::position::sorted_places;
+use crate::arena::Allocator;
+use crate::entry::Entry;
+use crate::memory::Memory;
+use esker_base::key;
+
+/// Heads of new leaves are taken again from the keys only if they begin so many bytes later: reading the keys may miss the cache
+/// for each, and heads of seven bytes are as good as heads of eight.
+const WORTHWHILE_BYTES: usize = 4;
+
+/// The entries of a leaf in the order of their keys, and one more.
+#[derive(Debug)]
+pub(super) struct Items {
+    pub(super) count: usize,
+    items: [Item; LEAF_PLACES + 1],
+}
+
+impl Items {
+    /// Those of this leaf.
+    pub(super) fn of(memory: &Memory, leaf: Node) -> Items {
+        let meta = leaf.meta(memory);
+        let mut places = [0; LEAF_PLACES];
+        sorted_places(memory, leaf, meta, &mut places);
+        let heads = leaf.heads(memory, meta);
+        let none = Item { entry: Entry::NONE, hash: 0, head: 0 };
+        let mut items = Items { count: meta.count(), items: [none; LEAF_PLACES + 1] };
+        for (item, &place) in items.items.iter_mut().zip(&places[..meta.count()]) {
+            let place = usize::from(place);
+            *item = Item {
+                entry: Entry(memory.peek(leaf.entry_word(meta, place))),
+                hash: leaf.hash(memory, place),
+                head: heads[place],
+            };
+        }
+        items
+    }
+
+    /// Puts one more at an index.
+    pub(super) fn insert(&mut self, at: usize, item: Item) {
+        self.items.copy_within(at..self.count, at + 1);
+        self.items[at] = item;
+        self.count += 1;
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> &[Item] {
+        &self.items[..self.count]
+    }
+}
+
+/// A leaf of these items between two fences; their heads begin behind `prefix_len` bytes, and later in the leaf if that is worthwhile.
+pub(super) fn fitting_leaf(
+    memory: &Memory,
+    allocator: &mut Allocator,
+    prefix_len: usize,
+    items: &[Item],
+    (low, high): (Option<Entry>, Option<Entry>),
+) -> u32 {
+    let shared = shared_bytes(memory, low, high);
+    if shared < prefix_len + WORTHWHILE_BYTES {
+        return Node::new_leaf(memory, allocator, LEAF_PLACES, prefix_len, items).reference();
+    }
+    let mut fitting = [items[0]; LEAF_PLACES];
+    let fitting = &mut fitting[..items.len()];
+    fitting.copy_from_slice(items);
+    for item in &mut *fitting {
+        item.entry.prefetch(memory);
+    }
+    for item in &mut *fitting {
+        item.head = key::head(item.entry.key(memory), shared);
+    }
+    Node::new_leaf(memory, allocator, LEAF_PLACES, shared, fitting).reference()
+}
