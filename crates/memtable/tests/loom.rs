@@ -437,11 +437,6 @@ fn mutant_relaxed_load_of_a_slot() {
 }
 
 #[test]
-fn mutant_late_hash_of_a_slot() {
-    must_die(Mutant::LatePut, &scenario(MemtableKind::Hash, &[b"a"], &[b"b"]), Look::Get);
-}
-
-#[test]
 fn mutant_relaxed_table() {
     must_die(Mutant::RelaxedReference, &outgrown(), Look::Get);
 }
