@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A sorted set of entries that grows until its [`Inserter`] is dropped.
 ///
-/// Reading is wait-free and never blocks the inserter; any number of threads may read. See the crate's head for what
-/// readers may rely on.
+/// Reading is wait-free and never blocks the inserter, unless the kind says otherwise; any number of threads may read.
+/// See the crate's head for what readers may rely on.
 pub struct Memtable {
     kind: MemtableKind,
     structure: Structure,
@@ -159,7 +159,7 @@ impl Memtable {
     }
 
     /// The least key, one that was there when the call began or that came since; `None` if there is none. Takes one
-    /// descent.
+    /// descent, in a sharded memtable one in each shard; where order is made on demand, it is made now.
     pub fn first_key(&self) -> Option<&[u8]> {
         let entry = self.structure.first(&self.memory);
         (!entry.is_none()).then(|| entry.key(&self.memory))
