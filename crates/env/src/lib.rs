@@ -12,6 +12,7 @@
 //! | [`clock`], [`random`] | time and randomness, the machine's and a test's |
 //! | [`fault`] | file systems for tests: one that forgets what was not synced, one that fails on demand |
 //! | [`world`] | [`Env`], all of it in one value, and the starting of threads |
+//! | `sharing` | [`Env::share_out`], work that is done on several threads and waited for |
 //!
 //! Unsafe code is found in [`memory`], in [`fs`] ([`Mapping`]) and in the two modules `mapping`, nowhere else.
 
@@ -21,6 +22,7 @@ pub mod fs;
 pub mod host;
 pub mod memory;
 pub mod random;
+mod sharing;
 pub mod std_fs;
 pub mod world;
 

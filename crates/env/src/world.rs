@@ -56,7 +56,7 @@ impl Env {
         }
     }
 
-    /// Starts a thread: the one place in Esker that does. The operating system shows the first 15 bytes of
+    /// Starts a thread: with [`Env::share_out`] the one place in Esker that does. The operating system shows the first 15 bytes of
     /// `name`. Whoever starts a thread joins it; [`Error::Io`] if the system refuses.
     pub fn spawn(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
         if name.contains('\0') {

@@ -10,7 +10,8 @@
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the real clock")]
 
-use esker_filter::{Filter, FilterBuilder, FilterKind, FilterPolicy};
+use esker_env::Env;
+use esker_filter::{Filter, FilterBuilder, FilterKind, FilterPolicy, build_parallel};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -211,13 +212,31 @@ fn memory_for_one_percent() {
     println!("(1 K, 10 K, 100 K, 1 M, 10 M keys; the standard filter takes {standard:.2})");
 }
 
+/// The fourth part: one filter built by several threads.
+fn parallel(keys: u64) {
+    println!("\nns to build a key of {keys}, by one thread and by two");
+    let hashes: Vec<u64> = (0..keys).map(hash_of).collect();
+    let env = Env::real();
+    for policy in policies() {
+        let mut least = [f64::INFINITY; 2];
+        for _ in 0..3 {
+            for (threads, least) in (1..).zip(&mut least) {
+                let hashes = hashes.clone();
+                let start = Instant::now();
+                black_box(build_parallel(&env, hashes, policy, threads));
+                *least = least.min(start.elapsed().as_nanos() as f64 / keys as f64);
+            }
+        }
+        println!("{:24} {:6.1} {:6.1}  {:.2}x", policy.to_string(), least[0], least[1], least[0] / least[1]);
+    }
+}
+
 fn main() {
     let millions = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(20);
     kinds();
     if millions > 0 {
         batches(millions * 1_000_000);
-    }
-    if millions > 0 {
         memory_for_one_percent();
+        parallel(4_000_000);
     }
 }

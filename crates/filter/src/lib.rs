@@ -30,7 +30,7 @@
 //! false positives and picks the number of probes; [`allocation`] divides memory over a tree's levels, by [`monkey`] or
 //! by what [`watch`] saw and [`tuning`] makes of it. [`lines`] is what the Bloom kinds are made of, [`plan`] how large
 //! each becomes, [`probe`] their lookups on this machine. [`shards`] are the parts that the
-//! kinds which solve equations are built in. [`builder`] and [`reader`] are the two ends, [`stored`] the
+//! kinds which solve equations are built in. [`builder`], [`parallel`] and [`reader`] are the two ends, [`stored`] the
 //! bytes between them.
 
 pub mod allocation;
@@ -45,6 +45,7 @@ mod lines;
 mod local;
 pub mod model;
 pub mod monkey;
+mod parallel;
 mod plan;
 pub mod policy;
 mod probe;
@@ -61,6 +62,7 @@ pub use builder::FilterBuilder;
 pub use kind::FilterKind;
 pub use model::expected_false_positive_rate;
 pub use monkey::FilteredRun;
+pub use parallel::build_parallel;
 pub use policy::FilterPolicy;
 pub use reader::Filter;
 pub use tuning::LevelTuning;

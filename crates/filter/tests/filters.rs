@@ -4,7 +4,8 @@
 mod common;
 
 use common::{build, key, kinds, policies};
-use esker_filter::{Filter, FilterBuilder, FilterKind, FilterPolicy};
+use esker_env::Env;
+use esker_filter::{Filter, FilterBuilder, FilterKind, FilterPolicy, build_parallel};
 
 /// Every hash is found, alone and in a batch, before and after hashes that were not added.
 fn assert_finds(policy: FilterPolicy, hashes: &[u64], what: &str) -> Filter {
@@ -165,5 +166,45 @@ fn versions_of_a_key_count_once_and_the_builder_is_reused() {
         builder.set_policy(FilterPolicy::None);
         builder.add(key(2));
         assert_eq!((builder.len(), builder.finish()), (0, None));
+    }
+}
+
+/// Threads make the same filter as one builder, also of hashes that come twice or cannot be solved.
+#[test]
+fn parallel_building_makes_the_same_filter() {
+    let env = Env::real();
+    let sets: [Vec<u64>; 4] = [
+        vec![],
+        (0..1000).map(key).collect(),
+        (0..600_000).map(key).collect(),
+        (0..100_000).map(|at| key(at % 70_000)).collect(),
+    ];
+    for policy in kinds().map(|kind| kind.policy(12.0)) {
+        for hashes in &sets {
+            let expected = build(policy, hashes.iter().copied());
+            for threads in [1, 2, 5] {
+                let bytes = build_parallel(&env, hashes.clone(), policy, threads).unwrap();
+                assert!(bytes == expected, "{policy}, {} keys, {threads} threads", hashes.len());
+            }
+        }
+    }
+    assert_eq!(build_parallel(&env, vec![1, 2], FilterPolicy::None, 2), None);
+}
+
+/// Hashes whose shards cannot be told apart: the filter is of another kind, and loses nothing.
+#[test]
+fn hashes_that_defeat_the_shards_get_a_blocked_filter() {
+    // Their product with the number that spreads hashes over shards is small, so that all are in the first shard.
+    let inverse = (0..6).fold(1u64, |inverse, _| {
+        inverse.wrapping_mul(2u64.wrapping_sub(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(inverse)))
+    });
+    for (kind, keys) in [(FilterKind::Ribbon, 300_000u64), (FilterKind::BinaryFuse, 3_000_000)] {
+        let hashes: Vec<u64> = (0..keys).map(|at| at.wrapping_mul(inverse)).collect();
+        let bytes = build(kind.policy(10.0), hashes.iter().copied());
+        let filter = Filter::decode(&bytes).unwrap();
+        assert_eq!(filter.kind(), Some(FilterKind::BlockedBloom));
+        assert!(hashes.iter().all(|&hash| filter.may_contain(hash)));
+        let parallel = build_parallel(&Env::real(), hashes, kind.policy(10.0), 2).unwrap();
+        assert!(parallel == bytes);
     }
 }

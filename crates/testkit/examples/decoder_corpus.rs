@@ -13,6 +13,9 @@ use std::path::Path;
 /// Files for each target.
 const FILES: usize = 20;
 
+/// Files for the filters, of which there are many kinds.
+const FILES_OF_FILTERS: usize = 60;
+
 /// Shortest and longest file: seeds are there to be mutated, small ones do it faster, tiny ones show nothing.
 const LENGTHS: std::ops::RangeInclusive<usize> = 8..=4096;
 
@@ -25,7 +28,8 @@ fn main() -> Result<()> {
         let random = SeededRandom::new(0xc0_4505);
         let mut encodings =
             std::iter::repeat_with(|| (decoder.valid)(&random)).filter(|one| LENGTHS.contains(&one.len()));
-        for number in 0..FILES {
+        let files = if decoder.name == "filter" { FILES_OF_FILTERS } else { FILES };
+        for number in 0..files {
             let path = dir.join(format!("valid-{number:02}"));
             let Some(bytes) = encodings.next() else { break };
             if fs.file_len(&path)?.is_none() {
