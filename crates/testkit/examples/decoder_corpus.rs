@@ -14,7 +14,7 @@ use std::path::Path;
 const FILES: usize = 20;
 
 /// Files for the filters, of which there are many kinds.
-const FILES_OF_FILTERS: usize = 60;
+const FILES_OF_FILTERS: usize = 100;
 
 /// Shortest and longest file: seeds are there to be mutated, small ones do it faster, tiny ones show nothing.
 const LENGTHS: std::ops::RangeInclusive<usize> = 8..=4096;
