@@ -2,6 +2,7 @@
 
 mod changes;
 mod copies;
+mod experiment;
 mod ingest;
 mod keyspaces;
 mod merging;
@@ -11,7 +12,7 @@ pub(crate) use copies::{
     BackupArgs, BackupCommand, BackupCreateArgs, BackupPruneArgs, BackupVerifyArgs, CheckpointArgs,
     ExportArgs, ImportArgs, RestoreArgs,
 };
-
+pub(crate) use experiment::ExperimentArgs;
 pub(crate) use ingest::{BuildTableArgs, IngestArgs};
 pub(crate) use keyspaces::KeyspacesArgs;
 pub(crate) use merging::{AppendArgs, IncrArgs};
@@ -122,6 +123,7 @@ pub(crate) enum Command {
     BuildTable(BuildTableArgs),
     Inspect(InspectArgs),
     Bench(Box<BenchArgs>),
+    Experiment(ExperimentArgs),
     Exec(ExecArgs),
 }
 

@@ -74,6 +74,11 @@ impl Failure {
         Failure { code: SYSTEM, message: format!("{what}: {error}"), advice: None }
     }
 
+    /// Something that is sold here does not do what it is for.
+    pub(crate) fn defect(message: impl Into<String>) -> Failure {
+        Failure { code: DEFECT, message: message.into(), advice: None }
+    }
+
     /// The same, saying what it is about.
     #[must_use]
     pub(crate) fn about(mut self, what: impl std::fmt::Display) -> Failure {

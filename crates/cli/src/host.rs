@@ -34,6 +34,18 @@ pub(crate) fn progress_bar(len: Option<u64>) -> ProgressBar {
     bar.with_style(style)
 }
 
+/// Whether standard error is a terminal.
+pub(crate) fn stderr_is_terminal() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// Progress in steps, on standard error.
+pub(crate) fn step_bar(steps: u64) -> ProgressBar {
+    let template = "{prefix} {bar:30} {pos}/{len} {elapsed} {wide_msg}";
+    let style = ProgressStyle::with_template(template).expect("the template is a constant");
+    ProgressBar::new(steps).with_style(style)
+}
+
 /// Whether somebody sits in front of the program.
 pub(crate) fn is_interactive() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()

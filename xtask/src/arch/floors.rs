@@ -88,6 +88,7 @@ pub(super) const CRATES: &[Crate] = &[
     Crate { name: "esker-protocol", place: Place::Floor(7), unsafe_modules: &[] },
     Crate { name: "esker-server", place: Place::Floor(8), unsafe_modules: &[] },
     Crate { name: "esker-bench", place: Place::Floor(8), unsafe_modules: &[] },
+    Crate { name: "esker-experiments", place: Place::Floor(8), unsafe_modules: &[] },
     Crate { name: "esker-cli", place: Place::Floor(9), unsafe_modules: &[] },
     // Its tests install an allocator that watches what damaged bytes ask for.
     Crate { name: "esker-testkit", place: Place::Tests, unsafe_modules: &["tests/decoders.rs"] },
@@ -103,12 +104,19 @@ pub(super) struct ThirdParty {
 
 /// All of them, in alphabetical order.
 pub(super) const THIRD_PARTY: &[ThirdParty] = &[
+    ThirdParty { name: "ahash", users: &["esker-experiments"] },
     ThirdParty { name: "cargo_metadata", users: &["xtask"] },
     ThirdParty { name: "clap", users: &["esker-cli"] },
     ThirdParty { name: "crc32c", users: &["esker-base"] },
-    // What the memtables' benchmark compares with; no product code.
-    ThirdParty { name: "crossbeam-skiplist", users: &["esker-memtable"] },
-    ThirdParty { name: "foldhash", users: &["esker-cache", "esker-memtable", "esker-engine"] },
+    // What memtables are compared with; no product code.
+    ThirdParty { name: "crossbeam-skiplist", users: &["esker-memtable", "esker-experiments"] },
+    ThirdParty { name: "fastbloom", users: &["esker-experiments"] },
+    ThirdParty { name: "fastmurmur3", users: &["esker-experiments"] },
+    ThirdParty { name: "fnv", users: &["esker-experiments"] },
+    ThirdParty {
+        name: "foldhash",
+        users: &["esker-cache", "esker-memtable", "esker-engine", "esker-experiments"],
+    },
     ThirdParty { name: "getrandom", users: &["esker-env"] },
     ThirdParty { name: "hdrhistogram", users: &["esker-bench"] },
     ThirdParty { name: "indicatif", users: &["esker-cli"] },
@@ -121,17 +129,20 @@ pub(super) const THIRD_PARTY: &[ThirdParty] = &[
         name: "parking_lot",
         users: &["esker-env", "esker-cache", "esker-wal", "esker-sst", "esker-engine"],
     },
+    ThirdParty { name: "plotters", users: &["esker-experiments"] },
     ThirdParty { name: "proc-macro2", users: &["xtask"] },
     ThirdParty { name: "quick_cache", users: &["esker-cache"] },
+    ThirdParty { name: "rapidhash", users: &["esker-experiments"] },
     ThirdParty { name: "rustix", users: &["esker-env", "esker-server"] },
     ThirdParty { name: "rustyline", users: &["esker-cli"] },
     ThirdParty { name: "serde", users: &["esker-bench"] },
     ThirdParty { name: "serde_json", users: &["esker-bench", "esker-cli"] },
+    ThirdParty { name: "siphasher", users: &["esker-experiments"] },
     ThirdParty { name: "syn", users: &["xtask"] },
     ThirdParty { name: "thiserror", users: &["esker-base", "esker-codec"] },
     ThirdParty { name: "tokio", users: &["esker-server", "esker-cli"] },
     ThirdParty { name: "tracing", users: &["esker-engine", "esker-server", "esker-cli"] },
     ThirdParty { name: "tracing-subscriber", users: &["esker-cli"] },
-    ThirdParty { name: "xxhash-rust", users: &["esker-base"] },
+    ThirdParty { name: "xxhash-rust", users: &["esker-base", "esker-experiments"] },
     ThirdParty { name: "zstd", users: &["esker-codec"] },
 ];

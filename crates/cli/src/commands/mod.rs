@@ -5,6 +5,7 @@ mod changes;
 pub(crate) mod copies;
 mod dump;
 pub(crate) mod exec;
+pub(crate) mod experiment;
 pub(crate) mod ingest;
 pub(crate) mod inspect;
 mod keyspaces;

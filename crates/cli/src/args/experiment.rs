@@ -1,0 +1,80 @@
+//! The command that runs experiments.
+
+use clap::Args;
+use esker_experiments::Experiment;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// Compare the kinds of a part: memtables, filters, codecs and so on
+///
+/// Prints tables, what was asked for beside what was measured, and what documents report beside that. With --out, everything
+/// is written into files, too: a page, comma-separated values and plots. Figures mean something on an idle machine only.
+#[derive(Args, Debug)]
+#[command(after_help = examples())]
+pub(crate) struct ExperimentArgs {
+    /// Which experiments, or all
+    #[arg(value_name = "NAME", required = true, value_parser = parse_chosen)]
+    pub(crate) chosen: Vec<Chosen>,
+    /// The short form, less than a minute each; claims about large sizes are left out
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Write a page, CSV files and plots into this directory, too; their names begin with the experiment's
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Where all random choices start
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Compress with this codec and say how much memory that took: how `codecs` starts this program
+    #[arg(long, value_name = "CODEC", hide = true)]
+    pub(crate) memory_of: Option<esker::Codec>,
+}
+
+/// What a name on the command line stands for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Chosen {
+    /// All of them, in order.
+    All,
+    /// This one.
+    One(&'static Experiment),
+}
+
+impl ExperimentArgs {
+    /// The experiments to run, each once.
+    pub(crate) fn experiments(&self) -> Vec<&'static Experiment> {
+        let is_chosen = |experiment: &&Experiment| {
+            self.chosen.iter().any(|chosen| match chosen {
+                Chosen::All => true,
+                Chosen::One(one) => one.name == experiment.name,
+            })
+        };
+        Experiment::ALL.iter().filter(is_chosen).collect()
+    }
+}
+
+fn parse_chosen(name: &str) -> Result<Chosen, String> {
+    match name {
+        "all" => Ok(Chosen::All),
+        _ => Experiment::parse(name).map(Chosen::One).ok_or_else(|| {
+            let names: Vec<&str> = Experiment::ALL.iter().map(|experiment| experiment.name).collect();
+            format!("there are all, {}", names.join(", "))
+        }),
+    }
+}
+
+fn examples() -> String {
+    let mut text = String::from("Experiments:\n");
+    for experiment in Experiment::ALL {
+        // Nothing can go wrong with writing into a string.
+        let _ = writeln!(text, "  {:<10} {}", experiment.name, experiment.title);
+    }
+    text.push_str(
+        "
+Examples:
+  esker experiment hashes --quick
+  esker experiment filters caches --out results
+  esker experiment all --out docs/experiments/results
+
+An experiment that needs a database makes it below the directory for temporary files, or below --data DIR.",
+    );
+    text
+}

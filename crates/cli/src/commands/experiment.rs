@@ -1,0 +1,98 @@
+//! `experiment`.
+
+use crate::args::{ExperimentArgs, Global};
+use crate::failure::{Exit, Failure};
+use crate::host;
+use esker_experiments::{ExperimentError, Scale, Settings, Watcher};
+use indicatif::ProgressBar;
+use std::io::{self, Write};
+use std::process::Command;
+
+pub(crate) fn run(global: &Global, args: &ExperimentArgs, out: &mut dyn Write) -> Result<Exit, Failure> {
+    if let Some(codec) = args.memory_of {
+        let kib = esker_experiments::compress_for_memory(codec);
+        let kib =
+            kib.ok_or_else(|| Failure::usage("the system does not tell how much memory a process holds"))?;
+        writeln!(out, "{kib}")?;
+        return Ok(Exit::Done);
+    }
+    let settings = Settings {
+        scale: if args.quick { Scale::Quick } else { Scale::Full },
+        seed: args.seed,
+        scratch: global.data.clone().unwrap_or_else(std::env::temp_dir),
+        start_another: Some(start_another),
+    };
+    for experiment in args.experiments() {
+        let mut progress = Progress::new();
+        let report = esker_experiments::run(experiment, &settings, &mut progress)?;
+        report.print(out)?;
+        if let Some(directory) = &args.out {
+            let names = report.write_files(directory)?;
+            writeln!(out, "  written to {}: {}\n", directory.display(), names.join(", "))?;
+        }
+        out.flush()?;
+    }
+    Ok(Exit::Done)
+}
+
+/// This program once more.
+fn start_another(arguments: &[&str]) -> io::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("experiment").args(arguments);
+    Ok(command)
+}
+
+/// Shows the steps on standard error: a bar on a terminal, else a line each.
+struct Progress {
+    bar: Option<ProgressBar>,
+    is_terminal: bool,
+    steps: usize,
+    done: usize,
+}
+
+impl Progress {
+    fn new() -> Progress {
+        Progress { bar: None, is_terminal: host::stderr_is_terminal(), steps: 0, done: 0 }
+    }
+}
+
+impl Watcher for Progress {
+    fn begins(&mut self, experiment: &str, steps: usize) {
+        self.steps = steps;
+        if self.is_terminal {
+            let bar = host::step_bar(steps as u64);
+            bar.set_prefix(experiment.to_owned());
+            self.bar = Some(bar);
+        }
+    }
+
+    fn step(&mut self, what: &str) {
+        if let Some(bar) = &self.bar {
+            // The bar moves when a step is done, and the message says which one is under way.
+            bar.set_position(self.done as u64);
+            bar.set_message(what.to_owned());
+        }
+        self.done += 1;
+        if !self.is_terminal {
+            // Without a standard error there is nobody to tell.
+            let _told = writeln!(host::stderr(), "[{}/{}] {what}", self.done, self.steps);
+        }
+    }
+
+    fn ends(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl From<ExperimentError> for Failure {
+    fn from(error: ExperimentError) -> Failure {
+        let message = error.to_string();
+        match error {
+            ExperimentError::Esker(error) => error.into(),
+            ExperimentError::Output(error) => error.into(),
+            ExperimentError::WrongAnswer(_) => Failure::defect(message),
+        }
+    }
+}

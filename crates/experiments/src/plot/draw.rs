@@ -1,0 +1,159 @@
+//! Drawing, by the library.
+
+use super::axis::Axis;
+use super::{Across, Plot, Series};
+use plotters::backend::SVGBackend;
+use plotters::chart::{ChartBuilder, ChartContext, LabelAreaPosition};
+use plotters::coord::Shift;
+use plotters::coord::cartesian::Cartesian2d;
+use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
+use plotters::element::{Circle, Cross, PathElement, Rectangle, TriangleMarker};
+use plotters::series::LineSeries;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{Color, IntoFont, RGBColor, ShapeStyle, TextStyle, WHITE};
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<Axis, Axis>>;
+
+const PLOT_SIZE: (u32, u32) = (680, 440);
+const TITLE_HEIGHT: u32 = 34;
+/// Room for the legend: its lines and names of this many pixels a letter.
+const LEGEND_LEFT: u32 = 44;
+const LETTER_WIDTH: u32 = 7;
+const LEGEND_LINE_HEIGHT: u32 = 20;
+const MARKER_SIZE: i32 = 4;
+const FONT: &str = "sans-serif";
+const INK: RGBColor = RGBColor(40, 40, 40);
+const GRID: RGBColor = RGBColor(224, 224, 224);
+
+/// Okabe and Ito's, without the yellow that is not to be seen on white; then darker ones.
+const COLOURS: [RGBColor; 12] = [
+    RGBColor(0, 114, 178),
+    RGBColor(230, 159, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(213, 94, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(60, 60, 60),
+    RGBColor(140, 86, 75),
+    RGBColor(148, 103, 189),
+    RGBColor(127, 140, 30),
+    RGBColor(0, 80, 70),
+    RGBColor(160, 160, 160),
+];
+
+pub(super) fn svg(plot: &Plot) -> Result<String, String> {
+    let longest = plot.series.iter().map(|series| series.name.chars().count()).max().unwrap_or(0) as u32;
+    let size = (PLOT_SIZE.0 + LEGEND_LEFT + LETTER_WIDTH * longest + 12, PLOT_SIZE.1 + TITLE_HEIGHT);
+    let mut text = String::new();
+    {
+        let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
+        draw(plot, &root).map_err(|error| error.to_string())?;
+        root.present().map_err(|error| error.to_string())?;
+    }
+    // The library ends no line where a file of text does.
+    text.push('\n');
+    Ok(text)
+}
+
+type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
+
+fn draw(plot: &Plot, root: &Area<'_>) -> Drawn {
+    root.fill(&WHITE)?;
+    let (title, rest) = root.split_vertically(TITLE_HEIGHT);
+    let style = TextStyle::from((FONT, 17).into_font()).color(&INK);
+    title.draw_text(&plot.title, &style, (16, 12))?;
+    let (left, right) = rest.split_horizontally(PLOT_SIZE.0);
+    legend(plot, &right)?;
+    let x = match &plot.across {
+        Across::Names(names) => Axis::named(names),
+        Across::Numbers(scaling) => Axis::over(*scaling, numbers(plot, |point| point.0), 0.03),
+    };
+    let y = Axis::over(plot.upwards, numbers(plot, |point| point.1), 0.06);
+    let bottom = y.bottom();
+    let mut chart = ChartBuilder::on(&left)
+        .margin(12)
+        .set_label_area_size(LabelAreaPosition::Left, 68)
+        .set_label_area_size(LabelAreaPosition::Bottom, 48)
+        .build_cartesian_2d(x, y)?;
+    mesh(plot, &mut chart)?;
+    for (number, series) in plot.series.iter().enumerate() {
+        match &plot.across {
+            Across::Numbers(_) => line(&mut chart, number, series)?,
+            Across::Names(_) => bars(&mut chart, number, plot.series.len(), bottom, series)?,
+        }
+    }
+    Ok(())
+}
+
+fn numbers(plot: &Plot, part: fn(&(f64, f64)) -> f64) -> impl Iterator<Item = f64> + Clone {
+    plot.series.iter().flat_map(move |series| series.points.iter().map(part))
+}
+
+fn mesh(plot: &Plot, chart: &mut Chart<'_>) -> Drawn {
+    let label = TextStyle::from((FONT, 13).into_font()).color(&INK);
+    let mut mesh = chart.configure_mesh();
+    if matches!(plot.across, Across::Names(_)) {
+        mesh.disable_x_mesh();
+    }
+    mesh.x_desc(plot.x_label)
+        .y_desc(plot.y_label)
+        .label_style(label.clone())
+        .axis_desc_style(TextStyle::from((FONT, 14).into_font()).color(&INK))
+        .axis_style(INK)
+        .bold_line_style(GRID)
+        .light_line_style(GRID.mix(0.0))
+        .x_labels(8)
+        .y_labels(8)
+        .draw()
+}
+
+fn colour(number: usize) -> RGBColor {
+    COLOURS[number % COLOURS.len()]
+}
+
+fn line(chart: &mut Chart<'_>, number: usize, series: &Series) -> Drawn {
+    let style = ShapeStyle::from(colour(number)).stroke_width(2);
+    chart.draw_series(LineSeries::new(series.points.iter().copied(), style))?;
+    let filled = ShapeStyle::from(colour(number)).filled();
+    let points = series.points.iter().copied();
+    match number % 3 {
+        0 => chart.draw_series(points.map(|point| Circle::new(point, MARKER_SIZE, filled)))?,
+        1 => chart.draw_series(points.map(|point| TriangleMarker::new(point, MARKER_SIZE + 1, filled)))?,
+        _ => chart.draw_series(points.map(|point| Cross::new(point, MARKER_SIZE, style)))?,
+    };
+    Ok(())
+}
+
+fn bars(chart: &mut Chart<'_>, number: usize, of: usize, bottom: f64, series: &Series) -> Drawn {
+    // A fifth of a category stays free between it and the next.
+    let width = 0.8 / of as f64;
+    let left = 0.1 + width * number as f64;
+    let style = ShapeStyle::from(colour(number)).filled();
+    let bar = |&(category, value): &(f64, f64)| {
+        Rectangle::new([(category + left, bottom), (category + left + width, value)], style)
+    };
+    chart.draw_series(series.points.iter().map(bar))?;
+    Ok(())
+}
+
+fn legend(plot: &Plot, area: &Area<'_>) -> Drawn {
+    let style = TextStyle::from((FONT, 13).into_font()).color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
+    for (number, series) in plot.series.iter().enumerate() {
+        let y = 24 + number as i32 * LEGEND_LINE_HEIGHT as i32;
+        let line = ShapeStyle::from(colour(number)).stroke_width(2);
+        let filled = line.filled();
+        if let Across::Numbers(_) = plot.across {
+            area.draw(&PathElement::new([(8, y), (34, y)], line))?;
+            match number % 3 {
+                0 => area.draw(&Circle::new((21, y), MARKER_SIZE, filled))?,
+                1 => area.draw(&TriangleMarker::new((21, y), MARKER_SIZE + 1, filled))?,
+                _ => area.draw(&Cross::new((21, y), MARKER_SIZE, line))?,
+            }
+        } else {
+            area.draw(&Rectangle::new([(14, y - 6), (30, y + 6)], filled))?;
+        }
+        area.draw_text(&series.name, &style, (LEGEND_LEFT as i32 - 4, y))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,199 @@
+//! Every experiment at its smallest: it runs to its end, and what it writes can be read by others.
+
+#![expect(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]
+
+use esker_experiments::claim::Verdict;
+use esker_experiments::{Experiment, Report, Scale, Settings, Unwatched, Watcher};
+use std::path::PathBuf;
+
+/// A directory of its own for a test, removed at its end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("esker-experiments-{name}-{}", std::process::id()));
+        fs::remove(&path);
+        Scratch(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        fs::remove(&self.0);
+    }
+}
+
+/// What a test needs of the file system, by the project's own door.
+mod fs {
+    use esker::parts::env::{FileSystem, OpenMode, StdFileSystem};
+    use std::path::Path;
+
+    pub(crate) fn remove(path: &Path) {
+        if StdFileSystem.list(path).is_ok() {
+            StdFileSystem.remove_dir_all(path).unwrap();
+        }
+    }
+
+    pub(crate) fn read(path: &Path) -> String {
+        let file = StdFileSystem.open(path, OpenMode::Read).unwrap();
+        let mut bytes = vec![0; file.len().unwrap() as usize];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    pub(crate) fn names(path: &Path) -> Vec<String> {
+        let entries = StdFileSystem.list(path).unwrap();
+        entries.into_iter().map(|entry| entry.name).collect()
+    }
+}
+
+fn settings(scratch: &Scratch) -> Settings {
+    Settings { scale: Scale::Tiny, seed: 7, scratch: scratch.0.clone(), start_another: None }
+}
+
+fn run_tiny(name: &str) {
+    let experiment = Experiment::parse(name).unwrap();
+    let scratch = Scratch::new(name);
+    let report = esker_experiments::run(experiment, &settings(&scratch), &mut Unwatched).unwrap();
+    assert!(!report.outcome.tables.is_empty() && !report.outcome.plots.is_empty(), "{name}");
+    for table in &report.outcome.tables {
+        assert!(!table.is_empty(), "{name}: {} has no rows", table.name);
+    }
+    assert!(report.outcome.claims.iter().all(|claim| !claim.what.is_empty()));
+    let out = scratch.0.join("out");
+    let written = report.write_files(&out).unwrap();
+    let mut names = fs::names(&out);
+    names.sort();
+    let mut expected = written.clone();
+    expected.sort();
+    assert_eq!(names, expected, "each file has a name of its own");
+    for file in &written {
+        let text = fs::read(&out.join(file));
+        match file.rsplit('.').next() {
+            Some("csv") => check_csv(file, &text),
+            Some("svg") => check_xml(file, &text),
+            Some("md") => check_page(&report, &text, &written),
+            _ => panic!("{file}: what is that?"),
+        }
+    }
+    let mut printed = Vec::new();
+    report.print(&mut printed).unwrap();
+    let printed = String::from_utf8(printed).unwrap();
+    assert!(printed.contains("processor: ") && printed.contains("seed 7"), "{printed}");
+    // What was made meanwhile is gone.
+    assert_eq!(fs::names(&scratch.0), ["out"], "{name}");
+}
+
+fn check_csv(file: &str, text: &str) {
+    let mut lines = text.lines().map(fields);
+    let head = lines.next().unwrap();
+    assert!(head.iter().all(|name| !name.is_empty()), "{file}: {head:?}");
+    let mut rows = 0;
+    for line in lines {
+        assert_eq!(line.len(), head.len(), "{file}: {line:?}");
+        rows += 1;
+    }
+    assert!(rows > 0, "{file} has no rows");
+}
+
+/// The fields of a line of comma-separated values.
+fn fields(line: &str) -> Vec<String> {
+    let (mut fields, mut quoted) = (vec![String::new()], false);
+    let mut chars = line.chars().peekable();
+    while let Some(char) = chars.next() {
+        match char {
+            '"' if quoted && chars.peek() == Some(&'"') => {
+                fields.last_mut().unwrap().push(chars.next().unwrap());
+            }
+            '"' => quoted = !quoted,
+            ',' if !quoted => fields.push(String::new()),
+            _ => fields.last_mut().unwrap().push(char),
+        }
+    }
+    assert!(!quoted, "{line}");
+    fields
+}
+
+/// That every tag is closed by one of its name, and that no `<` or `&` is left in texts.
+fn check_xml(file: &str, text: &str) {
+    let mut open: Vec<&str> = Vec::new();
+    let mut tags = 0;
+    for piece in text.split('<').skip(1) {
+        let (tag, after) = piece.split_once('>').unwrap_or_else(|| panic!("{file}: <{piece}"));
+        let stray = after.match_indices('&').any(|(at, _)| {
+            let escapes = ["&amp;", "&lt;", "&gt;", "&quot;", "&apos;"];
+            !escapes.iter().any(|escape| after[at..].starts_with(escape))
+        });
+        assert!(!stray, "{file}: {after}");
+        let name = tag.trim_start_matches('/').split([' ', '\n', '/']).next().unwrap();
+        if tag.starts_with('/') {
+            assert_eq!(open.pop(), Some(name), "{file}");
+        } else if !tag.ends_with('/') {
+            open.push(name);
+        }
+        assert_eq!(tag.matches('"').count() % 2, 0, "{file}: <{tag}>");
+        tags += 1;
+    }
+    assert!(open.is_empty() && tags > 10, "{file}: {open:?} stay open");
+}
+
+fn check_page(report: &Report, text: &str, written: &[String]) {
+    assert!(text.starts_with(&format!("# Results: {}", report.experiment.name)));
+    for file in written.iter().filter(|file| !file.ends_with(".md")) {
+        assert!(text.contains(&format!("({file})")), "the page does not show {file}");
+    }
+    for claim in &report.outcome.claims {
+        // A table cannot hold a bar as it is.
+        assert!(text.contains(&claim.what.replace('|', "\\|")), "{}", claim.what);
+        assert!(claim.verdict() != Verdict::NotMeasured || text.contains("not measured"));
+    }
+}
+
+macro_rules! tiny {
+    ($($name:ident),*) => {
+        $(
+            #[test]
+            fn $name() {
+                run_tiny(stringify!($name));
+            }
+        )*
+
+        #[test]
+        fn every_experiment_has_its_test() {
+            let tested = [$(stringify!($name)),*];
+            let all: Vec<&str> = Experiment::ALL.iter().map(|experiment| experiment.name).collect();
+            assert_eq!(all, tested);
+        }
+    };
+}
+
+tiny!(hashes, memtables, filters, codecs);
+
+/// A run says beforehand how many steps it has; otherwise progress would be a guess.
+#[test]
+fn as_many_steps_as_said() {
+    #[derive(Default)]
+    struct Counting {
+        said: usize,
+        made: usize,
+        ended: bool,
+    }
+    impl Watcher for Counting {
+        fn begins(&mut self, _experiment: &str, steps: usize) {
+            self.said = steps;
+        }
+        fn step(&mut self, _what: &str) {
+            self.made += 1;
+        }
+        fn ends(&mut self) {
+            self.ended = true;
+        }
+    }
+    for experiment in Experiment::ALL {
+        let scratch = Scratch::new(&format!("steps-{}", experiment.name));
+        let mut watcher = Counting::default();
+        esker_experiments::run(experiment, &settings(&scratch), &mut watcher).unwrap();
+        assert_eq!(watcher.said, watcher.made, "{}", experiment.name);
+        assert!(watcher.ended);
+    }
+}
