@@ -6,7 +6,7 @@
 //!
 //! The only argument `lines` measures instead how far apart words of different threads have to be.
 //!
-//! Kinds and keys are names, joined by commas; `all` or nothing means all of them. Values have 100 bytes. Everything runs
+//! Kinds and keys are names, joined by commas; the map is `skipmap`; `all` or nothing means all of them. Values have 100 bytes. Everything runs
 //! in one thread, over recycled arenas like those a database uses. In each round every kind is measured once, one
 //! after the other, so that other work on the machine meets them alike; the time is the thread's own on the processor, and each
 //! figure the median of the rounds.
@@ -228,7 +228,7 @@ fn median(mut figures: Vec<f64>) -> f64 {
 }
 
 /// Measures everything for one shape of keys and prints a line for each subject.
-fn bench(name: &str, kinds: &[MemtableKind], count: u64, rounds: usize) {
+fn bench(name: &str, kinds: &[MemtableKind], with_map: bool, count: u64, rounds: usize) {
     let Some(keys) = Flat::make(name, count) else {
         println!("{name}: keys are some of {KEYS:?}");
         return;
@@ -238,7 +238,8 @@ fn bench(name: &str, kinds: &[MemtableKind], count: u64, rounds: usize) {
     for (&kind, pool) in kinds.iter().zip(&pools) {
         drop(fill(kind, pool, &keys, 1)); // touches the arena
     }
-    let mut all: Vec<[Vec<f64>; COLUMNS.len()]> = vec![Default::default(); kinds.len() + 1];
+    let mut all: Vec<[Vec<f64>; COLUMNS.len()]> =
+        vec![Default::default(); kinds.len() + usize::from(with_map)];
     for _ in 0..rounds {
         for (index, subject) in all.iter_mut().enumerate() {
             let round = match kinds.get(index) {
@@ -249,7 +250,7 @@ fn bench(name: &str, kinds: &[MemtableKind], count: u64, rounds: usize) {
         }
     }
     let medians: Vec<Figures> = all.into_iter().map(|figures| figures.map(median)).collect();
-    let map = medians[kinds.len()];
+    let map = medians.get(kinds.len()).copied().unwrap_or([f64::NAN; COLUMNS.len()]);
     let names = kinds.iter().map(|kind| kind.name()).chain(["SkipMap"]);
     for (subject, figures) in names.zip(&medians) {
         let columns: Vec<String> = figures
@@ -346,6 +347,6 @@ fn main() {
     let columns: Vec<String> = COLUMNS.iter().map(|column| format!("{column:>7}")).collect();
     println!("{:<7} {:<16} {}", "keys", "kind", columns.join(" "));
     for name in KEYS.into_iter().filter(|&name| chosen(3, name)) {
-        bench(name, &kinds, count, rounds);
+        bench(name, &kinds, chosen(2, "skipmap"), count, rounds);
     }
 }

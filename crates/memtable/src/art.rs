@@ -43,7 +43,11 @@
 //! Optimistic lock coupling: readers that race with plain stores and validate afterwards are data races for the
 //! language. Keeping small nodes sorted: an insertion would move published bytes. Depths relative to the
 //! parent: every prefix split would copy a node. Parallel writers: measured 1.4 to 3.3 times slower than one
-//! lock around all of it on two cores.
+//! lock around all of it on two cores. Leaf buckets, which hold some twenty entries in the place of the lowest nodes, against
+//! the depth that sparse digits cause: the leaves of the [`btree`](crate::btree) are such buckets, and beside it the tree takes
+//! 18 % more at inserting such keys and 7 % at looking them up, because the miss of the entry itself remains; random keys would pay for it, for
+//! which the tree takes half of the time. Asking for each node's second cache line on the way down: no difference beyond
+//! noise.
 
 mod bytes16;
 mod insert;

@@ -19,7 +19,7 @@ use std::str::FromStr;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MemtableKind {
-    /// The adaptive radix tree, the default: fastest for everything that was measured.
+    /// The adaptive radix tree, the default: fastest at inserting, and the smallest.
     #[default]
     Art,
     /// The skiplist: its simple twin.

@@ -20,6 +20,23 @@
 //!   whatever they look like.
 //! * MT5: sizes are known in constant time, from where the allocations stand.
 //!
+//! # Which kind
+//! The radix tree is the default. How many times faster than crossbeam's `SkipMap` at inserting and at looking up, with 500,000 entries of
+//! 100 bytes on a busy machine with two cores (`examples/memtable_bench.rs`, time on the processor, medians of interleaved rounds),
+//! and bytes an entry of nodes and tables:
+//!
+//! | keys | radix tree | with a hash table in front | B+-tree |
+//! |---|---|---|---|
+//! | 16 random bytes | 15.2, 16.5 | 10.4, 20.7 | 9.2, 8.0 |
+//! | `user:` and ten digits, all numbers | 9.0, 7.7 | 7.9, 13.9 | 8.2, 7.6 |
+//! | the same, each fourth number | 6.9, 7.6 | 6.1, 21.9 | 8.2, 8.1 |
+//! | bytes | 17-23 | 51-57 | 65-66 |
+//!
+//! It was between 13.9 and 17.6 times as fast at inserting random keys in all runs and 11.9 to 16.8 times at looking them up, 6.2 to 7.6
+//! times at both with sparse digits, and ascending keys cost it 35 ns each. Of the kinds that put entries in order as they come, none inserts
+//! random or ascending keys as fast. A hash table pays where lookups by key are at least as many as insertions; the B+-tree where memtables are walked, which
+//! takes it two thirds of the time forwards and a third backwards, or where keys are sparse digits.
+//!
 //! # Map
 //! [`memory`] holds words and bytes, [`arena`] the two ends of an arena and the pool, [`entry`] versions and their
 //! chains, [`kind`] the kinds and the room they ask for,
