@@ -11,7 +11,7 @@
 //!
 //! `speed` prints millions of lookups a second of 1, 2 and 4 threads that find everything, evenly over 20,000 blocks, and of one
 //! that misses half the time and inserts; the last columns divide by `lru` of the same run. `slots` is as `clock` here, because the
-//! slots are the tables': `cargo run --release -p esker-sst --example table_bench -- caches` compares whole lookups.
+//! slots are the tables': `cargo run --release -p esker-sst --example cached_get_bench` compares whole lookups.
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the real clock")]
 

@@ -275,7 +275,7 @@ impl Opening {
             bytes: self.memory.table_metadata_bytes(),
         };
         let (env, scheduler) = (self.env.clone(), Arc::clone(&self.scheduler));
-        TableFiles::new(env, self.dir.clone(), Arc::new(cache), scheduler, limit)
+        TableFiles::new(env, self.dir.clone(), Arc::new(cache), self.options.cache_filters, scheduler, limit)
     }
 
     fn read_log(

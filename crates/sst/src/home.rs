@@ -14,31 +14,35 @@
 //!
 //! [`OpenTables`] counts what is open, because both descriptors and memory are bounded by whoever opens and closes.
 
-use crate::block::Block;
+use crate::part::{CachedPart, TableCache};
 use crate::slots::Slots;
 use crate::table::Table;
 use esker_base::{Error, Result};
-use esker_cache::{BlockCache, TableNumber};
+use esker_cache::TableNumber;
 use esker_filter::FilterWatch;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// The cache of blocks of all tables.
-pub type TableCache = BlockCache<Arc<Block>>;
-
 /// The tables of one owner that are open: the cache they share, and what they take beside it.
 #[derive(Debug)]
 pub struct OpenTables {
     cache: Arc<TableCache>,
+    pages_filters: bool,
     count: AtomicUsize,
     memory_bytes: AtomicU64,
 }
 
 impl OpenTables {
-    /// None open so far; blocks go into `cache`.
+    /// None open so far; blocks go into `cache`, filters stay with their tables.
     pub fn new(cache: Arc<TableCache>) -> Arc<OpenTables> {
-        Arc::new(OpenTables { cache, count: AtomicUsize::new(0), memory_bytes: AtomicU64::new(0) })
+        OpenTables::with_filters(cache, false)
+    }
+
+    /// As [`OpenTables::new`]; filters go into the cache as well if they are `paged`.
+    pub fn with_filters(cache: Arc<TableCache>, paged: bool) -> Arc<OpenTables> {
+        let (count, memory_bytes) = (AtomicUsize::new(0), AtomicU64::new(0));
+        Arc::new(OpenTables { cache, pages_filters: paged, count, memory_bytes })
     }
 
     /// Tables that are open, which is descriptors in use.
@@ -46,7 +50,7 @@ impl OpenTables {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Bytes of memory that their indexes, filters and slots take: the sum of [`Table::memory_bytes`].
+    /// Bytes of memory that their indexes, slots and filters, if those are not paged, take: the sum of [`Table::memory_bytes`].
     pub fn memory_bytes(&self) -> u64 {
         self.memory_bytes.load(Ordering::Relaxed)
     }
@@ -60,7 +64,7 @@ impl OpenTables {
 /// What stays of a table while it is closed.
 #[derive(Debug)]
 pub struct TableHome {
-    number: TableNumber<Arc<Block>>,
+    number: TableNumber<CachedPart>,
     tables: Arc<OpenTables>,
     /// Of the table that is open.
     slots: Mutex<Option<Slots>>,
@@ -101,6 +105,11 @@ impl TableHome {
 
     pub(crate) fn cache(&self) -> &Arc<TableCache> {
         self.number.cache()
+    }
+
+    /// Whether its table's filter lies in the cache instead of with the table.
+    pub(crate) fn pages_filters(&self) -> bool {
+        self.tables.pages_filters
     }
 
     /// The number in the cache, for as long as the home lives.

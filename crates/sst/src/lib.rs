@@ -4,8 +4,8 @@
 //! file header | block 0 | block 1 | ... | index | filter | range deletes | properties | section directory | footer
 //! ```
 //! `docs/format/table.md` describes every byte. A [`TableWriter`] takes entries in internal order (key ascending, newest
-//! version first) and writes them out as they come; a [`Table`] keeps index, filter and range deletes in memory and reads blocks
-//! through the block cache; a [`TableCursor`] walks; [`multi_get()`] looks up many keys with their cache misses overlapped.
+//! version first) and writes them out as they come; a [`Table`] keeps index, range deletes and, unless it is to be paged, the filter in
+//! memory and reads blocks through the block cache; a [`TableCursor`] walks; [`multi_get()`] looks up many keys with their cache misses overlapped.
 //!
 //! What holds:
 //! * **Nothing unverified is seen** (BS6). A block's checksum covers its header and its stored bytes and is bound to
@@ -24,12 +24,13 @@
 //!
 //! Map, bottom up: `isa` the instruction sets; `block` the two layouts of entries and what frames them; `index` the
 //! block index, stored and in memory; `range_section`, `footer` and `properties` the rest of the format; `options` and `writer` make
-//! tables; `table` opens them, `home` is what stays of them while they are closed; `slots`, `load` and `read_ahead` get
+//! tables; `table` opens them, `filter_access` asks their filters, `home` is what stays of them while they are closed; `part` is what the cache holds of them; `slots`, `load` and `read_ahead` get
 //! blocks, `lookup`, `multi_get` and `cursor` read entries; `verify`, `inspect` and `salvage` are for people.
 
 mod block;
 mod cursor;
 mod expiring;
+mod filter_access;
 mod flaw;
 mod footer;
 mod home;
@@ -40,6 +41,7 @@ mod load;
 mod lookup;
 mod multi_get;
 mod options;
+mod part;
 mod properties;
 mod range_section;
 mod read_ahead;
@@ -58,11 +60,12 @@ pub use block::{Block, BlockHeader, BlockLayout};
 pub use cursor::{ReadPurpose, TableCursor};
 pub use expiring::Expiring;
 pub use footer::{FORMAT_VERSION, Section, SectionKind};
-pub use home::{OpenTables, TableCache, TableHome};
+pub use home::{OpenTables, TableHome};
 pub use index::{AdaptiveIndex, FenceIndex, IndexKind};
 pub use inspect::{BlockFacts, IndexFacts, LayoutFacts, SlotCounts};
 pub use multi_get::{Lookup, MAX_LOOKUPS, multi_get};
 pub use options::{MAX_BLOCK_SIZE_BYTES, TableOptions, TableReading, TableSummary};
+pub use part::{CachedPart, TableCache};
 pub use properties::TableProperties;
 pub use range_section::{decode_bytes as decode_range_deletes, encode as encode_range_deletes};
 pub use salvage::{Salvage, SalvagedBlock};

@@ -4,6 +4,7 @@
 use crate::block::header::{FRAME_BYTES, HEADER_BYTES, verify_image};
 use crate::block::{Block, BlockBuffer, BlockHeader};
 use crate::flaw::{Flaw, damaged};
+use crate::part::CachedPart;
 use crate::table::Table;
 use esker_base::{Error, Result, TableUid};
 use esker_cache::{Admission, BlockKind, CacheKey};
@@ -53,7 +54,9 @@ impl Table {
     /// A block that is not in its slot, or has none, but may be in the cache.
     #[cold]
     fn block_without_slot(&self, number: usize, admission: Admission) -> Option<Arc<Block>> {
-        let block = self.cache.get(&self.cache_key(number), BlockKind::Data, admission)?;
+        let found = self.cache.get(&self.cache_key(number), BlockKind::Data, admission)?;
+        // No block has the number of the filter.
+        let CachedPart::Block(block) = found else { return None };
         self.install(&block, number);
         Some(block)
     }
@@ -83,7 +86,9 @@ impl Table {
 
     /// Puts a block that was just read into the cache and its slot; answers the one to use.
     pub(crate) fn admit(&self, block: Arc<Block>, number: usize, admission: Admission) -> Arc<Block> {
-        let block = self.cache.insert(self.cache_key(number), block, BlockKind::Data, admission);
+        let part = CachedPart::Block(Arc::clone(&block));
+        let part = self.cache.insert(self.cache_key(number), part, BlockKind::Data, admission);
+        let block = if let CachedPart::Block(resident) = part { resident } else { block };
         self.install(&block, number);
         block
     }

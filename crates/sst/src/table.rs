@@ -1,18 +1,19 @@
 //! An open table: identity, index and filter in memory, blocks through the cache.
 
+use crate::filter_access::{FilterAccess, FilterDamage};
 use crate::flaw::Flaw;
 use crate::footer::{DIRECTORY_ENTRY_BYTES, FILE_HEADER_BYTES, FOOTER_BYTES, Footer, Section, SectionKind};
-use crate::home::{TableCache, TableHome};
+use crate::home::TableHome;
 use crate::index::section::DecodedIndex;
 use crate::index::{BlockIndex, IndexKind, TableShape};
 use crate::isa::Isa;
 use crate::options::TableReading;
+use crate::part::TableCache;
 use crate::properties::TableProperties;
 use crate::range_section;
 use crate::slots::{Slots, empty_slots};
 use esker_base::{Error, KeyspaceId, Result, SeqNo, TableUid};
 use esker_env::File;
-use esker_filter::watch::is_sampled;
 use esker_filter::{Filter, FilterPolicy};
 use esker_iter::RangeDeletes;
 use std::sync::Arc;
@@ -36,9 +37,9 @@ pub struct Table {
     /// Which form of the index was asked for, and why it is the one it is.
     pub(crate) index_asked: IndexKind,
     pub(crate) index_reason: &'static str,
-    pub(crate) filter: Option<Filter>,
+    pub(crate) filter: FilterAccess,
     /// False positives to be expected of the filter.
-    filter_rate: f64,
+    pub(crate) filter_rate: f64,
     /// Blocks that are in the cache, if its kind has shortcuts; empty otherwise.
     pub(crate) slots: Slots,
     pub(crate) home: Arc<TableHome>,
@@ -57,7 +58,7 @@ pub struct Table {
     sections: Vec<Section>,
     file_bytes: u64,
     /// Why the filter could not be used, if the table has one.
-    filter_damage: Option<Error>,
+    pub(crate) filter_damage: FilterDamage,
 }
 
 impl Table {
@@ -115,13 +116,7 @@ impl Table {
                 reading.index.for_table(&TableShape::of(&decoded.separators, properties.level));
             Ok((BlockIndex::new(decoded, &properties.min_key, &properties.max_key, kind), reason))
         })?;
-        let (filter, filter_damage) = match tail.section(SectionKind::FILTER) {
-            None => (None, None),
-            Some(at) => match tail.decode(&*file, at, |bytes| Filter::decode(bytes).map_err(Flaw::Damaged)) {
-                Ok(filter) => (Some(filter), None),
-                Err(error) => (None, Some(error)),
-            },
-        };
+        let (filter, paged_filter, filter_damage) = tail.filter(&*file, home.pages_filters());
         let range_deletes = match tail.section(SectionKind::RANGE_DELETES) {
             None => Arc::default(),
             Some(at) => Arc::new(tail.decode(&*file, at, range_section::decode)?),
@@ -154,6 +149,9 @@ impl Table {
             filter_damage,
         };
         table.home.opened(&table);
+        if let Some(filter) = paged_filter {
+            table.admit_first_filter(filter);
+        }
         Ok(table)
     }
 
@@ -178,16 +176,6 @@ impl Table {
         &self.range_deletes
     }
 
-    /// The filter, if the table has one that can be used.
-    pub fn filter(&self) -> Option<&Filter> {
-        self.filter.as_ref()
-    }
-
-    /// Why the table's filter is not used although it has one: lookups are right, but slower.
-    pub fn filter_damage(&self) -> Option<&Error> {
-        self.filter_damage.as_ref()
-    }
-
     /// Length of the file.
     pub fn file_bytes(&self) -> u64 {
         self.file_bytes
@@ -198,11 +186,11 @@ impl Table {
         self.index.as_ref().map_or(0, BlockIndex::blocks)
     }
 
-    /// Bytes of memory that index, filter, slots, range deletes and properties take.
+    /// Bytes of memory that index, slots, range deletes, properties and the filter, unless it is paged, take.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Table>()
             + self.index.as_ref().map_or(0, BlockIndex::memory_bytes)
-            + self.filter.as_ref().map_or(0, Filter::memory_bytes)
+            + self.filter.memory_bytes()
             + size_of_val(&*self.slots)
             + self.properties.min_key.len()
             + self.properties.max_key.len()
@@ -213,41 +201,6 @@ impl Table {
     #[inline]
     pub fn covers(&self, key: &[u8]) -> bool {
         self.index.is_some() && *self.properties.min_key <= *key && *key <= *self.properties.max_key
-    }
-
-    /// Whether the key with this hash may be in the table: `false` is certain.
-    #[inline]
-    pub fn may_contain(&self, hash: u64) -> bool {
-        let Some(filter) = &self.filter else { return true };
-        let maybe = filter.may_contain(hash);
-        if !maybe && is_sampled(hash) {
-            self.note_filter(false);
-        }
-        maybe
-    }
-
-    /// Counts that a key was not found although the filter let it pass, if there is one.
-    #[inline]
-    pub(crate) fn note_absent(&self, hash: u64) {
-        if is_sampled(hash) && self.filter.is_some() {
-            self.note_filter(true);
-        }
-    }
-
-    #[cold]
-    fn note_filter(&self, was_in_vain: bool) {
-        if let Some(watch) = self.home.watch() {
-            let level = u8::try_from(self.properties.level).unwrap_or(u8::MAX);
-            watch.note(level, self.filter_rate, was_in_vain);
-        }
-    }
-
-    /// Asks for the memory that [`Table::may_contain`] will look at.
-    #[inline]
-    pub fn prefetch_filter(&self, hash: u64) {
-        if let Some(filter) = &self.filter {
-            filter.prefetch(hash);
-        }
     }
 
     /// Whether a reader at `seqno` may see anything of the table at all.
@@ -342,6 +295,19 @@ impl Tail {
 
     fn section(&self, kind: SectionKind) -> Option<Section> {
         self.sections.iter().copied().find(|section| section.kind == kind)
+    }
+
+    /// The filter, in memory or paged; a paged one that is now in memory; and what is wrong with it. Paged or not, it is
+    /// verified, so that damage is told early.
+    fn filter(&self, file: &dyn File, paged: bool) -> (FilterAccess, Option<Filter>, FilterDamage) {
+        let Some(at) = self.section(SectionKind::FILTER) else {
+            return (FilterAccess::None, None, FilterDamage::new());
+        };
+        match self.decode(file, at, |bytes| Filter::decode(bytes).map_err(Flaw::Damaged)) {
+            Ok(filter) if paged => (FilterAccess::Paged(at), Some(filter), FilterDamage::new()),
+            Ok(filter) => (FilterAccess::Kept(filter), None, FilterDamage::new()),
+            Err(error) => (FilterAccess::None, None, FilterDamage::from(error)),
+        }
     }
 
     fn required(&self, file: &dyn File, kind: SectionKind) -> Result<Section> {

@@ -50,9 +50,7 @@ impl Table {
     /// # Errors
     /// [`Error::Corruption`] with the first thing found wrong, a damaged filter included, and whatever reading meets.
     pub fn verify(&self) -> Result<Verified> {
-        if let Some(damage) = self.filter_damage() {
-            return Err(damage.clone());
-        }
+        self.check_filter()?;
         let mut header = [0; FILE_HEADER_BYTES];
         self.file.read_exact_at(&mut header, 0)?;
         let uid = decode_file_header(&header).map_err(|flaw| self.flaw_at(flaw, 0))?;

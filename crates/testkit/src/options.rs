@@ -302,6 +302,13 @@ pub const DATABASE: &[Row<Options>] = &[
         ],
     },
     Row {
+        name: "filters in memory",
+        choices: &[
+            ("with tables", |options| options.cache_filters(false)),
+            ("in the cache", |options| options.cache_filters(true)),
+        ],
+    },
+    Row {
         name: "change history",
         choices: &[
             ("1 GiB", |options| options),

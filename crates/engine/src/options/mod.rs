@@ -54,6 +54,7 @@ pub struct Options {
     pub(crate) compaction_threads: usize,
     pub(crate) max_open_tables: Option<usize>,
     pub(crate) cache_kind: CacheKind,
+    pub(crate) cache_filters: bool,
     pub(crate) stall_limit: Duration,
     pub(crate) holder_warn_age: Duration,
     pub(crate) change_history_bytes: u64,
@@ -77,6 +78,7 @@ impl Default for Options {
             compaction_threads: 1,
             max_open_tables: None,
             cache_kind: CacheKind::default(),
+            cache_filters: false,
             stall_limit: Duration::from_secs(60),
             holder_warn_age: Duration::from_secs(600),
             change_history_bytes: CHANGE_HISTORY_BYTES,
@@ -166,6 +168,17 @@ impl Options {
     /// [`CacheKind::Slots`].
     pub fn cache_kind(mut self, kind: CacheKind) -> Options {
         self.cache_kind = kind.within_limits();
+        self
+    }
+
+    /// Whether the filters of tables go through the block cache, where they have priority over data, instead of being in memory as
+    /// long as their table is open. For databases whose filters do not fit the memory budget: an open table takes little more
+    /// than its index, and what lookups do not ask makes room. Costs a lookup about 50 ns for each table it asks, and a read
+    /// of the filter if it is not there; one of more than a sixteenth of the cache is not read, and lookups do without. Indexes
+    /// stay with their tables. Default: no.
+    #[doc(alias = "cache_index_and_filter_blocks")]
+    pub fn cache_filters(mut self, cached: bool) -> Options {
+        self.cache_filters = cached;
         self
     }
 

@@ -49,13 +49,14 @@ impl TableFiles {
         env: Env,
         dir: PathBuf,
         cache: Arc<TableCache>,
+        pages_filters: bool,
         scheduler: Arc<Scheduler>,
         limit: OpenAmount,
     ) -> Arc<TableFiles> {
         Arc::new(TableFiles {
             env,
             dir,
-            tables: OpenTables::new(cache),
+            tables: OpenTables::with_filters(cache, pages_filters),
             clock: Clock::new(limit),
             known: Mutex::default(),
             watches: Mutex::default(),

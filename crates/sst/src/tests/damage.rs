@@ -3,9 +3,10 @@
 use super::{IDENTITY, UID, home, new_fs, open, options, path, write};
 use crate::block::header::{HEADER_BYTES, placed_checksum};
 use crate::testing::{Entry, Shape, entries};
-use crate::{BlockLayout, LayoutFacts, ReadPurpose, Table, TableOptions};
+use crate::{BlockLayout, LayoutFacts, OpenTables, ReadPurpose, Table, TableCache, TableHome, TableOptions};
 use esker_base::checksum::key_hash;
 use esker_base::{Error, Result, SeqNo, Tag};
+use esker_cache::BlockKind;
 use esker_codec::Codec;
 use esker_env::fault::StrictFs;
 use esker_env::{FileSystem, OpenMode, SeededRandom};
@@ -133,6 +134,34 @@ fn a_damaged_filter_is_left_out_and_told() {
     assert!(table.filter_damage().is_some_and(Error::is_corruption) && table.filter().is_none());
     read_all(&fs, len, &entries).unwrap();
     assert!(table.verify().unwrap_err().is_corruption());
+}
+
+/// A paged filter that is damaged after its table was opened: lookups go on without it, once it is read, and it is told (PF1).
+#[test]
+fn a_paged_filter_damaged_later_is_left_out_and_told() {
+    let (fs, entries, len) = small_tables().remove(0);
+    let cache = Arc::new(TableCache::new(1 << 20));
+    let home = TableHome::new(&OpenTables::with_filters(Arc::clone(&cache), true)).unwrap();
+    let file = || fs.open(path(), OpenMode::ReadWrite).unwrap();
+    let table = Arc::new(Table::open(file(), len, IDENTITY, home).unwrap());
+    let section =
+        *table.sections().iter().find(|section| section.kind == crate::SectionKind::FILTER).unwrap();
+    let refused = || (0..1_000u64).filter(|&hash| !table.may_contain(hash << 32)).count();
+    let refused_intact = refused();
+    assert!(refused_intact > 100);
+    file().write_at(&[0xa5; 20], section.offset + 8).unwrap();
+    assert_eq!(refused(), refused_intact, "it is in the cache still");
+    assert!(table.verify().unwrap_err().is_corruption(), "verifying reads the file");
+    cache.set_capacity_bytes(0);
+    cache.set_capacity_bytes(1 << 20);
+    assert_eq!(refused(), 0);
+    assert!(table.filter_damage().is_some_and(Error::is_corruption));
+    let misses = cache.stats()[BlockKind::Filter].inserts;
+    for entry in &entries {
+        let hash = key_hash(&entry.key);
+        assert!(table.may_contain(hash) && table.get(&entry.key, hash, SeqNo::MAX).unwrap().is_some());
+    }
+    assert_eq!(cache.stats()[BlockKind::Filter].inserts, misses);
 }
 
 #[test]

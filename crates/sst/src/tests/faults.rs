@@ -2,7 +2,10 @@
 
 use super::{IDENTITY, home, new_fs, options, path, write};
 use crate::testing::{Entry, Shape, entries};
-use crate::{Lookup, ReadPurpose, Table, TableOptions, TableSummary, TableWriter, multi_get};
+use crate::{
+    Lookup, OpenTables, ReadPurpose, Table, TableCache, TableHome, TableOptions, TableSummary, TableWriter,
+    multi_get,
+};
 use esker_base::checksum::key_hash;
 use esker_base::{Error, Result, SeqNo};
 use esker_env::fault::{Fault, FaultFs, Operation, Rule, When};
@@ -132,4 +135,23 @@ fn a_failed_multi_get_keeps_what_it_found() {
     multi_get(&lookups, SeqNo::MAX, &mut pending, &mut hits).unwrap();
     assert_eq!(pending, 0);
     assert!(hits.iter().all(Option::is_some));
+}
+
+/// PF1: a paged filter that cannot be read now counts as *maybe*, and is read when that is possible again.
+#[test]
+fn a_paged_filter_that_cannot_be_read_is_passed_over_for_now() {
+    let strict = new_fs();
+    let len = write(&strict, &sample(), options()).file_bytes;
+    let fs = FaultFs::new(Arc::new(strict));
+    let cache = Arc::new(TableCache::new(0));
+    let home = TableHome::new(&OpenTables::with_filters(Arc::clone(&cache), true)).unwrap();
+    let table = Table::open(fs.open(path(), OpenMode::Read).unwrap(), len, IDENTITY, home).unwrap();
+    cache.set_capacity_bytes(1 << 20);
+    let refused = || (0..1_000u64).filter(|&hash| !table.may_contain(hash << 32)).count();
+    fs.add(Rule::new(Fault::Io, When::From(1)).on(Operation::Read));
+    assert_eq!(refused(), 0);
+    assert!(fs.injected() > 0 && table.filter_damage().is_none());
+    assert!(matches!(table.verify(), Err(Error::Io(_))));
+    fs.heal();
+    assert!(refused() > 900);
 }

@@ -232,3 +232,79 @@ fn threads_read_while_tables_are_closed_and_opened() {
     cache.set_capacity_bytes(0);
     assert_eq!(full_slots(&tables), 0);
 }
+
+/// Tables whose filters are paged, in a cache of a kind.
+fn with_paged_filters(cache: &Arc<TableCache>) -> (StrictFs, Arc<OpenTables>, Vec<Entry>) {
+    let (fs, entries) = file();
+    (fs, OpenTables::with_filters(Arc::clone(cache), true), entries)
+}
+
+/// PF3: a paged filter is charged to the cache and not to its table, goes from there, is read again when it is asked, and is
+/// gone before its table's number is another's.
+#[test]
+fn paged_filters_come_and_go() {
+    for kind in CacheKind::ALL {
+        let cache = cache_of(kind, 1 << 20);
+        let (fs, open_tables, entries) = with_paged_filters(&cache);
+        let kept = open(&fs, &TableHome::alone(Arc::clone(&cache)).unwrap());
+        let home = TableHome::new(&open_tables).unwrap();
+        let table = open(&fs, &home);
+        let filter_bytes = kept.filter().unwrap().memory_bytes();
+        assert!(table.filter().is_none() && table.filter_damage().is_none());
+        assert_eq!(table.memory_bytes(), kept.memory_bytes() - filter_bytes, "{kind}");
+        let of_filters = || cache.stats()[BlockKind::Filter];
+        let resident = of_filters().resident_bytes;
+        assert!(resident >= filter_bytes && resident < filter_bytes + 500, "{resident} for {filter_bytes}");
+
+        let refused = |table: &Table| (0..1_000u64).filter(|&hash| !table.may_contain(hash << 32)).count();
+        let misses = of_filters().misses;
+        assert_eq!(refused(&table), refused(&kept));
+        assert_eq!(of_filters().misses, misses, "it was in memory since the table was opened");
+        cache.set_capacity_bytes(0);
+        assert_eq!(of_filters().resident_bytes, 0);
+        assert_eq!(refused(&table), 0, "without room there is no filter");
+        cache.set_capacity_bytes(1 << 20);
+        assert_eq!(refused(&table), refused(&kept), "and with room it is there again");
+        assert!(entries.iter().all(|entry| table.may_contain(key_hash(&entry.key))));
+        assert_eq!((of_filters().inserts, of_filters().evictions), (2, 1));
+
+        // Closed and opened again the table finds it in the cache.
+        drop(table);
+        let table = open(&fs, &home);
+        assert_eq!((of_filters().inserts, cache.stats().duplicate_loads), (2, 0));
+        table.verify().unwrap();
+        drop((table, home));
+        assert_eq!(cache.remove_departed(), 1);
+        assert_eq!(of_filters().resident_bytes, 0);
+    }
+}
+
+/// PF1 while filters and blocks come and go: threads find what there is, whatever was evicted meanwhile.
+#[test]
+fn threads_share_paged_filters() {
+    for kind in CacheKind::ALL {
+        let cache = cache_of(kind, 100_000);
+        let (fs, open_tables, entries) = with_paged_filters(&cache);
+        let tables = [(), ()].map(|()| open(&fs, &TableHome::new(&open_tables).unwrap()));
+        std::thread::scope(|scope| {
+            for seed in 0..3 {
+                let (tables, entries, cache) = (&tables, &entries, &cache);
+                scope.spawn(move || {
+                    let random = SeededRandom::new(seed);
+                    for round in 0..3_000u64 {
+                        let entry = &entries[random.below(entries.len() as u64) as usize];
+                        let table = &tables[round as usize % 2];
+                        assert!(table.may_contain(key_hash(&entry.key)));
+                        get(table, entry);
+                        if round % 20 == 0 {
+                            cache.set_capacity_bytes([100_000, 80_000, 0][random.below(3) as usize]);
+                        }
+                    }
+                });
+            }
+        });
+        let filters = cache.stats()[BlockKind::Filter];
+        assert!(filters.inserts > 20 && filters.hits > filters.misses, "{kind}: {filters:?}");
+        assert_within_budget(&cache, &tables);
+    }
+}

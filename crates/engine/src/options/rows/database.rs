@@ -86,6 +86,9 @@ const ROWS: &[Own] = &[
         |options, text| assign(&mut options.cache_kind, text.parse().map_err(|error: Error| error.to_string())),
     )
     .help("How the block cache, which all keyspaces share, chooses what goes."),
+    Own::flag("cache_filters", |options| options.cache_filters, |options, is| options.cache_filters = is)
+        .also(&["cache_index_and_filter_blocks"])
+        .help("Whether filters go through the block cache instead of staying in memory with their tables."),
     Own::number(
         "stall_limit",
         (Unit::Milliseconds, 0, u64::MAX),

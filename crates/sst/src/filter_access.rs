@@ -1,0 +1,193 @@
+//! A table's filter: kept with the table, or paged through the cache.
+//!
+//! Kept with the table, a filter is in memory as long as its table is open, and a lookup finds it without asking anybody. Paged, it is
+//! a block of the cache like any other, of [`BlockKind::Filter`] and so with more patience than data: it counts against the
+//! cache's budget instead of the open table's memory, goes when nobody asks for it, and is read again when somebody does. That is
+//! for databases whose filters do not fit memory; a lookup pays a shard's lock for each table that it asks.
+//!
+//! # Invariants
+//! * PF1. Whatever happens to a filter, lookups are right: one that is damaged, cannot be read or has no room counts as *maybe*.
+//!   Damage is remembered and told by [`Table::filter_damage`], as for filters that are kept, and not read again. That reading
+//!   failed is not remembered: the lookup goes on to a block, whose error is told.
+//! * PF2. A filter is verified before anybody sees it, however often it is read (BS6).
+//! * PF3. A filter is charged once: to its table while it is kept, to the cache while it is paged and there. Who is just asking it
+//!   holds it for no longer than the question.
+//!
+//! A filter that would take more than [`MOST_OF_CACHE`] of the cache is not read at all: it would be evicted before it is
+//! asked again, and reading it costs more than the block that it might save.
+
+use crate::flaw::Flaw;
+use crate::footer::Section;
+use crate::part::CachedPart;
+use crate::table::Table;
+use esker_base::{Error, Result};
+use esker_cache::{Admission, BlockKind, CacheKey};
+use esker_filter::Filter;
+use esker_filter::watch::is_sampled;
+use std::sync::{Arc, OnceLock};
+
+/// The number under which a table's filter lies in the cache: no block's, because blocks are counted in 32 bits.
+const FILTER_NUMBER: u32 = u32::MAX;
+
+/// Largest share of the cache that a paged filter may take: 1/16.
+const MOST_OF_CACHE: usize = 16;
+
+/// Where a table's filter is.
+pub(crate) enum FilterAccess {
+    /// In memory as long as the table.
+    Kept(Filter),
+    /// There is none, or it is damaged.
+    None,
+    /// In the cache, or in this section of the file.
+    Paged(Section),
+}
+
+impl FilterAccess {
+    /// Bytes that are the table's own.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        match self {
+            FilterAccess::Kept(filter) => filter.memory_bytes(),
+            FilterAccess::None | FilterAccess::Paged(_) => 0,
+        }
+    }
+}
+
+/// What went wrong with a table's filter, if anything did.
+pub(crate) type FilterDamage = OnceLock<Error>;
+
+impl Table {
+    /// The filter, if it is kept in memory with the table and can be used.
+    pub fn filter(&self) -> Option<&Filter> {
+        match &self.filter {
+            FilterAccess::Kept(filter) => Some(filter),
+            FilterAccess::None | FilterAccess::Paged(_) => None,
+        }
+    }
+
+    /// Why the table's filter is not used although it has one: lookups are right, but slower.
+    pub fn filter_damage(&self) -> Option<&Error> {
+        self.filter_damage.get()
+    }
+
+    /// Whether the key with this hash may be in the table: `false` is certain.
+    #[inline]
+    pub fn may_contain(&self, hash: u64) -> bool {
+        let maybe = match &self.filter {
+            FilterAccess::Kept(filter) => filter.may_contain(hash),
+            FilterAccess::None => return true,
+            FilterAccess::Paged(section) => self.may_contain_by_cache(section, hash),
+        };
+        if !maybe && is_sampled(hash) {
+            self.note_filter(false);
+        }
+        maybe
+    }
+
+    /// Counts that a key was not found although the filter let it pass, if there is one.
+    #[inline]
+    pub(crate) fn note_absent(&self, hash: u64) {
+        if is_sampled(hash) && self.has_usable_filter() {
+            self.note_filter(true);
+        }
+    }
+
+    #[cold]
+    fn note_filter(&self, was_in_vain: bool) {
+        if let Some(watch) = self.home.watch() {
+            let level = u8::try_from(self.properties().level).unwrap_or(u8::MAX);
+            watch.note(level, self.filter_rate, was_in_vain);
+        }
+    }
+
+    /// Whether a lookup could ask a filter.
+    fn has_usable_filter(&self) -> bool {
+        match &self.filter {
+            FilterAccess::Kept(_) => true,
+            FilterAccess::None => false,
+            FilterAccess::Paged(section) => self.filter_damage().is_none() && self.has_room_for(section),
+        }
+    }
+
+    /// Asks for the memory that [`Table::may_contain`] will look at, if it is known where that is.
+    #[inline]
+    pub fn prefetch_filter(&self, hash: u64) {
+        if let FilterAccess::Kept(filter) = &self.filter {
+            filter.prefetch(hash);
+        }
+    }
+
+    /// The cache's name for the filter.
+    fn filter_key(&self) -> CacheKey {
+        CacheKey { table: self.number, block: FILTER_NUMBER }
+    }
+
+    #[cold]
+    fn may_contain_by_cache(&self, section: &Section, hash: u64) -> bool {
+        if let Some(CachedPart::Filter(filter)) =
+            self.cache.get(&self.filter_key(), BlockKind::Filter, Admission::Point)
+        {
+            return filter.may_contain(hash);
+        }
+        if self.filter_damage().is_some() || !self.has_room_for(section) {
+            return true;
+        }
+        match self.read_filter(section) {
+            Ok(filter) => self.admit_filter(filter).may_contain(hash),
+            Err(error) => {
+                if !matches!(error, Error::Io(_)) {
+                    _ = self.filter_damage.set(error);
+                }
+                true
+            }
+        }
+    }
+
+    fn has_room_for(&self, section: &Section) -> bool {
+        section.len <= (self.cache.capacity_bytes() / MOST_OF_CACHE) as u64
+    }
+
+    /// Reads, verifies and decodes the filter, past the cache.
+    fn read_filter(&self, section: &Section) -> Result<Filter> {
+        // The length is that of a part of the file, which the footer was checked to say rightly.
+        let mut bytes = vec![0; section.len as usize];
+        self.file.read_exact_at(&mut bytes, section.offset)?;
+        section
+            .verify(self.uid, &bytes)
+            .and_then(|()| Filter::decode(&bytes).map_err(Flaw::Damaged))
+            .map_err(|flaw| self.flaw_at(flaw, section.offset))
+    }
+
+    /// Puts a verified filter into the cache; answers the one to use.
+    fn admit_filter(&self, filter: Filter) -> Arc<Filter> {
+        let filter = Arc::new(filter);
+        let part = CachedPart::Filter(Arc::clone(&filter));
+        match self.cache.insert(self.filter_key(), part, BlockKind::Filter, Admission::Point) {
+            CachedPart::Filter(resident) => resident,
+            CachedPart::Block(_) => filter,
+        }
+    }
+
+    /// A table that was just opened and whose filter is paged has it in memory; it goes into the cache, unless it is there from an
+    /// earlier opening.
+    pub(crate) fn admit_first_filter(&self, filter: Filter) {
+        let FilterAccess::Paged(section) = &self.filter else { return };
+        let there = self.cache.get(&self.filter_key(), BlockKind::Filter, Admission::Point);
+        if there.is_none() && self.has_room_for(section) {
+            self.admit_filter(filter);
+        }
+    }
+
+    /// Whether the filter, if there is one, can be used: reads it if it is paged.
+    ///
+    /// # Errors
+    /// Its damage, and whatever reading it meets.
+    pub(crate) fn check_filter(&self) -> Result<()> {
+        if let Some(damage) = self.filter_damage() {
+            return Err(damage.clone());
+        }
+        match &self.filter {
+            FilterAccess::Paged(section) => self.read_filter(section).map(drop),
+            FilterAccess::None | FilterAccess::Kept(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What the cache holds of tables.
+
+use crate::block::Block;
+use esker_cache::{BlockCache, Charge};
+use esker_filter::Filter;
+use std::sync::Arc;
+
+/// The cache of all tables.
+pub type TableCache = BlockCache<CachedPart>;
+
+/// A part of a table in the cache. As small as a pointer to a block with its length, so that buckets stay half a cache line.
+#[derive(Clone, Debug)]
+pub enum CachedPart {
+    /// Entries.
+    Block(Arc<Block>),
+    /// The filter, if it is paged.
+    Filter(Arc<Filter>),
+}
+
+const _: () = assert!(size_of::<CachedPart>() == size_of::<Arc<Block>>());
+
+impl Charge for CachedPart {
+    fn charge_bytes(&self) -> usize {
+        match self {
+            CachedPart::Block(block) => block.charge_bytes(),
+            CachedPart::Filter(filter) => size_of::<Filter>() + filter.memory_bytes(),
+        }
+    }
+
+    fn entered(&self) {
+        if let CachedPart::Block(block) = self {
+            block.entered();
+        }
+    }
+
+    fn left(&self) {
+        if let CachedPart::Block(block) = self {
+            block.left();
+        }
+    }
+
+    #[inline]
+    fn take_use(&self) -> bool {
+        match self {
+            CachedPart::Block(block) => block.take_use(),
+            CachedPart::Filter(_) => false,
+        }
+    }
+}
