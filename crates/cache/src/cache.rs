@@ -301,6 +301,7 @@ impl<V: Charge + Clone> BlockCache<V> {
     /// Counters and sizes; locks one shard after the other.
     pub fn stats(&self) -> CacheStats {
         let mut stats = CacheStats {
+            kind: self.kind,
             capacity_bytes: self.capacity_bytes(),
             used_bytes: self.used_bytes(),
             ..CacheStats::default()

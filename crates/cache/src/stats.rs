@@ -1,6 +1,7 @@
 //! What the cache tells about itself.
 
 use crate::entry::BlockKind;
+use crate::kind::CacheKind;
 use std::ops::{AddAssign, Index};
 
 /// Counters of one kind of block, since the cache was made.
@@ -48,6 +49,8 @@ impl AddAssign for KindStats {
 /// moments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
+    /// How the cache chooses what goes.
+    pub kind: CacheKind,
     /// The budget.
     pub capacity_bytes: usize,
     /// What is in use of it.

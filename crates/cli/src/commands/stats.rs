@@ -3,6 +3,7 @@
 use super::{Context, write_json};
 use crate::failure::{Exit, Failure};
 use crate::format::{human_bytes, human_count};
+use esker::parts::cache::{BlockKind, KindStats};
 use esker::{Holder, KeyspaceMetrics, Metrics};
 use serde_json::json;
 use std::io::Write;
@@ -205,11 +206,28 @@ fn keyspace_as_json(keyspace: &KeyspaceMetrics) -> serde_json::Value {
     })
 }
 
+/// What the cache counts of one kind of block.
+fn blocks_as_json(counted: &KindStats) -> serde_json::Value {
+    json!({
+        "hits": counted.hits,
+        "misses": counted.misses,
+        "inserts": counted.inserts,
+        "evictions": counted.evictions,
+        "removals": counted.removals,
+        "expirations": counted.expirations,
+        "resident_bytes": counted.resident_bytes,
+    })
+}
+
 fn as_json(metrics: &Metrics, holders: &[Holder]) -> serde_json::Value {
     let (memory, log, cache) = (&metrics.memory, &metrics.log, metrics.cache.total());
     let tables = &metrics.open_tables;
     let keyspaces: Vec<serde_json::Value> = metrics.keyspaces.iter().map(keyspace_as_json).collect();
     let holders: Vec<serde_json::Value> = holders.iter().map(holder_as_json).collect();
+    let blocks: serde_json::Map<String, serde_json::Value> = BlockKind::ALL
+        .iter()
+        .map(|&kind| (kind.name().to_owned(), blocks_as_json(&metrics.cache[kind])))
+        .collect();
     let errors: Vec<String> = metrics.background_errors.iter().map(ToString::to_string).collect();
     json!({
         "visible_seqno": metrics.visible_seqno,
@@ -246,11 +264,16 @@ fn as_json(metrics: &Metrics, holders: &[Holder]) -> serde_json::Value {
             "segments_recycled": log.segments_recycled,
         },
         "cache": {
+            "kind": metrics.cache.kind.to_string(),
             "hits": cache.hits,
             "misses": cache.misses,
             "inserts": cache.inserts,
             "evictions": cache.evictions,
             "expirations": cache.expirations,
+            "duplicate_loads": metrics.cache.duplicate_loads,
+            "declined": metrics.cache.declined,
+            "scanned_bytes": metrics.cache.scanned_bytes,
+            "blocks": blocks,
         },
         "keyspaces": keyspaces,
         "holders": holders,
