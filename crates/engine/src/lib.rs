@@ -76,7 +76,9 @@ pub use metrics::{
     BlobFileInfo, FilterInfo, FilterTuningInfo, KeyspaceLevels, KeyspaceMetrics, LevelInfo, LogMetrics,
     MemoryMetrics, Metrics, OpenTablesMetrics, RunInfo, TableInfo,
 };
-pub use options::{KeyspaceOptions, OptionChange, OptionInfo, OptionScope, OptionValue, Options, PerLevel};
+pub use options::{
+    Cs265, KeyspaceOptions, OptionChange, OptionInfo, OptionScope, OptionValue, Options, PerLevel, Preset,
+};
 pub use read::cursor::Cursor;
 pub use read::keys::Keys;
 pub use read::layer::Layer;

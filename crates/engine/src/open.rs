@@ -236,7 +236,7 @@ impl Opening {
         edit.push(EditOp::CreateKeyspace {
             id: state.next_keyspace,
             name: DEFAULT_KEYSPACE.into(),
-            options: self.options.keyspace.encode().into(),
+            options: self.options.default_keyspace()?.encode().into(),
         });
         state.apply(&edit)?;
         Ok(())
@@ -461,6 +461,7 @@ impl Opening {
             stall_limit: self.options.stall_limit,
             flush_on_close: self.options.flush_on_close,
             default_options: self.options.keyspace,
+            named: self.options.named,
             visible: CachePadded(AtomicU64::new(last_seqno.get())),
             sealed_bytes: CachePadded(AtomicU64::new(0)),
             loading_bytes: AtomicU64::new(0),

@@ -12,7 +12,7 @@ use crate::holders::Holders;
 use crate::install::Installed;
 use crate::keyspace::{KeyspaceState, Registry};
 use crate::metrics::Counters;
-use crate::options::{KeyspaceOptions, MemoryPlan};
+use crate::options::{KeyspaceOptions, MemoryPlan, NamedKeyspaces};
 use crate::output::TableFactory;
 use crate::scheduler::Scheduler;
 use crate::snapshot::Snapshots;
@@ -39,6 +39,8 @@ pub(crate) struct Store {
     pub(crate) stall_limit: Duration,
     pub(crate) flush_on_close: bool,
     pub(crate) default_options: KeyspaceOptions,
+    /// What the options of the database say of single keyspaces.
+    pub(crate) named: NamedKeyspaces,
 
     /// Everything up to this sequence number is complete and may be read.
     pub(crate) visible: CachePadded<AtomicU64>,

@@ -39,6 +39,7 @@ impl Database {
         options.validate()?;
         let store = open::open(path, options)?;
         let handle = Arc::new(Handle { store });
+        handle.store.apply_named_options()?;
         let state = handle.store.find_keyspace(DEFAULT_KEYSPACE);
         let state = state.ok_or_else(|| Error::internal("the default keyspace is missing after opening"))?;
         let default = Keyspace::new(Arc::clone(&handle), state);
@@ -52,10 +53,11 @@ impl Database {
 
     // ---- keyspaces
 
-    /// The keyspace with this name, created with the database's default options if it is missing.
+    /// The keyspace with this name, created if it is missing: with the database's default options, and with what
+    /// [`Options::set_keyspace`] said of it.
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
-        let options = self.handle.store.default_options.clone();
-        self.keyspace_with(name, options)
+        let store = &self.handle.store;
+        self.keyspace_with(name, store.named.applied(name, store.default_options.clone())?)
     }
 
     /// The keyspace with this name, created with `options` if it is missing. An existing one keeps its options,

@@ -1,6 +1,6 @@
 //! Options by their names, for command lines, configuration files and programs that show them.
 
-use super::table::{self, OptionInfo, OptionValue};
+use super::table::{self, OptionInfo, OptionValue, Row};
 use super::{KeyspaceOptions, Options};
 use esker_base::Result;
 
@@ -38,6 +38,25 @@ impl KeyspaceOptions {
     pub fn set(mut self, name: &str, value: &str) -> Result<KeyspaceOptions> {
         table::set(&mut self, name, value)?;
         Ok(self)
+    }
+}
+
+impl OptionInfo {
+    /// What there is to know of every option, those of databases first.
+    pub fn all() -> Vec<OptionInfo> {
+        let mut all = Options::list();
+        all.append(&mut KeyspaceOptions::list());
+        all
+    }
+
+    /// The option that is called `name`, be it of a database or of a keyspace.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, with the name that was probably meant.
+    pub fn find(name: &str) -> Result<OptionInfo> {
+        table::find::<Options>(name)
+            .map(Row::info)
+            .or_else(|_| table::find::<KeyspaceOptions>(name).map(Row::info))
     }
 }
 

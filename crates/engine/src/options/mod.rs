@@ -1,12 +1,15 @@
 //! What can be chosen: for a database when it is opened, for a keyspace when it is created.
 
 mod by_name;
+mod config;
 mod filtering;
 mod keyspace;
 mod memory;
 mod merging;
+mod named;
 mod open_tables;
 mod per_level;
+mod presets;
 mod rows;
 mod stored;
 mod table;
@@ -16,8 +19,10 @@ mod tests;
 pub(crate) use filtering::OwnFilter;
 pub use keyspace::KeyspaceOptions;
 pub(crate) use memory::MemoryPlan;
+pub(crate) use named::NamedKeyspaces;
 pub(crate) use open_tables::default_open_tables;
 pub use per_level::PerLevel;
+pub use presets::{Cs265, Preset};
 pub use table::{OptionChange, OptionInfo, OptionScope, OptionValue};
 
 use crate::Durability;
@@ -59,6 +64,8 @@ pub struct Options {
     pub(crate) holder_warn_age: Duration,
     pub(crate) change_history_bytes: u64,
     pub(crate) keyspace: KeyspaceOptions,
+    /// What was said of single keyspaces.
+    pub(crate) named: NamedKeyspaces,
     pub(crate) merge_operators: Vec<MergeOperator>,
     pub(crate) allow_missing_operators: bool,
     pub(crate) env: Env,
@@ -83,6 +90,7 @@ impl Default for Options {
             holder_warn_age: Duration::from_secs(600),
             change_history_bytes: CHANGE_HISTORY_BYTES,
             keyspace: KeyspaceOptions::default(),
+            named: NamedKeyspaces::default(),
             merge_operators: Vec::new(),
             allow_missing_operators: false,
             env: Env::real(),
@@ -204,10 +212,16 @@ impl Options {
         self
     }
 
-    /// Options of keyspaces that are created without options of their own, "default" among them.
+    /// Options of keyspaces that are created without options of their own, "default" among them; [`Options::set_keyspace`]
+    /// sets options of single ones on top.
     pub fn keyspace_options(mut self, options: KeyspaceOptions) -> Options {
         self.keyspace = options;
         self
+    }
+
+    /// What [`Options::keyspace_options`] set.
+    pub fn keyspace_defaults(&self) -> &KeyspaceOptions {
+        &self.keyspace
     }
 
     /// The outside world. Default: the real one.

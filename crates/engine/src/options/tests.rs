@@ -179,7 +179,7 @@ fn what_is_refused_is_named_with_its_value_and_what_it_may_be() {
     for (name, value, part) in [
         ("memory_budget", "1MiB", "memory_budget is 1 MiB, it must be at least 8 MiB, or auto"),
         ("wal_segment_size", "20000", "multiple of 4096"),
-        ("read_only", "perhaps", "it may be yes or no"),
+        ("read_only", "perhaps", "it may be true or false"),
         ("durability", "high", "it may be none, process or power"),
         ("compaction_threads", "0", "it must be from 1 to 64"),
     ] {

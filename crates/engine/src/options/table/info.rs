@@ -9,6 +9,8 @@ pub enum OptionScope {
     Database,
     /// A keyspace's: stored with it.
     Keyspace,
+    /// A parameter of a preset, under the name that it has elsewhere.
+    Preset,
 }
 
 impl fmt::Display for OptionScope {
@@ -16,6 +18,7 @@ impl fmt::Display for OptionScope {
         f.write_str(match self {
             OptionScope::Database => "database",
             OptionScope::Keyspace => "keyspace",
+            OptionScope::Preset => "preset",
         })
     }
 }

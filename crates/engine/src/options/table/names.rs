@@ -14,45 +14,41 @@ const LONGEST_NAME: usize = 64;
 /// # Errors
 /// `InvalidArgument`, with the name that was probably meant.
 pub(in crate::options) fn find<O: Scope>(name: &str) -> Result<&'static Row<O>> {
-    O::rows().iter().find(|row| row.is_called(name)).ok_or_else(|| Error::invalid(unknown(O::SCOPE, name)))
+    O::rows().iter().find(|row| row.is_called(name)).ok_or_else(|| Error::invalid(unknown::<O>(name)))
 }
 
-/// Why there is no option `name` in `scope`, with what was probably meant.
-pub(in crate::options) fn unknown(scope: OptionScope, name: &str) -> String {
+/// Why there is no option `name` here, with what was probably meant.
+fn unknown<O: Scope>(name: &str) -> String {
     // Longer than any name: what follows is not worth repeating.
     let name: String = name.chars().take(LONGEST_NAME).collect();
-    let (name, all) = (name.as_str(), all_names());
-    if let Some((_, other)) = all.iter().find(|(known, _)| *known == name) {
-        return format!("{name} is an option of a {other}, not of a {scope}");
+    let (own, elsewhere) = (names::<O>(), [names::<Options>(), names::<KeyspaceOptions>()].concat());
+    if let Some((_, other)) = elsewhere.iter().find(|(known, _)| *known == name) {
+        return format!("{name} is an option of a {other}, not of a {}", O::SCOPE);
     }
-    let near = all.iter().filter_map(|(known, of)| {
-        let distance = distance(name, known);
+    let near = own.iter().chain(&elsewhere).filter_map(|(known, of)| {
+        let distance = distance(&name, known);
         // A third of the letters may be wrong.
-        (distance * 3 <= name.chars().count().max(3)).then_some((distance, *of != scope, *known, *of))
+        (distance * 3 <= name.chars().count().max(3)).then_some((distance, *of != O::SCOPE, *known, *of))
     });
-    match near.min_by_key(|(distance, elsewhere, ..)| (*distance, *elsewhere)) {
+    match near.min_by_key(|(distance, is_elsewhere, ..)| (*distance, *is_elsewhere)) {
         Some((_, false, known, _)) => format!("there is no option {name}; did you mean {known}?"),
         Some((_, true, known, of)) => {
             format!("there is no option {name}; did you mean {known}, an option of a {of}?")
         }
-        None => format!("there is no option {name}; there are {}", names_in(scope).join(", ")),
+        None => {
+            let own: Vec<&str> = O::rows().iter().map(|row| row.name).collect();
+            format!("there is no option {name}; there are {}", own.join(", "))
+        }
     }
 }
 
-fn names_in(scope: OptionScope) -> Vec<&'static str> {
-    match scope {
-        OptionScope::Database => Options::rows().iter().map(|row| row.name).collect(),
-        OptionScope::Keyspace => KeyspaceOptions::rows().iter().map(|row| row.name).collect(),
-    }
-}
-
-fn all_names() -> Vec<(&'static str, OptionScope)> {
-    fn of<O: Scope>() -> impl Iterator<Item = (&'static str, OptionScope)> {
-        let names =
-            |row: &'static Row<O>| [row.name, row.stored].into_iter().chain(row.aliases.iter().copied());
-        O::rows().iter().flat_map(names).map(|name| (name, O::SCOPE))
-    }
-    of::<Options>().chain(of::<KeyspaceOptions>()).collect()
+/// All names by which options of `O` are called.
+fn names<O: Scope>() -> Vec<(&'static str, OptionScope)> {
+    let names = |row: &'static Row<O>| {
+        let stored = (row.stored != row.name).then_some(row.stored);
+        [row.name].into_iter().chain(stored).chain(row.aliases.iter().copied())
+    };
+    O::rows().iter().flat_map(names).map(|name| (name, O::SCOPE)).collect()
 }
 
 /// Letters to add, leave out, replace, or swap with their neighbour until `from` is `to`.
@@ -97,38 +93,28 @@ mod tests {
 
     #[test]
     fn what_was_probably_meant_is_named() {
-        let told = |scope, name| unknown(scope, name);
         assert_eq!(
-            told(OptionScope::Keyspace, "blok_size"),
+            unknown::<KeyspaceOptions>("blok_size"),
             "there is no option blok_size; did you mean block_size?"
         );
         assert_eq!(
-            told(OptionScope::Database, "block_size"),
+            unknown::<Options>("block_size"),
             "block_size is an option of a keyspace, not of a database"
         );
         assert_eq!(
-            told(OptionScope::Database, "blok_size"),
+            unknown::<Options>("blok_size"),
             "there is no option blok_size; did you mean block_size, an option of a keyspace?"
         );
-        assert!(told(OptionScope::Database, "xyz").contains("there are memory_budget, "));
+        assert!(unknown::<Options>("xyz").contains("there are memory_budget, "));
         let long = "x".repeat(100_000);
-        assert!(told(OptionScope::Keyspace, &long).contains("there are memtable, "));
+        assert!(unknown::<KeyspaceOptions>(&long).contains("there are memtable, "));
     }
 
     #[test]
     fn no_two_options_share_a_name() {
-        let mut names = all_names();
-        // A stored name may be the name itself.
-        names.sort_by_key(|(name, scope)| (*name, scope.to_string()));
-        for row in KeyspaceOptions::rows() {
-            let called = names.iter().filter(|(name, _)| *name == row.name).count();
-            assert_eq!(called, 1 + usize::from(row.stored == row.name), "{}", row.name);
-        }
-        let other: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
-        for row in Options::rows() {
-            for alias in row.aliases {
-                assert_eq!(other.iter().filter(|name| *name == alias).count(), 1, "{alias}");
-            }
+        let names = [names::<Options>(), names::<KeyspaceOptions>()].concat();
+        for (name, _) in &names {
+            assert_eq!(names.iter().filter(|(other, _)| other == name).count(), 1, "{name}");
         }
     }
 }

@@ -141,7 +141,7 @@ impl<O: Scope> Row<O> {
                 (None, None) => String::new(),
             },
             Access::Text { get, .. } => get(options),
-            Access::Flag { get, .. } => if get(options) { "yes" } else { "no" }.to_owned(),
+            Access::Flag { get, .. } => if get(options) { "true" } else { "false" }.to_owned(),
         }
     }
 
@@ -234,7 +234,7 @@ impl<O: Scope> Row<O> {
                 absent.map_or(range.clone(), |absent| format!("{range}, or {}", absent.word))
             }
             Access::Text { choices, .. } => choices(),
-            Access::Flag { .. } => "yes or no".to_owned(),
+            Access::Flag { .. } => "true or false".to_owned(),
         }
     }
 
@@ -250,7 +250,7 @@ impl<O: Scope> Row<O> {
     }
 
     /// What there is to know of the option.
-    pub(super) fn info(&self) -> OptionInfo {
+    pub(in crate::options) fn info(&self) -> OptionInfo {
         let default = self.text_of(&O::default());
         let absent = match &self.access {
             Access::Number { absent, .. } => *absent,

@@ -1,0 +1,113 @@
+//! Options that keyspaces get by their names, before they are there.
+
+use super::{KeyspaceOptions, Options, Preset};
+use crate::DEFAULT_KEYSPACE;
+use crate::store::Store;
+use esker_base::{Error, Result};
+use std::collections::BTreeMap;
+
+/// What was said of keyspaces by name: for each, options and values in the order in which they were said.
+///
+/// They are kept as text and not as [`KeyspaceOptions`], because what was not said must stay as it is in a keyspace that exists.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NamedKeyspaces(BTreeMap<String, Settings>);
+
+type Settings = Vec<(String, String)>;
+
+impl NamedKeyspaces {
+    /// Names and settings.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &[(String, String)])> {
+        self.0.iter().map(|(name, settings)| (name.as_str(), settings.as_slice()))
+    }
+
+    /// A keyspace that is named, though nothing may be said of it.
+    pub(super) fn mention(&mut self, keyspace: &str) -> &mut Settings {
+        self.0.entry(keyspace.to_owned()).or_default()
+    }
+
+    /// `options` with what was said of the keyspace.
+    pub(crate) fn applied(&self, keyspace: &str, options: KeyspaceOptions) -> Result<KeyspaceOptions> {
+        let settings = self.0.get(keyspace).map_or(&[][..], Vec::as_slice);
+        let set = |options: KeyspaceOptions, (name, value): &(String, String)| options.set(name, value);
+        settings.iter().try_fold(options, set)
+    }
+}
+
+impl Options {
+    /// Sets an option of one keyspace from text, as [`KeyspaceOptions::set`] does.
+    ///
+    /// It holds when [`Database::keyspace`](crate::Database::keyspace) creates the keyspace, on top of
+    /// [`Options::keyspace_options`]. In a database where the keyspace exists it is changed when the database is opened, and what is said of
+    /// no option stays as it is stored; a database that is opened for reading only is not changed.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// let options = esker_engine::Options::default().set_keyspace("events", "default_ttl", "30d")?;
+    /// let db = options.open("data")?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`KeyspaceOptions::set`]. Opening fails if the keyspace cannot be changed so.
+    pub fn set_keyspace(mut self, keyspace: &str, name: &str, value: &str) -> Result<Options> {
+        let _is_refused_now = self.named.applied(keyspace, KeyspaceOptions::default())?.set(name, value)?;
+        let settings = self.named.mention(keyspace);
+        settings.retain(|(earlier, _)| earlier != name);
+        settings.push((name.to_owned(), value.to_owned()));
+        Ok(self)
+    }
+
+    /// Sets what a preset says of keyspaces for one of them.
+    pub(super) fn preset_keyspace(mut self, keyspace: &str, preset: &Preset) -> Result<Options> {
+        for (name, value) in preset.keyspace_settings() {
+            self = self.set_keyspace(keyspace, &name, &value)?;
+        }
+        Ok(self)
+    }
+
+    /// The options with which the keyspace every database has is created.
+    pub(crate) fn default_keyspace(&self) -> Result<KeyspaceOptions> {
+        self.named.applied(DEFAULT_KEYSPACE, self.keyspace.clone())
+    }
+}
+
+impl Store {
+    /// Changes the keyspaces that are there to what the options of the database say of them.
+    pub(crate) fn apply_named_options(&self) -> Result<()> {
+        self.named.iter().try_for_each(|(name, _)| {
+            let applied = self.apply_named_options_to(name);
+            applied.map_err(|error| match error {
+                Error::InvalidArgument(text) => {
+                    Error::invalid(format!("options of keyspace {name:?} cannot be applied: {text}"))
+                }
+                other => other,
+            })
+        })
+    }
+
+    fn apply_named_options_to(&self, name: &str) -> Result<()> {
+        let Some(keyspace) = self.find_keyspace(name) else { return Ok(()) };
+        loop {
+            let before = keyspace.options();
+            let mut after = self.named.applied(name, KeyspaceOptions::clone(&before))?;
+            if after.merge_operator == before.merge_operator {
+                // Operators are equal by name; this one may have its function.
+                after.merge_operator.clone_from(&before.merge_operator);
+            }
+            if after == *before {
+                return Ok(());
+            }
+            if self.writing.is_none() {
+                tracing::warn!(
+                    keyspace = name,
+                    "options differ from those given, and stay: opened for reading only"
+                );
+                return Ok(());
+            }
+            if self.replace_options(&keyspace, &before, after)? {
+                tracing::info!(keyspace = name, "options changed to those given");
+                return Ok(());
+            }
+        }
+    }
+}

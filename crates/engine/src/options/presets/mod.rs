@@ -1,0 +1,220 @@
+//! Starting points: sets of options under a name.
+//!
+//! A preset is a list of names and values, nothing else, so it can be shown, written to a file and changed like options that
+//! somebody typed. Those of the reports describe what these stores chose, with the parts that Esker has; the profiles follow
+//! the guidelines of one of them.
+
+mod cs265;
+#[cfg(test)]
+mod tests;
+
+pub use cs265::Cs265;
+
+use super::table::{self, OptionValue};
+use super::{KeyspaceOptions, OptionInfo, Options};
+use esker_base::{Error, Result};
+
+/// A set of options under a name.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Preset {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is for, in a sentence.
+    pub help: &'static str,
+    /// Options of the database that it sets, by name.
+    pub database: &'static [(&'static str, &'static str)],
+    /// Options of keyspaces that it sets, by name.
+    pub keyspace: &'static [(&'static str, &'static str)],
+}
+
+impl Preset {
+    /// All presets.
+    pub const ALL: &'static [Preset] = &[
+        Preset {
+            name: "cs265",
+            help: "The defaults of the CS265 final report (appendix A); its parameters can be changed by their own names.",
+            database: &[],
+            keyspace: &[],
+        },
+        Preset {
+            name: "cs265-optimal",
+            help: "The configuration that the CS265 final report found best (4.7.1).",
+            database: &[("memory_budget", "512MiB")],
+            keyspace: &[
+                ("write_buffer_size", "64MiB"),
+                ("strategy", "lazy-leveled:4"),
+                ("block_size", "4KiB"),
+                ("filter", "blocked-bloom:10"),
+            ],
+        },
+        Preset {
+            name: "byron",
+            help: "The choices of the byron report: skiplist, golden ratio between levels, prefix-compressed keys in 4 KiB blocks.",
+            database: &[],
+            keyspace: &[
+                ("memtable", "skiplist"),
+                ("strategy", "leveled:1.618"),
+                ("block_layout", "delta"),
+                ("block_layout_last", "delta"),
+                ("block_size", "4KiB"),
+                ("compression", "none"),
+                ("compression_last", "none"),
+                ("filter", "blocked-bloom:2"),
+            ],
+        },
+        Preset {
+            name: "csc443",
+            help: "The third step of the CSC443 report with Dostoevsky: 1 MB memtable, 10 MB of cache, size ratio 4.",
+            database: &[("memory_budget", "16MiB")],
+            keyspace: &[
+                ("write_buffer_size", "1MiB"),
+                ("strategy", "lazy-leveled:4"),
+                ("block_size", "4KiB"),
+                ("compression", "none"),
+                ("compression_last", "none"),
+                ("filter", "blocked-bloom:5.4"),
+            ],
+        },
+        Preset {
+            name: "csc443-basic",
+            help: "The third step of the CSC443 report as a basic LSM-tree: as csc443, with size ratio 2.",
+            database: &[("memory_budget", "16MiB")],
+            keyspace: &[
+                ("write_buffer_size", "1MiB"),
+                ("strategy", "leveled:2"),
+                ("block_size", "4KiB"),
+                ("compression", "none"),
+                ("compression_last", "none"),
+                ("filter", "blocked-bloom:6.2"),
+            ],
+        },
+        Preset {
+            name: "write-heavy",
+            help: "For many writes (guideline 5.3.1): tiering, large memtable and ratio, little for filters, compression where data rests.",
+            database: &[],
+            keyspace: &[
+                ("write_buffer_size", "64MiB"),
+                ("strategy", "tiered:10"),
+                ("filter", "blocked-bloom:5"),
+                ("compression", "none"),
+                ("compression_last", "lz4"),
+            ],
+        },
+        Preset {
+            name: "read-heavy",
+            help: "For many point reads (guideline 5.3.2): leveling, more for filters, small blocks, compression everywhere.",
+            database: &[],
+            keyspace: &[
+                ("strategy", "leveled:10"),
+                ("filter", "blocked-bloom:16"),
+                ("block_size", "2KiB"),
+                ("compression", "lz4"),
+                ("compression_last", "lz4"),
+            ],
+        },
+        Preset {
+            name: "mixed",
+            help: "For reads and writes alike (guideline 5.3.3): lazy leveling with a moderate ratio, LZ4 everywhere.",
+            database: &[],
+            keyspace: &[
+                ("strategy", "lazy-leveled:6"),
+                ("filter", "blocked-bloom:10"),
+                ("compression", "lz4"),
+                ("compression_last", "lz4"),
+            ],
+        },
+        Preset {
+            name: "range-heavy",
+            help: "For ranges (guideline 5.3.4): leveling, larger blocks, memory for blocks rather than for filters.",
+            database: &[],
+            keyspace: &[("strategy", "leveled:10"), ("block_size", "16KiB"), ("filter", "blocked-bloom:5")],
+        },
+    ];
+
+    /// The preset of this name.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, with the names that there are.
+    pub fn find(name: &str) -> Result<&'static Preset> {
+        Preset::ALL.iter().find(|preset| preset.name == name).ok_or_else(|| {
+            let names: Vec<&str> = Preset::ALL.iter().map(|preset| preset.name).collect();
+            Error::invalid(format!("there is no preset {name:?}; there are {}", names.join(", ")))
+        })
+    }
+
+    /// The options of this preset: the defaults, where it says nothing.
+    pub fn options(&self) -> Options {
+        if self.name == Cs265::NAME {
+            return Cs265::default().options();
+        }
+        let set = |options: Options, (name, value): &(&str, &str)| {
+            options.set(name, value).expect("tests set every option of every preset")
+        };
+        let mut options = self.database.iter().fold(Options::default(), set);
+        options.keyspace = self.applied_to(options.keyspace);
+        options
+    }
+
+    /// `options` with what this preset says of keyspaces.
+    pub(super) fn applied_to(&self, options: KeyspaceOptions) -> KeyspaceOptions {
+        self.keyspace_settings().iter().fold(options, |options, (name, value)| {
+            options.set(name, value).expect("tests set every option of every preset")
+        })
+    }
+
+    /// What this preset says of keyspaces.
+    pub(super) fn keyspace_settings(&self) -> Vec<(String, String)> {
+        if self.name == Cs265::NAME {
+            return Cs265::default().keyspace_settings();
+        }
+        self.keyspace.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+}
+
+impl Options {
+    /// The options of the [`Preset`] of this name, where others can be set on top.
+    ///
+    /// ```
+    /// # fn main() -> esker_base::Result<()> {
+    /// let options = esker_engine::Options::preset("write-heavy")?.set("memory_budget", "1GiB")?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument`, with the names that there are.
+    pub fn preset(name: &str) -> Result<Options> {
+        Preset::find(name).map(Preset::options)
+    }
+}
+
+impl KeyspaceOptions {
+    /// What the [`Preset`] of this name says of keyspaces.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, with the names that there are.
+    pub fn preset(name: &str) -> Result<KeyspaceOptions> {
+        Ok(Preset::find(name)?.applied_to(KeyspaceOptions::default()))
+    }
+}
+
+impl Cs265 {
+    /// What there is to know of every parameter.
+    pub fn list() -> Vec<OptionInfo> {
+        table::describe::<Cs265>()
+    }
+
+    /// Every parameter with its value.
+    pub fn values(&self) -> Vec<OptionValue> {
+        table::values(self)
+    }
+
+    /// Sets a parameter by the report's name, from text.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, naming the parameter, its value and what it may be.
+    pub fn set(mut self, name: &str, value: &str) -> Result<Cs265> {
+        table::set(&mut self, name, value)?;
+        Ok(self)
+    }
+}

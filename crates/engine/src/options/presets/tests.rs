@@ -1,0 +1,75 @@
+//! Every preset is made of options and values that there are, and works.
+
+use super::*;
+
+#[test]
+fn every_preset_sets_what_it_says() {
+    for preset in Preset::ALL {
+        preset.options().validate().unwrap_or_else(|error| panic!("{}: {error}", preset.name));
+        assert!(preset.help.ends_with('.'), "{}", preset.name);
+        // What it sets is set, and differs from preset to preset.
+        let values = preset.options().keyspace.values();
+        for (name, value) in preset.keyspace_settings() {
+            let same = KeyspaceOptions::default().set(&name, &value).unwrap();
+            let found = values.iter().find(|value| value.name == name).unwrap();
+            assert_eq!(same.values().into_iter().find(|value| value.name == name).as_ref(), Some(found));
+        }
+        let of_its_name = Preset::ALL.iter().filter(|other| other.name == preset.name).count();
+        assert_eq!(of_its_name, 1, "{}", preset.name);
+    }
+    let told = Options::preset("fast").unwrap_err().to_string();
+    assert!(told.contains("there is no preset \"fast\"; there are cs265, "), "{told}");
+}
+
+#[test]
+fn the_parameters_of_the_report_have_its_names_defaults_and_ranges() {
+    let told: Vec<String> =
+        Cs265::list().iter().map(|info| format!("{} {} {}", info.name, info.default, info.allowed)).collect();
+    for line in [
+        "buffer_size 1048576 from 65,536 to 16,777,216",
+        "fanout 4 from 2 to 10",
+        "compaction_policy Tiered Tiered, Leveled, LazyLeveled, Partial",
+        "block_size 4096 from 512 to 65,536",
+        "bloom_bits_per_key 10 from 4 to 20",
+        "cache_size_mb 128 from 8 to 1,024",
+    ] {
+        assert!(told.contains(&line.to_owned()), "{line}: {told:?}");
+    }
+    let named = Cs265::default().options().keyspace.named_values();
+    for (name, value) in [
+        ("write_buffer_entries", "1048576"),
+        ("strategy", "tiered:4"),
+        ("block_size", "4KiB"),
+        ("filter", "blocked-bloom:10"),
+        ("compression", "lz4"),
+    ] {
+        assert!(named.contains(&(name.to_owned(), value.to_owned())), "{name}: {named:?}");
+    }
+}
+
+#[test]
+fn every_value_of_the_reports_parameters_is_one_of_ours() {
+    for info in Cs265::list() {
+        for value in [0, 1].into_iter().filter_map(|at| end_of(&info, at)) {
+            let set = Cs265::default().set(info.name, &value).unwrap();
+            set.options().validate().unwrap_or_else(|error| panic!("{} = {value}: {error}", info.name));
+        }
+    }
+    for name in ["compaction_policy", "compression"] {
+        let info = Cs265::list().into_iter().find(|info| info.name == name).unwrap();
+        for value in info.allowed.split(", ") {
+            let parameters = Cs265::default().set(name, value).unwrap();
+            parameters.options().validate().unwrap_or_else(|error| panic!("{value}: {error}"));
+        }
+    }
+    let told = Cs265::default().set("fanout", "11").unwrap_err().to_string();
+    assert!(told.contains("fanout is 11, it must be from 2 to 10"), "{told}");
+    let told = Cs265::default().set("fanuot", "3").unwrap_err().to_string();
+    assert!(told.contains("did you mean fanout?"), "{told}");
+}
+
+/// One end of a number's range.
+fn end_of(info: &OptionInfo, at: usize) -> Option<String> {
+    let range = info.allowed.strip_prefix("from ")?;
+    range.split(" to ").nth(at).map(|end| end.replace(',', ""))
+}
