@@ -214,6 +214,10 @@ pub struct Settings {
     pub seed: u64,
     /// What an acknowledged write survives.
     pub durability: Durability,
+    /// The options to start from, on which durability and memory budget are set.
+    pub options: esker::Options,
+    /// The file that they come from, for a process that is started with the same.
+    pub configuration: Option<PathBuf>,
     /// The database's memory budget; its own default if not given.
     pub memory_budget_bytes: Option<u64>,
     /// Print the distribution of latencies.
@@ -254,6 +258,8 @@ impl Default for Settings {
             blob_bytes: 2_000_000_000,
             seed: 1,
             durability: Durability::Process,
+            options: esker::Options::default(),
+            configuration: None,
             memory_budget_bytes: None,
             histogram: false,
             victim: None,

@@ -134,9 +134,9 @@ impl Store {
     }
 }
 
-/// As the settings say, and for the rest as everybody has it.
+/// As the settings say, and for the rest as their options do.
 fn options(settings: &Settings) -> esker::Options {
-    let options = esker::Options::default().durability(settings.durability);
+    let options = settings.options.clone().durability(settings.durability);
     match settings.memory_budget_bytes {
         Some(bytes) => options.memory_budget(bytes),
         None => options,

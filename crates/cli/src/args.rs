@@ -6,6 +6,7 @@ mod experiment;
 mod ingest;
 mod keyspaces;
 mod merging;
+mod options;
 
 pub(crate) use changes::ChangesArgs;
 pub(crate) use copies::{
@@ -16,6 +17,7 @@ pub(crate) use experiment::ExperimentArgs;
 pub(crate) use ingest::{BuildTableArgs, IngestArgs};
 pub(crate) use keyspaces::KeyspacesArgs;
 pub(crate) use merging::{AppendArgs, IncrArgs};
+pub(crate) use options::OptionsArgs;
 
 use crate::failure::EXIT_CODES;
 use crate::format::{Format, parse_bytes, parse_time};
@@ -48,10 +50,13 @@ pub(crate) struct Cli {
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
     /// Directory of the database [default: ./esker-data; of `bench` ./esker-bench]
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, visible_alias = "db", global = true, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) shape: ShapeArgs,
+    /// File with options, as `esker options --toml` prints one; what else is given here comes before it
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     /// Memory that the database may take, such as 256MiB [default: a quarter of what the machine allows]
     #[arg(long, global = true, value_name = "BYTES", value_parser = parse_bytes)]
     pub(crate) memory: Option<u64>,
@@ -124,6 +129,7 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
     Bench(Box<BenchArgs>),
     Experiment(ExperimentArgs),
+    Options(OptionsArgs),
     Exec(ExecArgs),
 }
 
@@ -164,6 +170,7 @@ pub(crate) enum DataCommand {
 Examples:
   esker serve
   SERVER_PORT=9000 esker serve --data /srv/db --load-dir /srv/files
+  esker serve --config esker.toml
   printf 'p 1 2\\ng 1\\n' | esker shell --connect 127.0.0.1:8080
 
 The commands are: p KEY VALUE, g KEY, r START END, d KEY, l \"FILE\", s [LIMIT], q.

@@ -51,6 +51,13 @@ pub(crate) fn is_interactive() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
+/// Columns of the terminal: as `COLUMNS` says, else of standard output; 100 where that is none.
+pub(crate) fn output_width() -> usize {
+    let given = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let measured = || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
+    given.or_else(measured).filter(|width| *width > 0).unwrap_or(100)
+}
+
 /// An input the user named, `-` for standard input, and its length if it is a file.
 pub(crate) struct Input {
     pub(crate) reader: Box<dyn Read + Send>,

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 pub(crate) fn run(global: &Global, args: &BenchArgs, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let settings = settings(global, args);
+    let settings = settings(global, args)?;
     if let Some(puts) = args.victim_puts {
         let victim = Victim { puts, version: args.victim_version };
         esker_bench::fill_until_killed(&settings, &victim, out, &mut host::stdin())?;
@@ -25,7 +25,7 @@ pub(crate) fn run(global: &Global, args: &BenchArgs, out: &mut dyn Write) -> Res
     Ok(Exit::Done)
 }
 
-fn settings(global: &Global, args: &BenchArgs) -> Settings {
+fn settings(global: &Global, args: &BenchArgs) -> Result<Settings, Failure> {
     let group = match args.group {
         BenchGroup::Fill => Group::Fill,
         BenchGroup::Bulkload => Group::BulkLoad,
@@ -37,7 +37,9 @@ fn settings(global: &Global, args: &BenchArgs) -> Settings {
         BenchGroup::Blob => Group::Blob,
         BenchGroup::All => Group::All,
     };
-    Settings {
+    Ok(Settings {
+        options: super::configured(global)?,
+        configuration: global.config.clone(),
         directory: global.data.clone().unwrap_or_else(|| PathBuf::from("./esker-bench")),
         workloads: args.benchmarks.clone().unwrap_or_else(|| group.workloads().collect()),
         use_existing_db: args.use_existing_db,
@@ -57,13 +59,16 @@ fn settings(global: &Global, args: &BenchArgs) -> Settings {
         memory_budget_bytes: args.memory_budget.or(global.memory),
         histogram: args.histogram,
         victim: Some(start_victim),
-    }
+    })
 }
 
 /// This program once more, with what the victim needs to know of the settings.
 fn start_victim(settings: &Settings, victim: &Victim) -> io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("bench").arg("--data").arg(&settings.directory);
+    if let Some(file) = &settings.configuration {
+        command.arg("--config").arg(file);
+    }
     let mut option = |name: &str, value: u64| {
         command.arg(name).arg(value.to_string());
     };

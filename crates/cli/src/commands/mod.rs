@@ -13,6 +13,7 @@ mod levels;
 mod load;
 mod maintain;
 mod merging;
+pub(crate) mod options;
 mod point;
 pub(crate) mod portable;
 mod scan;
@@ -118,11 +119,14 @@ pub(crate) fn run(context: &mut Context<'_>, command: &DataCommand) -> Result<Ex
 /// Opens the database for reading and writing, creating it if it is missing.
 pub(crate) fn open(global: &Global, choose: impl FnOnce(Options) -> Options) -> Result<Database, Failure> {
     // Programs bring operators of their own; this one looks at everything else.
-    let mut options = Options::default().allow_missing_operators(true);
-    if let Some(bytes) = global.memory {
-        options = options.memory_budget(bytes);
-    }
+    let options = configured(global)?.allow_missing_operators(true);
     Ok(choose(options).open(global.data())?)
+}
+
+/// The options that were given, in a file or on the command line.
+pub(crate) fn configured(global: &Global) -> Result<Options, Failure> {
+    let options = global.config.as_ref().map_or_else(|| Ok(Options::default()), Options::from_file)?;
+    Ok(global.memory.into_iter().fold(options, Options::memory_budget))
 }
 
 /// Opens the database without changing anything.
@@ -139,16 +143,7 @@ fn open_for_reading(global: &Global) -> Result<Database, Failure> {
 impl Context<'_> {
     /// The chosen keyspace; an error if it does not exist.
     pub(crate) fn existing_keyspace(&self) -> Result<Keyspace, Failure> {
-        let name = &self.shape.keyspace;
-        self.database.open_keyspace(name).map_err(|error| {
-            let names = self.database.keyspaces();
-            let failure = Failure::from(error);
-            if names.contains(name) {
-                failure
-            } else {
-                failure.advise(format!("there are: {}", names.join(", ")))
-            }
-        })
+        existing_keyspace(self.database, &self.shape.keyspace)
     }
 
     /// The chosen keyspace, created if it does not exist.
@@ -218,6 +213,19 @@ impl KeyRange {
         }
         Ok(())
     }
+}
+
+/// A keyspace that must be there.
+fn existing_keyspace(database: &Database, name: &str) -> Result<Keyspace, Failure> {
+    database.open_keyspace(name).map_err(|error| {
+        let names = database.keyspaces();
+        let failure = Failure::from(error);
+        if names.iter().any(|known| known == name) {
+            failure
+        } else {
+            failure.advise(format!("there are: {}", names.join(", ")))
+        }
+    })
 }
 
 /// A JSON object with these members, and a line end.

@@ -1,0 +1,210 @@
+//! Options for people, in columns that fit the terminal.
+
+use super::{write_json_option, write_json_preset};
+use crate::failure::Failure;
+use esker::{OptionInfo, OptionScope, OptionValue, Preset};
+use std::io::Write;
+
+/// Columns that stand beside each other have two spaces between them.
+const GAP: usize = 2;
+/// Narrower than this the last column would be a word wide.
+const MIN_WIDTH: usize = 60;
+/// Wider than this lines are hard to follow.
+const MAX_WIDTH: usize = 140;
+
+/// How it is printed.
+pub(super) struct Layout {
+    pub(super) width: usize,
+    pub(super) json: bool,
+}
+
+impl Layout {
+    /// What there is.
+    pub(super) fn list(&self, out: &mut dyn Write, infos: &[OptionInfo]) -> Result<(), Failure> {
+        if self.json {
+            return infos.iter().try_for_each(|info| write_json_option(out, info, None));
+        }
+        for (scope, title) in [
+            (OptionScope::Database, "Options of a database, given when it is opened"),
+            (OptionScope::Keyspace, "Options of a keyspace, stored with it"),
+        ] {
+            let infos: Vec<&OptionInfo> = infos.iter().filter(|info| info.scope == scope).collect();
+            if infos.is_empty() {
+                continue;
+            }
+            writeln!(out, "{title}\n")?;
+            let rows: Vec<[String; 4]> = infos
+                .iter()
+                .map(|info| {
+                    [info.name.into(), info.default.clone(), info.change.to_string(), info.allowed.clone()]
+                })
+                .collect();
+            let widths = widths(&["OPTION", "DEFAULT", "CHANGES HOLD", "MAY BE"], &rows);
+            self.row(out, &widths, &["OPTION", "DEFAULT", "CHANGES HOLD", "MAY BE"].map(str::to_owned))?;
+            for (info, row) in infos.iter().zip(&rows) {
+                self.row(out, &widths, row)?;
+                self.help(out, info)?;
+            }
+            writeln!(out)?;
+        }
+        Ok(())
+    }
+
+    /// What was chosen.
+    pub(super) fn values(
+        &self,
+        out: &mut dyn Write,
+        title: &str,
+        infos: &[OptionInfo],
+        values: &[OptionValue],
+    ) -> Result<(), Failure> {
+        let infos = infos.iter().filter_map(|info| {
+            let value = values.iter().find(|value| value.name == info.name)?;
+            Some((info, value))
+        });
+        if self.json {
+            return infos.into_iter().try_for_each(|(info, value)| write_json_option(out, info, Some(value)));
+        }
+        let rows: Vec<[String; 4]> = infos
+            .map(|(info, value)| {
+                let mark = if value.is_default { "  " } else { "* " };
+                let changes = info.change.to_string();
+                [format!("{mark}{}", info.name), value.text.clone(), changes, info.default.clone()]
+            })
+            .collect();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "{title}\n")?;
+        let titles = ["  OPTION", "VALUE", "CHANGES HOLD", "DEFAULT"];
+        let widths = widths(&titles, &rows);
+        self.row(out, &widths, &titles.map(str::to_owned))?;
+        rows.iter().try_for_each(|row| self.row(out, &widths, row))?;
+        if rows.iter().any(|row| row[0].starts_with('*')) {
+            writeln!(out, "\n* differs from the default")?;
+        }
+        writeln!(out)?;
+        Ok(())
+    }
+
+    /// An option that was changed.
+    pub(super) fn changed(
+        &self,
+        out: &mut dyn Write,
+        info: &OptionInfo,
+        before: &str,
+        after: &str,
+    ) -> Result<(), Failure> {
+        if self.json {
+            let members = [("option", info.name), ("before", before), ("after", after)];
+            return super::write_json(out, members.map(|(name, value)| (name.to_owned(), value.into())));
+        }
+        if before == after {
+            writeln!(out, "{} was {after} already", info.name)?;
+        } else {
+            writeln!(out, "{}: {before} -> {after} (holds: {})", info.name, info.change)?;
+        }
+        Ok(())
+    }
+
+    /// The presets.
+    pub(super) fn presets(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        for preset in Preset::ALL {
+            if self.json {
+                write_json_preset(out, preset)?;
+            } else {
+                writeln!(out, "{}", preset.name)?;
+                self.indented(out, preset.help)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What an option is, and what its default and its other names are.
+    fn help(&self, out: &mut dyn Write, info: &OptionInfo) -> Result<(), Failure> {
+        let mut help = info.help.to_owned();
+        if let Some(means) = info.default_means {
+            help.push_str(&format!(" {}: {means}.", info.default));
+        }
+        if !info.aliases.is_empty() {
+            help.push_str(&format!(" Also {}.", info.aliases.join(", ")));
+        }
+        self.indented(out, &help)
+    }
+
+    fn indented(&self, out: &mut dyn Write, text: &str) -> Result<(), Failure> {
+        for line in wrapped(text, self.width().saturating_sub(4)) {
+            writeln!(out, "    {line}")?;
+        }
+        Ok(())
+    }
+
+    /// A row, whose last column goes on in lines of its own.
+    fn row(&self, out: &mut dyn Write, widths: &[usize; 3], row: &[String; 4]) -> Result<(), Failure> {
+        let before: usize = widths.iter().map(|width| width + GAP).sum();
+        let lines = wrapped(&row[3], self.width().saturating_sub(before).max(MIN_WIDTH / 4));
+        for (at, line) in lines.iter().enumerate() {
+            for (cell, width) in row.iter().zip(widths) {
+                let cell = if at == 0 { cell.as_str() } else { "" };
+                write!(out, "{cell:width$}  ")?;
+            }
+            writeln!(out, "{line}")?;
+        }
+        Ok(())
+    }
+
+    fn width(&self) -> usize {
+        self.width.clamp(MIN_WIDTH, MAX_WIDTH)
+    }
+}
+
+/// Widths of all columns but the last.
+fn widths(titles: &[&str; 4], rows: &[[String; 4]]) -> [usize; 3] {
+    [0, 1, 2].map(|at| {
+        let cells = rows.iter().map(|row| row[at].chars().count());
+        cells.chain([titles[at].len()]).max().unwrap_or(0)
+    })
+}
+
+/// Text in lines of at most `width` characters, where its words allow that; one line at least.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is always one");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= width {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_wrapped_at_words() {
+        assert_eq!(wrapped("", 5), [""]);
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("unbreakable as it is", 4), ["unbreakable", "as", "it", "is"]);
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal() {
+        for width in [80, 120] {
+            let (mut out, layout) = (Vec::new(), Layout { width, json: false });
+            layout.list(&mut out, &OptionInfo::all()).unwrap();
+            layout.presets(&mut out).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            for line in text.lines() {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+            }
+            assert!(text.contains("write_buffer_size") && text.contains("memory_budget"));
+        }
+    }
+}

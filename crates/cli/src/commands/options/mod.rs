@@ -1,0 +1,180 @@
+//! `options`: what can be chosen, what was chosen, and choosing.
+
+mod document;
+mod layout;
+
+use super::{open, open_for_reading, write_json};
+use crate::args::{Global, OptionsArgs, Shape};
+use crate::failure::{Exit, Failure};
+use crate::host;
+use esker::{Database, KeyspaceOptions, OptionInfo, OptionScope, OptionValue, Options, Preset};
+use layout::Layout;
+use std::io::Write;
+
+pub(crate) fn run(global: &Global, args: &OptionsArgs, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let shape = global.shape.or(&Shape::default());
+    let layout = Layout { width: host::output_width(), json: shape.json };
+    if args.presets {
+        layout.presets(out)?;
+    } else if args.markdown {
+        document::page(out)?;
+    } else if args.chosen.iter().any(|chosen| chosen.contains('=')) {
+        change(global, &shape.keyspace, args, &layout, out)?;
+    } else if let Some(shown) = shown(global, args, &shape.keyspace)? {
+        if args.toml {
+            write!(out, "{}", shown.configuration)?;
+        } else {
+            let chosen = chosen(args)?;
+            let wanted = |value: &OptionValue| chosen.iter().any(|info| info.name == value.name);
+            for (title, infos, mut values) in [
+                (shown.database_title, Options::list(), shown.database),
+                (shown.keyspace_title, KeyspaceOptions::list(), shown.keyspace),
+            ] {
+                values.retain(wanted);
+                layout.values(out, &title, &infos, &values)?;
+            }
+        }
+    } else if args.toml {
+        document::template(out)?;
+    } else {
+        layout.list(out, &chosen(args)?)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The options that were named, in their usual order; all if none was.
+fn chosen(args: &OptionsArgs) -> Result<Vec<OptionInfo>, Failure> {
+    let mut all = OptionInfo::all();
+    if !args.chosen.is_empty() {
+        let named = args.chosen.iter().map(|name| Ok(OptionInfo::find(name)?));
+        let named = named.collect::<Result<Vec<OptionInfo>, Failure>>()?;
+        all.retain(|info| named.contains(info));
+    }
+    Ok(all)
+}
+
+/// Values to show.
+struct Shown {
+    database_title: String,
+    database: Vec<OptionValue>,
+    keyspace_title: String,
+    keyspace: Vec<OptionValue>,
+    configuration: String,
+}
+
+/// The values of what was named: a preset, a database, or a configuration.
+fn shown(global: &Global, args: &OptionsArgs, keyspace: &str) -> Result<Option<Shown>, Failure> {
+    let of_options = |options: &Options| Shown {
+        database_title: "Options of the database".into(),
+        database: options.values(),
+        keyspace_title: "Options of keyspaces that are created".into(),
+        keyspace: options.keyspace_defaults().values(),
+        configuration: options.to_toml(),
+    };
+    if let Some(name) = &args.preset {
+        return Ok(Some(of_options(&Options::preset(name)?)));
+    }
+    let given = super::configured(global)?;
+    if global.data.is_none() {
+        return Ok((global.config.is_some() || global.memory.is_some()).then(|| of_options(&given)));
+    }
+    let database = open_for_reading(global)?;
+    let stored = super::existing_keyspace(&database, keyspace)?.options();
+    let configuration = configuration(&database, given.clone())?;
+    database.close()?;
+    Ok(Some(Shown {
+        database_title: "Options of the database, given when it is opened".into(),
+        database: given.values(),
+        keyspace_title: format!("Options of keyspace {keyspace:?}, stored with it"),
+        keyspace: stored.values(),
+        configuration,
+    }))
+}
+
+/// A configuration under which keyspaces have the options that they have in the database.
+fn configuration(database: &Database, mut options: Options) -> Result<String, Failure> {
+    for name in database.keyspaces() {
+        for value in database.open_keyspace(&name)?.options().values() {
+            if !value.is_default {
+                options = options.set_keyspace(&name, value.name, &value.text)?;
+            }
+        }
+    }
+    Ok(options.to_toml())
+}
+
+/// Changes options of a keyspace.
+fn change(
+    global: &Global,
+    keyspace: &str,
+    args: &OptionsArgs,
+    layout: &Layout,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let mut changes = Vec::new();
+    for written in &args.chosen {
+        let (name, value) = written
+            .split_once('=')
+            .ok_or_else(|| Failure::usage(format!("'{written}' has no value; write NAME=VALUE")))?;
+        let info = OptionInfo::find(name)?;
+        if info.scope == OptionScope::Database {
+            let failure =
+                Failure::usage(format!("{name} is not stored: it is given each time the database is opened"));
+            return Err(failure
+                .advise(format!("write `{} = ...` into a file, and open with --config FILE", info.name)));
+        }
+        changes.push((name, value, info));
+    }
+    let database = open(global, |options| options.create_if_missing(false))?;
+    let keyspace = super::existing_keyspace(&database, keyspace)?;
+    let before = keyspace.options();
+    let set =
+        |options: KeyspaceOptions, (name, value, _): &(&str, &str, OptionInfo)| options.set(name, value);
+    let after = changes.iter().try_fold(before.clone(), set)?;
+    keyspace.set_options(|_| after.clone())?;
+    drop(keyspace);
+    database.close()?;
+    for (.., info) in &changes {
+        let value = |options: &KeyspaceOptions| {
+            options
+                .values()
+                .into_iter()
+                .find(|value| value.name == info.name)
+                .map(|value| value.text)
+                .unwrap_or_default()
+        };
+        layout.changed(out, info, &value(&before), &value(&after))?;
+    }
+    Ok(())
+}
+
+/// One option as JSON.
+fn write_json_option(
+    out: &mut dyn Write,
+    info: &OptionInfo,
+    value: Option<&OptionValue>,
+) -> Result<(), Failure> {
+    let scope = info.scope.to_string();
+    let mut members = vec![("option".to_owned(), info.name.into()), ("scope".to_owned(), scope.into())];
+    if let Some(value) = value {
+        let typed = value.number.map_or_else(|| value.text.clone().into(), Into::into);
+        members.push(("value".to_owned(), typed));
+        members.push(("text".to_owned(), value.text.clone().into()));
+        members.push(("is_default".to_owned(), value.is_default.into()));
+    }
+    members.push(("default".to_owned(), info.default.clone().into()));
+    if value.is_none() {
+        members.push(("allowed".to_owned(), info.allowed.clone().into()));
+        members.push(("aliases".to_owned(), info.aliases.into()));
+        members.push(("help".to_owned(), info.help.into()));
+    }
+    members.push(("online".to_owned(), info.change.is_online().into()));
+    members.push(("holds".to_owned(), info.change.to_string().into()));
+    write_json(out, members)
+}
+
+/// A preset as JSON.
+fn write_json_preset(out: &mut dyn Write, preset: &Preset) -> Result<(), Failure> {
+    let members = [("preset", preset.name), ("help", preset.help)];
+    write_json(out, members.map(|(name, value)| (name.to_owned(), value.into())))
+}
