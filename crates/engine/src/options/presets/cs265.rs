@@ -30,6 +30,7 @@ pub struct Cs265 {
     bits_per_key: u64,
     cache_mib: u64,
     compression: Word,
+    memtable: Word,
 }
 
 /// A word of the report and the value of ours that means it.
@@ -41,6 +42,7 @@ const POLICIES: &[Word] = &[
     ("LazyLeveled", "lazy-leveled"),
     ("Partial", "partitioned"),
 ];
+const MEMTABLES: &[Word] = &[("Sharded", "sharded"), ("LockFree", "skiplist")];
 const COMPRESSION: &[Word] = &[("None", "none"), ("LZ4", "lz4")];
 
 impl Default for Cs265 {
@@ -53,6 +55,7 @@ impl Default for Cs265 {
             bits_per_key: 10,
             cache_mib: 128,
             compression: COMPRESSION[1],
+            memtable: MEMTABLES[0],
         }
     }
 }
@@ -109,6 +112,13 @@ const ROWS: &[Own] = &[
         |own, text| word(&mut own.compression, COMPRESSION, text),
     )
     .help("Compression of blocks."),
+    Own::text(
+        "memtable_implementation",
+        || words(MEMTABLES),
+        |own| own.memtable.0.to_owned(),
+        |own, text| word(&mut own.memtable, MEMTABLES, text),
+    )
+    .help("Structure of the buffer; `LockFree` is our skiplist."),
 ];
 
 fn words(all: &[Word]) -> String {
@@ -165,6 +175,7 @@ impl Cs265 {
             ("filter", format!("blocked-bloom:{}", self.bits_per_key)),
             ("compression", self.compression.1.to_owned()),
             ("compression_last", self.compression.1.to_owned()),
+            ("memtable", self.memtable.1.to_owned()),
         ];
         settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }

@@ -46,11 +46,12 @@ impl Preset {
                 ("strategy", "lazy-leveled:4"),
                 ("block_size", "4KiB"),
                 ("filter", "blocked-bloom:10"),
+                ("filter_allocation", "dynamic:0.001,0.005,0.01,0.02,0.05,0.1,0.15,0.2"),
             ],
         },
         Preset {
             name: "byron",
-            help: "The choices of the byron report: skiplist, golden ratio between levels, prefix-compressed keys in 4 KiB blocks.",
+            help: "The choices of the byron report: skiplist, golden ratio between levels, prefix compression, filters by volume.",
             database: &[],
             keyspace: &[
                 ("memtable", "skiplist"),
@@ -61,19 +62,22 @@ impl Preset {
                 ("compression", "none"),
                 ("compression_last", "none"),
                 ("filter", "blocked-bloom:2"),
+                ("filter_allocation", "proportional"),
             ],
         },
         Preset {
             name: "csc443",
-            help: "The third step of the CSC443 report with Dostoevsky: 1 MB memtable, 10 MB of cache, size ratio 4.",
+            help: "The third step of the CSC443 report with Dostoevsky: 1 MB memtable in a balanced tree, 10 MB of cache, size ratio 4, Monkey.",
             database: &[("memory_budget", "16MiB")],
             keyspace: &[
+                ("memtable", "locked-tree"),
                 ("write_buffer_size", "1MiB"),
                 ("strategy", "lazy-leveled:4"),
                 ("block_size", "4KiB"),
                 ("compression", "none"),
                 ("compression_last", "none"),
                 ("filter", "blocked-bloom:5.4"),
+                ("filter_allocation", "monkey"),
             ],
         },
         Preset {
@@ -81,12 +85,14 @@ impl Preset {
             help: "The third step of the CSC443 report as a basic LSM-tree: as csc443, with size ratio 2.",
             database: &[("memory_budget", "16MiB")],
             keyspace: &[
+                ("memtable", "locked-tree"),
                 ("write_buffer_size", "1MiB"),
                 ("strategy", "leveled:2"),
                 ("block_size", "4KiB"),
                 ("compression", "none"),
                 ("compression_last", "none"),
                 ("filter", "blocked-bloom:6.2"),
+                ("filter_allocation", "monkey"),
             ],
         },
         Preset {

@@ -228,6 +228,7 @@ impl<O: Scope> Row<O> {
         match &self.access {
             Access::Number { unit, range: (min, max), absent, .. } => {
                 let range = match *max {
+                    u64::MAX if *min == 0 => unit.any().to_owned(),
                     u64::MAX => format!("at least {}", unit.human(*min)),
                     max => format!("from {} to {}", unit.human(*min), unit.human(max)),
                 };

@@ -59,6 +59,15 @@ impl Unit {
         }
     }
 
+    /// Any number, for sentences.
+    pub(super) fn any(self) -> &'static str {
+        match self {
+            Unit::Bytes => "any size",
+            Unit::Milliseconds => "any time",
+            Unit::Count | Unit::Permille => "any number",
+        }
+    }
+
     /// What should have been written.
     pub(super) fn needed(self) -> String {
         match self {
