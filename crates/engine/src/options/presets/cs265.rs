@@ -172,7 +172,7 @@ impl Cs265 {
             ("write_buffer_size", (self.buffer_entries * LARGEST_MEAN_ENTRY_BYTES).to_string()),
             ("strategy", strategy),
             ("block_size", self.block_bytes.to_string()),
-            ("filter", format!("blocked-bloom:{}", self.bits_per_key)),
+            ("filter", format!("double-probe-bloom:{}", self.bits_per_key)),
             ("compression", self.compression.1.to_owned()),
             ("compression_last", self.compression.1.to_owned()),
             ("memtable", self.memtable.1.to_owned()),

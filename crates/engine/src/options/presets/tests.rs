@@ -40,7 +40,8 @@ fn the_parameters_of_the_report_have_its_names_defaults_and_ranges() {
         ("write_buffer_entries", "1048576"),
         ("strategy", "tiered:4"),
         ("block_size", "4KiB"),
-        ("filter", "blocked-bloom:10"),
+        ("filter", "double-probe-bloom:10"),
+        ("memtable", "sharded"),
         ("compression", "lz4"),
     ] {
         assert!(named.contains(&(name.to_owned(), value.to_owned())), "{name}: {named:?}");
