@@ -1,5 +1,9 @@
 //! `options`, and options in files.
 
+#![expect(clippy::disallowed_methods, reason = "tests use the machine's files")]
+#![expect(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]
+#![allow(dead_code, reason = "the helpers are shared with other tests")]
+
 mod common;
 
 use common::Place;
@@ -26,7 +30,6 @@ fn options_are_listed_with_all_that_there_is_to_know() {
 fn the_page_of_the_manual_is_up_to_date() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/options.md");
     let page = Place::new().ok("options --markdown");
-    #[allow(clippy::disallowed_methods, reason = "the test reads a file of the repository")]
     let written = std::fs::read_to_string(path).unwrap();
     assert!(
         written == page,
