@@ -11,7 +11,11 @@
 //! A point operation hashes the key and descends into a list of 1/n of the keys: log n fewer steps on average, and the
 //! upper floors of n lists instead of one compete for the caches. Steps of a cursor cost log n comparisons more, a seek costs n
 //! descents, the least and the greatest key n more. Each shard takes 56 bytes beside its keys' nodes, and a ring of p
-//! points is sorted for each memtable: 20 to 30 microseconds for the default of 16 shards with 64 points each.
+//! points is sorted for each memtable, in some tens of microseconds for the default of 16 shards with 64 points each.
+//!
+//! Measured with 50,000 decimal keys of 15 bytes against the one skiplist: an insertion 757 ns instead of 786, a lookup 1173
+//! instead of 1319, a step 301 instead of 77, a seek 16.8 microseconds instead of 1.3. With one inserter there is no
+//! reason to choose it but comparison.
 
 mod ring;
 
