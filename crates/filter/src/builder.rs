@@ -65,8 +65,8 @@ impl FilterBuilder {
 
     /// The stored filter of the keys added, or `None` under [`FilterPolicy::None`], and makes ready for the next table.
     ///
-    /// Without any key the filter refuses everything. Takes 6 to 10 ns a key for the default kind, by size, and ten times
-    /// that for Ribbon and binary fuse filters. Where one of these cannot be made, which hashes of keys do not bring about,
+    /// Without any key the filter refuses everything. Takes 6 to 10 ns a key for the default kind, by size, 45 ns for
+    /// binary fuse and some hundred for Ribbon filters. Where one of these cannot be made, which hashes of keys do not bring about,
     /// the filter is a blocked Bloom filter of as many bits.
     pub fn finish(&mut self) -> Option<Vec<u8>> {
         let hashes = &mut self.hashes;
