@@ -95,6 +95,8 @@ impl Experiment {
         subjects::hashes::EXPERIMENT,
         subjects::memtables::EXPERIMENT,
         subjects::filters::EXPERIMENT,
+        subjects::indexes::EXPERIMENT,
+        subjects::caches::EXPERIMENT,
         subjects::codecs::EXPERIMENT,
     ];
 

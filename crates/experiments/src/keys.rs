@@ -110,10 +110,18 @@ impl Keys {
 
     /// `count` of these keys, some perhaps more than once, copied out in the order of their use.
     pub(crate) fn drawn(&self, count: usize, random: &SeededRandom) -> Keys {
-        let mut bytes = Vec::with_capacity(count * self.len);
-        for _ in 0..count {
-            bytes.extend_from_slice(self.at(random.below(self.count() as u64) as usize));
-        }
+        self.picked((0..count).map(|_| random.below(self.count() as u64) as usize))
+    }
+
+    /// The first of these keys, the third, the fifth, and so on.
+    pub(crate) fn every_other(&self) -> Keys {
+        self.picked((0..self.count()).step_by(2))
+    }
+
+    /// The keys at these places, copied out in that order.
+    pub(crate) fn picked(&self, places: impl Iterator<Item = usize>) -> Keys {
+        let mut bytes = Vec::new();
+        places.for_each(|place| bytes.extend_from_slice(self.at(place)));
         Keys { bytes, len: self.len }
     }
 

@@ -1,6 +1,8 @@
 //! The experiments, a module each.
 
+pub(crate) mod caches;
 pub(crate) mod codecs;
 pub(crate) mod filters;
 pub(crate) mod hashes;
+pub(crate) mod indexes;
 pub(crate) mod memtables;

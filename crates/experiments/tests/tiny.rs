@@ -167,7 +167,7 @@ macro_rules! tiny {
     };
 }
 
-tiny!(hashes, memtables, filters, codecs);
+tiny!(hashes, memtables, filters, indexes, caches, codecs);
 
 /// A run says beforehand how many steps it has; otherwise progress would be a guess.
 #[test]
