@@ -127,7 +127,7 @@ pub(super) const THIRD_PARTY: &[ThirdParty] = &[
     ThirdParty { name: "lz4_flex", users: &["esker-codec"] },
     ThirdParty {
         name: "parking_lot",
-        users: &["esker-env", "esker-cache", "esker-wal", "esker-sst", "esker-engine"],
+        users: &["esker-env", "esker-filter", "esker-cache", "esker-wal", "esker-sst", "esker-engine"],
     },
     ThirdParty { name: "plotters", users: &["esker-experiments"] },
     ThirdParty { name: "proc-macro2", users: &["xtask"] },
