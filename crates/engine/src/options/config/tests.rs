@@ -89,7 +89,7 @@ fn what_is_wrong_is_told_with_its_line_and_what_was_meant() {
         ("preset = \"byron\"\nprofile = \"mixed\"", 2, "one preset only"),
         ("[cs265]\nfanout = 1", 2, "fanout is 1, it must be from 2 to 10"),
         (
-            "[keyspace.a]\nmerge_operator = \"append:\\u00e9\"\nwrite_buffer_size = -1",
+            "[keyspace.a]\nmerge_operator = \"append:\\u002c\"\nwrite_buffer_size = -1",
             3,
             "\"-1\" is no value",
         ),

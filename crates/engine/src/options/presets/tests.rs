@@ -41,7 +41,7 @@ fn the_parameters_of_the_report_have_its_names_defaults_and_ranges() {
         ("strategy", "tiered:4"),
         ("block_size", "4KiB"),
         ("filter", "double-probe-bloom:10"),
-        ("memtable", "sharded"),
+        ("memtable", "sharded:16:64"),
         ("compression", "lz4"),
     ] {
         assert!(named.contains(&(name.to_owned(), value.to_owned())), "{name}: {named:?}");
