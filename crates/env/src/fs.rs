@@ -20,6 +20,10 @@ pub enum OpenMode {
     /// An existing file, for reading past the page cache. Offsets, lengths and buffers must be multiples of
     /// [`DIRECT_ALIGNMENT_BYTES`]; falls back to [`OpenMode::Read`] where the file system has no direct access.
     ReadDirect,
+    /// An existing file that nobody changes as long as it is open, for reading as memory ([`File::mapped`]). An error of the
+    /// device, or somebody who cuts the file short, then kills the process by a signal: there is no error value for a load from memory. Falls
+    /// back to [`OpenMode::Read`] where files cannot be mapped.
+    ReadMapped,
     /// An existing file, for reading and writing.
     ReadWrite,
     /// A new file, for reading and writing; an error if it exists.
@@ -146,8 +150,28 @@ pub trait File: Send + Sync + Debug {
     /// storing to a hole of a full file system is fatal for the process.
     fn map_writable(&self, len: usize) -> Result<Mapping>;
 
+    /// What the kernel knows the file by, for reads that are handed over to it. `None` if there is none, or if every read must go
+    /// through [`File::read_at`].
+    fn descriptor(&self) -> Option<Descriptor> {
+        None
+    }
+
+    /// The whole file as memory, if it was opened with [`OpenMode::ReadMapped`] and that could be done.
+    fn mapped(&self) -> Option<&[u8]> {
+        None
+    }
+
     /// Tells the kernel that a range will be read soon. Only a hint; errors are ignored.
     fn will_need(&self, offset: u64, len: u64);
+}
+
+/// What the kernel knows an open file by. Valid as long as the [`File`] it came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Descriptor {
+    /// The number.
+    pub fd: i32,
+    /// Whether reads go past the page cache and must be aligned.
+    pub is_direct: bool,
 }
 
 /// Told about every store into a [`Mapping`]; how a test file system learns what the page cache holds.

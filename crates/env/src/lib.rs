@@ -10,28 +10,33 @@
 //! | [`std_fs`] | [`StdFileSystem`], the machine's own |
 //! | [`memory`] | [`Region`], large pieces of anonymous memory |
 //! | [`clock`], [`random`] | time and randomness, the machine's and a test's |
+//! | [`reads`] | [`ReadQueue`], reads that overlap |
 //! | [`fault`] | file systems for tests: one that forgets what was not synced, one that fails on demand |
 //! | [`world`] | [`Env`], all of it in one value, and the starting of threads |
 //! | `sharing` | [`Env::share_out`], work that is done on several threads and waited for |
 //!
-//! Unsafe code is found in [`memory`], in [`fs`] ([`Mapping`]) and in the two modules `mapping`, nowhere else.
+//! Unsafe code is found in [`memory`], in [`fs`] ([`Mapping`]), in the two modules `mapping` and in `reads/uring`, nowhere else.
 
+mod aligned;
 pub mod clock;
 pub mod fault;
 pub mod fs;
 pub mod host;
 pub mod memory;
 pub mod random;
+pub mod reads;
 mod sharing;
 pub mod std_fs;
 pub mod world;
 
+pub use aligned::AlignedFile;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use fs::{
-    DIRECT_ALIGNMENT_BYTES, DirEntry, File, FileLock, FileSystem, LockKind, Mapping, MappingOwner, OpenMode,
-    StoreObserver,
+    DIRECT_ALIGNMENT_BYTES, Descriptor, DirEntry, File, FileLock, FileSystem, LockKind, Mapping,
+    MappingOwner, OpenMode, StoreObserver,
 };
 pub use memory::{PageAdvice, Region};
 pub use random::{Random, SeededRandom, SystemRandom};
+pub use reads::{AsyncReads, PendingRead, ReadQueue, ReadRequest};
 pub use std_fs::StdFileSystem;
 pub use world::{Background, Env};

@@ -34,7 +34,7 @@ impl FileSystem for StdFileSystem {
         let mut options = OpenOptions::new();
         options.read(true);
         match mode {
-            OpenMode::Read => {}
+            OpenMode::Read | OpenMode::ReadMapped => {}
             OpenMode::ReadDirect => {
                 // A file system without direct access refuses the open; any other reason to fail will come up
                 // again in the plain open below.
@@ -57,7 +57,10 @@ impl FileSystem for StdFileSystem {
             _ => "open",
         };
         let file = options.open(path).map_err(|source| Error::io(operation, path, source))?;
-        Ok(Arc::new(StdFile::new(file, path, false)))
+        Ok(Arc::new(match mode {
+            OpenMode::ReadMapped => StdFile::mapped(file, path),
+            _ => StdFile::new(file, path, false),
+        }))
     }
 
     fn create_dir_all(&self, path: &Path) -> Result<()> {

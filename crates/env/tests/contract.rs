@@ -132,7 +132,7 @@ fn reads_return_what_was_written(subject: &Subject) {
 
 fn modes_differ_in_what_must_exist(subject: &Subject) {
     let path = subject.path("file");
-    for mode in [OpenMode::Read, OpenMode::ReadDirect, OpenMode::ReadWrite] {
+    for mode in [OpenMode::Read, OpenMode::ReadDirect, OpenMode::ReadMapped, OpenMode::ReadWrite] {
         let error = subject.fs.open(&path, mode).unwrap_err();
         assert!(error.is_not_found(), "{mode:?}: {error}");
     }

@@ -207,7 +207,9 @@ impl FileSystem for FaultFs {
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
         let (operation, verb) = match mode {
             OpenMode::CreateNew | OpenMode::CreateOrTruncate => (Operation::Create, "create"),
-            OpenMode::Read | OpenMode::ReadDirect | OpenMode::ReadWrite => (Operation::Open, "open"),
+            OpenMode::Read | OpenMode::ReadDirect | OpenMode::ReadMapped | OpenMode::ReadWrite => {
+                (Operation::Open, "open")
+            }
         };
         self.pass(operation, verb, path)?;
         let (inner, strict): (Arc<dyn File>, _) = match &self.strict {

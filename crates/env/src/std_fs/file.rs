@@ -1,7 +1,7 @@
 //! An open file of the machine.
 
 use super::{mapping, platform};
-use crate::fs::{DIRECT_ALIGNMENT_BYTES, File, Mapping, check_direct_alignment};
+use crate::fs::{DIRECT_ALIGNMENT_BYTES, Descriptor, File, Mapping, check_direct_alignment};
 use esker_base::{Error, Result};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -13,11 +13,19 @@ pub(super) struct StdFile {
     path: PathBuf,
     /// Whether reads go past the page cache and must be aligned.
     direct: bool,
+    /// All of it as memory, if it was opened so.
+    map: Option<mapping::ReadMap>,
 }
 
 impl StdFile {
     pub(super) fn new(file: std::fs::File, path: &Path, direct: bool) -> StdFile {
-        StdFile { file, path: path.to_path_buf(), direct }
+        StdFile { file, path: path.to_path_buf(), direct, map: None }
+    }
+
+    /// A file that can be read as memory; one that cannot be mapped is read by calls.
+    pub(super) fn mapped(file: std::fs::File, path: &Path) -> StdFile {
+        let map = file.metadata().ok().and_then(|metadata| mapping::map_readable(&file, metadata.len()));
+        StdFile { map, ..StdFile::new(file, path, false) }
     }
 
     fn failed(&self, operation: &'static str) -> impl Fn(io::Error) -> Error + '_ {
@@ -98,6 +106,14 @@ impl File for StdFile {
             return Err(Error::invalid(format!("a map of {len} bytes of {path}, which has {present}")));
         }
         mapping::map_writable(&self.file, &self.path, len)
+    }
+
+    fn descriptor(&self) -> Option<Descriptor> {
+        platform::descriptor(&self.file).map(|fd| Descriptor { fd, is_direct: self.direct })
+    }
+
+    fn mapped(&self) -> Option<&[u8]> {
+        self.map.as_ref().map(mapping::ReadMap::bytes)
     }
 
     fn will_need(&self, offset: u64, len: u64) {

@@ -15,6 +15,37 @@ pub(super) fn map_writable(file: &File, path: &Path, len: usize) -> Result<Mappi
     unix::map_writable(file, path, len)
 }
 
+/// A whole file as memory that is only read.
+#[derive(Debug)]
+pub(super) struct ReadMap {
+    #[cfg(unix)]
+    map: unix::ReadMap,
+    #[cfg(not(unix))]
+    never: std::convert::Infallible,
+}
+
+impl ReadMap {
+    /// The file.
+    #[inline]
+    pub(super) fn bytes(&self) -> &[u8] {
+        #[cfg(unix)]
+        return self.map.bytes();
+        #[cfg(not(unix))]
+        match self.never {}
+    }
+}
+
+/// Maps a file for reading; `None` if that cannot be done, and for an empty one.
+pub(super) fn map_readable(file: &File, len: u64) -> Option<ReadMap> {
+    #[cfg(unix)]
+    return unix::map_readable(file, usize::try_from(len).ok()?).map(|map| ReadMap { map });
+    #[cfg(not(unix))]
+    {
+        let _ = (file, len);
+        None
+    }
+}
+
 #[cfg(not(unix))]
 pub(super) fn map_writable(_file: &File, path: &Path, _len: usize) -> Result<Mapping> {
     let path = path.display();
@@ -58,6 +89,29 @@ mod unix {
             // SAFETY: the whole map as made below; the `Mapping` that owned this is gone, so nobody stores to it.
             let _ = unsafe { munmap(self.base.as_ptr().cast::<c_void>(), self.len) };
         }
+    }
+
+    /// A map for reading.
+    #[derive(Debug)]
+    pub(super) struct ReadMap(Unmap);
+
+    impl ReadMap {
+        #[inline]
+        pub(super) fn bytes(&self) -> &[u8] {
+            // SAFETY: `base..base+len` is mapped for reading until `self` is dropped. Nobody in this process stores to the file: it was
+            // opened with `OpenMode::ReadMapped`, which says so; for other processes it asks the same of who chooses it.
+            unsafe { std::slice::from_raw_parts(self.0.base.as_ptr(), self.0.len) }
+        }
+    }
+
+    pub(super) fn map_readable(file: &File, len: usize) -> Option<ReadMap> {
+        if len == 0 || isize::try_from(len).is_err() {
+            return None;
+        }
+        // SAFETY: a new map at an address of the kernel's choice touches no existing memory.
+        let base = unsafe { mmap(std::ptr::null_mut(), len, ProtFlags::READ, MapFlags::SHARED, file, 0) };
+        let base = NonNull::new(base.ok()?.cast::<u8>())?;
+        Some(ReadMap(Unmap { base, len }))
     }
 
     pub(super) fn map_writable(file: &File, path: &Path, len: usize) -> Result<Mapping> {

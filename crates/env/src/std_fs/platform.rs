@@ -25,6 +25,18 @@ pub(super) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usi
     std::os::windows::fs::FileExt::seek_write(file, bytes, offset)
 }
 
+/// The number by which the kernel knows a file.
+#[cfg(unix)]
+pub(super) fn descriptor(file: &File) -> Option<i32> {
+    Some(std::os::fd::AsRawFd::as_raw_fd(file))
+}
+
+/// Nobody here takes reads by number.
+#[cfg(not(unix))]
+pub(super) fn descriptor(_file: &File) -> Option<i32> {
+    None
+}
+
 /// Opens a file for reading past the page cache; `None` if that fails for whatever reason.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn open_direct(path: &Path) -> Option<File> {

@@ -46,7 +46,7 @@ impl StrictFile {
 
     /// The state, for a call that changes bytes up to `end`.
     fn for_writing(&self, operation: &'static str, end: Option<u64>) -> Result<(MutexGuard<'_, State>, u64)> {
-        if matches!(self.mode, OpenMode::Read | OpenMode::ReadDirect) {
+        if matches!(self.mode, OpenMode::Read | OpenMode::ReadDirect | OpenMode::ReadMapped) {
             let text = "it was opened for reading only";
             return Err(file_error(operation, &self.path, ErrorKind::PermissionDenied, text));
         }

@@ -1,0 +1,120 @@
+//! Direct reads of any place and length.
+//!
+//! Direct access wants offsets, lengths and buffers to be multiples of the device's block. Callers have blocks of a table, which begin
+//! and end anywhere; so the blocks of the device around them are read into a buffer of the thread, and what was asked for is copied out of it.
+
+use crate::fs::{DIRECT_ALIGNMENT_BYTES, Descriptor, File, Mapping};
+use esker_base::Result;
+use std::cell::RefCell;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Bytes of a buffer that a thread keeps: the largest window that scans read, and the blocks at its ends.
+const LARGEST_KEPT_BYTES: usize = (1 << 20) + 3 * DIRECT_ALIGNMENT_BYTES;
+
+thread_local! {
+    static BUFFER: RefCell<AlignedBuffer> = const { RefCell::new(AlignedBuffer::new()) };
+}
+
+/// Memory that begins at a multiple of [`DIRECT_ALIGNMENT_BYTES`].
+#[derive(Debug, Default)]
+pub(crate) struct AlignedBuffer {
+    bytes: Vec<u8>,
+}
+
+impl AlignedBuffer {
+    pub(crate) const fn new() -> AlignedBuffer {
+        AlignedBuffer { bytes: Vec::new() }
+    }
+
+    /// So many bytes, of anything.
+    pub(crate) fn take(&mut self, len: usize) -> &mut [u8] {
+        let needed = len + DIRECT_ALIGNMENT_BYTES;
+        if self.bytes.len() < needed {
+            self.bytes.resize(needed, 0);
+        }
+        let start = self.bytes.as_ptr().align_offset(DIRECT_ALIGNMENT_BYTES);
+        &mut self.bytes[start..start + len]
+    }
+
+    fn shrink(&mut self) {
+        if self.bytes.len() > LARGEST_KEPT_BYTES {
+            self.bytes = Vec::new();
+        }
+    }
+}
+
+/// The blocks of the device that hold a range of a file.
+pub(crate) fn aligned_range(offset: u64, len: usize) -> Range<u64> {
+    let alignment = DIRECT_ALIGNMENT_BYTES as u64;
+    offset / alignment * alignment..(offset + len as u64).next_multiple_of(alignment)
+}
+
+/// A file that was opened with [`crate::OpenMode::ReadDirect`], to be read like any other.
+#[derive(Debug)]
+pub struct AlignedFile {
+    file: Arc<dyn File>,
+}
+
+impl AlignedFile {
+    /// Reads of `file` by the blocks of the device.
+    pub fn over(file: Arc<dyn File>) -> AlignedFile {
+        AlignedFile { file }
+    }
+}
+
+impl File for AlignedFile {
+    fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        let range = aligned_range(offset, buffer.len());
+        BUFFER.with_borrow_mut(|aligned| {
+            let around = aligned.take((range.end - range.start) as usize);
+            let read = self.file.read_at(around, range.start)?;
+            let before = (offset - range.start) as usize;
+            let found = read.saturating_sub(before).min(buffer.len());
+            buffer[..found].copy_from_slice(&around[before..before + found]);
+            aligned.shrink();
+            Ok(found)
+        })
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.file.write_at(bytes, offset)
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.file.len()
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn allocate(&self, offset: u64, len: u64, keep_len: bool) -> Result<bool> {
+        self.file.allocate(offset, len, keep_len)
+    }
+
+    fn sync_data(&self) -> Result<()> {
+        self.file.sync_data()
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        self.file.sync_all()
+    }
+
+    fn map_writable(&self, len: usize) -> Result<Mapping> {
+        self.file.map_writable(len)
+    }
+
+    fn will_need(&self, _offset: u64, _len: u64) {
+        // There is no page cache to bring it into.
+    }
+
+    fn descriptor(&self) -> Option<Descriptor> {
+        self.file.descriptor()
+    }
+}

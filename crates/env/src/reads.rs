@@ -1,0 +1,185 @@
+//! Reads that overlap: many are under way at once, and whoever asked goes on until it needs the bytes.
+//!
+//! A read of a device takes a hundred microseconds and more, most of it waiting. One thread that asks for thirty blocks one by one
+//! waits thirty times; if it asks for all of them first, it waits about once. A [`ReadQueue`] takes such requests, by
+//! `io_uring` ([`uring`]) where the kernel has it and lets us, else by a few threads that do plain reads ([`threads`]).
+//!
+//! # What holds
+//! * RQ1. A request owns its buffer and its file until it is finished, whatever becomes of who asked: the kernel never
+//!   writes to memory that somebody else has by then.
+//! * RQ2. Each request is finished once, with all bytes that were asked for or an error that says what a plain read would have
+//!   said: whatever goes wrong in the fast way, even a short read, is tried again by [`File::read_exact_at`].
+//! * RQ3. Who waits never waits for another's request only because nobody looks for answers.
+
+mod threads;
+#[cfg(target_os = "linux")]
+mod uring;
+
+use crate::fs::File;
+use crate::world::Env;
+use esker_base::Result;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// How reads are made to overlap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum AsyncReads {
+    /// By `io_uring` where it is to be had, else by threads.
+    #[default]
+    Auto,
+    /// By `io_uring`; an error where it is not to be had.
+    IoUring,
+    /// By a few threads.
+    Threads,
+    /// Not at all.
+    Off,
+}
+
+impl AsyncReads {
+    /// All ways.
+    pub const ALL: [AsyncReads; 4] =
+        [AsyncReads::Auto, AsyncReads::IoUring, AsyncReads::Threads, AsyncReads::Off];
+
+    /// The name that people write.
+    pub const fn name(self) -> &'static str {
+        match self {
+            AsyncReads::Auto => "auto",
+            AsyncReads::IoUring => "io_uring",
+            AsyncReads::Threads => "threads",
+            AsyncReads::Off => "off",
+        }
+    }
+}
+
+impl fmt::Display for AsyncReads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for AsyncReads {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<AsyncReads, String> {
+        let found = AsyncReads::ALL.into_iter().find(|way| way.name() == text);
+        found.ok_or_else(|| format!("reads overlap by auto, io_uring, threads or off, not {text:?}"))
+    }
+}
+
+/// A read to be done.
+#[derive(Debug)]
+pub struct ReadRequest {
+    /// The file.
+    pub file: Arc<dyn File>,
+    /// Where in it.
+    pub offset: u64,
+    /// To be filled, all of it.
+    pub buffer: Vec<u8>,
+}
+
+impl ReadRequest {
+    /// Does it now.
+    fn run(mut self) -> Result<Vec<u8>> {
+        self.file.read_exact_at(&mut self.buffer, self.offset)?;
+        Ok(self.buffer)
+    }
+}
+
+/// Takes reads and does many of them at once.
+#[derive(Debug)]
+pub struct ReadQueue {
+    backend: Backend,
+}
+
+#[derive(Debug)]
+enum Backend {
+    #[cfg(target_os = "linux")]
+    Uring(Arc<uring::Uring>),
+    Threads(threads::Pool),
+}
+
+impl ReadQueue {
+    /// A queue that works in this way; `None` for [`AsyncReads::Off`].
+    ///
+    /// # Errors
+    /// [`esker_base::Error::Unsupported`] if `io_uring` is asked for and not to be had.
+    pub fn new(way: AsyncReads, env: &Env) -> Result<Option<Arc<ReadQueue>>> {
+        let backend = match way {
+            AsyncReads::Off => return Ok(None),
+            AsyncReads::Threads => Backend::Threads(threads::Pool::new(env)),
+            AsyncReads::IoUring => Backend::by_uring()?,
+            AsyncReads::Auto => {
+                Backend::by_uring().unwrap_or_else(|_| Backend::Threads(threads::Pool::new(env)))
+            }
+        };
+        Ok(Some(Arc::new(ReadQueue { backend })))
+    }
+
+    /// How it works: `io_uring` or `threads`.
+    pub fn way(&self) -> AsyncReads {
+        match &self.backend {
+            #[cfg(target_os = "linux")]
+            Backend::Uring(_) => AsyncReads::IoUring,
+            Backend::Threads(_) => AsyncReads::Threads,
+        }
+    }
+
+    /// Begins reads. The answers are in the order of the requests.
+    pub fn submit(&self, requests: Vec<ReadRequest>) -> Vec<PendingRead> {
+        match &self.backend {
+            #[cfg(target_os = "linux")]
+            Backend::Uring(ring) => ring
+                .submit(requests)
+                .into_iter()
+                .map(|read| PendingRead { read: Read::Uring(read) })
+                .collect(),
+            Backend::Threads(pool) => {
+                let begin = |request| PendingRead { read: Read::Thread(pool.submit(request)) };
+                requests.into_iter().map(begin).collect()
+            }
+        }
+    }
+}
+
+impl Backend {
+    #[cfg(target_os = "linux")]
+    fn by_uring() -> Result<Backend> {
+        Ok(Backend::Uring(uring::Uring::new()?))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn by_uring() -> Result<Backend> {
+        Err(esker_base::Error::Unsupported("io_uring on a system that is not Linux".into()))
+    }
+}
+
+/// A read that was begun. Dropped, it is finished all the same, and its bytes forgotten.
+#[derive(Debug)]
+pub struct PendingRead {
+    read: Read,
+}
+
+#[derive(Debug)]
+enum Read {
+    #[cfg(target_os = "linux")]
+    Uring(uring::Pending),
+    Thread(threads::Pending),
+}
+
+impl PendingRead {
+    /// The buffer of the request, filled.
+    ///
+    /// # Errors
+    /// As [`File::read_exact_at`].
+    pub fn wait(self) -> Result<Vec<u8>> {
+        match self.read {
+            #[cfg(target_os = "linux")]
+            Read::Uring(read) => read.wait(),
+            Read::Thread(read) => read.wait(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+use super::*;
+use crate::fault::{Fault, FaultFs, Operation, Rule, When};
+use crate::{AlignedFile, FileSystem, OpenMode, StdFileSystem};
+use std::path::PathBuf;
+
+/// A file of the machine with known bytes, removed with the value.
+struct Sample {
+    path: PathBuf,
+    bytes: Vec<u8>,
+}
+
+impl Sample {
+    fn new(name: &str, len: usize) -> Sample {
+        let path = std::env::temp_dir().join(format!("esker-reads-{name}-{}", std::process::id()));
+        let bytes: Vec<u8> = (0..len).map(|at| (at * 31 % 251) as u8).collect();
+        let file = StdFileSystem.open(&path, OpenMode::CreateOrTruncate).unwrap();
+        file.write_at(&bytes, 0).unwrap();
+        file.sync_data().unwrap();
+        Sample { path, bytes }
+    }
+
+    fn open(&self, mode: OpenMode) -> Arc<dyn File> {
+        let file = StdFileSystem.open(&self.path, mode).unwrap();
+        if mode == OpenMode::ReadDirect { Arc::new(AlignedFile::over(file)) } else { file }
+    }
+}
+
+impl Drop for Sample {
+    fn drop(&mut self) {
+        let _ = StdFileSystem.remove_file(&self.path);
+    }
+}
+
+/// The queues that this machine can have.
+fn queues() -> Vec<Arc<ReadQueue>> {
+    let env = Env::real();
+    let ways = [AsyncReads::IoUring, AsyncReads::Threads];
+    ways.into_iter().filter_map(|way| ReadQueue::new(way, &env).ok().flatten()).collect()
+}
+
+fn request(file: &Arc<dyn File>, offset: u64, len: usize) -> ReadRequest {
+    ReadRequest { file: Arc::clone(file), offset, buffer: vec![0xEE; len] }
+}
+
+#[test]
+fn all_bytes_come_in_the_order_of_the_requests() {
+    let sample = Sample::new("order", 300_000);
+    for queue in queues() {
+        for mode in [OpenMode::Read, OpenMode::ReadDirect, OpenMode::ReadMapped] {
+            let file = sample.open(mode);
+            // More than a ring holds, of all lengths, overlapping.
+            let places: Vec<(usize, usize)> =
+                (0..700).map(|at| (at * 401 % 280_000, at * 97 % 17_000)).collect();
+            let requests = places.iter().map(|&(offset, len)| request(&file, offset as u64, len)).collect();
+            let pending = queue.submit(requests);
+            for (read, (offset, len)) in pending.into_iter().zip(places) {
+                assert_eq!(
+                    read.wait().unwrap(),
+                    &sample.bytes[offset..offset + len],
+                    "{mode:?} {offset}+{len}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_that_ends_too_early_is_told_with_place_and_length() {
+    let sample = Sample::new("end", 10_000);
+    for queue in queues() {
+        for mode in [OpenMode::Read, OpenMode::ReadDirect] {
+            let file = sample.open(mode);
+            let mut pending = queue.submit(vec![request(&file, 9_000, 1_000), request(&file, 9_990, 100)]);
+            let cut = pending.pop().unwrap().wait().unwrap_err().to_string();
+            assert!(cut.contains("100 bytes expected") && cut.contains("after 10"), "{cut}");
+            assert_eq!(pending.pop().unwrap().wait().unwrap(), &sample.bytes[9_000..]);
+        }
+    }
+}
+
+#[test]
+fn what_nobody_waits_for_is_finished_and_forgotten() {
+    let sample = Sample::new("forgotten", 4 << 20);
+    for queue in queues() {
+        let file = sample.open(OpenMode::ReadDirect);
+        for round in 0..50 {
+            let pending = queue.submit((0..20).map(|at| request(&file, at * 4096, 200_000)).collect());
+            drop(pending);
+            let kept = queue.submit(vec![request(&file, round, 5_000)]);
+            let bytes = kept.into_iter().next().unwrap().wait().unwrap();
+            assert_eq!(bytes, &sample.bytes[round as usize..round as usize + 5_000]);
+        }
+        // The queue goes with requests under way.
+        drop(queue.submit((0..200).map(|at| request(&file, at * 4096, 100_000)).collect()));
+        drop(queue);
+    }
+}
+
+#[test]
+fn many_threads_share_a_queue() {
+    let sample = Sample::new("shared", 1 << 20);
+    for queue in queues() {
+        std::thread::scope(|scope| {
+            for thread in 0..6usize {
+                let (queue, sample) = (&queue, &sample);
+                scope.spawn(move || {
+                    let file =
+                        sample.open(if thread % 2 == 0 { OpenMode::ReadDirect } else { OpenMode::Read });
+                    for round in 0..200usize {
+                        let places: Vec<usize> = (0..8)
+                            .map(|at| (thread * 7919 + round * 613 + at * 104_729) % 1_000_000)
+                            .collect();
+                        let requests = places.iter().map(|&at| request(&file, at as u64, 3_000)).collect();
+                        let mut pending: Vec<_> = queue.submit(requests).into_iter().zip(places).collect();
+                        // Some wait for the last one first, so that answers come in another order than they are wanted.
+                        if thread % 3 == 0 {
+                            pending.reverse();
+                        }
+                        for (read, at) in pending {
+                            assert_eq!(read.wait().unwrap(), &sample.bytes[at..at + 3_000]);
+                        }
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn errors_of_the_file_system_are_told() {
+    let sample = Sample::new("errors", 10_000);
+    for queue in queues() {
+        let fs = FaultFs::new(Arc::new(StdFileSystem));
+        let file = fs.open(&sample.path, OpenMode::Read).unwrap();
+        fs.add(Rule::new(Fault::Io, When::From(1)).on(Operation::Read));
+        let pending = queue.submit(vec![request(&file, 0, 100)]);
+        for read in pending {
+            assert!(read.wait().is_err());
+        }
+    }
+}
+
+#[test]
+fn names_round_trip() {
+    for way in AsyncReads::ALL {
+        assert_eq!(way.to_string().parse::<AsyncReads>().unwrap(), way);
+    }
+    assert!("uring".parse::<AsyncReads>().unwrap_err().contains("io_uring"));
+    assert!(ReadQueue::new(AsyncReads::Off, &Env::real()).unwrap().is_none());
+}

@@ -1,0 +1,129 @@
+//! Overlapping reads by threads: each does one plain read at a time.
+//!
+//! The threads are started with the first request and end with the queue, after what was asked for is done (RQ2). A request that no
+//! thread could be started for is done by who asks.
+
+use super::ReadRequest;
+use crate::world::Env;
+use esker_base::{Error, Result};
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// Reads that are under way at once. Devices answer more together, but each costs a thread that is woken.
+const THREADS: usize = 8;
+
+/// The threads and what they have to do.
+#[derive(Debug)]
+pub(super) struct Pool {
+    env: Env,
+    work: Arc<Work>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct Work {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: VecDeque<(ReadRequest, Arc<Answer>)>,
+    ends: bool,
+}
+
+#[derive(Debug, Default)]
+struct Answer {
+    outcome: Mutex<Option<Result<Vec<u8>>>>,
+    is_there: Condvar,
+}
+
+impl Answer {
+    fn give(&self, outcome: Result<Vec<u8>>) {
+        *self.outcome.lock() = Some(outcome);
+        self.is_there.notify_one();
+    }
+}
+
+/// A request that was handed over.
+#[derive(Debug)]
+pub(super) struct Pending(Arc<Answer>);
+
+impl Pending {
+    pub(super) fn wait(self) -> Result<Vec<u8>> {
+        let mut outcome = self.0.outcome.lock();
+        loop {
+            if let Some(outcome) = outcome.take() {
+                return outcome;
+            }
+            self.0.is_there.wait(&mut outcome);
+        }
+    }
+}
+
+impl Pool {
+    pub(super) fn new(env: &Env) -> Pool {
+        Pool { env: env.clone(), work: Arc::default(), threads: Mutex::default() }
+    }
+
+    pub(super) fn submit(&self, request: ReadRequest) -> Pending {
+        let answer = Arc::new(Answer::default());
+        if self.start() {
+            self.work.state.lock().waiting.push_back((request, Arc::clone(&answer)));
+            self.work.changed.notify_one();
+        } else {
+            answer.give(request.run());
+        }
+        Pending(answer)
+    }
+
+    /// Starts the threads if they have not been; whether there is one.
+    fn start(&self) -> bool {
+        let mut threads = self.threads.lock();
+        if threads.is_empty() {
+            for number in 0..THREADS {
+                let work = Arc::clone(&self.work);
+                match self.env.spawn(&format!("esker-read-{number}"), move || work.run()) {
+                    Ok(thread) => threads.push(thread),
+                    Err(_) => break,
+                }
+            }
+        }
+        !threads.is_empty()
+    }
+}
+
+impl Work {
+    fn run(&self) {
+        let mut state = self.state.lock();
+        loop {
+            if let Some((request, answer)) = state.waiting.pop_front() {
+                drop(state);
+                // A panic in a file system of a test must not leave somebody waiting.
+                let path = request.file.path().to_path_buf();
+                let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| request.run()));
+                answer.give(outcome.unwrap_or_else(|_| {
+                    Err(Error::internal(format!("a read of {} panicked", path.display())))
+                }));
+                state = self.state.lock();
+            } else if state.ends {
+                return;
+            } else {
+                self.changed.wait(&mut state);
+            }
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.work.state.lock().ends = true;
+        self.work.changed.notify_all();
+        for thread in self.threads.get_mut().drain(..) {
+            // Nothing in it panics.
+            let _ = thread.join();
+        }
+    }
+}

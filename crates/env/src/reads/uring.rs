@@ -1,0 +1,264 @@
+//! Overlapping reads by `io_uring`.
+//!
+//! # One ring, no thread
+//! The ring has a submission queue, a completion queue, and a table of slots, one for each request under way; a lock guards all
+//! three. Submitting puts entries into the queue and tells the kernel, under the lock: one system call for all requests of a
+//! batch. Pages that are in the page cache are copied by that call.
+//!
+//! Nobody looks for completions all the time. Of those who wait one is the *reaper*: it waits in the kernel, without the lock, for one completion
+//! or more, then takes all that are there and notes each in its slot. Whoever finds its own request done goes; when the reaper
+//! finds its own, it lets another take its place. So nobody waits for another's request only because nobody looks (RQ3):
+//!
+//! * UR1. While anybody waits, there is a reaper or one is being chosen: the reaper gives its place back and wakes all under the lock.
+//! * UR2. The reaper enters the kernel only if its own request is not noted as done, under the lock that it then lets go; so a
+//!   completion is outstanding or lies in the queue, and the call returns.
+//!
+//! A slot owns file and buffer until the kernel is done with them (RQ1), also if nobody waits any more. Before the ring is closed
+//! everything outstanding is waited for.
+//!
+//! # Rejected
+//! A ring per thread: cursors move between threads, and rings cost memory that is locked. A thread that reaps: two switches for each batch.
+
+use super::ReadRequest;
+use crate::aligned::{AlignedBuffer, aligned_range};
+use esker_base::{Error, Result};
+use io_uring::{EnterFlags, IoUring, opcode, types};
+use parking_lot::{Condvar, Mutex};
+use std::fmt;
+use std::sync::Arc;
+
+/// Requests under way at once; more are done by plain reads. Enough for eight multi-gets of 32 keys.
+const ENTRIES: u32 = 256;
+
+/// The ring.
+pub(super) struct Uring {
+    ring: IoUring,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl fmt::Debug for Uring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Uring").field("outstanding", &self.state.lock().outstanding).finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
+struct State {
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    /// Requests that the kernel has.
+    outstanding: usize,
+    /// Somebody waits in the kernel.
+    has_reaper: bool,
+}
+
+enum Slot {
+    Free,
+    /// The kernel has it. `is_wanted` until nobody waits for it any more.
+    UnderWay {
+        transfer: Transfer,
+        is_wanted: bool,
+    },
+    /// The kernel is done with it and said this.
+    Done {
+        transfer: Transfer,
+        result: i32,
+    },
+}
+
+/// A request and the memory that the kernel fills for it.
+struct Transfer {
+    request: ReadRequest,
+    /// For direct reads: the blocks of the device around what is wanted, and where that begins in them.
+    around: Option<(AlignedBuffer, usize)>,
+}
+
+impl Transfer {
+    /// The bytes, by what the kernel said; by a plain read if that is not all of them (RQ2).
+    fn finish(mut self, result: i32) -> Result<Vec<u8>> {
+        let wanted = self.request.buffer.len();
+        let read = usize::try_from(result).unwrap_or(0);
+        match &mut self.around {
+            None if read == wanted => Ok(self.request.buffer),
+            Some((around, before)) if read >= *before + wanted => {
+                self.request.buffer.copy_from_slice(&around.take(read)[*before..*before + wanted]);
+                Ok(self.request.buffer)
+            }
+            _ => self.request.run(),
+        }
+    }
+}
+
+/// A request in the ring, or one that was done at once.
+#[derive(Debug)]
+pub(super) struct Pending {
+    state: PendingState,
+}
+
+#[derive(Debug)]
+enum PendingState {
+    InSlot { ring: Arc<Uring>, slot: usize },
+    Here(Option<Result<Vec<u8>>>),
+}
+
+impl Uring {
+    pub(super) fn new() -> Result<Arc<Uring>> {
+        let ring = IoUring::new(ENTRIES)
+            .map_err(|error| Error::Unsupported(format!("io_uring is not to be had here: {error}").into()))?;
+        Ok(Arc::new(Uring { ring, state: Mutex::default(), changed: Condvar::new() }))
+    }
+
+    pub(super) fn submit(self: &Arc<Self>, requests: Vec<ReadRequest>) -> Vec<Pending> {
+        let mut pending = Vec::with_capacity(requests.len());
+        let mut state = self.state.lock();
+        for request in requests {
+            pending.push(match self.begin(&mut state, request) {
+                Ok(slot) => PendingState::InSlot { ring: Arc::clone(self), slot },
+                Err(request) => PendingState::Here(Some(request.run())),
+            });
+        }
+        // If the kernel refuses now it may take them with the next call; who waits tries again.
+        let _ = self.ring.submit();
+        drop(state);
+        pending.into_iter().map(|state| Pending { state }).collect()
+    }
+
+    /// Puts a request into the queue; gives it back if there is no room or the file has no descriptor.
+    fn begin(&self, state: &mut State, request: ReadRequest) -> Result<usize, ReadRequest> {
+        let Some(descriptor) = request.file.descriptor().filter(|_| state.outstanding < ENTRIES as usize)
+        else {
+            return Err(request);
+        };
+        let Ok(len) = u32::try_from(request.buffer.len()) else { return Err(request) };
+        let slot = state.free.pop().unwrap_or_else(|| {
+            state.slots.push(Slot::Free);
+            state.slots.len() - 1
+        });
+        let (mut transfer, mut offset, mut len) = (Transfer { request, around: None }, 0, len);
+        let memory = if descriptor.is_direct {
+            let range = aligned_range(transfer.request.offset, transfer.request.buffer.len());
+            let before = (transfer.request.offset - range.start) as usize;
+            (offset, len) = (range.start, (range.end - range.start) as u32);
+            let (around, _) = transfer.around.insert((AlignedBuffer::new(), before));
+            around.take(len as usize).as_mut_ptr()
+        } else {
+            offset += transfer.request.offset;
+            transfer.request.buffer.as_mut_ptr()
+        };
+        let read = opcode::Read::new(types::Fd(descriptor.fd), memory, len).offset(offset);
+        let entry = read.build().user_data(slot as u64);
+        state.slots[slot] = Slot::UnderWay { transfer, is_wanted: true };
+        // SAFETY: the lock is held, so nobody else uses the submission queue. The memory belongs to the slot, which keeps it
+        // and the file until the completion of this entry was taken (RQ1); moving the slot does not move heap memory.
+        if unsafe { self.ring.submission_shared().push(&entry) }.is_err() {
+            let taken = std::mem::replace(&mut state.slots[slot], Slot::Free);
+            state.free.push(slot);
+            return match taken {
+                Slot::UnderWay { transfer, .. } => Err(transfer.request),
+                Slot::Free | Slot::Done { .. } => unreachable!("it was put there above"),
+            };
+        }
+        state.outstanding += 1;
+        Ok(slot)
+    }
+
+    /// Notes all completions that are there.
+    fn reap(&self, state: &mut State) {
+        // SAFETY: the lock is held, so nobody else uses the completion queue.
+        for completion in unsafe { self.ring.completion_shared() } {
+            let at = completion.user_data() as usize;
+            let Some(slot) = state.slots.get_mut(at) else { continue };
+            state.outstanding -= 1;
+            match std::mem::replace(slot, Slot::Free) {
+                Slot::UnderWay { transfer, is_wanted: true } => {
+                    *slot = Slot::Done { transfer, result: completion.result() };
+                }
+                _ => state.free.push(at),
+            }
+        }
+    }
+
+    /// Waits in the kernel for a completion, without the lock.
+    fn enter(&self) {
+        // SAFETY: no argument is passed. Whatever it answers, the queue is looked into next; an interrupted call is made again.
+        let _ = unsafe { self.ring.submitter().enter::<()>(0, 1, EnterFlags::GETEVENTS.bits(), None) };
+    }
+
+    /// What the kernel said of a request, when it is done with it.
+    fn wait(&self, slot: usize) -> Result<Vec<u8>> {
+        let mut state = self.state.lock();
+        loop {
+            if matches!(state.slots[slot], Slot::Done { .. }) {
+                let Slot::Done { transfer, result } = std::mem::replace(&mut state.slots[slot], Slot::Free)
+                else {
+                    unreachable!("looked at under the same lock")
+                };
+                state.free.push(slot);
+                drop(state);
+                return transfer.finish(result);
+            }
+            if state.has_reaper {
+                self.changed.wait(&mut state);
+                continue;
+            }
+            // Completions may lie there already, and entries that the kernel did not take yet have to be handed over (UR2).
+            let _ = self.ring.submit();
+            self.reap(&mut state);
+            if matches!(state.slots[slot], Slot::Done { .. }) {
+                self.changed.notify_all();
+                continue;
+            }
+            state.has_reaper = true;
+            drop(state);
+            self.enter();
+            state = self.state.lock();
+            state.has_reaper = false;
+            self.reap(&mut state);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Nobody waits for a request any more.
+    fn forget(&self, slot: usize) {
+        let mut state = self.state.lock();
+        match &mut state.slots[slot] {
+            Slot::UnderWay { is_wanted, .. } => *is_wanted = false,
+            Slot::Done { .. } => {
+                state.slots[slot] = Slot::Free;
+                state.free.push(slot);
+            }
+            Slot::Free => {}
+        }
+    }
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        // Every `PendingRead` holds the ring, so nobody waits; what is outstanding was forgotten (RQ1).
+        while self.state.lock().outstanding > 0 {
+            let _ = self.ring.submit();
+            self.enter();
+            let mut state = self.state.lock();
+            self.reap(&mut state);
+        }
+    }
+}
+
+impl Pending {
+    pub(super) fn wait(mut self) -> Result<Vec<u8>> {
+        match std::mem::replace(&mut self.state, PendingState::Here(None)) {
+            PendingState::InSlot { ring, slot } => ring.wait(slot),
+            PendingState::Here(Some(outcome)) => outcome,
+            PendingState::Here(None) => Err(Error::internal("a read was waited for twice")),
+        }
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if let PendingState::InSlot { ring, slot } = &self.state {
+            ring.forget(*slot);
+        }
+    }
+}
