@@ -210,6 +210,16 @@ impl BlockBytes {
         Ok(unsafe { &*(std::ptr::from_ref(bytes) as *const BlockBytes) })
     }
 
+    /// Bytes that [`BlockBytes::from_bytes`] took before.
+    ///
+    /// # Safety
+    /// They must have been validated, and not have changed since.
+    #[inline(always)]
+    pub(crate) unsafe fn validated(bytes: &[u8]) -> &BlockBytes {
+        // SAFETY: as in `from_bytes`; the caller has had them validated.
+        unsafe { &*(std::ptr::from_ref(bytes) as *const BlockBytes) }
+    }
+
     /// What the block says of itself.
     #[inline(always)]
     pub(crate) fn header(&self) -> BlockHeader {

@@ -12,7 +12,7 @@
 //!
 //! # Safety argument
 //! [`BlockCursor`] points into the block that `held` keeps: a shared block, whose memory neither moves nor
-//! changes while the `Arc` lives, or the buffers of `read_ahead` and `unpacked`, whose heap memory does not move
+//! changes while the `Arc` lives, or the table's mapped file (MP2), or the buffers of `read_ahead` and `unpacked`, whose heap memory does not move
 //! with the cursor and is changed by [`TableCursor::enter`] only, which closes the block cursor first. `enter` is
 //! also the only place that replaces `held`.
 
@@ -111,6 +111,10 @@ impl TableCursor {
             return Ok(());
         }
         self.position.close();
+        if self.table.verified.is_some() && self.enter_mapped(number)? {
+            self.number = number;
+            return Ok(());
+        }
         if self.purpose == ReadPurpose::Compaction {
             self.enter_in_place(number)?;
         } else {
@@ -127,6 +131,16 @@ impl TableCursor {
         }
         self.number = number;
         Ok(())
+    }
+
+    /// Enters a block where it lies in the mapped file; whether that can be done.
+    #[cold]
+    fn enter_mapped(&mut self, number: usize) -> Result<bool> {
+        let Some((block, _)) = self.table.mapped_block(number)? else { return Ok(false) };
+        // SAFETY: the cursor keeps the table, the table its file, and the file stays mapped; see the safety argument.
+        unsafe { self.position.open(block) };
+        self.held = None;
+        Ok(true)
     }
 
     /// Gets a block that is not in the cache: alone, or with what follows if the walk has come from the block before.

@@ -19,6 +19,7 @@ use crate::slots::Slots;
 use crate::table::Table;
 use esker_base::{Error, Result};
 use esker_cache::TableNumber;
+use esker_env::ReadQueue;
 use esker_filter::FilterWatch;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -31,18 +32,25 @@ pub struct OpenTables {
     pages_filters: bool,
     count: AtomicUsize,
     memory_bytes: AtomicU64,
+    /// For reads that overlap.
+    reads: Option<Arc<ReadQueue>>,
 }
 
 impl OpenTables {
     /// None open so far; blocks go into `cache`, filters stay with their tables.
     pub fn new(cache: Arc<TableCache>) -> Arc<OpenTables> {
-        OpenTables::with_filters(cache, false)
+        OpenTables::with_choices(cache, false, None)
     }
 
-    /// As [`OpenTables::new`]; filters go into the cache as well if they are `paged`.
-    pub fn with_filters(cache: Arc<TableCache>, paged: bool) -> Arc<OpenTables> {
+    /// As [`OpenTables::new`]; filters go into the cache as well if they are `paged`, and by the queue lookups of many keys and long walks
+    /// read several things at once.
+    pub fn with_choices(
+        cache: Arc<TableCache>,
+        pages_filters: bool,
+        reads: Option<Arc<ReadQueue>>,
+    ) -> Arc<OpenTables> {
         let (count, memory_bytes) = (AtomicUsize::new(0), AtomicU64::new(0));
-        Arc::new(OpenTables { cache, pages_filters: paged, count, memory_bytes })
+        Arc::new(OpenTables { cache, pages_filters, count, memory_bytes, reads })
     }
 
     /// Tables that are open, which is descriptors in use.
@@ -97,6 +105,10 @@ impl TableHome {
     /// As [`TableHome::new`].
     pub fn alone(cache: Arc<TableCache>) -> Result<Arc<TableHome>> {
         TableHome::new(&OpenTables::new(cache))
+    }
+
+    pub(crate) fn reads(&self) -> Option<&ReadQueue> {
+        self.tables.reads.as_deref()
     }
 
     pub(crate) fn watch(&self) -> Option<&FilterWatch> {

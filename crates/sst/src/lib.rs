@@ -39,6 +39,7 @@ mod inspect;
 mod isa;
 mod load;
 mod lookup;
+mod mapped;
 mod multi_get;
 mod options;
 mod part;

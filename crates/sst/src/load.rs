@@ -9,6 +9,7 @@ use crate::table::Table;
 use esker_base::{Error, Result, TableUid};
 use esker_cache::{Admission, BlockKind, CacheKey};
 use esker_codec::{DecodeError, id};
+use esker_env::{PendingRead, ReadRequest};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
@@ -119,6 +120,19 @@ impl Table {
             stored.shrink_to(LARGEST_KEPT_BYTES);
             block.map_err(|flaw| self.flaw_at(flaw, place.start))
         })
+    }
+
+    /// What it takes to read block `number`, which must exist.
+    pub(crate) fn read_request(&self, number: usize) -> Result<ReadRequest> {
+        let place = self.place(number)?;
+        let buffer = vec![0; (place.end - place.start) as usize];
+        Ok(ReadRequest { file: Arc::clone(&self.file), offset: place.start, buffer })
+    }
+
+    /// The block that was asked for by [`Table::read_request`].
+    pub(crate) fn block_of_read(&self, read: PendingRead, number: usize) -> Result<Arc<Block>> {
+        let (image, offset) = (read.wait()?, self.place(number)?.start);
+        self.copied_from_image(&image, offset, number).map_err(|flaw| self.flaw_at(flaw, offset))
     }
 
     /// The block with the file image `image`, in memory of its own.

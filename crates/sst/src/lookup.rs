@@ -21,6 +21,9 @@ impl Table {
     /// Damage of the block, and whatever reading it meets.
     #[inline]
     pub fn get(&self, key: &[u8], hash: u64, seqno: SeqNo) -> Result<Option<TableHit>> {
+        if self.verified.is_some() {
+            return self.get_mapped(key, hash, seqno);
+        }
         let found = find(self, key, hash, seqno)?;
         if found.is_none() {
             self.note_absent(hash);

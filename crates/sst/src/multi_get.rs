@@ -12,6 +12,7 @@ use crate::table::Table;
 use crate::value::{PinnedValue, TableHit};
 use esker_base::{Result, SeqNo, Tag};
 use esker_cache::Admission;
+use esker_env::{PendingRead, ReadQueue};
 use std::sync::Arc;
 
 /// Most keys of one call: about as many lines as a core can have under way, twice over.
@@ -47,6 +48,9 @@ pub fn multi_get(
 ) -> Result<()> {
     assert!(lookups.len() <= MAX_LOOKUPS && lookups.len() == hits.len(), "a hit for each of at most 32 keys");
     let Some(first) = lookups.first() else { return Ok(()) };
+    if first.table.verified.is_some() {
+        return one_by_one(lookups, seqno, pending, hits);
+    }
     with_kernel!(
         first.table.isa,
         |K| (lookups: &[Lookup<'_>], seqno: SeqNo, pending: &mut u32, hits: &mut [Option<TableHit>]) -> Result<()> {
@@ -55,6 +59,26 @@ pub fn multi_get(
         }
         (lookups, seqno, pending, hits)
     )
+}
+
+/// For mapped files, whose blocks have no slots that could be prefetched.
+#[cold]
+fn one_by_one(
+    lookups: &[Lookup<'_>],
+    seqno: SeqNo,
+    pending: &mut u32,
+    hits: &mut [Option<TableHit>],
+) -> Result<()> {
+    for lookup in lookups {
+        lookup.table.prefetch_filter(lookup.hash);
+    }
+    for (key, lookup) in lookups.iter().enumerate() {
+        if *pending >> key & 1 == 1 && lookup.table.may_contain(lookup.hash) {
+            hits[key] = lookup.table.get(lookup.key, lookup.hash, seqno)?;
+            *pending &= !(u32::from(hits[key].is_some()) << key);
+        }
+    }
+    Ok(())
 }
 
 /// The keys that passed the filters, and how far they are.
@@ -86,8 +110,13 @@ unsafe fn multi_get_with<K: Kernel>(
         }
     }
     let mut blocks: [Option<Arc<Block>>; MAX_LOOKUPS] = [const { None }; MAX_LOOKUPS];
+    let mut missing = 0u32;
     for (i, &key) in stage.keys[..stage.count].iter().enumerate() {
-        blocks[i] = Some(lookups[usize::from(key)].table.block(stage.places[i], Admission::Point)?);
+        blocks[i] = lookups[usize::from(key)].table.cached_block(stage.places[i], Admission::Point);
+        missing |= u32::from(blocks[i].is_none()) << i;
+    }
+    if missing != 0 {
+        load_missing(lookups, &stage, missing, &mut blocks)?;
     }
     for (block, &key) in blocks.iter().flatten().zip(&stage.keys) {
         block.contents().prefetch_directory(lookups[usize::from(key)].hash);
@@ -115,6 +144,58 @@ unsafe fn multi_get_with<K: Kernel>(
         }
     }
     Ok(())
+}
+
+/// Reads the blocks that are in no cache, all at once if there are several and somebody who can.
+#[cold]
+fn load_missing(
+    lookups: &[Lookup<'_>],
+    stage: &Stage,
+    missing: u32,
+    blocks: &mut [Option<Arc<Block>>; MAX_LOOKUPS],
+) -> Result<()> {
+    let wanted = (0..stage.count).filter(|i| missing >> i & 1 == 1);
+    let wanted: Vec<(usize, &Table, usize)> =
+        wanted.map(|i| (i, lookups[usize::from(stage.keys[i])].table, stage.places[i])).collect();
+    let begun = match &wanted[..] {
+        [_, (_, table, _), ..] => match table.home.reads() {
+            Some(queue) => begin_reads(&wanted, queue)?,
+            None => Vec::new(),
+        },
+        _ => Vec::new(),
+    };
+    for read in begun {
+        let (i, table, number) = wanted[read.wanted];
+        blocks[i] = Some(table.admit(table.block_of_read(read.pending, number)?, number, Admission::Point));
+    }
+    // Several keys may want the same block; it was read once, and is in the cache now.
+    for (i, table, number) in wanted {
+        if blocks[i].is_none() {
+            blocks[i] = Some(table.block(number, Admission::Point)?);
+        }
+    }
+    Ok(())
+}
+
+/// A read that was begun, and for which of those that want a block.
+struct Begun {
+    wanted: usize,
+    pending: PendingRead,
+}
+
+/// Begins to read each block that is wanted, once.
+fn begin_reads(wanted: &[(usize, &Table, usize)], queue: &ReadQueue) -> Result<Vec<Begun>> {
+    let (mut requests, mut of) = (Vec::new(), Vec::new());
+    for (at, &(_, table, number)) in wanted.iter().enumerate() {
+        let is_first =
+            |(_, other, same): &(usize, &Table, usize)| *same == number && std::ptr::eq(*other, table);
+        if wanted.iter().position(is_first) == Some(at) {
+            requests.push(table.read_request(number)?);
+            of.push(at);
+        }
+    }
+    let pending = queue.submit(requests);
+    Ok(of.into_iter().zip(pending).map(|(wanted, pending)| Begun { wanted, pending }).collect())
 }
 
 /// The keys whose filter says maybe.

@@ -1,59 +1,119 @@
 //! Reading many blocks of a table with few calls, for scans of what is not in the cache and for compactions.
 //!
 //! One call for 4 KiB takes 1.2 us from the page cache, most of it for the call; for 256 KiB the call no longer counts.
-//! The buffer belongs to one cursor and is recycled. Scans start with single blocks and double what they read as long
+//! The buffers belong to one cursor and are recycled. Scans start with single blocks and double what they read as long
 //! as they go on without a gap, so that a short scan reads no more than it uses; a compaction reads all and starts big.
+//!
+//! Where reads can overlap ([`esker_env::reads`]), the window after the present one is asked for as soon as the present one is there, so that the device
+//! works while its blocks are walked over. A walk that turns away leaves at most one window behind that was read for nothing, which is no
+//! larger than all it read before.
 
 use crate::block::SLACK_BYTES;
 use crate::table::Table;
 use esker_base::Result;
+use esker_env::{PendingRead, ReadRequest};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// First read beyond a single block.
-const MIN_WINDOW_BYTES: u64 = 16 << 10;
-/// Most bytes of one read, but for larger blocks.
-pub(crate) const MAX_WINDOW_BYTES: u64 = 256 << 10;
+const MIN_WINDOW_BYTES: u64 = 8 << 10;
+/// Most bytes of one read of a scan, but for larger blocks.
+const MAX_SCAN_WINDOW_BYTES: u64 = 1 << 20;
+/// Bytes of one read of a compaction. It has many inputs, each with two windows.
+pub(crate) const COMPACTION_WINDOW_BYTES: u64 = 256 << 10;
+/// Smaller windows are not read ahead of time: handing a read over costs as much as the call that it saves.
+const MIN_OVERLAPPED_BYTES: u64 = 64 << 10;
 
-/// A window on the file.
-#[derive(Debug)]
-pub(crate) struct ReadAhead {
-    /// File image of whole blocks, and [`SLACK_BYTES`] of anything.
-    buffer: Vec<u8>,
-    /// The blocks in the buffer.
+/// What is read at once: whole blocks, one after the other.
+#[derive(Debug, Default)]
+struct Window {
+    /// The blocks.
     blocks: Range<usize>,
     /// Where each of them starts in the file, and where the last one ends.
     borders: Vec<u64>,
+}
+
+impl Window {
+    /// The blocks from `first` on, which must exist, that lie within `window_bytes`; at least one.
+    fn fill(&mut self, table: &Table, first: usize, window_bytes: u64) -> Result<()> {
+        // Nothing is held if something fails.
+        self.blocks = first..first;
+        let place = table.place(first)?;
+        self.borders.clear();
+        self.borders.extend([place.start, place.end]);
+        let mut end = first + 1;
+        while end < table.blocks() {
+            let next = table.place(end)?.end;
+            if next > place.start + window_bytes {
+                break;
+            }
+            self.borders.push(next);
+            end += 1;
+        }
+        self.blocks = first..end;
+        Ok(())
+    }
+
+    fn start(&self) -> u64 {
+        self.borders.first().copied().unwrap_or(0)
+    }
+
+    fn len(&self) -> usize {
+        self.borders.last().map_or(0, |end| (end - self.start()) as usize)
+    }
+}
+
+/// A window on the file, and the one after it.
+#[derive(Debug)]
+pub(crate) struct ReadAhead {
+    /// File image of the window, and [`SLACK_BYTES`] of anything; empty if its blocks were read by other means.
+    buffer: Vec<u8>,
+    window: Window,
     /// Bytes to read next time, if it continues this time.
     window_bytes: u64,
+    max_window_bytes: u64,
+    /// The window after this one, being read.
+    next: Option<(Window, PendingRead)>,
+    /// Memory for the window after the next.
+    spare: Vec<u8>,
 }
 
 impl ReadAhead {
     /// A window that grows from single blocks.
     pub(crate) fn growing() -> ReadAhead {
-        ReadAhead { buffer: Vec::new(), blocks: 0..0, borders: Vec::new(), window_bytes: 0 }
+        ReadAhead {
+            buffer: Vec::new(),
+            window: Window::default(),
+            window_bytes: 0,
+            max_window_bytes: MAX_SCAN_WINDOW_BYTES,
+            next: None,
+            spare: Vec::new(),
+        }
     }
 
     /// A window of full size.
     pub(crate) fn full() -> ReadAhead {
-        ReadAhead { window_bytes: MAX_WINDOW_BYTES, ..ReadAhead::growing() }
+        let bytes = COMPACTION_WINDOW_BYTES;
+        ReadAhead { window_bytes: bytes, max_window_bytes: bytes, ..ReadAhead::growing() }
     }
 
     /// Whether a read of `number` goes on where the last one ended.
     pub(crate) fn continues_at(&self, number: usize) -> bool {
-        self.blocks.end == number && !self.blocks.is_empty()
+        self.window.blocks.end == number && !self.window.blocks.is_empty()
     }
 
     /// Whether block `number` is in the buffer.
     pub(crate) fn holds(&self, number: usize) -> bool {
-        self.blocks.contains(&number)
+        self.window.blocks.contains(&number)
     }
 
     /// Notes that block `number` was read by other means.
     pub(crate) fn note(&mut self, number: usize) {
-        self.blocks = number..number + 1;
+        self.window.blocks = number..number + 1;
         self.window_bytes = 0;
         // The buffer holds nothing of it; the next read goes on behind it.
         self.buffer.clear();
+        self.next = None;
     }
 
     /// The file image of block `number`, with at least [`SLACK_BYTES`] behind it. Whatever was given out before is
@@ -62,36 +122,58 @@ impl ReadAhead {
         if !self.holds(number) || self.buffer.is_empty() {
             self.fill(table, number)?;
         }
-        let (start, at) = (self.borders[0], number - self.blocks.start);
-        let end = (self.borders[at + 1] - start) as usize + SLACK_BYTES;
-        Ok(&self.buffer[(self.borders[at] - start) as usize..end])
+        let (start, at) = (self.window.start(), number - self.window.blocks.start);
+        let end = (self.window.borders[at + 1] - start) as usize + SLACK_BYTES;
+        Ok(&self.buffer[(self.window.borders[at] - start) as usize..end])
     }
 
     #[cold]
     fn fill(&mut self, table: &Table, number: usize) -> Result<()> {
-        if self.window_bytes < MAX_WINDOW_BYTES {
-            let next = (self.window_bytes * 2).clamp(MIN_WINDOW_BYTES, MAX_WINDOW_BYTES);
-            self.window_bytes = if self.continues_at(number) { next } else { 0 };
-        }
-        // Nothing is held if something fails.
-        self.blocks = number..number;
-        let place = table.place(number)?;
-        self.borders.clear();
-        self.borders.extend([place.start, place.end]);
-        let (mut end_block, mut end) = (number + 1, place.end);
-        while end < place.start + self.window_bytes && end_block < table.blocks() {
-            let next = table.place(end_block)?.end;
-            if next > place.start + self.window_bytes {
-                break;
+        let goes_on = self.continues_at(number);
+        self.window.blocks = number..number;
+        match self.next.take() {
+            Some((next, read)) if next.blocks.start == number => {
+                let buffer = read.wait()?;
+                self.spare = std::mem::replace(&mut self.buffer, buffer);
+                self.window = next;
             }
-            self.borders.push(next);
-            (end_block, end) = (end_block + 1, next);
+            _ => {
+                if self.window_bytes < self.max_window_bytes {
+                    self.window_bytes = if goes_on { self.grown() } else { 0 };
+                }
+                let mut window = std::mem::take(&mut self.window);
+                window.fill(table, number, self.window_bytes)?;
+                let len = window.len();
+                self.buffer.resize(len, 0);
+                table.file.read_exact_at(&mut self.buffer, window.start())?;
+                self.window = window;
+            }
         }
-        let len = (end - place.start) as usize;
-        self.buffer.resize(len + SLACK_BYTES, 0);
-        self.buffer.shrink_to(4 * MAX_WINDOW_BYTES as usize);
-        table.file.read_exact_at(&mut self.buffer[..len], place.start)?;
-        self.blocks = number..end_block;
+        self.buffer.resize(self.window.len() + SLACK_BYTES, 0);
+        self.buffer.shrink_to(4 * self.max_window_bytes as usize);
+        self.read_next(table)
+    }
+
+    fn grown(&self) -> u64 {
+        (self.window_bytes * 2).clamp(MIN_WINDOW_BYTES, self.max_window_bytes)
+    }
+
+    /// Asks for the window after the present one.
+    fn read_next(&mut self, table: &Table) -> Result<()> {
+        let first = self.window.blocks.end;
+        let Some(queue) = table.home.reads().filter(|_| first < table.blocks()) else { return Ok(()) };
+        if self.grown() < MIN_OVERLAPPED_BYTES {
+            return Ok(());
+        }
+        self.window_bytes = self.grown();
+        let mut window = Window::default();
+        window.fill(table, first, self.window_bytes)?;
+        let mut buffer = std::mem::take(&mut self.spare);
+        // So that the slack behind it finds room.
+        buffer.reserve((window.len() + SLACK_BYTES).saturating_sub(buffer.len()));
+        buffer.resize(window.len(), 0);
+        let request = ReadRequest { file: Arc::clone(&table.file), offset: window.start(), buffer };
+        self.next = queue.submit(vec![request]).pop().map(|read| (window, read));
         Ok(())
     }
 }

@@ -7,6 +7,7 @@ use crate::home::TableHome;
 use crate::index::section::DecodedIndex;
 use crate::index::{BlockIndex, IndexKind, TableShape};
 use crate::isa::Isa;
+use crate::mapped::VerifiedBlocks;
 use crate::options::TableReading;
 use crate::part::TableCache;
 use crate::properties::TableProperties;
@@ -40,6 +41,8 @@ pub struct Table {
     pub(crate) filter: FilterAccess,
     /// False positives to be expected of the filter.
     pub(crate) filter_rate: f64,
+    /// Which blocks of the mapped file were verified; `None` if the file is not mapped.
+    pub(crate) verified: Option<VerifiedBlocks>,
     /// Blocks that are in the cache, if its kind has shortcuts; empty otherwise.
     pub(crate) slots: Slots,
     pub(crate) home: Arc<TableHome>,
@@ -129,6 +132,9 @@ impl Table {
         };
         let table = Table {
             filter_rate: policy.false_positive_rate(),
+            verified: file
+                .mapped()
+                .map(|_| VerifiedBlocks::none_of(index.as_ref().map_or(0, BlockIndex::blocks))),
             slots: empty_slots(slots),
             index,
             index_asked: reading.index,
@@ -192,6 +198,7 @@ impl Table {
             + self.index.as_ref().map_or(0, BlockIndex::memory_bytes)
             + self.filter.memory_bytes()
             + size_of_val(&*self.slots)
+            + self.verified.as_ref().map_or(0, VerifiedBlocks::memory_bytes)
             + self.properties.min_key.len()
             + self.properties.max_key.len()
             + self.range_deletes.memory_bytes()

@@ -5,6 +5,7 @@ mod damage;
 mod faults;
 mod global_seqno;
 mod index_kinds;
+mod reading;
 mod sharing;
 
 use crate::testing::Entry;

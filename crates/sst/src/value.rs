@@ -2,21 +2,36 @@
 
 use crate::block::{Block, Found};
 use esker_base::Tag;
+use esker_env::File;
 use std::ops::Deref;
 use std::sync::Arc;
 
 /// A value that lies in a block and keeps it in memory; derefs to its bytes.
 #[derive(Clone)]
 pub struct PinnedValue {
-    block: Arc<Block>,
-    start: u32,
+    keeper: Keeper,
+    /// In the block's memory, or in the file.
+    start: u64,
     len: u32,
+}
+
+/// What keeps the bytes in memory.
+#[derive(Clone)]
+enum Keeper {
+    Block(Arc<Block>),
+    /// A file that is mapped.
+    File(Arc<dyn File>),
 }
 
 impl PinnedValue {
     #[inline(always)]
     pub(crate) fn new(block: Arc<Block>, found: Found) -> PinnedValue {
-        PinnedValue { block, start: found.start, len: found.len }
+        PinnedValue { keeper: Keeper::Block(block), start: u64::from(found.start), len: found.len }
+    }
+
+    /// A value in a mapped file.
+    pub(crate) fn mapped(file: Arc<dyn File>, start: u64, len: u32) -> PinnedValue {
+        PinnedValue { keeper: Keeper::File(file), start, len }
     }
 
     /// The value without its first `count` bytes, or an empty one if it has fewer.
@@ -24,14 +39,17 @@ impl PinnedValue {
     #[must_use]
     pub fn from(mut self, count: usize) -> PinnedValue {
         let count = u32::try_from(count).unwrap_or(u32::MAX).min(self.len);
-        self.start += count;
+        self.start += u64::from(count);
         self.len -= count;
         self
     }
 
-    /// Bytes of memory that this value keeps from being freed.
+    /// Bytes of memory that this value keeps from being freed; none if it lies in the kernel's cache.
     pub fn pinned_bytes(&self) -> usize {
-        self.block.memory_bytes()
+        match &self.keeper {
+            Keeper::Block(block) => block.memory_bytes(),
+            Keeper::File(_) => 0,
+        }
     }
 }
 
@@ -41,7 +59,12 @@ impl Deref for PinnedValue {
     #[inline]
     fn deref(&self) -> &[u8] {
         let start = self.start as usize;
-        self.block.contents().slice(start..start + self.len as usize)
+        let range = start..start + self.len as usize;
+        match &self.keeper {
+            Keeper::Block(block) => block.contents().slice(range),
+            // Checked when the value was found, and a mapped file stays so.
+            Keeper::File(file) => file.mapped().and_then(|bytes| bytes.get(range)).unwrap_or_default(),
+        }
     }
 }
 

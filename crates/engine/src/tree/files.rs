@@ -56,7 +56,7 @@ impl TableFiles {
         Arc::new(TableFiles {
             env,
             dir,
-            tables: OpenTables::with_filters(cache, pages_filters),
+            tables: OpenTables::with_choices(cache, pages_filters, None),
             clock: Clock::new(limit),
             known: Mutex::default(),
             watches: Mutex::default(),

@@ -39,6 +39,13 @@ impl File for StdFile {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        if let Some(bytes) = self.mapped() {
+            let rest =
+                usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..)).unwrap_or_default();
+            let len = rest.len().min(buffer.len());
+            buffer[..len].copy_from_slice(&rest[..len]);
+            return Ok(len);
+        }
         if self.direct {
             check_direct_alignment(&self.path, buffer, offset)?;
         }

@@ -37,7 +37,7 @@ fn assert_on(cursor: &impl Cursor, entries: &[Entry], at: usize) {
     }
 }
 
-fn check_walks(table: &Arc<Table>, entries: &[Entry], purpose: ReadPurpose) {
+pub(super) fn check_walks(table: &Arc<Table>, entries: &[Entry], purpose: ReadPurpose) {
     let mut cursor = table.cursor(purpose);
     assert!(!cursor.is_valid());
     cursor.seek_to_first().unwrap();

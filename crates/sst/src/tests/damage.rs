@@ -141,7 +141,7 @@ fn a_damaged_filter_is_left_out_and_told() {
 fn a_paged_filter_damaged_later_is_left_out_and_told() {
     let (fs, entries, len) = small_tables().remove(0);
     let cache = Arc::new(TableCache::new(1 << 20));
-    let home = TableHome::new(&OpenTables::with_filters(Arc::clone(&cache), true)).unwrap();
+    let home = TableHome::new(&OpenTables::with_choices(Arc::clone(&cache), true, None)).unwrap();
     let file = || fs.open(path(), OpenMode::ReadWrite).unwrap();
     let table = Arc::new(Table::open(file(), len, IDENTITY, home).unwrap());
     let section =

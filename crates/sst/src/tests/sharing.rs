@@ -236,7 +236,7 @@ fn threads_read_while_tables_are_closed_and_opened() {
 /// Tables whose filters are paged, in a cache of a kind.
 fn with_paged_filters(cache: &Arc<TableCache>) -> (StrictFs, Arc<OpenTables>, Vec<Entry>) {
     let (fs, entries) = file();
-    (fs, OpenTables::with_filters(Arc::clone(cache), true), entries)
+    (fs, OpenTables::with_choices(Arc::clone(cache), true, None), entries)
 }
 
 /// PF3: a paged filter is charged to the cache and not to its table, goes from there, is read again when it is asked, and is

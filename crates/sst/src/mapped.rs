@@ -1,0 +1,129 @@
+//! Blocks of a mapped file, read where they lie.
+//!
+//! A table whose file was opened as memory needs no copy of blocks that are stored as they are: a lookup searches the block in the
+//! page cache itself, and a value that is given out keeps the file mapped. Compressed blocks have to be unpacked into
+//! memory of their own in any case, and take the usual way through the cache.
+//!
+//! # Invariants
+//! * MP1. A block is used in place only after its checksum and its layout were verified, once for each open table: a bit says so. It is set
+//!   after the verification (release) and asked before the use (acquire); two threads may both verify a block.
+//! * MP2. The file does not change while it is mapped. Esker writes a table once, before it is opened, and never cuts it short; whoever
+//!   chooses mapped reads promises that nobody else does. That is the risk of this way of reading: a file that is changed from outside gives
+//!   wrong answers or worse, and an error of the device ends the process by a signal, where a call would have answered an error.
+
+use crate::block::{BlockBytes, Found, SLACK_BYTES};
+use crate::isa::with_kernel;
+use crate::load::verify_numbered;
+use crate::table::Table;
+use crate::value::{PinnedValue, TableHit};
+use esker_base::{Result, SeqNo, Tag};
+use esker_codec::id;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Where a block's codec stands in its header.
+const CODEC_AT: usize = 6;
+
+/// Which blocks have been verified.
+#[derive(Debug)]
+pub(crate) struct VerifiedBlocks {
+    words: Box<[AtomicU64]>,
+}
+
+impl VerifiedBlocks {
+    pub(crate) fn none_of(blocks: usize) -> VerifiedBlocks {
+        VerifiedBlocks { words: (0..blocks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    fn contains(&self, block: usize) -> bool {
+        self.words[block / 64].load(Ordering::Acquire) >> (block % 64) & 1 == 1
+    }
+
+    fn insert(&self, block: usize) {
+        self.words[block / 64].fetch_or(1 << (block % 64), Ordering::Release);
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.words)
+    }
+}
+
+impl Table {
+    /// Block `number`, which must exist, where it lies in the mapped file; `None` if it has to be unpacked.
+    pub(crate) fn mapped_block(&self, number: usize) -> Result<Option<(&BlockBytes, u64)>> {
+        let (Some(verified), Some(file)) = (&self.verified, self.file.mapped()) else { return Ok(None) };
+        let place = self.place(number)?;
+        let span = place.start as usize..place.end as usize;
+        // Behind the last block come the sections and the footer, so that there are bytes of anything behind each block.
+        let Some(image) = file.get(span.start..span.end + SLACK_BYTES) else { return Ok(None) };
+        if image.get(CODEC_AT) != Some(&id::NONE) {
+            return Ok(None);
+        }
+        if verified.contains(number) {
+            // SAFETY: these bytes were validated when the bit was set (MP1), and have not changed since (MP2).
+            return Ok(Some((unsafe { BlockBytes::validated(image) }, place.start)));
+        }
+        let header = verify_numbered(&image[..span.len()], self.uid, place.start, number);
+        let block = header.and_then(|_| BlockBytes::from_bytes(image));
+        let block = block.map_err(|flaw| self.flaw_at(flaw, place.start))?;
+        verified.insert(number);
+        Ok(Some((block, place.start)))
+    }
+
+    /// As [`Table::get`], for a mapped file.
+    #[inline(never)]
+    pub(crate) fn get_mapped(&self, key: &[u8], hash: u64, seqno: SeqNo) -> Result<Option<TableHit>> {
+        let newest = Tag::visible_at(seqno);
+        let mut number = match &self.index {
+            Some(index) if seqno >= self.global_seqno => {
+                let isa = self.isa;
+                with_kernel!(
+                    isa,
+                    |K| (index: &crate::index::BlockIndex, key: &[u8], newest: Tag) -> usize {
+                        // SAFETY: compiled once for each kernel, and called for the one that exists.
+                        unsafe { index.locate::<K>(key, newest) }
+                    }
+                    (index, key, newest)
+                )
+            }
+            _ => return Ok(None),
+        };
+        loop {
+            let hit = match self.mapped_block(number)? {
+                Some((block, start)) => self.find_in(block, key, hash, newest).map(|found| {
+                    let value = PinnedValue::mapped(
+                        Arc::clone(&self.file),
+                        start + u64::from(found.start),
+                        found.len,
+                    );
+                    (found.tag, value)
+                }),
+                None => {
+                    let block = self.block(number, esker_cache::Admission::Point)?;
+                    let found = self.find_in(block.contents(), key, hash, newest);
+                    found.map(|found| (found.tag, PinnedValue::new(block, found)))
+                }
+            };
+            if let Some((tag, value)) = hit {
+                return Ok(Some(TableHit { tag: tag.at_global(self.global_seqno), value }));
+            }
+            if !self.index.as_ref().is_some_and(|index| index.continues_after(number, key)) {
+                self.note_absent(hash);
+                return Ok(None);
+            }
+            number += 1;
+        }
+    }
+
+    fn find_in(&self, block: &BlockBytes, key: &[u8], hash: u64, newest: Tag) -> Option<Found> {
+        let isa = self.isa;
+        with_kernel!(
+            isa,
+            |K| (block: &BlockBytes, key: &[u8], hash: u64, newest: Tag) -> Option<Found> {
+                // SAFETY: as above.
+                unsafe { block.find::<K>(key, hash, newest) }
+            }
+            (block, key, hash, newest)
+        )
+    }
+}
