@@ -39,9 +39,9 @@ use crate::view::{MemtableView, SuperVersion, ViewCell};
 use esker_base::sync::CachePadded;
 use esker_base::{Error, FileNumber, KeyspaceId, Result, SeqNo};
 use esker_env::fs::parent_dir;
-use esker_env::{Env, FileLock, FileSystem, LockKind, OpenMode};
+use esker_env::{AsyncReads, Background, Env, FileLock, FileSystem, LockKind, OpenMode, ReadQueue};
 use esker_memtable::ArenaPool;
-use esker_sst::TableCache;
+use esker_sst::{OpenTables, TableCache};
 use esker_version::{
     CURRENT_NAME, CURRENT_TEMPORARY_NAME, DatabaseState, EditOp, Found, Manifest, VersionEdit,
     parse_manifest_name,
@@ -158,7 +158,7 @@ impl Opening {
             numbers,
             Arc::clone(&self.scheduler),
         );
-        let files = self.table_files();
+        let files = self.table_files()?;
         self.check_tables(&state, &files)?;
         self.phase("tables checked");
         let durable =
@@ -266,7 +266,7 @@ impl Opening {
         Ok(())
     }
 
-    fn table_files(&self) -> Arc<TableFiles> {
+    fn table_files(&self) -> Result<Arc<TableFiles>> {
         let capacity = usize::try_from(self.memory.budget_bytes / 2).unwrap_or(usize::MAX);
         let cache = TableCache::of_kind(self.options.cache_kind, capacity, &self.env.clock);
         let tables = self.options.max_open_tables;
@@ -275,7 +275,12 @@ impl Opening {
             bytes: self.memory.table_metadata_bytes(),
         };
         let (env, scheduler) = (self.env.clone(), Arc::clone(&self.scheduler));
-        TableFiles::new(env, self.dir.clone(), Arc::new(cache), self.options.cache_filters, scheduler, limit)
+        // One seeded thread does everything in such a world, and nothing may depend on when others answer.
+        let is_stepped = matches!(env.background, Background::Stepped { .. });
+        let way = if is_stepped { AsyncReads::Off } else { self.options.async_reads };
+        let tables =
+            OpenTables::with_choices(Arc::new(cache), self.options.cache_filters, ReadQueue::new(way, &env)?);
+        Ok(TableFiles::new(env, self.dir.clone(), (tables, self.options.table_reads), scheduler, limit))
     }
 
     fn read_log(
@@ -348,7 +353,7 @@ impl Opening {
         };
         let (state, last_edit) = (recovered.state, recovered.last_edit);
         self.time.raise(state.time_floor_ms);
-        let files = self.table_files();
+        let files = self.table_files()?;
         self.check_tables(&state, &files)?;
         let durable =
             state.durable_position.map_or(LogPosition::ZERO, |(id, offset)| LogPosition::new(id, offset));

@@ -37,6 +37,6 @@ pub use fs::{
 };
 pub use memory::{PageAdvice, Region};
 pub use random::{Random, SeededRandom, SystemRandom};
-pub use reads::{AsyncReads, PendingRead, ReadQueue, ReadRequest};
+pub use reads::{AsyncReads, PendingRead, ReadMode, ReadQueue, ReadRequest};
 pub use std_fs::StdFileSystem;
 pub use world::{Background, Env};

@@ -11,9 +11,12 @@
 //!   said: whatever goes wrong in the fast way, even a short read, is tried again by [`File::read_exact_at`].
 //! * RQ3. Who waits never waits for another's request only because nobody looks for answers.
 
+mod mode;
 mod threads;
 #[cfg(target_os = "linux")]
 mod uring;
+
+pub use mode::ReadMode;
 
 use crate::fs::File;
 use crate::world::Env;

@@ -161,6 +161,7 @@ pub use esker_engine::{
     TableInfo, TableWriter, Transaction, TransactionOptions, TransactionRange, Ttl, Value, VerifyReport,
     View, WriteBatch, WrittenTable, check_export, set,
 };
+pub use esker_env::{AsyncReads, ReadMode};
 pub use esker_filter::{FilterAllocation, FilterPolicy};
 pub use esker_memtable::{MemtableKind, ShardPlan};
 pub use esker_sst::BlockLayout;

@@ -5,8 +5,8 @@
 use crate::operators::{Operator, Unnoticed};
 use esker::parts::env::SeededRandom;
 use esker::{
-    BlockLayout, CacheKind, Codec, FilterAllocation, FilterPolicy, KeyspaceOptions, MemtableKind, Options,
-    PerLevel, Strategy,
+    AsyncReads, BlockLayout, CacheKind, Codec, FilterAllocation, FilterPolicy, KeyspaceOptions, MemtableKind,
+    Options, PerLevel, ReadMode, Strategy,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -278,6 +278,22 @@ pub const DATABASE: &[Row<Options>] = &[
         choices: &[
             ("64 MiB", |options| options.memory_budget(64 << 20)),
             ("8 MiB", |options| options.memory_budget(8 << 20)),
+        ],
+    },
+    Row {
+        name: "table reads",
+        choices: &[
+            ("positioned", |options| options.table_reads(ReadMode::Positioned)),
+            ("direct", |options| options.table_reads(ReadMode::Direct)),
+            ("mapped", |options| options.table_reads(ReadMode::Mapped)),
+        ],
+    },
+    Row {
+        name: "overlapping reads",
+        choices: &[
+            ("auto", |options| options.async_reads(AsyncReads::Auto)),
+            ("threads", |options| options.async_reads(AsyncReads::Threads)),
+            ("off", |options| options.async_reads(AsyncReads::Off)),
         ],
     },
     Row {

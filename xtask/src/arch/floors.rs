@@ -31,6 +31,7 @@ pub(super) const CRATES: &[Crate] = &[
         place: Place::Floor(1),
         // Memory maps and reserved memory; their simulation keeps the same contract.
         unsafe_modules: &[
+            "src/reads/uring.rs",
             "src/memory.rs",
             "src/fs.rs",
             "src/std_fs/mapping.rs",
@@ -65,6 +66,7 @@ pub(super) const CRATES: &[Crate] = &[
         place: Place::Floor(3),
         // Decoders of blocks that were validated when they were loaded, SIMD searches, and slots that own counts.
         unsafe_modules: &[
+            "src/mapped.rs",
             "src/block.rs",
             "src/block",
             "src/cursor.rs",
@@ -120,6 +122,7 @@ pub(super) const THIRD_PARTY: &[ThirdParty] = &[
     ThirdParty { name: "getrandom", users: &["esker-env"] },
     ThirdParty { name: "hdrhistogram", users: &["esker-bench"] },
     ThirdParty { name: "indicatif", users: &["esker-cli"] },
+    ThirdParty { name: "io-uring", users: &["esker-env"] },
     ThirdParty {
         name: "loom",
         users: &["esker-base", "esker-cache", "esker-memtable", "esker-sst", "esker-wal", "esker-engine"],

@@ -28,7 +28,7 @@ pub use table::{OptionChange, OptionInfo, OptionScope, OptionValue};
 use crate::Durability;
 use esker_base::Result;
 use esker_cache::CacheKind;
-use esker_env::Env;
+use esker_env::{AsyncReads, Env, ReadMode};
 use esker_iter::operator::MergeOperator;
 use esker_wal::WalRecovery;
 use std::path::Path;
@@ -58,6 +58,8 @@ pub struct Options {
     pub(crate) wal_recovery: WalRecovery,
     pub(crate) compaction_threads: usize,
     pub(crate) max_open_tables: Option<usize>,
+    pub(crate) table_reads: ReadMode,
+    pub(crate) async_reads: AsyncReads,
     pub(crate) cache_kind: CacheKind,
     pub(crate) cache_filters: bool,
     pub(crate) stall_limit: Duration,
@@ -84,6 +86,8 @@ impl Default for Options {
             wal_recovery: WalRecovery::Strict,
             compaction_threads: 1,
             max_open_tables: None,
+            table_reads: ReadMode::default(),
+            async_reads: AsyncReads::default(),
             cache_kind: CacheKind::default(),
             cache_filters: false,
             stall_limit: Duration::from_secs(60),
@@ -153,6 +157,23 @@ impl Options {
     /// Threads that run compactions. Default: 1. Flushes and the log have a thread each beside them.
     pub fn compaction_threads(mut self, threads: usize) -> Options {
         self.compaction_threads = threads;
+        self
+    }
+
+    /// How table files are read. Default: [`ReadMode::Positioned`].
+    ///
+    /// [`ReadMode::Direct`] leaves the kernel's page cache alone, so that the block cache is all the memory that reading takes; give it a
+    /// large [`Options::memory_budget`]. [`ReadMode::Mapped`] is the fastest where the data fits into memory and is not compressed, and has
+    /// a price: an error of the device ends the process, where the others answer an error.
+    pub fn table_reads(mut self, mode: ReadMode) -> Options {
+        self.table_reads = mode;
+        self
+    }
+
+    /// How reads of tables are made to overlap: lookups of many keys that miss the caches, scans and compactions. Default:
+    /// [`AsyncReads::Auto`], `io_uring` where it is to be had, else a few threads.
+    pub fn async_reads(mut self, way: AsyncReads) -> Options {
+        self.async_reads = way;
         self
     }
 

@@ -40,7 +40,6 @@ use super::clock::Place;
 use super::files::TableFiles;
 use crate::scheduler::Lane;
 use esker_base::{Error, FileNumber, KeyspaceId, Result};
-use esker_env::OpenMode;
 use esker_iter::RangeDeletes;
 use esker_sst::{Table, TableHome, TableIdentity};
 use esker_version::PartMeta;
@@ -263,7 +262,7 @@ impl FileIdentity {
                 open.home.insert(TableHome::watched(&self.files.tables, Some(watch))?)
             }
         };
-        let file = self.files.env.fs.open(&self.path, OpenMode::Read)?;
+        let file = self.files.reads.open(&*self.files.env.fs, &self.path)?;
         let table = Table::open(file, self.file_bytes, self.expected, Arc::clone(home))?;
         let table = Arc::new(table);
         open.table = Arc::downgrade(&table);

@@ -15,7 +15,7 @@ use crate::large::LargeFiles;
 use crate::paths;
 use crate::scheduler::{Lane, Scheduler};
 use esker_base::{FileNumber, KeyspaceId};
-use esker_env::Env;
+use esker_env::{Env, ReadMode};
 use esker_filter::FilterWatch;
 use esker_sst::{OpenTables, TableCache};
 use esker_version::PartMeta;
@@ -31,6 +31,8 @@ pub(crate) struct TableFiles {
     pub(crate) dir: PathBuf,
     /// What is open, whoever holds it.
     pub(crate) tables: Arc<OpenTables>,
+    /// How their files are read.
+    pub(super) reads: ReadMode,
     /// What may be closed.
     pub(super) clock: Clock,
     known: Mutex<HashMap<FileNumber, Weak<FileIdentity>, foldhash::fast::FixedState>>,
@@ -48,15 +50,15 @@ impl TableFiles {
     pub(crate) fn new(
         env: Env,
         dir: PathBuf,
-        cache: Arc<TableCache>,
-        pages_filters: bool,
+        (tables, reads): (Arc<OpenTables>, ReadMode),
         scheduler: Arc<Scheduler>,
         limit: OpenAmount,
     ) -> Arc<TableFiles> {
         Arc::new(TableFiles {
             env,
             dir,
-            tables: OpenTables::with_choices(cache, pages_filters, None),
+            tables,
+            reads,
             clock: Clock::new(limit),
             known: Mutex::default(),
             watches: Mutex::default(),

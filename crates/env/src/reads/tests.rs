@@ -146,5 +146,8 @@ fn names_round_trip() {
         assert_eq!(way.to_string().parse::<AsyncReads>().unwrap(), way);
     }
     assert!("uring".parse::<AsyncReads>().unwrap_err().contains("io_uring"));
+    for mode in ReadMode::ALL {
+        assert_eq!(mode.to_string().parse::<ReadMode>().unwrap(), mode);
+    }
     assert!(ReadQueue::new(AsyncReads::Off, &Env::real()).unwrap().is_none());
 }

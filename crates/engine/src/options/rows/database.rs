@@ -8,6 +8,7 @@ use crate::options::table::{OptionScope, Row, Scope};
 use crate::options::{MAX_WAL_SEGMENT_BYTES, MIN_MEMORY_BUDGET_BYTES, MIN_WAL_SEGMENT_BYTES, Options};
 use esker_base::{Error, Result};
 use esker_cache::CacheKind;
+use esker_env::{AsyncReads, ReadMode};
 use esker_wal::WalRecovery;
 use std::time::Duration;
 
@@ -76,6 +77,20 @@ const ROWS: &[Own] = &[
     .or("auto", "half of the files that the process may have open, less 32")
     .also(&["max_open_files"])
     .help("How many tables may be open; each takes a file descriptor."),
+    Own::text(
+        "table_reads",
+        || listed(ReadMode::ALL.iter().map(|mode| mode.name())),
+        |options| options.table_reads.to_string(),
+        |options, text| assign(&mut options.table_reads, text.parse()),
+    )
+    .help("How table files are read: through the page cache, past it, or as memory."),
+    Own::text(
+        "async_reads",
+        || listed(AsyncReads::ALL.iter().map(|way| way.name())),
+        |options| options.async_reads.to_string(),
+        |options, text| assign(&mut options.async_reads, text.parse()),
+    )
+    .help("How reads are made to overlap, in lookups of many keys, scans and compactions."),
     Own::text(
         "cache_kind",
         || {
