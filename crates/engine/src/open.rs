@@ -391,6 +391,7 @@ impl Opening {
         let mut keyspaces = Vec::new();
         for (id, stored) in &assembly.state.keyspaces {
             let options = self.stored_options(stored)?;
+            assembly.files.set_reading(*id, options.table_reading());
             let tree = Arc::new(Tree::new(*id, Arc::clone(&stored.version), &assembly.files));
             let sealed = assembly.memtables.remove(id).unwrap_or_default();
             let name = Arc::clone(&stored.name);

@@ -334,7 +334,6 @@ fn begin(
     let options = spec.options;
     let table_options = TableOptions {
         layout: options.block_layout.pick(spec.level),
-        block_size_bytes: options.block_size_bytes,
         codec: options.compression.pick(spec.level),
         filter: spec.filter.policy,
         filter_bits: spec.filter.bits,
@@ -343,7 +342,7 @@ fn begin(
         keyspace: spec.keyspace,
         level: spec.level.get(),
         created_ms: factory.env.clock.wall_ms(),
-        ..TableOptions::default()
+        ..options.table_options()
     };
     Ok(OpenTable {
         writer: TableWriter::new(file, table_options)?,

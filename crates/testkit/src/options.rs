@@ -5,8 +5,7 @@
 use crate::operators::{Operator, Unnoticed};
 use esker::parts::env::SeededRandom;
 use esker::{
-    AsyncReads, BlockLayout, CacheKind, Codec, FilterAllocation, FilterPolicy, KeyspaceOptions, MemtableKind,
-    Options, PerLevel, ReadMode, Strategy,
+    AdaptiveIndex, AsyncReads, BlockLayout, CacheKind, Codec, FilterAllocation, FilterPolicy, IndexKind, KeyspaceOptions, MemtableKind, Options, PerLevel, ReadMode, Strategy,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -148,6 +147,36 @@ pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
             ("alternating", |options| {
                 let layouts = [BlockLayout::Delta, BlockLayout::Flat, BlockLayout::Delta];
                 options.block_layout(PerLevel::levels(layouts))
+            }),
+        ],
+    },
+    Row {
+        name: "restart interval",
+        choices: &[
+            ("16", |options| options),
+            ("1", |options| options.block_restart_interval(1)),
+            ("10", |options| options.block_restart_interval(10)),
+        ],
+    },
+    Row {
+        name: "hash slots",
+        choices: &[
+            ("100 %", |options| options),
+            ("none", |options| options.block_hash_slots_percent(0)),
+            ("75 %", |options| options.block_hash_slots_percent(75)),
+        ],
+    },
+    Row {
+        name: "block index",
+        choices: &[
+            ("s-tree", |options| options.block_index(IndexKind::STree)),
+            ("sorted-array", |options| options.block_index(IndexKind::SortedArray)),
+            ("prefix-compressed", |options| options.block_index(IndexKind::PrefixCompressed)),
+            ("eytzinger", |options| options.block_index(IndexKind::Eytzinger)),
+            ("fast-lane", |options| options.block_index(IndexKind::FastLane)),
+            ("adaptive", |options| {
+                let adaptive = AdaptiveIndex { small_entries: 3, tree_level: 2, memory_bytes: 2_000 };
+                options.block_index(IndexKind::Adaptive(adaptive))
             }),
         ],
     },

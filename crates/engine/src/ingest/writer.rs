@@ -80,14 +80,13 @@ impl TableWriter {
         let filter = TableFilter::standing_alone(options);
         let options = TableOptions {
             layout: options.block_layout.last(),
-            block_size_bytes: options.block_size_bytes,
             codec: options.compression.last(),
             filter: filter.policy,
             filter_bits: filter.bits,
             uid: TableUid(env.random.next_u64()),
             level: LevelIndex::LAST.get(),
             created_ms: env.clock.wall_ms(),
-            ..TableOptions::default()
+            ..options.table_options()
         };
         let writer = esker_sst::TableWriter::new(file, options).inspect_err(|_| {
             let _ = env.fs.remove_file(&path);

@@ -49,6 +49,7 @@ impl Store {
         let id = installed.state.next_keyspace;
         let mut edit = VersionEdit::new();
         edit.push(EditOp::CreateKeyspace { id, name: name.into(), options: options.encode().into() });
+        self.files.set_reading(id, options.table_reading());
         let semantics = Semantics::new(&self.time, &options, &name.into());
         let parts = (Arc::new(Tree::new(id, Arc::default(), &self.files)), Vec::new(), semantics);
         let (keyspace, active) = new_keyspace(id, name.into(), options, parts, &self.memory, &self.arenas)?;
@@ -107,6 +108,7 @@ impl Store {
         edit.push(EditOp::SetKeyspaceOptions { id: keyspace.id, options: after.encode().into() });
         self.make_durable(writing, &mut installed, &edit)?;
         let limits = MemtableLimits::new(&after, &self.memory);
+        self.files.set_reading(keyspace.id, after.table_reading());
         keyspace.set_options(after);
         writing.commit.lock().active(keyspace.id)?.limits = limits;
         // Whoever waits for room may have it now, and another strategy may want something.
@@ -135,6 +137,7 @@ impl Store {
         self.add_counters(writing, &mut edit, min_log_id);
         let applied = self.make_durable(writing, &mut installed, &edit)?;
         keyspace.dropped.store(true, Ordering::Release);
+        self.files.set_reading(keyspace.id, esker_sst::TableReading::default());
         self.keyspaces.write().remove(&keyspace);
         withdrawn.forget();
         // No seal adds to these any more, and a flush that is under way installs nothing, hence subtracts nothing.

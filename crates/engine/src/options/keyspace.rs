@@ -8,7 +8,7 @@ use esker_codec::Codec;
 use esker_filter::{FilterAllocation, FilterPolicy};
 use esker_iter::operator::MergeOperator;
 use esker_memtable::MemtableKind;
-use esker_sst::BlockLayout;
+use esker_sst::{BlockLayout, IndexKind, TableOptions, TableReading};
 use esker_strategy::Strategy;
 use std::time::Duration;
 
@@ -21,6 +21,9 @@ pub struct KeyspaceOptions {
     pub(crate) write_buffer_entries: Option<u64>,
     pub(crate) block_layout: PerLevel<BlockLayout>,
     pub(crate) block_size_bytes: usize,
+    pub(crate) block_restart_interval: u16,
+    pub(crate) block_hash_slots_percent: u16,
+    pub(crate) block_index: IndexKind,
     pub(crate) compression: PerLevel<Codec>,
     pub(crate) filter: FilterPolicy,
     pub(crate) filter_allocation: FilterAllocation,
@@ -44,6 +47,9 @@ impl Default for KeyspaceOptions {
             write_buffer_entries: None,
             block_layout: PerLevel::all(BlockLayout::Flat),
             block_size_bytes: 4096,
+            block_restart_interval: 16,
+            block_hash_slots_percent: 100,
+            block_index: IndexKind::STree,
             compression: PerLevel::split(Codec::None, Codec::Lz4),
             filter: FilterPolicy::DEFAULT,
             filter_allocation: FilterAllocation::default(),
@@ -89,6 +95,28 @@ impl KeyspaceOptions {
     /// Bytes of a block before compression, 512 to 65,536. Default: 4096.
     pub fn block_size(mut self, bytes: usize) -> KeyspaceOptions {
         self.block_size_bytes = bytes;
+        self
+    }
+
+    /// Entries from one whole key to the next in blocks of the delta layout: more of them are smaller and slower to search.
+    /// At least 1. Default: 16.
+    pub fn block_restart_interval(mut self, entries: u16) -> KeyspaceOptions {
+        self.block_restart_interval = entries;
+        self
+    }
+
+    /// Slots of the hash index in blocks of the delta layout for a hundred entries, a byte each: they lead lookups to where the
+    /// key is, unless keys of different places meet in one. At most 400; 0 for no hash index. Default: 100.
+    pub fn block_hash_slots_percent(mut self, percent: u16) -> KeyspaceOptions {
+        self.block_hash_slots_percent = percent;
+        self
+    }
+
+    /// How the block that may hold a key is found. Default: a search tree of key heads.
+    ///
+    /// A change holds for tables that are opened from then on; nothing is rewritten for it.
+    pub fn block_index(mut self, kind: IndexKind) -> KeyspaceOptions {
+        self.block_index = kind;
         self
     }
 
@@ -169,6 +197,21 @@ impl KeyspaceOptions {
     /// The default TTL in milliseconds, 0 if there is none.
     pub(crate) fn default_ttl_ms(&self) -> u64 {
         self.default_ttl.map_or(0, |ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// What all tables of the keyspace are written with, wherever they go.
+    pub(crate) fn table_options(&self) -> TableOptions {
+        TableOptions {
+            block_size_bytes: self.block_size_bytes,
+            restart_interval: self.block_restart_interval,
+            hash_slots_percent: self.block_hash_slots_percent,
+            ..TableOptions::default()
+        }
+    }
+
+    /// What tables of the keyspace are read with.
+    pub(crate) fn table_reading(&self) -> TableReading {
+        TableReading { index: self.block_index }
     }
 
     pub(crate) fn validate(&self) -> Result<()> {

@@ -263,7 +263,8 @@ impl FileIdentity {
             }
         };
         let file = self.files.reads.open(&*self.files.env.fs, &self.path)?;
-        let table = Table::open(file, self.file_bytes, self.expected, Arc::clone(home))?;
+        let reading = self.files.reading(self.expected.keyspace);
+        let table = Table::open_for(file, self.file_bytes, Some(self.expected), Arc::clone(home), reading)?;
         let table = Arc::new(table);
         open.table = Arc::downgrade(&table);
         Ok(table)

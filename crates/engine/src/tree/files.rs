@@ -17,7 +17,7 @@ use crate::scheduler::{Lane, Scheduler};
 use esker_base::{FileNumber, KeyspaceId};
 use esker_env::{Env, ReadMode};
 use esker_filter::FilterWatch;
-use esker_sst::{OpenTables, TableCache};
+use esker_sst::{OpenTables, TableCache, TableReading};
 use esker_version::PartMeta;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -38,6 +38,8 @@ pub(crate) struct TableFiles {
     known: Mutex<HashMap<FileNumber, Weak<FileIdentity>, foldhash::fast::FixedState>>,
     /// Who counts what the filters of a keyspace's tables answer.
     watches: Mutex<HashMap<KeyspaceId, Arc<FilterWatch>, foldhash::fast::FixedState>>,
+    /// How tables of a keyspace are read, where that is not the default.
+    readings: Mutex<HashMap<KeyspaceId, TableReading, foldhash::fast::FixedState>>,
     /// Blob files in use.
     pub(crate) large: LargeFiles,
     /// Paths of files that nothing refers to any more.
@@ -62,6 +64,7 @@ impl TableFiles {
             clock: Clock::new(limit),
             known: Mutex::default(),
             watches: Mutex::default(),
+            readings: Mutex::default(),
             large: LargeFiles::beside(limit.tables),
             doomed: Mutex::default(),
             scheduler,
@@ -90,6 +93,21 @@ impl TableFiles {
     /// The keyspace is no more.
     pub(crate) fn forget_watch(&self, keyspace: KeyspaceId) {
         self.watches.lock().remove(&keyspace);
+    }
+
+    /// Says how tables of a keyspace are read: those that are opened from now on.
+    pub(crate) fn set_reading(&self, keyspace: KeyspaceId, reading: TableReading) {
+        let mut readings = self.readings.lock();
+        if reading == TableReading::default() {
+            readings.remove(&keyspace);
+        } else {
+            readings.insert(keyspace, reading);
+        }
+    }
+
+    /// How a table of a keyspace that is opened now is read.
+    pub(super) fn reading(&self, keyspace: KeyspaceId) -> TableReading {
+        self.readings.lock().get(&keyspace).copied().unwrap_or_default()
     }
 
     /// Marks a file for deletion once the last reader lets go of it. Only after the edit that removed it is durable.

@@ -97,7 +97,6 @@ impl Tables {
         let filter = if stays { TableFilter::standing_alone(options) } else { TableFilter::NONE };
         let table_options = TableOptions {
             layout: if stays { options.block_layout.last() } else { BlockLayout::Flat },
-            block_size_bytes: options.block_size_bytes,
             codec: if stays { options.compression.last() } else { Codec::None },
             filter: filter.policy,
             filter_bits: filter.bits,
@@ -106,7 +105,7 @@ impl Tables {
             keyspace: self.keyspace.id,
             level: LevelIndex::LAST.get(),
             created_ms: store.env.clock.wall_ms(),
-            ..TableOptions::default()
+            ..options.table_options()
         };
         let writer = TableWriter::new(file, table_options)?;
         let table_bytes = self.cuts.table_bytes(self.last_level_bytes + self.done_bytes);

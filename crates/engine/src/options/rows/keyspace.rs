@@ -1,6 +1,6 @@
 //! Options of a keyspace.
 
-use super::{assign, listed, narrow, parsed, size};
+use super::{assign, listed, narrow, parsed, short, size};
 use crate::options::KeyspaceOptions;
 use crate::options::table::units::Unit;
 use crate::options::table::{OptionChange, OptionScope, Row, Scope};
@@ -9,7 +9,7 @@ use esker_codec::Codec;
 use esker_filter::FilterKind;
 use esker_iter::operator::MergeOperator;
 use esker_memtable::MemtableKind;
-use esker_sst::BlockLayout;
+use esker_sst::{BlockLayout, IndexKind};
 use std::time::Duration;
 
 /// Write buffers: the smallest memtable still holds hundreds of small entries; the references of the largest reach 16 GiB, and
@@ -17,6 +17,10 @@ use std::time::Duration;
 const WRITE_BUFFER_BYTES: (Unit, u64, u64) = (Unit::Bytes, 4 << 10, 4 << 30);
 /// Sizes that blocks may have (T1).
 const BLOCK_SIZE_BYTES: (Unit, u64, u64) = (Unit::Bytes, 512, 64 << 10);
+/// Whole keys in delta blocks: between every one and the first alone.
+const RESTART_INTERVAL: (Unit, u64, u64) = (Unit::Count, 1, u16::MAX as u64);
+/// Hash slots of delta blocks: beyond four for an entry hardly any slot is shared, and a byte each they are room.
+const HASH_SLOTS_PERCENT: (Unit, u64, u64) = (Unit::Count, 0, 400);
 /// Sizes that tables and blob files may have.
 const FILE_SIZE_BYTES: (Unit, u64, u64) = (Unit::Bytes, 4 << 10, 4 << 30);
 /// Lengths from which values may be kept apart: a pointer takes about 15 bytes, its record's head as many.
@@ -86,6 +90,34 @@ const ROWS: &[Own] = &[
     .help("Bytes of a block before compression.")
     .changes(OptionChange::NewTables)
     .always_stored(),
+    Own::number(
+        "block_restart_interval",
+        RESTART_INTERVAL,
+        |options| Some(u64::from(options.block_restart_interval)),
+        |options, entries| options.block_restart_interval = entries.map_or(0, short),
+    )
+    .help("Entries from one whole key to the next in blocks of the delta layout.")
+    .changes(OptionChange::NewTables),
+    Own::number(
+        "block_hash_slots_percent",
+        HASH_SLOTS_PERCENT,
+        |options| Some(u64::from(options.block_hash_slots_percent)),
+        |options, percent| options.block_hash_slots_percent = percent.map_or(0, short),
+    )
+    .help("Slots of the hash index in blocks of the delta layout for a hundred entries; 0 for none.")
+    .changes(OptionChange::NewTables),
+    Own::text(
+        "index_type",
+        || {
+            let kinds = listed(IndexKind::ALL.map(IndexKind::name));
+            format!("{kinds}, perhaps with what it goes by such as adaptive:entries=5000,level=64,memory=0")
+        },
+        |options| options.block_index.to_string(),
+        |options, text| assign(&mut options.block_index, text.parse().map_err(reason)),
+    )
+    .also(&["block_index", "fence_pointers"])
+    .help("How the block that may hold a key is found.")
+    .changes(OptionChange::OpenedTables),
     Own::text(
         "compression",
         || format!("{CODECS}; one for each level from level 0, such as none,lz4,zstd:3"),

@@ -24,6 +24,11 @@ fn narrow(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
+/// A number for a field of 16 bits. Rows allow only what fits.
+fn short(number: u64) -> u16 {
+    u16::try_from(number).unwrap_or(u16::MAX)
+}
+
 /// A number for a field of the size of an address.
 fn size(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)

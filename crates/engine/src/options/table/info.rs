@@ -32,6 +32,8 @@ pub enum OptionChange {
     NextMemtable,
     /// For tables, and blob files, that are written from then on; those that are there stay until a compaction rewrites them.
     NewTables,
+    /// For tables that are opened from then on; what is in them does not change.
+    OpenedTables,
     /// It is given when the database is opened.
     NextOpen,
     /// It can be given to a keyspace that has none, and then stays.
@@ -51,6 +53,7 @@ impl fmt::Display for OptionChange {
             OptionChange::AtOnce => "at once",
             OptionChange::NextMemtable => "next memtable",
             OptionChange::NewTables => "new tables",
+            OptionChange::OpenedTables => "opened tables",
             OptionChange::NextOpen => "next open",
             OptionChange::Once => "once",
         })
