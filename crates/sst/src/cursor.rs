@@ -219,9 +219,14 @@ impl TableCursor {
     #[inline(always)]
     unsafe fn seek_with<K: Kernel>(&mut self, key: &[u8], newest: Tag) -> Result<()> {
         let Some(index) = &self.table.index else { return Ok(()) };
-        // SAFETY: the caller has the instructions.
-        let number =
-            unsafe { index.locate_near::<K>(key, newest, |first| prefetch_slots(&self.table, first)) };
+        let number = match index.tree() {
+            // SAFETY: the caller has the instructions.
+            Some(_) => unsafe {
+                index.locate_near::<K>(key, newest, |first| prefetch_slots(&self.table, first))
+            },
+            // After an error the cursor is on no entry.
+            None => self.table.locate(index, key, newest).inspect_err(|_| self.position.close())?,
+        };
         self.enter(number)?;
         // SAFETY: as above; the block is held.
         unsafe { self.position.seek::<K>(key, newest) };
@@ -260,6 +265,10 @@ impl TableCursor {
 #[inline(always)]
 unsafe fn locate_block<K: Kernel>(table: &Table, key: &[u8]) -> Option<usize> {
     let index = table.index.as_ref()?;
+    if index.tree().is_none() {
+        // The seek itself tells what is wrong.
+        return table.locate(index, key, Tag::NEWEST).ok();
+    }
     // SAFETY: the caller has the instructions.
     Some(unsafe { index.locate_near::<K>(key, Tag::NEWEST, |first| prefetch_slots(table, first)) })
 }

@@ -111,8 +111,10 @@ impl Table {
     /// Asks for the memory that [`Table::may_contain`] will look at, if it is known where that is.
     #[inline]
     pub fn prefetch_filter(&self, hash: u64) {
-        if let FilterAccess::Kept(filter) = &self.filter {
-            filter.prefetch(hash);
+        match &self.filter {
+            FilterAccess::Kept(filter) => filter.prefetch(hash),
+            FilterAccess::None => self.prefetch_locator(hash),
+            FilterAccess::Paged(_) => {}
         }
     }
 

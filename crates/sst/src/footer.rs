@@ -40,8 +40,10 @@ impl SectionKind {
     pub const DICTIONARY: SectionKind = SectionKind(4);
     /// The properties.
     pub const PROPERTIES: SectionKind = SectionKind(5);
-    /// Reserved for index pages that are searched through the cache.
+    /// The block index as pages that are searched through the cache.
     pub const INDEX_PAGES: SectionKind = SectionKind(6);
+    /// A hash table from keys to blocks.
+    pub const LOCATOR: SectionKind = SectionKind(7);
 
     /// The name in reports.
     pub const fn name(self) -> &'static str {
@@ -52,6 +54,7 @@ impl SectionKind {
             4 => "dictionary",
             5 => "properties",
             6 => "index pages",
+            7 => "locator",
             _ => "unknown",
         }
     }
@@ -59,7 +62,12 @@ impl SectionKind {
     const fn is_understood(self) -> bool {
         matches!(
             self,
-            SectionKind::INDEX | SectionKind::FILTER | SectionKind::RANGE_DELETES | SectionKind::PROPERTIES
+            SectionKind::INDEX
+                | SectionKind::FILTER
+                | SectionKind::RANGE_DELETES
+                | SectionKind::PROPERTIES
+                | SectionKind::INDEX_PAGES
+                | SectionKind::LOCATOR
         )
     }
 }

@@ -6,17 +6,22 @@
 //! share a head and none is longer than one.
 //!
 //! The default is reached without a call: lookups ask [`BlockIndex::tree`] first and are compiled around it; everything
-//! else is one call out of line away.
+//! else is one call out of line away, in [`ask`], where answers may also need pages to be read.
 //!
 //! Internal order matters in one case only: if a block continues the versions of a key, the block to start from
 //! depends on the version wanted. Such blocks are listed apart, so that tables without them pay nothing.
 
+mod ask;
 mod compressed;
 mod eytzinger;
 mod fast_lane;
 mod fence;
 mod form;
 mod kind;
+pub(crate) mod locator;
+mod open;
+pub(crate) mod paged;
+pub(crate) mod pages;
 pub(crate) mod section;
 pub(crate) mod tree;
 
@@ -27,7 +32,10 @@ use esker_base::key::{common_prefix_len, head};
 pub use fence::FenceIndex;
 use form::OtherForm;
 pub(crate) use kind::TableShape;
-pub use kind::{AdaptiveIndex, IndexKind};
+pub use kind::{AccessPattern, AdaptiveIndex, IndexKind};
+use locator::Locator;
+pub(crate) use open::OpenedIndex;
+use paged::PagedIndex;
 use section::{Continuation, DecodedIndex, Separators};
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -43,6 +51,8 @@ pub(crate) struct BlockIndex {
     prefix: Vec<u8>,
     /// Whether a separator with the head of a key is at most the key: see [`heads_decide`].
     heads_decide: bool,
+    /// Whether any block continues the key of the one before.
+    continues: bool,
     /// Where each block starts and the last one ends; empty if the form has it.
     starts: Vec<u64>,
     /// Empty if the form has them.
@@ -107,6 +117,7 @@ impl BlockIndex {
                 None => Form::Tree(HeadTree::new(&heads)),
             },
             blocks,
+            continues: !continuations.is_empty(),
             prefix: prefix.to_vec(),
             starts,
             separators,
@@ -116,6 +127,52 @@ impl BlockIndex {
             (index.separators, index.starts) = (Separators::default(), Vec::new());
         }
         Some(index)
+    }
+
+    /// An index of pages: it has nothing in memory.
+    pub(crate) fn of_pages(pages: PagedIndex) -> BlockIndex {
+        BlockIndex {
+            blocks: pages.blocks(),
+            continues: pages.continues(),
+            form: Form::Other(Box::new(OtherForm::Pages(pages))),
+            prefix: Vec::new(),
+            heads_decide: false,
+            starts: Vec::new(),
+            separators: Separators::default(),
+            continuations: Vec::new(),
+        }
+    }
+
+    /// This index, a tree, with a locator for lookups.
+    pub(crate) fn with_locator(mut self, locator: Locator) -> BlockIndex {
+        if let Form::Tree(tree) = self.form {
+            self.form = Form::Other(Box::new(OtherForm::Located { locator, tree }));
+        }
+        self
+    }
+
+    /// The locator, if lookups go by one.
+    #[inline]
+    pub(crate) fn locator(&self) -> Option<&Locator> {
+        match &self.form {
+            Form::Other(form) => match &**form {
+                OtherForm::Located { locator, .. } => Some(locator),
+                _ => None,
+            },
+            Form::Tree(_) => None,
+        }
+    }
+
+    /// The pages, if it consists of them.
+    #[inline]
+    pub(crate) fn pages(&self) -> Option<&PagedIndex> {
+        match &self.form {
+            Form::Other(form) => match &**form {
+                OtherForm::Pages(pages) => Some(pages),
+                _ => None,
+            },
+            Form::Tree(_) => None,
+        }
     }
 
     /// The kind of its form.
@@ -148,11 +205,6 @@ impl BlockIndex {
             // A tree has all starts beside it.
             Form::Tree(_) => 0..0,
         }
-    }
-
-    /// Where a block starts in the file.
-    pub(crate) fn start(&self, block: usize) -> u64 {
-        self.place(block).start
     }
 
     /// The key that bounds a block from below.
@@ -226,9 +278,9 @@ impl BlockIndex {
         }
     }
 
-    /// As [`BlockIndex::locate`], for all forms but the tree.
+    /// As [`BlockIndex::locate`], for all forms in memory but the tree.
     #[inline(never)]
-    pub(crate) fn locate_otherwise(&self, key: &[u8], newest: Tag) -> usize {
+    fn locate_otherwise(&self, key: &[u8], newest: Tag) -> usize {
         let Form::Other(form) = &self.form else { return 0 };
         let head = self.head_of(key);
         let block = match form.find_head(head) {
@@ -302,19 +354,16 @@ impl BlockIndex {
         !self.continuations.is_empty() && self.is_continuation(block + 1, key)
     }
 
+    /// Whether any block continues the key of the one before.
+    #[inline(always)]
+    pub(crate) fn continues(&self) -> bool {
+        self.continues
+    }
+
     #[inline(never)]
     fn is_continuation(&self, block: usize, key: &[u8]) -> bool {
         self.continuations.binary_search_by_key(&block, |continuation| continuation.block as usize).is_ok()
             && self.compare_separator(block, key).is_eq()
-    }
-
-    /// Bytes of memory that separators, places and continuations take in order, without anything to find them faster.
-    pub(crate) fn sorted_array_bytes(&self) -> usize {
-        let separators: usize = (0..self.blocks).map(|block| self.separator(block).len()).sum();
-        separators
-            + self.blocks * size_of::<u32>()
-            + (self.blocks + 1) * size_of::<u64>()
-            + self.continuations.capacity() * size_of::<Continuation>()
     }
 
     /// Bytes of memory.
@@ -364,7 +413,7 @@ mod tests {
             let decoded = DecodedIndex::decode(section, 0, blocks).unwrap();
             BlockIndex::new(decoded, first, last, kind).unwrap()
         };
-        let fixed = IndexKind::ALL.into_iter().filter(|kind| !matches!(kind, IndexKind::Adaptive(_)));
+        let fixed = IndexKind::IN_MEMORY.into_iter();
         let forms: Vec<BlockIndex> = fixed.clone().map(form).collect();
         assert!(forms.iter().map(BlockIndex::kind).eq(fixed), "each kind is used where it is asked for");
         forms

@@ -6,6 +6,8 @@ use crate::block::delta::Savings;
 use crate::block::delta_encode::{SLOT_CANCELLED, SLOT_EMPTY};
 use crate::block::{BlockBytes, BlockHeader, View};
 use crate::index::IndexKind;
+use crate::index::locator::Locator;
+use crate::index::paged::PagedIndex;
 use crate::read_ahead::ReadAhead;
 use crate::table::Table;
 use esker_base::{Error, Result, Tag};
@@ -21,6 +23,10 @@ pub struct IndexFacts {
     pub reason: &'static str,
     /// Entries: one for each block.
     pub entries: usize,
+    /// Pages in the file, if it consists of them.
+    pub pages: Option<usize>,
+    /// Bits of the locator's fingerprints, if lookups go by one.
+    pub fingerprint_bits: Option<u32>,
     /// Bytes of memory, separators and the places of blocks included.
     pub memory_bytes: usize,
     /// Bytes of memory that whole separators in order take, [`IndexKind::SortedArray`], for comparison.
@@ -82,17 +88,28 @@ pub struct SlotCounts {
 }
 
 impl Table {
-    /// The block index in memory; `None` if the table has no blocks. O(entries of the index).
-    pub fn index_facts(&self) -> Option<IndexFacts> {
-        let index = self.index.as_ref()?;
-        Some(IndexFacts {
+    /// The block index; `None` if the table has no blocks. O(entries of the index), and reads pages if it consists of them.
+    ///
+    /// # Errors
+    /// Damage of pages, and whatever reading them meets.
+    pub fn index_facts(&self) -> Result<Option<IndexFacts>> {
+        /// Of a separator: where it ends, and where its block starts.
+        const PLACES_BYTES: usize = size_of::<u32>() + size_of::<u64>();
+        let Some(index) = &self.index else { return Ok(None) };
+        let mut sorted_array_bytes = size_of::<u64>();
+        for number in 0..index.blocks() {
+            sorted_array_bytes += self.separator(index, number)?.len() + PLACES_BYTES;
+        }
+        Ok(Some(IndexFacts {
             asked: self.index_asked,
             used: index.kind(),
             reason: self.index_reason,
             entries: index.blocks(),
+            pages: index.pages().map(PagedIndex::pages),
+            fingerprint_bits: index.locator().map(Locator::fingerprint_bits),
             memory_bytes: index.memory_bytes(),
-            sorted_array_bytes: index.sorted_array_bytes(),
-        })
+            sorted_array_bytes,
+        }))
     }
 
     /// What block `number` is made of.
@@ -105,14 +122,14 @@ impl Table {
             .as_ref()
             .filter(|index| number < index.blocks())
             .ok_or_else(|| self.no_block(number))?;
-        let place = index.place(number);
-        self.visit_block(index, number, &mut ReadAhead::growing(), &mut Vec::new(), |block, cursor| {
+        let (place, separator) = (self.place(number)?, self.separator(index, number)?.into_owned());
+        self.visit_block(number, &mut ReadAhead::growing(), &mut Vec::new(), |block, cursor| {
             let (tag_bytes, layout) = layout_facts(block);
             Ok(BlockFacts {
                 header: block.header(),
                 offset: place.start,
                 file_bytes: place.end - place.start,
-                separator: index.separator(number).into_owned(),
+                separator,
                 first_key: cursor.key().to_vec(),
                 tag_bytes,
                 layout,
@@ -125,12 +142,10 @@ impl Table {
     /// # Errors
     /// As [`Table::block_facts`].
     pub fn visit_entries(&self, number: usize, mut visit: impl FnMut(&[u8], Tag, &[u8])) -> Result<()> {
-        let index = self
-            .index
-            .as_ref()
-            .filter(|index| number < index.blocks())
-            .ok_or_else(|| self.no_block(number))?;
-        self.visit_block(index, number, &mut ReadAhead::growing(), &mut Vec::new(), |_, cursor| {
+        if number >= self.blocks() {
+            return Err(self.no_block(number));
+        }
+        self.visit_block(number, &mut ReadAhead::growing(), &mut Vec::new(), |_, cursor| {
             while cursor.is_valid() {
                 // SAFETY: the block outlives this call.
                 unsafe {

@@ -1,7 +1,7 @@
 //! Table files: immutable sorted files of blocks.
 //!
 //! ```text
-//! file header | block 0 | block 1 | ... | index | filter | range deletes | properties | section directory | footer
+//! file header | block 0 | block 1 | ... | [index pages] | [locator] | index | filter | range deletes | properties | section directory | footer
 //! ```
 //! `docs/format/table.md` describes every byte. A [`TableWriter`] takes entries in internal order (key ascending, newest
 //! version first) and writes them out as they come; a [`Table`] keeps index, range deletes and, unless it is to be paged, the filter in
@@ -14,8 +14,8 @@
 //!   deceive cannot make a reader panic, leave its buffers or allocate more than the file's size or a block's limit.
 //! * **All versions of a key are found**, also if they fill several blocks: the index marks the blocks that go on with
 //!   the key of the block before.
-//! * **An error is an error**, never an absent key. Only a damaged filter is passed over, because lookups are right
-//!   without it; [`Table::filter_damage`] tells, and [`Table::verify`] reports it.
+//! * **An error is an error**, never an absent key. Only a damaged filter, locator or root of index pages is passed over,
+//!   because lookups are right without; [`Table::filter_damage`] and [`Table::index_damage`] tell, and [`Table::verify`] reports it.
 //! * **No allocation** per entry or block while writing, per lookup of what is cached, or per step of a cursor.
 //!
 //! Speed comes from few cache misses in a row and from waiting for many at once: the index is searched by key heads
@@ -24,7 +24,7 @@
 //!
 //! Map, bottom up: `isa` the instruction sets; `block` the two layouts of entries and what frames them; `index` the
 //! block index, stored and in memory; `range_section`, `footer` and `properties` the rest of the format; `options` and `writer` make
-//! tables; `table` opens them, `filter_access` asks their filters, `home` is what stays of them while they are closed; `part` is what the cache holds of them; `slots`, `load` and `read_ahead` get
+//! tables; `tail` reads the end of a file and `table` opens it, `filter_access` asks its filter, `home` is what stays of tables while they are closed; `part` is what the cache holds of them; `slots`, `load` and `read_ahead` get
 //! blocks, `lookup`, `multi_get` and `cursor` read entries; `verify`, `inspect` and `salvage` are for people.
 
 mod block;
@@ -49,6 +49,7 @@ mod read_ahead;
 mod salvage;
 mod slots;
 mod table;
+mod tail;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -62,7 +63,7 @@ pub use cursor::{ReadPurpose, TableCursor};
 pub use expiring::Expiring;
 pub use footer::{FORMAT_VERSION, Section, SectionKind};
 pub use home::{OpenTables, TableHome};
-pub use index::{AdaptiveIndex, FenceIndex, IndexKind};
+pub use index::{AccessPattern, AdaptiveIndex, FenceIndex, IndexKind};
 pub use inspect::{BlockFacts, IndexFacts, LayoutFacts, SlotCounts};
 pub use multi_get::{Lookup, MAX_LOOKUPS, multi_get};
 pub use options::{MAX_BLOCK_SIZE_BYTES, TableOptions, TableReading, TableSummary};

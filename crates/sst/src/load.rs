@@ -6,12 +6,11 @@ use crate::block::{Block, BlockBuffer, BlockHeader};
 use crate::flaw::{Flaw, damaged};
 use crate::part::CachedPart;
 use crate::table::Table;
-use esker_base::{Error, Result, TableUid};
+use esker_base::{Result, TableUid};
 use esker_cache::{Admission, BlockKind, CacheKey};
 use esker_codec::{DecodeError, id};
 use esker_env::{PendingRead, ReadRequest};
 use std::cell::RefCell;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes of a buffer for reading compressed blocks that a thread keeps.
@@ -22,14 +21,6 @@ thread_local! {
 }
 
 impl Table {
-    /// Where block `number`, which must exist, lies in the file.
-    pub(crate) fn place(&self, number: usize) -> Result<Range<u64>> {
-        match &self.index {
-            Some(index) => Ok(index.place(number)),
-            None => Err(Error::internal("a block of a table without blocks was asked for")),
-        }
-    }
-
     /// The cache's name for block `number`.
     #[inline(always)]
     pub(crate) fn cache_key(&self, number: usize) -> CacheKey {
@@ -40,7 +31,8 @@ impl Table {
     /// Block `number`, which must exist, if it is in the cache.
     #[inline(always)]
     pub(crate) fn cached_block(&self, number: usize, admission: Admission) -> Option<Arc<Block>> {
-        // There are slots, or none at all: what keeps the number within bounds also chooses the kind.
+        // There are slots, or none at all: what keeps the number within bounds also chooses the kind of cache, and a table whose
+        // index is in pages has none.
         let Some(slot) = self.slots.get(number) else { return self.block_without_slot(number, admission) };
         // Taking a count waits for its line; the block's other lines come meanwhile.
         slot.prefetch_block();
@@ -161,8 +153,9 @@ pub(crate) fn verify_numbered(
     number: usize,
 ) -> Result<BlockHeader, Flaw> {
     let header = verify_image(image, uid, offset)?;
-    if header.number as usize != number {
-        return damaged(format!("block {number} expected, block {} found", header.number));
+    if header.number as usize != number || header.is_index_page() {
+        let what = if header.is_index_page() { "index page" } else { "block" };
+        return damaged(format!("block {number} expected, {what} {} found", header.number));
     }
     Ok(header)
 }

@@ -1,7 +1,8 @@
 //! Looking up one key.
 
 use crate::block::{Block, Found};
-use crate::isa::{Kernel, NODE_KEYS, prefetch, with_kernel};
+use crate::index::BlockIndex;
+use crate::isa::{Kernel, NODE_KEYS, Portable, prefetch, with_kernel};
 use crate::slots::Slot;
 use crate::table::Table;
 use crate::value::{PinnedValue, TableHit};
@@ -79,19 +80,77 @@ unsafe fn find_with<K: Kernel>(
         return Ok(None);
     }
     let newest = Tag::visible_at(seqno);
+    if index.tree().is_none() {
+        return find_otherwise(table, index, key, hash, newest);
+    }
     // SAFETY: the caller has the instructions.
-    let mut number = unsafe { index.locate_near::<K>(key, newest, |first| prefetch_slots(table, first)) };
+    let number = unsafe { index.locate_near::<K>(key, newest, |first| prefetch_slots(table, first)) };
+    // SAFETY: as above.
+    unsafe { find_from::<K>(table, index, number, key, hash, newest) }
+}
+
+/// Looks into block `number`, and into those behind it that continue the key.
+///
+/// # Safety
+/// The kernel's instructions must be available.
+#[inline(always)]
+unsafe fn find_from<K: Kernel>(
+    table: &Table,
+    index: &BlockIndex,
+    mut number: usize,
+    key: &[u8],
+    hash: u64,
+    newest: Tag,
+) -> Result<Option<(Arc<Block>, Found)>> {
     loop {
         let block = table.block(number, Admission::Point)?;
-        // SAFETY: as above.
+        // SAFETY: the caller has the instructions.
         if let Some(found) = unsafe { block.contents().find::<K>(key, hash, newest) } {
             return Ok(Some((block, found)));
         }
-        if !index.continues_after(number, key) {
+        if !table.continues_after(index, number, key)? {
             return Ok(None);
         }
         number += 1;
     }
+}
+
+/// As [`find_with`], for all forms of the index but the tree.
+#[inline(never)]
+fn find_otherwise(
+    table: &Table,
+    index: &BlockIndex,
+    key: &[u8],
+    hash: u64,
+    newest: Tag,
+) -> Result<Option<(Arc<Block>, Found)>> {
+    if let Some(locator) = index.locator() {
+        for number in locator.candidates(hash) {
+            let block = table.block(number, Admission::Point)?;
+            // SAFETY: plain code needs no special instructions.
+            if let Some(found) = unsafe { block.contents().find::<Portable>(key, hash, newest) } {
+                return Ok(Some((block, found)));
+            }
+            if table.continues_after(index, number, key)? {
+                // The newest version is here, and the one wanted further on: the tree knows where.
+                return find_ordered(table, index, key, hash, newest);
+            }
+        }
+        return Ok(None);
+    }
+    find_ordered(table, index, key, hash, newest)
+}
+
+fn find_ordered(
+    table: &Table,
+    index: &BlockIndex,
+    key: &[u8],
+    hash: u64,
+    newest: Tag,
+) -> Result<Option<(Arc<Block>, Found)>> {
+    let number = table.locate(index, key, newest)?;
+    // SAFETY: plain code needs no special instructions.
+    unsafe { find_from::<Portable>(table, index, number, key, hash, newest) }
 }
 
 /// Asks for the slots of the blocks of one index node, all of them: which one it is, is not known yet.

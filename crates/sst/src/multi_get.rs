@@ -89,6 +89,8 @@ struct Stage {
     /// Places in the index: of a node on the way down, then of the block.
     places: [usize; MAX_LOOKUPS],
     heads: [u64; MAX_LOOKUPS],
+    /// The keys whose table's index is no tree: a bit for each position in the caller's list.
+    others: u32,
 }
 
 /// # Safety
@@ -141,6 +143,24 @@ unsafe fn multi_get_with<K: Kernel>(
             *pending &= !(1 << key);
         } else {
             lookup.table.note_absent(lookup.hash);
+        }
+    }
+    if stage.others == 0 { Ok(()) } else { look_others_up(lookups, seqno, stage.others, pending, hits) }
+}
+
+/// Looks up, one by one, the keys whose table's index is no tree.
+#[inline(never)]
+fn look_others_up(
+    lookups: &[Lookup<'_>],
+    seqno: SeqNo,
+    others: u32,
+    pending: &mut u32,
+    hits: &mut [Option<TableHit>],
+) -> Result<()> {
+    for (i, lookup) in lookups.iter().enumerate().filter(|(i, _)| others >> i & 1 == 1) {
+        if let Some(hit) = lookup.table.get(lookup.key, lookup.hash, seqno)? {
+            hits[i] = Some(hit);
+            *pending &= !(1 << i);
         }
     }
     Ok(())
@@ -201,15 +221,24 @@ fn begin_reads(wanted: &[(usize, &Table, usize)], queue: &ReadQueue) -> Result<V
 /// The keys whose filter says maybe.
 #[inline(always)]
 fn filtered(lookups: &[Lookup<'_>], seqno: SeqNo, pending: u32) -> Stage {
-    let mut stage =
-        Stage { keys: [0; MAX_LOOKUPS], count: 0, places: [0; MAX_LOOKUPS], heads: [0; MAX_LOOKUPS] };
+    let mut stage = Stage {
+        keys: [0; MAX_LOOKUPS],
+        count: 0,
+        places: [0; MAX_LOOKUPS],
+        heads: [0; MAX_LOOKUPS],
+        others: 0,
+    };
     for lookup in lookups {
         lookup.table.prefetch_filter(lookup.hash);
     }
     for (i, lookup) in lookups.iter().enumerate() {
         let table = lookup.table;
-        let may_see = table.index.is_some() && table.global_seqno <= seqno;
-        if pending >> i & 1 == 1 && may_see && table.may_contain(lookup.hash) {
+        let Some(index) = table.index.as_ref().filter(|_| table.global_seqno <= seqno) else { continue };
+        if pending >> i & 1 == 1 && table.may_contain(lookup.hash) {
+            if index.tree().is_none() {
+                stage.others |= 1 << i;
+                continue;
+            }
             stage.keys[stage.count] = i as u8;
             stage.count += 1;
         }
@@ -254,11 +283,9 @@ unsafe fn descend<K: Kernel>(lookups: &[Lookup<'_>], stage: &mut Stage, newest: 
     for (i, &key) in keys.iter().enumerate() {
         let Some(index) = index_of(key) else { continue };
         let wanted = lookups[usize::from(key)].key;
-        stage.places[i] = match index.tree() {
-            // SAFETY: the place is the tree's answer for the head; the caller has the instructions.
-            Some(tree) => unsafe { index.settle::<K>(tree, stage.places[i], stage.heads[i], wanted, newest) },
-            None => index.locate_otherwise(wanted, newest),
-        };
+        let Some(tree) = index.tree() else { continue };
+        // SAFETY: the place is the tree's answer for the head; the caller has the instructions.
+        stage.places[i] = unsafe { index.settle::<K>(tree, stage.places[i], stage.heads[i], wanted, newest) };
     }
 }
 

@@ -31,6 +31,9 @@ pub struct TableOptions {
     /// Bits of the filter, whatever number of keys the table gets; the bits a key follow from it, and the kind from `filter`. `None` to
     /// take the bits a key from `filter`.
     pub filter_bits: Option<u64>,
+    /// The kind of block index that the table will be read with as a rule: what it needs beside the index that all tables
+    /// have, pages or a locator, is written.
+    pub index: IndexKind,
     /// The database that the table is written for; told by inspection.
     pub db_uuid: [u8; 16],
     /// Random number of the table. Every checksum in the file is bound to it.
@@ -53,6 +56,7 @@ impl Default for TableOptions {
             codec: Codec::None,
             filter: FilterPolicy::DEFAULT,
             filter_bits: None,
+            index: IndexKind::default(),
             db_uuid: [0; 16],
             uid: TableUid(0),
             keyspace: KeyspaceId(0),

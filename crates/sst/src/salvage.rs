@@ -84,6 +84,7 @@ impl Salvage {
                 continue;
             };
             match decode(image, self.uid, offset, &mut self.unpacked) {
+                Ok((header, _)) if header.is_index_page() => self.skip_to(offset + header.file_len() as u64),
                 Ok((header, block)) => {
                     visit_all(block, visit);
                     self.position = offset + header.file_len() as u64;

@@ -2,10 +2,9 @@
 
 use crate::filter_access::{FilterAccess, FilterDamage};
 use crate::flaw::Flaw;
-use crate::footer::{DIRECTORY_ENTRY_BYTES, FILE_HEADER_BYTES, FOOTER_BYTES, Footer, Section, SectionKind};
+use crate::footer::{Section, SectionKind};
 use crate::home::TableHome;
-use crate::index::section::DecodedIndex;
-use crate::index::{BlockIndex, IndexKind, TableShape};
+use crate::index::{BlockIndex, IndexKind, OpenedIndex};
 use crate::isa::Isa;
 use crate::mapped::VerifiedBlocks;
 use crate::options::TableReading;
@@ -13,9 +12,10 @@ use crate::part::TableCache;
 use crate::properties::TableProperties;
 use crate::range_section;
 use crate::slots::{Slots, empty_slots};
+use crate::tail::Tail;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, TableUid};
 use esker_env::File;
-use esker_filter::{Filter, FilterPolicy};
+use esker_filter::FilterPolicy;
 use esker_iter::RangeDeletes;
 use std::sync::Arc;
 
@@ -38,6 +38,10 @@ pub struct Table {
     /// Which form of the index was asked for, and why it is the one it is.
     pub(crate) index_asked: IndexKind,
     pub(crate) index_reason: &'static str,
+    /// Why that form could not be used, if its section is damaged.
+    index_damage: Option<Error>,
+    /// Where the blocks end.
+    pub(crate) data_end: u64,
     pub(crate) filter: FilterAccess,
     /// False positives to be expected of the filter.
     pub(crate) filter_rate: f64,
@@ -102,7 +106,14 @@ impl Table {
         home: Arc<TableHome>,
         reading: TableReading,
     ) -> Result<Table> {
-        let tail = Tail::read(&*file, file_bytes, expected.map(|identity| identity.uid))?;
+        let asked = reading.index;
+        let tail =
+            Tail::read(&*file, file_bytes, expected.map(|identity| identity.uid), |kind| match kind {
+                SectionKind::INDEX_PAGES => true,
+                SectionKind::LOCATOR => !asked.needs_locator(),
+                SectionKind::INDEX => asked.needs_pages(),
+                _ => false,
+            })?;
         let properties_at = tail.required(&*file, SectionKind::PROPERTIES)?;
         let properties = tail.decode(&*file, properties_at, TableProperties::decode)?;
         let global_seqno = expected.and_then(|identity| identity.global_seqno);
@@ -112,14 +123,13 @@ impl Table {
             let detail = format!("a table of keyspace {wanted} expected, one of keyspace {found} found");
             return Err(Error::corruption(file.path(), properties_at.offset, detail));
         }
-        let index_at = tail.required(&*file, SectionKind::INDEX)?;
-        let (index, index_reason) = tail.decode(&*file, index_at, |section| {
-            let decoded = DecodedIndex::decode(section, FILE_HEADER_BYTES as u64, tail.footer.data_end)?;
-            let (kind, reason) =
-                reading.index.for_table(&TableShape::of(&decoded.separators, properties.level));
-            Ok((BlockIndex::new(decoded, &properties.min_key, &properties.max_key, kind), reason))
-        })?;
-        let (filter, paged_filter, filter_damage) = tail.filter(&*file, home.pages_filters());
+        let opened = OpenedIndex::open(&tail, &*file, &properties, asked)?;
+        let has_locator = opened.index.as_ref().is_some_and(|index| index.locator().is_some());
+        let (filter, paged_filter, filter_damage) = match has_locator {
+            // The locator answers what the filter would be asked.
+            true => (FilterAccess::None, None, FilterDamage::new()),
+            false => tail.filter(&*file, home.pages_filters()),
+        };
         let range_deletes = match tail.section(SectionKind::RANGE_DELETES) {
             None => Arc::default(),
             Some(at) => Arc::new(tail.decode(&*file, at, range_section::decode)?),
@@ -127,7 +137,7 @@ impl Table {
         // A policy that this build does not know belongs to a filter that it cannot read either.
         let policy = properties.filter.parse::<FilterPolicy>().unwrap_or(FilterPolicy::None);
         let slots = match home.cache().kind().has_shortcuts() {
-            true => index.as_ref().map_or(0, BlockIndex::blocks),
+            true => opened.slots(),
             false => 0,
         };
         let table = Table {
@@ -136,9 +146,11 @@ impl Table {
                 .mapped()
                 .map(|_| VerifiedBlocks::none_of(index.as_ref().map_or(0, BlockIndex::blocks))),
             slots: empty_slots(slots),
-            index,
-            index_asked: reading.index,
-            index_reason,
+            index: opened.index,
+            index_asked: asked,
+            index_reason: opened.reason,
+            index_damage: opened.damage,
+            data_end: tail.footer.data_end,
             filter,
             cache: Arc::clone(home.cache()),
             number: home.number(),
@@ -182,6 +194,12 @@ impl Table {
         &self.range_deletes
     }
 
+    /// Why the table's index pages or its locator are not used although they were asked for and it has them: reads are right, by
+    /// the search tree.
+    pub fn index_damage(&self) -> Option<&Error> {
+        self.index_damage.as_ref()
+    }
+
     /// Length of the file.
     pub fn file_bytes(&self) -> u64 {
         self.file_bytes
@@ -208,6 +226,13 @@ impl Table {
     #[inline]
     pub fn covers(&self, key: &[u8]) -> bool {
         self.index.is_some() && *self.properties.min_key <= *key && *key <= *self.properties.max_key
+    }
+
+    /// Asks for the line of the locator that a lookup will look at, if it goes by one.
+    pub(crate) fn prefetch_locator(&self, hash: u64) {
+        if let Some(locator) = self.index.as_ref().and_then(BlockIndex::locator) {
+            locator.prefetch(hash);
+        }
     }
 
     /// Whether a reader at `seqno` may see anything of the table at all.
@@ -245,102 +270,4 @@ impl std::fmt::Debug for Table {
             .field("blocks", &self.blocks())
             .finish_non_exhaustive()
     }
-}
-
-/// Least and most bytes read at once from the end of the file.
-const MIN_TAIL_BYTES: u64 = 16 << 10;
-const MAX_TAIL_BYTES: u64 = 4 << 20;
-
-/// The end of the file in memory: everything behind the blocks.
-struct Tail {
-    footer: Footer,
-    sections: Vec<Section>,
-    bytes: Vec<u8>,
-    /// Offset of `bytes` in the file.
-    start: u64,
-}
-
-impl Tail {
-    fn read(file: &dyn File, file_bytes: u64, expected: Option<TableUid>) -> Result<Tail> {
-        if file_bytes < (FILE_HEADER_BYTES + FOOTER_BYTES) as u64 {
-            let detail = format!("a table expected, {file_bytes} bytes found");
-            return Err(Error::corruption(file.path(), 0, detail));
-        }
-        // Index and filter take about 1.3 % of a file of small entries, so that this is one read as a rule.
-        let guess = (file_bytes / 64).clamp(MIN_TAIL_BYTES, MAX_TAIL_BYTES).min(file_bytes);
-        let mut start = file_bytes - guess;
-        let mut bytes = read_range(file, start, guess)?;
-        let footer_at = file_bytes - FOOTER_BYTES as u64;
-        let Some(footer) = bytes.last_chunk::<FOOTER_BYTES>() else {
-            return Err(Error::corruption(file.path(), footer_at, "the footer is cut off"));
-        };
-        let footer =
-            Footer::decode(footer, file_bytes).map_err(|flaw| flaw.into_error(file.path(), footer_at))?;
-        if let Some(uid) = expected.filter(|&uid| uid != footer.uid) {
-            let detail = format!("table {:016x} expected, table {:016x} found", uid.get(), footer.uid.get());
-            return Err(Error::corruption(file.path(), footer_at, detail));
-        }
-        if footer.data_end < start {
-            let mut joined = read_range(file, footer.data_end, start - footer.data_end)?;
-            joined.extend_from_slice(&bytes);
-            bytes = joined;
-            start = footer.data_end;
-        }
-        let mut tail = Tail { footer, sections: Vec::new(), bytes, start };
-        let directory_bytes = u64::from(footer.directory_entries) * DIRECTORY_ENTRY_BYTES as u64;
-        tail.sections = footer
-            .sections(tail.range(footer.directory_offset, directory_bytes))
-            .map_err(|flaw| flaw.into_error(file.path(), footer.directory_offset))?;
-        Ok(tail)
-    }
-
-    /// Bytes of a part that the footer was checked to place behind the blocks.
-    fn range(&self, offset: u64, len: u64) -> &[u8] {
-        let from = (offset - self.start) as usize;
-        &self.bytes[from..from + len as usize]
-    }
-
-    fn section(&self, kind: SectionKind) -> Option<Section> {
-        self.sections.iter().copied().find(|section| section.kind == kind)
-    }
-
-    /// The filter, in memory or paged; a paged one that is now in memory; and what is wrong with it. Paged or not, it is
-    /// verified, so that damage is told early.
-    fn filter(&self, file: &dyn File, paged: bool) -> (FilterAccess, Option<Filter>, FilterDamage) {
-        let Some(at) = self.section(SectionKind::FILTER) else {
-            return (FilterAccess::None, None, FilterDamage::new());
-        };
-        match self.decode(file, at, |bytes| Filter::decode(bytes).map_err(Flaw::Damaged)) {
-            Ok(filter) if paged => (FilterAccess::Paged(at), Some(filter), FilterDamage::new()),
-            Ok(filter) => (FilterAccess::Kept(filter), None, FilterDamage::new()),
-            Err(error) => (FilterAccess::None, None, FilterDamage::from(error)),
-        }
-    }
-
-    fn required(&self, file: &dyn File, kind: SectionKind) -> Result<Section> {
-        self.section(kind).ok_or_else(|| {
-            let detail = format!("the table has no {} section", kind.name());
-            Error::corruption(file.path(), self.footer.directory_offset, detail)
-        })
-    }
-
-    fn decode<T>(
-        &self,
-        file: &dyn File,
-        section: Section,
-        decode: impl FnOnce(&[u8]) -> Result<T, Flaw>,
-    ) -> Result<T> {
-        let bytes = self.range(section.offset, section.len);
-        section
-            .verify(self.footer.uid, bytes)
-            .and_then(|()| decode(bytes))
-            .map_err(|flaw| flaw.into_error(file.path(), section.offset))
-    }
-}
-
-fn read_range(file: &dyn File, offset: u64, len: u64) -> Result<Vec<u8>> {
-    // The length is that of a part of the file, which exists.
-    let mut bytes = vec![0; len as usize];
-    file.read_exact_at(&mut bytes, offset)?;
-    Ok(bytes)
 }

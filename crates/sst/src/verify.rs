@@ -4,15 +4,21 @@ use crate::block::cursor::BlockCursor;
 use crate::block::header::HEADER_BYTES;
 use crate::block::{BlockBytes, BlockHeader, View};
 use crate::expiring::Expiring;
-use crate::footer::{FILE_HEADER_BYTES, decode_file_header};
+use crate::flaw::Flaw;
+use crate::footer::{FILE_HEADER_BYTES, SectionKind, decode_file_header};
 use crate::index::BlockIndex;
+use crate::index::locator::Locator;
+use crate::index::paged::PagedIndex;
+use crate::index::section::DecodedIndex;
 use crate::isa::Portable;
 use crate::load::{unpack, verify_numbered};
 use crate::read_ahead::ReadAhead;
 use crate::table::Table;
+use crate::tail::{decode_section, read_range};
 use esker_base::checksum::key_hash;
 use esker_base::{Error, Result, SeqNo, Tag};
 use esker_codec::id;
+use esker_filter::Filter;
 
 /// A table that was found good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,12 +51,17 @@ impl Table {
     /// says, that lookups and seeks come to every one of them, that the filter knows every key, that all kinds are
     /// known, and that the properties are true. Range deletes were checked when the table was opened.
     ///
-    /// Takes the time of reading the file once and of looking every entry up; memory stays below a mebibyte.
+    /// Takes the time of reading the file once and of looking every entry up; memory stays below a mebibyte, and what the
+    /// sections take that the table does not hold.
     ///
     /// # Errors
     /// [`Error::Corruption`] with the first thing found wrong, a damaged filter included, and whatever reading meets.
     pub fn verify(&self) -> Result<Verified> {
         self.check_filter()?;
+        if let Some(damage) = self.index_damage() {
+            return Err(damage.clone());
+        }
+        let beside = Beside::read(self)?;
         let mut header = [0; FILE_HEADER_BYTES];
         self.file.read_exact_at(&mut header, 0)?;
         let uid = decode_file_header(&header).map_err(|flaw| self.flaw_at(flaw, 0))?;
@@ -66,8 +77,8 @@ impl Table {
         let (mut read_ahead, mut unpacked) = (ReadAhead::full(), Vec::new());
         if let Some(index) = &self.index {
             for number in 0..index.blocks() {
-                self.visit_block(index, number, &mut read_ahead, &mut unpacked, |block, cursor| {
-                    counts.block(self, index, number, block, cursor)
+                self.visit_block(number, &mut read_ahead, &mut unpacked, |block, cursor| {
+                    counts.block(self, &beside, index, number, block, cursor)
                 })?;
             }
         }
@@ -77,13 +88,12 @@ impl Table {
     /// Reads block `number` past the cache and gives it out with a cursor on its first entry.
     pub(crate) fn visit_block<R>(
         &self,
-        index: &BlockIndex,
         number: usize,
         read_ahead: &mut ReadAhead,
         unpacked: &mut Vec<u8>,
         visit: impl FnOnce(&BlockBytes, &mut BlockCursor) -> Result<R>,
     ) -> Result<R> {
-        let offset = index.start(number);
+        let offset = self.place(number)?.start;
         let image = read_ahead.image(self, number)?;
         let decoded = verify_numbered(image, self.uid, offset, number).and_then(|header| {
             if header.codec_id == id::NONE {
@@ -106,6 +116,73 @@ impl Table {
     #[cold]
     fn wrong(&self, offset: u64, detail: impl Into<String>) -> Error {
         Error::corruption(self.file.path(), offset, detail)
+    }
+}
+
+/// What else the file has to find keys by, beside what the table uses.
+struct Beside {
+    filter: Option<Filter>,
+    locator: Option<Locator>,
+}
+
+impl Beside {
+    /// Reads the sections that opening the table left out, checks all checksums, and that index and index pages say the same.
+    fn read(table: &Table) -> Result<Beside> {
+        for section in table.sections() {
+            table.section(section.kind, |_| Ok(()))?;
+        }
+        let has_locator = table.index.as_ref().is_some_and(|index| index.locator().is_some());
+        let filter = match table.filter() {
+            Some(_) => None,
+            None => {
+                table.section(SectionKind::FILTER, |bytes| Filter::decode(bytes).map_err(Flaw::Damaged))?
+            }
+        };
+        let locator = match has_locator {
+            true => None,
+            false => table.section(SectionKind::LOCATOR, |bytes| Locator::decode(bytes, table.blocks()))?,
+        };
+        table.compare_pages()?;
+        let used = table.index.as_ref().and_then(BlockIndex::locator);
+        let keys = table.properties().keys;
+        if let Some(wrong) = used.or(locator.as_ref()).filter(|locator| locator.keys() != keys) {
+            let found = wrong.keys();
+            return Err(table.wrong(0, format!("the properties state {keys} keys, the locator {found}")));
+        }
+        Ok(Beside { filter, locator })
+    }
+}
+
+impl Table {
+    /// Reads and verifies a section; `None` if the table has none of this kind.
+    fn section<T>(
+        &self,
+        kind: SectionKind,
+        decode: impl FnOnce(&[u8]) -> Result<T, Flaw>,
+    ) -> Result<Option<T>> {
+        let Some(section) = self.sections().iter().copied().find(|section| section.kind == kind) else {
+            return Ok(None);
+        };
+        let bytes = read_range(&*self.file, section.offset, section.len)?;
+        decode_section(&*self.file, self.uid, section, &bytes, decode).map(Some)
+    }
+
+    /// Checks that pages of the index say what the index says.
+    fn compare_pages(&self) -> Result<()> {
+        let Some(at) = self.sections().iter().find(|section| section.kind == SectionKind::INDEX_PAGES) else {
+            return Ok(());
+        };
+        let (at, blocks) = (at.offset..at.offset + at.len, self.blocks() as u64);
+        let pages = self.section(SectionKind::INDEX_PAGES, |bytes| {
+            PagedIndex::decode(bytes, self.uid, at, blocks, self.data_end)
+        })?;
+        let decoded = self.section(SectionKind::INDEX, |bytes| {
+            DecodedIndex::decode(bytes, FILE_HEADER_BYTES as u64, self.data_end)
+        })?;
+        match (pages, decoded) {
+            (Some(pages), Some(decoded)) => pages.compare(self, &decoded),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -152,21 +229,22 @@ impl Counts {
     fn block(
         &mut self,
         table: &Table,
+        beside: &Beside,
         index: &BlockIndex,
         number: usize,
         block: &BlockBytes,
         cursor: &mut BlockCursor,
     ) -> Result<()> {
-        let offset = index.start(number);
+        let span = table.place(number)?;
+        let offset = span.start;
         let header: BlockHeader = block.header();
-        let span = index.place(number);
         if header.file_len() as u64 != span.end - span.start {
             let (stated, found) = (span.end - span.start, header.file_len());
             return Err(
                 table.wrong(offset, format!("the index gives block {number} {stated} bytes, it has {found}"))
             );
         }
-        if *cursor.key() < *index.separator(number) {
+        if *cursor.key() < *table.separator(index, number)? {
             return Err(table.wrong(offset, format!("the index places block {number} behind its first key")));
         }
         self.blocks += 1;
@@ -177,9 +255,16 @@ impl Counts {
         while cursor.is_valid() {
             // SAFETY: the block is borrowed for longer than this.
             let value = unsafe { cursor.value() };
-            self.entry(table, offset + HEADER_BYTES as u64, cursor.key(), cursor.tag(), value)?;
+            self.entry(
+                table,
+                (beside, number),
+                offset + HEADER_BYTES as u64,
+                cursor.key(),
+                cursor.tag(),
+                value,
+            )?;
             // SAFETY: as above.
-            if !unsafe { is_reached(index, number, block, &mut seeker, cursor) } {
+            if !unsafe { is_reached(table, index, number, block, &mut seeker, cursor) }? {
                 let key = cursor.key().escape_ascii();
                 return Err(table.wrong(offset, format!("lookups of key {key} do not come to its entry")));
             }
@@ -187,7 +272,7 @@ impl Counts {
             unsafe { cursor.next() };
         }
         let next = number + 1;
-        if next < index.blocks() && self.last_key[..] > *index.separator(next) {
+        if next < index.blocks() && self.last_key[..] > *table.separator(index, next)? {
             return Err(
                 table.wrong(offset, format!("block {number} reaches beyond the separator of the next"))
             );
@@ -195,7 +280,15 @@ impl Counts {
         Ok(())
     }
 
-    fn entry(&mut self, table: &Table, offset: u64, key: &[u8], tag: Tag, value: &[u8]) -> Result<()> {
+    fn entry(
+        &mut self,
+        table: &Table,
+        (beside, block): (&Beside, usize),
+        offset: u64,
+        key: &[u8],
+        tag: Tag,
+        value: &[u8],
+    ) -> Result<()> {
         let named = |what: &str| table.wrong(offset, format!("key {} {what}", key.escape_ascii()));
         let is_new_key = self.entries == 0 || self.last_key[..] != *key;
         let in_order =
@@ -208,8 +301,16 @@ impl Counts {
             return Err(named("is deleted but has a value"));
         }
         if is_new_key {
-            if !table.may_contain(key_hash(key)) {
+            let hash = key_hash(key);
+            if !table.may_contain(hash)
+                || beside.filter.as_ref().is_some_and(|filter| !filter.may_contain(hash))
+            {
                 return Err(named("is not in the filter"));
+            }
+            let mut locators =
+                table.index.as_ref().and_then(BlockIndex::locator).into_iter().chain(&beside.locator);
+            if !locators.all(|locator| locator.candidates(hash).any(|candidate| candidate == block)) {
+                return Err(named("is not where the locator says"));
             }
             self.keys += 1;
             self.last_key.clear();
@@ -275,26 +376,28 @@ impl Counts {
 /// # Safety
 /// `block` is alive, and both cursors are in it.
 unsafe fn is_reached(
+    table: &Table,
     index: &BlockIndex,
     number: usize,
     block: &BlockBytes,
     seeker: &mut BlockCursor,
     cursor: &BlockCursor,
-) -> bool {
+) -> Result<bool> {
     let (key, tag) = (cursor.key(), cursor.tag());
     let hash = key_hash(key);
     // SAFETY: the portable kernel needs no special instructions, and the caller answers for the block.
-    let (mut start, found, fits) = unsafe {
+    let (found, fits) = unsafe {
         seeker.seek::<Portable>(key, tag);
         let fits = match block.view() {
             View::Flat(flat) => flat.directory_fits(cursor.index(), hash),
             View::Delta(_) => true,
         };
-        (index.locate::<Portable>(key, tag), block.find::<Portable>(key, hash, tag), fits)
+        (block.find::<Portable>(key, hash, tag), fits)
     };
-    while start < number && index.continues_after(start, key) {
+    let mut start = table.locate(index, key, tag)?;
+    while start < number && table.continues_after(index, start, key)? {
         start += 1;
     }
     let is_found = found.is_some_and(|found| found.tag == tag);
-    fits && is_found && start == number && seeker.index() == cursor.index()
+    Ok(fits && is_found && start == number && seeker.index() == cursor.index())
 }

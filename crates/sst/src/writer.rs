@@ -12,7 +12,9 @@ use crate::expiring::Expiring;
 use crate::footer::{
     DIRECTORY_ENTRY_BYTES, FILE_HEADER_BYTES, FOOTER_BYTES, Footer, Section, SectionKind, encode_file_header,
 };
-use crate::index::section::{IndexEncoder, separator};
+use crate::index::locator::LocatorBuilder;
+use crate::index::pages;
+use crate::index::section::{DecodedIndex, IndexEncoder, separator};
 use crate::options::{TableOptions, TableSummary};
 use crate::properties::TableProperties;
 use crate::range_section;
@@ -28,6 +30,9 @@ use std::sync::Arc;
 
 /// Bytes collected before they are written.
 const WRITE_BYTES: usize = 1 << 20;
+
+/// Bytes that index pages take for a block, about: separator, place, and the page's directory.
+const PAGES_BYTES_A_BLOCK: u64 = 24;
 
 /// Most bytes of separators, which the index addresses with 32 bits in memory.
 const MAX_SEPARATOR_BYTES: u64 = u32::MAX as u64;
@@ -56,6 +61,10 @@ pub struct TableWriter {
     filter_policy: FilterPolicy,
     /// Of the whole filter, if that is fixed.
     filter_bits: Option<u64>,
+    /// Whether the index is written as pages, too.
+    with_pages: bool,
+    /// The keys and their blocks, if a locator is written.
+    locator: Option<LocatorBuilder>,
     range_deletes: RangeDeletes,
     scratch: Scratch,
     out: Vec<u8>,
@@ -91,6 +100,8 @@ impl TableWriter {
             filter: FilterBuilder::new(options.filter),
             filter_policy: options.filter,
             filter_bits: options.filter_bits,
+            with_pages: options.index.needs_pages(),
+            locator: options.index.needs_locator().then(LocatorBuilder::default),
             range_deletes: RangeDeletes::default(),
             scratch: Scratch::default(),
             out,
@@ -127,6 +138,9 @@ impl TableWriter {
         let hash = key_hash(key);
         if is_new_key {
             self.filter.add(hash);
+            if let Some(locator) = &mut self.locator {
+                locator.add(hash, self.index.blocks());
+            }
         }
         self.count(key, tag, value, is_new_key);
         self.last_tag = tag;
@@ -172,13 +186,21 @@ impl TableWriter {
             .filter_bits
             .map_or(self.filter.len() as f64 * self.filter_policy.bits_per_key(), |bits| bits as f64);
         let filter = (filter_bits / 8.0) as u64;
+        let locator = self.locator.as_ref().map_or(0, LocatorBuilder::estimated_bytes);
+        let pages = if self.with_pages { PAGES_BYTES_A_BLOCK * u64::from(self.index.blocks()) } else { 0 };
         let fixed = (FOOTER_BYTES + 3 * DIRECTORY_ENTRY_BYTES + 400) as u64;
-        self.written_bytes + (self.out.len() + staged + self.index.len()) as u64 + filter + fixed
+        self.written_bytes
+            + (self.out.len() + staged + self.index.len()) as u64
+            + filter
+            + locator
+            + pages
+            + fixed
     }
 
     /// Bytes of memory that the writer holds.
     pub fn memory_bytes(&self) -> usize {
-        self.out.capacity() + self.staged.raw_len() + self.index.len() + self.filter.memory_bytes()
+        let locator = self.locator.as_ref().map_or(0, LocatorBuilder::memory_bytes);
+        self.out.capacity() + self.staged.raw_len() + self.index.len() + self.filter.memory_bytes() + locator
     }
 
     /// Sets the table's range deletes; to be called at most once. They need not lie between the first and the last key.
@@ -266,6 +288,13 @@ impl TableWriter {
         let filter = self.finish_filter();
         let properties = self.properties.encode();
         let mut directory = Vec::new();
+        // What most readers leave out comes first, so that the rest is one piece.
+        self.append_pages(&index, data_end, &mut directory)?;
+        if let Some(locator) =
+            self.locator.take().and_then(|locator| locator.finish(self.properties.blocks as usize))
+        {
+            self.append_section(SectionKind::LOCATOR, &locator, &mut directory);
+        }
         self.append_section(SectionKind::INDEX, &index, &mut directory);
         if let Some(filter) = filter {
             self.append_section(SectionKind::FILTER, &filter, &mut directory);
@@ -290,10 +319,25 @@ impl TableWriter {
         self.filter.finish()
     }
 
+    /// Appends the index as pages, if that is asked for and there are any blocks.
+    fn append_pages(&mut self, index: &[u8], data_end: u64, directory: &mut Vec<u8>) -> Result<()> {
+        if !self.with_pages {
+            return Ok(());
+        }
+        let decoded = DecodedIndex::decode(index, FILE_HEADER_BYTES as u64, data_end);
+        let decoded = decoded.map_err(|flaw| flaw.into_error(self.file.path(), data_end))?;
+        let offset = self.written_bytes + self.out.len() as u64;
+        if let Some(pages) = pages::encode(&decoded, self.uid, offset) {
+            self.append_section(SectionKind::INDEX_PAGES, &pages, directory);
+        }
+        Ok(())
+    }
+
     fn append_section(&mut self, kind: SectionKind, bytes: &[u8], directory: &mut Vec<u8>) {
         let offset = self.written_bytes + self.out.len() as u64;
-        // Lookups without the filter are slow but right.
-        let is_optional = kind == SectionKind::FILTER;
+        // Lookups without these are slow but right.
+        let optional = [SectionKind::FILTER, SectionKind::INDEX_PAGES, SectionKind::LOCATOR];
+        let is_optional = optional.contains(&kind);
         Section::describing(kind, is_optional, self.uid, offset, bytes).encode(directory);
         self.out.extend_from_slice(bytes);
     }

@@ -5,7 +5,7 @@
 use crate::operators::{Operator, Unnoticed};
 use esker::parts::env::SeededRandom;
 use esker::{
-    AdaptiveIndex, AsyncReads, BlockLayout, CacheKind, Codec, FilterAllocation, FilterPolicy, IndexKind, KeyspaceOptions, MemtableKind, Options, PerLevel, ReadMode, Strategy,
+    AccessPattern, AdaptiveIndex, AsyncReads, BlockLayout, CacheKind, Codec, FilterAllocation, FilterPolicy, IndexKind, KeyspaceOptions, MemtableKind, Options, PerLevel, ReadMode, Strategy,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -175,8 +175,16 @@ pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
             ("eytzinger", |options| options.block_index(IndexKind::Eytzinger)),
             ("fast-lane", |options| options.block_index(IndexKind::FastLane)),
             ("adaptive", |options| {
-                let adaptive = AdaptiveIndex { small_entries: 3, tree_level: 2, memory_bytes: 2_000 };
+                let default = AdaptiveIndex::DEFAULT;
+                let adaptive =
+                    AdaptiveIndex { small_entries: 3, tree_level: 2, memory_bytes: 2_000, ..default };
                 options.block_index(IndexKind::Adaptive(adaptive))
+            }),
+            ("b-tree-pages", |options| options.block_index(IndexKind::BTreePages)),
+            ("hash-locator", |options| options.block_index(IndexKind::HashLocator)),
+            ("adaptive for keys", |options| {
+                let (default, pattern) = (AdaptiveIndex::DEFAULT, AccessPattern::Point);
+                options.block_index(IndexKind::Adaptive(AdaptiveIndex { pattern, ..default }))
             }),
         ],
     },

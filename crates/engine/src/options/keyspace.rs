@@ -114,7 +114,8 @@ impl KeyspaceOptions {
 
     /// How the block that may hold a key is found. Default: a search tree of key heads.
     ///
-    /// A change holds for tables that are opened from then on; nothing is rewritten for it.
+    /// A change holds for tables that are opened from then on; nothing is rewritten for it. Kinds that need something of the
+    /// file that other tables do not have, index pages or a hash locator, are used for tables written from then on.
     pub fn block_index(mut self, kind: IndexKind) -> KeyspaceOptions {
         self.block_index = kind;
         self
@@ -205,6 +206,7 @@ impl KeyspaceOptions {
             block_size_bytes: self.block_size_bytes,
             restart_interval: self.block_restart_interval,
             hash_slots_percent: self.block_hash_slots_percent,
+            index: self.block_index,
             ..TableOptions::default()
         }
     }

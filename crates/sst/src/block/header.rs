@@ -15,6 +15,8 @@ pub(crate) const BLOCK_MAGIC: [u8; 4] = *b"EsBk";
 pub(crate) const BLOCK_VERSION: u8 = 1;
 /// Bytes in front of the stored bytes.
 pub(crate) const HEADER_BYTES: usize = 24;
+/// Where a header has its flags.
+pub(crate) const FLAGS_AT: usize = 7;
 /// Where a header states the length of the payload.
 pub(crate) const RAW_LEN_AT: usize = 8;
 /// Bytes behind the stored bytes: the checksum.
@@ -29,6 +31,9 @@ pub(crate) const MAX_RAW_BYTES: usize = MAX_VALUE_LEN + MAX_KEY_LEN + 1024;
 pub(crate) const FLAG_WIDE_OFFSETS: u8 = 1;
 /// Flag of the flat layout: all suffixes have the length that the payload's header states.
 pub(crate) const FLAG_FIXED_SUFFIX: u8 = 2;
+
+/// Flag of both layouts: the entries are an index of blocks or pages, and none of the table's.
+pub(crate) const FLAG_INDEX_PAGE: u8 = 0x80;
 
 /// How a block's entries are arranged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -73,8 +78,8 @@ impl BlockLayout {
 
     const fn known_flags(self) -> u8 {
         match self {
-            BlockLayout::Flat => FLAG_WIDE_OFFSETS | FLAG_FIXED_SUFFIX,
-            BlockLayout::Delta => FLAG_WIDE_OFFSETS,
+            BlockLayout::Flat => FLAG_WIDE_OFFSETS | FLAG_FIXED_SUFFIX | FLAG_INDEX_PAGE,
+            BlockLayout::Delta => FLAG_WIDE_OFFSETS | FLAG_INDEX_PAGE,
         }
     }
 }
@@ -148,6 +153,11 @@ impl BlockHeader {
     /// Bytes of the whole block in the file.
     pub(crate) fn file_len(&self) -> usize {
         FRAME_BYTES + self.stored_len as usize
+    }
+
+    /// Whether the entries are those of an index.
+    pub(crate) fn is_index_page(&self) -> bool {
+        self.flags & FLAG_INDEX_PAGE != 0
     }
 
     /// Whether offsets have four bytes.

@@ -1,12 +1,26 @@
 //! A block index without a table: for experiments and benchmarks of its forms.
 
+use super::locator::{Locator, LocatorBuilder};
+use super::paged::{PageSource, PagedIndex};
+use super::pages::{self, PageAt};
 use super::section::{DecodedIndex, Separators};
 use super::{BlockIndex, IndexKind, TableShape};
+use crate::block::header::FRAME_BYTES;
+use crate::block::{Block, BlockBuffer};
+use crate::footer::FILE_HEADER_BYTES;
 use crate::isa::{Isa, with_kernel};
-use esker_base::{Error, Result, Tag};
+use crate::part::{CachedPart, TableCache};
+use esker_base::checksum::key_hash;
+use esker_base::{Error, Result, TableUid, Tag};
+use esker_cache::{Admission, BlockKind, CacheKey};
+use std::path::Path;
+use std::sync::{Arc, Weak};
 
 /// An index over sorted keys, as tables have over their blocks: the keys are the *fences*, the least keys of successive
 /// blocks, and a search answers the block that a key falls into.
+///
+/// Index pages lie in memory here and are searched through a block cache that has room for all of them. A hash locator
+/// knows the fences themselves; other keys are found by the search tree beside it, after it has said that they are none.
 ///
 /// ```
 /// use esker_sst::{FenceIndex, IndexKind};
@@ -21,7 +35,22 @@ use esker_base::{Error, Result, Tag};
 pub struct FenceIndex {
     index: BlockIndex,
     isa: Isa,
+    pages: Option<PagesInMemory>,
 }
+
+/// A section of index pages, and the cache that they go through.
+#[derive(Debug)]
+struct PagesInMemory {
+    section: Vec<u8>,
+    /// Where it would start in the file.
+    start: u64,
+    cache: TableCache,
+}
+
+/// What blocks and pages are taken to belong to.
+const UID: TableUid = TableUid(0);
+/// Bytes of blocks by default: where they would lie is of interest for the room that places take.
+const BLOCK_BYTES: u64 = 4096;
 
 impl FenceIndex {
     /// An index of this kind over `fences`, which must ascend. An adaptive kind chooses as for a table of level 0.
@@ -40,22 +69,40 @@ impl FenceIndex {
             let added = separators.push(0, fence);
             added.ok_or_else(|| Error::invalid("the fences have more than 4 GiB"))?;
         }
-        // Every block as large as blocks are by default; where it would lie is of interest for its size alone.
-        let starts = (0..=separators.len() as u64).map(|block| block * 4096).collect();
-        let (first, last) = match separators.len() {
-            0 => return Err(Error::invalid("an index needs a fence")),
-            count => (separators.get(0).to_vec(), separators.get(count - 1).to_vec()),
-        };
-        let shape = TableShape::of(&separators, 0);
+        separators.shrink();
+        let count = separators.len();
+        if count == 0 {
+            return Err(Error::invalid("an index needs a fence"));
+        }
+        let start = |block: u64| FILE_HEADER_BYTES as u64 + block * BLOCK_BYTES;
+        let starts = (0..=count as u64).map(start).collect();
+        let (first, last) = (separators.get(0).to_vec(), separators.get(count - 1).to_vec());
+        let kind = kind.for_table(&TableShape::of(&separators, 0, false)).0;
         let decoded = DecodedIndex { separators, starts, continuations: Vec::new() };
-        let index = BlockIndex::new(decoded, &first, &last, kind.for_table(&shape).0);
+        let isa = Isa::detect();
+        if kind.needs_pages() {
+            let (index, pages) = in_pages(&decoded, start(count as u64))?;
+            return Ok(FenceIndex { index, isa, pages: Some(pages) });
+        }
+        let locator = kind.needs_locator().then(|| locator_of(&decoded.separators)).transpose()?;
+        let index = BlockIndex::new(decoded, &first, &last, kind);
         let index = index.ok_or_else(|| Error::internal("an index of fences has blocks"))?;
-        Ok(FenceIndex { index, isa: Isa::detect() })
+        let index = match locator {
+            Some(locator) => index.with_locator(locator),
+            None => index,
+        };
+        Ok(FenceIndex { index, isa, pages: None })
     }
 
-    /// The number of the last fence that is at most `key`; 0 if none is. O(log n), without an allocation.
+    /// The number of the last fence that is at most `key`; 0 if none is. O(log n), without an allocation unless index pages
+    /// enter the cache.
     #[inline]
     pub fn find(&self, key: &[u8]) -> usize {
+        if self.index.tree().is_none()
+            && let Some(found) = self.find_otherwise(key)
+        {
+            return found;
+        }
         with_kernel!(
             self.isa,
             |K| (index: &BlockIndex, key: &[u8]) -> usize {
@@ -64,6 +111,16 @@ impl FenceIndex {
             }
             (&self.index, key)
         )
+    }
+
+    /// By pages or the locator; `None` if neither can tell.
+    fn find_otherwise(&self, key: &[u8]) -> Option<usize> {
+        if let Some(locator) = self.index.locator() {
+            let mut candidates = locator.candidates(key_hash(key));
+            return candidates.find(|&candidate| *self.index.separator(candidate) == *key);
+        }
+        // Pages that are in memory and were made here cannot be damaged.
+        self.index.pages()?.locate(self.pages.as_ref()?, key, Tag::NEWEST).ok()
     }
 
     /// The numbers of the blocks that keys from `from` on and below `to` may lie in; at least one.
@@ -84,8 +141,60 @@ impl FenceIndex {
         self.index.kind()
     }
 
-    /// Bytes of memory that the index takes, fences and the places of blocks included.
+    /// Bytes of memory that the index takes, fences and the places of blocks included. Index pages do not count: they would
+    /// be in a file, and in the cache as far as they are used.
     pub fn memory_bytes(&self) -> usize {
         self.index.memory_bytes()
+    }
+
+    /// Bytes of index pages.
+    pub fn page_bytes(&self) -> usize {
+        self.pages.as_ref().map_or(0, |pages| pages.section.len())
+    }
+}
+
+fn in_pages(decoded: &DecodedIndex, data_end: u64) -> Result<(BlockIndex, PagesInMemory)> {
+    let section = pages::encode(decoded, UID, data_end);
+    let section = section.ok_or_else(|| Error::invalid("there are too many fences for pages"))?;
+    let at = data_end..data_end + section.len() as u64;
+    let index = PagedIndex::decode(&section, UID, at, decoded.separators.len() as u64, data_end);
+    let index = index.map_err(|flaw| flaw.into_error(Path::new("fences"), data_end))?;
+    // Blocks in memory have slack, and the cache notes of its own.
+    let cache = TableCache::new(2 * section.len() + (1 << 20));
+    Ok((BlockIndex::of_pages(index), PagesInMemory { section, start: data_end, cache }))
+}
+
+fn locator_of(separators: &Separators) -> Result<Locator> {
+    let mut builder = LocatorBuilder::default();
+    for block in 0..separators.len() {
+        builder.add(key_hash(separators.get(block)), block as u32);
+    }
+    let section = builder.finish(separators.len());
+    let section = section.ok_or_else(|| Error::invalid("there are too many fences for a locator"))?;
+    let locator = Locator::decode(&section, separators.len());
+    locator.map_err(|flaw| flaw.into_error(Path::new("fences"), 0))
+}
+
+impl PageSource for PagesInMemory {
+    fn page(&self, page: PageAt) -> Result<Arc<Block>> {
+        let key = CacheKey { table: 0, block: page.number };
+        if let Some(CachedPart::Block(cached)) = self.cache.get(&key, BlockKind::Index, Admission::Point) {
+            return Ok(cached);
+        }
+        let (at, span) = ((page.start - self.start) as usize, page.span as usize);
+        let mut buffer = BlockBuffer::new(span - FRAME_BYTES);
+        buffer.bytes_mut()[..span].copy_from_slice(&self.section[at..at + span]);
+        let block = buffer.finish(Weak::new());
+        let block = block.map_err(|flaw| flaw.into_error(Path::new("fences"), page.start))?;
+        self.cache.insert(key, CachedPart::Block(Arc::clone(&block)), BlockKind::Index, Admission::Point);
+        Ok(block)
+    }
+
+    fn damage(&self, page: PageAt, detail: String) -> Error {
+        Error::corruption(Path::new("fences"), page.start, detail)
+    }
+
+    fn isa(&self) -> Isa {
+        Isa::detect()
     }
 }

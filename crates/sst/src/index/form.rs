@@ -4,7 +4,10 @@ use super::compressed::Compressed;
 use super::eytzinger::Eytzinger;
 use super::fast_lane::FastLane;
 use super::kind::IndexKind;
+use super::locator::Locator;
+use super::paged::PagedIndex;
 use super::section::Separators;
+use super::tree::HeadTree;
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -20,6 +23,10 @@ pub(crate) enum OtherForm {
     Eytzinger(Eytzinger),
     /// See [`super::fast_lane`].
     FastLane(FastLane),
+    /// See [`super::pages`]. What it is asked goes by [`super::ask`], because answers may need reads.
+    Pages(PagedIndex),
+    /// See [`super::locator`]: the tree is for everything but lookups of keys.
+    Located { locator: Locator, tree: HeadTree },
 }
 
 impl OtherForm {
@@ -32,7 +39,10 @@ impl OtherForm {
         starts: &[u64],
     ) -> Option<OtherForm> {
         match kind {
-            IndexKind::STree | IndexKind::Adaptive(_) => None,
+            // Pages and locators come from sections of their own.
+            IndexKind::STree | IndexKind::Adaptive(_) | IndexKind::BTreePages | IndexKind::HashLocator => {
+                None
+            }
             IndexKind::SortedArray => Some(OtherForm::SortedArray),
             IndexKind::PrefixCompressed => {
                 // What does not fit its 32-bit offsets stays as it is.
@@ -51,6 +61,8 @@ impl OtherForm {
             OtherForm::PrefixCompressed(_) => IndexKind::PrefixCompressed,
             OtherForm::Eytzinger(_) => IndexKind::Eytzinger,
             OtherForm::FastLane(_) => IndexKind::FastLane,
+            OtherForm::Pages(_) => IndexKind::BTreePages,
+            OtherForm::Located { .. } => IndexKind::HashLocator,
         }
     }
 
@@ -61,7 +73,11 @@ impl OtherForm {
         match self {
             OtherForm::Eytzinger(eytzinger) => Some(eytzinger.find(wanted)),
             OtherForm::FastLane(lanes) => Some(lanes.find(wanted)),
-            OtherForm::SortedArray | OtherForm::PrefixCompressed(_) => None,
+            OtherForm::Located { tree, .. } => {
+                let place = tree.find_detected(wanted);
+                Some((place, Some(tree.head(place)).filter(|&head| head <= wanted)))
+            }
+            OtherForm::SortedArray | OtherForm::PrefixCompressed(_) | OtherForm::Pages(_) => None,
         }
     }
 
@@ -116,6 +132,8 @@ impl OtherForm {
             OtherForm::PrefixCompressed(compressed) => compressed.memory_bytes(),
             OtherForm::Eytzinger(eytzinger) => eytzinger.memory_bytes(),
             OtherForm::FastLane(lanes) => lanes.memory_bytes(),
+            OtherForm::Pages(_) => 0,
+            OtherForm::Located { locator, tree } => locator.memory_bytes() + tree.memory_bytes(),
         }
     }
 }

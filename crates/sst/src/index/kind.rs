@@ -32,6 +32,12 @@ pub enum IndexKind {
     Eytzinger,
     /// Key heads in lanes: all, every fourth, every sixteenth, and so on.
     FastLane,
+    /// A B-tree of pages in the file that are searched through the block cache, so that no index is in memory. Tables that
+    /// were written for another kind have no pages; they get the search tree.
+    BTreePages,
+    /// A hash table from keys to blocks in the place of filter and index for lookups, beside the search tree for ranges.
+    /// Tables that were written for another kind have none; they get filter and search tree.
+    HashLocator,
     /// One of the others for each table, by its size, its level and a limit of memory.
     Adaptive(AdaptiveIndex),
 }
@@ -39,8 +45,8 @@ pub enum IndexKind {
 /// What [`IndexKind::Adaptive`] decides by (the selection that the CS265 report describes in its section 2.3.2, with
 /// the fastest form of this crate in the place of its fastest).
 ///
-/// In this order: a search tree that would take more than `memory_bytes` gives way to prefix-compressed separators; a
-/// table with at least `small_entries` blocks, or written for `tree_level` or a deeper one, gets the search tree; any
+/// In this order: a search tree that would take more than `memory_bytes` gives way to prefix-compressed separators; where
+/// keys are looked up, a table that was written with a hash locator uses it; a table with at least `small_entries` blocks, or written for `tree_level` or a deeper one, gets the search tree; any
 /// other a sorted array, which for so few is as good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AdaptiveIndex {
@@ -50,19 +56,47 @@ pub struct AdaptiveIndex {
     pub tree_level: u8,
     /// Most bytes that the index of one table should take; 0 for no limit.
     pub memory_bytes: u64,
+    /// What reads are like.
+    pub pattern: AccessPattern,
+}
+
+/// What reads of a keyspace are like, as far as its index is concerned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum AccessPattern {
+    /// Ranges and keys.
+    #[default]
+    Mixed,
+    /// Keys, hardly ever ranges: tables are written with hash locators, as for [`IndexKind::HashLocator`].
+    Point,
+}
+
+impl AccessPattern {
+    const fn name(self) -> &'static str {
+        match self {
+            AccessPattern::Mixed => "mixed",
+            AccessPattern::Point => "point",
+        }
+    }
 }
 
 impl AdaptiveIndex {
     /// No level is this deep.
     pub const NO_LEVEL: u8 = 64;
     /// Small below 5,000 entries, as in the CS265 report; neither level nor memory matter.
-    pub const DEFAULT: AdaptiveIndex =
-        AdaptiveIndex { small_entries: 5_000, tree_level: AdaptiveIndex::NO_LEVEL, memory_bytes: 0 };
+    pub const DEFAULT: AdaptiveIndex = AdaptiveIndex {
+        small_entries: 5_000,
+        tree_level: AdaptiveIndex::NO_LEVEL,
+        memory_bytes: 0,
+        pattern: AccessPattern::Mixed,
+    };
 
     /// The form for one table, and why.
     pub(crate) fn choose(&self, table: &TableShape) -> (IndexKind, &'static str) {
         if self.memory_bytes > 0 && table.tree_bytes > self.memory_bytes {
             return (IndexKind::PrefixCompressed, "the search tree would exceed the limit of memory");
+        }
+        if self.pattern == AccessPattern::Point && table.has_locator {
+            return (IndexKind::HashLocator, "keys are looked up, and the table has a locator");
         }
         if table.entries >= u64::from(self.small_entries) {
             return (IndexKind::STree, "the table is not small");
@@ -89,17 +123,16 @@ pub(crate) struct TableShape {
     pub(crate) level: u64,
     /// Bytes of memory that the index takes as [`IndexKind::STree`].
     pub(crate) tree_bytes: u64,
+    /// Whether the table was written with a hash locator.
+    pub(crate) has_locator: bool,
 }
 
 impl TableShape {
     /// The shape of a table with these separators, written for a level.
-    pub(crate) fn of(separators: &Separators, level: u64) -> TableShape {
+    pub(crate) fn of(separators: &Separators, level: u64, has_locator: bool) -> TableShape {
         let entries = separators.len() as u64;
-        TableShape {
-            entries,
-            level,
-            tree_bytes: separators.memory_bytes() as u64 + entries * TREE_ENTRY_BYTES,
-        }
+        let tree_bytes = separators.memory_bytes() as u64 + entries * TREE_ENTRY_BYTES;
+        TableShape { entries, level, tree_bytes, has_locator }
     }
 }
 
@@ -109,13 +142,24 @@ const TREE_ENTRY_BYTES: u64 = 17;
 
 impl IndexKind {
     /// All kinds, those with parameters with their defaults.
-    pub const ALL: [IndexKind; 6] = [
+    pub const ALL: [IndexKind; 8] = [
         IndexKind::STree,
         IndexKind::SortedArray,
         IndexKind::PrefixCompressed,
         IndexKind::Eytzinger,
         IndexKind::FastLane,
+        IndexKind::BTreePages,
+        IndexKind::HashLocator,
         IndexKind::Adaptive(AdaptiveIndex::DEFAULT),
+    ];
+
+    /// The kinds that need nothing but the separators of blocks.
+    pub const IN_MEMORY: [IndexKind; 5] = [
+        IndexKind::STree,
+        IndexKind::SortedArray,
+        IndexKind::PrefixCompressed,
+        IndexKind::Eytzinger,
+        IndexKind::FastLane,
     ];
 
     /// The name in options and reports, without parameters. Names are stored with keyspaces and never change.
@@ -126,7 +170,23 @@ impl IndexKind {
             IndexKind::PrefixCompressed => "prefix-compressed",
             IndexKind::Eytzinger => "eytzinger",
             IndexKind::FastLane => "fast-lane",
+            IndexKind::BTreePages => "b-tree-pages",
+            IndexKind::HashLocator => "hash-locator",
             IndexKind::Adaptive(_) => "adaptive",
+        }
+    }
+
+    /// Whether tables are written with index pages for it.
+    pub(crate) fn needs_pages(self) -> bool {
+        self == IndexKind::BTreePages
+    }
+
+    /// Whether tables are written with hash locators for it.
+    pub(crate) fn needs_locator(self) -> bool {
+        match self {
+            IndexKind::HashLocator => true,
+            IndexKind::Adaptive(adaptive) => adaptive.pattern == AccessPattern::Point,
+            _ => false,
         }
     }
 
@@ -144,8 +204,9 @@ impl fmt::Display for IndexKind {
         f.write_str(self.name())?;
         match self {
             IndexKind::Adaptive(adaptive) if *adaptive != AdaptiveIndex::DEFAULT => {
-                let AdaptiveIndex { small_entries, tree_level, memory_bytes } = adaptive;
-                write!(f, ":entries={small_entries},level={tree_level},memory={memory_bytes}")
+                let AdaptiveIndex { small_entries, tree_level, memory_bytes, pattern } = adaptive;
+                write!(f, ":entries={small_entries},level={tree_level},memory={memory_bytes}")?;
+                write!(f, ",pattern={}", pattern.name())
             }
             _ => Ok(()),
         }
@@ -163,7 +224,7 @@ impl FromStr for IndexKind {
             (Some(IndexKind::Adaptive(_)), Some(parameters)) => parse_adaptive(parameters).ok_or_else(|| {
                 Error::invalid(format!(
                     "unknown parameters {parameters:?} of an adaptive index: \
-                     some of entries=N,level=0..64,memory=BYTES"
+                     some of entries=N,level=0..64,memory=BYTES,pattern=mixed|point"
                 ))
             }),
             _ => {
@@ -184,6 +245,10 @@ fn parse_adaptive(parameters: &str) -> Option<IndexKind> {
                 adaptive.tree_level = level?;
             }
             ("memory", bytes) => adaptive.memory_bytes = bytes.parse().ok()?,
+            ("pattern", name) => {
+                let all = [AccessPattern::Mixed, AccessPattern::Point];
+                adaptive.pattern = all.into_iter().find(|pattern| pattern.name() == name)?;
+            }
             _ => return None,
         }
     }
@@ -200,15 +265,23 @@ mod tests {
             assert_eq!(kind.to_string(), kind.name());
             assert_eq!(kind.to_string().parse::<IndexKind>().unwrap(), kind);
         }
-        let adaptive =
-            IndexKind::Adaptive(AdaptiveIndex { small_entries: 7, tree_level: 3, memory_bytes: 1 << 40 });
-        assert_eq!(adaptive.to_string(), "adaptive:entries=7,level=3,memory=1099511627776");
+        let (memory_bytes, pattern) = (1 << 40, AccessPattern::Point);
+        let adaptive = AdaptiveIndex { small_entries: 7, tree_level: 3, memory_bytes, pattern };
+        let adaptive = IndexKind::Adaptive(adaptive);
+        assert_eq!(adaptive.to_string(), "adaptive:entries=7,level=3,memory=1099511627776,pattern=point");
         assert_eq!(adaptive.to_string().parse::<IndexKind>().unwrap(), adaptive);
         let partly = "adaptive:memory=5".parse::<IndexKind>().unwrap();
         assert_eq!(partly, IndexKind::Adaptive(AdaptiveIndex { memory_bytes: 5, ..AdaptiveIndex::DEFAULT }));
-        for wrong in
-            ["", "s-tree:3", "b", "adaptive:", "adaptive:level=65", "adaptive:entries", "adaptive:x=1"]
-        {
+        for wrong in [
+            "",
+            "s-tree:3",
+            "b",
+            "adaptive:",
+            "adaptive:level=65",
+            "adaptive:entries",
+            "adaptive:x=1",
+            "adaptive:pattern=?",
+        ] {
             let error = wrong.parse::<IndexKind>().unwrap_err();
             assert!(matches!(error, Error::InvalidArgument(_)), "{wrong}: {error}");
         }
@@ -217,14 +290,17 @@ mod tests {
     #[test]
     fn adaptive_goes_by_size_level_and_memory() {
         let adaptive = AdaptiveIndex { tree_level: 6, memory_bytes: 1 << 20, ..AdaptiveIndex::DEFAULT };
-        let chosen =
-            |entries, level, tree_bytes| adaptive.choose(&TableShape { entries, level, tree_bytes }).0;
+        let shape = |entries, level, tree_bytes| TableShape { entries, level, tree_bytes, has_locator: true };
+        let chosen = |entries, level, tree_bytes| adaptive.choose(&shape(entries, level, tree_bytes)).0;
         assert_eq!(chosen(4_999, 5, 1 << 20), IndexKind::SortedArray);
         assert_eq!(chosen(5_000, 5, 1 << 20), IndexKind::STree);
         assert_eq!(chosen(1, 6, 100), IndexKind::STree);
         assert_eq!(chosen(1, 6, (1 << 20) + 1), IndexKind::PrefixCompressed);
-        let unlimited =
-            AdaptiveIndex::DEFAULT.choose(&TableShape { entries: 9, level: 63, tree_bytes: 1 << 40 });
+        let unlimited = AdaptiveIndex::DEFAULT.choose(&shape(9, 63, 1 << 40));
         assert_eq!(unlimited.0, IndexKind::SortedArray);
+        let points = AdaptiveIndex { pattern: AccessPattern::Point, ..adaptive };
+        assert_eq!(points.choose(&shape(9, 0, 100)).0, IndexKind::HashLocator);
+        let without = TableShape { has_locator: false, ..shape(9, 0, 100) };
+        assert_eq!(points.choose(&without).0, IndexKind::SortedArray);
     }
 }

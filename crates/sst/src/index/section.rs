@@ -100,6 +100,12 @@ impl Separators {
         self.bytes.capacity() + self.ends.capacity() * size_of::<u32>()
     }
 
+    /// Gives memory back that nothing will be put into.
+    pub(super) fn shrink(&mut self) {
+        self.bytes.shrink_to_fit();
+        self.ends.shrink_to_fit();
+    }
+
     /// Appends `shared` bytes of the last one and `unshared`. `None` if that cannot be.
     pub(super) fn push(&mut self, shared: usize, unshared: &[u8]) -> Option<()> {
         let previous = self.len().checked_sub(1).map_or(0..0, |last| {
@@ -151,7 +157,7 @@ impl DecodedIndex {
         if !reader.is_empty() || index.starts.last() != Some(&data_end) {
             return damaged("the index does not cover the blocks");
         }
-        index.separators.bytes.shrink_to_fit();
+        index.separators.shrink();
         Ok(index)
     }
 

@@ -3,7 +3,10 @@
 use super::{IDENTITY, UID, home, new_fs, open, options, path, write};
 use crate::block::header::{HEADER_BYTES, placed_checksum};
 use crate::testing::{Entry, Shape, entries};
-use crate::{BlockLayout, LayoutFacts, OpenTables, ReadPurpose, Table, TableCache, TableHome, TableOptions};
+use crate::{
+    BlockLayout, IndexKind, LayoutFacts, OpenTables, ReadPurpose, SectionKind, Table, TableCache, TableHome,
+    TableOptions, TableReading,
+};
 use esker_base::checksum::key_hash;
 use esker_base::{Error, Result, SeqNo, Tag};
 use esker_cache::BlockKind;
@@ -36,9 +39,25 @@ fn small_tables() -> Vec<(StrictFs, Vec<Entry>, u64)> {
     tables
 }
 
+/// The same for the kinds of index that have sections of their own.
+fn tables_with_sections() -> Vec<(StrictFs, Vec<Entry>, u64, IndexKind)> {
+    let table = |index| {
+        let entries = entries(Shape::Versions, 60, 90, &SeededRandom::new(77));
+        let fs = new_fs();
+        let summary = write(&fs, &entries, TableOptions { index, block_size_bytes: 100, ..options() });
+        assert!(summary.blocks >= 8 && summary.file_bytes < 6_000, "{summary:?}");
+        (fs, entries, summary.file_bytes, index)
+    };
+    vec![table(IndexKind::BTreePages), table(IndexKind::HashLocator)]
+}
+
 fn try_open(fs: &StrictFs, len: u64) -> Result<Arc<Table>> {
+    try_open_as(fs, len, IndexKind::default())
+}
+
+fn try_open_as(fs: &StrictFs, len: u64, index: IndexKind) -> Result<Arc<Table>> {
     let file = fs.open(path(), OpenMode::Read)?;
-    Ok(Arc::new(Table::open(file, len, IDENTITY, home(1 << 20))?))
+    Ok(Arc::new(Table::open_for(file, len, Some(IDENTITY), home(1 << 20), TableReading { index })?))
 }
 
 fn is_clear(error: &Error) -> bool {
@@ -47,7 +66,10 @@ fn is_clear(error: &Error) -> bool {
 
 /// Reads everything; whatever answers must answer right.
 fn read_all(fs: &StrictFs, len: u64, entries: &[Entry]) -> Result<()> {
-    let table = try_open(fs, len)?;
+    read_all_of(&try_open(fs, len)?, entries)
+}
+
+fn read_all_of(table: &Arc<Table>, entries: &[Entry]) -> Result<()> {
     let mut first_error = None;
     let mut note = |error: Error| {
         assert!(is_clear(&error), "{error}");
@@ -65,7 +87,7 @@ fn read_all(fs: &StrictFs, len: u64, entries: &[Entry]) -> Result<()> {
         }
     }
     for purpose in [ReadPurpose::Scan, ReadPurpose::Compaction] {
-        if let Err(error) = walk(&table, purpose, entries) {
+        if let Err(error) = walk(table, purpose, entries) {
             note(error);
         }
     }
@@ -118,6 +140,57 @@ fn every_changed_byte_is_noticed_or_harmless() {
         read_all(&fs, len, &entries).unwrap();
         try_open(&fs, len).unwrap().verify().unwrap();
     }
+}
+
+#[test]
+fn pages_and_locators_that_change_are_noticed_or_done_without() {
+    for (fs, entries, len, kind) in tables_with_sections() {
+        let file = fs.open(path(), OpenMode::ReadWrite).unwrap();
+        let at = {
+            let table = try_open_as(&fs, len, kind).unwrap();
+            read_all_of(&table, &entries).unwrap();
+            table.verify().unwrap();
+            let own = [SectionKind::INDEX_PAGES, SectionKind::LOCATOR];
+            *table.sections().iter().find(|section| own.contains(&section.kind)).unwrap()
+        };
+        let (mut failed, mut done_without) = (0, 0);
+        for offset in 0..len {
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, offset).unwrap();
+            for change in [0x01, 0xff] {
+                file.write_at(&[byte[0] ^ change], offset).unwrap();
+                let opened = try_open_as(&fs, len, kind);
+                if let Ok(table) = &opened {
+                    let is_own = (at.offset..at.offset + at.len).contains(&offset);
+                    done_without += u64::from(table.index_damage().is_some());
+                    assert!(is_own || table.index_damage().is_none());
+                    let read = read_all_of(table, &entries);
+                    failed += u64::from(is_own && read.is_err());
+                    assert!(read.is_ok() || read.is_err_and(|error| is_clear(&error)));
+                }
+                let verified = opened.and_then(|table| table.verify());
+                assert!(verified.as_ref().is_err_and(is_clear), "byte {offset} ^ {change:#x}: {verified:?}");
+            }
+            file.write_at(&byte, offset).unwrap();
+        }
+        // A locator is checked as a whole, and the table read without it; pages are checked one by one when they are read.
+        match kind {
+            IndexKind::HashLocator => assert_eq!((failed, done_without), (0, 2 * at.len)),
+            _ => assert_eq!((failed, done_without), (2 * (at.len - 40), 2 * 40)),
+        }
+        assert_eq!(try_open(&fs, len).unwrap().index_facts().unwrap().unwrap().used, IndexKind::STree);
+    }
+}
+
+/// A repair finds blocks by their first bytes: pages have them too, and are no entries of the table.
+#[test]
+fn pages_are_not_taken_for_blocks_of_entries() {
+    let (fs, entries, len, _) = tables_with_sections().remove(0);
+    let file = fs.open(path(), OpenMode::ReadWrite).unwrap();
+    let mut salvage = crate::Salvage::open(file, len, None).unwrap();
+    let mut found = 0;
+    while salvage.next_block(|_, _, _| found += 1).unwrap().is_some() {}
+    assert_eq!(found, entries.len());
 }
 
 #[test]

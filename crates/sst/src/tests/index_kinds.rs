@@ -3,9 +3,15 @@
 use super::contract::check_everything;
 use super::{home, new_fs, open_as, options, path, write};
 use crate::testing::{SHAPES, Shape, entries};
-use crate::{AdaptiveIndex, BlockLayout, FenceIndex, IndexKind, Table, TableOptions, TableReading};
+use crate::{
+    AdaptiveIndex, BlockLayout, FenceIndex, IndexFacts, IndexKind, Table, TableOptions, TableReading,
+};
 use esker_base::Error;
 use esker_env::{FileSystem, OpenMode, SeededRandom};
+
+fn facts(table: &Table) -> IndexFacts {
+    table.index_facts().unwrap().unwrap()
+}
 
 #[test]
 fn every_kind_answers_like_a_sorted_vector() {
@@ -15,15 +21,16 @@ fn every_kind_answers_like_a_sorted_vector() {
             let count = if shape == Shape::Giant { 25 } else { 600 };
             let entries = entries(shape, count, seqnos, &random);
             let layout = if number % 2 == 0 { BlockLayout::Flat } else { BlockLayout::Delta };
-            let fs = new_fs();
-            write(&fs, &entries, TableOptions { block_size_bytes, layout, ..options() });
             for kind in IndexKind::ALL {
                 println!("{shape:?}, blocks of {block_size_bytes}, {kind}");
+                let fs = new_fs();
+                write(&fs, &entries, TableOptions { block_size_bytes, layout, index: kind, ..options() });
                 let table = open_as(&fs, 50_000, kind);
-                let facts = table.index_facts().unwrap();
+                let facts = facts(&table);
                 assert_eq!((facts.asked, facts.entries), (kind, table.blocks()));
                 assert_eq!(facts.used == kind, !matches!(kind, IndexKind::Adaptive(_)), "{facts:?}");
-                assert!(facts.memory_bytes > 8 * facts.entries || kind == IndexKind::PrefixCompressed);
+                assert_eq!(facts.pages.is_some(), kind == IndexKind::BTreePages);
+                assert_eq!(facts.fingerprint_bits.is_some(), kind == IndexKind::HashLocator);
                 check_everything(table, &entries, shape, &random);
             }
         }
@@ -37,7 +44,7 @@ fn compression_saves_memory_and_is_counted() {
         let entries = entries(shape, 20_000, 0, &SeededRandom::new(3));
         let fs = new_fs();
         write(&fs, &entries, TableOptions { block_size_bytes: 512, ..options() });
-        let of = |kind| open_as(&fs, 0, kind).index_facts().unwrap();
+        let of = |kind| facts(&open_as(&fs, 0, kind));
         let (array, compressed) = (of(IndexKind::SortedArray), of(IndexKind::PrefixCompressed));
         assert_eq!(array.sorted_array_bytes, compressed.sorted_array_bytes);
         let saved = 1.0 - compressed.memory_bytes as f64 / array.memory_bytes as f64;
@@ -51,9 +58,9 @@ fn compression_saves_memory_and_is_counted() {
 fn what_is_open_is_charged_with_the_form_that_it_has() {
     let entries = entries(Shape::Random, 5_000, 0, &SeededRandom::new(4));
     let fs = new_fs();
-    let len = write(&fs, &entries, TableOptions { block_size_bytes: 512, ..options() }).file_bytes;
     let mut charged = Vec::new();
     for index in IndexKind::ALL {
+        let len = write(&fs, &entries, TableOptions { block_size_bytes: 512, index, ..options() }).file_bytes;
         let tables = crate::OpenTables::new(std::sync::Arc::clone(home(0).cache()));
         let home = crate::TableHome::new(&tables).unwrap();
         let file = fs.open(path(), OpenMode::Read).unwrap();
@@ -67,6 +74,78 @@ fn what_is_open_is_charged_with_the_form_that_it_has() {
     assert!(of(IndexKind::PrefixCompressed) < of(IndexKind::SortedArray));
     assert!(of(IndexKind::SortedArray) < of(IndexKind::Eytzinger));
     assert!(of(IndexKind::Eytzinger) < of(IndexKind::FastLane));
+    // Neither index nor slots: the filter is all there is, but for what any table takes.
+    let filter = 5_000 * 10 / 8;
+    assert!(of(IndexKind::BTreePages) < filter + 3_000, "{charged:?}");
+    // The locator is in the place of the filter.
+    let locator = 5_000 * 16 / 3;
+    assert!(
+        of(IndexKind::HashLocator).abs_diff(of(IndexKind::STree) - filter + locator) < 1_000,
+        "{charged:?}"
+    );
+}
+
+/// What a table was written for and what it is read with are two things.
+#[test]
+fn any_table_is_read_with_any_kind() {
+    for (number, written) in IndexKind::ALL.into_iter().enumerate() {
+        let random = SeededRandom::new(number as u64);
+        let entries = entries(Shape::Versions, 500, 200, &random);
+        let fs = new_fs();
+        write(&fs, &entries, TableOptions { block_size_bytes: 128, index: written, ..options() });
+        for read in IndexKind::ALL {
+            let table = open_as(&fs, 1 << 20, read);
+            let facts = facts(&table);
+            let is_adaptive = matches!(read, IndexKind::Adaptive(_));
+            let needs_other = (read.needs_pages() || read.needs_locator()) && read != written;
+            assert_eq!(facts.used == read, !is_adaptive && !needs_other, "{written} as {read}: {facts:?}");
+            assert_eq!(needs_other, facts.reason.contains("written without"), "{facts:?}");
+            assert!(table.index_damage().is_none());
+            check_everything(table, &entries, Shape::Versions, &random);
+        }
+    }
+}
+
+/// The tree of pages is as deep as it should be, and a search reads a page a level once and then nothing.
+#[test]
+fn pages_go_through_the_cache() {
+    let entries = entries(Shape::Random, 30_000, 0, &SeededRandom::new(6));
+    let fs = new_fs();
+    let index = IndexKind::BTreePages;
+    write(&fs, &entries, TableOptions { block_size_bytes: 512, index, ..options() });
+    let table = open_as(&fs, 64 << 20, index);
+    let facts = facts(&table);
+    let pages = facts.pages.unwrap();
+    assert!(pages > 10 && facts.entries / pages > 80, "{facts:?}");
+    let stats = || table.cache.stats();
+    let misses = |of: esker_cache::BlockKind| stats()[of].misses;
+    let before = misses(esker_cache::BlockKind::Index);
+    for entry in &entries {
+        let hash = esker_base::checksum::key_hash(&entry.key);
+        assert!(table.get(&entry.key, hash, esker_base::SeqNo::MAX).unwrap().is_some());
+    }
+    assert!(misses(esker_cache::BlockKind::Index) - before <= pages as u64);
+    assert!(misses(esker_cache::BlockKind::Data) <= table.blocks() as u64);
+}
+
+/// The locator reads no block for nearly all absent keys, without any filter.
+#[test]
+fn a_locator_spares_reads_of_absent_keys() {
+    let entries = entries(Shape::Random, 5_000, 0, &SeededRandom::new(7));
+    let fs = new_fs();
+    let index = IndexKind::HashLocator;
+    write(&fs, &entries, TableOptions { index, filter: esker_filter::FilterPolicy::None, ..options() });
+    let table = open_as(&fs, 0, index);
+    assert!(table.filter().is_none() && facts(&table).fingerprint_bits.unwrap() >= 12);
+    let random = SeededRandom::new(8);
+    let misses = || table.cache.stats()[esker_cache::BlockKind::Data].misses;
+    let before = misses();
+    for _ in 0..10_000 {
+        let key = crate::testing::key_of(Shape::Random, 5_000, &random);
+        let hash = esker_base::checksum::key_hash(&key);
+        assert!(table.get(&key, hash, esker_base::SeqNo::MAX).unwrap().is_none());
+    }
+    assert!(misses() - before < 10_000 / 150, "{} blocks read", misses() - before);
 }
 
 #[test]
@@ -74,7 +153,7 @@ fn adaptive_tables_say_what_was_chosen() {
     let entries = entries(Shape::Decimal, 2_000, 0, &SeededRandom::new(5));
     let fs = new_fs();
     write(&fs, &entries, TableOptions { block_size_bytes: 512, level: 3, ..options() });
-    let used = |adaptive| open_as(&fs, 0, IndexKind::Adaptive(adaptive)).index_facts().unwrap();
+    let used = |adaptive| facts(&open_as(&fs, 0, IndexKind::Adaptive(adaptive)));
     let default = AdaptiveIndex::DEFAULT;
     assert_eq!(used(default).used, IndexKind::SortedArray);
     assert_eq!(used(AdaptiveIndex { tree_level: 4, ..default }).used, IndexKind::SortedArray);

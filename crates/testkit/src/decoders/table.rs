@@ -6,7 +6,7 @@ use esker_cache::BlockCache;
 use esker_env::fault::{StrictFs, StrictOptions};
 use esker_env::{File, FileSystem, OpenMode};
 use esker_iter::Cursor;
-use esker_sst::{Lookup, MAX_LOOKUPS, ReadPurpose, Table, TableHome, multi_get};
+use esker_sst::{IndexKind, Lookup, MAX_LOOKUPS, ReadPurpose, Table, TableHome, TableReading, multi_get};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,12 +25,13 @@ pub(super) fn memory_file() -> Arc<dyn File> {
     StrictFs::with_options(options).open(Path::new("table.sst"), OpenMode::CreateNew).expect("memory")
 }
 
-/// The table whose file has these bytes, if it opens.
+/// The table whose file has these bytes, if it opens; the kind of its index in memory goes by their number.
 pub(super) fn open(bytes: &[u8]) -> Option<Arc<Table>> {
     let file = memory_file();
     file.write_at(bytes, 0).expect("memory");
     let home = TableHome::alone(Arc::new(BlockCache::new(CACHE_BYTES))).expect("the first of its cache");
-    match Table::open_any(file, bytes.len() as u64, home) {
+    let reading = TableReading { index: IndexKind::ALL[bytes.len() % IndexKind::ALL.len()] };
+    match Table::open_for(file, bytes.len() as u64, None, home, reading) {
         Ok(table) => Some(Arc::new(table)),
         Err(error) => {
             assert!(!error.to_string().is_empty());
@@ -46,6 +47,9 @@ pub(super) fn open(bytes: &[u8]) -> Option<Arc<Table>> {
 pub(super) fn exercise(table: &Arc<Table>) -> bool {
     let properties = table.properties();
     assert!(table.memory_bytes() >= properties.min_key.len());
+    if let Ok(Some(facts)) = table.index_facts() {
+        assert_eq!(facts.entries, table.blocks());
+    }
     let verified = table.verify();
     let mut entries: Vec<Entry> = Vec::new();
     let mut all = true;

@@ -8,8 +8,9 @@ use esker_base::{SeqNo, TableUid, Tag, ValueKind};
 use esker_codec::Codec;
 use esker_env::{Random, SeededRandom};
 use esker_filter::FilterPolicy;
-use esker_sst::{BlockLayout, TableOptions, TableWriter};
+use esker_sst::{BlockLayout, IndexKind, TableOptions, TableWriter};
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// Bytes in front of the first block.
 pub(super) const FILE_HEADER_LEN: usize = 32;
@@ -76,6 +77,24 @@ fn word(file: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(file[at..at + 8].try_into().expect("eight bytes"))
 }
 
+/// Where the sections of this kind lie, as far as the directory says so and they are in the file.
+pub(super) fn sections_of(file: &[u8], kind: u16) -> Vec<Range<usize>> {
+    let Some(footer) = file.len().checked_sub(FOOTER_LEN).filter(|&footer| footer >= FILE_HEADER_LEN) else {
+        return Vec::new();
+    };
+    let most = (footer - FILE_HEADER_LEN) / DIRECTORY_ENTRY_LEN;
+    let sections = (word(file, footer + 24) as u32 as usize).min(most);
+    let directory = footer - sections * DIRECTORY_ENTRY_LEN;
+    (directory..footer)
+        .step_by(DIRECTORY_ENTRY_LEN)
+        .filter(|&entry| file[entry..entry + 2] == kind.to_le_bytes())
+        .filter_map(|entry| {
+            let (offset, len) = (word(file, entry + 8) as usize, word(file, entry + 16) as usize);
+            Some(offset..offset.checked_add(len).filter(|&end| end <= directory)?)
+        })
+        .collect()
+}
+
 /// Makes magic, length and all checksums of file header, sections, directory and footer right, as far as the footer
 /// says where they are. Does nothing for files without room for them.
 pub(super) fn repair_frame(file: &mut [u8]) {
@@ -124,6 +143,7 @@ pub(super) fn valid_table(random: &SeededRandom, block_size_bytes: usize) -> Vec
         hash_slots_percent: [0, 50, 100, 200][random.below(4) as usize],
         codec: codecs[random.below(4) as usize],
         filter: filters[random.below(3) as usize],
+        index: IndexKind::ALL[random.below(IndexKind::ALL.len() as u64) as usize],
         uid: TableUid(random.next_u64()),
         ..TableOptions::default()
     };

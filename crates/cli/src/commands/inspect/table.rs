@@ -30,15 +30,18 @@ pub(super) fn inspect(
 ) -> Result<Exit, Failure> {
     let table = open(path, index)?;
     properties(printer, &table)?;
-    if let Some(facts) = table.index_facts() {
-        index_facts(printer, &facts)?;
-        for other in IndexKind::ALL.into_iter().filter(|&other| other != index) {
-            if let Some(facts) = open(path, other)?.index_facts() {
-                index_memory(printer, "with", &facts)?;
-            }
+    let mut exit = Exit::Done;
+    if let Some(damage) = table.index_damage() {
+        printer.remark(&format!("what the index needs is damaged and not used: {damage}"))?;
+        exit = Exit::Damage;
+    }
+    match table.index_facts() {
+        Ok(facts) => index_facts(printer, path, index, facts)?,
+        Err(error) => {
+            printer.remark(&format!("the index: {error}"))?;
+            exit = Exit::Damage;
         }
     }
-    let mut exit = Exit::Done;
     if let Some(damage) = table.filter_damage() {
         printer.remark(&format!("the filter is damaged and not used: {damage}"))?;
         exit = Exit::Damage;
@@ -127,16 +130,32 @@ fn properties(printer: &mut Printer<'_>, table: &Table) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The block index in memory, and why it has the form it has.
-fn index_facts(printer: &mut Printer<'_>, facts: &IndexFacts) -> Result<(), Failure> {
+/// The block index, why it has the form it has, and what each form takes of memory.
+fn index_facts(
+    printer: &mut Printer<'_>,
+    path: &Path,
+    asked: IndexKind,
+    facts: Option<IndexFacts>,
+) -> Result<(), Failure> {
+    let Some(facts) = facts else { return Ok(()) };
     let lines = [
         ("asked for", facts.asked.to_string().into()),
         ("used", facts.used.to_string().into()),
         ("because", facts.reason.into()),
         ("entries", facts.entries.into()),
+        ("pages", facts.pages.map_or(Value::Null, Value::from)),
+        ("fingerprint bits", facts.fingerprint_bits.map_or(Value::Null, Value::from)),
     ];
-    printer.facts("index in memory", &lines)?;
-    index_memory(printer, "takes", facts)
+    let known: Vec<(&str, Value)> = lines.into_iter().filter(|(_, value)| !value.is_null()).collect();
+    printer.facts("block index", &known)?;
+    index_memory(printer, "  takes", &facts)?;
+    for other in IndexKind::ALL.into_iter().filter(|&other| other != asked) {
+        // What another kind needs of the file may be damaged, which is no concern of this one.
+        if let Ok(Some(facts)) = open(path, other).and_then(|table| table.index_facts()) {
+            index_memory(printer, "  would take", &facts)?;
+        }
+    }
+    Ok(())
 }
 
 /// What an index takes, and what it saves against whole separators in order.
@@ -144,11 +163,12 @@ fn index_memory(printer: &mut Printer<'_>, what: &str, facts: &IndexFacts) -> Re
     let (taken, array) = (facts.memory_bytes as f64, facts.sorted_array_bytes.max(1) as f64);
     let line = [
         ("kind", facts.asked.to_string().into()),
+        ("as", if facts.used == facts.asked { Value::Null } else { facts.used.to_string().into() }),
         ("bytes", facts.memory_bytes.into()),
         ("an entry", format!("{:.1}", taken / facts.entries as f64).into()),
         ("saved", format!("{:.1} %", (1.0 - taken / array) * 100.0).into()),
     ];
-    printer.part(&format!("  {what}"), &line)
+    printer.part(what, &line)
 }
 
 fn block(printer: &mut Printer<'_>, facts: &BlockFacts) -> Result<bool, Failure> {

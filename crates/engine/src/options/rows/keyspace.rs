@@ -110,7 +110,7 @@ const ROWS: &[Own] = &[
         "index_type",
         || {
             let kinds = listed(IndexKind::ALL.map(IndexKind::name));
-            format!("{kinds}, perhaps with what it goes by such as adaptive:entries=5000,level=64,memory=0")
+            format!("{kinds}, perhaps with what it goes by such as adaptive:entries=5000,level=64,memory=0,pattern=mixed")
         },
         |options| options.block_index.to_string(),
         |options, text| assign(&mut options.block_index, text.parse().map_err(reason)),

@@ -1,0 +1,138 @@
+//! What a table asks its block index, whatever its form: one of pages may have to read some.
+
+use super::BlockIndex;
+use super::paged::{PageSource, PagedIndex};
+use super::pages::PageAt;
+use super::section::DecodedIndex;
+use crate::block::header::{FRAME_BYTES, verify_image};
+use crate::block::{Block, BlockBuffer};
+use crate::flaw::{Flaw, damaged};
+use crate::isa::{Isa, with_kernel};
+use crate::part::CachedPart;
+use crate::table::Table;
+use esker_base::{Error, Result, Tag};
+use esker_cache::{Admission, BlockKind, CacheKey};
+use esker_codec::id;
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+impl Table {
+    /// As [`BlockIndex::locate`].
+    #[inline(never)]
+    pub(crate) fn locate(&self, index: &BlockIndex, key: &[u8], newest: Tag) -> Result<usize> {
+        if let Some(pages) = index.pages() {
+            return pages.locate(self, key, newest);
+        }
+        let block = with_kernel!(
+            self.isa,
+            |K| (index: &BlockIndex, key: &[u8], newest: Tag) -> usize {
+                // SAFETY: compiled once for each kernel, and called for the one that exists.
+                unsafe { index.locate::<K>(key, newest) }
+            }
+            (index, key, newest)
+        );
+        Ok(block)
+    }
+
+    /// Where block `number`, which must exist, lies in the file.
+    pub(crate) fn place(&self, number: usize) -> Result<Range<u64>> {
+        let Some(index) = &self.index else {
+            return Err(Error::internal("a block of a table without blocks was asked for"));
+        };
+        match index.pages() {
+            Some(pages) => pages.place(self, number),
+            None => Ok(index.place(number)),
+        }
+    }
+
+    /// The key that bounds block `number`, which must exist, from below.
+    pub(crate) fn separator<'a>(&self, index: &'a BlockIndex, number: usize) -> Result<Cow<'a, [u8]>> {
+        match index.pages() {
+            Some(pages) => Ok(Cow::Owned(pages.leaf(self, number)?.separator)),
+            None => Ok(index.separator(number)),
+        }
+    }
+
+    /// Whether the block behind `number` starts with an older version of `key`.
+    #[inline(always)]
+    pub(crate) fn continues_after(&self, index: &BlockIndex, number: usize, key: &[u8]) -> Result<bool> {
+        if index.continues() { self.continues_after_in(index, number, key) } else { Ok(false) }
+    }
+
+    #[inline(never)]
+    fn continues_after_in(&self, index: &BlockIndex, number: usize, key: &[u8]) -> Result<bool> {
+        let Some(pages) = index.pages() else { return Ok(index.continues_after(number, key)) };
+        if number + 1 >= pages.blocks() {
+            return Ok(false);
+        }
+        let next = pages.leaf(self, number + 1)?;
+        Ok(next.tag != Tag::NEWEST && next.separator == key)
+    }
+
+    fn read_page(&self, page: PageAt) -> Result<Arc<Block>> {
+        let span = page.span as usize;
+        if span < FRAME_BYTES {
+            return Err(self.damage(page, format!("an index page cannot have {span} bytes")));
+        }
+        let mut buffer = BlockBuffer::new(span - FRAME_BYTES);
+        let image = &mut buffer.bytes_mut()[..span];
+        self.file.read_exact_at(image, page.start)?;
+        let checked = check_page(image, self.uid, page);
+        let block = checked.and_then(|()| buffer.finish(Arc::downgrade(&self.home)));
+        block.map_err(|flaw| self.flaw_at(flaw, page.start))
+    }
+}
+
+/// Verifies the file image of a page and what it says of itself.
+fn check_page(image: &[u8], uid: esker_base::TableUid, page: PageAt) -> Result<(), Flaw> {
+    let header = verify_image(image, uid, page.start)?;
+    let is_page = header.is_index_page() && header.number == page.number;
+    if !is_page || header.codec_id != id::NONE || header.file_len() != image.len() {
+        return damaged(format!("index page {page:?} expected, {header:?} found"));
+    }
+    Ok(())
+}
+
+/// Pages come through the cache, where they are told from blocks by their numbers, which are greater.
+impl PageSource for Table {
+    fn page(&self, page: PageAt) -> Result<Arc<Block>> {
+        let key = CacheKey { table: self.number, block: page.number };
+        if let Some(CachedPart::Block(cached)) = self.cache.get(&key, BlockKind::Index, Admission::Point) {
+            return Ok(cached);
+        }
+        let block = self.read_page(page)?;
+        let part = CachedPart::Block(Arc::clone(&block));
+        match self.cache.insert(key, part, BlockKind::Index, Admission::Point) {
+            CachedPart::Block(resident) => Ok(resident),
+            CachedPart::Filter(_) => Ok(block),
+        }
+    }
+
+    fn damage(&self, page: PageAt, detail: String) -> Error {
+        Error::corruption(self.file.path(), page.start, detail)
+    }
+
+    fn isa(&self) -> Isa {
+        self.isa
+    }
+}
+
+impl PagedIndex {
+    /// Walks all blocks and compares what the pages say of them with the index section.
+    pub(crate) fn compare(&self, table: &Table, index: &DecodedIndex) -> Result<()> {
+        let mut continuations = index.continuations.iter().peekable();
+        for block in 0..self.blocks() {
+            let leaf = self.leaf(table, block)?;
+            let continued = continuations.next_if(|continuation| continuation.block as usize == block);
+            let tag = continued.map_or(Tag::NEWEST, |continuation| continuation.tag);
+            let (start, end) = (index.starts[block], index.starts[block + 1]);
+            if leaf.separator != index.separators.get(block) || leaf.place != (start..end) || leaf.tag != tag
+            {
+                let detail = format!("the index pages say something else of block {block} than the index");
+                return Err(Error::corruption(table.file.path(), start, detail));
+            }
+        }
+        Ok(())
+    }
+}

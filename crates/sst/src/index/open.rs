@@ -1,0 +1,101 @@
+//! Getting the index of a table in the form that was asked for, or else in one that the file allows.
+
+use super::locator::Locator;
+use super::paged::PagedIndex;
+use super::pages::{TRAILER_BYTES, Trailer};
+use super::section::DecodedIndex;
+use super::{BlockIndex, IndexKind, TableShape};
+use crate::footer::{FILE_HEADER_BYTES, Section, SectionKind};
+use crate::properties::TableProperties;
+use crate::tail::Tail;
+use esker_base::{Error, Result};
+use esker_env::File;
+
+/// The index of a table, and how it came to have its form.
+pub(crate) struct OpenedIndex {
+    /// `None` without blocks.
+    pub(crate) index: Option<BlockIndex>,
+    pub(crate) reason: &'static str,
+    /// Why the form asked for could not be used, if its section is damaged.
+    pub(crate) damage: Option<Error>,
+}
+
+impl OpenedIndex {
+    /// Reads what the form `asked` needs.
+    ///
+    /// # Errors
+    /// Damage of the index section. That of pages and locators is kept: the table can be read without.
+    pub(crate) fn open(
+        tail: &Tail,
+        file: &dyn File,
+        properties: &TableProperties,
+        asked: IndexKind,
+    ) -> Result<OpenedIndex> {
+        let mut missing =
+            OpenedIndex { index: None, reason: "the table was written without index pages", damage: None };
+        if asked.needs_pages() {
+            match tail.section(SectionKind::INDEX_PAGES).map(|at| open_pages(tail, file, properties, at)) {
+                Some(Ok(pages)) => {
+                    let index = Some(BlockIndex::of_pages(pages));
+                    return Ok(OpenedIndex { index, reason: "it was asked for", damage: None });
+                }
+                Some(Err(damage)) => {
+                    (missing.reason, missing.damage) = ("the index pages are damaged", Some(damage));
+                }
+                None => {}
+            }
+        }
+        let (index, kind, reason) = open_section(tail, file, properties, asked)?;
+        let Some(index) = index else { return Ok(OpenedIndex { reason, ..missing }) };
+        match kind {
+            IndexKind::BTreePages => Ok(OpenedIndex { index: Some(index), ..missing }),
+            IndexKind::HashLocator => Ok(locate_by_hash(tail, file, index, reason)),
+            _ => Ok(OpenedIndex { index: Some(index), reason, damage: None }),
+        }
+    }
+
+    /// Slots that the table needs: none if nothing else of its blocks is in memory either.
+    pub(crate) fn slots(&self) -> usize {
+        self.index.as_ref().filter(|index| index.pages().is_none()).map_or(0, BlockIndex::blocks)
+    }
+}
+
+/// The index in memory, in the form of `kind` if that needs no section of its own.
+fn open_section(
+    tail: &Tail,
+    file: &dyn File,
+    properties: &TableProperties,
+    asked: IndexKind,
+) -> Result<(Option<BlockIndex>, IndexKind, &'static str)> {
+    let at = tail.required(file, SectionKind::INDEX)?;
+    tail.decode(file, at, |section| {
+        let decoded = DecodedIndex::decode(section, FILE_HEADER_BYTES as u64, tail.footer.data_end)?;
+        let has_locator = tail.section(SectionKind::LOCATOR).is_some();
+        let shape = TableShape::of(&decoded.separators, properties.level, has_locator);
+        let (kind, reason) = asked.for_table(&shape);
+        Ok((BlockIndex::new(decoded, &properties.min_key, &properties.max_key, kind), kind, reason))
+    })
+}
+
+fn open_pages(tail: &Tail, file: &dyn File, properties: &TableProperties, at: Section) -> Result<PagedIndex> {
+    let trailer = tail.end_of::<TRAILER_BYTES>(file, at)?;
+    let section = at.offset..at.offset + at.len;
+    let trailer = Trailer::decode(&trailer, tail.footer.uid, &section, properties.blocks)
+        .map_err(|flaw| flaw.into_error(file.path(), at.offset))?;
+    let pages = section.start..section.end - TRAILER_BYTES as u64;
+    Ok(PagedIndex::new(trailer, pages, FILE_HEADER_BYTES as u64..tail.footer.data_end))
+}
+
+/// Has lookups go by the table's locator, if there is one and it is good.
+fn locate_by_hash(tail: &Tail, file: &dyn File, index: BlockIndex, reason: &'static str) -> OpenedIndex {
+    let blocks = index.blocks();
+    let decoded = tail
+        .section(SectionKind::LOCATOR)
+        .map(|at| tail.decode(file, at, |section| Locator::decode(section, blocks)));
+    let (index, reason, damage) = match decoded {
+        Some(Ok(locator)) => (index.with_locator(locator), reason, None),
+        Some(Err(damage)) => (index, "the locator is damaged", Some(damage)),
+        None => (index, "the table was written without a locator", None),
+    };
+    OpenedIndex { index: Some(index), reason, damage }
+}

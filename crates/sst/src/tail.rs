@@ -1,0 +1,156 @@
+//! The end of a table file, read when it is opened: footer, section directory, and the sections that are needed.
+
+use crate::filter_access::{FilterAccess, FilterDamage};
+use crate::flaw::Flaw;
+use crate::footer::{DIRECTORY_ENTRY_BYTES, FILE_HEADER_BYTES, FOOTER_BYTES, Footer, Section, SectionKind};
+use esker_base::{Error, Result, TableUid};
+use esker_env::File;
+use esker_filter::Filter;
+use std::borrow::Cow;
+
+/// Least and most bytes read at once from the end of the file.
+const MIN_TAIL_BYTES: u64 = 16 << 10;
+const MAX_TAIL_BYTES: u64 = 4 << 20;
+
+/// The end of the file in memory.
+pub(crate) struct Tail {
+    pub(crate) footer: Footer,
+    pub(crate) sections: Vec<Section>,
+    bytes: Vec<u8>,
+    /// Offset of `bytes` in the file.
+    start: u64,
+}
+
+impl Tail {
+    /// Reads the end of a file of `file_bytes`, with all sections but those that are to be read when they are asked for.
+    pub(crate) fn read(
+        file: &dyn File,
+        file_bytes: u64,
+        expected: Option<TableUid>,
+        is_read_later: impl Fn(SectionKind) -> bool,
+    ) -> Result<Tail> {
+        if file_bytes < (FILE_HEADER_BYTES + FOOTER_BYTES) as u64 {
+            let detail = format!("a table expected, {file_bytes} bytes found");
+            return Err(Error::corruption(file.path(), 0, detail));
+        }
+        // Index and filter take about 1.3 % of a file of small entries, so that this is one read as a rule.
+        let guess = (file_bytes / 64).clamp(MIN_TAIL_BYTES, MAX_TAIL_BYTES).min(file_bytes);
+        let start = file_bytes - guess;
+        let bytes = read_range(file, start, guess)?;
+        let footer_at = file_bytes - FOOTER_BYTES as u64;
+        let Some(footer) = bytes.last_chunk::<FOOTER_BYTES>() else {
+            return Err(Error::corruption(file.path(), footer_at, "the footer is cut off"));
+        };
+        let footer =
+            Footer::decode(footer, file_bytes).map_err(|flaw| flaw.into_error(file.path(), footer_at))?;
+        if let Some(uid) = expected.filter(|&uid| uid != footer.uid) {
+            let detail = format!("table {:016x} expected, table {:016x} found", uid.get(), footer.uid.get());
+            return Err(Error::corruption(file.path(), footer_at, detail));
+        }
+        let mut tail = Tail { footer, sections: Vec::new(), bytes, start };
+        tail.reach(file, footer.directory_offset)?;
+        let directory_bytes = u64::from(footer.directory_entries) * DIRECTORY_ENTRY_BYTES as u64;
+        tail.sections = footer
+            .sections(tail.range(footer.directory_offset, directory_bytes))
+            .map_err(|flaw| flaw.into_error(file.path(), footer.directory_offset))?;
+        let now = tail.sections.iter().filter(|section| !is_read_later(section.kind));
+        if let Some(first) = now.map(|section| section.offset).min() {
+            tail.reach(file, first)?;
+        }
+        Ok(tail)
+    }
+
+    /// Has everything from `offset` on in memory.
+    fn reach(&mut self, file: &dyn File, offset: u64) -> Result<()> {
+        if offset < self.start {
+            let mut joined = read_range(file, offset, self.start - offset)?;
+            joined.extend_from_slice(&self.bytes);
+            (self.bytes, self.start) = (joined, offset);
+        }
+        Ok(())
+    }
+
+    /// Bytes of a part that is in memory.
+    fn range(&self, offset: u64, len: u64) -> &[u8] {
+        let from = (offset - self.start) as usize;
+        &self.bytes[from..from + len as usize]
+    }
+
+    /// The section of this kind, if there is one.
+    pub(crate) fn section(&self, kind: SectionKind) -> Option<Section> {
+        self.sections.iter().copied().find(|section| section.kind == kind)
+    }
+
+    /// The filter, in memory or paged; a paged one that is now in memory; and what is wrong with it. Paged or not, it is
+    /// verified, so that damage is told early.
+    pub(crate) fn filter(
+        &self,
+        file: &dyn File,
+        paged: bool,
+    ) -> (FilterAccess, Option<Filter>, FilterDamage) {
+        let Some(at) = self.section(SectionKind::FILTER) else {
+            return (FilterAccess::None, None, FilterDamage::new());
+        };
+        match self.decode(file, at, |bytes| Filter::decode(bytes).map_err(Flaw::Damaged)) {
+            Ok(filter) if paged => (FilterAccess::Paged(at), Some(filter), FilterDamage::new()),
+            Ok(filter) => (FilterAccess::Kept(filter), None, FilterDamage::new()),
+            Err(error) => (FilterAccess::None, None, FilterDamage::from(error)),
+        }
+    }
+
+    /// The section of this kind.
+    pub(crate) fn required(&self, file: &dyn File, kind: SectionKind) -> Result<Section> {
+        self.section(kind).ok_or_else(|| {
+            let detail = format!("the table has no {} section", kind.name());
+            Error::corruption(file.path(), self.footer.directory_offset, detail)
+        })
+    }
+
+    /// Verifies a section and reads what is in it.
+    pub(crate) fn decode<T>(
+        &self,
+        file: &dyn File,
+        section: Section,
+        decode: impl FnOnce(&[u8]) -> Result<T, Flaw>,
+    ) -> Result<T> {
+        // The footer was checked to place sections within the file.
+        let bytes = if section.offset < self.start {
+            Cow::Owned(read_range(file, section.offset, section.len)?)
+        } else {
+            Cow::Borrowed(self.range(section.offset, section.len))
+        };
+        decode_section(file, self.footer.uid, section, &bytes, decode)
+    }
+
+    /// The last bytes of a section, not verified.
+    pub(crate) fn end_of<const N: usize>(&self, file: &dyn File, section: Section) -> Result<[u8; N]> {
+        let mut end = [0; N];
+        if section.len < N as u64 {
+            let detail = format!("the {} section has {} bytes only", section.kind.name(), section.len);
+            return Err(Error::corruption(file.path(), section.offset, detail));
+        }
+        file.read_exact_at(&mut end, section.offset + section.len - N as u64)?;
+        Ok(end)
+    }
+}
+
+/// Verifies the bytes of a section and reads what is in it.
+pub(crate) fn decode_section<T>(
+    file: &dyn File,
+    uid: TableUid,
+    section: Section,
+    bytes: &[u8],
+    decode: impl FnOnce(&[u8]) -> Result<T, Flaw>,
+) -> Result<T> {
+    section
+        .verify(uid, bytes)
+        .and_then(|()| decode(bytes))
+        .map_err(|flaw| flaw.into_error(file.path(), section.offset))
+}
+
+/// Bytes of the file. The length is that of a part of it, which exists.
+pub(crate) fn read_range(file: &dyn File, offset: u64, len: u64) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; len as usize];
+    file.read_exact_at(&mut bytes, offset)?;
+    Ok(bytes)
+}
