@@ -362,8 +362,16 @@ impl BlockIndex {
 
     #[inline(never)]
     fn is_continuation(&self, block: usize, key: &[u8]) -> bool {
-        self.continuations.binary_search_by_key(&block, |continuation| continuation.block as usize).is_ok()
-            && self.compare_separator(block, key).is_eq()
+        self.continued_at(block).is_some() && self.compare_separator(block, key).is_eq()
+    }
+
+    /// The tag of the first entry of a block that continues the key of the one before.
+    pub(crate) fn continued_at(&self, block: usize) -> Option<Tag> {
+        let at = self
+            .continuations
+            .binary_search_by_key(&block, |continuation| continuation.block as usize)
+            .ok()?;
+        Some(self.continuations[at].tag)
     }
 
     /// Bytes of memory.

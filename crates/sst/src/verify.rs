@@ -247,6 +247,13 @@ impl Counts {
         if *cursor.key() < *table.separator(index, number)? {
             return Err(table.wrong(offset, format!("the index places block {number} behind its first key")));
         }
+        // Seeks go by this tag, which lookups of whole tags would not notice to be another one.
+        let continues = self.entries > 0 && *cursor.key() == self.last_key[..];
+        if table.continued_at(index, number)? != continues.then(|| cursor.tag()) {
+            return Err(
+                table.wrong(offset, format!("the index says otherwise how block {number} continues a key"))
+            );
+        }
         self.blocks += 1;
         self.uncompressed_bytes += u64::from(header.raw_len);
         let mut seeker = BlockCursor::new();

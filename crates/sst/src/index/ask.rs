@@ -54,6 +54,14 @@ impl Table {
         }
     }
 
+    /// The tag of the first entry of block `number`, as the index has it, if the block continues the key of the one before.
+    pub(crate) fn continued_at(&self, index: &BlockIndex, number: usize) -> Result<Option<Tag>> {
+        match index.pages() {
+            Some(pages) => Ok(Some(pages.leaf(self, number)?.tag).filter(|&tag| tag != Tag::NEWEST)),
+            None => Ok(index.continued_at(number)),
+        }
+    }
+
     /// Whether the block behind `number` starts with an older version of `key`.
     #[inline(always)]
     pub(crate) fn continues_after(&self, index: &BlockIndex, number: usize, key: &[u8]) -> Result<bool> {

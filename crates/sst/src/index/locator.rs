@@ -135,7 +135,7 @@ impl Locator {
 
     #[inline]
     fn home(&self, hash: u64) -> usize {
-        ((hash >> 32) * self.buckets.len() as u64 >> 32) as usize
+        (((hash >> 32) * self.buckets.len() as u64) >> 32) as usize
     }
 
     /// Asks for the memory that [`Locator::candidates`] looks at first.
