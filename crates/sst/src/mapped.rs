@@ -12,12 +12,14 @@
 //!   wrong answers or worse, and an error of the device ends the process by a signal, where a call would have answered an error.
 
 use crate::block::{BlockBytes, Found, SLACK_BYTES};
+use crate::index::BlockIndex;
 use crate::isa::with_kernel;
 use crate::load::verify_numbered;
 use crate::table::Table;
 use crate::value::{PinnedValue, TableHit};
 use esker_base::{Result, SeqNo, Tag};
 use esker_codec::id;
+use esker_env::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -31,8 +33,10 @@ pub(crate) struct VerifiedBlocks {
 }
 
 impl VerifiedBlocks {
-    pub(crate) fn none_of(blocks: usize) -> VerifiedBlocks {
-        VerifiedBlocks { words: (0..blocks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect() }
+    /// None so far, if the file is mapped and the index is a tree in memory.
+    pub(crate) fn begin(file: &dyn File, index: Option<&BlockIndex>) -> Option<VerifiedBlocks> {
+        let blocks = index.filter(|index| index.tree().is_some() && file.mapped().is_some())?.blocks();
+        Some(VerifiedBlocks { words: (0..blocks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect() })
     }
 
     fn contains(&self, block: usize) -> bool {
@@ -79,7 +83,7 @@ impl Table {
                 let isa = self.isa;
                 with_kernel!(
                     isa,
-                    |K| (index: &crate::index::BlockIndex, key: &[u8], newest: Tag) -> usize {
+                    |K| (index: &BlockIndex, key: &[u8], newest: Tag) -> usize {
                         // SAFETY: compiled once for each kernel, and called for the one that exists.
                         unsafe { index.locate::<K>(key, newest) }
                     }

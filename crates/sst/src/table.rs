@@ -45,7 +45,8 @@ pub struct Table {
     pub(crate) filter: FilterAccess,
     /// False positives to be expected of the filter.
     pub(crate) filter_rate: f64,
-    /// Which blocks of the mapped file were verified; `None` if the file is not mapped.
+    /// Which blocks of the mapped file were verified; `None` if the file is not mapped, or the index is none in memory that every lookup goes
+    /// through: then blocks are copied from the map as from a file.
     pub(crate) verified: Option<VerifiedBlocks>,
     /// Blocks that are in the cache, if its kind has shortcuts; empty otherwise.
     pub(crate) slots: Slots,
@@ -117,12 +118,8 @@ impl Table {
         let properties_at = tail.required(&*file, SectionKind::PROPERTIES)?;
         let properties = tail.decode(&*file, properties_at, TableProperties::decode)?;
         let global_seqno = expected.and_then(|identity| identity.global_seqno);
-        let own = expected.filter(|_| global_seqno.is_none());
-        if let Some(identity) = own.filter(|identity| identity.keyspace != properties.keyspace) {
-            let (wanted, found) = (identity.keyspace, properties.keyspace);
-            let detail = format!("a table of keyspace {wanted} expected, one of keyspace {found} found");
-            return Err(Error::corruption(file.path(), properties_at.offset, detail));
-        }
+        check_keyspace(expected, &properties)
+            .map_err(|detail| Error::corruption(file.path(), properties_at.offset, detail))?;
         let opened = OpenedIndex::open(&tail, &*file, &properties, asked)?;
         let has_locator = opened.index.as_ref().is_some_and(|index| index.locator().is_some());
         let (filter, paged_filter, filter_damage) = match has_locator {
@@ -142,9 +139,7 @@ impl Table {
         };
         let table = Table {
             filter_rate: policy.false_positive_rate(),
-            verified: file
-                .mapped()
-                .map(|_| VerifiedBlocks::none_of(index.as_ref().map_or(0, BlockIndex::blocks))),
+            verified: VerifiedBlocks::begin(&*file, opened.index.as_ref()),
             slots: empty_slots(slots),
             index: opened.index,
             index_asked: asked,
@@ -252,6 +247,19 @@ impl Table {
     pub(crate) fn set_isa(&mut self, isa: Isa) {
         assert!(isa.is_available());
         self.isa = isa;
+    }
+}
+
+/// What is wrong if a table is of another keyspace than the one that it is expected in.
+fn check_keyspace(expected: Option<TableIdentity>, properties: &TableProperties) -> Result<(), String> {
+    // Who wrote an ingested table did not know where it goes.
+    let own = expected.filter(|identity| identity.global_seqno.is_none());
+    match own.map(|identity| identity.keyspace).filter(|keyspace| *keyspace != properties.keyspace) {
+        Some(wanted) => Err(format!(
+            "a table of keyspace {wanted} expected, one of keyspace {} found",
+            properties.keyspace
+        )),
+        None => Ok(()),
     }
 }
 

@@ -5,7 +5,8 @@
 use crate::operators::{Operator, Unnoticed};
 use esker::parts::env::SeededRandom;
 use esker::{
-    AccessPattern, AdaptiveIndex, AsyncReads, BlockLayout, CacheKind, Codec, FilterAllocation, FilterPolicy, IndexKind, KeyspaceOptions, MemtableKind, Options, PerLevel, ReadMode, Strategy,
+    AccessPattern, AdaptiveIndex, AsyncReads, BlockLayout, CacheKind, Codec, FilterAllocation, FilterPolicy,
+    IndexKind, KeyspaceOptions, MemtableKind, Options, PerLevel, ReadMode, Strategy,
 };
 use std::sync::Arc;
 use std::time::Duration;
