@@ -1,19 +1,19 @@
 //! Compressing a block, and deciding that it is not worth it.
 //!
 //! # Reused state
-//! LZ4 needs a hash table of 8 KiB, or of 16 KiB for blocks of 64 KiB and more; Zstandard needs a context, 70 to
-//! 270 KiB for blocks of 4 KiB, 0.3 to 1.8 MiB for blocks of 64 KiB (levels 1 to 22, measured). Both are kept per thread: compaction compresses millions of
-//! blocks on few threads, and making a context costs more than a 4 KiB block. LZ4's two tables hash differently,
-//! so the table is chosen by the length of the block alone; otherwise the bytes would depend on what the thread
-//! saw before.
+//! LZ4 needs a hash table of 8 KiB, or of 16 KiB for blocks of 64 KiB and more, its thorough encoder up to 450 KiB; Snappy one
+//! of 32 KiB; Zstandard a context, 70 to 270 KiB for blocks of 4 KiB, 0.3 to 1.8 MiB for blocks of 64 KiB (levels 1 to 22,
+//! measured). They are kept per thread: compaction compresses millions of blocks on few threads, and making a context costs
+//! more than a 4 KiB block. Every one of them is emptied, or chosen by the length of the block alone, so that the bytes
+//! do not depend on what the thread saw before.
 //!
 //! A context sized for a giant (a value may have 512 MiB, for which high levels take hundreds of MiB) is not kept: see
 //! [`LARGEST_REUSED_INPUT`].
 
+use crate::columns::{self, Codings, Rows};
+use crate::dictionary::DictionaryEncoder;
 use crate::kind::{Codec, id};
-use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
-use std::cell::RefCell;
-use zstd::bulk::Compressor;
+use crate::{adaptive, lz4, lzma, snappy, zstd};
 
 /// A block is kept compressed only if that saves at least one part in this many, here 1/8.
 ///
@@ -26,9 +26,6 @@ pub const MIN_SAVED_FRACTION: usize = 8;
 /// 18 MiB, which is the most a thread keeps.
 pub const LARGEST_REUSED_INPUT: usize = 1 << 20;
 
-/// Length from which LZ4 needs the table with wide entries.
-const LZ4_LARGE_TABLE_LEN: usize = u16::MAX as usize;
-
 /// A block as it is to be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compressed<'a> {
@@ -38,86 +35,67 @@ pub struct Compressed<'a> {
     pub bytes: &'a [u8],
 }
 
+/// The longest that a compressed form of `raw_len` bytes may be.
+pub(crate) fn longest_useful(raw_len: usize) -> usize {
+    raw_len - raw_len.div_ceil(MIN_SAVED_FRACTION)
+}
+
 impl Codec {
     /// Compresses `raw`, or gives it back untouched if that would not save enough.
     ///
-    /// `scratch` is only memory to be reused from block to block: it grows to the codec's bound (10 % above the
+    /// `scratch` is only memory to be reused from block to block: it grows to the codec's bound (17 % above the
     /// longest block) and its contents mean nothing but through the answer.
     pub fn compress<'a>(&self, raw: &'a [u8], scratch: &'a mut Vec<u8>) -> Compressed<'a> {
-        let stored_raw = Compressed { codec_id: id::NONE, bytes: raw };
-        let longest_useful = raw.len() - raw.len().div_ceil(MIN_SAVED_FRACTION);
-        let compressed_len = match *self {
-            Codec::None => return stored_raw,
-            Codec::Lz4 => lz4(raw, scratch),
-            Codec::Zstd { level } => zstd(level, raw, grown(scratch, longest_useful)),
+        self.compress_with(raw, &[], None, scratch)
+    }
+
+    /// As [`Codec::compress`], with what the caller knows beyond the bytes: where rows of equal length lie, which
+    /// the codecs of integers must guess otherwise (rows that do not lie in the block are ignored; they are a matter of size
+    /// only), and the dictionary for [`Codec::ZstdDictionary`], which the reader will need.
+    pub fn compress_with<'a>(
+        &self,
+        raw: &'a [u8],
+        rows: &[Rows],
+        dictionary: Option<&DictionaryEncoder>,
+        scratch: &'a mut Vec<u8>,
+    ) -> Compressed<'a> {
+        let limit = longest_useful(raw.len());
+        let stored = match *self {
+            Codec::None => None,
+            Codec::Lz4 => lz4::compress(raw, scratch).map(|len| (id::LZ4, len)),
+            Codec::Lz4Hc { level } => lz4::high::compress(level, raw, scratch).map(|len| (id::LZ4, len)),
+            Codec::Snappy => snappy::compress(raw, scratch).map(|len| (id::SNAPPY, len)),
+            Codec::Zstd { level } => {
+                zstd::compress(level, raw, grown(scratch, limit)).map(|len| (id::ZSTD, len))
+            }
+            Codec::ZstdDictionary { level } => match dictionary {
+                Some(dictionary) => zstd::compress_with(dictionary, raw, grown(scratch, limit))
+                    .map(|len| (id::ZSTD_DICTIONARY, len)),
+                None => zstd::compress(level, raw, grown(scratch, limit)).map(|len| (id::ZSTD, len)),
+            },
+            Codec::Lzma { level } => {
+                lzma::compress(level, raw, grown(scratch, limit)).map(|len| (id::LZMA, len))
+            }
+            Codec::BitPacking => integers(id::BIT_PACKING, Codings::PACKED, raw, rows, scratch),
+            Codec::Delta => integers(id::DELTA, Codings::DELTA, raw, rows, scratch),
+            Codec::Dictionary => integers(id::DICTIONARY, Codings::DICTIONARY, raw, rows, scratch),
+            Codec::Adaptive(options) => adaptive::compress(&options, raw, rows, scratch),
         };
-        match compressed_len {
-            Some(len) if len <= longest_useful => Compressed { codec_id: self.id(), bytes: &scratch[..len] },
-            _ => stored_raw,
+        match stored {
+            Some((codec_id, len)) if len <= limit => Compressed { codec_id, bytes: &scratch[..len] },
+            _ => Compressed { codec_id: id::NONE, bytes: raw },
         }
     }
 }
 
+fn integers(id: u8, codings: Codings, raw: &[u8], rows: &[Rows], out: &mut Vec<u8>) -> Option<(u8, usize)> {
+    columns::compress(codings, raw, rows, longest_useful(raw.len()), out).map(|len| (id, len))
+}
+
 /// The first `len` bytes of `buffer`, which grows but never shrinks, so that growing costs nothing in the long run.
-fn grown(buffer: &mut Vec<u8>, len: usize) -> &mut [u8] {
+pub(crate) fn grown(buffer: &mut Vec<u8>, len: usize) -> &mut [u8] {
     if buffer.len() < len {
         buffer.resize(len, 0);
     }
     &mut buffer[..len]
-}
-
-/// LZ4's hash tables, each made on first use.
-#[derive(Default)]
-struct Lz4Tables {
-    small: Option<CompressTable>,
-    large: Option<CompressTable>,
-}
-
-thread_local! {
-    static LZ4_TABLES: RefCell<Lz4Tables> = RefCell::default();
-    static ZSTD_CONTEXT: RefCell<Option<ZstdContext>> = const { RefCell::new(None) };
-}
-
-fn lz4(raw: &[u8], scratch: &mut Vec<u8>) -> Option<usize> {
-    // The encoder insists on room for its worst case, although anything above `longest_useful` is thrown away.
-    let out = grown(scratch, get_maximum_output_size(raw.len()));
-    LZ4_TABLES.with_borrow_mut(|tables| {
-        let table = if raw.len() < LZ4_LARGE_TABLE_LEN {
-            tables.small.get_or_insert_with(CompressTable::small)
-        } else {
-            tables.large.get_or_insert_with(CompressTable::large)
-        };
-        compress_into_with_table(raw, out, table).ok()
-    })
-}
-
-struct ZstdContext {
-    level: i32,
-    compressor: Compressor<'static>,
-}
-
-impl ZstdContext {
-    fn new(level: i32) -> Option<ZstdContext> {
-        Some(ZstdContext { level, compressor: Compressor::new(level).ok()? })
-    }
-
-    /// `None` if `out` is too short, which is how a block that does not shrink enough shows.
-    fn compress(&mut self, raw: &[u8], out: &mut [u8]) -> Option<usize> {
-        self.compressor.compress_to_buffer(raw, out).ok()
-    }
-}
-
-fn zstd(level: i32, raw: &[u8], out: &mut [u8]) -> Option<usize> {
-    let level = level.clamp(Codec::MIN_ZSTD_LEVEL, Codec::MAX_ZSTD_LEVEL);
-    if raw.len() > LARGEST_REUSED_INPUT {
-        return ZstdContext::new(level)?.compress(raw, out);
-    }
-    ZSTD_CONTEXT.with_borrow_mut(|kept| {
-        if kept.as_ref().is_none_or(|context| context.level != level) {
-            // A lower level would keep the tables of a higher one, so the old context goes first.
-            *kept = None;
-            *kept = ZstdContext::new(level);
-        }
-        kept.as_mut()?.compress(raw, out)
-    })
 }

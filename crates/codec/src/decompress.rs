@@ -1,10 +1,14 @@
 //! Getting a block back, from bytes that may be damaged or hostile.
+//!
+//! Memory beyond the raw length is the decoder's own and does not depend on what the bytes say: nothing for LZ4, Snappy and
+//! the codecs of integers, 160 KiB a thread for Zstandard (twice that with dictionaries), a window of the raw length and 30 KiB
+//! for LZMA, let go at once.
 
+use crate::dictionary::DictionaryDecoder;
 use crate::kind::id;
+use crate::{columns, lz4, lzma, snappy, zstd};
 use esker_base::Error;
-use std::cell::RefCell;
 use std::path::Path;
-use zstd::bulk::Decompressor;
 
 /// Why a block could not be decompressed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,15 +33,10 @@ impl DecodeError {
     }
 }
 
-thread_local! {
-    // About 160 KiB a thread, whatever the frame says: one-shot decoding needs no window of its own.
-    static ZSTD_CONTEXT: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
-}
-
 /// Decompresses `stored` into `out`, replacing its contents by exactly `raw_len` bytes.
 ///
-/// Allocates at most `raw_len` bytes and nothing if `out` has the capacity. The caller must have bounded `raw_len`,
-/// since damaged headers state anything. After an error `out` is empty.
+/// Allocates at most `raw_len` bytes for `out`, and nothing if `out` has the capacity. The caller must have bounded
+/// `raw_len`, since damaged headers state anything. After an error `out` is empty.
 ///
 /// # Errors
 /// [`DecodeError::Unsupported`] for an id that this build does not know, [`DecodeError::Damaged`] for everything
@@ -63,10 +62,33 @@ pub fn decompress(codec_id: u8, stored: &[u8], raw_len: usize, out: &mut Vec<u8>
 /// # Errors
 /// As [`decompress`].
 pub fn decompress_into(codec_id: u8, stored: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
+    decompress_with(codec_id, None, stored, out)
+}
+
+/// As [`decompress_into`], with the dictionary that lies beside the block, if there is one.
+///
+/// # Errors
+/// As [`decompress`]; a block that needs a dictionary is [`DecodeError::Damaged`] without the one it was written with.
+pub fn decompress_with(
+    codec_id: u8,
+    dictionary: Option<&DictionaryDecoder>,
+    stored: &[u8],
+    out: &mut [u8],
+) -> Result<(), DecodeError> {
     supported(codec_id)?;
     let written = match codec_id {
-        id::LZ4 => lz4_flex::block::decompress_into(stored, out).map_err(|error| damaged("lz4", &error))?,
-        id::ZSTD => zstd(stored, out)?,
+        id::LZ4 => lz4::decompress(stored, out)?,
+        id::SNAPPY => snappy::decompress(stored, out)?,
+        id::ZSTD => zstd::decompress(stored, out)?,
+        id::LZMA => lzma::decompress(stored, out)?,
+        id::ZSTD_DICTIONARY => match dictionary {
+            Some(dictionary) => zstd::decompress_with(dictionary, stored, out)?,
+            None => return Err(DecodeError::Damaged("the dictionary of a block is not there".to_owned())),
+        },
+        id::BIT_PACKING | id::DELTA | id::DICTIONARY => {
+            columns::decompress(stored, out)?;
+            out.len()
+        }
         _ => {
             if stored.len() == out.len() {
                 out.copy_from_slice(stored);
@@ -81,25 +103,12 @@ pub fn decompress_into(codec_id: u8, stored: &[u8], out: &mut [u8]) -> Result<()
 }
 
 fn supported(codec_id: u8) -> Result<(), DecodeError> {
-    match codec_id {
-        id::NONE | id::LZ4 | id::ZSTD => Ok(()),
-        _ => Err(DecodeError::Unsupported(match id::name(codec_id) {
-            Some(name) => format!("a block is compressed with {name} (codec {codec_id})"),
-            None => format!("a block is compressed with codec {codec_id}"),
-        })),
+    if id::name(codec_id).is_some() {
+        return Ok(());
     }
+    Err(DecodeError::Unsupported(format!("a block is compressed with codec {codec_id}")))
 }
 
-fn damaged(codec: &str, error: &dyn std::fmt::Display) -> DecodeError {
+pub(crate) fn damaged(codec: &str, error: &dyn std::fmt::Display) -> DecodeError {
     DecodeError::Damaged(format!("{codec} cannot decode a block: {error}"))
-}
-
-fn zstd(stored: &[u8], out: &mut [u8]) -> Result<usize, DecodeError> {
-    ZSTD_CONTEXT.with_borrow_mut(|kept| {
-        if kept.is_none() {
-            *kept = Some(Decompressor::new().map_err(|error| damaged("zstd", &error))?);
-        }
-        let context = kept.as_mut().expect("it was just made");
-        context.decompress_to_buffer(stored, out).map_err(|error| damaged("zstd", &error))
-    })
 }

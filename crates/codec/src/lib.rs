@@ -7,22 +7,49 @@
 //! * **Compression cannot fail.** A block that does not shrink by [`MIN_SAVED_FRACTION`] is stored raw under
 //!   [`id::NONE`], whatever the codec; so is one that the codec refuses.
 //! * **Decompression is bounded.** It writes exactly the stated raw length or answers an error; hostile bytes
-//!   can make it neither allocate nor write more. The caller bounds the raw length.
+//!   can make it neither allocate nor write more, but for the state of a decoder ([`mod@decompress`] says of which size).
+//!   The caller bounds the raw length.
 //! * **Equal input gives equal bytes**, whatever the thread compressed before: a store can be rebuilt and compared.
-//! * Nothing is allocated per block: hash tables and contexts live as long as the thread, buffers are the
+//! * Nothing is allocated per block but by LZMA: hash tables and contexts live as long as the thread, buffers are the
 //!   caller's.
 //!
-//! The ids are persisted and never change; 2 (Snappy) and 4 (LZMA) are reserved and not understood yet.
+//! The ids are persisted and never change.
 //!
-//! Map: [`kind`] names the codecs, [`compress`] makes the choice and holds the reused state, [`mod@decompress`] goes
-//! back.
+//! Map: [`kind`] names the codecs, [`compress`] goes there, [`mod@decompress`] back. Each codec with state or bytes of its own has a
+//! file: [`lz4`], [`snappy`], [`zstd`], [`lzma`], and [`columns`] for those of integers. [`dictionary`] trains what
+//! Zstandard shares between the blocks of a table, [`adaptive`] chooses a codec for each block.
+//!
+//! ```
+//! use esker_codec::{Codec, decompress};
+//!
+//! let codec: Codec = "zstd:3".parse()?;
+//! let block = b"the same words again and again, ".repeat(100);
+//! let mut scratch = Vec::new();
+//! let stored = codec.compress(&block, &mut scratch);
+//! assert!(stored.bytes.len() < block.len() / 10);
+//!
+//! let mut again = Vec::new();
+//! decompress(stored.codec_id, stored.bytes, block.len(), &mut again)?;
+//! assert_eq!(again, block);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![forbid(unsafe_code)]
 
+pub mod adaptive;
+pub mod columns;
 pub mod compress;
 pub mod decompress;
+pub mod dictionary;
 pub mod kind;
+mod lz4;
+mod lzma;
+mod snappy;
+mod zstd;
 
+pub use adaptive::{AdaptiveOptions, Mode};
+pub use columns::Rows;
 pub use compress::{Compressed, MIN_SAVED_FRACTION};
-pub use decompress::{DecodeError, decompress, decompress_into};
+pub use decompress::{DecodeError, decompress, decompress_into, decompress_with};
+pub use dictionary::{DictionaryDecoder, DictionaryEncoder};
 pub use kind::{Codec, id};

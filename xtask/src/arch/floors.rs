@@ -123,6 +123,7 @@ pub(super) const THIRD_PARTY: &[ThirdParty] = &[
     ThirdParty { name: "hdrhistogram", users: &["esker-bench"] },
     ThirdParty { name: "indicatif", users: &["esker-cli"] },
     ThirdParty { name: "io-uring", users: &["esker-env"] },
+    ThirdParty { name: "liblzma", users: &["esker-codec"] },
     ThirdParty {
         name: "loom",
         users: &["esker-base", "esker-cache", "esker-memtable", "esker-sst", "esker-wal", "esker-engine"],
@@ -141,6 +142,7 @@ pub(super) const THIRD_PARTY: &[ThirdParty] = &[
     ThirdParty { name: "serde", users: &["esker-bench"] },
     ThirdParty { name: "serde_json", users: &["esker-bench", "esker-cli"] },
     ThirdParty { name: "siphasher", users: &["esker-experiments"] },
+    ThirdParty { name: "snap", users: &["esker-codec"] },
     ThirdParty { name: "syn", users: &["xtask"] },
     ThirdParty { name: "thiserror", users: &["esker-base", "esker-codec"] },
     ThirdParty { name: "tokio", users: &["esker-server", "esker-cli"] },

@@ -102,7 +102,7 @@ fn is_file(bytes: &[u8]) -> bool {
 /// A pointer, a record, or a file of a few values.
 pub fn valid(random: &SeededRandom) -> Vec<u8> {
     let number = || random.next_u64() >> random.below(64);
-    let codec = [Codec::None, Codec::Lz4, Codec::Zstd { level: 1 }][random.below(3) as usize];
+    let codec = Codec::ALL[random.below(Codec::ALL.len() as u64) as usize];
     let pair = || {
         let key: Vec<u8> = (0..random.below(20)).map(|_| random.below(256) as u8).collect();
         let value: Vec<u8> = (0..random.below(300)).map(|at| (at / (1 + random.below(9))) as u8).collect();

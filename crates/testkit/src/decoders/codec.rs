@@ -1,9 +1,14 @@
-//! Compressed blocks: `codec id u8 | raw length u24 | stored bytes`.
+//! Compressed blocks: `codec id u8 | raw length u24 | stored bytes`, with the dictionary that is the same for all where the id
+//! needs one; and dictionaries: `255 | dictionary`.
 
 use super::{random_bytes, random_text};
 use esker_base::coding::Reader;
-use esker_codec::{Codec, DecodeError, decompress, decompress_into, id};
-use esker_env::SeededRandom;
+use esker_codec::{
+    Codec, DecodeError, DictionaryDecoder, DictionaryEncoder, decompress, decompress_into, decompress_with,
+    id,
+};
+use esker_env::{Random, SeededRandom};
+use std::sync::OnceLock;
 
 /// What a caller would permit: four of the largest blocks.
 const MAX_RAW_LEN: usize = 256 << 10;
@@ -18,6 +23,9 @@ pub fn target(bytes: &[u8]) {
 /// # Panics
 /// If decompression and compression disagree, or more comes out than was stated.
 pub fn accepts(bytes: &[u8]) -> bool {
+    if let [DICTIONARY_FOLLOWS, dictionary @ ..] = bytes {
+        return accepts_dictionary(dictionary);
+    }
     let mut reader = Reader::new(bytes);
     let (Some(codec_id), Some(&[a, b, c])) = (reader.u8(), reader.take(3).and_then(<[u8]>::first_chunk))
     else {
@@ -28,6 +36,9 @@ pub fn accepts(bytes: &[u8]) -> bool {
         return false;
     }
     let stored = reader.rest();
+    if codec_id == id::ZSTD_DICTIONARY {
+        return accepts_with_dictionary(stored, raw_len);
+    }
     let mut raw = Vec::new();
     let outcome = decompress(codec_id, stored, raw_len, &mut raw);
     assert!(raw.capacity() <= raw_len.max(8), "{} bytes allocated for {raw_len}", raw.capacity());
@@ -40,7 +51,7 @@ pub fn accepts(bytes: &[u8]) -> bool {
             true
         }
         Err(DecodeError::Unsupported(_)) => {
-            assert!(![id::NONE, id::LZ4, id::ZSTD].contains(&codec_id));
+            assert!(!id::ALL.contains(&codec_id));
             false
         }
         Err(DecodeError::Damaged(_)) => {
@@ -50,9 +61,54 @@ pub fn accepts(bytes: &[u8]) -> bool {
     }
 }
 
+/// The first byte of an input that is a dictionary; no id.
+const DICTIONARY_FOLLOWS: u8 = 255;
+
+/// Whether any bytes are a dictionary; blocks are then decoded with it.
+fn accepts_dictionary(bytes: &[u8]) -> bool {
+    let Some(dictionary) = DictionaryDecoder::new(bytes) else { return false };
+    let mut out = [0; 4096];
+    for stored in [SAMPLES.as_bytes(), b"\x28\xb5\x2f\xfd\x20\x04\x21\x00\x00name"] {
+        let _ = decompress_with(id::ZSTD_DICTIONARY, Some(&dictionary), stored, &mut out);
+    }
+    true
+}
+
+/// Whether a block is decoded with the dictionary of [`valid`]. Without, it never is.
+fn accepts_with_dictionary(stored: &[u8], raw_len: usize) -> bool {
+    let mut raw = vec![0; raw_len];
+    assert!(decompress_into(id::ZSTD_DICTIONARY, stored, &mut raw).is_err());
+    decompress_with(id::ZSTD_DICTIONARY, Some(&dictionary().1), stored, &mut raw).is_ok()
+}
+
+/// What the dictionary is trained from.
+const SAMPLES: &str = "some words, and others; numbers, and names of people who live in a town by the sea";
+
+fn dictionary() -> &'static (DictionaryEncoder, DictionaryDecoder) {
+    static DICTIONARY: OnceLock<(DictionaryEncoder, DictionaryDecoder)> = OnceLock::new();
+    DICTIONARY.get_or_init(|| {
+        let random = SeededRandom::new(7);
+        let mut samples = Vec::new();
+        let mut lengths = Vec::new();
+        while samples.len() < 40_000 {
+            let before = samples.len();
+            for word in SAMPLES.split(' ').filter(|_| random.below(3) > 0) {
+                samples.extend_from_slice(word.as_bytes());
+                samples.extend_from_slice(random.below(1000).to_string().as_bytes());
+            }
+            lengths.push(samples.len() - before);
+        }
+        let encoder = DictionaryEncoder::train(&samples, &lengths, 3).expect("there is something to learn");
+        let decoder = DictionaryDecoder::new(encoder.bytes()).expect("it was just made");
+        (encoder, decoder)
+    })
+}
+
 fn round_trip(raw: &[u8]) {
     let (mut scratch, mut again) = (Vec::new(), Vec::new());
-    for codec in [Codec::None, Codec::Lz4, Codec::Zstd { level: 1 }] {
+    // The slow ones, of which each block makes the encoder anew, now and then.
+    let is_seldom = |codec: &Codec| matches!(codec, Codec::Lzma { .. }) && raw.len() % 16 != 0;
+    for codec in Codec::ALL.into_iter().filter(|codec| !is_seldom(codec)) {
         let compressed = codec.compress(raw, &mut scratch);
         assert!(compressed.bytes.len() <= raw.len());
         decompress(compressed.codec_id, compressed.bytes, raw.len(), &mut again).expect("just compressed");
@@ -60,13 +116,28 @@ fn round_trip(raw: &[u8]) {
     }
 }
 
-/// A block of text and noise, compressed by any codec.
+/// A block of text, numbers and noise, compressed by any codec; or the dictionary.
 pub fn valid(random: &SeededRandom) -> Vec<u8> {
-    let mut raw = random_text(random, 200).repeat(1 + random.below(20) as usize);
-    raw.extend(random_bytes(random, 200));
-    let codec = [Codec::None, Codec::Lz4, Codec::Zstd { level: 3 }][random.below(3) as usize];
+    if random.below(16) == 0 {
+        return [&[DICTIONARY_FOLLOWS], dictionary().0.bytes()].concat();
+    }
+    let raw = if random.below(2) == 0 {
+        let mut raw = random_text(random, 200).repeat(1 + random.below(20) as usize);
+        raw.extend(random_bytes(random, 200));
+        raw
+    } else {
+        let (base, step) = (random.next_u64(), random.below(1000));
+        let few = 1 + random.below(20);
+        (0..random.below(300))
+            .flat_map(|i| {
+                let rising = base.wrapping_add(i * step).to_be_bytes();
+                [rising, (base ^ random.below(few)).to_le_bytes()].concat()
+            })
+            .collect()
+    };
+    let codec = Codec::ALL[random.below(Codec::ALL.len() as u64) as usize];
     let mut scratch = Vec::new();
-    let compressed = codec.compress(&raw, &mut scratch);
+    let compressed = codec.compress_with(&raw, &[], Some(&dictionary().0), &mut scratch);
     let mut bytes = vec![compressed.codec_id];
     bytes.extend_from_slice(&(raw.len() as u32).to_le_bytes()[..3]);
     bytes.extend_from_slice(compressed.bytes);

@@ -4,7 +4,7 @@ use esker_base::checksum::{crc32c, crc32c_append};
 use esker_base::coding::{Reader, put_prefixed, put_varint};
 use esker_base::limits::{MAX_KEY_LEN, MAX_KEYSPACE_NAME_LEN, MAX_VALUE_LEN};
 use esker_base::{Error, Result};
-use esker_codec::{Codec, decompress};
+use esker_codec::{Codec, decompress, id};
 use std::io::{ErrorKind, Read, Write};
 use std::path::PathBuf;
 
@@ -210,7 +210,7 @@ impl<'r> ChunkReader<'r> {
             return Err(Error::Unsupported(format!("a chunk with flags at byte {at} of an export").into()));
         }
         self.at += (CHUNK_HEADER_BYTES + stored_len) as u64;
-        if codec_id == Codec::None.id() {
+        if codec_id == id::NONE {
             return if raw_len == stored_len { Ok((kind, &self.stored, at)) } else { Err(other_length(at)) };
         }
         if raw_len > MAX_COMPRESSED_RAW_BYTES {

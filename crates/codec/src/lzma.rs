@@ -1,0 +1,56 @@
+//! LZMA2 without a container, by liblzma (the library of XZ Utils).
+//!
+//! The reader knows the raw length, and from it the window that both sides use, so no header is stored: nothing that hostile
+//! bytes could ask memory with. A decoder has a window of the raw length, rounded up to 4 KiB, and about 30 KiB of state;
+//! liblzma's own limit guards formats that state their window, which this one does not.
+//!
+//! An encoder takes some hundred KiB for a block of 4 KiB and is made for each; who compresses so hard has the time.
+
+use crate::decompress::{DecodeError, damaged};
+use crate::kind::Codec;
+use liblzma::stream::{Action, Filters, LzmaOptions, Status, Stream};
+
+/// The least window that the format has.
+const MIN_WINDOW_BYTES: usize = 4096;
+
+/// The greatest window; longer blocks find nothing further back. It is that of level 9, and what decoders give at most.
+const MAX_WINDOW_BYTES: usize = 64 << 20;
+
+/// Both sides choose the window by the raw length alone: the level is not stored.
+fn filters(level: u8, raw_len: usize) -> Option<Filters> {
+    let mut options = LzmaOptions::new_preset(u32::from(level.min(Codec::MAX_LZMA_LEVEL))).ok()?;
+    options.dict_size(window_bytes(raw_len) as u32);
+    let mut filters = Filters::new();
+    filters.lzma2(&options);
+    Some(filters)
+}
+
+fn window_bytes(raw_len: usize) -> usize {
+    raw_len.clamp(MIN_WINDOW_BYTES, MAX_WINDOW_BYTES)
+}
+
+/// The block in `out`; `None` if it does not fit.
+pub(crate) fn compress(level: u8, raw: &[u8], out: &mut [u8]) -> Option<usize> {
+    let mut stream = Stream::new_raw_encoder(&filters(level, raw.len())?).ok()?;
+    match stream.process(raw, out, Action::Finish) {
+        Ok(Status::StreamEnd) => usize::try_from(stream.total_out()).ok(),
+        // It ran out of room, or of memory.
+        _ => None,
+    }
+}
+
+/// Decodes a block; answers how long it is.
+pub(crate) fn decompress(stored: &[u8], out: &mut [u8]) -> Result<usize, DecodeError> {
+    let refused = |what: &str| DecodeError::Damaged(format!("lzma cannot decode a block: {what}"));
+    let filters = filters(0, out.len()).ok_or_else(|| refused("no memory"))?;
+    let mut stream = Stream::new_raw_decoder(&filters).map_err(|error| damaged("lzma", &error))?;
+    let status = stream.process(stored, out, Action::Finish).map_err(|error| damaged("lzma", &error))?;
+    if status != Status::StreamEnd {
+        return Err(refused("it ends too early, or is longer than stated"));
+    }
+    if stream.total_in() != stored.len() as u64 {
+        return Err(refused("something follows its end"));
+    }
+    // Not longer than `out`.
+    Ok(stream.total_out() as usize)
+}

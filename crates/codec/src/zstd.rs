@@ -1,0 +1,99 @@
+//! Zstandard ([RFC 8878](https://www.rfc-editor.org/rfc/rfc8878)), by the reference in C; with and without a dictionary.
+//!
+//! Contexts are kept per thread ([`crate::compress`] says what they take). Blocks with a dictionary have contexts of their
+//! own, because a context that was prepared for a level is not the one that a prepared dictionary brings.
+
+use crate::compress::LARGEST_REUSED_INPUT;
+use crate::decompress::{DecodeError, damaged};
+use crate::dictionary::{DictionaryDecoder, DictionaryEncoder};
+use crate::kind::Codec;
+use std::cell::RefCell;
+use zstd::bulk::{Compressor, Decompressor};
+use zstd::zstd_safe::{CCtx, DCtx, get_error_name};
+
+struct Context {
+    level: i32,
+    compressor: Compressor<'static>,
+}
+
+thread_local! {
+    static ENCODER: RefCell<Option<Context>> = const { RefCell::new(None) };
+    static DICTIONARY_ENCODER: RefCell<Option<CCtx<'static>>> = const { RefCell::new(None) };
+    // About 160 KiB a thread each, whatever the frame says: one-shot decoding needs no window of its own.
+    static DECODER: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+    static DICTIONARY_DECODER: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
+}
+
+impl Context {
+    fn new(level: i32) -> Option<Context> {
+        Some(Context { level, compressor: Compressor::new(level).ok()? })
+    }
+
+    /// `None` if `out` is too short, which is how a block that does not shrink enough shows.
+    fn compress(&mut self, raw: &[u8], out: &mut [u8]) -> Option<usize> {
+        self.compressor.compress_to_buffer(raw, out).ok()
+    }
+}
+
+/// One frame of `raw` in `out`; `None` if it does not fit.
+pub(crate) fn compress(level: i32, raw: &[u8], out: &mut [u8]) -> Option<usize> {
+    let level = level.clamp(Codec::MIN_ZSTD_LEVEL, Codec::MAX_ZSTD_LEVEL);
+    if raw.len() > LARGEST_REUSED_INPUT {
+        return Context::new(level)?.compress(raw, out);
+    }
+    ENCODER.with_borrow_mut(|kept| {
+        if kept.as_ref().is_none_or(|context| context.level != level) {
+            // A lower level would keep the tables of a higher one, so the old context goes first.
+            *kept = None;
+            *kept = Context::new(level);
+        }
+        kept.as_mut()?.compress(raw, out)
+    })
+}
+
+/// As [`compress`], with a dictionary, which knows its level.
+pub(crate) fn compress_with(dictionary: &DictionaryEncoder, raw: &[u8], out: &mut [u8]) -> Option<usize> {
+    let compress = |context: &mut CCtx<'static>, out: &mut [u8]| {
+        context.compress_using_cdict(out, raw, dictionary.prepared()).ok()
+    };
+    if raw.len() > LARGEST_REUSED_INPUT {
+        return compress(&mut CCtx::try_create()?, out);
+    }
+    DICTIONARY_ENCODER.with_borrow_mut(|kept| {
+        if kept.is_none() {
+            *kept = CCtx::try_create();
+        }
+        compress(kept.as_mut()?, out)
+    })
+}
+
+/// Decodes one frame; answers how long it is.
+pub(crate) fn decompress(stored: &[u8], out: &mut [u8]) -> Result<usize, DecodeError> {
+    DECODER.with_borrow_mut(|kept| {
+        if kept.is_none() {
+            *kept = Some(Decompressor::new().map_err(|error| damaged("zstd", &error))?);
+        }
+        let context = kept.as_mut().expect("it was just made");
+        context.decompress_to_buffer(stored, out).map_err(|error| damaged("zstd", &error))
+    })
+}
+
+/// As [`decompress`], with the dictionary that the frame was written with. A frame names its dictionary, so another one is
+/// refused.
+pub(crate) fn decompress_with(
+    dictionary: &DictionaryDecoder,
+    stored: &[u8],
+    out: &mut [u8],
+) -> Result<usize, DecodeError> {
+    DICTIONARY_DECODER.with_borrow_mut(|kept| {
+        if kept.is_none() {
+            *kept = DCtx::try_create();
+        }
+        let Some(context) = kept else {
+            return Err(DecodeError::Damaged("no memory for a context of zstd".to_owned()));
+        };
+        context
+            .decompress_using_ddict(out, stored, dictionary.prepared())
+            .map_err(|code| damaged("zstd", &get_error_name(code)))
+    })
+}
