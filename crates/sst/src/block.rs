@@ -26,6 +26,7 @@ use crate::isa::{Kernel, LANE_BYTES};
 use delta::Delta;
 use esker_base::Tag;
 use esker_cache::Charge;
+use esker_codec::{Codec, DictionaryEncoder, id};
 use flat::Flat;
 pub use header::{BlockHeader, BlockLayout};
 use header::{HEADER_BYTES, TRAILER_BYTES};
@@ -325,38 +326,68 @@ pub(crate) fn append_image(
     staged: &mut staged::Staged,
     layout: BlockLayout,
     number: u32,
-    codec: esker_codec::Codec,
+    compression: &Compression<'_>,
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) -> BlockHeader {
-    let entries = staged.entries().len() as u32;
+    if compression.codec != Codec::None {
+        let mut raw = std::mem::take(&mut scratch.raw);
+        raw.clear();
+        let header = append_payload(staged, layout, number, &mut raw);
+        let header = append_stored(header, &raw, compression, scratch, out);
+        scratch.raw = raw;
+        return header;
+    }
     let header_at = out.len();
     out.extend_from_slice(&[0; HEADER_BYTES]);
-    let mut header = BlockHeader {
-        layout,
-        codec_id: esker_codec::id::NONE,
-        flags: 0,
-        raw_len: 0,
-        stored_len: 0,
-        entries,
-        number,
-    };
-    if codec == esker_codec::Codec::None {
-        header.flags = staged.encode(out);
-        header.raw_len = (out.len() - header_at - HEADER_BYTES) as u32;
-        header.stored_len = header.raw_len;
-    } else {
-        scratch.raw.clear();
-        header.flags = staged.encode(&mut scratch.raw);
-        let compressed = codec.compress(&scratch.raw, &mut scratch.compressed);
-        header.codec_id = compressed.codec_id;
-        header.raw_len = scratch.raw.len() as u32;
-        header.stored_len = compressed.bytes.len() as u32;
-        out.extend_from_slice(compressed.bytes);
-    }
+    let header = append_payload(staged, layout, number, out);
     out[header_at..header_at + HEADER_BYTES].copy_from_slice(&header.encode());
     out.reserve(TRAILER_BYTES);
     header
+}
+
+/// The payload of the staged entries, which must not be empty, appended to `out`; and the header that it has uncompressed.
+pub(crate) fn append_payload(
+    staged: &mut staged::Staged,
+    layout: BlockLayout,
+    number: u32,
+    out: &mut Vec<u8>,
+) -> BlockHeader {
+    let entries = staged.entries().len() as u32;
+    let start = out.len();
+    let flags = staged.encode(out);
+    let raw_len = (out.len() - start) as u32;
+    BlockHeader { layout, codec_id: id::NONE, flags, raw_len, stored_len: raw_len, entries, number }
+}
+
+/// As [`append_image`], for a payload with the header that it has uncompressed.
+pub(crate) fn append_stored(
+    mut header: BlockHeader,
+    payload: &[u8],
+    compression: &Compression<'_>,
+    scratch: &mut Scratch,
+    out: &mut Vec<u8>,
+) -> BlockHeader {
+    let codec = compression.codec;
+    let known = match header.layout {
+        BlockLayout::Flat if codec.uses_rows() => Some(flat_encode::rows(&header, payload)),
+        _ => None,
+    };
+    let rows = known.as_ref().map_or(&[][..], |(rows, count)| &rows[..*count]);
+    let compressed = codec.compress_with(payload, rows, compression.dictionary, &mut scratch.compressed);
+    header.codec_id = compressed.codec_id;
+    header.stored_len = compressed.bytes.len() as u32;
+    out.extend_from_slice(&header.encode());
+    out.extend_from_slice(compressed.bytes);
+    out.reserve(TRAILER_BYTES);
+    header
+}
+
+/// How blocks are stored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Compression<'a> {
+    pub(crate) codec: Codec,
+    pub(crate) dictionary: Option<&'a DictionaryEncoder>,
 }
 
 /// Buffers recycled from block to block.
@@ -364,4 +395,11 @@ pub(crate) fn append_image(
 pub(crate) struct Scratch {
     raw: Vec<u8>,
     compressed: Vec<u8>,
+}
+
+impl Scratch {
+    /// Memory to compress into.
+    pub(crate) fn compressed(&mut self) -> &mut Vec<u8> {
+        &mut self.compressed
+    }
 }

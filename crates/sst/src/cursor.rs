@@ -169,7 +169,7 @@ impl TableCursor {
                 return BlockBytes::from_bytes(image);
             }
             self.unpacked.resize(BlockBytes::memory_len(header.raw_len as usize), 0);
-            unpack(&header, image, &mut self.unpacked)?;
+            unpack(&header, image, table.dictionary.as_ref(), &mut self.unpacked)?;
             BlockBytes::from_bytes(&self.unpacked)
         });
         let block = block.map_err(|flaw| table.flaw_at(flaw, offset))?;

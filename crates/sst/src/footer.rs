@@ -36,7 +36,7 @@ impl SectionKind {
     pub const FILTER: SectionKind = SectionKind(2);
     /// The range deletes.
     pub const RANGE_DELETES: SectionKind = SectionKind(3);
-    /// Reserved for a compression dictionary.
+    /// The dictionary that blocks are compressed with.
     pub const DICTIONARY: SectionKind = SectionKind(4);
     /// The properties.
     pub const PROPERTIES: SectionKind = SectionKind(5);
@@ -65,6 +65,7 @@ impl SectionKind {
             SectionKind::INDEX
                 | SectionKind::FILTER
                 | SectionKind::RANGE_DELETES
+                | SectionKind::DICTIONARY
                 | SectionKind::PROPERTIES
                 | SectionKind::INDEX_PAGES
                 | SectionKind::LOCATOR
@@ -319,7 +320,7 @@ mod tests {
     fn unknown_sections_are_skipped_only_if_optional() {
         let (mut footer, _) = sample();
         let mut directory = Vec::new();
-        Section::describing(SectionKind::DICTIONARY, false, footer.uid, 100, b"").encode(&mut directory);
+        Section::describing(SectionKind::INDEX_PAGES, false, footer.uid, 100, b"").encode(&mut directory);
         footer.directory_checksum = placed_checksum(footer.uid, footer.directory_offset, &directory);
         assert!(matches!(footer.sections(&directory), Err(Flaw::Unsupported(_))));
     }

@@ -29,10 +29,12 @@
 
 mod block;
 mod cursor;
+mod dictionary;
 mod expiring;
 mod filter_access;
 mod flaw;
 mod footer;
+mod held;
 mod home;
 mod index;
 mod inspect;

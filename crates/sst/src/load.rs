@@ -8,7 +8,7 @@ use crate::part::CachedPart;
 use crate::table::Table;
 use esker_base::{Result, TableUid};
 use esker_cache::{Admission, BlockKind, CacheKey};
-use esker_codec::{DecodeError, id};
+use esker_codec::{DecodeError, DictionaryDecoder, id};
 use esker_env::{PendingRead, ReadRequest};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -140,7 +140,7 @@ impl Table {
 
     fn unpacked(&self, header: &BlockHeader, image: &[u8]) -> Result<Arc<Block>, Flaw> {
         let mut buffer = BlockBuffer::new(header.raw_len as usize);
-        unpack(header, image, buffer.bytes_mut())?;
+        unpack(header, image, self.dictionary.as_ref(), buffer.bytes_mut())?;
         buffer.finish(Arc::downgrade(&self.home))
     }
 }
@@ -161,11 +161,16 @@ pub(crate) fn verify_numbered(
 }
 
 /// Decompresses the verified `image` into `bytes`, which has the block's length in memory.
-pub(crate) fn unpack(header: &BlockHeader, image: &[u8], bytes: &mut [u8]) -> Result<(), Flaw> {
+pub(crate) fn unpack(
+    header: &BlockHeader,
+    image: &[u8],
+    dictionary: Option<&DictionaryDecoder>,
+    bytes: &mut [u8],
+) -> Result<(), Flaw> {
     bytes[..HEADER_BYTES].copy_from_slice(&image[..HEADER_BYTES]);
     let stored = &image[HEADER_BYTES..HEADER_BYTES + header.stored_len as usize];
     let payload = &mut bytes[HEADER_BYTES..HEADER_BYTES + header.raw_len as usize];
-    esker_codec::decompress_into(header.codec_id, stored, payload).map_err(|error| match error {
+    esker_codec::decompress_with(header.codec_id, dictionary, stored, payload).map_err(|error| match error {
         DecodeError::Unsupported(detail) => Flaw::Unsupported(detail),
         DecodeError::Damaged(detail) => Flaw::Damaged(detail),
     })

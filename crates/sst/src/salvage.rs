@@ -2,16 +2,18 @@
 //!
 //! Every block names itself, and its checksum is bound to the table and to its place, so blocks are found by looking for
 //! their first bytes and keeping what verifies. All that is needed is the table's identity, which the file states at
-//! both ends and the manifest knows.
+//! both ends and the manifest knows. Blocks that were compressed with the table's dictionary need that, too: it is found in the same
+//! way, and if it is damaged they are lost.
 
 use crate::block::cursor::BlockCursor;
-use crate::block::header::{BLOCK_MAGIC, FRAME_BYTES, HEADER_BYTES, MAX_RAW_BYTES, verify_image};
+use crate::block::header::{BLOCK_MAGIC, CODEC_AT, FRAME_BYTES, HEADER_BYTES, MAX_RAW_BYTES, verify_image};
 use crate::block::{BlockBytes, BlockHeader, SLACK_BYTES};
+use crate::dictionary;
 use crate::flaw::Flaw;
 use crate::footer::{FILE_HEADER_BYTES, FOOTER_BYTES, Footer, decode_file_header};
 use crate::load::unpack;
 use esker_base::{Error, Result, TableUid, Tag};
-use esker_codec::id;
+use esker_codec::{DictionaryDecoder, id};
 use esker_env::File;
 use std::sync::Arc;
 
@@ -34,6 +36,8 @@ pub struct Salvage {
     uid: TableUid,
     position: u64,
     skipped_bytes: u64,
+    /// Looked for when a block needs it first; `Some(None)` if there is none.
+    dictionary: Option<Option<DictionaryDecoder>>,
     unpacked: Vec<u8>,
 }
 
@@ -60,7 +64,7 @@ impl Salvage {
         };
         let position = (FILE_HEADER_BYTES as u64).min(file_bytes);
         let window = Window { file, file_bytes, start: 0, bytes: Vec::new() };
-        Ok(Salvage { window, uid, position, skipped_bytes: 0, unpacked: Vec::new() })
+        Ok(Salvage { window, uid, position, skipped_bytes: 0, dictionary: None, unpacked: Vec::new() })
     }
 
     /// Identity of the table that is searched for.
@@ -83,7 +87,13 @@ impl Salvage {
                 self.skip_to(offset + 1);
                 continue;
             };
-            match decode(image, self.uid, offset, &mut self.unpacked) {
+            if image[CODEC_AT] == id::ZSTD_DICTIONARY && self.dictionary.is_none() {
+                let found = dictionary::find(&*self.window.file, self.window.file_bytes, self.uid)?;
+                self.dictionary = Some(found);
+                continue;
+            }
+            let dictionary = self.dictionary.as_ref().and_then(Option::as_ref);
+            match decode(image, self.uid, offset, dictionary, &mut self.unpacked) {
                 Ok((header, _)) if header.is_index_page() => self.skip_to(offset + header.file_len() as u64),
                 Ok((header, block)) => {
                     visit_all(block, visit);
@@ -160,6 +170,7 @@ fn decode<'a>(
     image: &'a [u8],
     uid: TableUid,
     offset: u64,
+    dictionary: Option<&DictionaryDecoder>,
     unpacked: &'a mut Vec<u8>,
 ) -> Result<(BlockHeader, &'a BlockBytes), Flaw> {
     let header = verify_image(image, uid, offset)?;
@@ -167,7 +178,7 @@ fn decode<'a>(
         return Ok((header, BlockBytes::from_bytes(image)?));
     }
     unpacked.resize(BlockBytes::memory_len(header.raw_len as usize), 0);
-    unpack(&header, image, unpacked)?;
+    unpack(&header, image, dictionary, unpacked)?;
     Ok((header, BlockBytes::from_bytes(unpacked)?))
 }
 
@@ -226,7 +237,11 @@ mod tests {
 
     #[test]
     fn good_blocks_are_found_whatever_else_is_lost() {
-        for (layout, codec) in [(BlockLayout::Flat, Codec::None), (BlockLayout::Delta, Codec::Lz4)] {
+        for (layout, codec) in [
+            (BlockLayout::Flat, Codec::None),
+            (BlockLayout::Delta, Codec::Lz4),
+            (BlockLayout::Flat, Codec::ZstdDictionary { level: 3 }),
+        ] {
             let fs = new_fs();
             let mut entries = entries(Shape::Paths, 2_000, 50, &SeededRandom::new(8));
             // A value that looks like the start of a block, and one larger than the window.

@@ -1,5 +1,6 @@
 //! An open table: identity, index and filter in memory, blocks through the cache.
 
+use crate::dictionary;
 use crate::filter_access::{FilterAccess, FilterDamage};
 use crate::flaw::Flaw;
 use crate::footer::{Section, SectionKind};
@@ -14,6 +15,7 @@ use crate::range_section;
 use crate::slots::{Slots, empty_slots};
 use crate::tail::Tail;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, TableUid};
+use esker_codec::DictionaryDecoder;
 use esker_env::File;
 use esker_filter::FilterPolicy;
 use esker_iter::RangeDeletes;
@@ -63,6 +65,8 @@ pub struct Table {
     pub(crate) file: Arc<dyn File>,
     properties: TableProperties,
     range_deletes: Arc<RangeDeletes>,
+    /// What blocks were compressed with, if the table has a dictionary.
+    pub(crate) dictionary: Option<DictionaryDecoder>,
     sections: Vec<Section>,
     file_bytes: u64,
     /// Why the filter could not be used, if the table has one.
@@ -131,6 +135,9 @@ impl Table {
             None => Arc::default(),
             Some(at) => Arc::new(tail.decode(&*file, at, range_section::decode)?),
         };
+        let dictionary = tail.section(SectionKind::DICTIONARY).map(|at| {
+            tail.decode(&*file, at, |section| dictionary::decode(tail.footer.uid, at.offset, section))
+        });
         // A policy that this build does not know belongs to a filter that it cannot read either.
         let policy = properties.filter.parse::<FilterPolicy>().unwrap_or(FilterPolicy::None);
         let slots = match home.cache().kind().has_shortcuts() {
@@ -157,6 +164,7 @@ impl Table {
             file,
             properties,
             range_deletes,
+            dictionary: dictionary.transpose()?,
             sections: tail.sections,
             file_bytes,
             filter_damage,
@@ -205,11 +213,12 @@ impl Table {
         self.index.as_ref().map_or(0, BlockIndex::blocks)
     }
 
-    /// Bytes of memory that index, slots, range deletes, properties and the filter, unless it is paged, take.
+    /// Bytes of memory that index, dictionary, slots, range deletes, properties and the filter, unless it is paged, take.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Table>()
             + self.index.as_ref().map_or(0, BlockIndex::memory_bytes)
             + self.filter.memory_bytes()
+            + self.dictionary.as_ref().map_or(0, DictionaryDecoder::memory_bytes)
             + size_of_val(&*self.slots)
             + self.verified.as_ref().map_or(0, VerifiedBlocks::memory_bytes)
             + self.properties.min_key.len()

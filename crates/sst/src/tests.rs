@@ -2,6 +2,7 @@
 
 mod contract;
 mod damage;
+mod dictionaries;
 mod faults;
 mod global_seqno;
 mod index_kinds;

@@ -100,7 +100,7 @@ impl Table {
                 return BlockBytes::from_bytes(image);
             }
             unpacked.resize(BlockBytes::memory_len(header.raw_len as usize), 0);
-            unpack(&header, image, unpacked)?;
+            unpack(&header, image, self.dictionary.as_ref(), unpacked)?;
             BlockBytes::from_bytes(unpacked)
         });
         let block = decoded.map_err(|flaw| self.flaw_at(flaw, offset))?;

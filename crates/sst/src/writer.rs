@@ -1,17 +1,20 @@
 //! Writing a table, entry by entry.
 //!
 //! Entries are staged until their block is full, the block is encoded into a buffer of a mebibyte, and the buffer goes
-//! to the file when it is full: sequential writes, memory bounded by the buffer, the index and the filter's hashes.
+//! to the file when it is full: sequential writes, memory bounded by the buffer, the index and the filter's hashes. Blocks that are to
+//! share a dictionary wait for it first ([`crate::held`]).
 //! Nothing is allocated per entry or per block. The file is complete and durable when [`TableWriter::finish`] returns;
 //! making its name durable is the caller's business.
 
 use crate::block::header::{TRAILER_BYTES, placed_checksum};
 use crate::block::staged::Staged;
-use crate::block::{self, BlockLayout, Scratch};
+use crate::block::{self, BlockHeader, BlockLayout, Compression, Scratch};
+use crate::dictionary;
 use crate::expiring::Expiring;
 use crate::footer::{
     DIRECTORY_ENTRY_BYTES, FILE_HEADER_BYTES, FOOTER_BYTES, Footer, Section, SectionKind, encode_file_header,
 };
+use crate::held::Held;
 use crate::index::locator::LocatorBuilder;
 use crate::index::pages;
 use crate::index::section::{DecodedIndex, IndexEncoder, separator};
@@ -22,7 +25,7 @@ use esker_base::checksum::key_hash;
 use esker_base::key::common_prefix_len;
 use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
 use esker_base::{Error, Result, TableUid, Tag};
-use esker_codec::Codec;
+use esker_codec::{Codec, DictionaryEncoder};
 use esker_env::File;
 use esker_filter::{FilterBuilder, FilterPolicy};
 use esker_iter::RangeDeletes;
@@ -66,6 +69,9 @@ pub struct TableWriter {
     /// The keys and their blocks, if a locator is written.
     locator: Option<LocatorBuilder>,
     range_deletes: RangeDeletes,
+    /// The first blocks, while they wait for a dictionary.
+    held: Option<Box<Held>>,
+    dictionary: Option<DictionaryEncoder>,
     scratch: Scratch,
     out: Vec<u8>,
     /// Bytes of the file written already; `out` follows them.
@@ -103,6 +109,8 @@ impl TableWriter {
             with_pages: options.index.needs_pages(),
             locator: options.index.needs_locator().then(LocatorBuilder::default),
             range_deletes: RangeDeletes::default(),
+            held: matches!(options.codec, Codec::ZstdDictionary { .. }).then(Box::default),
+            dictionary: None,
             scratch: Scratch::default(),
             out,
             written_bytes: 0,
@@ -189,8 +197,10 @@ impl TableWriter {
         let locator = self.locator.as_ref().map_or(0, LocatorBuilder::estimated_bytes);
         let pages = if self.with_pages { PAGES_BYTES_A_BLOCK * u64::from(self.index.blocks()) } else { 0 };
         let fixed = (FOOTER_BYTES + 3 * DIRECTORY_ENTRY_BYTES + 400) as u64;
+        let held = self.held.as_ref().map_or(0, |held| held.estimated_bytes())
+            + self.dictionary.as_ref().map_or(0, |dictionary| dictionary.bytes().len());
         self.written_bytes
-            + (self.out.len() + staged + self.index.len()) as u64
+            + (self.out.len() + staged + self.index.len() + held) as u64
             + filter
             + locator
             + pages
@@ -199,8 +209,11 @@ impl TableWriter {
 
     /// Bytes of memory that the writer holds.
     pub fn memory_bytes(&self) -> usize {
+        let held = self.held.as_ref().map_or(0, |held| held.memory_bytes())
+            + self.dictionary.as_ref().map_or(0, DictionaryEncoder::memory_bytes);
         let locator = self.locator.as_ref().map_or(0, LocatorBuilder::memory_bytes);
-        self.out.capacity() + self.staged.raw_len() + self.index.len() + self.filter.memory_bytes() + locator
+        let (staged, filter) = (self.staged.raw_len(), self.filter.memory_bytes());
+        self.out.capacity() + staged + self.index.len() + filter + locator + held
     }
 
     /// Sets the table's range deletes; to be called at most once. They need not lie between the first and the last key.
@@ -234,17 +247,50 @@ impl TableWriter {
         }
         self.closed_key.clear();
         self.closed_key.extend_from_slice(self.staged.last_key());
+        if self.held.is_some() {
+            return self.hold_block();
+        }
         let start = self.out.len();
-        let offset = self.written_bytes + start as u64;
-        let number = self.index.blocks();
         let header = block::append_image(
             &mut self.staged,
             self.layout,
-            number,
-            self.codec,
+            self.index.blocks(),
+            &Compression { codec: self.codec, dictionary: self.dictionary.as_ref() },
             &mut self.scratch,
             &mut self.out,
         );
+        self.end_block(start, &header)
+    }
+
+    /// Encodes the staged entries as a block that waits for the dictionary.
+    #[cold]
+    fn hold_block(&mut self) -> Result<()> {
+        let Some(held) = &mut self.held else { return Ok(()) };
+        let number = self.index.blocks() + held.len() as u32;
+        let bound = (&self.separator[..], self.continued_at);
+        held.add(&mut self.staged, (self.layout, number), bound, self.codec, &mut self.scratch);
+        if held.is_enough() { self.release_held(false) } else { Ok(()) }
+    }
+
+    /// Trains the dictionary and writes the blocks that waited for it. `is_all`: no block follows.
+    fn release_held(&mut self, is_all: bool) -> Result<()> {
+        let Some(held) = self.held.take() else { return Ok(()) };
+        self.dictionary = held.train(self.codec, is_all, &mut self.scratch);
+        for (held, payload) in held.blocks() {
+            let start = self.out.len();
+            let compression = Compression { codec: self.codec, dictionary: self.dictionary.as_ref() };
+            let header =
+                block::append_stored(held.header, payload, &compression, &mut self.scratch, &mut self.out);
+            self.separator.clone_from(&held.separator);
+            self.continued_at = held.continued_at;
+            self.end_block(start, &header)?;
+        }
+        Ok(())
+    }
+
+    /// Completes the block whose header and stored bytes were appended from `start` on.
+    fn end_block(&mut self, start: usize, header: &BlockHeader) -> Result<()> {
+        let offset = self.written_bytes + start as u64;
         let checksum = placed_checksum(self.uid, offset, &self.out[start..]);
         self.out.extend_from_slice(&checksum.to_le_bytes());
         self.properties.uncompressed_bytes += u64::from(header.raw_len);
@@ -276,6 +322,7 @@ impl TableWriter {
         if !self.staged.is_empty() {
             self.close_block()?;
         }
+        self.release_held(true)?;
         let data_end = self.written_bytes + self.out.len() as u64;
         self.properties.max_key = std::mem::take(&mut self.closed_key);
         self.properties.blocks = u64::from(self.index.blocks());
@@ -302,6 +349,11 @@ impl TableWriter {
         if !self.range_deletes.is_empty() {
             let section = range_section::encode(&self.range_deletes);
             self.append_section(SectionKind::RANGE_DELETES, &section, &mut directory);
+        }
+        if let Some(dictionary) = &self.dictionary {
+            let offset = self.written_bytes + self.out.len() as u64;
+            let section = dictionary::encode(self.uid, offset, dictionary.bytes());
+            self.append_section(SectionKind::DICTIONARY, &section, &mut directory);
         }
         self.append_section(SectionKind::PROPERTIES, &properties, &mut directory);
         self.append_end(data_end, &directory);

@@ -1,10 +1,13 @@
 //! Writing the flat layout. [`super::flat`] describes it.
 
+use super::header::BlockHeader;
 use super::header::{FLAG_FIXED_SUFFIX, FLAG_WIDE_OFFSETS};
 use super::raw::{COPY_SLACK, copy_in_steps};
 use super::staged::Staged;
 use super::tags::{TAG_CODING_BYTES, TagCoding};
 use esker_base::coding::varint_len;
+use esker_codec::Rows;
+use esker_codec::columns::MAX_STRIDE;
 
 /// Bytes in front of the prefix: tag coding, prefix length, suffix length, two zero bytes.
 pub(crate) const PAYLOAD_HEADER_BYTES: usize = 16;
@@ -31,6 +34,35 @@ pub(crate) fn head_of_suffix(suffix: &[u8]) -> u16 {
         [only] => u16::from_be_bytes([*only, 0]),
         [] => 0,
     }
+}
+
+/// Where rows lie in a payload that was just encoded, for codecs that look for integers: the arrays of the directory but for the fingerprints,
+/// which are as good as random, and the entries, if all have the same length.
+///
+/// Answers rows, and how many of them there are.
+pub(crate) fn rows(header: &BlockHeader, payload: &[u8]) -> ([Rows; 3], usize) {
+    let count = header.entries as usize;
+    let offset_bytes = if header.wide_offsets() { 4 } else { 2 };
+    let prefix_len = usize::from(u16::from_le_bytes([payload[10], payload[11]]));
+    let offsets_at = PAYLOAD_HEADER_BYTES + prefix_len + count;
+    let heads_at = offsets_at + count * offset_bytes;
+    let entries_at = heads_at + 2 * count;
+    let stride = (payload.len() - entries_at) / count;
+    let are_equal = header.flags & FLAG_FIXED_SUFFIX != 0
+        && (1..=MAX_STRIDE).contains(&stride)
+        && payload[offsets_at..heads_at].chunks_exact(offset_bytes).enumerate().all(|(i, offset)| {
+            // Narrow offsets have no high half.
+            let low = u32::from(u16::from_le_bytes([offset[0], offset[1]]));
+            let high = offset.get(2..4).map_or(0, |high| u32::from(u16::from_le_bytes([high[0], high[1]])));
+            (high << 16 | low) as usize == entries_at + i * stride
+        });
+    let are_equal = are_equal && payload.len() == entries_at + count * stride;
+    let rows = [
+        Rows { start: offsets_at, stride: offset_bytes, count },
+        Rows { start: heads_at, stride: 2, count },
+        Rows { start: entries_at, stride, count },
+    ];
+    (rows, if are_equal { 3 } else { 2 })
 }
 
 /// Where the parts of a payload lie.

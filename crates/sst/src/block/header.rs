@@ -15,6 +15,8 @@ pub(crate) const BLOCK_MAGIC: [u8; 4] = *b"EsBk";
 pub(crate) const BLOCK_VERSION: u8 = 1;
 /// Bytes in front of the stored bytes.
 pub(crate) const HEADER_BYTES: usize = 24;
+/// Where a header states the codec.
+pub(crate) const CODEC_AT: usize = 6;
 /// Where a header has its flags.
 pub(crate) const FLAGS_AT: usize = 7;
 /// Where a header states the length of the payload.

@@ -4,7 +4,9 @@ use super::cursor::BlockCursor;
 use super::delta_encode::DeltaOptions;
 use super::header::HEADER_BYTES;
 use super::staged::{LayoutOptions, Staged};
-use super::{Block, BlockBuffer, BlockBytes, BlockLayout, SLACK_BYTES, Scratch, View, append_image};
+use super::{
+    Block, BlockBuffer, BlockBytes, BlockLayout, Compression, SLACK_BYTES, Scratch, View, append_image,
+};
 use crate::isa::{Isa, Kernel, Portable};
 use crate::testing::{Entry, SHAPES, Shape, entries, expected, key_of};
 use esker_base::checksum::key_hash;
@@ -14,6 +16,9 @@ use esker_codec::Codec;
 use esker_env::SeededRandom;
 use std::cmp::Reverse;
 use std::sync::{Arc, Weak};
+
+/// No compression.
+const RAW: Compression<'_> = Compression { codec: Codec::None, dictionary: None };
 
 fn layouts() -> Vec<LayoutOptions> {
     let delta = |restart_interval, hash_slots_percent| {
@@ -37,14 +42,7 @@ fn stage(layout: LayoutOptions, entries: &[Entry]) -> Staged {
 
 fn image(layout: LayoutOptions, entries: &[Entry]) -> Vec<u8> {
     let mut out = Vec::new();
-    append_image(
-        &mut stage(layout, entries),
-        layout_of(layout),
-        0,
-        Codec::None,
-        &mut Scratch::default(),
-        &mut out,
-    );
+    append_image(&mut stage(layout, entries), layout_of(layout), 0, &RAW, &mut Scratch::default(), &mut out);
     out
 }
 
@@ -198,14 +196,7 @@ fn a_plain_entry_of_116_bytes_takes_at_most_124() {
             let shared = common_prefix_len(staged.last_key(), &entry.key);
             if !staged.is_empty() && staged.would_exceed(4096, &entry.key, entry.tag, &entry.value, shared) {
                 let start = out.len();
-                append_image(
-                    &mut staged,
-                    BlockLayout::Flat,
-                    0,
-                    Codec::None,
-                    &mut Scratch::default(),
-                    &mut out,
-                );
+                append_image(&mut staged, BlockLayout::Flat, 0, &RAW, &mut Scratch::default(), &mut out);
                 out.extend_from_slice(&[0; 8]);
                 assert!(out.len() - start <= 4096);
             }
@@ -304,4 +295,52 @@ fn damaged_payloads_are_refused_or_read_within_bounds() {
             assert!(good.len() > HEADER_BYTES);
         }
     }
+}
+
+/// What codecs of integers are told of a block is so, and it is enough to pack one of a real table well.
+#[test]
+fn rows_of_flat_blocks_lie_where_they_are_said_to() {
+    let raw = |entries: &[Entry]| {
+        let mut payload = Vec::new();
+        let header = super::append_payload(
+            &mut stage(LayoutOptions::Flat, entries),
+            BlockLayout::Flat,
+            0,
+            &mut payload,
+        );
+        let (rows, count) = super::flat_encode::rows(&header, &payload);
+        (payload, rows[..count].to_vec())
+    };
+    let random = SeededRandom::new(4);
+    for shape in SHAPES.into_iter().filter(|shape| *shape != Shape::Giant) {
+        for count in [1, 2, 50] {
+            let entries = entries(shape, count, 100, &random);
+            let (payload, rows) = raw(&entries);
+            let ends: Vec<usize> = rows.iter().map(|rows| rows.start + rows.stride * rows.count).collect();
+            assert!(ends.iter().all(|&end| end <= payload.len()), "{shape:?}");
+            assert_eq!(ends[0], rows[1].start, "{shape:?}");
+            let are_equal = entries
+                .iter()
+                .all(|e| (e.key.len(), e.value.len()) == (entries[0].key.len(), entries[0].value.len()));
+            if rows.len() == 3 {
+                assert!(are_equal && ends[1] == rows[2].start && ends[2] == payload.len(), "{shape:?}");
+            } else {
+                assert!(!are_equal || rows.len() == 2);
+            }
+        }
+    }
+    // Eight bytes of a rising key and eight of a value within 2^16, as in a table of counters.
+    let counters: Vec<Entry> = (0..220u64)
+        .map(|i| Entry {
+            key: (1_000_000 + 7 * i).to_be_bytes().to_vec(),
+            tag: Tag::new(SeqNo::new(5_000 + i), esker_base::ValueKind::Put),
+            value: (random.below(1 << 16)).to_le_bytes().to_vec(),
+        })
+        .collect();
+    let (payload, rows) = raw(&counters);
+    assert_eq!(rows.len(), 3);
+    let mut scratch = Vec::new();
+    let stored = Codec::Delta.compress_with(&payload, &rows, None, &mut scratch).bytes.len();
+    // Two bytes of the value, one of the fingerprint, and little of anything else: a quarter.
+    assert!(stored * 4 < payload.len(), "{stored} bytes of {}", payload.len());
 }

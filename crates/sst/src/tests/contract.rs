@@ -180,7 +180,7 @@ pub(super) fn check_everything(
 
 #[test]
 fn tables_answer_like_sorted_vectors() {
-    let codecs = [Codec::None, Codec::Lz4, Codec::Zstd { level: 1 }];
+    let codecs = Codec::ALL;
     let mut round = 0;
     for shape in SHAPES {
         for block_size_bytes in [64, 512, 4096, 65_536] {
@@ -373,7 +373,9 @@ fn giant_values_round_trip() {
         entry.value = (0..3_000_000 + i).map(|at| ((at * 31) >> 3) as u8).collect();
     }
     for layout in [BlockLayout::Flat, BlockLayout::Delta] {
-        for codec in [Codec::None, Codec::Lz4] {
+        for codec in
+            [Codec::None, Codec::Lz4, Codec::Snappy, Codec::ZstdDictionary { level: 1 }, Codec::Delta]
+        {
             let table = table(&entries, TableOptions { layout, codec, ..options() });
             check_walks(&table, &entries, ReadPurpose::Scan);
             check_walks(&table, &entries, ReadPurpose::Compaction);

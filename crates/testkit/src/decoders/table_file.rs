@@ -116,6 +116,11 @@ pub(super) fn repair_frame(file: &mut [u8]) {
             .checked_add(len)
             .filter(|&end| end <= directory as u64)
             .map(|end| offset as usize..end as usize);
+        if let Some(range) =
+            range.clone().filter(|_| file[entry..entry + 2] == DICTIONARY_SECTION.to_le_bytes())
+        {
+            repair_dictionary(&mut file[range], uid, offset);
+        }
         if let Some(bytes) = range.and_then(|range| file.get(range)) {
             let checksum = PlacedBytes { uid, offset, bytes }.checksum();
             file[entry + 24..entry + 32].copy_from_slice(&checksum.to_le_bytes());
@@ -132,16 +137,29 @@ pub(super) fn repair_frame(file: &mut [u8]) {
     file[footer + 56..].copy_from_slice(b"EskerEnd");
 }
 
+/// The section that holds a dictionary.
+const DICTIONARY_SECTION: u16 = 4;
+
+/// Makes magic, length and checksum in a dictionary's section right.
+fn repair_dictionary(section: &mut [u8], uid: TableUid, offset: u64) {
+    let Some(covered) = section.len().checked_sub(8).filter(|&covered| covered >= 16) else { return };
+    section[..8].copy_from_slice(b"EskerDic");
+    section[8..12].copy_from_slice(&((covered - 16) as u32).to_le_bytes());
+    let checksum = PlacedBytes { uid, offset, bytes: &section[..covered] }.checksum();
+    section[covered..].copy_from_slice(&checksum.to_le_bytes());
+}
+
 /// A small table with deletes and several versions of some keys, as the writer makes it.
 pub(super) fn valid_table(random: &SeededRandom, block_size_bytes: usize) -> Vec<u8> {
-    let codecs = [Codec::None, Codec::None, Codec::Lz4, Codec::Zstd { level: 1 }];
+    // Half of them raw, where damage shows best.
+    let codec = Codec::ALL[(random.below(2) * random.below(Codec::ALL.len() as u64)) as usize];
     let filters = [FilterPolicy::None, FilterPolicy::DEFAULT, FilterPolicy::blocked_bloom(4.0)];
     let options = TableOptions {
         layout: if random.below(2) == 0 { BlockLayout::Flat } else { BlockLayout::Delta },
         block_size_bytes,
         restart_interval: 1 + random.below(16) as u16,
         hash_slots_percent: [0, 50, 100, 200][random.below(4) as usize],
-        codec: codecs[random.below(4) as usize],
+        codec,
         filter: filters[random.below(3) as usize],
         index: IndexKind::ALL[random.below(IndexKind::ALL.len() as u64) as usize],
         uid: TableUid(random.next_u64()),

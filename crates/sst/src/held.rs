@@ -1,0 +1,116 @@
+//! Blocks that wait for their table's dictionary.
+//!
+//! A dictionary is trained from the first blocks of a table ([`SAMPLE_BYTES`] of them), so those are held back, encoded but not compressed,
+//! until it is made; then they are written as if nothing had happened. Keys ascend, so the first blocks are not a fair sample of the
+//! keys, but what is worth a dictionary, the common form of values and the names in them, does not depend on
+//! where in the order an entry stands. Samples from all inputs of a compaction would have to be read twice.
+//!
+//! A dictionary is used only if it pays: what it saves on the blocks held is compared with its own length. If more blocks follow, it will
+//! save several times as much.
+
+use crate::block::staged::Staged;
+use crate::block::{self, BlockHeader, BlockLayout, Scratch};
+use crate::options::MAX_BLOCK_SIZE_BYTES;
+use esker_base::Tag;
+use esker_codec::dictionary::SAMPLE_BYTES;
+use esker_codec::{Codec, DictionaryEncoder};
+
+/// Length of the pieces that training sees: a usual block. Longer blocks are cut, for training wants many.
+const PIECE_BYTES: usize = 4096;
+
+/// How many times the bytes held a table has that goes on when enough are held. Tables are mostly much longer.
+const LIKELY_MULTIPLE: usize = 4;
+
+/// Bytes of a block in the file and of its entry in the index, its separator aside, beyond what is stored of its payload.
+const AROUND_BYTES: usize = 48;
+
+/// A block that is encoded but not compressed.
+#[derive(Debug)]
+pub(crate) struct HeldBlock {
+    /// As if it were stored raw.
+    pub(crate) header: BlockHeader,
+    /// Its lower bound in the index.
+    pub(crate) separator: Vec<u8>,
+    pub(crate) continued_at: Option<Tag>,
+}
+
+/// The first blocks of a table.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    payloads: Vec<u8>,
+    blocks: Vec<HeldBlock>,
+    /// What the blocks would take in the file without a dictionary.
+    plain_bytes: usize,
+}
+
+impl Held {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Whether a dictionary can be trained.
+    pub(crate) fn is_enough(&self) -> bool {
+        self.payloads.len() >= SAMPLE_BYTES
+    }
+
+    /// What they would take in the file without a dictionary.
+    pub(crate) fn estimated_bytes(&self) -> usize {
+        self.plain_bytes + AROUND_BYTES * self.blocks.len()
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.payloads.capacity() + self.blocks.capacity() * size_of::<HeldBlock>()
+    }
+
+    /// Holds the block of the staged entries.
+    pub(crate) fn add(
+        &mut self,
+        staged: &mut Staged,
+        (layout, number): (BlockLayout, u32),
+        (separator, continued_at): (&[u8], Option<Tag>),
+        codec: Codec,
+        scratch: &mut Scratch,
+    ) {
+        let start = self.payloads.len();
+        let header = block::append_payload(staged, layout, number, &mut self.payloads);
+        let stored = codec.compress(&self.payloads[start..], scratch.compressed());
+        self.plain_bytes += stored.bytes.len();
+        self.blocks.push(HeldBlock { header, separator: separator.to_vec(), continued_at });
+    }
+
+    /// The dictionary, if one pays. `is_all`: no block follows.
+    pub(crate) fn train(
+        &self,
+        codec: Codec,
+        is_all: bool,
+        scratch: &mut Scratch,
+    ) -> Option<DictionaryEncoder> {
+        let Codec::ZstdDictionary { level } = codec else { return None };
+        let mut samples = Vec::with_capacity(self.payloads.len().min(2 * SAMPLE_BYTES));
+        // A giant value is no sample of anything.
+        for (_, payload) in self.blocks().filter(|(_, payload)| payload.len() <= MAX_BLOCK_SIZE_BYTES) {
+            samples.extend_from_slice(payload);
+        }
+        let lengths: Vec<usize> = samples.chunks(PIECE_BYTES).map(<[u8]>::len).collect();
+        let dictionary = DictionaryEncoder::train(&samples, &lengths, level)?;
+        let mut len = 0;
+        for (_, payload) in self.blocks() {
+            let stored = codec.compress_with(payload, &[], Some(&dictionary), scratch.compressed());
+            len += stored.bytes.len();
+        }
+        let saved = self.plain_bytes.saturating_sub(len) * if is_all { 1 } else { LIKELY_MULTIPLE };
+        (saved > dictionary.bytes().len()).then_some(dictionary)
+    }
+
+    /// Each block and its payload.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = (&HeldBlock, &[u8])> {
+        let mut rest = &self.payloads[..];
+        self.blocks.iter().map(move |block| {
+            let (payload, behind) = rest.split_at(block.header.raw_len as usize);
+            rest = behind;
+            (block, payload)
+        })
+    }
+}
