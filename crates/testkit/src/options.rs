@@ -92,6 +92,10 @@ fn filter(options: KeyspaceOptions, text: &str) -> KeyspaceOptions {
     options.filter(text.parse::<FilterPolicy>().expect("a filter of the table"))
 }
 
+fn codec(text: &str) -> PerLevel<Codec> {
+    PerLevel::all(text.parse().expect("a codec of the table"))
+}
+
 /// Options of a keyspace.
 pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
     Row {
@@ -196,6 +200,15 @@ pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
             ("lz4", |options| options.compression(PerLevel::all(Codec::Lz4))),
             ("zstd", |options| options.compression(PerLevel::all(Codec::Zstd { level: 3 }))),
             ("none over lz4", |options| options.compression(PerLevel::split(Codec::None, Codec::Lz4))),
+            ("lz4hc", |options| options.compression(codec("lz4hc:5"))),
+            ("snappy", |options| options.compression(codec("snappy"))),
+            ("zstd with dictionaries", |options| options.compression(codec("zstd:3+dict"))),
+            ("lzma", |options| options.compression(codec("lzma:0"))),
+            ("bit-packing", |options| options.compression(codec("bit-packing"))),
+            ("delta", |options| options.compression(codec("delta"))),
+            ("dictionary", |options| options.compression(codec("dictionary"))),
+            ("adaptive", |options| options.compression(codec("adaptive:least=100"))),
+            ("adaptive, small", |options| options.compression(codec("adaptive:mode=ratio"))),
             ("by level", |options| {
                 let codecs = PerLevel::levels([Codec::Lz4, Codec::None, Codec::Zstd { level: 1 }]);
                 options.compression(codecs.with_last(Codec::Zstd { level: 3 }))

@@ -244,7 +244,8 @@ const ROWS: &[Own] = &[
     .changes(OptionChange::AtOnce),
 ];
 
-const CODECS: &str = "none, lz4 or zstd:1 to zstd:22";
+const CODECS: &str = "none, lz4, lz4hc:1 to lz4hc:12, snappy, zstd:1 to zstd:22, zstd:1+dict to zstd:22+dict, lzma:0 to lzma:9, \
+     bit-packing, delta, dictionary or adaptive";
 const LAYOUTS: fn() -> String = || listed([BlockLayout::Flat, BlockLayout::Delta].map(BlockLayout::name));
 
 fn layout(text: &str) -> Result<BlockLayout, String> {
