@@ -11,6 +11,7 @@
 //!   chooses mapped reads promises that nobody else does. That is the risk of this way of reading: a file that is changed from outside gives
 //!   wrong answers or worse, and an error of the device ends the process by a signal, where a call would have answered an error.
 
+use crate::block::header::CODEC_AT;
 use crate::block::{BlockBytes, Found, SLACK_BYTES};
 use crate::index::BlockIndex;
 use crate::isa::with_kernel;
@@ -22,9 +23,6 @@ use esker_codec::id;
 use esker_env::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Where a block's codec stands in its header.
-const CODEC_AT: usize = 6;
 
 /// Which blocks have been verified.
 #[derive(Debug)]

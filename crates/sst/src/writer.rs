@@ -147,7 +147,8 @@ impl TableWriter {
         if is_new_key {
             self.filter.add(hash);
             if let Some(locator) = &mut self.locator {
-                locator.add(hash, self.index.blocks());
+                let waiting = self.held.as_ref().map_or(0, |held| held.len() as u32);
+                locator.add(hash, self.index.blocks() + waiting);
             }
         }
         self.count(key, tag, value, is_new_key);

@@ -22,7 +22,7 @@
 use super::section::DecodedIndex;
 use crate::block::header::{FLAG_INDEX_PAGE, FLAGS_AT, placed_checksum};
 use crate::block::staged::{LayoutOptions, Staged};
-use crate::block::{self, BlockLayout, Scratch};
+use crate::block::{self, BlockLayout, Compression, Scratch};
 use crate::flaw::{Flaw, damaged};
 use esker_base::coding::{Reader, put_varint};
 use esker_base::key::common_prefix_len;
@@ -183,8 +183,8 @@ impl Pages {
         let Some((separator, tag, first_block)) = self.first.take() else { return };
         let start = self.out.len();
         let number = self.blocks + self.pages;
-        let (layout, codec) = (BlockLayout::Flat, Codec::None);
-        block::append_image(&mut self.staged, layout, number, codec, &mut self.scratch, &mut self.out);
+        let (layout, raw) = (BlockLayout::Flat, Compression { codec: Codec::None, dictionary: None });
+        block::append_image(&mut self.staged, layout, number, &raw, &mut self.scratch, &mut self.out);
         self.out[start + FLAGS_AT] |= FLAG_INDEX_PAGE;
         let offset = self.offset + start as u64;
         let checksum = placed_checksum(self.uid, offset, &self.out[start..]);

@@ -1,9 +1,9 @@
 //! Tables whose blocks share a dictionary.
 
-use super::{IDENTITY, UID, home, new_fs, open, options, path, write};
+use super::{IDENTITY, UID, home, new_fs, open, open_as, options, path, write};
 use crate::salvage::Salvage;
 use crate::testing::Entry;
-use crate::{ReadPurpose, SectionKind, Table, TableOptions, TableWriter};
+use crate::{IndexKind, ReadPurpose, SectionKind, Table, TableOptions, TableWriter};
 use esker_base::checksum::key_hash;
 use esker_base::{SeqNo, Tag, ValueKind};
 use esker_codec::{Codec, id};
@@ -83,6 +83,19 @@ fn blocks_share_a_dictionary_and_shrink_by_it() {
         let again = new_fs();
         assert_eq!(write(&again, &entries, with(SHARED)), summary);
         assert_eq!(bytes(&again), bytes(&shared), "equal entries give equal bytes");
+    }
+}
+
+#[test]
+fn locators_and_index_pages_know_blocks_that_waited_for_a_dictionary() {
+    for index in [IndexKind::HashLocator, IndexKind::BTreePages] {
+        for count in [400, 12_000] {
+            let (fs, entries) = (new_fs(), records(count));
+            write(&fs, &entries, TableOptions { index, ..with(SHARED) });
+            let table = open_as(&fs, 1 << 20, index);
+            assert!(has_dictionary(&table));
+            check(&table, &entries);
+        }
     }
 }
 
