@@ -138,14 +138,12 @@ impl Table {
         let dictionary = tail.section(SectionKind::DICTIONARY).map(|at| {
             tail.decode(&*file, at, |section| dictionary::decode(tail.footer.uid, at.offset, section))
         });
-        // A policy that this build does not know belongs to a filter that it cannot read either.
-        let policy = properties.filter.parse::<FilterPolicy>().unwrap_or(FilterPolicy::None);
         let slots = match home.cache().kind().has_shortcuts() {
             true => opened.slots(),
             false => 0,
         };
         let table = Table {
-            filter_rate: policy.false_positive_rate(),
+            filter_rate: expected_rate(&properties),
             verified: VerifiedBlocks::begin(&*file, opened.index.as_ref()),
             slots: empty_slots(slots),
             index: opened.index,
@@ -257,6 +255,11 @@ impl Table {
         assert!(isa.is_available());
         self.isa = isa;
     }
+}
+
+/// False positives to be expected of the filter. A policy that this build does not know belongs to a filter that it cannot read either.
+fn expected_rate(properties: &TableProperties) -> f64 {
+    properties.filter.parse::<FilterPolicy>().unwrap_or(FilterPolicy::None).false_positive_rate()
 }
 
 /// What is wrong if a table is of another keyspace than the one that it is expected in.

@@ -36,7 +36,7 @@ pub(super) fn stride(raw: &[u8]) -> usize {
 }
 
 fn is_tried(stride: usize) -> bool {
-    stride <= MAX_ODD_STRIDE || stride % 8 == 0
+    stride <= MAX_ODD_STRIDE || stride.is_multiple_of(8)
 }
 
 /// Where few bytes repeat, as in columns of a dozen values, chance decides which multiple of the length does best. All of them
