@@ -179,3 +179,10 @@ fn readers_and_writers_agree_on_the_radix_tree_and_the_mapped_log() {
 fn readers_and_writers_agree_on_the_skiplist_and_the_written_log() {
     run(MemtableKind::Skiplist, false, 100);
 }
+
+#[test]
+fn readers_and_writers_agree_on_memtables_with_locks() {
+    for kind in [MemtableKind::LockedTree, MemtableKind::Vector, MemtableKind::Hash] {
+        run(kind, true, 100);
+    }
+}
