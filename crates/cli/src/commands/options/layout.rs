@@ -166,18 +166,22 @@ fn widths(titles: &[&str; 4], rows: &[[String; 4]]) -> [usize; 3] {
     })
 }
 
-/// Text in lines of at most `width` characters, where its words allow that; one line at least.
+/// Text in lines of at most `width` characters, where its words allow that; one line at least. Words that are too long are broken behind
+/// commas.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
-        let line = lines.last_mut().expect("there is always one");
-        if line.is_empty() {
-            line.push_str(word);
-        } else if line.chars().count() + 1 + word.chars().count() <= width {
-            line.push(' ');
-            line.push_str(word);
-        } else {
-            lines.push(word.to_owned());
+        let is_long = word.chars().count() > width;
+        let pieces = word.split_inclusive(|letter| is_long && letter == ',');
+        for (at, piece) in pieces.enumerate() {
+            let line = lines.last_mut().expect("there is always one");
+            let gap = if at == 0 && !line.is_empty() { " " } else { "" };
+            if line.is_empty() || line.chars().count() + gap.len() + piece.chars().count() <= width {
+                line.push_str(gap);
+                line.push_str(piece);
+            } else {
+                lines.push(piece.to_owned());
+            }
         }
     }
     lines
@@ -191,6 +195,7 @@ mod tests {
     fn text_is_wrapped_at_words() {
         assert_eq!(wrapped("", 5), [""]);
         assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("such as a=1,b=2,c=3", 9), ["such as", "a=1,b=2,", "c=3"]);
         assert_eq!(wrapped("unbreakable as it is", 4), ["unbreakable", "as", "it", "is"]);
     }
 
