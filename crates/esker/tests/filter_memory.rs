@@ -75,6 +75,9 @@ fn small_runs_have_more_bits_by_monkey_and_fewer_in_proportion() {
     assert!(proportional[..3].iter().all(|&(_, bits)| bits == 0.0), "{proportional:?}");
     let fixed = tree("fixed:20000");
     assert!(fixed[..3].iter().all(|&(_, bits)| bits == 20.0) && fixed[3].1 == 0.0, "{fixed:?}");
+    // More than any filter can use does not make tables end early.
+    let huge = tree("fixed:4294967296");
+    assert_eq!((huge.len(), huge[3]), (4, (u64::from(KEYS), 24.0)), "{huge:?}");
     let strict = tree("monkey:0.001");
     assert!(strict[3].1 > 14.0 && strict[0].1 > strict[3].1, "{strict:?}");
 }

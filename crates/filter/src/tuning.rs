@@ -54,8 +54,8 @@ impl LevelTuning {
     /// enough was seen since the last one.
     pub fn next(&mut self, policy: FilterPolicy, target: f64, seen: Observed) -> Tuned {
         let news = seen.since(&self.seen);
-        let may_step = news.probes >= MIN_SAMPLES;
-        if may_step && news.expected_in_vain >= MIN_EXPECTED {
+        let may_step = news.probes >= MIN_SAMPLES && news.expected_in_vain >= MIN_EXPECTED;
+        if may_step {
             // Half a case more: nothing seen is not nothing to be seen.
             let quotient = (news.in_vain as f64 + 0.5) / (news.expected_in_vain + 0.5);
             let (least, most) = CORRECTIONS;

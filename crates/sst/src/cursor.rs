@@ -357,7 +357,8 @@ impl Cursor for TableCursor {
             self.prefetch_block(self.prepared);
             return located.is_some();
         }
-        if round == 1 && self.table.index.is_some() {
+        // Blocks of a mapped file are not in the cache as a rule, and are entered where they lie.
+        if round == 1 && self.table.index.is_some() && self.table.verified.is_none() {
             self.ahead = self.table.cached_block(self.prepared, self.purpose.admission());
         }
         if let (1, Some(block)) = (round, &self.ahead) {

@@ -43,6 +43,10 @@ fn read(uid: TableUid, offset: u64, bytes: &[u8]) -> Result<(DictionaryDecoder, 
     let (Some(len), true) = (len, magic == Some(&MAGIC[..])) else {
         return damaged("no dictionary starts here");
     };
+    // Before anything is computed over so many bytes.
+    if len as usize > MAX_DICTIONARY_BYTES {
+        return damaged(format!("a dictionary has at most {MAX_DICTIONARY_BYTES} bytes, not {len}"));
+    }
     let (dictionary, checksum) = (reader.take(len as usize), reader.u64());
     let (Some(dictionary), Some(stored)) = (dictionary, checksum) else {
         return damaged(format!("a dictionary of {len} bytes does not fit {} bytes", bytes.len()));

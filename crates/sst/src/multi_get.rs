@@ -141,8 +141,6 @@ unsafe fn multi_get_with<K: Kernel>(
         if hit.is_some() {
             hits[usize::from(key)] = hit;
             *pending &= !(1 << key);
-        } else {
-            lookup.table.note_absent(lookup.hash);
         }
     }
     if stage.others == 0 { Ok(()) } else { look_others_up(lookups, seqno, stage.others, pending, hits) }
@@ -295,6 +293,9 @@ fn find_in_continuation(lookup: &Lookup<'_>, block: usize, seqno: SeqNo) -> Resu
         Some(index) if index.continues_after(block, lookup.key) => {
             lookup.table.get(lookup.key, lookup.hash, seqno)
         }
-        _ => Ok(None),
+        _ => {
+            lookup.table.note_absent(lookup.hash);
+            Ok(None)
+        }
     }
 }

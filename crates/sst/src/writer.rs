@@ -191,10 +191,7 @@ impl TableWriter {
     #[inline]
     pub fn estimated_file_bytes(&self) -> u64 {
         let staged = self.staged.raw_len() + 8 * self.staged.entries().len();
-        let filter_bits = self
-            .filter_bits
-            .map_or(self.filter.len() as f64 * self.filter_policy.bits_per_key(), |bits| bits as f64);
-        let filter = (filter_bits / 8.0) as u64;
+        let filter = (self.filter.len() as f64 * self.final_filter_policy().bits_per_key() / 8.0) as u64;
         let locator = self.locator.as_ref().map_or(0, LocatorBuilder::estimated_bytes);
         let pages = if self.with_pages { PAGES_BYTES_A_BLOCK * u64::from(self.index.blocks()) } else { 0 };
         let fixed = (FOOTER_BYTES + 3 * DIRECTORY_ENTRY_BYTES + 400) as u64;
@@ -364,12 +361,21 @@ impl TableWriter {
     }
 
     fn finish_filter(&mut self) -> Option<Vec<u8>> {
-        if let Some(bits) = self.filter_bits.filter(|_| !self.filter.is_empty()) {
-            let policy = self.filter_policy.with_bits_per_key(bits as f64 / self.filter.len() as f64);
+        if self.filter_bits.is_some() {
+            let policy = self.final_filter_policy();
             self.filter.set_policy(policy);
             self.properties.filter = policy.to_string();
         }
         self.filter.finish()
+    }
+
+    /// The filter that the keys so far would get: fixed bits are brought within what the kind can use for so many.
+    #[inline]
+    fn final_filter_policy(&self) -> FilterPolicy {
+        match self.filter_bits.filter(|_| !self.filter.is_empty()) {
+            Some(bits) => self.filter_policy.with_bits_per_key(bits as f64 / self.filter.len() as f64),
+            None => self.filter_policy,
+        }
     }
 
     /// Appends the index as pages, if that is asked for and there are any blocks.

@@ -10,8 +10,9 @@
 //! finds its own, it lets another take its place. So nobody waits for another's request only because nobody looks (RQ3):
 //!
 //! * UR1. While anybody waits, there is a reaper or one is being chosen: the reaper gives its place back and wakes all under the lock.
-//! * UR2. The reaper enters the kernel only if its own request is not noted as done, under the lock that it then lets go; so a
-//!   completion is outstanding or lies in the queue, and the call returns.
+//! * UR2. The reaper enters the kernel only if its own request is not noted as done, under the lock that it then lets go, and hands over what
+//!   the kernel has not taken yet. If the kernel does not take all of it, the call returns at once and is made again; else a completion is
+//!   outstanding or lies in the queue, and the call returns with it.
 //!
 //! A slot owns file and buffer until the kernel is done with them (RQ1), also if nobody waits any more. Before the ring is closed
 //! everything outstanding is waited for.
@@ -22,7 +23,7 @@
 use super::ReadRequest;
 use crate::aligned::{AlignedBuffer, aligned_range};
 use esker_base::{Error, Result};
-use io_uring::{EnterFlags, IoUring, opcode, types};
+use io_uring::{EnterFlags, IoUring, Probe, opcode, types};
 use parking_lot::{Condvar, Mutex};
 use std::fmt;
 use std::sync::Arc;
@@ -106,22 +107,27 @@ impl Uring {
     pub(super) fn new() -> Result<Arc<Uring>> {
         let ring = IoUring::new(ENTRIES)
             .map_err(|error| Error::Unsupported(format!("io_uring is not to be had here: {error}").into()))?;
+        // Rings came with Linux 5.1, this kind of read with 5.6.
+        let mut probe = Probe::new();
+        let is_known = ring.submitter().register_probe(&mut probe).is_ok();
+        if !is_known || !probe.is_supported(opcode::Read::CODE) {
+            return Err(Error::Unsupported("the io_uring of this kernel cannot read".into()));
+        }
         Ok(Arc::new(Uring { ring, state: Mutex::default(), changed: Condvar::new() }))
     }
 
     pub(super) fn submit(self: &Arc<Self>, requests: Vec<ReadRequest>) -> Vec<Pending> {
-        let mut pending = Vec::with_capacity(requests.len());
         let mut state = self.state.lock();
-        for request in requests {
-            pending.push(match self.begin(&mut state, request) {
-                Ok(slot) => PendingState::InSlot { ring: Arc::clone(self), slot },
-                Err(request) => PendingState::Here(Some(request.run())),
-            });
-        }
+        let begun: Vec<_> = requests.into_iter().map(|request| self.begin(&mut state, request)).collect();
         // If the kernel refuses now it may take them with the next call; who waits tries again.
         let _ = self.ring.submit();
         drop(state);
-        pending.into_iter().map(|state| Pending { state }).collect()
+        // What found no room is read now, while the others are under way, and without the lock.
+        let pending = begun.into_iter().map(|begun| match begun {
+            Ok(slot) => PendingState::InSlot { ring: Arc::clone(self), slot },
+            Err(request) => PendingState::Here(Some(request.run())),
+        });
+        pending.map(|state| Pending { state }).collect()
     }
 
     /// Puts a request into the queue; gives it back if there is no room or the file has no descriptor.
@@ -179,10 +185,18 @@ impl Uring {
         }
     }
 
-    /// Waits in the kernel for a completion, without the lock.
-    fn enter(&self) {
+    /// Entries that the kernel has not taken yet. The caller holds the lock.
+    fn untaken(&self, _: &State) -> u32 {
+        // SAFETY: the lock is held, so nobody else uses the submission queue.
+        let queue = unsafe { self.ring.submission_shared() };
+        u32::try_from(queue.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Waits in the kernel for a completion, without the lock. So many entries are handed over first; the kernel waits only if it
+    /// could take all of them, so that it never waits for what it does not have (UR2).
+    fn enter(&self, untaken: u32) {
         // SAFETY: no argument is passed. Whatever it answers, the queue is looked into next; an interrupted call is made again.
-        let _ = unsafe { self.ring.submitter().enter::<()>(0, 1, EnterFlags::GETEVENTS.bits(), None) };
+        let _ = unsafe { self.ring.submitter().enter::<()>(untaken, 1, EnterFlags::GETEVENTS.bits(), None) };
     }
 
     /// What the kernel said of a request, when it is done with it.
@@ -199,6 +213,9 @@ impl Uring {
                 return transfer.finish(result);
             }
             if state.has_reaper {
+                if self.untaken(&state) > 0 {
+                    let _ = self.ring.submit();
+                }
                 self.changed.wait(&mut state);
                 continue;
             }
@@ -210,8 +227,9 @@ impl Uring {
                 continue;
             }
             state.has_reaper = true;
+            let untaken = self.untaken(&state);
             drop(state);
-            self.enter();
+            self.enter(untaken);
             state = self.state.lock();
             state.has_reaper = false;
             self.reap(&mut state);
@@ -236,10 +254,10 @@ impl Uring {
 impl Drop for Uring {
     fn drop(&mut self) {
         // Every `PendingRead` holds the ring, so nobody waits; what is outstanding was forgotten (RQ1).
-        while self.state.lock().outstanding > 0 {
+        let mut state = self.state.lock();
+        while state.outstanding > 0 {
             let _ = self.ring.submit();
-            self.enter();
-            let mut state = self.state.lock();
+            self.enter(self.untaken(&state));
             self.reap(&mut state);
         }
     }

@@ -167,12 +167,12 @@ fn widths(titles: &[&str; 4], rows: &[[String; 4]]) -> [usize; 3] {
 }
 
 /// Text in lines of at most `width` characters, where its words allow that; one line at least. Words that are too long are broken behind
-/// commas.
+/// commas and colons.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let is_long = word.chars().count() > width;
-        let pieces = word.split_inclusive(|letter| is_long && letter == ',');
+        let pieces = word.split_inclusive(|letter| is_long && matches!(letter, ',' | ':'));
         for (at, piece) in pieces.enumerate() {
             let line = lines.last_mut().expect("there is always one");
             let gap = if at == 0 && !line.is_empty() { " " } else { "" };
