@@ -165,6 +165,29 @@ fn avx512(line: &Line, lower: u32, probes: u8) -> bool {
     _mm512_mask_testn_epi32_mask(active, picked, mask) == 0
 }
 
+/// Looks many keys up, [`BATCH`] at a time: first `ask` finds out for each where to look and has it fetched, then `holds` looks.
+///
+/// # Panics
+/// If `maybe` is not as long as `hashes`.
+#[inline(always)]
+pub(crate) fn in_two_steps<Question: Copy + Default>(
+    hashes: &[u64],
+    maybe: &mut [bool],
+    ask: impl Fn(u64) -> Question,
+    holds: impl Fn(&Question) -> bool,
+) {
+    assert_eq!(hashes.len(), maybe.len(), "an answer for each hash");
+    let mut questions = [Question::default(); BATCH];
+    for (hashes, maybe) in hashes.chunks(BATCH).zip(maybe.chunks_mut(BATCH)) {
+        for (question, &hash) in questions.iter_mut().zip(hashes) {
+            *question = ask(hash);
+        }
+        for (question, maybe) in questions.iter().zip(maybe) {
+            *maybe = holds(question);
+        }
+    }
+}
+
 /// The loop over a batch, once for each way, because a function with vector instructions is inlined only into
 /// another one.
 macro_rules! many {

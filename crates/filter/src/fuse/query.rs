@@ -2,7 +2,7 @@
 
 use super::{MAX_SEGMENT_LOG, Places, Segments};
 use crate::bits::FingerprintBits;
-use crate::probe::{BATCH, prefetch};
+use crate::probe::{self, prefetch};
 use crate::shards::shard_of;
 use esker_base::coding::Reader;
 
@@ -118,16 +118,12 @@ impl Fuse {
     }
 
     pub(crate) fn may_contain_many(&self, hashes: &[u64], maybe: &mut [bool]) {
-        let mut questions = [Question::default(); BATCH];
-        for (hashes, maybe) in hashes.chunks(BATCH).zip(maybe.chunks_mut(BATCH)) {
-            for (question, &hash) in questions.iter_mut().zip(hashes) {
-                *question = self.question(hash);
-                self.prefetch_slots(question);
-            }
-            for (question, maybe) in questions.iter().zip(maybe) {
-                *maybe = self.holds(question);
-            }
-        }
+        let ask = |hash| {
+            let question = self.question(hash);
+            self.prefetch_slots(&question);
+            question
+        };
+        probe::in_two_steps(hashes, maybe, ask, |question| self.holds(question));
     }
 
     /// Bytes of slots and shards.

@@ -2,7 +2,7 @@
 
 use super::banding::parity;
 use super::{MAX_COLUMNS, Row, Shape, WIDTH};
-use crate::probe::{BATCH, prefetch};
+use crate::probe::{self, prefetch};
 use crate::shards::shard_of;
 use esker_base::coding::Reader;
 
@@ -126,16 +126,12 @@ impl Ribbon {
     }
 
     pub(crate) fn may_contain_many(&self, hashes: &[u64], maybe: &mut [bool]) {
-        let mut questions = [Question::default(); BATCH];
-        for (hashes, maybe) in hashes.chunks(BATCH).zip(maybe.chunks_mut(BATCH)) {
-            for (question, &hash) in questions.iter_mut().zip(hashes) {
-                *question = self.question(hash);
-                self.prefetch_words(question);
-            }
-            for (question, maybe) in questions.iter().zip(maybe) {
-                *maybe = self.holds(question);
-            }
-        }
+        let ask = |hash| {
+            let question = self.question(hash);
+            self.prefetch_words(&question);
+            question
+        };
+        probe::in_two_steps(hashes, maybe, ask, |question| self.holds(question));
     }
 
     /// Bytes of words and shards.
