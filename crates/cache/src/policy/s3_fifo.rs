@@ -212,6 +212,16 @@ impl<V: Clone> S3FifoPolicy<V> {
         let is_of = |key: &CacheKey| tables.binary_search(&key.table).is_ok();
         let doomed: Vec<CacheKey> = self.library.iter().map(|(&key, _)| key).filter(is_of).collect();
         removed.extend(doomed.iter().filter_map(|key| self.library.remove(key)).map(|(_, entry)| entry));
+        // Their names go as well: a number is given to another table, whose blocks are not known for having been here.
+        let mut names = Vec::new();
+        self.gathered.lock().names.retain(|name| {
+            let stays = !is_of(name);
+            if !stays {
+                names.push(*name);
+            }
+            stays
+        });
+        names.iter().for_each(|name| _ = self.library.remove(name));
         let scanned_bytes = &mut self.scanned_bytes;
         self.scanned.remove_tables(
             tables,
@@ -300,6 +310,25 @@ mod tests {
         // An `Arc` of bytes is eight bytes longer than a number, twice for arrays that double.
         let used = policy.library.memory_used().total() + policy.gathered.lock().names.capacity() * 8;
         assert!(used + ENTRIES * 16 <= ENTRIES * OVERHEAD_BYTES, "{used} bytes for {ENTRIES} entries");
+    }
+
+    /// A table that is gone leaves no names: whoever gets its number starts like a stranger.
+    #[test]
+    fn names_go_with_their_table() {
+        const ENTRIES: usize = 200;
+        let mut policy: S3FifoPolicy<u64> = S3FifoPolicy::new();
+        (0..4 * ENTRIES as u32).for_each(|block| put(&mut policy, block, ENTRIES));
+        let returning: Vec<u32> = policy.gathered.lock().names.iter().map(|name| name.block).collect();
+        assert!(returning.len() > 50);
+        policy.remove_tables(&[1], &mut Vec::new());
+        assert_eq!((policy.len(), policy.gathered.lock().names.len()), (0, 0));
+        // As strangers they come by once and go, where remembered ones would stay.
+        let start = 100_000;
+        (start..start + ENTRIES as u32).for_each(|block| put(&mut policy, block, ENTRIES));
+        returning.iter().for_each(|&block| put(&mut policy, block, ENTRIES));
+        (2 * start..2 * start + 10 * ENTRIES as u32).for_each(|block| put(&mut policy, block, ENTRIES));
+        let stayed = returning.iter().filter(|&&block| policy.library.contains_key(&key(block))).count();
+        assert_eq!(stayed, 0);
     }
 
     /// Nothing is refused for its size and nothing goes unasked, whatever the library's own budget would say.
