@@ -125,13 +125,14 @@ impl Table {
 
     #[cold]
     fn may_contain_by_cache(&self, section: &Section, hash: u64) -> bool {
+        // Asked first: what cannot be there is no miss of the cache.
+        if !self.has_usable_filter() {
+            return true;
+        }
         if let Some(CachedPart::Filter(filter)) =
             self.cache.get(&self.filter_key(), BlockKind::Filter, Admission::Point)
         {
             return filter.may_contain(hash);
-        }
-        if self.filter_damage().is_some() || !self.has_room_for(section) {
-            return true;
         }
         match self.read_filter(section) {
             Ok(filter) => self.admit_filter(filter).may_contain(hash),
