@@ -7,8 +7,6 @@ use esker_base::Result;
 
 /// Bytes of key and value in the report's entries: two 64-bit integers.
 const ENTRY_BYTES: u64 = 16;
-/// Larger entries end the buffer by their bytes before their number does, lest the buffer grow without bound.
-const LARGEST_MEAN_ENTRY_BYTES: u64 = 256;
 /// What merges take of a memory budget.
 const MERGE_BYTES: u64 = 8 << 20;
 
@@ -147,7 +145,8 @@ impl Cs265 {
 
     /// The parameters as options of ours.
     ///
-    /// The report counts the buffer in entries, which are limited so here as well, and has a cache of its own size, where Esker has one budget for
+    /// The report counts the buffer in entries, which are limited so here as well; larger ones than its own end the buffer by the bytes that its
+    /// own would take, for which memory is set aside and by which levels are sized. The report has a cache of its own size, where Esker has one budget for
     /// everything: the budget is made so that the cache has its size when buffers of 16-byte entries, which the report's are, and their log
     /// are full.
     pub fn options(&self) -> Options {
@@ -169,7 +168,7 @@ impl Cs265 {
         };
         let settings = [
             ("write_buffer_entries", self.buffer_entries.to_string()),
-            ("write_buffer_size", (self.buffer_entries * LARGEST_MEAN_ENTRY_BYTES).to_string()),
+            ("write_buffer_size", (self.buffer_entries * ENTRY_BYTES).to_string()),
             ("strategy", strategy),
             ("block_size", self.block_bytes.to_string()),
             ("filter", format!("double-probe-bloom:{}", self.bits_per_key)),
