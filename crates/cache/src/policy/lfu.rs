@@ -41,7 +41,6 @@ struct Uses {
 #[derive(Debug)]
 pub(crate) struct LfuPolicy<V> {
     lists: Lists<V, Uses>,
-    scanned_bytes: usize,
     /// How often frequencies were halved. Wraps after four billion times, when what was not used for as long looks young.
     age: u32,
     /// Uses and insertions in this age.
@@ -58,7 +57,7 @@ fn list_of<V>(entry: &Entry<V>, uses: Uses, age: u32) -> usize {
 
 impl<V: Clone> LfuPolicy<V> {
     pub(super) fn new() -> LfuPolicy<V> {
-        LfuPolicy { lists: Lists::new(usize::from(MOST_USES) + 1), scanned_bytes: 0, age: 0, uses: 0 }
+        LfuPolicy { lists: Lists::new(usize::from(MOST_USES) + 1), age: 0, uses: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -66,19 +65,15 @@ impl<V: Clone> LfuPolicy<V> {
     }
 
     pub(super) fn scanned_bytes(&self) -> usize {
-        self.scanned_bytes
+        self.lists.scanned_bytes()
     }
 
     pub(super) fn get(&mut self, _hash: u64, key: &CacheKey, is_use: bool) -> Option<V> {
         let place = self.lists.find(key)?;
         if is_use {
             let uses = self.lists.state(place);
-            let entry = self.lists.entry_mut(place);
-            let from = list_of(entry, uses, self.age);
-            if entry.scanned {
-                entry.scanned = false;
-                self.scanned_bytes -= entry.charge as usize;
-            }
+            let from = list_of(self.lists.entry(place), uses, self.age);
+            self.lists.make_ordinary(place);
             let to = (from + 1).min(usize::from(MOST_USES));
             self.lists.renew(from, to, place);
             self.lists.set_state(place, Uses { frequency: to as u8, counted: self.age });
@@ -92,9 +87,6 @@ impl<V: Clone> LfuPolicy<V> {
     }
 
     pub(super) fn insert(&mut self, _hash: u64, entry: Entry<V>) {
-        if entry.scanned {
-            self.scanned_bytes += entry.charge as usize;
-        }
         let uses = Uses { frequency: entry.kind.initial_chances(), counted: self.age };
         self.lists.insert(list_of(&entry, uses, self.age), entry, uses);
         self.count_use();
@@ -125,25 +117,12 @@ impl<V: Clone> LfuPolicy<V> {
 
     fn evict_from(&mut self, list: usize) -> Option<Entry<V>> {
         let place = self.lists.oldest(list)?;
-        let entry = self.lists.remove(list, place);
-        if entry.scanned {
-            self.scanned_bytes -= entry.charge as usize;
-        }
-        Some(entry)
+        Some(self.lists.remove(list, place))
     }
 
     pub(super) fn remove_tables(&mut self, tables: &[u32], removed: &mut Vec<Entry<V>>) {
-        let (age, scanned_bytes) = (self.age, &mut self.scanned_bytes);
-        self.lists.remove_tables(
-            tables,
-            |entry, uses| list_of(entry, uses, age),
-            |entry| {
-                if entry.scanned {
-                    *scanned_bytes -= entry.charge as usize;
-                }
-                removed.push(entry);
-            },
-        );
+        let age = self.age;
+        self.lists.remove_tables(tables, |entry, uses| list_of(entry, uses, age), removed);
     }
 
     pub(super) fn shrink_to_fit(&mut self) {

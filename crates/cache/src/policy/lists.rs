@@ -26,6 +26,8 @@ pub(crate) struct Lists<V, S> {
     /// Places without an entry, linked by `older`.
     free: u32,
     ends: Vec<Ends>,
+    /// Charges of the entries that a scan brought in and nobody asked for since.
+    scanned_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -48,12 +50,17 @@ const EMPTY: Ends = Ends { newest: NONE, oldest: NONE };
 impl<V, S: Copy> Lists<V, S> {
     /// As many empty lists.
     pub(super) fn new(lists: usize) -> Lists<V, S> {
-        Lists { places: HashMap::default(), nodes: Vec::new(), free: NONE, ends: vec![EMPTY; lists] }
+        let ends = vec![EMPTY; lists];
+        Lists { places: HashMap::default(), nodes: Vec::new(), free: NONE, ends, scanned_bytes: 0 }
     }
 
     /// Entries in all lists.
     pub(super) fn len(&self) -> usize {
         self.places.len()
+    }
+
+    pub(super) fn scanned_bytes(&self) -> usize {
+        self.scanned_bytes
     }
 
     /// Where the entry of a key is.
@@ -68,9 +75,14 @@ impl<V, S: Copy> Lists<V, S> {
         self.nodes[place as usize].entry.as_ref().expect("a place in a list has an entry")
     }
 
+    /// Takes back that a scan brought the entry in: somebody asked for it.
     #[inline]
-    pub(super) fn entry_mut(&mut self, place: u32) -> &mut Entry<V> {
-        self.nodes[place as usize].entry.as_mut().expect("a place in a list has an entry")
+    pub(super) fn make_ordinary(&mut self, place: u32) {
+        let entry = self.nodes[place as usize].entry.as_mut().expect("a place in a list has an entry");
+        if entry.scanned {
+            entry.scanned = false;
+            self.scanned_bytes -= entry.charge as usize;
+        }
     }
 
     /// What the policy remembers of the entry.
@@ -93,6 +105,9 @@ impl<V, S: Copy> Lists<V, S> {
     /// Adds an entry, whose key is in no list, as the newest of one.
     pub(super) fn insert(&mut self, list: usize, entry: Entry<V>, state: S) {
         let key = entry.key.packed();
+        if entry.scanned {
+            self.scanned_bytes += entry.charge as usize;
+        }
         let node = Node { entry: Some(entry), state, newer: NONE, older: NONE };
         let place = if self.free == NONE {
             // Each entry is charged more than a byte, and a shard has fewer than 2^32 of them by far: 200 GiB of lists.
@@ -126,6 +141,9 @@ impl<V, S: Copy> Lists<V, S> {
         self.free = place;
         let entry = node.entry.take().expect("a place in a list has an entry");
         self.places.remove(&entry.key.packed());
+        if entry.scanned {
+            self.scanned_bytes -= entry.charge as usize;
+        }
         entry
     }
 
@@ -172,14 +190,14 @@ impl<V, S: Copy> Lists<V, S> {
         &mut self,
         tables: &[u32],
         list_of: impl Fn(&Entry<V>, S) -> usize,
-        mut removed: impl FnMut(Entry<V>),
+        removed: &mut Vec<Entry<V>>,
     ) {
         for place in 0..self.nodes.len() {
             let node = &self.nodes[place];
             let Some(entry) = &node.entry else { continue };
             if tables.binary_search(&entry.key.table).is_ok() {
                 let list = list_of(entry, node.state);
-                removed(self.remove(list, place as u32));
+                removed.push(self.remove(list, place as u32));
             }
         }
     }

@@ -52,7 +52,6 @@ pub(crate) struct LruPolicy<V> {
     lists: Lists<V, Use>,
     /// Insertions so far.
     turn: u64,
-    scanned_bytes: usize,
     ttl: Option<TimeToLive>,
 }
 
@@ -68,7 +67,7 @@ impl<V: Clone> LruPolicy<V> {
     pub(super) fn new(ttl: Option<Duration>, clock: &Arc<dyn Clock>) -> LruPolicy<V> {
         let whole = |ttl: Duration| u64::try_from(ttl.as_nanos()).unwrap_or(u64::MAX);
         let ttl = ttl.map(|ttl| TimeToLive { clock: Arc::clone(clock), ns: whole(ttl) });
-        LruPolicy { lists: Lists::new(LISTS), turn: 0, scanned_bytes: 0, ttl }
+        LruPolicy { lists: Lists::new(LISTS), turn: 0, ttl }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -76,7 +75,7 @@ impl<V: Clone> LruPolicy<V> {
     }
 
     pub(super) fn scanned_bytes(&self) -> usize {
-        self.scanned_bytes
+        self.lists.scanned_bytes()
     }
 
     pub(super) fn get(&mut self, _hash: u64, key: &CacheKey, is_use: bool) -> Option<V> {
@@ -86,13 +85,9 @@ impl<V: Clone> LruPolicy<V> {
             return None;
         }
         if is_use {
-            let entry = self.lists.entry_mut(place);
-            let from = list_of(entry);
-            if entry.scanned {
-                entry.scanned = false;
-                self.scanned_bytes -= entry.charge as usize;
-            }
-            let to = list_of(entry);
+            let from = list_of(self.lists.entry(place));
+            self.lists.make_ordinary(place);
+            let to = list_of(self.lists.entry(place));
             self.lists.renew(from, to, place);
             self.lists.set_state(place, Use { turn: self.turn, ..last });
         }
@@ -105,9 +100,6 @@ impl<V: Clone> LruPolicy<V> {
 
     pub(super) fn insert(&mut self, _hash: u64, entry: Entry<V>) {
         self.turn += 1;
-        if entry.scanned {
-            self.scanned_bytes += entry.charge as usize;
-        }
         let expires_ns =
             self.ttl.as_ref().map_or(u64::MAX, |ttl| ttl.clock.monotonic_ns().saturating_add(ttl.ns));
         self.lists.insert(list_of(&entry), entry, Use { turn: self.turn, expires_ns });
@@ -131,15 +123,7 @@ impl<V: Clone> LruPolicy<V> {
 
     fn evict_from(&mut self, list: usize) -> Option<Entry<V>> {
         let place = self.lists.oldest(list)?;
-        Some(self.remove(list, place))
-    }
-
-    fn remove(&mut self, list: usize, place: u32) -> Entry<V> {
-        let entry = self.lists.remove(list, place);
-        if entry.scanned {
-            self.scanned_bytes -= entry.charge as usize;
-        }
-        entry
+        Some(self.lists.remove(list, place))
     }
 
     /// Removes the entry of `key` if it is too old, and a few others from the lists' ends.
@@ -148,30 +132,20 @@ impl<V: Clone> LruPolicy<V> {
         let is_old = |lists: &Lists<V, Use>, place| lists.state(place).expires_ns <= now_ns;
         if let Some(place) = self.lists.find(key).filter(|&place| is_old(&self.lists, place)) {
             let list = list_of(self.lists.entry(place));
-            expired.push(self.remove(list, place));
+            expired.push(self.lists.remove(list, place));
         }
         for list in 0..LISTS {
             for _ in 0..MAX_EXPIRED {
                 let Some(place) = self.lists.oldest(list).filter(|&place| is_old(&self.lists, place)) else {
                     break;
                 };
-                expired.push(self.remove(list, place));
+                expired.push(self.lists.remove(list, place));
             }
         }
     }
 
     pub(super) fn remove_tables(&mut self, tables: &[u32], removed: &mut Vec<Entry<V>>) {
-        let scanned_bytes = &mut self.scanned_bytes;
-        self.lists.remove_tables(
-            tables,
-            |entry, _| list_of(entry),
-            |entry| {
-                if entry.scanned {
-                    *scanned_bytes -= entry.charge as usize;
-                }
-                removed.push(entry);
-            },
-        );
+        self.lists.remove_tables(tables, |entry, _| list_of(entry), removed);
     }
 
     pub(super) fn shrink_to_fit(&mut self) {

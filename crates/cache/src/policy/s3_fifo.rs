@@ -96,7 +96,6 @@ pub(crate) struct S3FifoPolicy<V> {
     gathered: Arc<Mutex<Gathered<V>>>,
     /// What scans brought in, oldest first.
     scanned: Lists<V, ()>,
-    scanned_bytes: usize,
 }
 
 impl<V: Clone> S3FifoPolicy<V> {
@@ -112,7 +111,7 @@ impl<V: Clone> S3FifoPolicy<V> {
         let gather = Gather(Arc::clone(&gathered));
         let mut library = Cache::with_options(options, ByCharge, FixedState::default(), gather);
         library.set_capacity(UNITS);
-        S3FifoPolicy { library, gathered, scanned: Lists::new(1), scanned_bytes: 0 }
+        S3FifoPolicy { library, gathered, scanned: Lists::new(1) }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -120,16 +119,16 @@ impl<V: Clone> S3FifoPolicy<V> {
     }
 
     pub(super) fn scanned_bytes(&self) -> usize {
-        self.scanned_bytes
+        self.scanned.scanned_bytes()
     }
 
     pub(super) fn get(&mut self, _hash: u64, key: &CacheKey, is_use: bool) -> Option<V> {
-        if self.scanned_bytes > 0
+        if self.scanned.len() > 0
             && let Some(place) = self.scanned.find(key)
         {
             let value = self.scanned.entry(place).value.clone();
             if is_use {
-                let mut entry = self.remove_scanned(place);
+                let mut entry = self.scanned.remove(0, place);
                 entry.scanned = false;
                 self.insert_ordinary(entry);
             }
@@ -146,7 +145,6 @@ impl<V: Clone> S3FifoPolicy<V> {
 
     pub(super) fn insert(&mut self, _hash: u64, entry: Entry<V>) {
         if entry.scanned {
-            self.scanned_bytes += entry.charge as usize;
             self.scanned.insert(0, entry, ());
         } else {
             self.insert_ordinary(entry);
@@ -199,13 +197,7 @@ impl<V: Clone> S3FifoPolicy<V> {
 
     pub(super) fn evict_scanned(&mut self) -> Option<Entry<V>> {
         let place = self.scanned.oldest(0)?;
-        Some(self.remove_scanned(place))
-    }
-
-    fn remove_scanned(&mut self, place: u32) -> Entry<V> {
-        let entry = self.scanned.remove(0, place);
-        self.scanned_bytes -= entry.charge as usize;
-        entry
+        Some(self.scanned.remove(0, place))
     }
 
     pub(super) fn remove_tables(&mut self, tables: &[u32], removed: &mut Vec<Entry<V>>) {
@@ -222,15 +214,7 @@ impl<V: Clone> S3FifoPolicy<V> {
             stays
         });
         names.iter().for_each(|name| _ = self.library.remove(name));
-        let scanned_bytes = &mut self.scanned_bytes;
-        self.scanned.remove_tables(
-            tables,
-            |_, ()| 0,
-            |entry| {
-                *scanned_bytes -= entry.charge as usize;
-                removed.push(entry);
-            },
-        );
+        self.scanned.remove_tables(tables, |_, ()| 0, removed);
     }
 
     /// The library's arrays do not shrink; what they have too much is used again.
@@ -252,7 +236,7 @@ impl<V> std::fmt::Debug for S3FifoPolicy<V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("S3FifoPolicy")
             .field("library", &self.library)
-            .field("scanned_bytes", &self.scanned_bytes)
+            .field("scanned_bytes", &self.scanned.scanned_bytes())
             .finish_non_exhaustive()
     }
 }
