@@ -7,7 +7,7 @@
 //! # What makes the numbers honest
 //! * Kinds are measured in turn, round for round, on the same keys ([`context`]); medians are shown with how far the rounds
 //!   lay apart.
-//! * Kinds are taken from the parts' own lists, so a new one joins by itself, and none can be left out.
+//! * Kinds are taken from the parts' own lists, or a test holds the list against theirs, so that none is left out.
 //! * Every answer is checked at least once on the very structure that is measured; a wrong one ends the run without numbers.
 //! * Claims and comparisons are computed from the rows of the tables that are printed.
 //! * The machine, the seed and what exactly was timed stand beside the results.
