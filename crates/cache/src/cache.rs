@@ -25,6 +25,11 @@ const MAX_SHARDS: usize = 64;
 /// the other 60 % keeps what lookups use.
 pub const SCAN_SHARE: (usize, usize) = (2, 5);
 
+/// What part of an even share of a shard an entry may take at the cost of its own shard: one eighth. Room for a larger one, such as a paged
+/// filter or a block with a giant value, is made in all shards alike: a shard that gave all of it would lose a good part of what it has, or
+/// everything, and the others nothing. An eighth is 512 KiB of the smallest of several shards, eight times the largest usual block.
+pub const LARGE_SHARE: usize = 8;
+
 /// Rounds over all shards in search of room before an insertion gives up, which takes other threads that use up all
 /// the room it makes.
 const MAX_BORROW_ROUNDS: usize = 3;
@@ -162,6 +167,12 @@ impl<V: Charge + Clone> BlockCache<V> {
         self.shards[self.shard_of(hash)].lock().get(hash, key, kind, admission)
     }
 
+    /// The block, if it is there, without counting the question or taking it for a use: for who has asked already and waited since.
+    pub fn peek(&self, key: &CacheKey) -> Option<V> {
+        let hash = hash_of(key);
+        self.shards[self.shard_of(hash)].lock().resident(hash, key)
+    }
+
     /// Caches a block that was just loaded and verified, and answers the one to use: that of another thread if
     /// it was faster.
     ///
@@ -193,9 +204,13 @@ impl<V: Charge + Clone> BlockCache<V> {
             self.budget.release(entry.charge as usize);
             evicted.0.push(entry);
         }
-        if !self.make_room(&mut shard, bytes, &mut evicted) {
+        let is_large = bytes > self.capacity_bytes() / (self.shards.len() * LARGE_SHARE);
+        if is_large || !self.make_room(&mut shard, bytes, &mut evicted) {
             drop(shard);
-            let reserved = self.borrow_room(home, bytes, &mut evicted);
+            let reserved = match is_large {
+                true => self.make_room_everywhere(bytes, &mut evicted),
+                false => self.borrow_room(home, bytes, &mut evicted),
+            };
             shard = self.shards[home].lock();
             if let Some(winner) = shard.resident(hash, &key) {
                 if reserved {
@@ -237,6 +252,22 @@ impl<V: Charge + Clone> BlockCache<V> {
             .any(|step| self.make_room(&mut self.shards[(home + step) & mask].lock(), bytes, evicted))
     }
 
+    /// Reserves `bytes` at the cost of all shards alike; called without any lock held.
+    #[cold]
+    fn make_room_everywhere(&self, bytes: usize, evicted: &mut Departed<V>) -> bool {
+        for _ in 0..MAX_BORROW_ROUNDS {
+            for (done, shard) in self.shards.iter().enumerate() {
+                if self.budget.reserve(bytes) {
+                    return true;
+                }
+                // What others take meanwhile is shared out over the shards that are left.
+                let missing = self.used_bytes().saturating_add(bytes).saturating_sub(self.capacity_bytes());
+                self.evict_bytes(&mut shard.lock(), missing.div_ceil(self.shards.len() - done), evicted);
+            }
+        }
+        self.budget.reserve(bytes)
+    }
+
     /// Removes all blocks of some tables and answers how many they were.
     pub(crate) fn remove_tables(&self, tables: &[u32]) -> usize {
         let mut tables = tables.to_vec();
@@ -265,7 +296,7 @@ impl<V: Charge + Clone> BlockCache<V> {
             for (done, shard) in self.shards.iter().enumerate() {
                 let excess = self.used_bytes().saturating_sub(self.capacity_bytes());
                 let share = excess.div_ceil(self.shards.len() - done);
-                freed_bytes += self.evict_bytes(shard, share);
+                freed_bytes += self.shrink_by(shard, share);
             }
             // A round without success: the rest belongs to insertions under way, whose next eviction sees to it.
             if freed_bytes == 0 || self.used_bytes() <= self.capacity_bytes() {
@@ -274,20 +305,26 @@ impl<V: Charge + Clone> BlockCache<V> {
         }
     }
 
-    /// Evicts at least `bytes` from a shard, or all it has; answers what was freed.
-    fn evict_bytes(&self, shard: &Mutex<Shard<V>>, bytes: usize) -> usize {
+    /// Evicts at least `bytes` from a shard for good, or all it has; answers what was freed.
+    fn shrink_by(&self, shard: &Mutex<Shard<V>>, bytes: usize) -> usize {
         let mut evicted = Departed(Vec::new());
-        let mut freed_bytes = 0;
         let mut shard = shard.lock();
+        let freed_bytes = self.evict_bytes(&mut shard, bytes, &mut evicted);
+        if freed_bytes > 0 {
+            shard.shrink_to_fit();
+        }
+        freed_bytes
+    }
+
+    /// Evicts at least `bytes` from a shard, or all it has; answers what was freed.
+    fn evict_bytes(&self, shard: &mut Shard<V>, bytes: usize, evicted: &mut Departed<V>) -> usize {
+        let mut freed_bytes = 0;
         while freed_bytes < bytes {
             let more_bytes = shard.evict(&mut evicted.0);
             if more_bytes == 0 {
                 break;
             }
             freed_bytes += more_bytes;
-        }
-        if !evicted.0.is_empty() {
-            shard.shrink_to_fit();
         }
         self.budget.release(freed_bytes);
         freed_bytes

@@ -21,7 +21,8 @@
 //!
 //! *One budget, not one for each shard.* The bytes in use are one atomic number that only insertions and evictions
 //! change; hits do not touch it. An insertion evicts from its own shard first, since it holds that lock anyway, and
-//! goes on to the others only when its own has nothing left. So a block larger than an even share can be cached,
+//! goes on to the others only when its own has nothing left. Room for a large entry, more than [`LARGE_SHARE`] says, is made in all shards
+//! alike, so that no shard is emptied for it. So a block larger than an even share can be cached,
 //! and a shard that got more than its share keeps it without harm: hashing makes all shards equally likely to be
 //! asked. Two locks are never held at once.
 //!
@@ -48,6 +49,8 @@
 //! * The caches of libraries as a whole: what they promise of budgets, large entries, scans and shortcuts differs from one to the next,
 //!   or is nothing. Their policies are welcome behind the face of the others.
 //! * One budget for each shard: simpler by a few lines, but a large filter or value would never fit.
+//! * A place of their own for large entries, beside the shards: one more policy with a share to be chosen, for entries that are few; what
+//!   they take is the same memory, and all shards can give it.
 //! * Single flight for concurrent misses of one block: a waiting state with its own failures, for something
 //!   that `duplicate_loads` shows to be rare. To be reconsidered above 1 % of misses.
 //!
@@ -71,7 +74,7 @@ mod policy;
 mod shard;
 pub mod stats;
 
-pub use cache::{BlockCache, SCAN_SHARE};
+pub use cache::{BlockCache, LARGE_SHARE, SCAN_SHARE};
 pub use entry::{Admission, BlockKind, CacheKey, Charge};
 pub use kind::CacheKind;
 pub use numbers::TableNumber;

@@ -1,6 +1,8 @@
 //! What all kinds promise: the cache against a plain map, its accounting, its priorities, the scans' share, and many threads
 //! at once.
 
+mod large;
+
 use super::*;
 use esker_env::ManualClock;
 use std::collections::BTreeMap;
