@@ -84,7 +84,7 @@ pub enum FilterAllocation {
     #[default]
     Monkey,
     /// The least memory with which lookups of absent keys read at most so many blocks in vain, on average; the bits of the policy
-    /// do not matter.
+    /// do not matter. Kinds come in steps, and the next larger size is taken, so that the bound holds.
     MonkeyReads(TargetRate),
     /// Bits a key in proportion to the size of the run, with the policy's on average over the tree, as the byron report
     /// has it: the opposite of Monkey, offered to be compared with.
@@ -121,7 +121,7 @@ impl FilterAllocation {
         let goal = match self {
             Self::Uniform | Self::FixedBits(_) | Self::Dynamic(_) => return policy,
             Self::Monkey => FilterGoal::BitsPerKey(policy.bits_per_key()),
-            Self::MonkeyReads(reads) => FilterGoal::ReadsInVain(reads.rate()),
+            Self::MonkeyReads(reads) => return within_reads(policy, tree, *reads),
             Self::Proportional => {
                 let keys: f64 = tree.runs.iter().map(|run| run.keys as f64).sum();
                 let squares: f64 = tree.runs.iter().map(|run| (run.keys as f64).powi(2)).sum();
@@ -142,6 +142,21 @@ impl FilterAllocation {
             _ => None,
         }
     }
+}
+
+/// The filter of the new table of this tree, if lookups of absent keys are to read at most so many blocks in vain.
+///
+/// The division is made on a curve through the sizes that there are. What a run is given lies between two of them as a rule; so what counts is
+/// the rate that the curve has there, and the smallest filter with no more than that is taken. Then the rates sum to no more than the
+/// bound, if the largest filters can reach it.
+fn within_reads(policy: FilterPolicy, tree: &FilteredTree, reads: TargetRate) -> FilterPolicy {
+    if policy == FilterPolicy::None {
+        return policy;
+    }
+    let curve = RateCurve::of(policy.kind());
+    let bits = allocate(&tree.runs, FilterGoal::ReadsInVain(reads.rate()), &curve);
+    let rate = curve.rate(bits[tree.run]);
+    policy.with_false_positive_rate(rate).unwrap_or_else(|| policy.with_bits_per_key(f64::INFINITY))
 }
 
 impl fmt::Display for FilterAllocation {
@@ -204,6 +219,7 @@ impl FromStr for FilterAllocation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kind::FilterKind;
 
     #[test]
     fn names_round_trip() {
@@ -274,6 +290,30 @@ mod tests {
             FilterAllocation::Monkey.policy_for(FilterPolicy::None, &tree(&[5], 0)),
             FilterPolicy::None
         );
+    }
+
+    /// Whatever steps a kind comes in, the bound holds where it can be held, and no more than a step is given beyond it.
+    #[test]
+    fn a_bound_on_reads_in_vain_is_kept() {
+        for kind in FilterKind::ALL.iter().copied().filter(|kind| kind.sizes().is_some()) {
+            for keys in [&[1_000_000][..], &[100_000, 1_000_000, 10_000_000], &[5, 7, 7, 50, 400, 399]] {
+                for bound in [0.001, 0.01, 0.05, 0.1, 0.3, 0.7, 1.3, 2.5] {
+                    let allocation = FilterAllocation::MonkeyReads(TargetRate::from_rate(bound));
+                    let policies: Vec<FilterPolicy> = (0..keys.len())
+                        .map(|run| allocation.policy_for(kind.policy(10.0), &tree(keys, run)))
+                        .collect();
+                    let sum = |rates: &mut dyn Iterator<Item = f64>| rates.sum::<f64>();
+                    let reads = sum(&mut policies.iter().map(|policy| policy.false_positive_rate()));
+                    let least = kind.policy(f64::INFINITY).false_positive_rate() * keys.len() as f64;
+                    let what = format!("{bound} for {keys:?}: {policies:?} read {reads} in vain");
+                    assert!(reads <= bound * (1.0 + 1e-9) || least > bound, "{what}");
+                    // A bit less for each of them would exceed it.
+                    let less = policies.iter().map(|policy| policy.bits_per_key() - 1.2);
+                    let mut less = less.map(|bits| kind.policy(bits).false_positive_rate());
+                    assert!(sum(&mut less) > bound || bound >= keys.len() as f64, "{what}");
+                }
+            }
+        }
     }
 
     #[test]
