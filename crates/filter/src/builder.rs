@@ -69,6 +69,12 @@ impl FilterBuilder {
     /// binary fuse and some hundred for Ribbon filters. Where one of these cannot be made, which hashes of keys do not bring about,
     /// the filter is a blocked Bloom filter of as many bits.
     pub fn finish(&mut self) -> Option<Vec<u8>> {
+        self.finish_as_built().0
+    }
+
+    /// As [`FilterBuilder::finish`], and the policy of what was built: that of the builder, or of what took its place. By this one
+    /// [`FilterPolicy::false_positive_rate`] says what is to be expected.
+    pub fn finish_as_built(&mut self) -> (Option<Vec<u8>>, FilterPolicy) {
         let hashes = &mut self.hashes;
         let solved = match self.policy {
             FilterPolicy::Ribbon { bits_per_key } => ribbon::build(hashes, bits_per_key, ribbon::ATTEMPTS),
@@ -77,12 +83,14 @@ impl FilterBuilder {
             }
             _ => None,
         };
-        let bytes = match solved {
-            Some(bytes) => bytes,
-            None => Plan::new(self.policy, self.hashes.len())?.build(&mut self.lines, &self.hashes),
+        let built = if solved.is_some() { self.policy } else { self.policy.without_solving() };
+        let by_lines = || {
+            let plan = Plan::new(built, self.hashes.len())?;
+            Some(plan.build(&mut self.lines, &self.hashes))
         };
+        let bytes = solved.or_else(by_lines);
         self.hashes.clear();
-        Some(bytes)
+        (bytes, built)
     }
 
     /// Most bytes that [`FilterBuilder::finish`] would take now besides [`FilterBuilder::memory_bytes`], the filter that it

@@ -40,7 +40,7 @@ impl Plan {
             FilterPolicy::None => None,
             // What takes the place of a filter that could not be solved.
             FilterPolicy::Ribbon { .. } | FilterPolicy::BinaryFuse { .. } => {
-                Some(Plan::blocked(BitsPerKey::from_bits(policy.bits_per_key()), keys))
+                Plan::new(policy.without_solving(), keys)
             }
         }
     }

@@ -134,6 +134,17 @@ impl FilterPolicy {
         Some(kind.policy_of_size(most))
     }
 
+    /// What is built where equations cannot be solved for the keys: a blocked Bloom filter of as many bits, within its limits. The
+    /// other kinds are always built as they are.
+    pub(crate) fn without_solving(self) -> FilterPolicy {
+        match self {
+            FilterPolicy::Ribbon { .. } | FilterPolicy::BinaryFuse { .. } => {
+                FilterPolicy::blocked_bloom(self.bits_per_key())
+            }
+            other => other,
+        }
+    }
+
     /// Bits a key of [`FilterPolicy::with_false_positive_rate`].
     pub fn bits_for_rate(self, rate: f64) -> Option<f64> {
         self.with_false_positive_rate(rate).map(FilterPolicy::bits_per_key)

@@ -146,7 +146,9 @@ fn versions_of_a_key_count_once_and_the_builder_is_reused() {
             }
         }
         assert_eq!(builder.len(), 5000);
-        let first = builder.finish().unwrap();
+        let (first, built) = builder.finish_as_built();
+        let first = first.unwrap();
+        assert_eq!(built, policy);
         assert_eq!(first, build(policy, (0..5000).map(key)));
         assert!(builder.is_empty() && builder.memory_bytes() >= 5000 * 8);
 
@@ -165,7 +167,7 @@ fn versions_of_a_key_count_once_and_the_builder_is_reused() {
         builder.add(key(1));
         builder.set_policy(FilterPolicy::None);
         builder.add(key(2));
-        assert_eq!((builder.len(), builder.finish()), (0, None));
+        assert_eq!((builder.len(), builder.finish_as_built()), (0, (None, FilterPolicy::None)));
     }
 }
 
@@ -200,7 +202,14 @@ fn hashes_that_defeat_the_shards_get_a_blocked_filter() {
     });
     for (kind, keys) in [(FilterKind::Ribbon, 300_000u64), (FilterKind::BinaryFuse, 3_000_000)] {
         let hashes: Vec<u64> = (0..keys).map(|at| at.wrapping_mul(inverse)).collect();
-        let bytes = build(kind.policy(10.0), hashes.iter().copied());
+        let policy = kind.policy(10.0);
+        let mut builder = FilterBuilder::new(policy);
+        hashes.iter().for_each(|&hash| builder.add(hash));
+        let (bytes, built) = builder.finish_as_built();
+        // What was built is told, because more is to be expected of what was asked for.
+        assert_eq!(built, FilterPolicy::blocked_bloom(policy.bits_per_key()));
+        assert!(built.false_positive_rate() > 1.1 * policy.false_positive_rate());
+        let bytes = bytes.unwrap();
         let filter = Filter::decode(&bytes).unwrap();
         assert_eq!(filter.kind(), Some(FilterKind::BlockedBloom));
         assert!(hashes.iter().all(|&hash| filter.may_contain(hash)));
