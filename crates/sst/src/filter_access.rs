@@ -3,7 +3,8 @@
 //! Kept with the table, a filter is in memory as long as its table is open, and a lookup finds it without asking anybody. Paged, it is
 //! a block of the cache like any other, of [`BlockKind::Filter`] and so with more patience than data: it counts against the
 //! cache's budget instead of the open table's memory, goes when nobody asks for it, and is read again when somebody does. That is
-//! for databases whose filters do not fit memory; a lookup pays a shard's lock for each table that it asks.
+//! for databases whose filters do not fit memory; a lookup pays a shard's lock for each table that it asks. Opening a table does not read
+//! a filter that is paged: the first lookup that asks does.
 //!
 //! # Invariants
 //! * PF1. Whatever happens to a filter, lookups are right: one that is damaged, cannot be read or has no room counts as *maybe*.
@@ -12,18 +13,30 @@
 //! * PF2. A filter is verified before anybody sees it, however often it is read (BS6).
 //! * PF3. A filter is charged once: to its table while it is kept, to the cache while it is paged and there. Who is just asking it
 //!   holds it for no longer than the question.
+//! * PF4. Of those who miss a filter at the same time one reads it, and the others wait for what it brings. They hold no other lock
+//!   while they wait, and whoever reads takes a shard's lock only.
 //!
+//! # Size
 //! A filter that would take more than [`MOST_OF_CACHE`] of the cache is not read at all: it would be evicted before it is
-//! asked again, and reading it costs more than the block that it might save.
+//! asked again, and reading it costs more than the block that it might save. One below that is still larger than all other entries
+//! of the cache by far, so the cache makes its room in all shards alike ([`esker_cache::LARGE_SHARE`]).
+//!
+//! # Rejected
+//! * Filters in parts, each an entry of its own, as RocksDB's partitioned filters: a lookup would bring in kilobytes instead of the whole, at the
+//!   price of a second kind of section, written only where the option was set before the table was. Tables here are cut at some tens of
+//!   mebibytes, so a filter is some hundred kibibytes, which a device reads in the time of a few blocks, once.
+//! * *Maybe* for those who find somebody reading: each of them would read a block in vain, one read for each lookup, to save waiting for a
+//!   part of one.
 
 use crate::flaw::Flaw;
 use crate::footer::Section;
 use crate::part::CachedPart;
 use crate::table::Table;
-use esker_base::{Error, Result};
+use esker_base::{Error, Result, SeqNo};
 use esker_cache::{Admission, BlockKind, CacheKey};
 use esker_filter::Filter;
 use esker_filter::watch::is_sampled;
+use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 
 /// The number under which a table's filter lies in the cache: no block's, because blocks are counted in 32 bits.
@@ -38,8 +51,22 @@ pub(crate) enum FilterAccess {
     Kept(Filter),
     /// There is none, or it is damaged.
     None,
-    /// In the cache, or in this section of the file.
-    Paged(Section),
+    /// In the cache, or in a section of the file.
+    Paged(PagedFilter),
+}
+
+/// A filter that comes and goes.
+pub(crate) struct PagedFilter {
+    section: Section,
+    /// Held by the one who reads it (PF4).
+    reading: Mutex<()>,
+}
+
+impl PagedFilter {
+    /// The filter in this section, which nobody has read yet.
+    pub(crate) fn new(section: Section) -> PagedFilter {
+        PagedFilter { section, reading: Mutex::new(()) }
+    }
 }
 
 impl FilterAccess {
@@ -75,7 +102,7 @@ impl Table {
         let maybe = match &self.filter {
             FilterAccess::Kept(filter) => filter.may_contain(hash),
             FilterAccess::None => return true,
-            FilterAccess::Paged(section) => self.may_contain_by_cache(section, hash),
+            FilterAccess::Paged(paged) => self.may_contain_by_cache(paged, hash),
         };
         if !maybe && is_sampled(hash) {
             self.note_filter(false);
@@ -83,10 +110,22 @@ impl Table {
         maybe
     }
 
-    /// Counts that a key was not found although the filter let it pass, if there is one.
+    /// Counts that a reader at `seqno` did not find a key although the filter let it pass, if there is one.
     #[inline]
-    pub(crate) fn note_absent(&self, hash: u64) {
-        if is_sampled(hash) && self.has_usable_filter() {
+    pub(crate) fn note_absent(&self, key: &[u8], hash: u64, seqno: SeqNo) {
+        if is_sampled(hash) {
+            self.note_sampled_absent(key, hash, seqno);
+        }
+    }
+
+    /// A filter knows keys and not versions: that it let a key pass of which the table has only versions newer than the reader is no
+    /// mistake of its. So the key is looked for once more, as somebody who sees everything, where that may make a difference.
+    #[cold]
+    fn note_sampled_absent(&self, key: &[u8], hash: u64, seqno: SeqNo) {
+        let sees_all = self.properties().max_seqno.max(self.global_seqno) <= seqno;
+        // What cannot be read says nothing.
+        let is_absent = || matches!(self.get_with(key, hash, SeqNo::MAX, |_, _| ()), Ok(None));
+        if self.has_usable_filter() && (sees_all || is_absent()) {
             self.note_filter(true);
         }
     }
@@ -104,7 +143,7 @@ impl Table {
         match &self.filter {
             FilterAccess::Kept(_) => true,
             FilterAccess::None => false,
-            FilterAccess::Paged(section) => self.filter_damage().is_none() && self.has_room_for(section),
+            FilterAccess::Paged(paged) => self.filter_damage().is_none() && self.has_room_for(&paged.section),
         }
     }
 
@@ -124,7 +163,7 @@ impl Table {
     }
 
     #[cold]
-    fn may_contain_by_cache(&self, section: &Section, hash: u64) -> bool {
+    fn may_contain_by_cache(&self, paged: &PagedFilter, hash: u64) -> bool {
         // Asked first: what cannot be there is no miss of the cache.
         if !self.has_usable_filter() {
             return true;
@@ -134,13 +173,25 @@ impl Table {
         {
             return filter.may_contain(hash);
         }
-        match self.read_filter(section) {
-            Ok(filter) => self.admit_filter(filter).may_contain(hash),
-            Err(error) => {
-                if !matches!(error, Error::Io(_)) {
-                    _ = self.filter_damage.set(error);
-                }
-                true
+        self.load_filter(paged).is_none_or(|filter| filter.may_contain(hash))
+    }
+
+    /// The filter that was not in the cache a moment ago, read by one thread for all that want it (PF4).
+    fn load_filter(&self, paged: &PagedFilter) -> Option<Arc<Filter>> {
+        let _reading = paged.reading.lock();
+        // Whoever waited finds what the one before it brought or learnt.
+        if self.filter_damage().is_some() {
+            return None;
+        }
+        if let Some(CachedPart::Filter(filter)) = self.cache.peek(&self.filter_key()) {
+            return Some(filter);
+        }
+        match self.read_filter(&paged.section) {
+            Ok(filter) => Some(self.admit_filter(filter)),
+            Err(Error::Io(_)) => None,
+            Err(damage) => {
+                _ = self.filter_damage.set(damage);
+                None
             }
         }
     }
@@ -170,16 +221,6 @@ impl Table {
         }
     }
 
-    /// A table that was just opened and whose filter is paged has it in memory; it goes into the cache, unless it is there from an
-    /// earlier opening.
-    pub(crate) fn admit_first_filter(&self, filter: Filter) {
-        let FilterAccess::Paged(section) = &self.filter else { return };
-        let there = self.cache.get(&self.filter_key(), BlockKind::Filter, Admission::Point);
-        if there.is_none() && self.has_room_for(section) {
-            self.admit_filter(filter);
-        }
-    }
-
     /// Whether the filter, if there is one, can be used: reads it if it is paged.
     ///
     /// # Errors
@@ -189,7 +230,7 @@ impl Table {
             return Err(damage.clone());
         }
         match &self.filter {
-            FilterAccess::Paged(section) => self.read_filter(section).map(drop),
+            FilterAccess::Paged(paged) => self.read_filter(&paged.section).map(drop),
             FilterAccess::None | FilterAccess::Kept(_) => Ok(()),
         }
     }

@@ -27,7 +27,7 @@ impl Table {
         }
         let found = find(self, key, hash, seqno)?;
         if found.is_none() {
-            self.note_absent(hash);
+            self.note_absent(key, hash, seqno);
         }
         let hit = |(block, found): (_, Found)| TableHit {
             tag: found.tag.at_global(self.global_seqno),

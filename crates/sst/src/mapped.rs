@@ -110,7 +110,7 @@ impl Table {
                 return Ok(Some(TableHit { tag: tag.at_global(self.global_seqno), value }));
             }
             if !self.index.as_ref().is_some_and(|index| index.continues_after(number, key)) {
-                self.note_absent(hash);
+                self.note_absent(key, hash, seqno);
                 return Ok(None);
             }
             number += 1;

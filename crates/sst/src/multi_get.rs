@@ -294,7 +294,7 @@ fn find_in_continuation(lookup: &Lookup<'_>, block: usize, seqno: SeqNo) -> Resu
             lookup.table.get(lookup.key, lookup.hash, seqno)
         }
         _ => {
-            lookup.table.note_absent(lookup.hash);
+            lookup.table.note_absent(lookup.key, lookup.hash, seqno);
             Ok(None)
         }
     }

@@ -78,7 +78,8 @@ impl Table {
     ///
     /// `home` is this file's: no other file may be opened with it, and no other table of it be open (HM2).
     ///
-    /// A damaged filter does not keep a table from being read: it is left out, see [`Table::filter_damage`].
+    /// A damaged filter does not keep a table from being read: it is left out, see [`Table::filter_damage`]. If the home has filters
+    /// paged it is not read now, so that its damage is told when the first lookup asked it.
     ///
     /// # Errors
     /// [`Error::Corruption`] if the file is damaged or is not the expected table, [`Error::Unsupported`] if a newer
@@ -112,13 +113,18 @@ impl Table {
         reading: TableReading,
     ) -> Result<Table> {
         let asked = reading.index;
-        let tail =
-            Tail::read(&*file, file_bytes, expected.map(|identity| identity.uid), |kind| match kind {
+        let tail = Tail::read(
+            &*file,
+            file_bytes,
+            expected.map(|identity| identity.uid),
+            home.pages_filters(),
+            |kind| match kind {
                 SectionKind::INDEX_PAGES => true,
                 SectionKind::LOCATOR => !asked.needs_locator(),
                 SectionKind::INDEX => asked.needs_pages(),
                 _ => false,
-            })?;
+            },
+        )?;
         let properties_at = tail.required(&*file, SectionKind::PROPERTIES)?;
         let properties = tail.decode(&*file, properties_at, TableProperties::decode)?;
         let global_seqno = expected.and_then(|identity| identity.global_seqno);
@@ -126,9 +132,9 @@ impl Table {
             .map_err(|detail| Error::corruption(file.path(), properties_at.offset, detail))?;
         let opened = OpenedIndex::open(&tail, &*file, &properties, asked)?;
         let has_locator = opened.index.as_ref().is_some_and(|index| index.locator().is_some());
-        let (filter, paged_filter, filter_damage) = match has_locator {
+        let (filter, filter_damage) = match has_locator {
             // The locator answers what the filter would be asked.
-            true => (FilterAccess::None, None, FilterDamage::new()),
+            true => (FilterAccess::None, FilterDamage::new()),
             false => tail.filter(&*file, home.pages_filters()),
         };
         let range_deletes = match tail.section(SectionKind::RANGE_DELETES) {
@@ -168,9 +174,6 @@ impl Table {
             filter_damage,
         };
         table.home.opened(&table);
-        if let Some(filter) = paged_filter {
-            table.admit_first_filter(filter);
-        }
         Ok(table)
     }
 

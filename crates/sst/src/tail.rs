@@ -1,6 +1,6 @@
 //! The end of a table file, read when it is opened: footer, section directory, and the sections that are needed.
 
-use crate::filter_access::{FilterAccess, FilterDamage};
+use crate::filter_access::{FilterAccess, FilterDamage, PagedFilter};
 use crate::flaw::Flaw;
 use crate::footer::{DIRECTORY_ENTRY_BYTES, FILE_HEADER_BYTES, FOOTER_BYTES, Footer, Section, SectionKind};
 use esker_base::{Error, Result, TableUid};
@@ -22,19 +22,23 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    /// Reads the end of a file of `file_bytes`, with all sections but those that are to be read when they are asked for.
+    /// Reads the end of a file of `file_bytes`, with all sections but those that are to be read when they are asked for. If the filter
+    /// is among these (`without_filter`) so is what lies in front of it.
     pub(crate) fn read(
         file: &dyn File,
         file_bytes: u64,
         expected: Option<TableUid>,
+        without_filter: bool,
         is_read_later: impl Fn(SectionKind) -> bool,
     ) -> Result<Tail> {
         if file_bytes < (FILE_HEADER_BYTES + FOOTER_BYTES) as u64 {
             let detail = format!("a table expected, {file_bytes} bytes found");
             return Err(Error::corruption(file.path(), 0, detail));
         }
-        // Index and filter take about 1.3 % of a file of small entries, so that this is one read as a rule.
-        let guess = (file_bytes / 64).clamp(MIN_TAIL_BYTES, MAX_TAIL_BYTES).min(file_bytes);
+        // Index and filter take about 1.3 % of a file of small entries, so that this is one read as a rule. Without the filter it is one
+        // read for what lies behind it, and one for the index.
+        let most = if without_filter { MIN_TAIL_BYTES } else { MAX_TAIL_BYTES };
+        let guess = (file_bytes / 64).clamp(MIN_TAIL_BYTES, most).min(file_bytes);
         let start = file_bytes - guess;
         let bytes = read_range(file, start, guess)?;
         let footer_at = file_bytes - FOOTER_BYTES as u64;
@@ -53,7 +57,11 @@ impl Tail {
         tail.sections = footer
             .sections(tail.range(footer.directory_offset, directory_bytes))
             .map_err(|flaw| flaw.into_error(file.path(), footer.directory_offset))?;
-        let now = tail.sections.iter().filter(|section| !is_read_later(section.kind));
+        let filter = tail.section(SectionKind::FILTER).filter(|_| without_filter);
+        let now = tail.sections.iter().filter(|section| match filter {
+            Some(filter) => section.offset > filter.offset,
+            None => !is_read_later(section.kind),
+        });
         if let Some(first) = now.map(|section| section.offset).min() {
             tail.reach(file, first)?;
         }
@@ -81,20 +89,17 @@ impl Tail {
         self.sections.iter().copied().find(|section| section.kind == kind)
     }
 
-    /// The filter, in memory or paged; a paged one that is now in memory; and what is wrong with it. Paged or not, it is
-    /// verified, so that damage is told early.
-    pub(crate) fn filter(
-        &self,
-        file: &dyn File,
-        paged: bool,
-    ) -> (FilterAccess, Option<Filter>, FilterDamage) {
+    /// The filter, in memory and verified, or paged and not read yet; and what is wrong with it.
+    pub(crate) fn filter(&self, file: &dyn File, paged: bool) -> (FilterAccess, FilterDamage) {
         let Some(at) = self.section(SectionKind::FILTER) else {
-            return (FilterAccess::None, None, FilterDamage::new());
+            return (FilterAccess::None, FilterDamage::new());
         };
+        if paged {
+            return (FilterAccess::Paged(PagedFilter::new(at)), FilterDamage::new());
+        }
         match self.decode(file, at, |bytes| Filter::decode(bytes).map_err(Flaw::Damaged)) {
-            Ok(filter) if paged => (FilterAccess::Paged(at), Some(filter), FilterDamage::new()),
-            Ok(filter) => (FilterAccess::Kept(filter), None, FilterDamage::new()),
-            Err(error) => (FilterAccess::None, None, FilterDamage::from(error)),
+            Ok(filter) => (FilterAccess::Kept(filter), FilterDamage::new()),
+            Err(error) => (FilterAccess::None, FilterDamage::from(error)),
         }
     }
 

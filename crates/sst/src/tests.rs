@@ -6,8 +6,10 @@ mod dictionaries;
 mod faults;
 mod global_seqno;
 mod index_kinds;
+mod paging;
 mod reading;
 mod sharing;
+mod watching;
 
 use crate::testing::Entry;
 use crate::{

@@ -193,7 +193,9 @@ impl TableWriter {
         let staged = self.staged.raw_len() + 8 * self.staged.entries().len();
         let filter = (self.filter.len() as f64 * self.final_filter_policy().bits_per_key() / 8.0) as u64;
         let locator = self.locator.as_ref().map_or(0, LocatorBuilder::estimated_bytes);
-        let pages = if self.with_pages { PAGES_BYTES_A_BLOCK * u64::from(self.index.blocks()) } else { 0 };
+        let waiting = self.held.as_ref().map_or(0, |held| held.len() as u64);
+        let blocks = u64::from(self.index.blocks()) + waiting;
+        let pages = if self.with_pages { PAGES_BYTES_A_BLOCK * blocks } else { 0 };
         let fixed = (FOOTER_BYTES + 3 * DIRECTORY_ENTRY_BYTES + 400) as u64;
         let held = self.held.as_ref().map_or(0, |held| held.estimated_bytes())
             + self.dictionary.as_ref().map_or(0, |dictionary| dictionary.bytes().len());
@@ -360,13 +362,21 @@ impl TableWriter {
         Ok(self.summary())
     }
 
+    /// A key that only the filter hears of.
+    #[cfg(test)]
+    pub(crate) fn add_to_filter(&mut self, hash: u64) {
+        self.filter.add(hash);
+    }
+
     fn finish_filter(&mut self) -> Option<Vec<u8>> {
         if self.filter_bits.is_some() {
             let policy = self.final_filter_policy();
             self.filter.set_policy(policy);
-            self.properties.filter = policy.to_string();
         }
-        self.filter.finish()
+        let (filter, built) = self.filter.finish_as_built();
+        // What was asked for is not always what could be built.
+        self.properties.filter = built.to_string();
+        filter
     }
 
     /// The filter that the keys so far would get: fixed bits are brought within what the kind can use for so many.

@@ -203,8 +203,9 @@ impl Options {
     /// Whether the filters of tables go through the block cache, where they have priority over data, instead of being in memory as
     /// long as their table is open. For databases whose filters do not fit the memory budget: an open table takes little more
     /// than its index, and what lookups do not ask makes room. Costs a lookup about 50 ns for each table it asks, and a read
-    /// of the filter if it is not there; one of more than a sixteenth of the cache is not read, and lookups do without. Indexes
-    /// stay with their tables. Default: no.
+    /// of the filter, by the first that asks, if it is not there; one of more than a sixteenth of the cache is not read, and lookups do
+    /// without. Opening a table does not read its filter. Indexes stay with their tables, unless the keyspace's block index is
+    /// `b-tree-pages`, which lie in the cache with the same priority. Default: no.
     #[doc(alias = "cache_index_and_filter_blocks")]
     pub fn cache_filters(mut self, cached: bool) -> Options {
         self.cache_filters = cached;

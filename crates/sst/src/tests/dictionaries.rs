@@ -191,3 +191,25 @@ fn a_table_without_its_dictionary_is_damaged_and_what_does_not_need_it_is_saved(
     assert!(rest.len() >= 100 && rest.len() < 120, "{} entries", rest.len());
     assert!(rest.iter().all(|entry| entries.contains(entry)));
 }
+
+/// Blocks that wait for their dictionary will have entries in the index pages like all others.
+#[test]
+fn the_estimate_counts_index_pages_of_blocks_that_wait() {
+    let records = records(200);
+    let estimated = |index| {
+        let file = new_fs().open(path(), OpenMode::CreateOrTruncate).unwrap();
+        let mut writer = TableWriter::new(file, TableOptions { index, ..with(SHARED) }).unwrap();
+        for entry in &records {
+            writer.add(&entry.key, entry.tag, &entry.value).unwrap();
+        }
+        let estimated = writer.estimated_file_bytes();
+        (estimated, writer.finish().unwrap())
+    };
+    let (plain, _) = estimated(IndexKind::default());
+    let (paged, summary) = estimated(IndexKind::BTreePages);
+    let pages = paged - plain;
+    assert!(
+        summary.blocks > 20 && pages >= 20 * u64::from(summary.blocks - 1),
+        "{pages} bytes of pages estimated"
+    );
+}
