@@ -98,7 +98,7 @@ fn drop_parts(
 
 /// Entries of a part that are there for nothing, or only to hide others: tombstones, and what has expired for every
 /// reader. A merge that drops what has expired leaves no part whose earliest expiry has passed, so it is not done twice.
-fn garbage(cx: &Context<'_>, part: &PartMeta) -> u64 {
+pub(crate) fn garbage(cx: &Context<'_>, part: &PartMeta) -> u64 {
     let tombstones = part.tombstones.saturating_add(part.range_deletes);
     tombstones.saturating_add(part.expired_entries(cx.shape.expired_ms))
 }

@@ -50,43 +50,72 @@ pub(crate) fn bytes_of(inputs: &[PlanInput]) -> u64 {
     parts.fold(0, |sum, part| sum.saturating_add(part.bytes()))
 }
 
-/// Keeps the first keys of inputs that are too many for one job, about `limit_bytes` of them. The border is
-/// the start of a part, so that most parts are taken whole; nothing changes if there is none to cut at. What
-/// lies behind the border is a job for later.
+/// Keeps about `limit_bytes` of inputs that are too many for one job. Its borders are starts of parts, so that most parts are
+/// taken whole; nothing changes if there is none to cut at. What lies outside is a job for later.
+///
+/// The keys that are kept are the first where at least half as many upper runs lie over each other as anywhere. So a series of such jobs
+/// goes from the left to the right; and runs that come in newly on the left while it is under way do not call it back there,
+/// where they would be merged alone with what has just been written.
 pub(crate) fn narrow(inputs: &mut Vec<PlanInput>, to: Position, limit_bytes: u64) {
-    let target = to.in_reading_order();
-    let upper = inputs.iter().filter(|input| input.position() != target).flat_map(|input| &input.parts);
-    let Some(first_upper) = upper.map(|part| part.range().start.clone()).min() else { return };
-    let parts = || inputs.iter().flat_map(|input| &input.parts);
-    let mut starts: Vec<Key> = parts().map(|part| part.range().start.clone()).collect();
-    starts.sort_unstable();
-    starts.dedup();
-    // The bytes of a part are spread evenly over the pieces between the starts that it spans.
-    let mut steps = vec![0i128; starts.len() + 1];
-    for part in parts() {
-        let first = starts.partition_point(|start| *start < part.range().start);
-        let behind = starts.partition_point(|start| part.range().end.covers(start)).max(first + 1);
-        let bytes = i128::from(part.bytes() / (behind - first) as u64);
-        steps[first] += bytes;
-        steps[behind] -= bytes;
-    }
-    let (mut piece_bytes, mut before_bytes) = (0i128, 0i128);
-    let mut border = None;
-    for (start, step) in starts.into_iter().zip(steps) {
-        // Behind the first upper key, or the job would move nothing down.
-        if start > first_upper && (border.is_none() || before_bytes <= i128::from(limit_bytes)) {
-            border = Some(start);
-        }
-        piece_bytes += step;
-        before_bytes += piece_bytes;
-    }
-    let Some(border) = border else { return };
-    let range = KeyRange { start: Key::default(), end: KeyEnd::Excluded(border) };
+    let Some(range) = narrowed(inputs, to, limit_bytes) else { return };
     for input in inputs.iter_mut() {
         let consumed = std::mem::take(&mut input.parts);
         input.parts = consumed.iter().filter_map(|consumed| clip(consumed, &range)).collect();
     }
     inputs.retain(|input| !input.parts.is_empty());
+}
+
+/// What lies between two neighbouring starts of parts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Piece {
+    bytes: i128,
+    upper_runs: i64,
+}
+
+/// The keys that [`narrow`] keeps, `None` if all.
+fn narrowed(inputs: &[PlanInput], to: Position, limit_bytes: u64) -> Option<KeyRange> {
+    let target = to.in_reading_order();
+    let parts = || inputs.iter().flat_map(|input| &input.parts);
+    let mut starts: Vec<Key> = parts().map(|part| part.range().start.clone()).collect();
+    starts.sort_unstable();
+    starts.dedup();
+    // The bytes of a part are spread evenly over the pieces that it spans. What changes from piece to piece is summed up below.
+    let mut pieces = vec![Piece::default(); starts.len() + 1];
+    for (input, part) in inputs.iter().flat_map(|input| input.parts.iter().map(move |part| (input, part))) {
+        let first = starts.partition_point(|start| *start < part.range().start);
+        let behind = starts.partition_point(|start| part.range().end.covers(start)).max(first + 1);
+        let bytes = i128::from(part.bytes() / (behind - first) as u64);
+        let runs = i64::from(input.position() != target);
+        (pieces[first].bytes, pieces[first].upper_runs) =
+            (pieces[first].bytes + bytes, pieces[first].upper_runs + runs);
+        (pieces[behind].bytes, pieces[behind].upper_runs) =
+            (pieces[behind].bytes - bytes, pieces[behind].upper_runs - runs);
+    }
+    for at in 1..pieces.len() {
+        let before = pieces[at - 1];
+        pieces[at].bytes += before.bytes;
+        pieces[at].upper_runs += before.upper_runs;
+    }
+    let limit_bytes = i128::from(limit_bytes);
+    let most_runs = pieces.iter().map(|piece| piece.upper_runs).max().filter(|runs| *runs > 0)?;
+    let dense = pieces.iter().position(|piece| piece.upper_runs * 2 >= most_runs)?;
+    // Where little lies before, it goes along: a job for it alone is not worth it.
+    let sparse_bytes: i128 =
+        pieces[..dense].iter().filter(|piece| piece.upper_runs > 0).map(|piece| piece.bytes).sum();
+    let first = if sparse_bytes <= limit_bytes / 16 { 0 } else { dense };
+    let (mut bytes, mut border) = (0, None);
+    for (at, piece) in pieces.iter().enumerate().take(starts.len()).skip(first) {
+        if at > dense && (border.is_none() || bytes <= limit_bytes) {
+            border = Some(at);
+        }
+        bytes += piece.bytes;
+    }
+    if first == 0 && border.is_none() {
+        return None;
+    }
+    let start = if first == 0 { Key::default() } else { starts[first].clone() };
+    let end = border.map_or(KeyEnd::Unbounded, |at| KeyEnd::Excluded(starts[at].clone()));
+    Some(KeyRange { start, end })
 }
 
 /// What of an input lies in `range`.

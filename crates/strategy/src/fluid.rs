@@ -2,15 +2,18 @@
 //!
 //! Leveling, tiering and lazy leveling are instances (Dostoevsky, SIGMOD'18): `upper_runs` K runs in each
 //! level above the last, `last_runs` Z in the last. K = Z = 1 is leveling, K = Z = T-1 is tiering, K = T-1
-//! and Z = 1 is lazy leveling. The number of levels follows from the size of the last: capacities are
-//! anchored there, so a level is never much smaller than what level 0 delivers at once, and a tree that
-//! shrinks loses levels.
+//! and Z = 1 is lazy leveling. K may differ from level to level: T-1 in level 0 and 1 below it is what others call tiered and
+//! leveled. Partial leveling is leveling that takes a part of a level at a time. The number of levels follows from the size of
+//! the last: capacities are anchored there, so a level is never much smaller than what level 0 delivers at once, and a tree
+//! that shrinks loses levels.
 
 use crate::clean;
 use crate::column::Columns;
 use crate::draft::{Context, Draft, bytes_of, hull_of, input_from, narrow};
 use crate::options::SizeRatio;
+use crate::parts::{Parts, Pick};
 use crate::plan::{Class, CompactionPlan, PlanInput, Position, Reason};
+use crate::runs::RunsPerLevel;
 use crate::score::Score;
 use esker_version::{KeyRange, LevelIndex, Run};
 use std::sync::Arc;
@@ -23,17 +26,48 @@ const LEVEL0_TRIGGER_RUNS: u32 = 4;
 pub(crate) struct Fluid {
     /// T.
     pub(crate) size_ratio: SizeRatio,
-    /// K, at least 1.
-    pub(crate) upper_runs: u32,
+    /// K, for each level from level 0 on.
+    pub(crate) upper_runs: RunsPerLevel,
     /// Z, at least 1.
     pub(crate) last_runs: u32,
+    /// Levels go down by parts.
+    pub(crate) partial: Option<Partial>,
+}
+
+/// How parts go down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Partial {
+    pub(crate) pick: Pick,
+    /// Runs of level 0 that start a merge.
+    pub(crate) level0_runs: u32,
+    /// A level that is smaller than so many memtables, times the ratio, is not worth having.
+    pub(crate) least_memtables: u32,
+    /// Most bytes that a job may rewrite, whatever the options say.
+    pub(crate) max_job_bytes: u64,
+}
+
+impl Partial {
+    /// Level 0 collects twice what it does for leveling: merging it takes all of level 1, which is the only large job.
+    pub(crate) fn with(pick: Pick) -> Partial {
+        Partial { pick, level0_runs: 8, least_memtables: 1, max_job_bytes: u64::MAX }
+    }
+
+    /// Small jobs and few runs, the byron report's choice; a level of less than two flushes would only cost writes.
+    pub(crate) const GOLDEN: Partial =
+        Partial { pick: Pick::LeastOverlap, level0_runs: 2, least_memtables: 2, max_job_bytes: 64 << 20 };
 }
 
 /// Something to do, and how much it is wanted.
 struct Candidate {
     score: Score,
     level: LevelIndex,
-    draft: Draft,
+    work: Work,
+}
+
+enum Work {
+    Draft(Draft),
+    /// Some part of the level goes down.
+    SomePart,
 }
 
 impl Fluid {
@@ -48,10 +82,12 @@ impl Fluid {
 
     /// Bytes that the rules want merged at once; zero iff there is nothing to do.
     pub(crate) fn debt(&self, cx: &Context<'_>) -> u64 {
-        let shape_bytes = self
-            .candidates(cx)
-            .iter()
-            .fold(0u64, |sum, candidate| sum.saturating_add(bytes_of(&candidate.draft.inputs)));
+        let depth = self.depth(cx);
+        let bytes = |candidate: &Candidate| match &candidate.work {
+            Work::Draft(draft) => bytes_of(&draft.inputs),
+            Work::SomePart => self.excess_bytes(cx, candidate.level, depth),
+        };
+        let shape_bytes = self.candidates(cx).iter().map(bytes).fold(0, u64::saturating_add);
         let first_bytes = self.plan(cx).map_or(0, |plan| plan.est_in_bytes.max(1));
         shape_bytes.max(first_bytes)
     }
@@ -71,14 +107,51 @@ impl Fluid {
     fn plan_shape(&self, cx: &Context<'_>) -> Option<CompactionPlan> {
         let mut candidates = self.candidates(cx);
         candidates.sort_by(|a, b| b.score.cmp(&a.score).then(b.level.cmp(&a.level)));
-        candidates.into_iter().find_map(|candidate| self.finish(cx, candidate.draft))
+        let depth = self.depth(cx);
+        candidates.into_iter().find_map(|candidate| match candidate.work {
+            Work::Draft(draft) => self.finish(cx, draft),
+            Work::SomePart => self.plan_part(cx, candidate.level, depth),
+        })
+    }
+
+    /// A part of a level that is too large goes down: the best that no running job is in the way of.
+    fn plan_part(&self, cx: &Context<'_>, level: LevelIndex, depth: u8) -> Option<CompactionPlan> {
+        let partial = self.partial?;
+        let best = self.parts(cx, level, depth)?.best(partial.pick);
+        best.into_iter().find_map(|input| {
+            let next = self.next(level, depth);
+            cx.finish(self.merge_down(cx, vec![input], next, depth, Reason::TooLarge))
+        })
+    }
+
+    fn parts<'a>(&self, cx: &Context<'a>, level: LevelIndex, depth: u8) -> Option<Parts<'a>> {
+        let run = cx.shape.runs(level).first()?;
+        let below = cx.shape.runs(self.next(level, depth)).first();
+        let job_bytes = self.job_bytes(cx).unwrap_or(u64::MAX);
+        Some(Parts { cx: *cx, level, run, below, job_bytes })
+    }
+
+    /// What has to go down of a level, with its share of what it is merged with.
+    fn excess_bytes(&self, cx: &Context<'_>, level: LevelIndex, depth: u8) -> u64 {
+        let Some(parts) = self.parts(cx, level, depth) else { return 0 };
+        let bytes = u128::from(parts.run.bytes()).max(1);
+        let excess = bytes.saturating_sub(self.capacity(cx, level, depth));
+        u64::try_from(u128::from(parts.bytes_with_below()) * excess / bytes).unwrap_or(u64::MAX)
+    }
+
+    /// Most bytes that a job may rewrite, if there is a limit.
+    fn job_bytes(&self, cx: &Context<'_>) -> Option<u64> {
+        match self.partial {
+            Some(partial) => Some(cx.options.max_job_bytes(cx.shape.last_bytes()).min(partial.max_job_bytes)),
+            None => cx.options.max_job_bytes,
+        }
     }
 
     fn plan_idle(&self, cx: &Context<'_>) -> Option<CompactionPlan> {
         if !cx.shape.idle || self.last_runs > 1 {
             return None;
         }
-        if self.upper_runs > 1 {
+        if !self.upper_runs.is_leveled_below_first() {
             return Columns::new(cx).converge();
         }
         let mut draft = self.level0(cx, 1)?;
@@ -92,7 +165,7 @@ impl Fluid {
         // firing. A level that is too large would stop firing after its first keys and never get to the
         // others.
         let continues = draft.reason != Reason::TooLarge && matches!(draft.to, Position::Into { .. });
-        if let Some(limit) = cx.options.max_job_bytes.filter(|_| continues && cx.options.slices)
+        if let Some(limit) = self.job_bytes(cx).filter(|_| continues && cx.options.slices)
             && bytes_of(&draft.inputs) > limit.saturating_mul(2)
             && !cx.can_move(&draft)
         {
@@ -100,23 +173,27 @@ impl Fluid {
         }
         let mut plan = cx.finish(draft)?;
         if let Position::Front(level) = plan.to {
-            let full = cx.shape.runs(level).len() as u64 >= u64::from(self.upper_runs);
-            plan.filter = !(plan.class == Class::Shape && level.get() == 1 && self.upper_runs > 1 && full);
+            let allowed = self.upper_runs.of(1);
+            let full = cx.shape.runs(level).len() as u64 >= u64::from(allowed);
+            plan.filter = !(plan.class == Class::Shape && level.get() == 1 && allowed > 1 && full);
         }
         Some(plan)
     }
 
     fn level0_trigger(&self, cx: &Context<'_>) -> u32 {
-        if self.upper_runs > 1 {
-            return self.upper_runs.saturating_add(1);
+        let runs = self.upper_runs.of(0);
+        if runs > 1 {
+            return runs + 1;
         }
-        cx.options.level0_trigger_runs.unwrap_or(LEVEL0_TRIGGER_RUNS).max(1)
+        let usual = self.partial.map_or(LEVEL0_TRIGGER_RUNS, |partial| partial.level0_runs);
+        cx.options.level0_trigger_runs.unwrap_or(usual).max(1)
     }
 
     /// How many levels lie between level 0 and the last.
     pub(crate) fn depth(&self, cx: &Context<'_>) -> u8 {
         let largest = largest_last_run(cx);
-        let batch = u128::from(self.level0_trigger(cx)) * u128::from(cx.options.memtable_bytes.max(1));
+        let memtables = self.partial.map_or(self.level0_trigger(cx), |partial| partial.least_memtables);
+        let batch = u128::from(memtables) * u128::from(cx.options.memtable_bytes.max(1));
         let mut depth = 0;
         let mut least = self.size_ratio.times(batch);
         while least <= largest && depth < 62 {
@@ -129,7 +206,7 @@ impl Fluid {
     }
 
     fn runs_allowed(&self, level: LevelIndex) -> u32 {
-        if level.is_last() { self.last_runs } else { self.upper_runs }
+        if level.is_last() { self.last_runs } else { self.upper_runs.of(level.get()) }
     }
 
     /// The level that `level` is merged into.
@@ -165,7 +242,7 @@ impl Fluid {
         let mut candidates = Vec::new();
         if let Some(draft) = self.level0(cx, trigger) {
             let score = Score::new(free_runs(cx).len() as u64, u64::from(trigger));
-            candidates.push(Candidate { score, level: LevelIndex::FLUSH, draft });
+            candidates.push(Candidate { score, level: LevelIndex::FLUSH, work: Work::Draft(draft) });
         }
         for level in cx.shape.version.levels().iter().filter(|level| level.index != LevelIndex::FLUSH) {
             candidates.extend(self.level_candidate(cx, level.index, depth));
@@ -180,7 +257,8 @@ impl Fluid {
         if (runs.len() as u64) < u64::from(trigger) {
             return None;
         }
-        runs.truncate(self.level0_trigger(cx) as usize * 2);
+        let most = cx.options.max_job_runs.unwrap_or(self.level0_trigger(cx).saturating_mul(2));
+        runs.truncate(most.max(1) as usize);
         let inputs = runs.into_iter().filter_map(|run| input_from(LevelIndex::FLUSH, run, None)).collect();
         let depth = self.depth(cx);
         Some(self.merge_down(cx, inputs, self.next(LevelIndex::FLUSH, depth), depth, Reason::Level0Runs))
@@ -189,9 +267,14 @@ impl Fluid {
     fn level_candidate(&self, cx: &Context<'_>, level: LevelIndex, depth: u8) -> Option<Candidate> {
         let runs = cx.shape.runs(level);
         let allowed = self.runs_allowed(level);
-        let bytes = runs.iter().fold(0u64, |sum, run| sum.saturating_add(run.bytes()));
         let capacity = self.capacity(cx, level, depth);
         let too_many = runs.len() as u64 > u64::from(allowed);
+        if self.partial.is_some() && !too_many && !level.is_last() {
+            let bytes = u128::from(self.parts(cx, level, depth)?.free_bytes());
+            let score = Score { part: bytes, whole: capacity };
+            return (bytes > capacity).then_some(Candidate { score, level, work: Work::SomePart });
+        }
+        let bytes = runs.iter().fold(0u64, |sum, run| sum.saturating_add(run.bytes()));
         let too_large = !level.is_last() && allowed == 1 && u128::from(bytes) > capacity;
         if !(too_many || too_large) || runs.iter().any(|run| is_busy(cx, run)) {
             return None;
@@ -201,18 +284,21 @@ impl Fluid {
         } else {
             Score { part: u128::from(bytes), whole: capacity }
         };
+        // The oldest, if a job may not take all of them; to make one run of, at least two.
+        let most = cx.options.max_job_runs.map_or(runs.len(), |most| most.max(2) as usize);
+        let oldest = &runs[runs.len().saturating_sub(most)..];
         let draft = if too_many && (allowed == 1 || level.is_last()) {
             // One run is allowed and there are more only after a change of strategy: they become one in
             // place.
-            let (oldest, newer) = runs.split_last()?;
-            let to = Position::Into { level, run: oldest.id, order: oldest.order };
-            into_run(level, oldest, whole_runs(level, newer), to, Reason::TooManyRuns)
+            let (target, newer) = oldest.split_last()?;
+            let to = Position::Into { level, run: target.id, order: target.order };
+            into_run(level, target, whole_runs(level, newer), to, Reason::TooManyRuns)
         } else {
-            let inputs = whole_runs(level, runs);
+            let inputs = whole_runs(level, oldest);
             let reason = if too_many { Reason::TooManyRuns } else { Reason::TooLarge };
             self.merge_down(cx, inputs, self.next(level, depth), depth, reason)
         };
-        Some(Candidate { score, level, draft })
+        Some(Candidate { score, level, work: Work::Draft(draft) })
     }
 
     /// Merges inputs into `level`, with what the target run has in the way.

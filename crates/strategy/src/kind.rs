@@ -1,55 +1,108 @@
 //! The strategies by name.
 
+mod names;
+
 use crate::busy::Busy;
 use crate::draft::Context;
-use crate::fluid::Fluid;
+use crate::fifo::FifoLimits;
+use crate::fluid::{Fluid, Partial};
 use crate::manual::{self, ManualMark, ManualStep};
 use crate::options::{SizeRatio, StrategyOptions};
 use crate::partitioned;
+use crate::parts::Pick;
 use crate::place::flush_placement;
 use crate::plan::{CompactionPlan, Position};
+use crate::runs::{MAX_RUNS_PER_LEVEL, RunsPerLevel};
 use crate::shape::Shape;
 use esker_version::{KeyRange, LevelIndex, Version};
-use std::fmt;
-use std::str::FromStr;
-
-/// Most runs that a level of [`Strategy::Fluid`] may be allowed.
-pub const MAX_RUNS_PER_LEVEL: u32 = 64;
 
 /// How a tree is kept in form.
 ///
 /// Any shape is legal for any strategy, so a keyspace may change its strategy at any time; the new one's
 /// rules then work the tree towards their form. Printed and parsed as `none`, `leveled:10`, `lazy-leveled:4`,
-/// `tiered:4`, `fluid:10,3,1` (size ratio, runs per upper level, runs of the last level), `partitioned`.
+/// `tiered:4`, `tiered-leveled:4`, `fluid:10,3,1` (size ratio, runs per upper level, runs of the last level),
+/// `partial:10,least-overlap`, `golden-ratio`, `fifo:64GiB,7d`, `partitioned`.
+///
+/// # Costs
+/// What follows is for uniform overwrites of N bytes with memtables of P bytes at size ratio T, where m levels lie between
+/// level 0 and the last: bytes written to tables for each byte of the user, the log not counted; runs that a lookup may have to ask; and
+/// bytes of tables against live bytes before a merge begins. In brackets for 10 million entries of 116 bytes and 64 MiB of memtable, N/P = 17.3.
+///
+/// ```
+/// use esker_strategy::Strategy;
+///
+/// let strategy: Strategy = "partial:10,oldest".parse()?;
+/// assert_eq!(strategy.to_string(), "partial:10,oldest");
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
     /// Nothing is ever merged: for experiments.
+    ///
+    /// Writes 1, runs without bound, space without bound.
     None,
-    /// Every level below the first is one run, larger than the one before by a ratio.
+    /// Every level below the first is one run, larger than the one before by a ratio (O'Neil et al. 1996; LevelDB).
+    ///
+    /// Writes `1 + N/(4P)` with no level between, else about `1 + m(T+1)/2 + T` (T=10: 5.3), runs m+5 at most, space
+    /// `1 + 1/(T-1)` and level 0 (1.23).
     Leveled {
         /// By which ratio.
         size_ratio: SizeRatio,
     },
-    /// Every level is a tier of runs.
+    /// Every level is a tier of T-1 runs at rest; the T-th makes one run of the next level (Cassandra's size tiers).
+    ///
+    /// Writes about m+2 (T=4: 2.9), runs `(T-1)(m+2)`, space up to T-1 and more (3.7).
     Tiered {
         /// How many make one of the next level.
         size_ratio: SizeRatio,
     },
-    /// Tiers above a single run in the last level (Dostoevsky).
+    /// Tiers above a single run in the last level (lazy leveling of Dostoevsky, SIGMOD'18).
+    ///
+    /// Writes about `1 + m + N/(P T^(m+1))` (T=4: 2.9), runs `(T-1)(m+1)+1`, space up to 2 (1.79).
     LazyLeveled {
         /// How many runs make one of the next level.
         size_ratio: SizeRatio,
     },
-    /// A number of runs per level, which generalises the three.
+    /// T-1 runs in level 0, one run in each level below: what the CS265 report calls lazy leveling and others tiered and
+    /// leveled. The same as `fluid:T,T-1/1,1`.
+    ///
+    /// As [`Strategy::Leveled`] with T runs of level 0 merged at a time; runs T+m.
+    TieredLeveled {
+        /// How much larger a level is than the one before, and how many runs of level 0 are merged.
+        size_ratio: SizeRatio,
+    },
+    /// A number of runs per level, which generalises the four (the fluid LSM-tree of Dostoevsky).
+    ///
+    /// Writes about `m(T-1)/(K+1)` for the levels between, runs `K(m+1) + Z`, space between leveling's and tiering's.
     Fluid {
         /// How much larger a level is than the one before.
         size_ratio: SizeRatio,
-        /// Runs in each level above the last, 1 to [`MAX_RUNS_PER_LEVEL`].
-        upper_runs: u32,
+        /// Runs in the levels above the last.
+        upper_runs: RunsPerLevel,
         /// Runs in the last level, 1 to [`MAX_RUNS_PER_LEVEL`].
         last_runs: u32,
     },
-    /// Tiers above a last level that is merged window by window, densest first.
+    /// Leveling in which a part of a level goes down at a time (LevelDB; the CS265 report's partial compaction).
+    ///
+    /// Writes about 0.7 of leveling's, because level 0 collects 8 runs and levels can be smaller (T=10: 3.7), runs m+9, space as
+    /// leveling's and more of level 0 (1.56). Jobs are a tenth of leveling's and smaller.
+    Partial {
+        /// How much larger a level is than the one before.
+        size_ratio: SizeRatio,
+        /// Which part goes next.
+        pick: Pick,
+    },
+    /// Partial leveling with a size ratio of 1.618, jobs of at most 64 MiB and few runs in level 0 (the byron report).
+    ///
+    /// Many levels and small merges: writes 5.8, runs m+3 (4.7 on average), space up to 2.6.
+    GoldenRatio,
+    /// Tables are dropped whole when they are too old or too many: for logs, events and caches (RocksDB's FIFO).
+    ///
+    /// Writes 1, space as told. Runs without bound, unless keys ascend with time: then one run.
+    Fifo(FifoLimits),
+    /// Tiers above a last level that is merged window by window, densest first (Spooky, VLDB 15(11), and staggered).
+    ///
+    /// Writes `1 + m + 2` with a quarter of garbage allowed (2.8), runs about 5, space 1.25; one run when idle.
     #[default]
     Partitioned,
 }
@@ -60,10 +113,11 @@ impl Strategy {
     /// free.
     pub fn plan(&self, shape: &Shape<'_>, busy: &Busy, options: &StrategyOptions) -> Option<CompactionPlan> {
         let cx = Context { shape: *shape, busy, options };
-        match self.fluid() {
-            Some(fluid) => fluid.plan(&cx),
-            None if *self == Strategy::Partitioned => partitioned::plan(&cx),
-            None => None,
+        match self.rules() {
+            Rules::None => None,
+            Rules::Fluid(fluid) => fluid.plan(&cx),
+            Rules::Fifo(limits) => limits.plan(&cx),
+            Rules::Partitioned => partitioned::plan(&cx),
         }
     }
 
@@ -71,10 +125,11 @@ impl Strategy {
     /// nothing to do with no job running and the database not idle.
     pub fn debt(&self, shape: &Shape<'_>, options: &StrategyOptions) -> u64 {
         let cx = Context { shape: shape.with_idle(false), busy: &Busy::new(), options };
-        match self.fluid() {
-            Some(fluid) => fluid.debt(&cx),
-            None if *self == Strategy::Partitioned => partitioned::debt(&cx),
-            None => 0,
+        match self.rules() {
+            Rules::None => 0,
+            Rules::Fluid(fluid) => fluid.debt(&cx),
+            Rules::Fifo(limits) => limits.debt(&cx),
+            Rules::Partitioned => partitioned::debt(&cx),
         }
     }
 
@@ -99,114 +154,52 @@ impl Strategy {
         manual::plan(&Context { shape: *shape, busy, options }, range, mark)
     }
 
-    /// The parameters of the strategies that are instances of the fluid tree.
-    pub(crate) fn fluid(&self) -> Option<Fluid> {
-        Some(match *self {
-            Strategy::None | Strategy::Partitioned => return None,
-            Strategy::Leveled { size_ratio } => Fluid { size_ratio, upper_runs: 1, last_runs: 1 },
+    /// Whether it merges for the sake of what can be dropped: the others leave garbage where it is until whole tables go.
+    pub fn merges(&self) -> bool {
+        !matches!(self, Strategy::None | Strategy::Fifo(_))
+    }
+
+    /// Whether it asks how often parts are read, [`Shape::heat`].
+    pub fn uses_heat(&self) -> bool {
+        matches!(self, Strategy::Partial { pick: Pick::Hottest, .. })
+    }
+
+    /// Which rules plan for it, with their parameters.
+    fn rules(&self) -> Rules {
+        let fluid = |size_ratio, upper_runs, last_runs, partial| {
+            Rules::Fluid(Fluid { size_ratio, upper_runs, last_runs, partial })
+        };
+        match *self {
+            Strategy::None => Rules::None,
+            Strategy::Partitioned => Rules::Partitioned,
+            Strategy::Fifo(limits) => Rules::Fifo(limits),
+            Strategy::Leveled { size_ratio } => fluid(size_ratio, RunsPerLevel::ONE, 1, None),
             Strategy::Tiered { size_ratio } => {
                 let runs = size_ratio.tier_runs();
-                Fluid { size_ratio, upper_runs: runs, last_runs: runs }
+                fluid(size_ratio, RunsPerLevel::same(runs), runs, None)
             }
             Strategy::LazyLeveled { size_ratio } => {
-                Fluid { size_ratio, upper_runs: size_ratio.tier_runs(), last_runs: 1 }
+                fluid(size_ratio, RunsPerLevel::same(size_ratio.tier_runs()), 1, None)
+            }
+            Strategy::TieredLeveled { size_ratio } => {
+                let runs = RunsPerLevel::each(&[size_ratio.tier_runs(), 1]).unwrap_or(RunsPerLevel::ONE);
+                fluid(size_ratio, runs, 1, None)
             }
             Strategy::Fluid { size_ratio, upper_runs, last_runs } => {
-                let clamped = |runs: u32| runs.clamp(1, MAX_RUNS_PER_LEVEL);
-                Fluid { size_ratio, upper_runs: clamped(upper_runs), last_runs: clamped(last_runs) }
+                fluid(size_ratio, upper_runs, last_runs.clamp(1, MAX_RUNS_PER_LEVEL), None)
             }
-        })
-    }
-}
-
-impl fmt::Display for Strategy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Strategy::None => f.write_str("none"),
-            Strategy::Leveled { size_ratio } => write!(f, "leveled:{size_ratio}"),
-            Strategy::Tiered { size_ratio } => write!(f, "tiered:{size_ratio}"),
-            Strategy::LazyLeveled { size_ratio } => write!(f, "lazy-leveled:{size_ratio}"),
-            Strategy::Fluid { size_ratio, upper_runs, last_runs } => {
-                write!(f, "fluid:{size_ratio},{upper_runs},{last_runs}")
+            Strategy::Partial { size_ratio, pick } => {
+                fluid(size_ratio, RunsPerLevel::ONE, 1, Some(Partial::with(pick)))
             }
-            Strategy::Partitioned => f.write_str("partitioned"),
+            Strategy::GoldenRatio => fluid(SizeRatio::GOLDEN, RunsPerLevel::ONE, 1, Some(Partial::GOLDEN)),
         }
     }
 }
 
-impl FromStr for Strategy {
-    type Err = String;
-
-    /// Reads what [`Strategy`] prints; the ratio may be left out.
-    fn from_str(text: &str) -> Result<Strategy, String> {
-        let (name, parameters) = match text.split_once(':') {
-            Some((name, parameters)) => (name, Some(parameters)),
-            None => (text, None),
-        };
-        let ratio = |default: SizeRatio| parameters.map_or(Ok(default), str::parse);
-        match name {
-            "leveled" => Ok(Strategy::Leveled { size_ratio: ratio(SizeRatio::TEN)? }),
-            "tiered" => Ok(Strategy::Tiered { size_ratio: ratio(SizeRatio::FOUR)? }),
-            "lazy-leveled" => Ok(Strategy::LazyLeveled { size_ratio: ratio(SizeRatio::FOUR)? }),
-            "fluid" => parse_fluid(parameters.unwrap_or_default()),
-            "none" if parameters.is_none() => Ok(Strategy::None),
-            "partitioned" if parameters.is_none() => Ok(Strategy::Partitioned),
-            _ => Err(format!(
-                "no strategy is called {text:?}; \
-                 there are none, leveled, tiered, lazy-leveled, fluid, partitioned"
-            )),
-        }
-    }
-}
-
-fn parse_fluid(parameters: &str) -> Result<Strategy, String> {
-    let fields: Vec<&str> = parameters.split(',').collect();
-    let [ratio, upper, last] = fields[..] else {
-        return Err(format!(
-            "fluid needs a size ratio and two numbers of runs, as in fluid:10,3,1, not {parameters:?}"
-        ));
-    };
-    let runs = |text: &str| {
-        let parsed = text.parse().ok().filter(|runs| (1..=MAX_RUNS_PER_LEVEL).contains(runs));
-        parsed.ok_or_else(|| format!("a level has 1 to {MAX_RUNS_PER_LEVEL} runs, not {text:?}"))
-    };
-    Ok(Strategy::Fluid { size_ratio: ratio.parse()?, upper_runs: runs(upper)?, last_runs: runs(last)? })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_read_back_as_printed() {
-        for name in [
-            "none",
-            "leveled:10",
-            "leveled:1.618",
-            "tiered:4",
-            "lazy-leveled:2.5",
-            "fluid:10,3,1",
-            "partitioned",
-        ] {
-            assert_eq!(name.parse::<Strategy>().unwrap().to_string(), name);
-        }
-        assert_eq!("leveled".parse::<Strategy>().unwrap().to_string(), "leveled:10");
-        assert_eq!("tiered".parse::<Strategy>().unwrap().to_string(), "tiered:4");
-        assert_eq!("lazy-leveled".parse::<Strategy>().unwrap().to_string(), "lazy-leveled:4");
-        assert_eq!(Strategy::default(), Strategy::Partitioned);
-        for name in [
-            "",
-            "lazy",
-            "leveled:",
-            "leveled:1",
-            "none:3",
-            "fluid",
-            "fluid:4,0,1",
-            "fluid:4,1,65",
-            "fluid:4,1",
-        ] {
-            let error = name.parse::<Strategy>().unwrap_err();
-            assert!(error.len() > 20, "{name}: {error}");
-        }
-    }
+/// What plans.
+enum Rules {
+    None,
+    Fluid(Fluid),
+    Fifo(FifoLimits),
+    Partitioned,
 }

@@ -11,8 +11,9 @@
 //!
 //! Map: [`options`], [`plan`], [`busy`], [`shape`] are the words; [`mod@validate`] the law; [`cut`] says where
 //! output tables end and [`place`] where flushes go. `draft` turns inputs and a place into a plan. `fluid`
-//! holds leveling, tiering and lazy leveling, `partitioned` the default, which merges the `column`s over
-//! windows of the last level; `clean`, [`collect`] and [`manual`] are shared by all. [`kind`] gives them names.
+//! holds leveling, tiering and lazy leveling, with [`parts`] also partial leveling and the golden ratio; `partitioned` is the
+//! default, which merges the `column`s over windows of the last level; [`fifo`] drops what is old. `clean`, [`collect`] and
+//! [`manual`] are shared by all. [`kind`] gives them names.
 #![forbid(unsafe_code)]
 
 pub mod busy;
@@ -21,13 +22,16 @@ pub mod collect;
 mod column;
 pub mod cut;
 mod draft;
+pub mod fifo;
 mod fluid;
 pub mod kind;
 pub mod manual;
 pub mod options;
 mod partitioned;
+pub mod parts;
 pub mod place;
 pub mod plan;
+pub mod runs;
 mod score;
 pub mod shape;
 pub mod validate;
@@ -35,10 +39,13 @@ pub mod validate;
 pub use busy::{Busy, BusyJob, JobId};
 pub use collect::{BlobAccount, Collection, due_permille, plan_collection};
 pub use cut::{Cut, Cutter};
+pub use fifo::FifoLimits;
 pub use kind::Strategy;
 pub use manual::{ManualMark, ManualStep};
 pub use options::{SizeRatio, StrategyOptions};
+pub use parts::Pick;
 pub use place::flush_placement;
 pub use plan::{Class, CompactionPlan, InputPart, PlanInput, PlanKind, Position, Reason, RunPosition};
+pub use runs::RunsPerLevel;
 pub use shape::Shape;
 pub use validate::validate;

@@ -15,6 +15,9 @@ impl SizeRatio {
     /// The ratio that suits tiering.
     pub const FOUR: SizeRatio = SizeRatio(4_000);
 
+    /// The golden section, as far as decisions have digits.
+    pub const GOLDEN: SizeRatio = SizeRatio(1_618);
+
     /// A ratio from its thousandfold; `None` outside of 1.5 to 32.
     pub const fn from_permille(permille: u32) -> Option<SizeRatio> {
         if permille >= 1_500 && permille <= 32_000 { Some(SizeRatio(permille)) } else { None }
@@ -79,11 +82,15 @@ pub struct StrategyOptions {
     /// 16 MiB to 1 GiB.
     pub table_bytes: Option<u64>,
     /// Most bytes that one job rewrites, about. The partitioned strategy needs a limit, and takes four tables
-    /// and at least 64 MiB if `None`. The others merge whole levels if `None`, else key by key where their
-    /// rules allow it, so that they need less transient space and level 0 is not held up for long.
+    /// and at least 64 MiB if `None`; so does partial leveling, and the golden ratio takes at most 64 MiB. The others merge
+    /// whole levels if `None`, else key by key where their rules allow it, so that they need less transient space and level 0
+    /// is not held up for long.
     pub max_job_bytes: Option<u64>,
-    /// Runs in level 0 that start a merge where the strategy does not fix them (leveling); 4 if `None`.
+    /// Runs in level 0 that start a merge where the strategy does not fix them. If `None`: 4 for leveling, 8 for partial leveling,
+    /// 2 for the golden ratio.
     pub level0_trigger_runs: Option<u32>,
+    /// Most runs of one level that a job merges; if `None` twice as many as start one in level 0, and all of any other level.
+    pub max_job_runs: Option<u32>,
     /// Runs in level 0 at which writes stop; merging becomes urgent half-way between the trigger and this.
     pub level0_hard_runs: u32,
     /// The partitioned strategy: runs that make a tier.
@@ -114,6 +121,7 @@ impl Default for StrategyOptions {
             table_bytes: None,
             max_job_bytes: None,
             level0_trigger_runs: None,
+            max_job_runs: None,
             level0_hard_runs: 24,
             tier_runs: 8,
             garbage_permille: 250,

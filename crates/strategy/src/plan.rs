@@ -124,6 +124,12 @@ pub enum Reason {
     Expired,
     /// Range deletes hide every entry.
     Covered,
+    /// More is kept than first-in-first-out may keep.
+    OverSize,
+    /// Everything is older than first-in-first-out keeps it.
+    TooOld,
+    /// Small runs of first-in-first-out lie beside each other.
+    SmallRuns,
     /// Too much of the large values is garbage.
     LargeGarbage,
     /// Nothing else to do.
@@ -145,6 +151,9 @@ impl fmt::Display for Reason {
             Reason::DeletePromise => "deleted data must go",
             Reason::Expired => "everything in it has expired",
             Reason::Covered => "everything in it is deleted",
+            Reason::OverSize => "more than is to be kept",
+            Reason::TooOld => "older than is to be kept",
+            Reason::SmallRuns => "small runs beside each other",
             Reason::LargeGarbage => "garbage in blob files",
             Reason::Converge => "idle",
             Reason::Manual => "asked for",

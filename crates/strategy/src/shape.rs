@@ -1,7 +1,7 @@
 //! What a strategy sees of a tree.
 
 use esker_base::{PartId, SeqNo};
-use esker_version::{LevelIndex, Run, Version};
+use esker_version::{LevelIndex, PartMeta, Run, Version};
 use std::sync::Arc;
 
 /// A tree and the circumstances, as a strategy sees them. Nothing else goes into a decision: no clock, no
@@ -19,6 +19,9 @@ pub struct Shape<'a> {
     pub expired_ms: u64,
     /// Parts in which range deletes hide everything from every reader, ascending.
     pub hidden: &'a [PartId],
+    /// How often parts were read lately, ascending by part; the unit does not matter. Parts that are not there were not read,
+    /// or nobody counted.
+    pub heat: &'a [(PartId, u64)],
     /// Whether there is nothing else to do.
     pub idle: bool,
 }
@@ -26,7 +29,15 @@ pub struct Shape<'a> {
 impl<'a> Shape<'a> {
     /// A tree that nobody has a snapshot of, at time zero, not idle.
     pub fn new(version: &'a Version) -> Shape<'a> {
-        Shape { version, oldest_snapshot: SeqNo::MAX, now_ms: 0, expired_ms: 0, hidden: &[], idle: false }
+        Shape {
+            version,
+            oldest_snapshot: SeqNo::MAX,
+            now_ms: 0,
+            expired_ms: 0,
+            hidden: &[],
+            heat: &[],
+            idle: false,
+        }
     }
 
     /// The same, idle or not.
@@ -48,6 +59,10 @@ impl<'a> Shape<'a> {
     pub(crate) fn upper(&self) -> impl Iterator<Item = (LevelIndex, &'a Arc<Run>)> {
         let skip = usize::from(self.base().is_some());
         self.version.runs().rev().skip(skip)
+    }
+
+    pub(crate) fn heat_of(&self, part: &PartMeta) -> u64 {
+        self.heat.binary_search_by_key(&part.id, |(id, _)| *id).map_or(0, |at| self.heat[at].1)
     }
 
     pub(crate) fn last_bytes(&self) -> u64 {

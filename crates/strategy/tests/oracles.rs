@@ -86,7 +86,7 @@ impl Textbook<'_> {
     fn leveled(&self) -> Option<Answer> {
         let first = self.as_one_run(self.oldest(0, 2 * self.trigger), self.next(0));
         let runs = self.sizes[0].len();
-        if runs >= self.trigger + (24 - self.trigger) / 2 {
+        if runs >= self.trigger + 24usize.saturating_sub(self.trigger) / 2 {
             return Some(first);
         }
         let mut candidates = Vec::new();
@@ -125,7 +125,7 @@ impl Textbook<'_> {
             }
         };
         let runs = self.sizes[0].len();
-        if runs >= self.trigger + (24 - self.trigger) / 2 {
+        if runs >= self.trigger + 24usize.saturating_sub(self.trigger) / 2 {
             return Some(down(self.oldest(0, 2 * self.trigger)));
         }
         let mut candidates = Vec::new();
@@ -198,7 +198,7 @@ fn the_fluid_tree_contains_the_textbook_ones() {
         StrategyOptions { table_bytes: Some(1 << 40), max_job_bytes: None, ..StrategyOptions::default() };
     let options = StrategyOptions { table_bytes: Some(1), ..options };
     let mut plans = 0;
-    for round in 0..20_000 {
+    for round in 0..100_000 {
         let sizes = some_sizes(&random);
         let permille = [1500u32, 1618, 2000, 3000, 4000, 10_000][random.below(6) as usize];
         let size_ratio = SizeRatio::from_permille(permille).unwrap();
@@ -220,7 +220,64 @@ fn the_fluid_tree_contains_the_textbook_ones() {
             plans += u32::from(answer.is_some());
         }
     }
-    assert!(plans > 20_000, "most trees need something: {plans}");
+    assert!(plans > 100_000, "most trees need something: {plans}");
+}
+
+/// What the tree is when an answer was carried out and a tenth of the bytes proved to be old versions.
+fn carry_out(sizes: &mut Sizes, answer: &Answer) {
+    let inputs = answer.inputs.iter();
+    let bytes: u64 = inputs.clone().map(|(level, run)| sizes[*level][*run]).sum();
+    let is_gone = |level: usize, run: usize| answer.inputs.contains(&(level, run));
+    for (level, runs) in sizes.iter_mut().enumerate() {
+        let mut at = 0..;
+        runs.retain(|_| !at.next().is_some_and(|run| is_gone(level, run)));
+    }
+    let to = &mut sizes[answer.to];
+    // Into a run: the place of the oldest input of that level, which none that is no input is older than.
+    let at = if answer.is_new_run { 0 } else { to.len() };
+    to.insert(at, (bytes - bytes / 10).max(1));
+}
+
+#[test]
+fn whole_histories_go_as_the_textbooks_say() {
+    let options = StrategyOptions { table_bytes: Some(1), ..StrategyOptions::default() };
+    let random = SeededRandom::new(17);
+    let mut plans = 0;
+    for permille in [1500u32, 1618, 2000, 3000, 4000, 10_000, 32_000] {
+        let size_ratio = SizeRatio::from_permille(permille).unwrap();
+        let tier = size_ratio.tier_runs() as usize;
+        let strategies = [
+            Strategy::Leveled { size_ratio },
+            Strategy::Tiered { size_ratio },
+            Strategy::LazyLeveled { size_ratio },
+        ];
+        let count = if tier > 1 { 3 } else { 1 };
+        for strategy in &strategies[..count] {
+            let mut sizes: Sizes = vec![Vec::new(); LEVELS];
+            sizes[LEVELS - 1].push(64 << 20);
+            for flush in 0..800 {
+                sizes[0].insert(0, (48 << 20) + random.below(16 << 20));
+                for step in 0.. {
+                    let trigger = if matches!(strategy, Strategy::Leveled { .. }) { 4 } else { tier + 1 };
+                    let textbook = Textbook { sizes: &sizes, permille: permille.into(), trigger };
+                    let expected = match strategy {
+                        Strategy::Leveled { .. } => textbook.leveled(),
+                        Strategy::Tiered { .. } => textbook.tiered(false),
+                        _ => textbook.tiered(true),
+                    };
+                    let version = version_of(&sizes);
+                    let plan = strategy.plan(&Shape::new(&version), &Busy::new(), &options);
+                    let answer = plan.map(|plan| answer_of(&version, &plan, LEVELS - 1));
+                    assert_eq!(answer, expected, "{strategy}, flush {flush}: {sizes:?}");
+                    let Some(answer) = answer else { break };
+                    carry_out(&mut sizes, &answer);
+                    plans += 1;
+                    assert!(step < 100, "{strategy} does not come to rest: {sizes:?}");
+                }
+            }
+        }
+    }
+    assert!(plans > 3000, "histories are busy: {plans}");
 }
 
 #[test]
@@ -238,7 +295,16 @@ fn equal_trees_have_equal_plans_whatever_order_they_were_built_in() {
         }
         let shuffled = Version::from_parts(parts).unwrap();
         assert_eq!(shuffled, version);
-        for name in ["leveled:10", "tiered:4", "lazy-leveled:4", "fluid:4,2,2", "partitioned"] {
+        for name in [
+            "leveled:10",
+            "tiered:4",
+            "lazy-leveled:4",
+            "fluid:4,4/2,2",
+            "partial:4,oldest",
+            "golden-ratio",
+            "fifo:1GiB,merge",
+            "partitioned",
+        ] {
             let strategy: Strategy = name.parse().unwrap();
             let plan =
                 |version| strategy.plan(&Shape::new(version), &Busy::new(), &StrategyOptions::default());

@@ -3,7 +3,7 @@
 //! A case is a command, a picture, a line `----` and the expected answer; blank lines end it, lines that
 //! start with `#` are comments before it. Commands take options as `name=value`:
 //!
-//! * `plan STRATEGY` draws the next plan. Options: `idle`, `memtable`, `table`, `max_job` (MiB), `k0`,
+//! * `plan STRATEGY` draws the next plan. Options: `idle`, `memtable`, `table`, `max_job` (MiB), `k0`, `job_runs`,
 //!   `hard`, `garbage` and `worth` (1/1000), `hidden` (a range in which everything is deleted), `small` (MiB), `slices=no`, `snapshot` (a sequence number), `now`, `delete_within`,
 //!   `reserve` (seconds), `plans=n` (so many, each added to the running jobs before the next is asked for).
 //! * `drain STRATEGY` carries plans out, without dropping anything, until there is none; draws their number
@@ -86,6 +86,7 @@ impl<'a> Words<'a> {
             table_bytes: Some(self.number("table").unwrap_or(64) * MIB),
             max_job_bytes: self.number("max_job").map(|size| size * MIB),
             level0_trigger_runs: self.number("k0").map(|runs| runs as u32),
+            max_job_runs: self.number("job_runs").map(|runs| runs as u32),
             level0_hard_runs: self.number("hard").unwrap_or(24) as u32,
             garbage_permille: self.number("garbage").unwrap_or(250) as u32,
             small_garbage_bytes: self.number("small").unwrap_or(0) * MIB,
@@ -105,13 +106,14 @@ impl<'a> Words<'a> {
         hidden
     }
 
-    fn shape<'v>(&self, version: &'v Version, hidden: &'v [PartId]) -> Shape<'v> {
+    fn shape<'v>(&self, version: &'v Version, hidden: &'v [PartId], heat: &'v [(PartId, u64)]) -> Shape<'v> {
         let now_ms = self.number("now").unwrap_or(0) * 1000;
         Shape {
             oldest_snapshot: self.number("snapshot").map_or(SeqNo::MAX, SeqNo::new),
             now_ms,
             expired_ms: now_ms,
             hidden,
+            heat,
             idle: self.plain.contains(&"idle"),
             ..Shape::new(version)
         }
@@ -124,6 +126,7 @@ fn run_case(case: &Case) -> String {
     let (jobs, levels): (Vec<&String>, Vec<&String>) =
         case.body[1..].iter().partition(|line| line.starts_with("busy"));
     levels.into_iter().for_each(|line| picture.line(line));
+    let heat = picture.heat();
     let version = picture.version();
     let mut busy = Busy::new();
     for job in jobs {
@@ -131,7 +134,7 @@ fn run_case(case: &Case) -> String {
     }
     let options = words.options();
     let hidden = words.hidden(&version);
-    let shape = words.shape(&version, &hidden);
+    let shape = words.shape(&version, &hidden, &heat);
     match words.plain[0] {
         "plan" => plan_case(&words, &shape, busy, &options),
         "drain" => drain_case(&words, version, &options),
@@ -181,7 +184,7 @@ fn drain_case(words: &Words<'_>, mut version: Version, options: &StrategyOptions
     let mut count = 0;
     loop {
         let hidden = words.hidden(&version);
-        let shape = words.shape(&version, &hidden);
+        let shape = words.shape(&version, &hidden, &[]);
         let Some(plan) = strategy.plan(&shape, &Busy::new(), options) else { break };
         validate(&version, &Busy::new(), &plan).unwrap_or_else(|error| panic!("{error}"));
         first.get_or_insert_with(|| draw_plan(&version, &plan));
@@ -359,6 +362,16 @@ fn leveled() {
 #[test]
 fn tiered_and_lazy() {
     check_file("tiered_and_lazy.txt");
+}
+
+#[test]
+fn partial() {
+    check_file("partial.txt");
+}
+
+#[test]
+fn fifo() {
+    check_file("fifo.txt");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
+#[expect(dead_code, reason = "pictures need more")]
 mod support;
 
 use esker_base::{KeyspaceId, PartId, RunId};

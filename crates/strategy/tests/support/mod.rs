@@ -11,7 +11,8 @@
 //! `a-f:64` is a part from key `a` to key `f` of 64 MiB; `3*` repeats a run; `split(n,size)` is n parts of
 //! `size` MiB over the keys `aa` to `zz`; `Z` is the last level. Attributes follow after `;`: `t` share of
 //! tombstones, `seq=5..9` sequence numbers (else older runs get smaller ones), `pinned` a sequence number,
-//! `deleted` and `expires` times in seconds.
+//! `deleted`, `expires` and `created` times in seconds, `heat` how often it was read, `id` an identity (else parts are numbered in
+//! reading order).
 
 use esker_base::{FileNumber, PartId, RunId, SeqNo, TableUid};
 use esker_strategy::*;
@@ -25,7 +26,14 @@ const ENTRY_BYTES: u64 = 116;
 /// A tree drawn from text.
 #[derive(Debug, Default)]
 pub(crate) struct Picture {
-    parts: Vec<(Place, PartMeta, bool)>,
+    parts: Vec<(Place, Drawn)>,
+}
+
+#[derive(Debug)]
+struct Drawn {
+    part: PartMeta,
+    seqnos_given: bool,
+    heat: u64,
 }
 
 impl Picture {
@@ -45,9 +53,23 @@ impl Picture {
             let order = count - at as u64;
             let place = Place { level, run: RunId(1000 * u64::from(level.get()) + order), order };
             for part in text.split_whitespace().flat_map(parse_parts) {
-                self.parts.push((place, part.0, part.1));
+                self.parts.push((place, part));
             }
         }
+        for (at, (_, drawn)) in self.parts.iter_mut().enumerate() {
+            // Given ones are beyond those that follow from the order.
+            if drawn.part.id.0 < 1000 {
+                drawn.part.id = PartId(at as u64 + 1);
+            }
+        }
+    }
+
+    /// How often parts were read, as shapes take it.
+    pub(crate) fn heat(&self) -> Vec<(PartId, u64)> {
+        let mut heat: Vec<(PartId, u64)> =
+            self.parts.iter().map(|(_, drawn)| (drawn.part.id, drawn.heat)).collect();
+        heat.sort_unstable();
+        heat
     }
 
     /// The tree: parts are numbered in reading order, sequence numbers grow from the oldest run to the
@@ -60,8 +82,7 @@ impl Picture {
             .collect();
         runs.sort_unstable();
         runs.dedup();
-        for (at, (place, part, seqnos_given)) in self.parts.iter_mut().enumerate() {
-            part.id = PartId(at as u64 + 1);
+        for (at, (place, Drawn { part, seqnos_given, .. })) in self.parts.iter_mut().enumerate() {
             part.file = FileNumber(at as u64 + 1);
             let position = RunPosition { level: place.level, order: place.order };
             let age = runs.len() - runs.binary_search(&position).unwrap();
@@ -70,7 +91,7 @@ impl Picture {
                 part.max_seqno = SeqNo::new(age as u64 * 100 + 100);
             }
         }
-        Version::from_parts(self.parts.into_iter().map(|(place, part, _)| (place, Arc::new(part))))
+        Version::from_parts(self.parts.into_iter().map(|(place, drawn)| (place, Arc::new(drawn.part))))
             .unwrap_or_else(|error| panic!("{error}"))
     }
 }
@@ -87,17 +108,18 @@ pub(crate) fn parse_range(text: &str) -> KeyRange {
     KeyRange::inclusive(first.as_bytes(), last.as_bytes())
 }
 
-fn parse_parts(text: &str) -> Vec<(PartMeta, bool)> {
+fn parse_parts(text: &str) -> Vec<Drawn> {
+    let plain = |part| Drawn { part, seqnos_given: false, heat: 0 };
     if let Some(arguments) = text.strip_prefix("split(").and_then(|rest| rest.strip_suffix(')')) {
         let (count, size) = arguments.split_once(',').unwrap();
         let count: u64 = count.parse().unwrap();
-        return (0..count).map(|at| (new_part(split_range(at, count), size), false)).collect();
+        return (0..count).map(|at| plain(new_part(split_range(at, count), size))).collect();
     }
     let mut fields = text.split(';');
     let (range, size) =
         fields.next().unwrap().rsplit_once(':').unwrap_or_else(|| panic!("no size in {text:?}"));
     let mut part = new_part(parse_range(range), size);
-    let mut seqnos_given = false;
+    let (mut seqnos_given, mut heat) = (false, 0);
     for field in fields {
         let (name, value) = field.split_once('=').unwrap();
         let number = || value.parse::<u64>().unwrap();
@@ -110,6 +132,9 @@ fn parse_parts(text: &str) -> Vec<(PartMeta, bool)> {
                 seqnos_given = true;
             }
             "pinned" => part.pinned_by = Some(SeqNo::new(number())),
+            "created" => part.created_ms = number() * 1000,
+            "heat" => heat = number(),
+            "id" => part.id = PartId(number()),
             "deleted" => part.oldest_delete_ms = Some(number() * 1000),
             "expires" => {
                 part.max_expiry_ms = Some(number() * 1000);
@@ -118,7 +143,7 @@ fn parse_parts(text: &str) -> Vec<(PartMeta, bool)> {
             _ => panic!("no attribute {name:?}"),
         }
     }
-    vec![(part, seqnos_given)]
+    vec![Drawn { part, seqnos_given, heat }]
 }
 
 /// The `at`th of `count` equal pieces of the keys `aa` to `zz`.

@@ -1,0 +1,194 @@
+//! Moving a level down a part at a time.
+//!
+//! Where leveling merges a whole level into the next, partial leveling takes one part, with the neighbours that come for free,
+//! and what it overlaps in the next level: jobs are small, and which part goes can be chosen. The choice changes what is
+//! written, what is read and how long data stays where it is; [`Pick`] names the rules.
+//!
+//! # The cursor
+//! Round robin has to know where it was. That can be seen in the tree: what goes down becomes new parts of the next level, and
+//! ids of parts grow, so the newest part there ends where the last job ended. So nothing needs to be remembered, and a database
+//! that is opened again goes on where it was. A moved part keeps its id and does not show; but it is gone from its level, so the first
+//! part behind the cursor is the one behind it.
+
+use crate::clean::garbage;
+use crate::draft::{Context, bytes_of, input_from};
+use crate::plan::{InputPart, PlanInput};
+use crate::score::Score;
+use esker_version::{LevelIndex, PartMeta, Run};
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Parts of a level that are compared to find the best; of more, those behind the cursor. Each costs up to a microsecond, and
+/// a plan shall take less than a thousand.
+const MAX_COMPARED: usize = 512;
+/// How many windows are tried when running jobs are in the way of the best.
+const MAX_TRIES: usize = 8;
+
+/// Which part of a level goes down next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pick {
+    /// Each in turn, by key: what LevelDB does. Even for all keys.
+    RoundRobin,
+    /// The one that overlaps least of the next level for its own bytes: fewest bytes written.
+    #[default]
+    LeastOverlap,
+    /// The one with the oldest data: what is written again and again stays above, and so does most of what it replaces.
+    Oldest,
+    /// The one with the greatest share of tombstones and expired entries: space is freed early.
+    MostTombstones,
+    /// The one that is read most for its bytes: reads of hot keys meet fewer levels.
+    Hottest,
+}
+
+impl Pick {
+    /// All rules.
+    pub const ALL: [Pick; 5] =
+        [Pick::RoundRobin, Pick::LeastOverlap, Pick::Oldest, Pick::MostTombstones, Pick::Hottest];
+
+    /// The rule's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Pick::RoundRobin => "round-robin",
+            Pick::LeastOverlap => "least-overlap",
+            Pick::Oldest => "oldest",
+            Pick::MostTombstones => "most-tombstones",
+            Pick::Hottest => "hottest",
+        }
+    }
+}
+
+impl fmt::Display for Pick {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Pick {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Pick, String> {
+        Pick::ALL.into_iter().find(|pick| pick.name() == text).ok_or_else(|| {
+            let names = Pick::ALL.map(Pick::name).join(", ");
+            format!("parts are picked by one of {names}, not by {text:?}")
+        })
+    }
+}
+
+/// The parts of a level's run, and the run that they are merged into.
+#[derive(Debug)]
+pub(crate) struct Parts<'a> {
+    pub(crate) cx: Context<'a>,
+    pub(crate) level: LevelIndex,
+    pub(crate) run: &'a Arc<Run>,
+    /// The run of the next level, `None` if that is empty.
+    pub(crate) below: Option<&'a Arc<Run>>,
+    /// What a job may rewrite, unless one part alone needs more.
+    pub(crate) job_bytes: u64,
+}
+
+impl Parts<'_> {
+    /// The inputs from this level of the few best jobs, best first.
+    pub(crate) fn best(&self, pick: Pick) -> Vec<PlanInput> {
+        let mut compared = self.compared(pick);
+        compared.retain(|&at| !self.cx.busy.has(&self.run.parts()[at]));
+        if pick != Pick::RoundRobin {
+            let scores = compared.iter().map(|&at| self.score(pick, &self.run.parts()[at]));
+            let mut scored: Vec<(Score, usize)> = scores.zip(compared.iter().copied()).collect();
+            let by_score = |a: &(Score, usize), b: &(Score, usize)| b.0.cmp(&a.0).then(a.1.cmp(&b.1));
+            if scored.len() > MAX_TRIES {
+                scored.select_nth_unstable_by(MAX_TRIES, by_score);
+                scored.truncate(MAX_TRIES);
+            }
+            scored.sort_unstable_by(by_score);
+            compared = scored.into_iter().map(|(_, at)| at).collect();
+        }
+        compared.truncate(MAX_TRIES);
+        compared.into_iter().map(|at| self.input(self.window(at))).collect()
+    }
+
+    /// Indexes of the parts that come into question; for round robin in its order.
+    fn compared(&self, pick: Pick) -> Vec<usize> {
+        let count = self.run.parts().len();
+        if pick != Pick::RoundRobin && count <= MAX_COMPARED {
+            return (0..count).collect();
+        }
+        let first = self.first_behind_cursor();
+        (first..count).chain(0..first).take(MAX_COMPARED).collect()
+    }
+
+    /// The first part that begins behind the newest part below.
+    fn first_behind_cursor(&self) -> usize {
+        let newest = self.below.and_then(|below| below.parts().iter().max_by_key(|part| part.id));
+        let Some(newest) = newest else { return 0 };
+        let first = self.run.parts().partition_point(|part| newest.range.end.covers(part.smallest()));
+        if first < self.run.parts().len() { first } else { 0 }
+    }
+
+    fn score(&self, pick: Pick, part: &PartMeta) -> Score {
+        match pick {
+            Pick::RoundRobin => Score::new(0, 1),
+            Pick::LeastOverlap => Score::new(part.bytes, self.bytes_below(&self.overlap(part))),
+            Pick::Oldest => Score::new(u64::MAX - part.min_seqno.get(), 1),
+            Pick::MostTombstones => Score::new(garbage(&self.cx, part), part.entries.max(1)),
+            Pick::Hottest => Score::new(self.cx.shape.heat_of(part), part.bytes.max(1)),
+        }
+    }
+
+    /// Indexes of the parts below that a part overlaps.
+    fn overlap(&self, part: &PartMeta) -> Range<usize> {
+        self.below.map_or(0..0, |below| below.overlapping_indexes(&part.range))
+    }
+
+    fn bytes_below(&self, overlap: &Range<usize>) -> u64 {
+        let parts = self.below.and_then(|below| below.parts().get(overlap.clone())).unwrap_or_default();
+        parts.iter().fold(0, |sum, part| sum.saturating_add(part.bytes))
+    }
+
+    /// A part with the neighbours that overlap nothing further and still fit the job: they go down at the cost of their own
+    /// bytes.
+    fn window(&self, seed: usize) -> Range<usize> {
+        let parts = self.run.parts();
+        let overlap = self.overlap(&parts[seed]);
+        let mut bytes = parts[seed].bytes.saturating_add(self.bytes_below(&overlap));
+        let mut joins = |at: usize| {
+            let theirs = self.overlap(&parts[at]);
+            let nothing_further =
+                theirs.is_empty() || (overlap.start <= theirs.start && theirs.end <= overlap.end);
+            let with_it = bytes.saturating_add(parts[at].bytes);
+            let fits = nothing_further && with_it <= self.job_bytes && !self.cx.busy.has(&parts[at]);
+            bytes = if fits { with_it } else { bytes };
+            fits
+        };
+        let mut window = seed..seed + 1;
+        while window.end < parts.len() && joins(window.end) {
+            window.end += 1;
+        }
+        while window.start > 0 && joins(window.start - 1) {
+            window.start -= 1;
+        }
+        window
+    }
+
+    fn input(&self, window: Range<usize>) -> PlanInput {
+        let parts = self.run.parts()[window].iter().cloned().map(InputPart::whole).collect();
+        PlanInput { level: self.level, run: self.run.id, order: self.run.order, parts }
+    }
+
+    /// Bytes of the level that no job takes away.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        if self.cx.busy.is_empty() {
+            return self.run.bytes();
+        }
+        let free = self.run.parts().iter().filter(|part| !self.cx.busy.has(part));
+        free.fold(0, |sum, part| sum.saturating_add(part.bytes))
+    }
+
+    /// Bytes that are rewritten when all of the level has gone down, by estimate.
+    pub(crate) fn bytes_with_below(&self) -> u64 {
+        let range = self.run.hull();
+        let below = self.below.and_then(|below| input_from(self.level, below, range.as_ref()));
+        self.run.bytes().saturating_add(below.map_or(0, |input| bytes_of(&[input])))
+    }
+}
