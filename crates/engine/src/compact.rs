@@ -213,6 +213,7 @@ impl Store {
             large: Some(Arc::clone(&relocation.values) as Arc<dyn LargeValues>),
             collects: plan.reason == Reason::LargeGarbage,
             zero_seqnos: plan.to.level().is_last() && is_whole,
+            created_ms: oldest_creation(plan),
             relocation: (!victims.is_empty()).then_some(&relocation),
         };
         let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
@@ -309,6 +310,12 @@ enum Manual<'a> {
     Done,
     Blocked,
     Run(Box<CompactionPlan>, Claim<'a>),
+}
+
+/// When the oldest of the inputs was written, if the strategy drops data by its age: merging must not make it younger.
+fn oldest_creation(plan: &CompactionPlan) -> Option<u64> {
+    let created = plan.parts().map(|(_, input)| input.part.created_ms);
+    created.min().filter(|_| plan.reason == Reason::SmallRuns)
 }
 
 /// The range as the planner takes it: it may be too wide by the one key of an excluded lower bound.

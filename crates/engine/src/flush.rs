@@ -342,6 +342,7 @@ fn flush_spec<'a>(
         large: None,
         collects: false,
         zero_seqnos: false,
+        created_ms: None,
         relocation: None,
     }
 }

@@ -28,6 +28,7 @@ mod filters;
 mod flush;
 mod gaps;
 mod handle;
+mod heat;
 mod holders;
 mod ingest;
 mod install;

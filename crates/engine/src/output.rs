@@ -51,6 +51,8 @@ pub(crate) struct OutputSpec<'a> {
     pub(crate) collects: bool,
     /// Whether sequence numbers that nobody can tell from zero may become zero.
     pub(crate) zero_seqnos: bool,
+    /// When the data was written, if the tables are not to count as being as young as their files.
+    pub(crate) created_ms: Option<u64>,
     /// The blob files whose values are to be written anew, if there are any.
     pub(crate) relocation: Option<&'a Relocation>,
 }
@@ -303,7 +305,7 @@ impl<'a, 's> Output<'a, 's> {
     fn finish_table(&mut self, border: Option<&[u8]>) -> Result<()> {
         if let Some(mut open) = self.writer.take() {
             open.writer.set_range_deletes(self.deletes.take_before(border));
-            self.tables.parts.push(finish(self.factory, open)?);
+            self.tables.parts.push(finish(self.factory, self.spec.created_ms, open)?);
         }
         Ok(())
     }
@@ -352,10 +354,10 @@ fn begin(
     })
 }
 
-fn finish(factory: &TableFactory, open: OpenTable) -> Result<PartMeta> {
+fn finish(factory: &TableFactory, created_ms: Option<u64>, open: OpenTable) -> Result<PartMeta> {
     let OpenTable { writer, number, uid, references } = open;
     let summary: TableSummary = writer.finish()?;
-    let created_ms = factory.env.clock.wall_ms();
+    let created_ms = created_ms.unwrap_or_else(|| factory.env.clock.wall_ms());
     let mut part = part_of(&summary, factory.take_part_id(), number, uid, created_ms);
     part.blobs = references.finish();
     Ok(part)

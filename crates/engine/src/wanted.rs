@@ -20,9 +20,7 @@ use crate::store::Store;
 use crate::tree::Tree;
 use crate::view::SuperVersion;
 use esker_base::{FileNumber, PartId, Result, SeqNo};
-use esker_strategy::{
-    Busy, Class, Collection, CompactionPlan, Shape, Strategy, StrategyOptions, plan_collection,
-};
+use esker_strategy::{Busy, Class, Collection, CompactionPlan, Shape, StrategyOptions, plan_collection};
 use esker_version::Version;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -88,7 +86,8 @@ impl Store {
             return None;
         }
         let hidden = self.hidden_parts(&view.tree);
-        let shape = self.shape(&view.tree, &hidden).with_idle(is_idle);
+        let heat = if options.strategy.uses_heat() { self.heat(keyspace, &view.tree) } else { Vec::new() };
+        let shape = Shape { heat: &heat, ..self.shape(&view.tree, &hidden).with_idle(is_idle) };
         let of_strategy = self.strategy_options(&options);
         let plan = options.strategy.plan(&shape, busy, &of_strategy);
         let collection = if plan.as_ref().is_some_and(|plan| plan.class > Class::Shape) {
@@ -191,14 +190,14 @@ impl KeyspaceState {
     }
 }
 
-/// The job that collects garbage of blob files, if one is due. A keyspace without compaction has none of it either.
+/// The job that collects garbage of blob files, if one is due. A keyspace that merges nothing has none of it either.
 fn collection(
     options: &KeyspaceOptions,
     shape: &Shape<'_>,
     busy: &Busy,
     of_strategy: &StrategyOptions,
 ) -> Option<Wanted> {
-    if shape.version.blob_files().is_empty() || options.strategy == Strategy::None {
+    if shape.version.blob_files().is_empty() || !options.strategy.merges() {
         return None;
     }
     let Collection { plan, victims } = plan_collection(shape, busy, of_strategy)?;
@@ -213,6 +212,9 @@ pub(crate) fn strategy_options(
     StrategyOptions {
         memtable_bytes: options.write_buffer_bytes.unwrap_or(default_write_buffer_bytes),
         table_bytes: options.table_bytes,
+        max_job_bytes: options.max_job_bytes,
+        max_job_runs: options.max_job_runs,
+        level0_trigger_runs: options.level0_trigger_runs,
         level0_hard_runs: options.level0_stop_runs,
         blob_space_amp_permille: options.blob_space_amp_permille,
         ..StrategyOptions::default()

@@ -253,6 +253,24 @@ pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
             ("lazy-leveled:2", |options| strategy(options, "lazy-leveled:2")),
             ("lazy-leveled:4", |options| strategy(options, "lazy-leveled:4")),
             ("fluid:3,2,2", |options| strategy(options, "fluid:3,2,2")),
+            ("fluid:2,4/2,1", |options| strategy(options, "fluid:2,4/2,1")),
+            ("tiered-leveled:3", |options| strategy(options, "tiered-leveled:3")),
+            ("partial, round robin", |options| {
+                strategy(options, "partial:2,round-robin").compaction_job_size(16 << 10)
+            }),
+            ("partial, least overlap", |options| {
+                strategy(options, "partial:3,least-overlap").level0_trigger_runs(2)
+            }),
+            ("partial, oldest", |options| {
+                strategy(options, "partial:1.5,oldest").compaction_job_size(8 << 10)
+            }),
+            ("partial, most tombstones", |options| {
+                strategy(options, "partial:4,most-tombstones").compaction_job_runs(2)
+            }),
+            ("partial, hottest", |options| strategy(options, "partial:2,hottest").level0_trigger_runs(1)),
+            ("golden-ratio", |options| strategy(options, "golden-ratio").compaction_job_size(20 << 10)),
+            // Nothing may be dropped where everything is compared.
+            ("fifo", |options| strategy(options, "fifo:1TiB,merge").level0_stop_runs(10_000)),
         ],
     },
     Row {

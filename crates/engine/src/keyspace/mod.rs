@@ -15,6 +15,7 @@ pub(crate) use change::RecentDrops;
 pub(crate) use registry::Registry;
 
 use crate::filters::FilterTuner;
+use crate::heat::HeatBook;
 use crate::options::{KeyspaceOptions, OwnFilter};
 use crate::semantics::Semantics;
 use crate::view::ViewCell;
@@ -61,6 +62,8 @@ pub(crate) struct KeyspaceState {
     /// also finds this, and answers an error instead of "no such key".
     dropped: AtomicBool,
     pub(crate) traffic: Traffic,
+    /// How often its tables are read, if its strategy goes by that.
+    pub(crate) heat: Mutex<HeatBook>,
     /// How the filters do, and what follows for new ones.
     pub(crate) filters: FilterTuner,
 }
@@ -106,6 +109,7 @@ impl KeyspaceState {
             is_large_over: AtomicBool::new(false),
             dropped: AtomicBool::new(false),
             traffic: Traffic::default(),
+            heat: Mutex::default(),
             filters: FilterTuner::default(),
         };
         state.note_shape();

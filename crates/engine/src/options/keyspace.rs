@@ -29,7 +29,10 @@ pub struct KeyspaceOptions {
     pub(crate) filter_allocation: FilterAllocation,
     pub(crate) strategy: Strategy,
     pub(crate) table_bytes: Option<u64>,
+    pub(crate) level0_trigger_runs: Option<u32>,
     pub(crate) level0_stop_runs: u32,
+    pub(crate) max_job_bytes: Option<u64>,
+    pub(crate) max_job_runs: Option<u32>,
     pub(crate) default_ttl: Option<Duration>,
     pub(crate) merge_operator: Option<MergeOperator>,
     /// Code: not stored.
@@ -55,7 +58,10 @@ impl Default for KeyspaceOptions {
             filter_allocation: FilterAllocation::default(),
             strategy: Strategy::default(),
             table_bytes: None,
+            level0_trigger_runs: None,
             level0_stop_runs: 24,
+            max_job_bytes: None,
+            max_job_runs: None,
             default_ttl: None,
             merge_operator: None,
             compaction_filter: None,
@@ -149,6 +155,27 @@ impl KeyspaceOptions {
     /// Bytes at which a table is cut. Default: from the size of the keyspace, 16 MiB to 1 GiB.
     pub fn table_size(mut self, bytes: u64) -> KeyspaceOptions {
         self.table_bytes = Some(bytes);
+        self
+    }
+
+    /// Runs in level 0 that start a merge, for strategies that do not fix them: leveled and partial ones. Default: 4 for leveled, 8 for
+    /// partial, 2 for the golden ratio.
+    pub fn level0_trigger_runs(mut self, runs: u32) -> KeyspaceOptions {
+        self.level0_trigger_runs = Some(runs);
+        self
+    }
+
+    /// About how many bytes one compaction rewrites, where the strategy can divide its work: larger jobs are done key range by
+    /// key range, which bounds the room they need meanwhile. Default: four tables and at least 64 MiB for partitioned and partial strategies, no
+    /// limit for the others.
+    pub fn compaction_job_size(mut self, bytes: u64) -> KeyspaceOptions {
+        self.max_job_bytes = Some(bytes);
+        self
+    }
+
+    /// Most runs of one level that one compaction merges. Default: twice those that start one in level 0, all in other levels.
+    pub fn compaction_job_runs(mut self, runs: u32) -> KeyspaceOptions {
+        self.max_job_runs = Some(runs);
         self
     }
 

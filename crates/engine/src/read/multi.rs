@@ -3,11 +3,13 @@
 
 use crate::Value;
 use crate::handle::Pinned;
+use crate::heat::LOOKUP_READS;
 use crate::read::covers::cover_at;
 use crate::read::resolve::{Resolved, resolve};
 use crate::semantics::ReadTime;
 use crate::tree::{Access, TreePart, TreeRun};
 use esker_base::{Result, SeqNo, Tag, checksum};
+use esker_filter::watch::is_sampled;
 use esker_memtable::Memtable;
 use esker_sst::{Lookup, MAX_LOOKUPS, TableHit};
 
@@ -133,6 +135,12 @@ impl<'k> Group<'k> {
         esker_sst::multi_get(lookups, self.pinned.seqno, &mut unanswered, hits)?;
         for (hit, &at) in hits.iter_mut().zip(&positions) {
             let Some(hit) = hit.take() else { continue };
+            let at_key = usize::from(at);
+            if is_sampled(self.hashes[at_key])
+                && let Some(part) = run.part_for(self.keys[at_key])
+            {
+                part.file.note_reads(LOOKUP_READS);
+            }
             self.decide(time, usize::from(at), hit, values)?;
         }
         Ok(())

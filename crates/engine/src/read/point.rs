@@ -2,10 +2,12 @@
 
 use crate::Value;
 use crate::handle::Pinned;
+use crate::heat::LOOKUP_READS;
 use crate::read::covers::cover_at;
 use crate::read::resolve::{Resolved, resolve};
 use crate::tree::{Access, TreePart};
 use esker_base::{Result, SeqNo, Tag, checksum};
+use esker_filter::watch::is_sampled;
 use esker_sst::{PinnedValue, Table};
 
 /// Runs whose filters are prefetched together before the first source is asked. More runs than this are asked one
@@ -124,6 +126,9 @@ impl Wanted<'_> {
             return Ok(None);
         }
         let Some(hit) = table.get(self.key, self.hash, self.pinned.seqno)? else { return Ok(None) };
+        if is_sampled(self.hash) {
+            part.file.note_reads(LOOKUP_READS);
+        }
         if self.is_plain(hit.tag) {
             return Ok(Some(Found::Pinned(hit.value)));
         }

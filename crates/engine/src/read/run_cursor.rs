@@ -53,6 +53,9 @@ impl RunCursor {
         if self.at != at || self.cursor.is_none() {
             self.cursor = None;
             let file = &self.run.parts[at].file;
+            if access == Access::Use && self.purpose != ReadPurpose::Compaction {
+                file.note_reads(1);
+            }
             let in_cell = match access {
                 Access::Use => file.opened_for_use(),
                 Access::Pass | Access::Once => file.opened(),

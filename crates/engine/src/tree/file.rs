@@ -45,7 +45,7 @@ use esker_sst::{Table, TableHome, TableIdentity};
 use esker_version::PartMeta;
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// A table file as trees refer to it: its identity, and the cell of the fast way.
@@ -73,6 +73,8 @@ pub(crate) struct FileIdentity {
     obsolete: AtomicBool,
     /// As [`TableFile::used`], by those who did not find the cell filled.
     used: AtomicBool,
+    /// Reads since the database was opened, by sample: see [`crate::heat`]. They order nothing, so relaxed ordering suffices.
+    reads: AtomicU64,
     open: Mutex<OpenState>,
     place: Place,
     /// The one that trees to come refer to. Locked after `open`.
@@ -123,6 +125,17 @@ impl TableFile {
             self.used.store(true, Ordering::Relaxed);
         }
         Some(table)
+    }
+
+    /// Notes that something in it was looked for: so many reads for each one that is noted.
+    #[cold]
+    pub(crate) fn note_reads(&self, reads: u64) {
+        self.identity.reads.fetch_add(reads, Ordering::Relaxed);
+    }
+
+    /// Reads since the database was opened, by sample.
+    pub(crate) fn reads(&self) -> u64 {
+        self.identity.reads.load(Ordering::Relaxed)
     }
 
     /// The table, wherever it is to be had from, with a count.
@@ -238,6 +251,7 @@ impl FileIdentity {
             expected: TableIdentity { uid: part.table_uid, keyspace, global_seqno: part.global_seqno },
             obsolete: AtomicBool::new(false),
             used: AtomicBool::new(false),
+            reads: AtomicU64::new(0),
             open: Mutex::default(),
             place: Place::default(),
             current: Mutex::default(),

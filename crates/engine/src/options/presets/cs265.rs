@@ -37,8 +37,8 @@ type Word = (&'static str, &'static str);
 const POLICIES: &[Word] = &[
     ("Tiered", "tiered"),
     ("Leveled", "leveled"),
-    ("LazyLeveled", "lazy-leveled"),
-    ("Partial", "partitioned"),
+    ("LazyLeveled", "tiered-leveled"),
+    ("Partial", "partial"),
 ];
 const MEMTABLES: &[Word] = &[("Sharded", "sharded"), ("LockFree", "skiplist")];
 const COMPRESSION: &[Word] = &[("None", "none"), ("LZ4", "lz4")];
@@ -81,7 +81,7 @@ const ROWS: &[Own] = &[
         |own| own.policy.0.to_owned(),
         |own, text| word(&mut own.policy, POLICIES, text),
     )
-    .help("Strategy of compaction; `Partial` is our partitioned one, which has no fanout."),
+    .help("Strategy of compaction; `LazyLeveled` tiers level 0 only, as the report does, and `Partial` takes the part that overlaps least."),
     Own::number(
         "block_size",
         (Unit::Count, 512, 65_536),
@@ -162,10 +162,7 @@ impl Cs265 {
 
     /// What the parameters say of keyspaces, by the names of our options.
     pub(super) fn keyspace_settings(&self) -> Vec<(String, String)> {
-        let strategy = match self.policy.1 {
-            partitioned @ "partitioned" => partitioned.to_owned(),
-            other => format!("{other}:{}", self.fanout),
-        };
+        let strategy = format!("{}:{}", self.policy.1, self.fanout);
         let settings = [
             ("write_buffer_entries", self.buffer_entries.to_string()),
             ("write_buffer_size", (self.buffer_entries * ENTRY_BYTES).to_string()),

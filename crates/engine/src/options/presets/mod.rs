@@ -43,7 +43,7 @@ impl Preset {
             database: &[("memory_budget", "512MiB")],
             keyspace: &[
                 ("write_buffer_size", "64MiB"),
-                ("strategy", "lazy-leveled:4"),
+                ("strategy", "tiered-leveled:4"),
                 ("block_size", "4KiB"),
                 ("filter", "double-probe-bloom:10"),
                 ("filter_allocation", "dynamic:0.001,0.005,0.01,0.02,0.05,0.1,0.15,0.2"),
@@ -55,7 +55,7 @@ impl Preset {
             database: &[],
             keyspace: &[
                 ("memtable", "skiplist"),
-                ("strategy", "leveled:1.618"),
+                ("strategy", "golden-ratio"),
                 ("block_layout", "delta"),
                 ("block_layout_last", "delta"),
                 ("block_size", "4KiB"),

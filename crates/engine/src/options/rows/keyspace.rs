@@ -10,6 +10,7 @@ use esker_filter::FilterKind;
 use esker_iter::operator::MergeOperator;
 use esker_memtable::MemtableKind;
 use esker_sst::{BlockLayout, IndexKind};
+use esker_strategy::{Pick, Strategy};
 use std::time::Duration;
 
 /// Write buffers: the smallest memtable still holds hundreds of small entries; the references of the largest reach 16 GiB, and
@@ -27,6 +28,12 @@ const FILE_SIZE_BYTES: (Unit, u64, u64) = (Unit::Bytes, 4 << 10, 4 << 30);
 const BLOB_THRESHOLD_BYTES: (Unit, u64, u64) = (Unit::Bytes, 64, 1 << 30);
 /// Targets for the room that large values take. Below 1.1 each value would be copied ten times.
 const BLOB_SPACE_AMP: (Unit, u64, u64) = (Unit::Permille, 1100, 100_000);
+/// Runs that start a merge: beyond a thousand the lists of inputs would be a burden themselves.
+const LEVEL0_TRIGGER_RUNS: (Unit, u64, u64) = (Unit::Count, 1, 1000);
+/// Bytes of a job: from the smallest table to more than any disk holds.
+const JOB_BYTES: (Unit, u64, u64) = (Unit::Bytes, 4 << 10, 1 << 50);
+/// Runs of a job: fewer than two merge nothing.
+const JOB_RUNS: (Unit, u64, u64) = (Unit::Count, 2, 1000);
 /// With one run writes would wait for every compaction; ten thousand are more than any reader bears.
 const LEVEL0_STOP_RUNS: (Unit, u64, u64) = (Unit::Count, 2, 10_000);
 
@@ -163,7 +170,7 @@ const ROWS: &[Own] = &[
     .changes(OptionChange::NewTables),
     Own::text(
         "strategy",
-        || "none, leveled:T, tiered:T, lazy-leveled:T, fluid:T,K,Z or partitioned".to_owned(),
+        || format!("{}; T from 1.5 to 32, PICK {}", listed(Strategy::FORMS.iter().copied()), listed(Pick::ALL.map(Pick::name))),
         |options| options.strategy.to_string(),
         |options, text| assign(&mut options.strategy, text.parse()),
     )
@@ -182,6 +189,36 @@ const ROWS: &[Own] = &[
     .help("Bytes at which a table is ended.")
     .changes(OptionChange::NewTables)
     .always_stored(),
+    Own::number(
+        "level0_trigger_runs",
+        LEVEL0_TRIGGER_RUNS,
+        |options| options.level0_trigger_runs.map(u64::from),
+        |options, runs| options.level0_trigger_runs = runs.map(narrow),
+    )
+    .or("auto", "4 for leveled, 8 for partial, 2 for the golden ratio; the others fix it")
+    .also(&["level0_file_num_compaction_trigger"])
+    .help("Runs in level 0 that start a merge.")
+    .changes(OptionChange::AtOnce),
+    Own::number(
+        "compaction_job_size",
+        JOB_BYTES,
+        |options| options.max_job_bytes,
+        |options, bytes| options.max_job_bytes = bytes,
+    )
+    .or("auto", "four tables and at least 64 MiB for partitioned and partial, no limit for the others")
+    .also(&["max_compaction_bytes"])
+    .help("Bytes that one compaction rewrites, about, where the strategy can divide its work.")
+    .changes(OptionChange::AtOnce),
+    Own::number(
+        "compaction_job_runs",
+        JOB_RUNS,
+        |options| options.max_job_runs.map(u64::from),
+        |options, runs| options.max_job_runs = runs.map(narrow),
+    )
+    .or("auto", "twice those that start a merge in level 0, all in other levels")
+    .also(&["max_runs_to_compact", "max_merge_width"])
+    .help("Runs of one level that one compaction merges at most.")
+    .changes(OptionChange::AtOnce),
     Own::number(
         "level0_stop_runs",
         LEVEL0_STOP_RUNS,
