@@ -179,6 +179,7 @@ impl Entry {
         if self.is_none() || self.tag(memory) <= limit { self } else { self.visible_in_chain(memory, limit) }
     }
 
+    #[inline(never)]
     fn visible_in_chain(self, memory: &Memory, limit: Tag) -> Entry {
         let mut at = self;
         while !at.is_none() && at.tag(memory) > limit {

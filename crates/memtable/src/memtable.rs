@@ -150,6 +150,14 @@ impl Memtable {
 
     #[inline(always)]
     fn visible(&self, head: Entry, seqno: SeqNo) -> Option<(Tag, &[u8])> {
+        if head.is_none() {
+            return None;
+        }
+        // Words are atomics, which the compiler does not read once where it was told to read them twice.
+        let newest = head.tag(&self.memory);
+        if newest <= Tag::visible_at(seqno) {
+            return Some((newest, head.value(&self.memory)));
+        }
         let entry = head.visible(&self.memory, Tag::visible_at(seqno));
         (!entry.is_none()).then(|| (entry.tag(&self.memory), entry.value(&self.memory)))
     }

@@ -200,7 +200,17 @@ fn a_prefix_is_split_twice() {
 
 #[test]
 fn a_full_node_of_4_grows_and_takes_more() {
+    scenario(ART, &[b"a", b"c", b"E", b"G"], &[b"D", b"f"]).run_all();
+}
+
+#[test]
+fn a_full_node_of_4_becomes_a_row_and_takes_more() {
     scenario(ART, &[b"a", b"c", b"e", b"g"], &[b"d", b"f"]).run_all();
+}
+
+#[test]
+fn a_row_meets_a_byte_of_another() {
+    scenario(ART, &[b"a", b"c", b"e", b"g", b"i"], &[b"h", b"D"]).run_all();
 }
 
 #[test]
@@ -399,6 +409,21 @@ fn mutant_relaxed_index() {
 #[test]
 fn mutant_relaxed_index_load() {
     must_die(Mutant::RelaxedIndexLoad, &wide(17, &[60]), Look::Get);
+}
+
+/// A row that takes one child more.
+fn row() -> Scenario {
+    scenario(ART, &[b"a", b"c", b"e", b"g", b"i"], &[b"d"])
+}
+
+#[test]
+fn mutant_relaxed_reference_in_a_row() {
+    must_die(Mutant::RelaxedReference, &row(), Look::Get);
+}
+
+#[test]
+fn mutant_relaxed_reference_load_in_a_row() {
+    must_die(Mutant::RelaxedReferenceLoad, &row(), Look::Walk);
 }
 
 #[test]

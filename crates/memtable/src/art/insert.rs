@@ -8,7 +8,7 @@
 //! the new node into the same word.
 
 use super::node::{Branch, LEAF, Node, target_word};
-use super::{Art, Step, step};
+use super::{Art, Step, is_node, step};
 use crate::LOCKSTEP_KEYS;
 use crate::arena::Allocator;
 use crate::entry::{Entry, Operation};
@@ -65,7 +65,12 @@ impl ArtWriter {
             while left != 0 {
                 let index = left.trailing_zeros() as usize;
                 left &= left - 1;
-                match step(memory, references[index], chunk[index].key) {
+                let reference = references[index];
+                if !is_node(reference) {
+                    descending &= !(1 << index);
+                    continue;
+                }
+                match step(memory, reference, chunk[index].key) {
                     Step::Down(next) => {
                         references[index] = next;
                         memory.prefetch(target_word(next));

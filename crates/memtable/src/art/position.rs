@@ -196,8 +196,8 @@ impl ArtPosition {
 #[inline(always)]
 fn look_ahead(memory: &Memory, node: Node, meta: Meta, byte: u8, child: u32) {
     if child & LEAF != 0 {
-        // The leaves of small nodes were asked for when the walk was at the sibling before.
-        if !meta.is_small() {
+        // The leaves of compact nodes were asked for when the walk was at the sibling before.
+        if !meta.is_compact() {
             let ahead = byte.saturating_add(12);
             if let Some(slot) = node.find(memory, meta, ahead) {
                 memory.prefetch(target_word(memory.load(Site::Reference, slot)));

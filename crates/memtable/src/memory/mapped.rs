@@ -157,7 +157,7 @@ impl Memory {
     /// or under the lock under which they were published (or is the writer), and nothing writes there before this memory is retired.
     #[inline(always)]
     pub(crate) unsafe fn bytes(&self, at: usize, len: usize) -> &[u8] {
-        if len > self.len() || at > self.len() - len {
+        if at.checked_add(len).is_none_or(|end| end > self.len()) {
             out_of_range();
         }
         // SAFETY: inside the range by the check above, initialised and immutable by contract.
