@@ -144,10 +144,7 @@ impl Table {
         let dictionary = tail.section(SectionKind::DICTIONARY).map(|at| {
             tail.decode(&*file, at, |section| dictionary::decode(tail.footer.uid, at.offset, section))
         });
-        let slots = match home.cache().kind().has_shortcuts() {
-            true => opened.slots(),
-            false => 0,
-        };
+        let slots = if home.cache().kind().has_shortcuts() { opened.slots() } else { 0 };
         let table = Table {
             filter_rate: expected_rate(&properties),
             verified: VerifiedBlocks::begin(&*file, opened.index.as_ref()),
