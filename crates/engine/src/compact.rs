@@ -203,6 +203,7 @@ impl Store {
             keyspace: keyspace.id,
             options,
             level: plan.to.level(),
+            is_eased: !plan.to.level().is_last() && self.eases_compression(keyspace, options),
             cut: plan.cut.clone(),
             input_bytes: plan.est_in_bytes,
             filter,

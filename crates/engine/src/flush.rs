@@ -195,6 +195,7 @@ impl Store {
             Some((&keyspace.filters, &watch)),
         );
         spec.of = Some(keyspace);
+        spec.is_eased = self.eases_compression(keyspace, &options);
         spec.folding = keyspace.semantics.folding().cloned();
         let tables = merge_memtables(&writing.tables, &spec, version, hull, memtables, boundaries)?;
         keyspace.traffic.flushed_bytes.fetch_add(tables.bytes(), Ordering::Relaxed);
@@ -332,6 +333,7 @@ fn flush_spec<'a>(
         keyspace,
         options,
         level: to.level(),
+        is_eased: false,
         cut: Cut::for_output(version, to, strategy_options),
         input_bytes: memtables.iter().map(|view| view.memtable.payload_bytes()).sum(),
         filter: TableFilter::in_tree(options, version, None, (to, keys), tuner),

@@ -24,6 +24,7 @@ mod compact;
 mod copy;
 mod deletes;
 mod durability;
+mod easing;
 mod filters;
 mod flush;
 mod gaps;

@@ -5,6 +5,7 @@
 //! entries and are cut at the borders of the tables ([`PendingDeletes`]).
 
 use crate::deletes::key_range;
+use crate::easing::eased;
 use crate::filters::TableFilter;
 use crate::keyspace::KeyspaceState;
 use crate::large::separate::References;
@@ -33,6 +34,8 @@ pub(crate) struct OutputSpec<'a> {
     pub(crate) options: &'a KeyspaceOptions,
     /// Where the tables go: layout and compression are chosen by it.
     pub(crate) level: LevelIndex,
+    /// Whether to compress lightly, because writers are about to wait.
+    pub(crate) is_eased: bool,
     pub(crate) cut: Cut,
     /// Bytes that go in, by estimate: a table is not ended shortly before the end.
     pub(crate) input_bytes: u64,
@@ -334,9 +337,10 @@ fn begin(
     let file = factory.env.fs.open(&path, OpenMode::CreateNew)?;
     unclaimed.files.push(path);
     let options = spec.options;
+    let codec = options.compression.pick(spec.level);
     let table_options = TableOptions {
         layout: options.block_layout.pick(spec.level),
-        codec: options.compression.pick(spec.level),
+        codec: if spec.is_eased { eased(codec) } else { codec },
         filter: spec.filter.policy,
         filter_bits: spec.filter.bits,
         db_uuid: factory.db_uuid,

@@ -194,6 +194,13 @@ pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
         ],
     },
     Row {
+        name: "compression under pressure",
+        choices: &[
+            ("eased", |options| options.ease_compression(true)),
+            ("as chosen", |options| options.ease_compression(false)),
+        ],
+    },
+    Row {
         name: "compression",
         choices: &[
             ("none", |options| options.compression(PerLevel::all(Codec::None))),

@@ -14,6 +14,7 @@ mod registry;
 pub(crate) use change::RecentDrops;
 pub(crate) use registry::Registry;
 
+use crate::easing::Easing;
 use crate::filters::FilterTuner;
 use crate::heat::HeatBook;
 use crate::options::{KeyspaceOptions, OwnFilter};
@@ -64,6 +65,8 @@ pub(crate) struct KeyspaceState {
     pub(crate) traffic: Traffic,
     /// How often its tables are read, if its strategy goes by that.
     pub(crate) heat: Mutex<HeatBook>,
+    /// How jobs compress.
+    pub(crate) easing: Easing,
     /// How the filters do, and what follows for new ones.
     pub(crate) filters: FilterTuner,
 }
@@ -110,6 +113,7 @@ impl KeyspaceState {
             dropped: AtomicBool::new(false),
             traffic: Traffic::default(),
             heat: Mutex::default(),
+            easing: Easing::default(),
             filters: FilterTuner::default(),
         };
         state.note_shape();
@@ -179,6 +183,11 @@ impl KeyspaceState {
     /// collected: who writes faster than it is collected is held to that pace, or the target for room would be none.
     pub(crate) fn must_compact_first(&self) -> bool {
         self.is_large_over.load(Ordering::Relaxed) || self.is_level0_full()
+    }
+
+    /// Runs in level 0, in thousandths of those at which writers wait.
+    pub(crate) fn level0_permille(&self) -> u64 {
+        self.level0_runs.load(Ordering::Relaxed) * 1000 / u64::from(self.options().level0_stop_runs).max(1)
     }
 
     pub(crate) fn is_level0_full(&self) -> bool {

@@ -25,6 +25,7 @@ pub struct KeyspaceOptions {
     pub(crate) block_hash_slots_percent: u16,
     pub(crate) block_index: IndexKind,
     pub(crate) compression: PerLevel<Codec>,
+    pub(crate) ease_compression: bool,
     pub(crate) filter: FilterPolicy,
     pub(crate) filter_allocation: FilterAllocation,
     pub(crate) strategy: Strategy,
@@ -54,6 +55,7 @@ impl Default for KeyspaceOptions {
             block_hash_slots_percent: 100,
             block_index: IndexKind::STree,
             compression: PerLevel::split(Codec::None, Codec::Lz4),
+            ease_compression: true,
             filter: FilterPolicy::DEFAULT,
             filter_allocation: FilterAllocation::default(),
             strategy: Strategy::default(),
@@ -130,6 +132,15 @@ impl KeyspaceOptions {
     /// Compression of blocks. Default: none above the last level, LZ4 in it.
     pub fn compression(mut self, compression: PerLevel<Codec>) -> KeyspaceOptions {
         self.compression = compression;
+        self
+    }
+
+    /// Whether flushes, and merges above the last level, compress with a fast codec while writers are about to wait: LZ4 where LZ4 HC, Zstandard or
+    /// LZMA was chosen, and the mode `speed` of the adaptive codec. It begins at four fifths of the memory, of the sealed memtables or of
+    /// the runs in level 0 at which writers wait, and ends below three fifths; merges compress as chosen what was written so. Of no
+    /// consequence for fast codecs, the defaults among them. Default: yes.
+    pub fn ease_compression(mut self, eases: bool) -> KeyspaceOptions {
+        self.ease_compression = eases;
         self
     }
 

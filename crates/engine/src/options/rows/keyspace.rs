@@ -145,6 +145,13 @@ const ROWS: &[Own] = &[
     .help("Compression in the last level, where data rests; `same`: as in the level above it.")
     .changes(OptionChange::NewTables)
     .always_stored(),
+    Own::flag(
+        "ease_compression",
+        |options| options.ease_compression,
+        |options, eases| options.ease_compression = eases,
+    )
+    .help("Whether flushes and merges above the last level compress with a fast codec while writers are about to wait.")
+    .changes(OptionChange::NewTables),
     Own::text(
         "filter",
         || {

@@ -1,0 +1,83 @@
+use super::*;
+use crate::{Database, Options, PerLevel};
+use esker_env::Env;
+use esker_env::fault::StrictFs;
+use std::sync::Arc;
+
+#[test]
+fn the_mode_changes_at_one_threshold_and_back_at_another() {
+    let easing = Easing::default();
+    let seen = [0, 799, 800, 700, 600, 599, 600, 799, 2_000, 0].map(|pressure| easing.next(pressure));
+    assert_eq!(seen, [false, false, true, true, true, false, false, false, true, false]);
+}
+
+#[test]
+fn fast_codecs_are_left_alone_and_others_become_fast() {
+    for codec in Codec::ALL {
+        let fast = eased(codec);
+        assert_eq!(eased(fast), fast, "{codec}");
+        fast.validate().unwrap();
+        match codec {
+            Codec::Adaptive(_) => assert!(fast.to_string().contains("mode=speed"), "{fast}"),
+            Codec::Zstd { .. } | Codec::ZstdDictionary { .. } | Codec::Lzma { .. } | Codec::Lz4Hc { .. } => {
+                assert_eq!(fast, Codec::Lz4);
+            }
+            other => assert_eq!(fast, other),
+        }
+    }
+}
+
+fn open(options: KeyspaceOptions) -> Database {
+    let env = Env::simulated(Arc::new(StrictFs::new()), 1);
+    let strong = PerLevel::split(Codec::Zstd { level: 9 }, Codec::Lzma { level: 1 });
+    let options = options.strategy("none".parse().unwrap()).compression(strong);
+    Options::default().memory_budget(64 << 20).keyspace_options(options).env(env).open("/db").unwrap()
+}
+
+/// Seals so many memtables, flushes them together, and answers how the newest table was to be compressed.
+fn flush(db: &Database, memtables: usize) -> String {
+    let (store, keyspace) = (db.store(), Arc::clone(db.default_keyspace().state()));
+    // A put may do a piece of the background's work, which flushes what is there.
+    while keyspace.view.load().sealed.len() < memtables {
+        db.put(b"key", [5; 100]).unwrap();
+        store.seal_if_filled(&keyspace).unwrap();
+    }
+    store.flush_sealed(&keyspace).unwrap();
+    let tree = Arc::clone(&keyspace.view.load().tree);
+    let table = tree.runs[0].parts[0].file.open(crate::tree::Access::Use).unwrap();
+    table.properties().codec.clone()
+}
+
+/// EC1 and EC2: three memtables in the queue are as many as there may be, one is none too many.
+#[test]
+fn flushes_are_eased_while_memtables_queue_up() {
+    let db = open(KeyspaceOptions::default());
+    let codecs = [1, 3, 3, 1, 1].map(|memtables| flush(&db, memtables));
+    assert_eq!(codecs, ["zstd:9", "lz4", "lz4", "zstd:9", "zstd:9"]);
+    db.close().unwrap();
+    let db = open(KeyspaceOptions::default().ease_compression(false));
+    assert_eq!([1, 3, 3].map(|memtables| flush(&db, memtables)), ["zstd:9"; 3]);
+    db.close().unwrap();
+}
+
+/// EC3, and the third queue: merges are eased while level 0 is nearly full, but not those into the last level.
+#[test]
+fn merges_into_the_last_level_are_not_eased() {
+    let db = open(KeyspaceOptions::default().level0_stop_runs(5));
+    let codecs = [1, 1, 1, 1, 1].map(|memtables| flush(&db, memtables));
+    assert_eq!(
+        codecs,
+        ["zstd:9", "zstd:9", "zstd:9", "zstd:9", "lz4"],
+        "four runs of five when the last began"
+    );
+    let (store, keyspace) = (db.store(), Arc::clone(db.default_keyspace().state()));
+    assert!(store.eases_compression(&keyspace, &keyspace.options()));
+    db.compact_all().unwrap();
+    let tree = Arc::clone(&keyspace.view.load().tree);
+    assert_eq!(tree.runs.len(), 1);
+    let table = tree.runs[0].parts[0].file.open(crate::tree::Access::Use).unwrap();
+    assert_eq!(table.properties().codec, "lzma:1");
+    assert!(!store.eases_compression(&keyspace, &keyspace.options()), "nothing waits any more");
+    drop((table, tree));
+    db.close().unwrap();
+}
