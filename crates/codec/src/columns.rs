@@ -18,16 +18,22 @@
 //!
 //! # Stored form
 //! ```text
-//! segment: 0 | len varint | bytes
-//!          1 | stride varint, 1 to 256 | rows varint, at least 1 | columns, whose widths add up to the stride
-//! column:  width - 1 (3 bits), big-endian (1 bit), coding (2 bits), 0 (2 bits)
-//!   0 plain       rows x width bytes
-//!   1 packed      least value (width bytes, LE) | bits u8 | distances from it, packed
-//!   2 delta       first value (width) | least difference (width, modulo 2^(8 width)) | bits u8 | distances from it, packed
-//!   3 dictionary  values varint, 1 to 256 | the values (width each) | places among them, packed
+//! segment: head varint | ...
+//!          2 len        | bytes, at least 1
+//!          2 stride + 1 | rows varint, at least 1 | columns
+//! column:  width - 1 (3 bits), big-endian (1 bit), coding (2 bits), b (2 bits)
+//!   0 plain       rows x width bytes; b = 0
+//!   1 packed      size | least value (B bytes, LE) | distances from it, packed
+//!   2 delta       size | first value (B) | least difference, zigzag varint | distances from it, packed
+//!   3 dictionary  values varint, 1 to 256 | the values (width each) | places among them, packed; b = 0
+//! size:    bits (6 bits), b' (2 bits); B = b + 4 b'
 //! ```
-//! Packed numbers have 0 to 56 bits each, low bits first; of places, as many as the last of them needs. Segments follow each other to
-//! the end and give exactly the block.
+//! The stride is 1 to 256, and widths of columns add up to it. Packed numbers have 0 to 56 bits each, low bits first; of places, as many
+//! as the last of them needs. Segments follow each other to the end and give exactly the block.
+//!
+//! What describes a block is small because blocks are: 512 values of 64 bits that span 2^16 are 1,024 bytes, and each 10
+//! bytes around them are a hundredth. Such a block takes 5 bytes more than its least value and its values. The number of rows could be
+//! left out where they fill the block, but then equal steps would go on to any length that a damaged header states.
 //!
 //! # Costs
 //! Writing 150 to 600 MB/s, mostly for finding the columns; reading 1 to 4 GB/s, by the width of columns. Nothing is
@@ -73,10 +79,11 @@ const MAX_DISTINCT: usize = 256;
 /// Most bits of a packed number: with up to seven bits in front of it, it lies within eight bytes.
 const MAX_BITS: u32 = 56;
 
-/// Kinds of segments.
+/// What the head of a segment says.
 mod segment {
-    pub(super) const PLAIN: u8 = 0;
-    pub(super) const ROWS: u8 = 1;
+    /// Set: rows, whose stride are the bits above. Otherwise those are a number of plain bytes.
+    pub(super) const ROWS: usize = 1;
+    pub(super) const SHIFT: u32 = 1;
 }
 
 /// Codings of columns, as stored in bits 4 and 5 of a column's first byte.
@@ -98,6 +105,21 @@ impl Codings {
     pub(crate) const PACKED: Codings = Codings { delta: false, dictionary: false };
     pub(crate) const DELTA: Codings = Codings { delta: true, dictionary: false };
     pub(crate) const DICTIONARY: Codings = Codings { delta: false, dictionary: true };
+}
+
+/// How many bytes a number needs.
+fn value_bytes(value: u64) -> usize {
+    (u64::BITS - value.leading_zeros()).div_ceil(8) as usize
+}
+
+/// A number near 0 on either side as a small one.
+fn zigzag(number: i64) -> u64 {
+    (number << 1 ^ number >> 63) as u64
+}
+
+/// Back from [`zigzag`].
+fn unzigzag(number: u64) -> i64 {
+    (number >> 1) as i64 ^ -((number & 1) as i64)
 }
 
 /// Bytes of so many numbers of so many bits.

@@ -10,6 +10,7 @@
 //! A context sized for a giant (a value may have 512 MiB, for which high levels take hundreds of MiB) is not kept: see
 //! [`LARGEST_REUSED_INPUT`].
 
+use crate::adaptive::History;
 use crate::columns::{self, Codings, Rows};
 use crate::dictionary::DictionaryEncoder;
 use crate::kind::{Codec, id};
@@ -46,17 +47,19 @@ impl Codec {
     /// `scratch` is only memory to be reused from block to block: it grows to the codec's bound (17 % above the
     /// longest block) and its contents mean nothing but through the answer.
     pub fn compress<'a>(&self, raw: &'a [u8], scratch: &'a mut Vec<u8>) -> Compressed<'a> {
-        self.compress_with(raw, &[], None, scratch)
+        self.compress_with(raw, &[], None, &mut History::default(), scratch)
     }
 
     /// As [`Codec::compress`], with what the caller knows beyond the bytes: where rows of equal length lie, which
     /// the codecs of integers must guess otherwise (rows that do not lie in the block are ignored; they are a matter of size
-    /// only), and the dictionary for [`Codec::ZstdDictionary`], which the reader will need.
+    /// only); the dictionary for [`Codec::ZstdDictionary`], which the reader will need; and what [`Codec::Adaptive`] remembers of the blocks
+    /// before this one, which spares it to try codecs on each ([`adaptive`]).
     pub fn compress_with<'a>(
         &self,
         raw: &'a [u8],
         rows: &[Rows],
         dictionary: Option<&DictionaryEncoder>,
+        history: &mut History,
         scratch: &'a mut Vec<u8>,
     ) -> Compressed<'a> {
         let limit = longest_useful(raw.len());
@@ -79,7 +82,7 @@ impl Codec {
             Codec::BitPacking => integers(id::BIT_PACKING, Codings::PACKED, raw, rows, scratch),
             Codec::Delta => integers(id::DELTA, Codings::DELTA, raw, rows, scratch),
             Codec::Dictionary => integers(id::DICTIONARY, Codings::DICTIONARY, raw, rows, scratch),
-            Codec::Adaptive(options) => adaptive::compress(&options, raw, rows, scratch),
+            Codec::Adaptive(options) => adaptive::compress(&options, raw, rows, history, scratch),
         };
         match stored {
             Some((codec_id, len)) if len <= limit => Compressed { codec_id, bytes: &scratch[..len] },

@@ -100,7 +100,7 @@ pub enum Codec {
     Delta,
     /// As [`Codec::BitPacking`], or the distinct values once and their places packed so, whichever is smaller.
     Dictionary,
-    /// Block by block, by a look at a sample: raw, LZ4, [`Codec::Delta`] or Zstandard. See [`crate::adaptive`].
+    /// Block by block, by what blocks like it have shown: raw, LZ4, [`Codec::Delta`] or Zstandard. See [`crate::adaptive`].
     Adaptive(AdaptiveOptions),
 }
 

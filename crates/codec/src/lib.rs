@@ -9,7 +9,8 @@
 //! * **Decompression is bounded.** It writes exactly the stated raw length or answers an error; hostile bytes
 //!   can make it neither allocate nor write more, but for the state of a decoder ([`mod@decompress`] says of which size).
 //!   The caller bounds the raw length.
-//! * **Equal input gives equal bytes**, whatever the thread compressed before: a store can be rebuilt and compared.
+//! * **Equal input gives equal bytes**, whatever the thread compressed before: a store can be rebuilt and compared. To the input of
+//!   the adaptive choice belongs its [`History`].
 //! * Nothing is allocated per block but by LZMA: hash tables and contexts live as long as the thread, buffers are the
 //!   caller's.
 //!
@@ -47,7 +48,7 @@ mod lzma;
 mod snappy;
 mod zstd;
 
-pub use adaptive::{AdaptiveOptions, Mode};
+pub use adaptive::{AdaptiveOptions, History, Mode};
 pub use columns::Rows;
 pub use compress::{Compressed, MIN_SAVED_FRACTION};
 pub use decompress::{DecodeError, decompress, decompress_into, decompress_with};

@@ -374,7 +374,13 @@ pub(crate) fn append_stored(
         _ => None,
     };
     let rows = known.as_ref().map_or(&[][..], |(rows, count)| &rows[..*count]);
-    let compressed = codec.compress_with(payload, rows, compression.dictionary, &mut scratch.compressed);
+    let compressed = codec.compress_with(
+        payload,
+        rows,
+        compression.dictionary,
+        &mut scratch.history,
+        &mut scratch.compressed,
+    );
     header.codec_id = compressed.codec_id;
     header.stored_len = compressed.bytes.len() as u32;
     out.extend_from_slice(&header.encode());
@@ -390,11 +396,13 @@ pub(crate) struct Compression<'a> {
     pub(crate) dictionary: Option<&'a DictionaryEncoder>,
 }
 
-/// Buffers recycled from block to block.
+/// Buffers recycled from block to block of a table, and what is remembered of them.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     raw: Vec<u8>,
     compressed: Vec<u8>,
+    /// For the adaptive choice of codecs: a table's own, so that its bytes do not depend on other tables.
+    history: esker_codec::History,
 }
 
 impl Scratch {

@@ -13,7 +13,7 @@ use crate::block::{self, BlockHeader, BlockLayout, Scratch};
 use crate::options::MAX_BLOCK_SIZE_BYTES;
 use esker_base::Tag;
 use esker_codec::dictionary::SAMPLE_BYTES;
-use esker_codec::{Codec, DictionaryEncoder};
+use esker_codec::{Codec, DictionaryEncoder, History};
 
 /// Length of the pieces that training sees: a usual block. Longer blocks are cut, for training wants many.
 const PIECE_BYTES: usize = 4096;
@@ -97,7 +97,13 @@ impl Held {
         let dictionary = DictionaryEncoder::train(&samples, &lengths, level)?;
         let mut len = 0;
         for (_, payload) in self.blocks() {
-            let stored = codec.compress_with(payload, &[], Some(&dictionary), scratch.compressed());
+            let stored = codec.compress_with(
+                payload,
+                &[],
+                Some(&dictionary),
+                &mut History::default(),
+                scratch.compressed(),
+            );
             len += stored.bytes.len();
         }
         let saved = self.plain_bytes.saturating_sub(len) * if is_all { 1 } else { LIKELY_MULTIPLE };

@@ -15,7 +15,7 @@
 mod samples;
 
 use esker_codec::dictionary::SAMPLE_BYTES;
-use esker_codec::{Codec, DictionaryDecoder, DictionaryEncoder, decompress_with};
+use esker_codec::{Codec, DictionaryDecoder, DictionaryEncoder, History, decompress_with};
 use samples::{SAMPLES, Sample};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -33,6 +33,8 @@ struct Measured {
     /// Best times of each block, to compress and to decompress.
     best: Vec<(Duration, Duration)>,
     spent: Duration,
+    /// As of a long table: all rounds are one.
+    history: History,
 }
 
 impl Measured {
@@ -75,6 +77,7 @@ fn measure(codecs: &[Codec], sample: &Sample) -> Vec<Measured> {
             stored_bytes: 0,
             best: vec![(Duration::MAX, Duration::MAX); sample.blocks.len()],
             spent: Duration::ZERO,
+            history: History::default(),
         })
         .collect();
     let mut scratch = Vec::new();
@@ -100,7 +103,8 @@ fn round(
     measured.stored_bytes = 0;
     for (raw, best) in sample.blocks.iter().zip(&mut measured.best) {
         let start = Instant::now();
-        let stored = measured.codec.compress_with(black_box(raw), &[], encoder, scratch);
+        let stored =
+            measured.codec.compress_with(black_box(raw), &[], encoder, &mut measured.history, scratch);
         let compressing = start.elapsed();
         let mut decompressing = Duration::ZERO;
         // A block that is stored raw is used where it lies.

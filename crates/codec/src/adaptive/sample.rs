@@ -5,14 +5,27 @@ use crate::columns::{MAX_STRIDE, Rows};
 
 /// What a block is taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
-    /// Text, JSON, XML.
+pub(super) enum Kind {
+    /// Rows of them, or of what changes as little.
+    Integers,
+    /// Text, JSON, XML, mostly in Latin letters.
     Text,
     /// Anything else that may shrink.
     Binary,
-    /// Compressed already, or encrypted, or noise.
-    Compressed,
+    /// Likely compressed already, or encrypted.
+    Noise,
 }
+
+impl Kind {
+    pub(super) const COUNT: usize = 4;
+}
+
+/// A glance takes four pieces of so many bytes.
+const GLANCE_PIECES: usize = 4;
+const GLANCE_PIECE_BYTES: usize = 64;
+
+/// Of 256 random bytes 162 are different, give or take 5; of text or of records half as many.
+const NOISY_DISTINCT: usize = 140;
 
 /// Bytes of each piece of the sample; pieces are spread over the block.
 const PIECE_BYTES: usize = 256;
@@ -48,7 +61,7 @@ impl Found<'_> {
 
 /// Whether bytes repeat at the distance of rows: those that the caller knows, of which the last are taken to be the entries, or of
 /// a usual length.
-pub(super) fn integers<'a>(raw: &[u8], rows: &'a [Rows]) -> Option<Found<'a>> {
+fn integers<'a>(raw: &[u8], rows: &'a [Rows]) -> Option<Found<'a>> {
     if let Some(last) = rows.last() {
         let is_usable = (1..=MAX_STRIDE).contains(&last.stride);
         let entries = raw.get(last.start..).filter(|_| is_usable)?;
@@ -58,13 +71,38 @@ pub(super) fn integers<'a>(raw: &[u8], rows: &'a [Rows]) -> Option<Found<'a>> {
     Some(Found::Everywhere([Rows { start: 0, stride, count: raw.len() / stride }]))
 }
 
-/// What a block that is no integers is taken for.
-pub(super) fn classify(options: &AdaptiveOptions, raw: &[u8]) -> Class {
-    let counts = Counts::of_sample(raw, options.sample_bytes as usize);
-    if counts.entropy_millibits() > u32::from(options.entropy_limit_millibits) {
-        return Class::Compressed;
+/// What the block is, and where its rows lie if it is integers.
+pub(super) fn glance<'a>(raw: &[u8], rows: &'a [Rows]) -> (Kind, Option<Found<'a>>) {
+    if let Some(found) = integers(raw, rows) {
+        return (Kind::Integers, Some(found));
     }
-    if counts.is_text() { Class::Text } else { Class::Binary }
+    let (mut seen, mut printable, mut total) = ([0u8; 256], 0, 0);
+    for piece in 0..GLANCE_PIECES {
+        let start = raw.len().saturating_sub(GLANCE_PIECE_BYTES) * piece / (GLANCE_PIECES - 1);
+        let bytes = &raw[start..(start + GLANCE_PIECE_BYTES).min(raw.len())];
+        total += bytes.len();
+        // At most 64 of them, which the compiler counts in vectors of bytes.
+        printable += usize::from(bytes.iter().fold(0u8, |count, &byte| count + u8::from(is_printable(byte))));
+        for &byte in bytes {
+            seen[usize::from(byte)] = 1;
+        }
+    }
+    let distinct: usize = seen.iter().map(|&seen| usize::from(seen)).sum();
+    let kind = match () {
+        () if distinct >= NOISY_DISTINCT => Kind::Noise,
+        () if printable * 4 >= total * 3 => Kind::Text,
+        () => Kind::Binary,
+    };
+    (kind, None)
+}
+
+fn is_printable(byte: u8) -> bool {
+    byte.wrapping_sub(b' ') < 0x5f || byte == b'\n'
+}
+
+/// Entropy of a sample as the options have it, in thousandths of a bit a byte.
+pub(super) fn entropy_millibits(options: &AdaptiveOptions, raw: &[u8]) -> u32 {
+    Counts::of_sample(raw, options.sample_bytes as usize).entropy_millibits()
 }
 
 /// Whether bytes in the middle repeat at this distance as those of integers do.
@@ -130,16 +168,6 @@ impl Counts {
         let unseen = kinds.saturating_sub(1) as f32 / (2.0 * total * std::f32::consts::LN_2);
         ((entropy + unseen) * 1000.0) as u32
     }
-
-    /// Whether nine of ten bytes are printable ASCII, white space or parts of other letters in UTF-8.
-    fn is_text(&self) -> bool {
-        let ascii: u32 = self.of[0x20..0x7f].iter().chain(&self.of[9..=10]).chain(&self.of[13..=13]).sum();
-        // Letters beyond ASCII come as a lead and one to three continuations; more leads than that is not UTF-8.
-        let continued: u32 = self.of[0x80..0xc0].iter().sum();
-        let leads: u32 = self.of[0xc2..0xf5].iter().sum();
-        let letters = if leads <= continued && continued <= 3 * leads { leads + continued } else { 0 };
-        u64::from(ascii + letters) * 10 >= u64::from(self.total) * 9
-    }
 }
 
 /// What a byte that occurs so often adds to the entropy.
@@ -176,25 +204,28 @@ mod tests {
             .collect()
     }
 
-    fn class(raw: &[u8]) -> Class {
-        classify(&AdaptiveOptions::DEFAULT, raw)
-    }
-
     #[test]
-    fn classes_are_told_apart() {
+    fn kinds_are_told_apart() {
         for len in [1024, 4096, 65_536] {
-            assert_eq!(class(&noise(len)), Class::Compressed, "{len}");
+            let kind = |raw: &[u8]| glance(raw, &[]).0;
+            assert_eq!(kind(&noise(len)), Kind::Noise, "{len}");
             let text = "Müller, Straße 5; {\"name\": \"größer\", \"id\": 77}\n".repeat(len / 40);
-            assert_eq!(class(text.as_bytes()), Class::Text, "{len}");
+            assert_eq!(kind(text.as_bytes()), Kind::Text, "{len}");
             let numbers: Vec<u8> =
                 noise(len / 4).chunks_exact(2).flat_map(|n| [n[0], n[1], 3, 0, 0, 0, 0, 0]).collect();
-            let found = integers(&numbers, &[]).unwrap();
-            assert_eq!(found.as_slice(), [Rows { start: 0, stride: 8, count: len / 8 }], "{len}");
-            assert!(integers(text.as_bytes(), &[]).is_none() && integers(&noise(len), &[]).is_none());
+            let (kind_of_numbers, found) = glance(&numbers, &[]);
+            let expected = [Rows { start: 0, stride: 8, count: len / 8 }];
+            assert_eq!(
+                (kind_of_numbers, found.unwrap().as_slice()),
+                (Kind::Integers, &expected[..]),
+                "{len}"
+            );
             let mixed: Vec<u8> = noise(len).iter().map(|byte| byte & 0x3f).collect();
-            assert_eq!(class(&mixed), Class::Binary, "{len}");
+            assert_eq!(kind(&mixed), Kind::Binary, "{len}");
         }
-        assert_eq!(class(&[]), Class::Text);
+        for len in 0..300 {
+            assert!(glance(&noise(len), &[]).1.is_none());
+        }
     }
 
     #[test]

@@ -4,7 +4,9 @@
 //! go through a buffer of [`BATCH`] numbers on the stack, so nothing is allocated. Numbers that no writer would store (a least
 //! value and a distance beyond the width) wrap around within the width.
 
-use super::{MAX_BITS, MAX_DISTINCT, MAX_STRIDE, coding, packed_bytes, place_bits, segment, with_shape};
+use super::{
+    MAX_BITS, MAX_DISTINCT, MAX_STRIDE, coding, packed_bytes, place_bits, segment, unzigzag, with_shape,
+};
 use crate::decompress::DecodeError;
 use esker_base::coding::Reader;
 
@@ -30,39 +32,37 @@ pub(crate) fn decompress(stored: &[u8], out: &mut [u8]) -> Result<(), DecodeErro
 
 /// Decodes one segment to the start of `out`; answers how long it is.
 fn decode_segment(reader: &mut Reader<'_>, out: &mut [u8]) -> Option<usize> {
-    match reader.u8()? {
-        segment::PLAIN => {
-            let bytes = reader.prefixed()?;
-            out.get_mut(..bytes.len())?.copy_from_slice(bytes);
-            Some(bytes.len())
-        }
-        segment::ROWS => {
-            let stride = usize::try_from(reader.varint()?).ok()?;
-            let count = usize::try_from(reader.varint()?).ok()?;
-            if stride == 0 || stride > MAX_STRIDE || count == 0 {
-                return None;
-            }
-            let out = out.get_mut(..stride.checked_mul(count)?)?;
-            let mut start = 0;
-            while start < stride {
-                let shape = reader.u8()?;
-                let column = Column {
-                    start,
-                    stride,
-                    count,
-                    width: usize::from(shape & 7) + 1,
-                    big_endian: shape & 8 != 0,
-                };
-                if shape >> 6 != 0 || start + column.width > stride {
-                    return None;
-                }
-                column.decode(shape >> 4, reader, out)?;
-                start += column.width;
-            }
-            Some(out.len())
-        }
-        _ => None,
+    // A segment has something, so that no bytes can be added to a block that mean nothing.
+    let head = usize::try_from(reader.varint()?).ok().filter(|&head| head > 0)?;
+    if head & segment::ROWS == 0 {
+        let bytes = reader.take(head >> segment::SHIFT)?;
+        out.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        return Some(bytes.len());
     }
+    let stride = head >> segment::SHIFT;
+    let count = usize::try_from(reader.varint()?).ok()?;
+    if stride == 0 || stride > MAX_STRIDE || count == 0 {
+        return None;
+    }
+    let out = out.get_mut(..stride.checked_mul(count)?)?;
+    let mut start = 0;
+    while start < stride {
+        let shape = reader.u8()?;
+        let column = Column {
+            start,
+            stride,
+            count,
+            width: usize::from(shape & 7) + 1,
+            big_endian: shape & 8 != 0,
+            base_low: usize::from(shape >> 6),
+        };
+        if start + column.width > stride {
+            return None;
+        }
+        column.decode(shape >> 4 & 3, reader, out)?;
+        start += column.width;
+    }
+    Some(out.len())
 }
 
 /// Where a column lies in its rows, and what its values are.
@@ -73,15 +73,20 @@ struct Column {
     count: usize,
     width: usize,
     big_endian: bool,
+    /// The low two bits of how many bytes the first number has.
+    base_low: usize,
 }
 
 impl Column {
     fn decode(self, coded: u8, reader: &mut Reader<'_>, out: &mut [u8]) -> Option<()> {
+        if matches!(coded, coding::PLAIN | coding::DICTIONARY) && self.base_low != 0 {
+            return None;
+        }
         match coded {
             coding::PLAIN => self.plain(reader.take(self.count.checked_mul(self.width)?)?, out),
             coding::PACKED => {
-                let base = self.value(reader)?;
-                let (packed, bits) = packed(reader, self.count)?;
+                let (bits, base) = self.size_and_base(reader)?;
+                let packed = reader.take(packed_bytes(self.count, bits))?;
                 self.each(0, self.count, packed, bits, out, |values| {
                     for value in values {
                         *value = value.wrapping_add(base);
@@ -89,8 +94,9 @@ impl Column {
                 });
             }
             coding::DELTA => {
-                let (mut last, least) = (self.value(reader)?, self.value(reader)?);
-                let (packed, bits) = packed(reader, self.count - 1)?;
+                let (bits, mut last) = self.size_and_base(reader)?;
+                let least = unzigzag(reader.varint()?) as u64;
+                let packed = reader.take(packed_bytes(self.count - 1, bits))?;
                 self.each(0, 1, &[], 0, out, |values| values.fill(last));
                 self.each(1, self.count - 1, packed, bits, out, |values| {
                     for value in values {
@@ -107,7 +113,7 @@ impl Column {
                 }
                 let mut dictionary = [0; MAX_DISTINCT];
                 for value in &mut dictionary[..distinct] {
-                    *value = self.value(reader)?;
+                    *value = value_of(reader.take(self.width)?);
                 }
                 let bits = place_bits(distinct);
                 let packed = reader.take(packed_bytes(self.count, bits))?;
@@ -126,11 +132,14 @@ impl Column {
         Some(())
     }
 
-    /// A value of the column's width in front of the packed ones.
-    fn value(self, reader: &mut Reader<'_>) -> Option<u64> {
-        let mut bytes = [0; 8];
-        bytes[..self.width].copy_from_slice(reader.take(self.width)?);
-        Some(u64::from_le_bytes(bytes))
+    /// The bits of each packed number, and the number in front of them.
+    fn size_and_base(self, reader: &mut Reader<'_>) -> Option<(u32, u64)> {
+        let size = reader.u8()?;
+        let (bits, base_len) = (u32::from(size & 0x3f), self.base_low | usize::from(size >> 6) << 2);
+        if bits > MAX_BITS || base_len > self.width {
+            return None;
+        }
+        Some((bits, value_of(reader.take(base_len)?)))
     }
 
     fn plain(self, bytes: &[u8], out: &mut [u8]) {
@@ -164,13 +173,11 @@ impl Column {
     }
 }
 
-/// The packed bytes of `count` numbers, and how many bits each has.
-fn packed<'a>(reader: &mut Reader<'a>, count: usize) -> Option<(&'a [u8], u32)> {
-    let bits = u32::from(reader.u8()?);
-    if bits > MAX_BITS {
-        return None;
-    }
-    Some((reader.take(packed_bytes(count, bits))?, bits))
+/// The number of at most eight bytes.
+fn value_of(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(word)
 }
 
 /// The numbers from place `first` on.
@@ -196,9 +203,7 @@ fn unpack(packed: &[u8], bits: u32, first: usize, values: &mut [u64]) {
 /// The last, less than eight, bytes as a number.
 #[cold]
 fn short_word(bytes: &[u8]) -> u64 {
-    let mut word = [0; 8];
-    word[..bytes.len()].copy_from_slice(bytes);
-    u64::from_le_bytes(word)
+    value_of(bytes)
 }
 
 /// Writes one value to each row; `rows` starts with the first.

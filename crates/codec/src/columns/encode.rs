@@ -3,9 +3,9 @@
 use super::plan::{Plan, QUICK, Shape, THOROUGH, bits_of, difference, plan};
 use super::{
     Codings, MAX_BITS, MAX_DISTINCT, MAX_STRIDE, PIECE_BYTES, Rows, coding, guess, packed_bytes, place_bits,
-    segment, with_shape,
+    segment, value_bytes, with_shape, zigzag,
 };
-use esker_base::coding::put_varint;
+use esker_base::coding::{put_varint, varint_len};
 use std::cell::RefCell;
 
 /// Fewer rows than this are stored plain: the columns' descriptions would cost what they save.
@@ -92,8 +92,7 @@ impl Writer<'_> {
         let (mark, plain_from) = (self.out.len(), self.plain_from);
         self.plain_to(rows.start)?;
         let before = self.out.len();
-        self.out.push(segment::ROWS);
-        put_varint(self.out, rows.stride as u64);
+        put_varint(self.out, (rows.stride << segment::SHIFT | segment::ROWS) as u64);
         put_varint(self.out, rows.count as u64);
         let columns_at = self.out.len();
         self.columns(bytes, rows.stride, &plan, column);
@@ -128,8 +127,7 @@ impl Writer<'_> {
             return None;
         }
         if !bytes.is_empty() {
-            self.out.push(segment::PLAIN);
-            put_varint(self.out, bytes.len() as u64);
+            put_varint(self.out, (bytes.len() << segment::SHIFT) as u64);
             self.out.extend_from_slice(bytes);
         }
         self.plain_from = end;
@@ -171,18 +169,31 @@ impl Column {
         };
         let (least, greatest) = range(&self.values);
         let bits = bits_of(greatest - least);
-        consider(coding::PACKED, bits, width + 1, count);
+        let base_bytes = value_bytes(least);
+        consider(coding::PACKED, bits, 1 + base_bytes, count);
         let (mut step, mut step_bits) = (0, 0);
         if codings.delta && bits > 0 {
             (step, step_bits) = steps(&self.values, width);
-            consider(coding::DELTA, step_bits, 2 * width + 1, count - 1);
+            let fixed = 1 + value_bytes(self.values[0]) + varint_len(zigzag(step));
+            consider(coding::DELTA, step_bits, fixed, count - 1);
         }
         if codings.dictionary && bits > 1 && self.find_distinct() {
             let distinct = self.distinct.len();
             consider(coding::DICTIONARY, place_bits(distinct), 2 + distinct * width, count);
         }
         // A plain column has no byte order; the one of its shape is kept, so that values are written as they were read.
-        out.push((shape.width - 1) | u8::from(shape.big_endian) << 3 | chosen << 4);
+        let base = match chosen {
+            coding::PACKED => Some((least, bits)),
+            coding::DELTA => Some((self.values[0], step_bits)),
+            _ => None,
+        };
+        let base_len = base.map_or(0, |(base, _)| value_bytes(base));
+        let base_low = (base_len as u8 & 3) << 6;
+        out.push((shape.width - 1) | u8::from(shape.big_endian) << 3 | chosen << 4 | base_low);
+        if let Some((base, bits)) = base {
+            out.push(bits as u8 | (base_len as u8 >> 2) << 6);
+            out.extend_from_slice(&base.to_le_bytes()[..base_len]);
+        }
         match chosen {
             coding::PLAIN => {
                 for value in &self.values {
@@ -195,14 +206,10 @@ impl Column {
                 }
             }
             coding::PACKED => {
-                out.extend_from_slice(&least.to_le_bytes()[..width]);
-                out.push(bits as u8);
                 pack(self.values.iter().map(|value| value - least), bits, count, out);
             }
             coding::DELTA => {
-                out.extend_from_slice(&self.values[0].to_le_bytes()[..width]);
-                out.extend_from_slice(&step.to_le_bytes()[..width]);
-                out.push(step_bits as u8);
+                put_varint(out, zigzag(step));
                 let distances = self
                     .values
                     .windows(2)

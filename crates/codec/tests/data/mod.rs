@@ -22,6 +22,7 @@ impl Random {
 }
 
 /// Named blocks of many lengths and kinds, those around LZ4's and Zstandard's own limits included.
+#[allow(dead_code, reason = "not every test wants all samples")]
 pub(crate) fn samples(seed: u64) -> Vec<(String, Vec<u8>)> {
     let mut random = Random(seed);
     let mut samples = Vec::new();

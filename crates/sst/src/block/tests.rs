@@ -12,7 +12,7 @@ use crate::testing::{Entry, SHAPES, Shape, entries, expected, key_of};
 use esker_base::checksum::key_hash;
 use esker_base::key::{common_prefix_len, head};
 use esker_base::{SeqNo, Tag};
-use esker_codec::Codec;
+use esker_codec::{Codec, History};
 use esker_env::SeededRandom;
 use std::cmp::Reverse;
 use std::sync::{Arc, Weak};
@@ -340,7 +340,8 @@ fn rows_of_flat_blocks_lie_where_they_are_said_to() {
     let (payload, rows) = raw(&counters);
     assert_eq!(rows.len(), 3);
     let mut scratch = Vec::new();
-    let stored = Codec::Delta.compress_with(&payload, &rows, None, &mut scratch).bytes.len();
+    let stored =
+        Codec::Delta.compress_with(&payload, &rows, None, &mut History::default(), &mut scratch).bytes.len();
     // Two bytes of the value, one of the fingerprint, and little of anything else: a quarter.
     assert!(stored * 4 < payload.len(), "{stored} bytes of {}", payload.len());
 }

@@ -4,8 +4,8 @@
 use super::{random_bytes, random_text};
 use esker_base::coding::Reader;
 use esker_codec::{
-    Codec, DecodeError, DictionaryDecoder, DictionaryEncoder, decompress, decompress_into, decompress_with,
-    id,
+    Codec, DecodeError, DictionaryDecoder, DictionaryEncoder, History, decompress, decompress_into,
+    decompress_with, id,
 };
 use esker_env::{Random, SeededRandom};
 use std::sync::OnceLock;
@@ -137,7 +137,8 @@ pub fn valid(random: &SeededRandom) -> Vec<u8> {
     };
     let codec = Codec::ALL[random.below(Codec::ALL.len() as u64) as usize];
     let mut scratch = Vec::new();
-    let compressed = codec.compress_with(&raw, &[], Some(&dictionary().0), &mut scratch);
+    let compressed =
+        codec.compress_with(&raw, &[], Some(&dictionary().0), &mut History::default(), &mut scratch);
     let mut bytes = vec![compressed.codec_id];
     bytes.extend_from_slice(&(raw.len() as u32).to_le_bytes()[..3]);
     bytes.extend_from_slice(compressed.bytes);
