@@ -5,6 +5,7 @@
 
 mod memory;
 mod samples;
+mod tables;
 
 pub use memory::compress_for_memory;
 
@@ -17,7 +18,7 @@ use crate::plot::{Columns, Plot};
 use crate::statistics::Sample as Measured;
 use crate::table::{Column, Table};
 use esker::Codec;
-use esker::parts::codec::{decompress_into, id};
+use esker::parts::codec::{History, decompress_into, id};
 use esker::parts::env::SystemClock;
 use samples::Sample;
 use std::hint::black_box;
@@ -28,12 +29,13 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     about: "Each sample is cut into blocks, as a table is, and each block compressed alone. Ratio is raw over stored bytes; \
             a block that does not shrink by an eighth is stored as it is, whatever the codec, and costs nothing to read. The \
             score is what a block costs that is written once and read four times: stored bytes at 400 MB/s, the time \
-            to compress, and four times the time to decompress. Less is better.",
+            to compress, and four times the time to decompress. Less is better. The adaptive choice remembers what blocks have shown, \
+            as in a long table. Of each round the fastest of several passes counts, and of the rounds, in which codecs take turns, the median.",
     run,
 };
 
 /// What is compared: those of CS265's table at its levels, and every other kind. A test holds the list against [`Codec::ALL`].
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 16] = [
     "none",
     "lz4",
     "lz4hc:9",
@@ -48,9 +50,11 @@ const NAMES: [&str; 15] = [
     "delta",
     "dictionary",
     "adaptive",
+    "adaptive:mode=speed",
     "adaptive:mode=ratio",
 ];
 const ADAPTIVE: &str = "adaptive";
+const ADAPTIVE_FOR_SPEED: &str = "adaptive:mode=speed";
 
 /// The device of the score, in bytes a nanosecond: 400 MB/s.
 const DEVICE_BYTES_PER_NS: f64 = 0.4;
@@ -65,22 +69,24 @@ fn run(context: &mut Context<'_>) -> Result<Outcome> {
     let sample_bytes = context.pick(16 << 10, 256 << 10, 1 << 20);
     let block_sizes: &[usize] = context.pick(&[4096], &[4096, 65_536], &[4096, 65_536]);
     let rounds = context.pick(1, 3, 5);
+    let pass_ns = context.pick(0.0, 5e6, 20e6);
     let samples = Sample::all(sample_bytes);
-    context.expect_steps(rounds * codecs.len() + codecs.len());
-    let name = |(name, _): &(&str, Codec)| (*name).to_owned();
-    let measured = context.rounds(rounds, &codecs, name, |clock, &(_, codec)| {
-        let mut numbers = Vec::new();
-        for &block_bytes in block_sizes {
-            for sample in &samples {
-                numbers.extend(measure(clock, codec, sample, block_bytes)?);
-            }
+    let subjects = block_sizes.len() * samples.len();
+    context.expect_steps(rounds * codecs.len() * subjects + codecs.len() + tables::STEPS);
+    let mut table = Table::new("data", "Each codec on each kind of data", &COLUMNS);
+    for &block_bytes in block_sizes {
+        for sample in &samples {
+            let name = |(name, _): &(&str, Codec)| format!("{name}: {}, {block_bytes}", sample.name);
+            let measured = context.rounds(rounds, &codecs, name, |clock, &(_, codec)| {
+                Ok(measure(clock, codec, sample, block_bytes, pass_ns)?.to_vec())
+            })?;
+            push_rows(&mut table, &codecs, sample, block_bytes, &measured);
         }
-        Ok(numbers)
-    })?;
-    let table = table(&codecs, &samples, block_sizes, &measured);
+    }
     let mixture = mixture(&table, &codecs, block_sizes);
     let memory = memory::measure(context, &codecs)?;
-    let claims = claims(&table);
+    let tables = tables::measure(context)?;
+    let claims = claims(&table, &tables);
     let comparisons = comparisons(&mixture, &memory);
     let plots = plots(&table, &mixture);
     Ok(Outcome {
@@ -91,7 +97,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome> {
                 .into(),
             memory::SETUP.into(),
         ],
-        tables: vec![table, mixture, memory],
+        tables: vec![table, mixture, tables, memory],
         plots,
         claims,
         comparisons,
@@ -99,23 +105,25 @@ fn run(context: &mut Context<'_>) -> Result<Outcome> {
 }
 
 /// Stored bytes, and nanoseconds of compressing and of decompressing, all for one byte.
-fn measure(clock: &SystemClock, codec: Codec, sample: &Sample, block_bytes: usize) -> Result<[f64; 3]> {
-    let mut scratch = Vec::new();
-    // Contexts and tables are made with the first block of a thread.
-    black_box(codec.compress(&sample.bytes[..block_bytes.min(sample.bytes.len())], &mut scratch));
-    let (compress_ns, ()) = time_ns(clock, || {
+fn measure(
+    clock: &SystemClock,
+    codec: Codec,
+    sample: &Sample,
+    block_bytes: usize,
+    pass_ns: f64,
+) -> Result<[f64; 3]> {
+    let (mut history, mut scratch) = (History::default(), Vec::new());
+    let mut stored: Vec<(u8, Vec<u8>)> = Vec::new();
+    // Also makes what a thread keeps: contexts and tables.
+    for raw in sample.bytes.chunks(block_bytes) {
+        let block = codec.compress_with(raw, &[], None, &mut history, &mut scratch);
+        stored.push((block.codec_id, block.bytes.to_vec()));
+    }
+    let compress_ns = fastest_ns(clock, pass_ns, || {
         for raw in sample.bytes.chunks(block_bytes) {
-            black_box(codec.compress(black_box(raw), &mut scratch));
+            black_box(codec.compress_with(black_box(raw), &[], None, &mut history, &mut scratch));
         }
     });
-    let stored: Vec<(u8, Vec<u8>)> = sample
-        .bytes
-        .chunks(block_bytes)
-        .map(|raw| {
-            let stored = codec.compress(raw, &mut scratch);
-            (stored.codec_id, stored.bytes.to_vec())
-        })
-        .collect();
     let mut out = vec![0; block_bytes];
     let mut decode = |codec_id: u8, bytes: &[u8], raw_len: usize| {
         // A block that is stored as it is is used where it lies.
@@ -123,8 +131,10 @@ fn measure(clock: &SystemClock, codec: Codec, sample: &Sample, block_bytes: usiz
         if codec_id == id::NONE { Ok(()) } else { decompress_into(codec_id, black_box(bytes), out) }
     };
     let raw_len = |at: usize| block_bytes.min(sample.bytes.len() - at * block_bytes);
-    let (decompress_ns, decoded) = time_ns(clock, || {
-        stored.iter().enumerate().try_for_each(|(at, (id, bytes))| decode(*id, bytes, raw_len(at)))
+    let mut decoded = Ok(());
+    let decompress_ns = fastest_ns(clock, pass_ns, || {
+        let mut blocks = stored.iter().enumerate();
+        decoded = blocks.try_for_each(|(at, (id, bytes))| decode(*id, bytes, raw_len(at)));
     });
     decoded.map_err(|error| wrong(codec, sample, &error.to_string()))?;
     for ((codec_id, bytes), raw) in stored.iter().zip(sample.bytes.chunks(block_bytes)) {
@@ -138,6 +148,19 @@ fn measure(clock: &SystemClock, codec: Codec, sample: &Sample, block_bytes: usiz
     let stored_bytes: usize = stored.iter().map(|(_, bytes)| bytes.len()).sum();
     let raw_bytes = sample.bytes.len() as f64;
     Ok([stored_bytes as f64 / raw_bytes, compress_ns / raw_bytes, decompress_ns / raw_bytes])
+}
+
+/// The time of the fastest pass among as many as take `least_ns` together.
+fn fastest_ns(clock: &SystemClock, least_ns: f64, mut pass: impl FnMut()) -> f64 {
+    let (mut fastest, mut spent) = (f64::MAX, 0.0);
+    loop {
+        let (ns, ()) = time_ns(clock, &mut pass);
+        fastest = fastest.min(ns);
+        spent += ns;
+        if spent >= least_ns {
+            return fastest;
+        }
+    }
 }
 
 fn wrong(codec: Codec, sample: &Sample, what: &str) -> ExperimentError {
@@ -169,31 +192,25 @@ fn score(stored: f64, compress_ns: f64, decompress_ns: f64) -> f64 {
     stored / DEVICE_BYTES_PER_NS + compress_ns + READS * decompress_ns
 }
 
-fn table(
+fn push_rows(
+    table: &mut Table,
     codecs: &[(&str, Codec)],
-    samples: &[Sample],
-    block_sizes: &[usize],
+    sample: &Sample,
+    block_bytes: usize,
     measured: &[Vec<Measured>],
-) -> Table {
-    let mut table = Table::new("data", "Each codec on each kind of data", &COLUMNS);
-    for (at, &block_bytes) in block_sizes.iter().enumerate() {
-        for (number, sample) in samples.iter().enumerate() {
-            for ((name, _), numbers) in codecs.iter().zip(measured) {
-                let first = (at * samples.len() + number) * 3;
-                let [stored, compress, decompress] = numbers[first..first + 3] else { continue };
-                table.push(vec![
-                    (*name).into(),
-                    sample.name.into(),
-                    block_bytes.into(),
-                    (1.0 / stored.median).into(),
-                    speed(compress).into(),
-                    speed(decompress).into(),
-                    score(stored.median, compress.median, decompress.median).into(),
-                ]);
-            }
-        }
+) {
+    for ((name, _), numbers) in codecs.iter().zip(measured) {
+        let [stored, compress, decompress] = numbers[..] else { continue };
+        table.push(vec![
+            (*name).into(),
+            sample.name.into(),
+            block_bytes.into(),
+            (1.0 / stored.median).into(),
+            speed(compress).into(),
+            speed(decompress).into(),
+            score(stored.median, compress.median, decompress.median).into(),
+        ]);
     }
-    table
 }
 
 /// Equal parts of text, JSON and binary data, as CS265's table has them.
@@ -274,34 +291,34 @@ fn best_fixed(table: &Table, data: &str, is_taken: impl Fn(f64) -> bool) -> Opti
     taken.filter_map(|row| row.number("score_ns_per_byte")).min_by(f64::total_cmp)
 }
 
-fn claims(table: &Table) -> Vec<Claim> {
-    let of = |codec: &str, data: &str, column: &str| {
-        table.number(&[("codec", codec), ("data", data), ("block_bytes", CLAIMED_BLOCK)], column)
+fn claims(table: &Table, tables: &Table) -> Vec<Claim> {
+    let score_of = |codec: &str, data: &str| {
+        let wanted = [("codec", codec), ("data", data), ("block_bytes", CLAIMED_BLOCK)];
+        table.number(&wanted, "score_ns_per_byte")
     };
     let mut claims = vec![Claim::at_least(
         4.0,
-        "bit-packing's ratio on 64-bit values that span less than 2^16",
-        of("bit-packing", samples::NEAR, "ratio"),
+        "bit-packing's ratio on a table of 64-bit keys and values that span 2^16",
+        tables.number(&[("codec", "bit-packing")], "ratio"),
     )];
-    for data in table.distinct("data") {
-        let adaptive = of(ADAPTIVE, &data, "score_ns_per_byte");
-        let shrinking = best_fixed(table, &data, |ratio| ratio >= SHRINKS);
-        let best = shrinking.or_else(|| best_fixed(table, &data, |_| true));
+    let kinds = table.distinct("data");
+    for data in &kinds {
         claims.push(Claim::at_most(
             1.1,
-            format!("adaptive's score over that of the best fixed codec that shrinks it by a fifth, if any does: {data}"),
-            ratio(adaptive, best),
+            format!("adaptive's score over that of the best fixed codec, `none` among them: {data}"),
+            ratio(score_of(ADAPTIVE, data), best_fixed(table, data, |_| true)),
         ));
     }
-    let kinds = table.distinct("data");
-    let worst = kinds
-        .iter()
-        .filter_map(|data| ratio(of(ADAPTIVE, data, "score_ns_per_byte"), best_fixed(table, data, |_| true)));
-    claims.push(Claim::at_most(
-        1.1,
-        "adaptive's score over that of the best fixed codec, `none` among them, worst of all data",
-        worst.max_by(f64::total_cmp),
-    ));
+    for data in &kinds {
+        let Some(best) = best_fixed(table, data, |ratio| ratio >= SHRINKS) else { continue };
+        claims.push(Claim::at_most(
+            1.1,
+            format!(
+                "score of adaptive for speed over that of the best fixed codec that shrinks it by a fifth: {data}"
+            ),
+            ratio(score_of(ADAPTIVE_FOR_SPEED, data), Some(best)),
+        ));
+    }
     claims
 }
 
@@ -384,15 +401,24 @@ mod tests {
     #[test]
     fn claims_follow_from_the_rows() {
         let mut table = Table::new("data", "x", &COLUMNS);
-        for (codec, ratio, score) in
-            [("none", 1.0, 2.5), ("lz4", 2.0, 4.0), ("zstd:1", 3.0, 5.0), ("adaptive", 2.0, 4.2)]
-        {
+        for (codec, ratio, score) in [
+            ("none", 1.0, 2.5),
+            ("lz4", 2.0, 4.0),
+            ("zstd:1", 3.0, 5.0),
+            (ADAPTIVE, 1.0, 2.6),
+            (ADAPTIVE_FOR_SPEED, 2.0, 4.2),
+        ] {
             row(&mut table, codec, "text", ratio, score);
         }
-        row(&mut table, "bit-packing", samples::NEAR, 3.9, 1.0);
-        let claims = claims(&table);
+        // Nothing shrinks noise.
+        row(&mut table, "none", "random", 1.0, 2.5);
+        row(&mut table, ADAPTIVE, "random", 1.0, 2.75);
+        let columns = [Column::key("codec"), Column::number("ratio", 2)];
+        let mut tables = Table::new("tables", "x", &columns);
+        tables.push(vec!["bit-packing".into(), 4.2.into()]);
+        let claims = claims(&table, &tables);
         let measured: Vec<Option<f64>> = claims.iter().map(|claim| claim.measured).collect();
-        assert_eq!(measured, [Some(3.9), Some(4.2 / 4.0), None, Some(4.2 / 2.5)]);
+        assert_eq!(measured, [Some(4.2), Some(2.6 / 2.5), Some(2.75 / 2.5), Some(4.2 / 4.0)]);
     }
 
     #[test]
