@@ -164,3 +164,30 @@ impl Block<'_> {
         (len <= limit).then_some((codec_id, len))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Otherwise a codec that does not pay any more were tried in vain for up to 63 blocks.
+    #[test]
+    fn what_does_not_pay_is_forgotten() {
+        let options = AdaptiveOptions { mode: Mode::Speed, ..AdaptiveOptions::DEFAULT };
+        let (mut history, mut out) = (History::default(), Vec::new());
+        let mut next = |raw: &[u8]| compress(&options, raw, &[], &mut history, &mut out).is_some();
+        let text = b"some words, and the same again; ".repeat(128);
+        assert!((0..5).all(|_| next(&text)));
+        // Any of 64 letters: text by a glance, and nothing for LZ4 to find.
+        let mut state = 1u64;
+        let letters: Vec<u8> = (0..4096)
+            .map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                b'!' + (state >> 58) as u8
+            })
+            .collect();
+        assert!(history.clone().next(Kind::Text).is_some());
+        assert_eq!(sample::glance(&letters, &[]).0, Kind::Text);
+        assert!(compress(&options, &letters, &[], &mut history, &mut out).is_none());
+        assert!(history.next(Kind::Text).is_none());
+    }
+}

@@ -122,3 +122,20 @@ fn a_change_that_a_glance_does_not_see_is_noticed() {
         assert!(ids[264..].iter().all(|&id| id == id::LZ4), "{name}: {ids:?}");
     }
 }
+
+/// A remembered codec may shrink a block and still cost more than it saves.
+#[test]
+fn a_remembered_codec_must_pay_for_each_block() {
+    let mut random = Random(0x5eed_0024);
+    let mut blocks: Vec<Vec<u8>> = (0..30).map(|_| text(&mut random)).collect();
+    let (letters, text) = (letters_of_noise(&mut random), text(&mut random));
+    let lz4_len = |block: &[u8]| Codec::Lz4.compress(block, &mut Vec::new()).bytes.len();
+    // By a fifth and a bit: more than the least ratio asks for, less than pays at 60 MB/s.
+    let mixed = (0..BLOCK_BYTES).step_by(32).map(|len| [&letters[..len], &text[len..]].concat());
+    let hardly =
+        mixed.into_iter().find(|block| lz4_len(block) * 100 >= 78 * BLOCK_BYTES).expect("there is one");
+    assert!(lz4_len(&hardly) * 12 <= BLOCK_BYTES * 10);
+    blocks.push(hardly);
+    assert_eq!(ids(codec("adaptive:device=60"), &blocks)[29..], [id::LZ4, id::NONE]);
+    assert_eq!(ids(codec("adaptive:mode=speed"), &blocks)[29..], [id::LZ4, id::LZ4]);
+}
