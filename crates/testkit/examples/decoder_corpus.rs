@@ -7,7 +7,7 @@
 
 use esker_base::Result;
 use esker_env::{FileSystem, OpenMode, SeededRandom, StdFileSystem};
-use esker_testkit::decoders::ALL;
+use esker_testkit::decoders::{ALL, codec};
 use std::path::Path;
 
 /// Files for each target.
@@ -30,13 +30,25 @@ fn main() -> Result<()> {
             std::iter::repeat_with(|| (decoder.valid)(&random)).filter(|one| LENGTHS.contains(&one.len()));
         let files = if decoder.name == "filter" { FILES_OF_FILTERS } else { FILES };
         for number in 0..files {
-            let path = dir.join(format!("valid-{number:02}"));
             let Some(bytes) = encodings.next() else { break };
-            if fs.file_len(&path)?.is_none() {
-                fs.open(&path, OpenMode::CreateNew)?.write_at(&bytes, 0)?;
-                println!("{} ({} bytes)", path.display(), bytes.len());
-            }
+            add(&dir.join(format!("valid-{number:02}")), &bytes)?;
         }
+    }
+    for (name, bytes) in codec::seeds::valid() {
+        add(&root.join("codec").join(name), &bytes)?;
+    }
+    for (name, bytes) in codec::seeds::hostile() {
+        add(&root.join("codec").join(format!("hostile-{name}")), &bytes)?;
+    }
+    Ok(())
+}
+
+/// Writes a file if it is not there.
+fn add(path: &Path, bytes: &[u8]) -> Result<()> {
+    let fs = StdFileSystem;
+    if fs.file_len(path)?.is_none() {
+        fs.open(path, OpenMode::CreateNew)?.write_at(bytes, 0)?;
+        println!("{} ({} bytes)", path.display(), bytes.len());
     }
     Ok(())
 }

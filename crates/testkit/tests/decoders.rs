@@ -101,7 +101,8 @@ fn run(decoder: &Decoder, input: &[u8], origin: &str) -> bool {
     }
 }
 
-/// Files named `valid-*` were written by a released or committed encoder and must stay readable for ever.
+/// Files named `valid-*` were written by a released or committed encoder and must stay readable for ever; those named `hostile-*` state
+/// what they do not have and must be refused.
 #[test]
 fn the_corpus_is_handled_and_its_valid_part_accepted() {
     for decoder in ALL {
@@ -111,6 +112,7 @@ fn the_corpus_is_handled_and_its_valid_part_accepted() {
         for (name, bytes) in files {
             let accepted = run(decoder, &bytes, &name);
             assert!(accepted || !name.starts_with("valid-"), "{}: {name} is refused", decoder.name);
+            assert!(!accepted || !name.starts_with("hostile-"), "{}: {name} is accepted", decoder.name);
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Compressed blocks: `codec id u8 | raw length u24 | stored bytes`, with the dictionary that is the same for all where the id
 //! needs one; and dictionaries: `255 | dictionary`.
 
+pub mod seeds;
+
 use super::{random_bytes, random_text};
 use esker_base::coding::Reader;
 use esker_codec::{
