@@ -29,6 +29,7 @@ pub struct Cs265 {
     cache_mib: u64,
     compression: Word,
     memtable: Word,
+    fences: Word,
 }
 
 /// A word of the report and the value of ours that means it.
@@ -41,7 +42,16 @@ const POLICIES: &[Word] = &[
     ("Partial", "partial"),
 ];
 const MEMTABLES: &[Word] = &[("Sharded", "sharded"), ("LockFree", "skiplist")];
-const COMPRESSION: &[Word] = &[("None", "none"), ("LZ4", "lz4")];
+const COMPRESSION: &[Word] = &[
+    ("None", "none"),
+    ("LZ4", "lz4"),
+    ("Snappy", "snappy"),
+    ("BitPack", "bit-packing"),
+    ("Delta", "delta"),
+    ("Dictionary", "dictionary"),
+];
+const FENCES: &[Word] =
+    &[("Standard", "sorted-array"), ("FastLane", "fast-lane"), ("Eytzinger", "eytzinger")];
 
 impl Default for Cs265 {
     fn default() -> Cs265 {
@@ -54,6 +64,7 @@ impl Default for Cs265 {
             cache_mib: 128,
             compression: COMPRESSION[1],
             memtable: MEMTABLES[0],
+            fences: FENCES[0],
         }
     }
 }
@@ -117,6 +128,13 @@ const ROWS: &[Own] = &[
         |own, text| word(&mut own.memtable, MEMTABLES, text),
     )
     .help("Structure of the buffer; `LockFree` is our skiplist."),
+    Own::text(
+        "fence_pointers",
+        || words(FENCES),
+        |own| own.fences.0.to_owned(),
+        |own, text| word(&mut own.fences, FENCES, text),
+    )
+    .help("How the block of a key is found; `Standard` is a sorted array."),
 ];
 
 fn words(all: &[Word]) -> String {
@@ -172,6 +190,7 @@ impl Cs265 {
             ("compression", self.compression.1.to_owned()),
             ("compression_last", self.compression.1.to_owned()),
             ("memtable", self.memtable.1.to_owned()),
+            ("index_type", self.fences.1.to_owned()),
         ];
         settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }

@@ -32,6 +32,9 @@ fn the_parameters_of_the_report_have_its_names_defaults_and_ranges() {
         "block_size 4096 from 512 to 65,536",
         "bloom_bits_per_key 10 from 4 to 20",
         "cache_size_mb 128 from 8 to 1,024",
+        "compression LZ4 None, LZ4, Snappy, BitPack, Delta, Dictionary",
+        "memtable_implementation Sharded Sharded, LockFree",
+        "fence_pointers Standard Standard, FastLane, Eytzinger",
     ] {
         assert!(told.contains(&line.to_owned()), "{line}: {told:?}");
     }
@@ -43,8 +46,62 @@ fn the_parameters_of_the_report_have_its_names_defaults_and_ranges() {
         ("filter", "double-probe-bloom:10"),
         ("memtable", "sharded:16:64"),
         ("compression", "lz4"),
+        ("compression_last", "lz4"),
+        ("index_type", "sorted-array"),
     ] {
         assert!(named.contains(&(name.to_owned(), value.to_owned())), "{name}: {named:?}");
+    }
+}
+
+/// What the report lists in 4.7.1.
+#[test]
+fn the_configuration_that_the_report_found_best_is_whole() {
+    let options = Options::preset("cs265-optimal").unwrap();
+    let named = options.keyspace.named_values();
+    for (name, value) in [
+        ("memtable", "skiplist"),
+        ("write_buffer_size", "64MiB"),
+        ("strategy", "lazy-leveled:4"),
+        ("block_size", "4KiB"),
+        ("compression", "adaptive:mode=speed:sample=1000"),
+        ("compression_last", "adaptive:mode=speed:sample=1000"),
+        ("filter_allocation", "dynamic:0.001,0.005,0.01,0.02,0.05,0.1,0.15,0.2"),
+    ] {
+        assert!(named.contains(&(name.to_owned(), value.to_owned())), "{name}: {named:?}");
+    }
+    assert!(options.values().iter().any(|value| value.name == "cache_kind" && value.text == "slots"));
+}
+
+/// Each word of the report means one of ours, and each of them another.
+#[test]
+fn the_words_of_the_report_mean_kinds_of_ours() {
+    for (parameter, option, words) in [
+        (
+            "fence_pointers",
+            "index_type",
+            &[("Standard", "sorted-array"), ("FastLane", "fast-lane"), ("Eytzinger", "eytzinger")][..],
+        ),
+        (
+            "compression",
+            "compression",
+            &[
+                ("None", "none"),
+                ("LZ4", "lz4"),
+                ("Snappy", "snappy"),
+                ("BitPack", "bit-packing"),
+                ("Delta", "delta"),
+                ("Dictionary", "dictionary"),
+            ][..],
+        ),
+    ] {
+        for (theirs, ours) in words {
+            let named = Cs265::default().set(parameter, theirs).unwrap().options().keyspace.named_values();
+            assert!(named.contains(&(option.to_owned(), (*ours).to_owned())), "{theirs}: {named:?}");
+        }
+    }
+    for profile in ["read-heavy", "range-heavy"] {
+        let named = Options::preset(profile).unwrap().keyspace.named_values();
+        assert!(named.contains(&("index_type".to_owned(), "eytzinger".to_owned())), "{profile}: {named:?}");
     }
 }
 
