@@ -179,6 +179,7 @@ pub mod parts {
     pub use esker_filter as filter;
     pub use esker_iter as iter;
     pub use esker_memtable as memtable;
+    pub use esker_model as model;
     pub use esker_sst as sst;
     pub use esker_strategy as strategy;
     pub use esker_version as version;

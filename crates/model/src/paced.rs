@@ -1,0 +1,248 @@
+//! Time with a clock: writers come at a rate, jobs run beside them and share the disk.
+//!
+//! Everything changes at events only: a memtable is full, a job has written its output. Between two of them rates are
+//! constant, so time goes from event to event. The log and the tables share the disk; of what the log leaves the flush
+//! has half, and jobs the rest in equal parts, none faster than a thread can merge. Writers are slowed linearly, to what background work
+//! can sustain and less, by runs in level 0 from a number on and by memtables that wait for their flush; they stop at the
+//! hard limit and when no memtable is free.
+
+use crate::scenario::Scenario;
+use crate::settled;
+use crate::tally::Tally;
+use crate::tree::{Job, Tree};
+use esker_version::LevelIndex;
+
+/// Full memtables that may wait for their flush before writers stop.
+const MOST_SEALED: usize = 4;
+/// Writers are never slower than this part of what background work sustains.
+const LEAST_RATE: f64 = 1.0 / 16.0;
+
+/// Something that writes.
+struct Writing<J> {
+    left_bytes: f64,
+    all_bytes: f64,
+    job: J,
+}
+
+struct Pacer<'a> {
+    scenario: &'a Scenario,
+    tree: &'a mut Tree,
+    tally: &'a mut Tally,
+    /// Operations of a full memtable, and bytes of one operation.
+    memtable: f64,
+    operation_bytes: f64,
+    wanted_bytes_per_s: f64,
+    now_s: f64,
+    /// Operations in the active memtable.
+    filled: f64,
+    /// Where sealed memtables end, oldest first; the first may be being flushed.
+    sealed: std::collections::VecDeque<f64>,
+    /// Everything up to here is sealed.
+    sealed_to: f64,
+    flush: Option<Writing<f64>>,
+    jobs: Vec<Writing<Job>>,
+    /// Bytes written to tables and operations since the beginning, for what background work can sustain.
+    written_bytes: f64,
+    done_operations: f64,
+    stopped_since: Option<f64>,
+}
+
+/// Writes up to a moment, in operations, and waits for running jobs.
+pub(crate) fn run(
+    scenario: &Scenario,
+    tree: &mut Tree,
+    tally: &mut Tally,
+    until: f64,
+    wanted_bytes_per_s: f64,
+) -> Result<(), String> {
+    let operation_bytes = scenario.workload.operation_bytes();
+    let sealed_to = tree.flushed_to;
+    let memtable = tree.options.memtable_bytes as f64 / operation_bytes;
+    let mut pacer = Pacer {
+        scenario,
+        tree,
+        tally,
+        memtable,
+        operation_bytes,
+        wanted_bytes_per_s,
+        now_s: 0.0,
+        filled: 0.0,
+        sealed: std::collections::VecDeque::new(),
+        sealed_to,
+        flush: None,
+        jobs: Vec::new(),
+        written_bytes: 0.0,
+        done_operations: 0.0,
+        stopped_since: None,
+    };
+    let mut plans_after = 0u64;
+    while pacer.tree.flushed_to < until - 1e-6 * memtable {
+        pacer.begin_work(until)?;
+        pacer.step(until)?;
+        plans_after += 1;
+        if plans_after > 100_000_000 {
+            return Err(format!("{} does not come to an end", pacer.tree.strategy));
+        }
+    }
+    // Nobody writes any more; what was begun ends.
+    while !pacer.jobs.is_empty() {
+        pacer.step(until)?;
+    }
+    let elapsed_s = pacer.now_s;
+    if tally.counts {
+        tally.elapsed_s += elapsed_s;
+    } else {
+        // Nothing that was left undone is charged to what is counted next.
+        settled::settle(tree, tally, false)?;
+    }
+    Ok(())
+}
+
+impl Pacer<'_> {
+    fn now_ms(&self) -> u64 {
+        (self.now_s * 1000.0) as u64
+    }
+
+    fn begin_work(&mut self, until: f64) -> Result<(), String> {
+        let rest = until - self.sealed_to;
+        if self.filled >= self.memtable.min(rest) - 1e-9 * self.memtable
+            && self.sealed.len() < MOST_SEALED
+            && rest > 0.0
+        {
+            self.sealed_to += self.filled;
+            self.sealed.push_back(self.sealed_to);
+            self.filled = 0.0;
+        }
+        if self.flush.is_none()
+            && let Some(&to) = self.sealed.front()
+        {
+            let bytes = self.tree.flush_bytes(to) as f64;
+            self.flush = Some(Writing { left_bytes: bytes, all_bytes: bytes, job: to });
+        }
+        while self.jobs.len() < self.scenario.machine.threads {
+            let Some(job) = self.tree.begin(false, self.now_ms())? else { break };
+            let bytes = job.out_bytes as f64;
+            self.jobs.push(Writing { left_bytes: bytes, all_bytes: bytes, job });
+        }
+        Ok(())
+    }
+
+    /// Operations a second that writers are let through with, and whether that is less than they want.
+    fn admitted(&self, until: f64) -> (f64, Pressure) {
+        let wanted = self.wanted_bytes_per_s / self.operation_bytes;
+        let is_full = self.filled >= self.memtable * (1.0 - 1e-9);
+        if self.sealed_to + self.filled >= until - 1e-6 * self.memtable {
+            return (0.0, Pressure::None);
+        }
+        if is_full {
+            return (0.0, Pressure::Stop);
+        }
+        // Writers come faster than flushes go.
+        let waiting = (self.sealed.len().saturating_sub(1)) as f64 / (MOST_SEALED - 1) as f64;
+        let runs = self.tree.version().runs_of(LevelIndex::FLUSH).len() as f64;
+        let (slow, hard) =
+            (f64::from(self.scenario.level0_slow_runs), f64::from(self.tree.options.level0_hard_runs));
+        // Where compaction wants nothing, holding writers back would help nobody.
+        let level0 = if self.jobs.is_empty() { 0.0 } else { (runs - slow) / (hard - slow).max(1.0) };
+        let pressure = level0.clamp(0.0, 1.0).max(waiting * (1.0 - LEAST_RATE));
+        if pressure <= 0.0 {
+            return (wanted, Pressure::None);
+        }
+        if pressure >= 1.0 {
+            return (0.0, Pressure::Stop);
+        }
+        let amplification = 1.0 + self.written_bytes / (self.done_operations * self.operation_bytes).max(1.0);
+        let sustained = self.scenario.machine.disk_bytes_per_s / amplification / self.operation_bytes;
+        let allowed = (sustained * 2.0 * (1.0 - pressure)).max(sustained * LEAST_RATE);
+        if allowed < wanted { (allowed, Pressure::Slow) } else { (wanted, Pressure::None) }
+    }
+
+    /// To the next event.
+    fn step(&mut self, until: f64) -> Result<(), String> {
+        let (rate, pressure) = self.admitted(until);
+        let disk = self.scenario.machine.disk_bytes_per_s;
+        let left = (disk - rate * self.operation_bytes).max(disk * LEAST_RATE);
+        // The flush goes first: half of the disk is its own if jobs want the rest.
+        let most = self.scenario.machine.merge_bytes_per_s;
+        let of_flush = match (&self.flush, self.jobs.len()) {
+            (None, _) => 0.0,
+            (Some(_), 0) => left.min(most),
+            (Some(_), _) => (left / 2.0).min(most),
+        };
+        let of_job = ((left - of_flush) / self.jobs.len().max(1) as f64).min(most);
+        let full_in = if rate > 0.0 {
+            let rest = (until - self.sealed_to).min(self.memtable) - self.filled;
+            rest.max(0.0) / rate
+        } else {
+            f64::INFINITY
+        };
+        let flushed_in = self.flush.as_ref().map_or(f64::INFINITY, |flush| flush.left_bytes / of_flush);
+        let first_job = self.jobs.iter().enumerate().min_by(|a, b| a.1.left_bytes.total_cmp(&b.1.left_bytes));
+        let (first_job, job_in) =
+            first_job.map_or((0, f64::INFINITY), |(at, job)| (at, job.left_bytes / of_job));
+        let time = full_in.min(flushed_in).min(job_in);
+        if !time.is_finite() {
+            return Err(format!("{}: writers wait and nothing runs", self.tree.strategy));
+        }
+        self.pass(time, rate, (of_flush, of_job), pressure);
+        if job_in <= time {
+            let job = self.jobs.swap_remove(first_job).job;
+            self.tally.job(&job);
+            let now_ms = self.now_ms();
+            self.tree.end(job, now_ms)?;
+        }
+        if flushed_in <= time
+            && let Some(flush) = self.flush.take()
+        {
+            self.sealed.pop_front();
+            let flushed = flush.job - self.tree.flushed_to;
+            let now_ms = self.now_ms();
+            let bytes = self.tree.flush(flush.job, now_ms)?;
+            self.tally.flushed(flushed, bytes);
+        }
+        self.tally.sample(self.tree);
+        Ok(())
+    }
+
+    /// Lets time pass in which nothing happens.
+    fn pass(&mut self, time: f64, rate: f64, (of_flush, of_job): (f64, f64), pressure: Pressure) {
+        let stalls = &mut self.tally.stalls;
+        if self.tally.counts {
+            match pressure {
+                Pressure::Slow => stalls.slowed_s += time,
+                Pressure::Stop => stalls.stopped_s += time,
+                Pressure::None => {}
+            }
+        }
+        if pressure == Pressure::Stop {
+            let since = *self.stopped_since.get_or_insert(self.now_s);
+            if self.tally.counts {
+                stalls.stops += u64::from(since >= self.now_s);
+                stalls.longest_stop_s = stalls.longest_stop_s.max(self.now_s + time - since);
+            }
+        } else {
+            self.stopped_since = None;
+        }
+        self.now_s += time;
+        self.filled += rate * time;
+        self.done_operations += rate * time;
+        let mut making = 0.0;
+        let jobs = self.jobs.iter_mut().map(|job| (&mut job.left_bytes, job.all_bytes, of_job));
+        let flush = self.flush.iter_mut().map(|flush| (&mut flush.left_bytes, flush.all_bytes, of_flush));
+        for (left_bytes, all_bytes, bytes_per_s) in jobs.chain(flush) {
+            let written = (bytes_per_s * time).min(*left_bytes);
+            *left_bytes -= written;
+            self.written_bytes += written;
+            making += all_bytes - *left_bytes;
+        }
+        self.tally.observe(self.tree, time, making as u64);
+    }
+}
+
+/// Whether writers are held back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pressure {
+    None,
+    Slow,
+    Stop,
+}

@@ -1,0 +1,45 @@
+//! Making enormous trees affordable.
+//!
+//! A tree of 10^12 entries takes 1.7 million flushes of 64 MiB for each pass over its keys, and 10^5 tables. Both are more
+//! than it takes to see what a strategy does:
+//!
+//! * *Tables* larger than usual, so that there are about five hundred, change nothing but the granularity of windows.
+//! * *Small levels* are left out by a memtable as large as one of them. All levels between the first and the last behave alike, which
+//!   is what the formulas of [`crate::cost`] rest on and what tests check where nothing is left out, so their part is
+//!   added by formula. The outcome says so.
+
+use crate::cost::Form;
+use crate::outcome::Scaling;
+use crate::scenario::Scenario;
+use esker_strategy::StrategyOptions;
+
+/// About how many tables the last level has at most.
+const MOST_TABLES: f64 = 512.0;
+
+/// The options to simulate with, and what was left out.
+pub(crate) fn affordable(scenario: &Scenario) -> (StrategyOptions, Option<Scaling>) {
+    let mut options = scenario.options.clone();
+    let data_bytes = scenario.workload.live_bytes() * scenario.table_overhead;
+    let table_bytes = options.table_bytes(data_bytes as u64).max((data_bytes / MOST_TABLES) as u64);
+    options.table_bytes = Some(table_bytes);
+    let flushes = scenario.flushes_per_pass();
+    let too_many = flushes / scenario.most_flushes;
+    if too_many <= 1.0 {
+        return (options, None);
+    }
+    let Some(form) = Form::of(&scenario.strategy, &options) else {
+        let scaling =
+            Scaling { memtable_factor: too_many, levels: 0, writes_of_a_level: 0.0, runs_of_a_level: 0.0 };
+        options.memtable_bytes = (options.memtable_bytes as f64 * too_many) as u64;
+        return (options, Some(scaling));
+    };
+    let growth = form.growth();
+    let levels = (too_many.ln() / growth.ln()).ceil().min(f64::from(form.levels_between(flushes)));
+    let factor = growth.powf(levels);
+    options.memtable_bytes = (options.memtable_bytes as f64 * factor) as u64;
+    let (writes_of_a_level, runs_of_a_level) = form.level_between();
+    (
+        options,
+        Some(Scaling { memtable_factor: factor, levels: levels as u32, writes_of_a_level, runs_of_a_level }),
+    )
+}

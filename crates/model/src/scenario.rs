@@ -1,0 +1,144 @@
+//! Everything that a simulation depends on.
+
+use crate::cost::{Costs, Form};
+use crate::workload::Workload;
+use esker_filter::FilterKind;
+use esker_strategy::{Strategy, StrategyOptions};
+
+/// How time passes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// Each flush waits until the strategy wants nothing more, and one job runs at a time: independent of any machine, and what
+    /// formulas speak of.
+    Settled,
+    /// Writers come with so many bytes of keys and values a second, jobs run beside them and take their time.
+    Rate {
+        /// Bytes of keys and values that writers would like to write in a second.
+        bytes_per_s: f64,
+    },
+}
+
+/// What the tree runs on. Matters under [`Pace::Rate`] only.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Machine {
+    /// Bytes that can be written to tables and log in a second.
+    pub disk_bytes_per_s: f64,
+    /// Bytes that one thread can merge in a second.
+    pub merge_bytes_per_s: f64,
+    /// Threads for compactions; flushes have one of their own.
+    pub threads: usize,
+}
+
+impl Default for Machine {
+    /// A virtual disk of a cloud machine, and two cores.
+    fn default() -> Machine {
+        Machine { disk_bytes_per_s: 400e6, merge_bytes_per_s: 400e6, threads: 2 }
+    }
+}
+
+/// What is simulated. Equal scenarios give equal outcomes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// What is written.
+    pub workload: Workload,
+    /// How the tree is kept.
+    pub strategy: Strategy,
+    /// What the strategy is told.
+    pub options: StrategyOptions,
+    /// How time passes.
+    pub pace: Pace,
+    /// What the tree runs on.
+    pub machine: Machine,
+    /// Writes before anything is counted, in passes over all keys.
+    pub warm_up_passes: f64,
+    /// Writes that are counted, in passes over all keys.
+    pub passes: f64,
+    /// Bytes of a table over the bytes of the keys and values in it.
+    pub table_overhead: f64,
+    /// Kind of filters.
+    pub filter: FilterKind,
+    /// Filter memory, in bits for each entry of the tree, divided over the runs by Monkey.
+    pub filter_bits_per_key: f64,
+    /// Runs in level 0 from which on writers are slowed; at [`StrategyOptions::level0_hard_runs`] they stop.
+    pub level0_slow_runs: u32,
+    /// Most flushes of one pass that are simulated one by one; see [`crate::Scaling`].
+    pub most_flushes: f64,
+}
+
+impl Scenario {
+    /// A strategy at a workload, with the defaults for everything else: settled, a pass or a cycle of the last level to warm up, and
+    /// at least two passes in whole cycles that are counted.
+    pub fn new(strategy: Strategy, workload: Workload) -> Scenario {
+        Scenario::with_options(strategy, workload, StrategyOptions::default())
+    }
+
+    /// [`Scenario::new`] with these options.
+    pub fn with_options(strategy: Strategy, workload: Workload, options: StrategyOptions) -> Scenario {
+        let flushes =
+            workload.keys as f64 * workload.operation_bytes() / options.memtable_bytes.max(1) as f64;
+        let cycle = Form::of(&strategy, &options).map_or(1.0, |form| Costs::of(&form, flushes).cycle);
+        let cycle = if cycle.is_finite() { cycle.clamp(0.01, 100.0) } else { 1.0 };
+        let once = workload.input.starts_empty();
+        Scenario {
+            workload,
+            strategy,
+            level0_slow_runs: options.level0_hard_runs / 2,
+            options,
+            pace: Pace::Settled,
+            machine: Machine::default(),
+            warm_up_passes: if once { 0.0 } else { (1.0 / cycle).ceil() * cycle },
+            passes: if once { 1.0 } else { (2.0 / cycle).ceil() * cycle },
+            table_overhead: 1.0,
+            filter: FilterKind::BlockedBloom,
+            filter_bits_per_key: 10.0,
+            most_flushes: 2500.0,
+        }
+    }
+
+    /// Flushes in one pass over all keys: the size of the data in memtables.
+    pub fn flushes_per_pass(&self) -> f64 {
+        self.workload.keys as f64 * self.workload.operation_bytes()
+            / self.options.memtable_bytes.max(1) as f64
+    }
+
+    /// What is wrong with it.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let workload = &self.workload;
+        if workload.keys == 0 || workload.keys > 1_000_000_000_000_000 {
+            return Err(format!("there are 1 to 10^15 keys, not {}", workload.keys));
+        }
+        if workload.key_bytes == 0 {
+            return Err("a key has at least one byte".into());
+        }
+        if !(0.0..=0.95).contains(&workload.deleted_share) {
+            return Err(format!("the part of deletes is 0 to 0.95, not {}", workload.deleted_share));
+        }
+        let positive = [
+            ("passes", self.passes),
+            ("table overhead", self.table_overhead),
+            ("disk bandwidth", self.machine.disk_bytes_per_s),
+            ("merge bandwidth", self.machine.merge_bytes_per_s),
+            ("number of flushes", self.most_flushes),
+        ];
+        for (what, number) in positive {
+            if !(number > 0.0 && number.is_finite()) {
+                return Err(format!("the {what} is a positive number, not {number}"));
+            }
+        }
+        if !(0.0..=1000.0).contains(&self.warm_up_passes) || self.passes > 1000.0 {
+            return Err("a simulation makes at most 1000 passes".into());
+        }
+        if let Pace::Rate { bytes_per_s } = self.pace
+            && !(bytes_per_s > 0.0 && bytes_per_s.is_finite())
+        {
+            return Err(format!("writers write a positive number of bytes a second, not {bytes_per_s}"));
+        }
+        if self.options.memtable_bytes < workload.operation_bytes() as u64 + 1 {
+            return Err("a memtable holds at least one entry".into());
+        }
+        if self.machine.threads == 0 {
+            return Err("compaction needs at least one thread".into());
+        }
+        Ok(())
+    }
+}

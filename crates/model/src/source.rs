@@ -1,0 +1,265 @@
+//! Where entries come from: how many different keys an interval of time wrote to a piece of the key space.
+
+use crate::content::{Ages, SPAN, Segment};
+use crate::workload::{Input, Workload};
+
+/// Keys that are written equally often.
+#[derive(Clone, Copy, Debug)]
+struct Popularity {
+    /// Their part of all keys.
+    keys: f64,
+    /// Writes of one of them, over the average of all keys.
+    writes_of_a_key: f64,
+}
+
+/// A piece of the key space with a rate of its own.
+#[derive(Clone, Copy, Debug)]
+struct Zone {
+    end: u64,
+    /// Writes per key, over the average.
+    rate: f64,
+}
+
+/// What something holds, as parts of all keys or as counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Held {
+    pub(crate) values: f64,
+    pub(crate) tombstones: f64,
+}
+
+impl Held {
+    pub(crate) fn entries(&self) -> f64 {
+        self.values + self.tombstones
+    }
+
+    pub(crate) fn times(self, factor: f64) -> Held {
+        Held { values: self.values * factor, tombstones: self.tombstones * factor }
+    }
+
+    pub(crate) fn plus(self, other: Held) -> Held {
+        Held { values: self.values + other.values, tombstones: self.tombstones + other.tombstones }
+    }
+}
+
+/// A workload, ready to be asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    pub(crate) workload: Workload,
+    keys: f64,
+    deletes: f64,
+    popularities: Vec<Popularity>,
+    zones: Vec<Zone>,
+}
+
+impl Source {
+    pub(crate) fn new(workload: Workload) -> Source {
+        let zones = match workload.input {
+            Input::HotRange => vec![Zone { end: SPAN / 5, rate: 4.0 }, Zone { end: SPAN, rate: 0.25 }],
+            _ => vec![Zone { end: SPAN, rate: 1.0 }],
+        };
+        Source {
+            workload,
+            keys: workload.keys.max(1) as f64,
+            deletes: workload.deletes(),
+            popularities: popularities(&workload),
+            zones,
+        }
+    }
+
+    /// All that was there when overwrites begin.
+    pub(crate) fn loaded(&self) -> Segment {
+        Segment { start: 0, end: SPAN, ages: Ages { from: -self.keys, to: 0.0 } }
+    }
+
+    /// What the operations of an interval write, as segments of equal rate, ascending.
+    pub(crate) fn written(&self, ages: Ages) -> Vec<Segment> {
+        if self.workload.input == Input::Sequential {
+            return self.swept(ages);
+        }
+        let mut start = 0;
+        let zones = self.zones.iter().map(|zone| {
+            let segment = Segment { start, end: zone.end, ages };
+            start = zone.end;
+            segment
+        });
+        zones.collect()
+    }
+
+    /// The positions that an ascending sweep, over and over, passes in an interval.
+    fn swept(&self, ages: Ages) -> Vec<Segment> {
+        let position = |time: f64| ((time + self.keys) / self.keys).fract();
+        let at = |part: f64| ((part * SPAN as f64) as u64).min(SPAN);
+        if ages.to - ages.from >= self.keys {
+            return vec![Segment { start: 0, end: SPAN, ages }];
+        }
+        let (from, to) = (at(position(ages.from)), at(position(ages.to)));
+        let segments = if from < to {
+            vec![Segment { start: from, end: to, ages }]
+        } else {
+            vec![Segment { start: 0, end: to, ages }, Segment { start: from, end: SPAN, ages }]
+        };
+        segments.into_iter().filter(|segment| segment.start < segment.end).collect()
+    }
+
+    /// The same interval in another form where that makes no difference to what it holds: an interval with all of
+    /// the load and without deletes has every key, whatever came later. It keeps neighbours alike.
+    pub(crate) fn normal(&self, segment: Segment) -> Segment {
+        let has_every_key = segment.ages.from <= -self.keys && segment.ages.to >= 0.0 && self.deletes == 0.0;
+        if has_every_key {
+            return Segment { ages: Ages { from: -self.keys, to: 0.0 }, ..segment };
+        }
+        segment
+    }
+
+    /// The entries of a segment, which must not cross the border of a zone; of one that does, those by the first one's rate.
+    /// Tombstones are gone from what reaches back to the beginning, because nothing is older.
+    pub(crate) fn held(&self, segment: &Segment) -> Held {
+        let keys = (segment.end - segment.start) as f64 / SPAN as f64 * self.keys;
+        self.parts_held(segment).times(keys)
+    }
+
+    /// [`Source::held`] for a piece of any extent.
+    pub(crate) fn held_across(&self, segment: &Segment) -> Held {
+        self.zoned(segment).fold(Held::default(), |sum, piece| sum.plus(self.held(&piece)))
+    }
+
+    /// The segment, cut at the borders of zones.
+    pub(crate) fn zoned<'s>(&'s self, segment: &'s Segment) -> impl Iterator<Item = Segment> + 's {
+        let mut start = 0;
+        self.zones.iter().filter_map(move |zone| {
+            let piece =
+                Segment { start: segment.start.max(start), end: segment.end.min(zone.end), ..*segment };
+            start = zone.end;
+            (piece.start < piece.end).then_some(piece)
+        })
+    }
+
+    fn parts_held(&self, segment: &Segment) -> Held {
+        if self.workload.input == Input::Sequential {
+            return Held { values: 1.0, tombstones: 0.0 };
+        }
+        let Ages { from, to } = segment.ages;
+        // Of the keys that are alive in the long run, those that the interval's part of the load brought.
+        let loaded = (to.min(0.0) - from.min(0.0)) / self.keys * (1.0 - self.deletes);
+        let zone = self.zones.iter().find(|zone| segment.start < zone.end);
+        let writes = zone.map_or(1.0, |zone| zone.rate) * (to.max(0.0) - from.max(0.0)) / self.keys;
+        let (mut touched, mut all) = (0.0, 0.0);
+        for class in &self.popularities {
+            let untouched = (-writes * class.writes_of_a_key).exp();
+            touched += class.keys * (1.0 - untouched);
+            all += class.keys * (1.0 - untouched * (1.0 - loaded));
+        }
+        let tombstones = touched * self.deletes;
+        let values = all - tombstones;
+        let nothing_is_older = from <= -self.keys;
+        Held { values, tombstones: if nothing_is_older { 0.0 } else { tombstones } }
+    }
+}
+
+fn popularities(workload: &Workload) -> Vec<Popularity> {
+    match workload.input {
+        Input::EightyTwenty => vec![
+            Popularity { keys: 0.2, writes_of_a_key: 4.0 },
+            Popularity { keys: 0.8, writes_of_a_key: 0.25 },
+        ],
+        Input::Zipf { theta } => zipf(workload.keys.max(1) as f64, theta),
+        _ => vec![Popularity { keys: 1.0, writes_of_a_key: 1.0 }],
+    }
+}
+
+/// A class for each power of two of the rank: within one the keys differ by less than a factor of two.
+fn zipf(keys: f64, theta: f64) -> Vec<Popularity> {
+    // The sum over ranks as an integral, from half a rank before the first to half a rank behind the last.
+    let weight = |from: f64, to: f64| {
+        if (theta - 1.0).abs() < 1e-9 {
+            (to / from).ln()
+        } else {
+            (to.powf(1.0 - theta) - from.powf(1.0 - theta)) / (1.0 - theta)
+        }
+    };
+    let total = weight(0.5, keys + 0.5);
+    let mut classes = Vec::new();
+    let mut first = 1.0;
+    while first <= keys {
+        let behind = (first * 2.0).min(keys + 1.0);
+        let part = (behind - first) / keys;
+        let writes = weight(first - 0.5, behind - 0.5) / total;
+        classes.push(Popularity { keys: part, writes_of_a_key: writes / part });
+        first = behind;
+    }
+    classes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(input: Input, deleted_share: f64) -> Source {
+        Source::new(Workload { keys: 1000, input, deleted_share, ..Workload::default() })
+    }
+
+    fn everywhere(from: f64, to: f64) -> Segment {
+        Segment { start: 0, end: SPAN, ages: Ages { from, to } }
+    }
+
+    #[test]
+    fn classes_share_all_keys_and_all_writes() {
+        for theta in [0.0, 0.5, 0.99, 1.0, 1.3] {
+            for keys in [1.0, 7.0, 1e6, 1e12] {
+                let classes = zipf(keys, theta);
+                let (all, writes) = classes.iter().fold((0.0, 0.0), |(keys, writes), class| {
+                    (keys + class.keys, writes + class.keys * class.writes_of_a_key)
+                });
+                assert!((all - 1.0).abs() < 1e-9 && (writes - 1.0).abs() < 1e-9, "{theta} {keys}");
+                assert!(classes.len() <= 41);
+            }
+        }
+    }
+
+    #[test]
+    fn repeated_draws_meet_the_same_keys() {
+        let uniform = source(Input::Uniform, 0.0);
+        let held = uniform.held(&everywhere(0.0, 1000.0)).values;
+        assert!((held - 1000.0 * (1.0 - (-1.0f64).exp())).abs() < 1e-6, "{held}");
+        assert!((uniform.held(&everywhere(-1000.0, 5.0)).values - 1000.0).abs() < 1e-6);
+        // Half of the load, and a draw for each key: a key stays away with 1/2 times 1/e.
+        let held = uniform.held(&everywhere(-500.0, 1000.0)).values;
+        assert!((held - 1000.0 * (1.0 - 0.5 * (-1.0f64).exp())).abs() < 1e-6, "{held}");
+        let skewed = source(Input::Zipf { theta: 0.99 }, 0.0).held(&everywhere(0.0, 1000.0)).values;
+        assert!(skewed < 400.0, "{skewed}");
+    }
+
+    #[test]
+    fn deletes_are_tombstones_until_nothing_is_older() {
+        let source = source(Input::Uniform, 0.25);
+        let above = source.held(&everywhere(0.0, 100.0));
+        assert!((above.tombstones / above.entries() - 0.25).abs() < 1e-9);
+        let bottom = source.held(&everywhere(-1000.0, 100.0));
+        assert_eq!(bottom.tombstones, 0.0);
+        assert!((bottom.values - 750.0).abs() < 1e-6, "{bottom:?}");
+    }
+
+    #[test]
+    fn zones_have_their_own_rates() {
+        let source = source(Input::HotRange, 0.0);
+        let written = source.written(Ages { from: 0.0, to: 10.0 });
+        let held: Vec<f64> = written.iter().map(|segment| source.held(segment).values).collect();
+        assert!((held[0] - 8.0).abs() < 0.3 && (held[1] - 2.0).abs() < 0.1, "{held:?}");
+        let across = source.held_across(&everywhere(0.0, 10.0)).values;
+        assert!((across - held[0] - held[1]).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_sweep_passes_every_position_once() {
+        let source = source(Input::Sequential, 0.0);
+        let positions = |from, to| -> Vec<(u64, u64)> {
+            let tenths = |at: u64| (at * 10 + SPAN / 2) / SPAN;
+            let swept = source.written(Ages { from, to });
+            swept.iter().map(|segment| (tenths(segment.start), tenths(segment.end))).collect()
+        };
+        assert_eq!(positions(-1000.0, -900.0), [(0, 1)]);
+        assert_eq!(positions(-100.0, 0.0), [(9, 10)]);
+        assert_eq!(positions(-100.0, 100.0), [(0, 1), (9, 10)]);
+        assert_eq!(positions(300.0, 400.0), [(3, 4)]);
+    }
+}

@@ -1,0 +1,344 @@
+//! The tree of a simulation: real plans, real edits, real metadata; the tables are intervals.
+
+use crate::content::{Ages, SPAN, Segment, clipped, merged};
+use crate::scenario::Scenario;
+use crate::source::Source;
+use crate::tables::{Sizes, Table, cut, key_at, position_of};
+use esker_base::{FileNumber, KeyspaceId, SeqNo, TableUid};
+use esker_strategy::{
+    Busy, CompactionPlan, Cut, JobId, PlanKind, Position, Shape, Strategy, StrategyOptions, validate,
+};
+use esker_version::{DatabaseState, EditOp, KeyRange, LevelIndex, PartMeta, Place, Version, VersionEdit};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const KEYSPACE: KeyspaceId = KeyspaceId(0);
+
+/// A file: what it holds and its bytes, of which slices may be dead.
+#[derive(Debug)]
+struct File {
+    segments: Vec<Segment>,
+    bytes: u64,
+}
+
+/// A job between planning and install.
+#[derive(Debug)]
+pub(crate) struct Job {
+    id: JobId,
+    pub(crate) plan: CompactionPlan,
+    tables: Vec<Table>,
+    /// Bytes that it writes.
+    pub(crate) out_bytes: u64,
+}
+
+/// A tree and what carries plans out.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    pub(crate) source: Source,
+    pub(crate) strategy: Strategy,
+    pub(crate) options: StrategyOptions,
+    sizes: Sizes,
+    state: DatabaseState,
+    files: BTreeMap<FileNumber, File>,
+    busy: Busy,
+    /// Bytes of all files, dead slices included.
+    pub(crate) file_bytes: u64,
+    /// Everything up to this moment, in operations, is in tables.
+    pub(crate) flushed_to: f64,
+}
+
+impl Tree {
+    /// The tree that a scenario begins with: empty, or with all keys in one run.
+    pub(crate) fn new(scenario: &Scenario, options: StrategyOptions) -> Result<Tree, String> {
+        let mut state = DatabaseState::new([0; 16]);
+        let mut edit = VersionEdit::new();
+        edit.push(EditOp::CreateKeyspace { id: KEYSPACE, name: "simulated".into(), options: Arc::default() });
+        state.apply(&edit).map_err(|error| error.to_string())?;
+        let workload = scenario.workload;
+        let mut tree = Tree {
+            source: Source::new(workload),
+            strategy: scenario.strategy,
+            options,
+            sizes: Sizes {
+                value: workload.entry_bytes() * scenario.table_overhead,
+                tombstone: f64::from(workload.key_bytes) * scenario.table_overhead,
+            },
+            state,
+            files: BTreeMap::new(),
+            busy: Busy::new(),
+            file_bytes: 0,
+            flushed_to: -(workload.keys.max(1) as f64),
+        };
+        if !workload.input.starts_empty() {
+            let loaded = tree.source.loaded();
+            tree.flushed_to = 0.0;
+            let to = if tree.strategy == Strategy::None { LevelIndex::FLUSH } else { LevelIndex::LAST };
+            tree.install_new(Position::Front(to), &[loaded], 0)?;
+        }
+        Ok(tree)
+    }
+
+    pub(crate) fn version(&self) -> Arc<Version> {
+        self.state.keyspaces.get(&KEYSPACE).map(|keyspace| Arc::clone(&keyspace.version)).unwrap_or_default()
+    }
+
+    /// Writes the operations from [`Tree::flushed_to`] on as tables; how many bytes that were.
+    pub(crate) fn flush(&mut self, to: f64, now_ms: u64) -> Result<u64, String> {
+        let written = self.source.written(Ages { from: self.flushed_to, to });
+        self.flushed_to = to;
+        let (Some(first), Some(last)) = (written.first(), written.last()) else { return Ok(0) };
+        let hull = KeyRange::inclusive(key_at(first.start), key_at(last.end - 1));
+        let place = self.strategy.flush_placement(&self.version(), &hull, &self.busy);
+        self.install_new(place, &written, now_ms)
+    }
+
+    /// Bytes that a flush up to a moment would write.
+    pub(crate) fn flush_bytes(&self, to: f64) -> u64 {
+        let written = self.source.written(Ages { from: self.flushed_to, to });
+        written.iter().map(|segment| self.sizes.bytes(self.source.held(segment))).sum::<f64>() as u64
+    }
+
+    fn install_new(&mut self, to: Position, segments: &[Segment], now_ms: u64) -> Result<u64, String> {
+        let tables = {
+            let version = self.version();
+            let rules = Cut::for_output(&version, to, &self.options);
+            cut(&rules, segments, &self.source, &self.sizes)
+        };
+        let mut edit = VersionEdit::new();
+        let bytes = self.add_tables(&mut edit, to, tables, now_ms);
+        self.install(&edit)?;
+        Ok(bytes)
+    }
+
+    /// The next job that the strategy wants, begun.
+    pub(crate) fn begin(&mut self, idle: bool, now_ms: u64) -> Result<Option<Job>, String> {
+        let version = self.version();
+        let shape = Shape { now_ms, expired_ms: now_ms, idle, ..Shape::new(&version) };
+        let Some(plan) = self.strategy.plan(&shape, &self.busy, &self.options) else { return Ok(None) };
+        validate(&version, &self.busy, &plan)?;
+        let tables = if plan.kind == PlanKind::Merge { self.merge(&plan) } else { Vec::new() };
+        let out_bytes = tables.iter().map(|table| whole(table.bytes)).sum();
+        let id = self.busy.add(&plan);
+        Ok(Some(Job { id, plan, tables, out_bytes }))
+    }
+
+    /// What the inputs hold together, as tables.
+    fn merge(&self, plan: &CompactionPlan) -> Vec<Table> {
+        let lists: Vec<Vec<Segment>> = plan
+            .inputs
+            .iter()
+            .map(|input| {
+                let parts = input.parts.iter().filter_map(|consumed| {
+                    let file = self.files.get(&consumed.part.file)?;
+                    let (start, end) = extent(consumed.range());
+                    Some(clipped(&file.segments, start, end))
+                });
+                parts.flatten().collect()
+            })
+            .collect();
+        let mut segments: Vec<Segment> = merged(&lists).into_iter().map(|s| self.source.normal(s)).collect();
+        segments.dedup_by(|next, last| {
+            let joins = last.end == next.start && last.ages == next.ages;
+            if joins {
+                last.end = next.end;
+            }
+            joins
+        });
+        cut(&plan.cut, &segments, &self.source, &self.sizes)
+    }
+
+    /// Installs a job's output.
+    pub(crate) fn end(&mut self, job: Job, now_ms: u64) -> Result<(), String> {
+        let Job { id, plan, tables, .. } = job;
+        self.busy.remove(id);
+        let mut edit = VersionEdit::new();
+        if plan.kind == PlanKind::Merge {
+            plan.remove_inputs(KEYSPACE, &mut edit, || self.state.take_part_id());
+            self.add_tables(&mut edit, plan.to, tables, now_ms);
+        } else {
+            let new_run = self.state.take_run_id();
+            let version = self.version();
+            edit = plan.edit_without_output(KEYSPACE, &version, new_run, || self.state.take_part_id());
+        }
+        // The plan holds the run that its output was aligned to, which would be copied to be changed.
+        drop(plan);
+        self.install(&edit)
+    }
+
+    fn add_tables(&mut self, edit: &mut VersionEdit, to: Position, tables: Vec<Table>, now_ms: u64) -> u64 {
+        let place: Place = to.place(&self.version(), self.state.take_run_id());
+        edit.push(EditOp::LastSeqno(self.seqno_before(self.flushed_to)));
+        let mut written_bytes = 0;
+        for table in tables {
+            let file = self.state.take_file_number();
+            let part = self.describe(file, &table, now_ms);
+            written_bytes += part.bytes;
+            self.file_bytes += part.bytes;
+            self.files.insert(file, File { segments: table.segments, bytes: part.bytes });
+            edit.add_part(KEYSPACE, place, Arc::new(part));
+        }
+        written_bytes
+    }
+
+    fn describe(&mut self, file: FileNumber, table: &Table, now_ms: u64) -> PartMeta {
+        let (start, end) = match (table.segments.first(), table.segments.last()) {
+            (Some(first), Some(last)) => (first.start, last.end),
+            _ => (0, 1),
+        };
+        let range = KeyRange::inclusive(key_at(start), key_at(end - 1));
+        let bytes = whole(table.bytes);
+        let mut part = PartMeta::new(self.state.take_part_id(), file, bytes, TableUid(file.get()), range);
+        let ages = table.segments.iter().map(|segment| segment.ages);
+        let ages = ages.reduce(Ages::hull).unwrap_or(Ages { from: 0.0, to: 0.0 });
+        part.raw_bytes = bytes;
+        part.entries = whole(table.held.entries());
+        part.tombstones = table.held.tombstones.round() as u64;
+        part.max_seqno = self.seqno_before(ages.to);
+        part.min_seqno = SeqNo::new(self.seqno_before(ages.from).get() + 1).min(part.max_seqno);
+        part.created_ms = now_ms;
+        part
+    }
+
+    /// The sequence number of the last operation before a moment.
+    fn seqno_before(&self, time: f64) -> SeqNo {
+        SeqNo::new((time - self.source.loaded().ages.from).max(0.0) as u64 + 1)
+    }
+
+    fn install(&mut self, edit: &VersionEdit) -> Result<(), String> {
+        let applied = self.state.apply(edit).map_err(|error| error.to_string())?;
+        for number in applied.obsolete_files {
+            if let Some(file) = self.files.remove(&number) {
+                self.file_bytes -= file.bytes;
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of tables that hold what is alive and nothing else.
+    pub(crate) fn live_bytes(&self) -> f64 {
+        let everything = Segment {
+            start: 0,
+            end: SPAN,
+            ages: Ages { from: self.source.loaded().ages.from, to: self.flushed_to },
+        };
+        if self.source.workload.input == crate::workload::Input::Sequential {
+            // What the sweep has passed.
+            let passed = (self.flushed_to - everything.ages.from) / self.source.workload.keys.max(1) as f64;
+            return self.sizes.bytes(self.source.held(&everything)) * passed.min(1.0);
+        }
+        self.sizes.bytes(self.source.held_across(&everything))
+    }
+
+    /// For each run in reading order its entries and how much of the key space it covers.
+    pub(crate) fn runs(&self) -> Vec<RunExtent> {
+        let version = self.version();
+        let runs = version.runs().map(|(_, run)| {
+            let covered = run.parts().iter().map(|part| {
+                let (start, end) = extent(&part.range);
+                (end - start) as f64 / SPAN as f64
+            });
+            RunExtent { entries: run.parts().iter().map(|part| part.entries).sum(), covered: covered.sum() }
+        });
+        runs.collect()
+    }
+}
+
+/// A run, as lookups meet it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunExtent {
+    pub(crate) entries: u64,
+    pub(crate) covered: f64,
+}
+
+/// A count of something that is there, however small.
+fn whole(count: f64) -> u64 {
+    (count.round() as u64).max(1)
+}
+
+/// The first position of a range and the first behind it.
+fn extent(range: &KeyRange) -> (u64, u64) {
+    let start = position_of(&range.start);
+    let end = match &range.end {
+        esker_version::KeyEnd::Included(key) => position_of(key) + 1,
+        esker_version::KeyEnd::Excluded(key) => position_of(key),
+        esker_version::KeyEnd::Unbounded => SPAN,
+    };
+    (start.min(SPAN), end.min(SPAN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::{Input, Workload};
+
+    /// Several jobs at a time, installed in another order than begun.
+    fn work(strategy: &str, input: Input) -> Tree {
+        let workload = Workload { keys: 1_000_000, input, deleted_share: 0.2, ..Workload::default() };
+        let scenario = Scenario::new(strategy.parse().unwrap(), workload);
+        let options = StrategyOptions {
+            memtable_bytes: 4 << 20,
+            table_bytes: Some(1 << 20),
+            max_job_bytes: Some(4 << 20),
+            small_garbage_bytes: 0,
+            ..StrategyOptions::default()
+        };
+        let mut tree = Tree::new(&scenario, options).unwrap();
+        let mut running: Vec<Job> = Vec::new();
+        for flush in 0..150 {
+            tree.flush(tree.flushed_to + 30_000.0, flush).unwrap();
+            while let Some(job) = tree.begin(flush % 10 == 0, flush).unwrap() {
+                running.push(job);
+                if running.len() > 2 {
+                    let at = flush as usize % 2;
+                    tree.end(running.swap_remove(at), flush).unwrap();
+                    assert_eq!(tree.state.problems(), Vec::<String>::new(), "{strategy}");
+                }
+            }
+        }
+        for job in running {
+            tree.end(job, 200).unwrap();
+        }
+        tree
+    }
+
+    #[test]
+    fn trees_stay_whole_whatever_runs_side_by_side() {
+        for strategy in [
+            "leveled:4",
+            "tiered:4",
+            "lazy-leveled:4",
+            "fluid:10,3,2",
+            "partial:4",
+            "golden-ratio",
+            "partitioned",
+        ] {
+            for input in Input::ALL {
+                let mut tree = work(strategy, input);
+                assert_eq!(tree.state.problems(), Vec::<String>::new(), "{strategy} {input}");
+                // Every moment is in the tree exactly once at every position: merged, all is there.
+                while let Some(job) = tree.begin(false, 0).unwrap() {
+                    tree.end(job, 0).unwrap();
+                }
+                let version = tree.version();
+                let lists: Vec<Vec<Segment>> = version
+                    .runs()
+                    .map(|(_, run)| {
+                        let parts = run.parts().iter().flat_map(|part| {
+                            let (start, end) = extent(&part.range);
+                            clipped(&tree.files[&part.file].segments, start, end)
+                        });
+                        parts.collect()
+                    })
+                    .collect();
+                let merged: f64 = merged(&lists)
+                    .iter()
+                    .map(|segment| tree.sizes.bytes(tree.source.held_across(segment)))
+                    .sum();
+                let live = tree.live_bytes();
+                assert!((merged / live - 1.0).abs() < 1e-3, "{strategy} {input}: {merged} of {live}");
+                let dead = tree.file_bytes as f64 / version.bytes() as f64;
+                assert!((0.999..1.5).contains(&dead), "{strategy} {input}: {dead} of the bytes of tables");
+            }
+        }
+    }
+}

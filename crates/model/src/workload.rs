@@ -1,0 +1,150 @@
+//! What is written to a tree.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// In which order and how often keys are written.
+///
+/// Printed and parsed as `uniform`, `80/20`, `zipf:0.99`, `hot-range`, `load`, `sequential`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Input {
+    /// Overwrites, every key as often as any other.
+    Uniform,
+    /// Overwrites, four fifths of them of a fifth of the keys, which lie scattered among the others.
+    EightyTwenty,
+    /// Overwrites, the key of rank `r` in proportion to `r` to the power of minus `theta`, scattered.
+    Zipf {
+        /// How uneven: 0 is uniform, 0.99 what benchmarks take for popular things.
+        theta: f64,
+    },
+    /// Overwrites, four fifths of them of a fifth of the key space.
+    HotRange,
+    /// Every key once in random order, into an empty tree.
+    Load,
+    /// Every key once in ascending order, into an empty tree; from the second pass on once again.
+    Sequential,
+}
+
+impl Input {
+    /// One of each.
+    pub const ALL: [Input; 6] = [
+        Input::Uniform,
+        Input::EightyTwenty,
+        Input::Zipf { theta: 0.99 },
+        Input::HotRange,
+        Input::Load,
+        Input::Sequential,
+    ];
+
+    /// Whether the tree is empty when it begins.
+    pub fn starts_empty(&self) -> bool {
+        matches!(self, Input::Load | Input::Sequential)
+    }
+}
+
+impl fmt::Display for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Input::Uniform => f.write_str("uniform"),
+            Input::EightyTwenty => f.write_str("80/20"),
+            Input::Zipf { theta } => write!(f, "zipf:{theta}"),
+            Input::HotRange => f.write_str("hot-range"),
+            Input::Load => f.write_str("load"),
+            Input::Sequential => f.write_str("sequential"),
+        }
+    }
+}
+
+impl FromStr for Input {
+    type Err = String;
+
+    /// Reads what [`Input`] prints; the exponent of `zipf` may be left out.
+    fn from_str(text: &str) -> Result<Input, String> {
+        match text {
+            "uniform" => Ok(Input::Uniform),
+            "80/20" => Ok(Input::EightyTwenty),
+            "zipf" => Ok(Input::Zipf { theta: 0.99 }),
+            "hot-range" => Ok(Input::HotRange),
+            "load" => Ok(Input::Load),
+            "sequential" => Ok(Input::Sequential),
+            _ => {
+                let Some(theta) = text.strip_prefix("zipf:") else {
+                    return Err(format!(
+                        "no input is called {text:?}; there are uniform, 80/20, zipf, hot-range, load, sequential"
+                    ));
+                };
+                let theta = theta.parse().ok().filter(|theta| (0.0..=2.0).contains(theta));
+                theta
+                    .map(|theta| Input::Zipf { theta })
+                    .ok_or_else(|| format!("the exponent of zipf is a number from 0 to 2, not {text:?}"))
+            }
+        }
+    }
+}
+
+/// What is written: how many keys of which size, and how.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Workload {
+    /// Different keys.
+    pub keys: u64,
+    /// Bytes of a key.
+    pub key_bytes: u32,
+    /// Bytes of a value.
+    pub value_bytes: u32,
+    /// Which keys are written.
+    pub input: Input,
+    /// Which part of overwrites are deletes, 0 to 0.95. A key is alive iff its last operation was a put, so in the long run this
+    /// is the part of all keys that is not there.
+    pub deleted_share: f64,
+}
+
+impl Default for Workload {
+    /// Ten million entries of 16 and 100 bytes, overwritten evenly.
+    fn default() -> Workload {
+        Workload {
+            keys: 10_000_000,
+            key_bytes: 16,
+            value_bytes: 100,
+            input: Input::Uniform,
+            deleted_share: 0.0,
+        }
+    }
+}
+
+impl Workload {
+    /// Bytes of a key with its value.
+    pub fn entry_bytes(&self) -> f64 {
+        f64::from(self.key_bytes) + f64::from(self.value_bytes)
+    }
+
+    /// Bytes that a user hands over with one operation, on average.
+    pub fn operation_bytes(&self) -> f64 {
+        f64::from(self.key_bytes) + f64::from(self.value_bytes) * (1.0 - self.deletes())
+    }
+
+    /// Bytes of all keys and values that are alive in the long run.
+    pub fn live_bytes(&self) -> f64 {
+        self.keys as f64 * self.entry_bytes() * (1.0 - self.deletes())
+    }
+
+    /// The part of operations that are deletes; none where every key is written once.
+    pub(crate) fn deletes(&self) -> f64 {
+        if self.input.starts_empty() { 0.0 } else { self.deleted_share }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_back_as_printed() {
+        for input in Input::ALL {
+            assert_eq!(input.to_string().parse::<Input>().unwrap(), input);
+        }
+        assert_eq!("zipf".parse::<Input>().unwrap(), Input::Zipf { theta: 0.99 });
+        for text in ["", "zipf:", "zipf:3", "zipf:nan", "random"] {
+            assert!(text.parse::<Input>().unwrap_err().len() > 20, "{text}");
+        }
+    }
+}
