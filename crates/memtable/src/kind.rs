@@ -116,6 +116,15 @@ impl MemtableKind {
         }
     }
 
+    /// Most bytes of the arena that one insertion takes beyond key and value; beyond every arena where single insertions have
+    /// no bound worth the name, because they double a table.
+    pub(crate) const fn most_bytes_per_entry(self) -> u64 {
+        match self {
+            MemtableKind::Hash | MemtableKind::HashedArt => u64::MAX,
+            _ => (entry::MAX_OVERHEAD_BYTES + self.max_node_bytes_per_insert()) as u64,
+        }
+    }
+
     /// Bytes of the hash tables that so many keys make.
     const fn table_bytes(self, keys: u64) -> u64 {
         match self {
