@@ -118,10 +118,8 @@ impl Store {
     /// Does what a plan says and installs it.
     fn carry_out(&self, keyspace: &KeyspaceState, Wanted { plan, victims }: &Wanted) -> Result<()> {
         tracing::debug!(keyspace = %keyspace.name(), %plan, "compaction begins");
-        let traffic = &keyspace.traffic;
         if plan.kind == PlanKind::Merge {
             self.merge(keyspace, plan, victims)?;
-            traffic.compactions.fetch_add(1, Ordering::Relaxed);
         } else {
             let writing = self.writing()?;
             self.install(keyspace, &[], |version, _| {
@@ -129,7 +127,7 @@ impl Store {
                 let new_run = writing.tables.take_run_id();
                 plan.edit_without_output(keyspace.id, version, new_run, || writing.tables.take_part_id())
             })?;
-            traffic.moves.fetch_add(1, Ordering::Relaxed);
+            keyspace.traffic.note_move();
         }
         Ok(())
     }
@@ -140,6 +138,7 @@ impl Store {
         plan: &CompactionPlan,
         victims: &BTreeSet<FileNumber>,
     ) -> Result<()> {
+        let start_ns = self.monotonic_ns();
         let options = keyspace.options();
         let filter = options.compaction_filter.as_ref().map(|filter| Arc::clone(&filter.0));
         let mut tables = self.write_merge(keyspace, (plan, victims), &options, filter)?;
@@ -152,10 +151,8 @@ impl Store {
                 tables = self.write_merge(keyspace, (plan, victims), &options, None)?;
             }
         }
-        let traffic = &keyspace.traffic;
-        traffic.compacted_in_bytes.fetch_add(plan.est_in_bytes, Ordering::Relaxed);
-        traffic.compacted_out_bytes.fetch_add(tables.bytes(), Ordering::Relaxed);
-        traffic.relocated_bytes.fetch_add(tables.blob_bytes(), Ordering::Relaxed);
+        let moved = tables.moved(plan.est_in_bytes, self.monotonic_ns().saturating_sub(start_ns));
+        keyspace.traffic.note_merge(plan, (keys_taken(plan), tables.entries()), moved);
         let installed = self.install_merge(keyspace, plan, tables);
         drop(frozen);
         installed

@@ -61,7 +61,7 @@ impl TableFilter {
 }
 
 /// Keys of an input, estimated for a slice.
-fn keys_of(input: &InputPart) -> u64 {
+pub(crate) fn keys_of(input: &InputPart) -> u64 {
     let part = &input.part;
     match &input.slice {
         None => part.entries,

@@ -101,7 +101,6 @@ impl Store {
             edit.push(EditOp::FlushedSeqno { keyspace: keyspace.id, seqno: sealed_at });
             edit
         })?;
-        keyspace.traffic.flushes.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
@@ -134,15 +133,20 @@ impl Store {
     ) -> Result<()> {
         let seqno = group.first().and_then(|view| view.seal_seqno()).unwrap_or(SeqNo::ZERO);
         self.order_behind_others(writing, keyspace, group, seqno)?;
+        let mut placed = Vec::with_capacity(run.parts.len());
         self.install(keyspace, group, |version, busy| {
             let mut edit = VersionEdit::new();
             let parts = run.parts.iter().map(|part| Arc::clone(&part.meta));
             place_ingested(&keyspace.options(), version, busy, &writing.tables, parts, |place, part| {
+                placed.push((place.level, part.bytes));
                 edit.add_part(keyspace.id, place, part);
             });
             edit.push(EditOp::FlushedSeqno { keyspace: keyspace.id, seqno });
             edit
-        })
+        })?;
+        let raw_bytes = run.parts.iter().map(|part| part.meta.raw_bytes).sum();
+        keyspace.traffic.note_ingest(raw_bytes, placed.into_iter());
+        Ok(())
     }
 
     /// Seals the keyspace whose unflushed entries are the oldest, if they are older than all of `flushed`. One that lies
@@ -197,9 +201,11 @@ impl Store {
         spec.of = Some(keyspace);
         spec.is_eased = self.eases_compression(keyspace, &options);
         spec.folding = keyspace.semantics.folding().cloned();
+        let start_ns = self.monotonic_ns();
         let tables = merge_memtables(&writing.tables, &spec, version, hull, memtables, boundaries)?;
-        keyspace.traffic.flushed_bytes.fetch_add(tables.bytes(), Ordering::Relaxed);
-        keyspace.traffic.blob_bytes.fetch_add(tables.blob_bytes(), Ordering::Relaxed);
+        keyspace
+            .traffic
+            .note_flush(to.level(), tables.moved(0, self.monotonic_ns().saturating_sub(start_ns)));
         Ok(tables)
     }
 

@@ -17,6 +17,7 @@
 //! the head of the file that keeps them; ARCHITECTURE.md lists them all.
 #![forbid(unsafe_code)]
 
+mod amplification;
 mod batch;
 mod changes;
 mod commit;
@@ -59,6 +60,9 @@ mod verify;
 mod view;
 mod wanted;
 
+pub use amplification::{
+    Amplification, Cause, CauseInfo, LevelAmplification, ReadAmplification, SpaceAmplification,
+};
 pub use batch::WriteBatch;
 pub use changes::{Change, ChangeBatch, ChangeIter, ChangedKeyspace, Changes, Consumer, ConsumerInfo};
 pub use copy::{

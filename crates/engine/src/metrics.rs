@@ -1,10 +1,12 @@
 //! What the database tells about itself.
 
+use crate::amplification::Amplification;
 use crate::keyspace::KeyspaceState;
 use crate::store::Store;
 use esker_base::{Error, FileNumber, SeqNo};
 use esker_cache::CacheStats;
 use esker_filter::FilterWatch;
+use esker_version::LevelIndex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -119,7 +121,7 @@ pub struct LogMetrics {
 }
 
 /// One keyspace.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct KeyspaceMetrics {
     /// Its name.
@@ -166,6 +168,8 @@ pub struct KeyspaceMetrics {
     pub compacted_in_bytes: u64,
     /// Bytes of tables written by compactions.
     pub compacted_out_bytes: u64,
+    /// What it writes, reads and stores for each byte and lookup of its users.
+    pub amplification: Amplification,
 }
 
 /// The tree of a keyspace.
@@ -182,6 +186,8 @@ pub struct KeyspaceLevels {
     pub levels: Vec<LevelInfo>,
     /// Blob files, oldest first.
     pub blob_files: Vec<BlobFileInfo>,
+    /// What it writes, reads and stores for each byte and lookup of its users.
+    pub amplification: Amplification,
 }
 
 /// A blob file.
@@ -269,8 +275,13 @@ pub struct TableInfo {
 impl LevelInfo {
     /// How people call it: `L0`, `L1`, ..., `Llast`.
     pub fn label(&self) -> String {
-        if self.number == 63 { "Llast".to_owned() } else { format!("L{}", self.number) }
+        level_label(self.number)
     }
+}
+
+/// The name of a level.
+pub(crate) fn level_label(number: u8) -> String {
+    if number == LevelIndex::LAST.get() { "Llast".to_owned() } else { format!("L{number}") }
 }
 
 impl Store {
@@ -334,14 +345,12 @@ impl Store {
     fn keyspace_metrics(&self, keyspace: &KeyspaceState) -> KeyspaceMetrics {
         let view = keyspace.view.load();
         let parts = || view.tree.parts().map(|part| &part.meta);
-        let traffic = &keyspace.traffic;
-        let user_bytes = self.writing.as_ref().and_then(|writing| {
-            let mut state = writing.commit.lock();
-            state.active(keyspace.id).ok().map(|active| active.user_bytes)
-        });
+        let user_bytes = self.user_bytes(keyspace);
+        let book = keyspace.traffic.book();
+        let (flushes, compactions) = (book.flushes(), book.compactions());
         KeyspaceMetrics {
             name: keyspace.name().to_string(),
-            user_bytes: user_bytes.unwrap_or(0),
+            user_bytes,
             memtable_entries: view.memtables().map(|view| view.memtable.len()).sum(),
             sealed_memtables: view.sealed.len(),
             runs: view.tree.runs.len(),
@@ -352,22 +361,33 @@ impl Store {
             range_deletes: parts().map(|part| part.range_deletes).sum::<u64>()
                 + view.memtables().map(|view| view.memtable.range_deletes_len()).sum::<u64>(),
             compaction_debt_bytes: self.compaction_debt(keyspace, &view),
-            flushes: traffic.flushes.load(Ordering::Relaxed),
-            flushed_bytes: traffic.flushed_bytes.load(Ordering::Relaxed),
+            flushes: flushes.jobs,
+            flushed_bytes: flushes.written_bytes,
             blob_files: view.tree.version.blob_files().len(),
             blob_bytes: view.tree.version.blob_files().bytes(),
             blob_garbage_bytes: view.tree.version.blob_files().garbage_bytes(),
-            blob_flushed_bytes: traffic.blob_bytes.load(Ordering::Relaxed),
-            blob_relocated_bytes: traffic.relocated_bytes.load(Ordering::Relaxed),
-            compactions: traffic.compactions.load(Ordering::Relaxed),
-            trivial_moves: traffic.moves.load(Ordering::Relaxed),
-            compacted_in_bytes: traffic.compacted_in_bytes.load(Ordering::Relaxed),
-            compacted_out_bytes: traffic.compacted_out_bytes.load(Ordering::Relaxed),
+            blob_flushed_bytes: flushes.blob_bytes,
+            blob_relocated_bytes: compactions.blob_bytes,
+            compactions: compactions.jobs,
+            trivial_moves: book.moves(),
+            compacted_in_bytes: compactions.read_bytes,
+            compacted_out_bytes: compactions.written_bytes,
+            amplification: self.amplification(keyspace, &view, user_bytes),
         }
     }
 
+    /// Key and value bytes that users put.
+    fn user_bytes(&self, keyspace: &KeyspaceState) -> u64 {
+        let Some(writing) = &self.writing else { return 0 };
+        let mut state = writing.commit.lock();
+        state.active(keyspace.id).map_or(0, |active| active.user_bytes)
+    }
+
     pub(crate) fn levels(&self) -> Vec<KeyspaceLevels> {
-        let of = |keyspace: &Arc<KeyspaceState>| levels_of(keyspace, &self.files.watch_of(keyspace.id));
+        let of = |keyspace: &Arc<KeyspaceState>| KeyspaceLevels {
+            amplification: self.amplification(keyspace, &keyspace.view.load(), self.user_bytes(keyspace)),
+            ..levels_of(keyspace, &self.files.watch_of(keyspace.id))
+        };
         self.all_keyspaces().iter().map(of).collect()
     }
 }
@@ -418,5 +438,6 @@ fn levels_of(keyspace: &KeyspaceState, watch: &FilterWatch) -> KeyspaceLevels {
         memtable_entries: view.memtables().map(|view| view.memtable.len()).sum(),
         levels: view.tree.version.levels().iter().map(level).collect(),
         blob_files: view.tree.version.blob_files().iter().map(blob_file).collect(),
+        amplification: Amplification::default(),
     }
 }

@@ -4,6 +4,7 @@
 //! rest goes into table writers, cut where the plan says. Nothing is allocated per entry. Range deletes come beside the
 //! entries and are cut at the borders of the tables ([`PendingDeletes`]).
 
+use crate::amplification::traffic::Moved;
 use crate::deletes::key_range;
 use crate::easing::eased;
 use crate::filters::TableFilter;
@@ -171,6 +172,16 @@ impl<'a> Outputs<'a> {
     /// Bytes of all blob files.
     pub(crate) fn blob_bytes(&self) -> u64 {
         self.blobs.iter().map(|blob| blob.file_bytes).sum()
+    }
+
+    /// Entries of all tables.
+    pub(crate) fn entries(&self) -> u64 {
+        self.parts.iter().map(|part| part.entries).sum()
+    }
+
+    /// What the job that read so much in tables and took so long moved.
+    pub(crate) fn moved(&self, read_bytes: u64, took_ns: u64) -> Moved {
+        Moved { read_bytes, written_bytes: self.bytes(), blob_bytes: self.blob_bytes(), took_ns }
     }
 
     /// Says in an edit that the tables join `place`, and that there are blob files (BF2). The files stay with whoever is to

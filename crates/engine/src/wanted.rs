@@ -145,7 +145,7 @@ impl Store {
         options.strategy.debt(&shape, &of_strategy).saturating_add(of_collection)
     }
 
-    fn monotonic_ns(&self) -> u64 {
+    pub(crate) fn monotonic_ns(&self) -> u64 {
         self.env.clock.monotonic_ns()
     }
 

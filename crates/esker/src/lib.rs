@@ -150,16 +150,17 @@ pub use esker_base::{Conflict, Corruption, Error, HistoryGone, KeyspaceId, Merge
 pub use esker_cache::CacheKind;
 pub use esker_codec::Codec;
 pub use esker_engine::{
-    BackupId, BackupInfo, BackupReport, BackupVerification, Backups, BlobFileInfo, BulkLoadProgress,
-    BulkLoadReport, BulkLoader, Change, ChangeBatch, ChangeIter, ChangedKeyspace, Changes, CheckpointReport,
-    CompactionFilter, CompareAndSet, Consumer, ConsumerInfo, CopyProgress, Cs265, Cursor, DEFAULT_KEYSPACE,
-    Damage, Database, Decision, Durability, ExportReport, FilterInfo, FilterTuningInfo, Holder, HolderKind,
-    ImportReport, IngestMode, IngestOptions, IngestReport, Isolation, KeyRange, Keys, Keyspace,
-    KeyspaceLevels, KeyspaceMetrics, KeyspaceOptions, Layer, LevelInfo, LogMetrics, MemoryMetrics, Merge,
-    MergeError, MergeOperator, Metrics, OpenTablesMetrics, OptionChange, OptionInfo, OptionScope,
-    OptionValue, Options, PerLevel, Preset, Range, RestoreReport, Retention, RunInfo, Savepoint, Snapshot,
-    TableInfo, TableWriter, Transaction, TransactionOptions, TransactionRange, Ttl, Value, VerifyReport,
-    View, WriteBatch, WrittenTable, check_export, set,
+    Amplification, BackupId, BackupInfo, BackupReport, BackupVerification, Backups, BlobFileInfo,
+    BulkLoadProgress, BulkLoadReport, BulkLoader, Cause, CauseInfo, Change, ChangeBatch, ChangeIter,
+    ChangedKeyspace, Changes, CheckpointReport, CompactionFilter, CompareAndSet, Consumer, ConsumerInfo,
+    CopyProgress, Cs265, Cursor, DEFAULT_KEYSPACE, Damage, Database, Decision, Durability, ExportReport,
+    FilterInfo, FilterTuningInfo, Holder, HolderKind, ImportReport, IngestMode, IngestOptions, IngestReport,
+    Isolation, KeyRange, Keys, Keyspace, KeyspaceLevels, KeyspaceMetrics, KeyspaceOptions, Layer,
+    LevelAmplification, LevelInfo, LogMetrics, MemoryMetrics, Merge, MergeError, MergeOperator, Metrics,
+    OpenTablesMetrics, OptionChange, OptionInfo, OptionScope, OptionValue, Options, PerLevel, Preset, Range,
+    ReadAmplification, RestoreReport, Retention, RunInfo, Savepoint, Snapshot, SpaceAmplification, TableInfo,
+    TableWriter, Transaction, TransactionOptions, TransactionRange, Ttl, Value, VerifyReport, View,
+    WriteBatch, WrittenTable, check_export, set,
 };
 pub use esker_env::{AsyncReads, ReadMode};
 pub use esker_filter::{FilterAllocation, FilterPolicy};

@@ -96,6 +96,12 @@ impl Table {
         self.filter_damage.get()
     }
 
+    /// Share of absent keys within the table's range for which a lookup is expected to search it: what the filter promises, 1 without
+    /// one that can be used.
+    pub fn expected_false_positive_rate(&self) -> f64 {
+        if self.has_usable_filter() { self.filter_rate } else { 1.0 }
+    }
+
     /// Whether the key with this hash may be in the table: `false` is certain.
     #[inline]
     pub fn may_contain(&self, hash: u64) -> bool {

@@ -35,6 +35,7 @@ pub mod runs;
 mod score;
 pub mod shape;
 pub mod validate;
+mod worst_case;
 
 pub use busy::{Busy, BusyJob, JobId};
 pub use collect::{BlobAccount, Collection, due_permille, plan_collection};
@@ -49,3 +50,4 @@ pub use plan::{Class, CompactionPlan, InputPart, PlanInput, PlanKind, Position, 
 pub use runs::RunsPerLevel;
 pub use shape::Shape;
 pub use validate::validate;
+pub use worst_case::WorstCase;

@@ -14,6 +14,7 @@ mod registry;
 pub(crate) use change::RecentDrops;
 pub(crate) use registry::Registry;
 
+use crate::amplification::traffic::Traffic;
 use crate::easing::Easing;
 use crate::filters::FilterTuner;
 use crate::heat::HeatBook;
@@ -62,6 +63,7 @@ pub(crate) struct KeyspaceState {
     /// Set when the keyspace was dropped, durably, and before its view becomes an empty one: a reader that finds the empty view
     /// also finds this, and answers an error instead of "no such key".
     dropped: AtomicBool,
+    /// What flushes and compactions moved.
     pub(crate) traffic: Traffic,
     /// How often its tables are read, if its strategy goes by that.
     pub(crate) heat: Mutex<HeatBook>,
@@ -69,24 +71,6 @@ pub(crate) struct KeyspaceState {
     pub(crate) easing: Easing,
     /// How the filters do, and what follows for new ones.
     pub(crate) filters: FilterTuner,
-}
-
-/// Bytes that moved, for amplification figures. Counted since the database was opened.
-#[derive(Debug, Default)]
-pub(crate) struct Traffic {
-    /// Bytes of tables written by flushes.
-    pub(crate) flushed_bytes: AtomicU64,
-    /// Bytes of tables read by compactions.
-    pub(crate) compacted_in_bytes: AtomicU64,
-    /// Bytes of tables written by compactions.
-    pub(crate) compacted_out_bytes: AtomicU64,
-    /// Bytes of blob files written by flushes.
-    pub(crate) blob_bytes: AtomicU64,
-    /// Bytes of blob files written by compactions.
-    pub(crate) relocated_bytes: AtomicU64,
-    pub(crate) flushes: AtomicU64,
-    pub(crate) compactions: AtomicU64,
-    pub(crate) moves: AtomicU64,
 }
 
 impl KeyspaceState {

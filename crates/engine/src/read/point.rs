@@ -1,8 +1,8 @@
 //! One key.
 
 use crate::Value;
+use crate::amplification::reads::Witness;
 use crate::handle::Pinned;
-use crate::heat::LOOKUP_READS;
 use crate::read::covers::cover_at;
 use crate::read::resolve::{Resolved, resolve};
 use crate::tree::{Access, TreePart};
@@ -31,8 +31,25 @@ pub(crate) enum Found<'v> {
 /// What a reader of that moment sees of `key`.
 #[inline]
 pub(crate) fn lookup<'v>(pinned: &'v Pinned, key: &[u8]) -> Result<Found<'v>> {
+    let hash = checksum::key_hash(key);
+    if is_sampled(hash) {
+        return followed(pinned, key, hash);
+    }
+    search(pinned, key, hash, &mut ())
+}
+
+/// The same, and every step is counted.
+#[cold]
+#[inline(never)]
+fn followed<'v>(pinned: &'v Pinned, key: &[u8], hash: u64) -> Result<Found<'v>> {
+    let tree = &pinned.view.tree;
+    search(pinned, key, hash, &mut tree.watch.follow(&tree.runs))
+}
+
+#[inline(always)]
+fn search<'v>(pinned: &'v Pinned, key: &[u8], hash: u64, witness: &mut impl Witness) -> Result<Found<'v>> {
     let (view, seqno) = (&*pinned.view, pinned.seqno);
-    let wanted = Wanted { pinned, key, hash: checksum::key_hash(key), cover: cover_at(view, key, seqno)? };
+    let wanted = Wanted { pinned, key, hash, cover: cover_at(view, key, seqno)? };
     // All cache lines that the filters will need are requested first, so that their misses overlap each other
     // and the memtables' search.
     let mut candidates: [Option<&TreePart>; PREFETCHED_RUNS] = [None; PREFETCHED_RUNS];
@@ -47,12 +64,13 @@ pub(crate) fn lookup<'v>(pinned: &'v Pinned, key: &[u8]) -> Result<Found<'v>> {
     for memtable in view.memtables() {
         if let Some(run) = &memtable.ingested {
             if let Some(part) = run.part_for(key)
-                && let Some(found) = wanted.in_part(part)?
+                && let Some(found) = wanted.in_part(part, &mut (), 0)?
             {
                 return Ok(found);
             }
             continue;
         }
+        witness.memtable();
         if let Some((tag, value)) = memtable.memtable.get(key, seqno) {
             if wanted.is_plain(tag) {
                 return Ok(Found::Borrowed(value));
@@ -65,14 +83,16 @@ pub(crate) fn lookup<'v>(pinned: &'v Pinned, key: &[u8]) -> Result<Found<'v>> {
             });
         }
     }
-    for part in candidates.iter().flatten() {
-        if let Some(found) = wanted.in_part(part)? {
+    for (at, part) in candidates.iter().enumerate() {
+        if let Some(part) = part
+            && let Some(found) = wanted.in_part(part, witness, at)?
+        {
             return Ok(found);
         }
     }
-    for run in runs.iter().skip(PREFETCHED_RUNS) {
+    for (at, run) in runs.iter().enumerate().skip(PREFETCHED_RUNS) {
         if let Some(part) = run.part_for(key)
-            && let Some(found) = wanted.in_part(part)?
+            && let Some(found) = wanted.in_part(part, witness, at)?
         {
             return Ok(found);
         }
@@ -105,30 +125,49 @@ impl Wanted<'_> {
         resolve(&self.pinned.view, &mut { self.pinned.time }, (tag, self.key, value))
     }
 
-    /// What a part tells about the key; `None` if it holds no visible version.
+    /// What a part of the run at this place tells about the key; `None` if it holds no visible version.
     #[inline]
-    fn in_part(&self, part: &TreePart) -> Result<Option<Found<'static>>> {
+    fn in_part(
+        &self,
+        part: &TreePart,
+        witness: &mut impl Witness,
+        run: usize,
+    ) -> Result<Option<Found<'static>>> {
         match part.file.opened_for_use() {
-            Some(table) => self.in_table(part, table),
-            None => self.in_closed(part),
+            Some(table) => self.in_table(part, table, witness, run),
+            None => self.in_closed(part, witness, run),
         }
     }
 
     /// [`Wanted::in_part`], if the table is not open or not to be had without a lock.
     #[cold]
-    fn in_closed(&self, part: &TreePart) -> Result<Option<Found<'static>>> {
-        self.in_table(part, &*part.file.open(Access::Use)?)
+    fn in_closed(
+        &self,
+        part: &TreePart,
+        witness: &mut impl Witness,
+        run: usize,
+    ) -> Result<Option<Found<'static>>> {
+        self.in_table(part, &*part.file.open(Access::Use)?, witness, run)
     }
 
     #[inline]
-    fn in_table(&self, part: &TreePart, table: &Table) -> Result<Option<Found<'static>>> {
-        if (part.meta.sliced && !part.meta.contains(self.key)) || !table.may_contain(self.hash) {
+    fn in_table(
+        &self,
+        part: &TreePart,
+        table: &Table,
+        witness: &mut impl Witness,
+        run: usize,
+    ) -> Result<Option<Found<'static>>> {
+        if part.meta.sliced && !part.meta.contains(self.key) {
             return Ok(None);
         }
-        let Some(hit) = table.get(self.key, self.hash, self.pinned.seqno)? else { return Ok(None) };
-        if is_sampled(self.hash) {
-            part.file.note_reads(LOOKUP_READS);
+        witness.asks(run);
+        if !table.may_contain(self.hash) {
+            return Ok(None);
         }
+        witness.searches(run);
+        let Some(hit) = table.get(self.key, self.hash, self.pinned.seqno)? else { return Ok(None) };
+        witness.finds(run, part);
         if self.is_plain(hit.tag) {
             return Ok(Some(Found::Pinned(hit.value)));
         }

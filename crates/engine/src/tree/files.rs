@@ -11,6 +11,7 @@
 
 use super::clock::{Clock, OpenAmount, Room};
 use super::file::{FileIdentity, TableFile};
+use crate::amplification::reads::ReadWatch;
 use crate::large::LargeFiles;
 use crate::paths;
 use crate::scheduler::{Lane, Scheduler};
@@ -36,8 +37,8 @@ pub(crate) struct TableFiles {
     /// What may be closed.
     pub(super) clock: Clock,
     known: Mutex<HashMap<FileNumber, Weak<FileIdentity>, foldhash::fast::FixedState>>,
-    /// Who counts what the filters of a keyspace's tables answer.
-    watches: Mutex<HashMap<KeyspaceId, Arc<FilterWatch>, foldhash::fast::FixedState>>,
+    /// Who counts what the filters of a keyspace's tables answer, and what its lookups ask.
+    watches: Mutex<HashMap<KeyspaceId, Watches, foldhash::fast::FixedState>>,
     /// How tables of a keyspace are read, where that is not the default.
     readings: Mutex<HashMap<KeyspaceId, TableReading, foldhash::fast::FixedState>>,
     /// Blob files in use.
@@ -46,6 +47,13 @@ pub(crate) struct TableFiles {
     doomed: Mutex<Vec<PathBuf>>,
     /// Deleting and closing are work for the log lane.
     pub(crate) scheduler: Arc<Scheduler>,
+}
+
+/// What is counted of one keyspace's lookups.
+#[derive(Debug, Default)]
+struct Watches {
+    filters: Option<Arc<FilterWatch>>,
+    reads: Arc<ReadWatch>,
 }
 
 impl TableFiles {
@@ -87,7 +95,12 @@ impl TableFiles {
 
     /// What counts the answers of the filters of a keyspace's tables.
     pub(crate) fn watch_of(&self, keyspace: KeyspaceId) -> Arc<FilterWatch> {
-        Arc::clone(self.watches.lock().entry(keyspace).or_default())
+        Arc::clone(self.watches.lock().entry(keyspace).or_default().filters.get_or_insert_default())
+    }
+
+    /// What follows lookups of a keyspace.
+    pub(crate) fn read_watch_of(&self, keyspace: KeyspaceId) -> Arc<ReadWatch> {
+        Arc::clone(&self.watches.lock().entry(keyspace).or_default().reads)
     }
 
     /// The keyspace is no more.

@@ -8,6 +8,7 @@ pub(crate) use clock::OpenAmount;
 pub(crate) use file::{Access, Closed, FileIdentity, TableFile};
 pub(crate) use files::TableFiles;
 
+use crate::amplification::reads::ReadWatch;
 use crate::deletes::{HiddenPart, hidden_parts};
 use crate::large::LargeMap;
 use esker_base::{KeyspaceId, Result, SeqNo, key};
@@ -29,6 +30,8 @@ pub(crate) struct Tree {
     hidden: OnceLock<Box<[HiddenPart]>>,
     /// The blob files that the parts point to.
     pub(crate) large: Arc<LargeMap>,
+    /// What is seen of the lookups of its keyspace.
+    pub(crate) watch: Arc<ReadWatch>,
 }
 
 /// A run: disjoint parts in key order.
@@ -63,7 +66,9 @@ impl Tree {
         let max_seqno = parts.map(|part| part.meta.max_seqno).max().unwrap_or(SeqNo::ZERO);
         let has_range_deletes = runs.iter().any(|run: &Arc<TreeRun>| run.has_range_deletes());
         let large = Arc::new(LargeMap::new(keyspace, &version, files));
-        Tree { version, runs, max_seqno, has_range_deletes, hidden: OnceLock::new(), large }
+        // Lookups of a tree without tables are nobody's concern, nor are those of a keyspace that was dropped.
+        let watch = if runs.is_empty() { Arc::default() } else { files.read_watch_of(keyspace) };
+        Tree { version, runs, max_seqno, has_range_deletes, hidden: OnceLock::new(), large, watch }
     }
 
     /// This tree with the files that are current, and with what is not changed shared.
@@ -90,7 +95,8 @@ impl Tree {
         let runs = self.runs.iter().map(renewed).collect();
         let Tree { max_seqno, has_range_deletes, ref hidden, .. } = *self;
         let (version, large) = (Arc::clone(&self.version), Arc::clone(&self.large));
-        Tree { version, runs, max_seqno, has_range_deletes, hidden: hidden.clone(), large }
+        let watch = Arc::clone(&self.watch);
+        Tree { version, runs, max_seqno, has_range_deletes, hidden: hidden.clone(), large, watch }
     }
 
     /// The parts that range deletes hide as a whole; found when they are first asked for.

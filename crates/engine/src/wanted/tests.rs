@@ -6,7 +6,6 @@ use crate::{Database, KeyspaceOptions, Options};
 use esker_env::fault::StrictFs;
 use esker_env::{Env, ManualClock};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const KEYS: u64 = 4_000;
@@ -49,7 +48,7 @@ impl World {
     }
 
     fn compacted_bytes(&self) -> u64 {
-        self.db.default_keyspace().state().traffic.compacted_in_bytes.load(Ordering::Relaxed)
+        self.db.default_keyspace().state().traffic.book().compactions().read_bytes
     }
 
     fn entries_in_memory(&self) -> u64 {

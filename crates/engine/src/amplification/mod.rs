@@ -1,0 +1,149 @@
+//! Amplification, measured while the database works: what is written, read and stored for each byte and each lookup of a user.
+//!
+//! * **Write**: bytes of tables and blob files that flushes, ingests and compactions wrote, by cause and by level
+//!   ([`traffic`]), over the bytes that users brought. The log is not in it; it writes each byte once, with some more for its frames.
+//! * **Read**: one lookup in 64 is followed on its way through memtables and runs ([`reads`]). Beside what was seen stands what
+//!   the filters of the present tables let one expect, and the worst case by the formula of the strategy.
+//! * **Space**: bytes of tables and blob files over an estimate of what would be left of them after a full compaction ([`space`]).
+//!
+//! Everything is counted since the database was opened, without what opening itself wrote, and costs the put path nothing, a
+//! lookup one comparison, and a background job some additions under a lock of its own.
+
+pub(crate) mod reads;
+mod space;
+pub(crate) mod traffic;
+
+pub use reads::ReadAmplification;
+pub use space::SpaceAmplification;
+pub use traffic::{Cause, CauseInfo};
+
+use crate::keyspace::KeyspaceState;
+use crate::store::Store;
+use crate::view::SuperVersion;
+use esker_version::{Level, LevelIndex};
+
+/// What a keyspace writes, reads and stores for each byte and each lookup of its users.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Amplification {
+    /// Key and value bytes that users put.
+    pub put_bytes: u64,
+    /// Bytes of keys and values in tables that users ingested or loaded in bulk.
+    pub ingested_bytes: u64,
+    /// What was written and read in the background, by cause; most written first.
+    pub causes: Vec<CauseInfo>,
+    /// Levels that hold tables or that something was written to, newest data first.
+    pub levels: Vec<LevelAmplification>,
+    /// What lookups ask.
+    pub reads: ReadAmplification,
+    /// What room is taken.
+    pub space: SpaceAmplification,
+}
+
+/// What one level has of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct LevelAmplification {
+    /// Its number; the last level is always 63.
+    pub number: u8,
+    /// Bytes of tables written for this level.
+    pub written_bytes: u64,
+    /// Bytes of tables of this level that compactions read.
+    pub read_bytes: u64,
+    /// Bytes of its tables.
+    pub table_bytes: u64,
+    /// Its runs.
+    pub runs: usize,
+    /// Tables of this level that a lookup of an absent key is expected to search in vain, by the filters that they have.
+    pub expected_in_vain: f64,
+    /// Runs of this level in which sampled lookups found a table that spans their key.
+    pub asked: u64,
+    /// Tables of it that they searched, because the filter let them or there is none.
+    pub searched: u64,
+    /// Searches that found the key, be it deleted.
+    pub found: u64,
+}
+
+impl Amplification {
+    /// What users brought: the denominator of write amplification.
+    pub fn user_bytes(&self) -> u64 {
+        self.put_bytes + self.ingested_bytes
+    }
+
+    /// Bytes written to tables and blob files.
+    pub fn written_bytes(&self) -> u64 {
+        self.causes.iter().map(|cause| cause.written_bytes + cause.blob_bytes).sum()
+    }
+
+    /// Write amplification without the log: bytes written over bytes that users brought; `None` if they brought nothing.
+    /// What lies in memtables counts as brought, so it is too small until they are flushed.
+    pub fn write(&self) -> Option<f64> {
+        self.over_user_bytes(self.written_bytes())
+    }
+
+    /// So many bytes over those that users brought.
+    pub fn over_user_bytes(&self, bytes: u64) -> Option<f64> {
+        (self.user_bytes() > 0).then(|| bytes as f64 / self.user_bytes() as f64)
+    }
+}
+
+impl LevelAmplification {
+    /// How people call it: `L0`, `L1`, ..., `Llast`.
+    pub fn label(&self) -> String {
+        crate::metrics::level_label(self.number)
+    }
+}
+
+impl Store {
+    /// The amplification of a keyspace whose users put so many bytes.
+    pub(crate) fn amplification(
+        &self,
+        keyspace: &KeyspaceState,
+        view: &SuperVersion,
+        put_bytes: u64,
+    ) -> Amplification {
+        let options = keyspace.options();
+        let book = keyspace.traffic.book();
+        let rates = reads::Rates::of(&view.tree, options.filter);
+        let mut levels: Vec<LevelIndex> =
+            view.tree.version.levels().iter().map(|level| level.index).collect();
+        levels.extend(book.levels());
+        levels.sort_unstable();
+        levels.dedup();
+        let level = |index: LevelIndex| {
+            let (present, moved) = (view.tree.version.level(index), book.level(index));
+            let seen = view.tree.watch.level(index);
+            LevelAmplification {
+                number: index.get(),
+                written_bytes: moved.written_bytes,
+                read_bytes: moved.read_bytes,
+                table_bytes: present.map_or(0, Level::bytes),
+                runs: present.map_or(0, |level| level.runs().len()),
+                expected_in_vain: rates.of_level(index),
+                asked: seen.asked,
+                searched: seen.searched,
+                found: seen.found,
+            }
+        };
+        let levels_with_tables = view.tree.version.levels().iter().filter(|level| !level.runs().is_empty());
+        let of_strategy = self.strategy_options(&options);
+        Amplification {
+            put_bytes,
+            ingested_bytes: book.ingested_bytes(),
+            levels: levels.into_iter().map(level).collect(),
+            reads: ReadAmplification {
+                memtables: view.memtables().count(),
+                runs: view.tree.runs.len(),
+                worst_case: options
+                    .strategy
+                    .worst_case_reads(levels_with_tables.count() as u64, &of_strategy),
+                ..view.tree.watch.seen(&rates)
+            },
+            space: space::estimate(&view.tree.version, book.replaced()),
+            causes: book.into_causes(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

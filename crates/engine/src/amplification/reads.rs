@@ -1,0 +1,256 @@
+//! What lookups ask, seen and expected.
+//!
+//! One lookup in [`SAMPLE`](esker_filter::watch::SAMPLE), by the key's hash, goes a way through the code of its own on which every
+//! step is counted ([`Witness`]); the others go the same way compiled without counting, so that a lookup pays for it with one
+//! comparison of the hash. Counters are shared and carry no other data: relaxed additions suffice, and sums read while lookups are
+//! under way may be off by those.
+
+use crate::heat::LOOKUP_READS;
+use crate::tree::{Tree, TreePart, TreeRun};
+use esker_filter::FilterPolicy;
+use esker_strategy::WorstCase;
+use esker_version::LevelIndex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+/// Levels that are told apart.
+const LEVELS: usize = LevelIndex::LAST.get() as usize + 1;
+
+/// What lookups of single keys ask.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ReadAmplification {
+    /// Memtables at present.
+    pub memtables: usize,
+    /// Runs of tables at present: what a lookup has to ask besides, at most one table of each.
+    pub runs: usize,
+    /// The worst case by the formulas of the strategy, the memtable included; none if it bounds nothing.
+    pub worst_case: Vec<WorstCase>,
+    /// Tables that a lookup of an absent key is expected to search in vain, by the filters of the present tables, if it lies
+    /// within the keys of every run.
+    pub expected_absent: f64,
+    /// Tables that a lookup of a key in tables is expected to search: the one that has it and those above it in vain, if all
+    /// keys are equally likely.
+    pub expected_present: f64,
+    /// Lookups that were followed, one in 64.
+    pub lookups: u64,
+    /// Memtables that they asked.
+    pub memtables_asked: u64,
+    /// Runs in which a table spans their key: that table's filter was asked.
+    pub tables_asked: u64,
+    /// Tables that they searched: a block each, from a cache or from the file.
+    pub tables_searched: u64,
+    /// Lookups that tables answered, be it that the key is deleted.
+    pub found_in_tables: u64,
+}
+
+impl ReadAmplification {
+    /// Tables searched by a lookup that was followed; `None` if none was.
+    pub fn searched(&self) -> Option<f64> {
+        (self.lookups > 0).then(|| self.tables_searched as f64 / self.lookups as f64)
+    }
+
+    /// Tables searched in vain by a lookup that was followed; `None` if none was.
+    pub fn in_vain(&self) -> Option<f64> {
+        let in_vain = self.tables_searched.saturating_sub(self.found_in_tables);
+        (self.lookups > 0).then(|| in_vain as f64 / self.lookups as f64)
+    }
+}
+
+/// Who is told what a lookup does.
+pub(crate) trait Witness {
+    /// A memtable is asked.
+    #[inline(always)]
+    fn memtable(&mut self) {}
+
+    /// The run at this place of the tree has a table that spans the key.
+    #[inline(always)]
+    fn asks(&mut self, _run: usize) {}
+
+    /// That table is searched.
+    #[inline(always)]
+    fn searches(&mut self, _run: usize) {}
+
+    /// It has the key.
+    #[inline(always)]
+    fn finds(&mut self, _run: usize, _part: &TreePart) {}
+}
+
+/// Nobody is told.
+impl Witness for () {}
+
+/// The lookups of one keyspace that were followed. Takes a few bytes until the first of them.
+#[derive(Debug, Default)]
+pub(crate) struct ReadWatch(OnceLock<Box<Counts>>);
+
+#[derive(Debug)]
+struct Counts {
+    lookups: AtomicU64,
+    memtables: AtomicU64,
+    levels: [LevelCounts; LEVELS],
+}
+
+#[derive(Debug, Default)]
+struct LevelCounts {
+    asked: AtomicU64,
+    searched: AtomicU64,
+    found: AtomicU64,
+}
+
+/// What was seen of one level.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LevelSeen {
+    pub(crate) asked: u64,
+    pub(crate) searched: u64,
+    pub(crate) found: u64,
+}
+
+impl Default for Counts {
+    fn default() -> Counts {
+        Counts {
+            lookups: AtomicU64::new(0),
+            memtables: AtomicU64::new(0),
+            levels: std::array::from_fn(|_| LevelCounts::default()),
+        }
+    }
+}
+
+/// Follows one lookup through the runs of a tree.
+pub(crate) struct Follower<'a> {
+    counts: &'a Counts,
+    runs: &'a [Arc<TreeRun>],
+}
+
+impl ReadWatch {
+    /// For one more lookup.
+    pub(crate) fn follow<'a>(&'a self, runs: &'a [Arc<TreeRun>]) -> Follower<'a> {
+        let counts = self.0.get_or_init(Box::default);
+        counts.lookups.fetch_add(1, Relaxed);
+        Follower { counts, runs }
+    }
+
+    pub(crate) fn level(&self, level: LevelIndex) -> LevelSeen {
+        let counts = self.0.get().and_then(|counts| counts.levels.get(usize::from(level.get())));
+        counts.map_or_else(LevelSeen::default, |counts| LevelSeen {
+            asked: counts.asked.load(Relaxed),
+            searched: counts.searched.load(Relaxed),
+            found: counts.found.load(Relaxed),
+        })
+    }
+
+    /// What was seen, and what is expected; the rest is left to whoever knows the tree.
+    pub(crate) fn seen(&self, rates: &Rates) -> ReadAmplification {
+        let expected = ReadAmplification {
+            expected_absent: rates.absent(),
+            expected_present: rates.present(),
+            ..ReadAmplification::default()
+        };
+        let Some(counts) = self.0.get() else { return expected };
+        let sum = |of: fn(&LevelCounts) -> &AtomicU64| {
+            counts.levels.iter().map(|level| of(level).load(Relaxed)).sum::<u64>()
+        };
+        ReadAmplification {
+            lookups: counts.lookups.load(Relaxed),
+            memtables_asked: counts.memtables.load(Relaxed),
+            tables_asked: sum(|level| &level.asked),
+            tables_searched: sum(|level| &level.searched),
+            found_in_tables: sum(|level| &level.found),
+            ..expected
+        }
+    }
+}
+
+impl Follower<'_> {
+    fn level(&self, run: usize) -> Option<&LevelCounts> {
+        self.counts.levels.get(usize::from(self.runs.get(run)?.level.get()))
+    }
+}
+
+impl Witness for Follower<'_> {
+    fn memtable(&mut self) {
+        self.counts.memtables.fetch_add(1, Relaxed);
+    }
+
+    fn asks(&mut self, run: usize) {
+        if let Some(level) = self.level(run) {
+            level.asked.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn searches(&mut self, run: usize) {
+        if let Some(level) = self.level(run) {
+            level.searched.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn finds(&mut self, run: usize, part: &TreePart) {
+        // What is sampled here tells the strategies how hot a table is, too.
+        part.file.note_reads(LOOKUP_READS);
+        if let Some(level) = self.level(run) {
+            level.found.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+/// The false-positive rates that the filters of a tree's tables promise.
+#[derive(Debug)]
+pub(crate) struct Rates {
+    /// Of each run, newest first: its level, its entries, and the rate for a key within its range.
+    runs: Vec<(LevelIndex, f64, f64)>,
+}
+
+impl Rates {
+    /// Of the tables of a tree. One that is not open is taken to have the filter that the options say.
+    pub(crate) fn of(tree: &Tree, policy: FilterPolicy) -> Rates {
+        let mut of_options = None;
+        let mut rate_of = |part: &TreePart| match part.file.opened() {
+            Some(table) => table.expected_false_positive_rate(),
+            None => *of_options.get_or_insert_with(|| policy.false_positive_rate()),
+        };
+        let runs = tree.runs.iter().map(|run| {
+            let (mut entries, mut in_vain) = (0.0, 0.0);
+            for part in run.parts.iter() {
+                entries += part.meta.entries as f64;
+                in_vain += part.meta.entries as f64 * rate_of(part);
+            }
+            (run.level, entries, if entries > 0.0 { in_vain / entries } else { 0.0 })
+        });
+        Rates { runs: runs.collect() }
+    }
+
+    pub(crate) fn of_level(&self, level: LevelIndex) -> f64 {
+        self.runs.iter().filter(|(of, ..)| *of == level).map(|(_, _, rate)| rate).sum()
+    }
+
+    fn absent(&self) -> f64 {
+        self.runs.iter().map(|(_, _, rate)| rate).sum()
+    }
+
+    /// The mean over entries of one search, and one in vain for each newer run whose filter errs.
+    fn present(&self) -> f64 {
+        let (mut above, mut searches, mut all) = (0.0, 0.0, 0.0);
+        for (_, entries, rate) in &self.runs {
+            searches += entries * (1.0 + above);
+            all += entries;
+            above += rate;
+        }
+        if all > 0.0 { searches / all } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn present_keys_pay_for_what_lies_above_them() {
+        let level = LevelIndex::FLUSH;
+        let rates =
+            Rates { runs: vec![(level, 100.0, 0.5), (level, 100.0, 0.25), (LevelIndex::LAST, 200.0, 1.0)] };
+        assert_eq!(rates.absent(), 1.75);
+        assert_eq!(rates.of_level(level), 0.75);
+        // 100 entries at 1, 100 at 1.5, 200 at 1.75.
+        assert_eq!(rates.present(), (100.0 + 150.0 + 350.0) / 400.0);
+        assert_eq!(Rates { runs: Vec::new() }.present(), 0.0);
+    }
+}

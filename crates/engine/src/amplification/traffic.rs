@@ -1,0 +1,288 @@
+//! Bytes that background work moves, by cause and by level.
+//!
+//! A job writes its line into the book once, when its tables are written; whether they are installed is another matter: the
+//! device has been busy with them either way. So the book needs no atomics, and its lock is taken a few times a second.
+
+use crate::filters::keys_of;
+use esker_strategy::{CompactionPlan, PlanInput, Reason};
+use esker_version::LevelIndex;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// Of what was known about the share of entries that a merge replaces, so much is left when another merge of the same size is
+/// noted: a change of the workload shows after a handful of merges.
+const MEMORY: f64 = 0.75;
+
+/// Why bytes were written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// A memtable became tables.
+    Flush,
+    /// Tables were brought from outside, or loaded in bulk.
+    Ingest,
+    /// A compaction, and why it was planned.
+    Compaction(Reason),
+}
+
+impl Cause {
+    /// In one word, for programs: `flush`, `ingest`, else the reason, such as `dense-window`.
+    pub fn name(&self) -> String {
+        match self {
+            Cause::Flush => "flush".to_owned(),
+            Cause::Ingest => "ingest".to_owned(),
+            Cause::Compaction(reason) => kebab(&format!("{reason:?}")),
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Flush => f.pad("flush"),
+            Cause::Ingest => f.pad("ingest"),
+            Cause::Compaction(reason) => f.pad(&reason.to_string()),
+        }
+    }
+}
+
+/// `DenseWindow` as `dense-window`.
+fn kebab(camel: &str) -> String {
+    let mut out = String::new();
+    for (at, letter) in camel.char_indices() {
+        if letter.is_ascii_uppercase() && at > 0 {
+            out.push('-');
+        }
+        out.push(letter.to_ascii_lowercase());
+    }
+    out
+}
+
+/// What jobs of one cause did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct CauseInfo {
+    /// The cause.
+    pub cause: Cause,
+    /// Jobs.
+    pub jobs: u64,
+    /// Bytes of tables that they read; of slices of tables, an estimate.
+    pub read_bytes: u64,
+    /// Bytes of tables that they wrote.
+    pub written_bytes: u64,
+    /// Bytes of blob files that they wrote.
+    pub blob_bytes: u64,
+    /// How long they took, summed up, in milliseconds.
+    pub busy_ms: u64,
+    /// Most bytes that one of them read and wrote, tables and blob files together.
+    pub largest_job_bytes: u64,
+}
+
+/// What a job moved.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Moved {
+    pub(crate) read_bytes: u64,
+    pub(crate) written_bytes: u64,
+    pub(crate) blob_bytes: u64,
+    pub(crate) took_ns: u64,
+}
+
+impl CauseInfo {
+    fn new(cause: Cause) -> CauseInfo {
+        CauseInfo {
+            cause,
+            jobs: 0,
+            read_bytes: 0,
+            written_bytes: 0,
+            blob_bytes: 0,
+            busy_ms: 0,
+            largest_job_bytes: 0,
+        }
+    }
+}
+
+/// Bytes of one level.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LevelTraffic {
+    pub(crate) written_bytes: u64,
+    pub(crate) read_bytes: u64,
+}
+
+/// What background work did for one keyspace since the database was opened.
+#[derive(Debug, Default)]
+pub(crate) struct Traffic(Mutex<Book>);
+
+/// [`Traffic`] as it is read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Book {
+    causes: Vec<(CauseInfo, u64)>,
+    levels: BTreeMap<LevelIndex, LevelTraffic>,
+    ingested_bytes: u64,
+    moves: u64,
+    /// Entries that came to the oldest data of their keys in late merges, and those of them that replaced or removed one there.
+    arrived: f64,
+    replaced: f64,
+}
+
+impl Traffic {
+    /// The book at this moment.
+    pub(crate) fn book(&self) -> Book {
+        self.0.lock().clone()
+    }
+
+    pub(crate) fn note_flush(&self, level: LevelIndex, moved: Moved) {
+        let mut book = self.0.lock();
+        book.note(Cause::Flush, moved);
+        book.levels.entry(level).or_default().written_bytes += moved.written_bytes;
+    }
+
+    /// Tables with so many bytes of keys and values were ingested.
+    pub(crate) fn note_ingest(&self, raw_bytes: u64, tables: impl Iterator<Item = (LevelIndex, u64)>) {
+        let mut book = self.0.lock();
+        let mut moved = Moved::default();
+        for (level, bytes) in tables {
+            moved.written_bytes += bytes;
+            book.levels.entry(level).or_default().written_bytes += bytes;
+        }
+        book.ingested_bytes += raw_bytes;
+        book.note(Cause::Ingest, moved);
+    }
+
+    /// A plan's inputs, of so many entries, became tables with so many.
+    pub(crate) fn note_merge(
+        &self,
+        plan: &CompactionPlan,
+        (entries_in, entries_out): (u64, u64),
+        moved: Moved,
+    ) {
+        let mut book = self.0.lock();
+        book.note(Cause::Compaction(plan.reason), moved);
+        book.levels.entry(plan.to.level()).or_default().written_bytes += moved.written_bytes;
+        for (input, part) in plan.parts() {
+            book.levels.entry(input.level).or_default().read_bytes += part.bytes();
+        }
+        let runs: BTreeSet<_> = plan.inputs.iter().map(|input| input.run).collect();
+        if plan.bottom && runs.len() > 1 {
+            book.note_replaced(plan, entries_in, entries_out);
+        }
+    }
+
+    /// A plan was carried out without a byte being written.
+    pub(crate) fn note_move(&self) {
+        self.0.lock().moves += 1;
+    }
+}
+
+impl Book {
+    fn note(&mut self, cause: Cause, moved: Moved) {
+        let at = self.causes.iter().position(|(known, _)| known.cause == cause);
+        let at = at.unwrap_or_else(|| {
+            self.causes.push((CauseInfo::new(cause), 0));
+            self.causes.len() - 1
+        });
+        let (info, busy_ns) = &mut self.causes[at];
+        info.jobs += 1;
+        info.read_bytes += moved.read_bytes;
+        info.written_bytes += moved.written_bytes;
+        info.blob_bytes += moved.blob_bytes;
+        let job_bytes = moved.read_bytes + moved.written_bytes + moved.blob_bytes;
+        info.largest_job_bytes = info.largest_job_bytes.max(job_bytes);
+        *busy_ns += moved.took_ns;
+        info.busy_ms = *busy_ns / 1_000_000;
+    }
+
+    /// A merge onto the oldest data there is. Its oldest run stays, what comes from newer ones adds to it or takes the place of
+    /// something.
+    fn note_replaced(&mut self, plan: &CompactionPlan, entries_in: u64, entries_out: u64) {
+        let oldest = plan.inputs.iter().map(PlanInput::position).max();
+        let of_oldest = |input: &&PlanInput| Some(input.position()) == oldest;
+        let base: u64 =
+            plan.inputs.iter().filter(of_oldest).flat_map(|input| &input.parts).map(keys_of).sum();
+        let arrived = entries_in.saturating_sub(base);
+        let replaced = entries_in.saturating_sub(entries_out).min(arrived);
+        self.arrived = self.arrived * MEMORY + arrived as f64;
+        self.replaced = self.replaced * MEMORY + replaced as f64;
+    }
+
+    /// The share of entries above the oldest data that replace something; `None` if no merge has shown it yet.
+    pub(crate) fn replaced(&self) -> Option<f64> {
+        (self.arrived > 0.0).then(|| self.replaced / self.arrived)
+    }
+
+    pub(crate) fn levels(&self) -> impl Iterator<Item = LevelIndex> {
+        self.levels.keys().copied()
+    }
+
+    pub(crate) fn level(&self, level: LevelIndex) -> LevelTraffic {
+        self.levels.get(&level).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn ingested_bytes(&self) -> u64 {
+        self.ingested_bytes
+    }
+
+    /// Plans that moved or dropped tables without writing any.
+    pub(crate) fn moves(&self) -> u64 {
+        self.moves
+    }
+
+    /// What flushes did.
+    pub(crate) fn flushes(&self) -> CauseInfo {
+        let flush = self.causes.iter().find(|(info, _)| info.cause == Cause::Flush);
+        flush.map_or_else(|| CauseInfo::new(Cause::Flush), |(info, _)| *info)
+    }
+
+    /// What all compactions did together; the cause is that of one of them.
+    pub(crate) fn compactions(&self) -> CauseInfo {
+        let of_compactions = self
+            .causes
+            .iter()
+            .map(|(info, _)| info)
+            .filter(|info| matches!(info.cause, Cause::Compaction(_)));
+        of_compactions.fold(CauseInfo::new(Cause::Compaction(Reason::Manual)), |sum, info| CauseInfo {
+            cause: sum.cause,
+            jobs: sum.jobs + info.jobs,
+            read_bytes: sum.read_bytes + info.read_bytes,
+            written_bytes: sum.written_bytes + info.written_bytes,
+            blob_bytes: sum.blob_bytes + info.blob_bytes,
+            busy_ms: sum.busy_ms + info.busy_ms,
+            largest_job_bytes: sum.largest_job_bytes.max(info.largest_job_bytes),
+        })
+    }
+
+    /// The causes, most written first.
+    pub(crate) fn into_causes(self) -> Vec<CauseInfo> {
+        let mut causes: Vec<CauseInfo> = self.causes.into_iter().map(|(info, _)| info).collect();
+        causes.sort_by_key(|info| std::cmp::Reverse(info.written_bytes + info.blob_bytes));
+        causes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_words_for_programs() {
+        assert_eq!(Cause::Flush.name(), "flush");
+        assert_eq!(Cause::Compaction(Reason::Level0Runs).name(), "level0-runs");
+        assert_eq!(Cause::Compaction(Reason::DenseWindow).name(), "dense-window");
+    }
+
+    #[test]
+    fn jobs_add_up_by_cause() {
+        let traffic = Traffic::default();
+        let moved = |bytes| Moved { written_bytes: bytes, took_ns: 600_000, ..Moved::default() };
+        traffic.note_flush(LevelIndex::FLUSH, moved(10));
+        traffic.note_flush(LevelIndex::LAST, moved(30));
+        traffic.note_ingest(90, [(LevelIndex::LAST, 100)].into_iter());
+        let book = traffic.book();
+        assert_eq!((book.level(LevelIndex::LAST).written_bytes, book.ingested_bytes()), (130, 90));
+        let flushes = book.flushes();
+        assert_eq!((flushes.jobs, flushes.written_bytes, flushes.largest_job_bytes), (2, 40, 30));
+        assert_eq!(flushes.busy_ms, 1, "parts of milliseconds are not lost");
+        let causes = book.into_causes();
+        assert_eq!(causes.iter().map(|info| info.cause).collect::<Vec<_>>(), [Cause::Ingest, Cause::Flush]);
+    }
+}

@@ -1,0 +1,75 @@
+//! How many places a lookup of an absent key may have to ask, by the formulas that the literature has for each shape.
+
+use crate::kind::Strategy;
+use crate::options::{SizeRatio, StrategyOptions};
+
+/// A bound on the places that one lookup asks: the memtable, and runs of tables.
+///
+/// It is that of the shape's steady form. Level 0 may hold more runs for a while when writes are faster than merges, up to where
+/// writers are held back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorstCase {
+    /// The formula: L levels that hold tables, size ratio T, K runs in a tier.
+    pub formula: &'static str,
+    /// Whose it is.
+    pub source: &'static str,
+    /// What it comes to.
+    pub places: u64,
+}
+
+impl Strategy {
+    /// The bounds for a tree with tables in so many levels; none for strategies that bound nothing.
+    pub fn worst_case_reads(&self, levels: u64, options: &StrategyOptions) -> Vec<WorstCase> {
+        let upper = levels.saturating_sub(1);
+        let last = levels.min(1);
+        let bound = |formula, source, places| WorstCase { formula, source, places };
+        match *self {
+            Strategy::Leveled { .. } => vec![bound("L + 1", "O'Neil 1996", levels + 1)],
+            Strategy::Tiered { size_ratio } => {
+                vec![bound("L T + 1", "Monkey", levels * whole(size_ratio) + 1)]
+            }
+            Strategy::LazyLeveled { size_ratio } => {
+                let ratio = whole(size_ratio);
+                vec![
+                    bound("(L-1) T + 1 + 1", "Dostoevsky", upper * ratio + last + 1),
+                    bound("T + (L-1) + 1", "CS265", ratio * last + upper + 1),
+                ]
+            }
+            Strategy::Partitioned => {
+                let places = upper * u64::from(options.tier_runs) + last + 1;
+                vec![bound("(L-1) K + 1 + 1", "tiers of K runs over one", places)]
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn whole(ratio: SizeRatio) -> u64 {
+    u64::from(ratio.permille().div_ceil(1000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_formulas_of_the_documents() {
+        let options = StrategyOptions::default();
+        let bounds = |name: &str, levels| {
+            let strategy: Strategy = name.parse().unwrap();
+            let bounds = strategy.worst_case_reads(levels, &options);
+            bounds.into_iter().map(|bound| bound.places).collect::<Vec<_>>()
+        };
+        assert_eq!(bounds("leveled:10", 4), [5]);
+        assert_eq!(bounds("tiered:4", 3), [13]);
+        assert_eq!(bounds("lazy-leveled:4", 3), [10, 7]);
+        assert_eq!(bounds("partitioned", 3), [18]);
+        assert_eq!(bounds("none", 3), []);
+        for name in ["leveled:10", "tiered:4", "lazy-leveled:4", "partitioned"] {
+            assert!(
+                bounds(name, 0).iter().all(|&places| places == 1),
+                "{name}: an empty tree has a memtable"
+            );
+        }
+    }
+}
