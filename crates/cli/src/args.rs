@@ -148,9 +148,7 @@ pub(crate) enum DataCommand {
     Load(LoadArgs),
     Ingest(IngestArgs),
     Dump(DumpArgs),
-    /// Show counters, sizes and memory
-    #[command(after_help = "Example:\n  esker stats --data ./esker-data")]
-    Stats,
+    Stats(StatsArgs),
     /// Draw the tree: its levels, runs and tables
     #[command(after_help = "Example:\n  esker levels --keyspace users")]
     Levels(LevelsArgs),
@@ -185,6 +183,9 @@ pub(crate) struct ServeArgs {
     /// Clients that may be connected at the same time
     #[arg(long, value_name = "N", default_value_t = 1024)]
     pub(crate) max_clients: usize,
+    /// Print what happens, a line for each interval such as 1s, to standard error; see `esker stats --help`
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) watch: Option<Duration>,
     /// Longest line of a command
     #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = parse_bytes)]
     pub(crate) max_line: u64,
@@ -377,6 +378,28 @@ pub(crate) struct DumpArgs {
     pub(crate) header: bool,
     #[command(flatten)]
     pub(crate) range: RangeArgs,
+}
+
+/// Show counters, sizes and memory
+///
+/// With --watch, a line for each interval: entries written in a second; bytes of keys and values that users brought, and
+/// what flushes and merges wrote; write amplification since the beginning, without the log; lookups of single keys, counted
+/// one in 64, and the tables that each searched; space taken over space alive, by estimate; runs; what compaction would still
+/// like to move; and for how long writers were held back.
+///
+/// Counted is what happens in this process. `esker serve --watch` shows the same of a server.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  esker stats --data ./esker-data
+  esker stats --watch 1s --count 60")]
+pub(crate) struct StatsArgs {
+    /// Go on, with a line for each interval such as 1s or 500ms; the database is opened for writing, so that its background work goes on
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) watch: Option<Duration>,
+    /// End after so many lines [default: when interrupted]
+    #[arg(long, value_name = "N", requires = "watch")]
+    pub(crate) count: Option<u64>,
 }
 
 #[derive(Args, Debug)]

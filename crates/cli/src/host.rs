@@ -6,6 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, IsTerminal, Read, Stderr, Stdin, StdoutLock, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tracing::level_filters::LevelFilter;
 
 /// Standard output, buffered: whoever waits for an answer flushes.
@@ -103,6 +104,12 @@ pub(crate) fn variable(name: &str) -> Result<Option<String>, Failure> {
         Err(std::env::VarError::NotPresent) => Ok(None),
         Err(error) => Err(Failure::usage(format!("{name}: {error}"))),
     }
+}
+
+/// Waits for time to pass.
+#[expect(clippy::disallowed_methods, reason = "a display waits for the next interval, not for anybody")]
+pub(crate) fn pause(interval: Duration) {
+    std::thread::sleep(interval);
 }
 
 /// Where the shell keeps its history, if there is a home directory.

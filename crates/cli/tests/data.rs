@@ -193,6 +193,43 @@ fn maintenance_has_answers() {
     let levels = &objects(&place.ok("levels --json"))[0];
     assert_eq!(levels["keyspace"], "default");
     assert_eq!(place.run("levels --keyspace nowhere").code, 2);
+    let read = &levels["amplification"]["read"];
+    assert_eq!((&read["runs"], &read["worst_case"][0]["places"]), (&json!(1), &json!(2)));
+    assert_eq!(levels["amplification"]["space"]["ratio"], 1.0);
+    assert!(
+        picture.contains("(L-1) K + 1 + 1") && picture.contains("248.4 KiB, all of it in one run"),
+        "{picture}"
+    );
+}
+
+#[test]
+fn what_happens_is_watched() {
+    let place = Place::new();
+    let script = "put a 1\nput b 2\nflush\nstats --watch 10ms --count 3\nlevels --json\nquit\n";
+    let ran = place.run_with("shell", script);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let text = String::from_utf8(ran.out).unwrap();
+    let heads = text.lines().filter(|line| line.contains("writes/s")).count();
+    let lines: Vec<Vec<&str>> = text
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        .filter(|fields| {
+            fields.len() == 12 && fields.iter().all(|field| *field == "-" || field.parse::<f64>().is_ok())
+        })
+        .collect();
+    assert_eq!((heads, lines.len()), (1, 3), "{text}");
+    assert!(
+        lines.iter().all(|line| line[5].parse::<f64>().unwrap() > 1.0),
+        "a table has more than its pairs: {text}"
+    );
+    let levels = objects(text.lines().find(|line| line.starts_with('{')).unwrap());
+    let causes = &levels[0]["amplification"]["causes"];
+    assert_eq!((&causes[0]["cause"], &causes[0]["jobs"]), (&json!("flush"), &json!(1)));
+    assert_eq!(levels[0]["amplification"]["put_bytes"], 4);
+
+    assert_eq!(objects(&place.ok("stats --watch 10ms --count 2 --json")).len(), 2);
+    assert_eq!(place.run("stats --count 2").code, 2);
+    assert_eq!(place.run("stats --watch 10ms --count 1 --keyspace nowhere").code, 2);
 }
 
 #[test]

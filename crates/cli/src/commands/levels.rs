@@ -1,6 +1,6 @@
 //! `levels`: the tree as a picture.
 
-use super::{Context, write_json};
+use super::{Context, amplification, write_json};
 use crate::args::{LevelsArgs, Shape};
 use crate::failure::{Exit, Failure};
 use crate::format::{Format, human_bytes, human_count};
@@ -90,7 +90,8 @@ fn draw(out: &mut dyn Write, tree: &KeyspaceLevels, list_tables: bool, shape: &S
             }
         }
     }
-    Ok(())
+    writeln!(out)?;
+    amplification::draw(out, &tree.amplification)
 }
 
 /// What lookups met, and what is aimed at.
@@ -213,5 +214,6 @@ fn as_json(tree: &KeyspaceLevels) -> serde_json::Value {
         "memtable_entries": tree.memtable_entries,
         "levels": tree.levels.iter().map(level).collect::<Vec<_>>(),
         "blob_files": tree.blob_files.iter().map(blob).collect::<Vec<_>>(),
+        "amplification": amplification::as_json(&tree.amplification),
     })
 }

@@ -1,5 +1,6 @@
 //! A file for each thing that can be asked, and what those on an open database share.
 
+mod amplification;
 pub(crate) mod bench;
 mod changes;
 pub(crate) mod copies;
@@ -19,8 +20,9 @@ pub(crate) mod portable;
 mod scan;
 pub(crate) mod serve;
 mod stats;
+mod watch;
 
-use crate::args::{Command, DataCommand, Global, RangeArgs, Shape};
+use crate::args::{Command, DataCommand, Global, RangeArgs, Shape, StatsArgs};
 use crate::failure::{Exit, Failure};
 use esker::parts::base::key::prefix_successor;
 use esker::{Cursor, Database, Keyspace, Options};
@@ -59,7 +61,7 @@ pub(crate) fn run_alone(
         | DataCommand::Count(_)
         | DataCommand::Dump(_)
         | DataCommand::Export(_)
-        | DataCommand::Stats
+        | DataCommand::Stats(StatsArgs { watch: None, .. })
         | DataCommand::Levels(_)
         | DataCommand::Verify => (open_for_reading(global)?, true),
         DataCommand::Keyspaces(args) if args.only_shows() => (open_for_reading(global)?, true),
@@ -79,7 +81,9 @@ pub(crate) fn run_alone(
         DataCommand::Load(_) | DataCommand::Ingest(_) | DataCommand::Compact(_) => {
             (open(global, |options| options)?, false)
         }
-        DataCommand::Checkpoint(_) => (open(global, |options| options.create_if_missing(false))?, false),
+        DataCommand::Checkpoint(_) | DataCommand::Stats(_) => {
+            (open(global, |options| options.create_if_missing(false))?, false)
+        }
     };
     let shape = global.shape.or(&Shape::default());
     let only = global.shape.keyspace.clone();
@@ -105,7 +109,7 @@ pub(crate) fn run(context: &mut Context<'_>, command: &DataCommand) -> Result<Ex
         DataCommand::Load(args) => load::run(context, args),
         DataCommand::Ingest(args) => ingest::run(context, args),
         DataCommand::Dump(args) => dump::run(context, args),
-        DataCommand::Stats => stats::run(context),
+        DataCommand::Stats(args) => stats::run(context, args),
         DataCommand::Levels(args) => levels::run(context, args),
         DataCommand::Compact(args) => maintain::compact(context, args),
         DataCommand::Verify => maintain::verify(context),

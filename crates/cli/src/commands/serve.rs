@@ -1,12 +1,19 @@
 //! `serve`.
 
+use super::watch::Watch;
 use crate::args::{Global, ServeArgs};
 use crate::failure::{Exit, Failure};
 use crate::host;
+use esker::Database;
 use esker_server::config::DEFAULT_PORT;
 use esker_server::{Config, LoadDirectory, LoadFiles, serve_until_signalled};
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+/// Looking takes some microseconds a keyspace, and nobody reads faster.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
 pub(crate) fn run(global: &Global, args: &ServeArgs, out: &mut dyn Write) -> Result<Exit, Failure> {
     let load_files = match &args.load_dir {
@@ -28,11 +35,30 @@ pub(crate) fn run(global: &Global, args: &ServeArgs, out: &mut dyn Write) -> Res
         Config { address, load_files, max_clients: args.max_clients, max_line_bytes, ..Config::default() };
     let database = super::open(global, |options| options)?;
     let data = global.data().display();
-    serve_until_signalled(config, &database, |address| {
-        // Whoever started the server may wait for this line; without a standard output nobody does.
-        let _told = writeln!(out, "serving {data} on {address}").and_then(|()| out.flush());
+    std::thread::scope(|scope| {
+        let (end, ended) = mpsc::channel::<()>();
+        if let Some(interval) = args.watch {
+            let database = &database;
+            scope.spawn(move || watch(database, interval.max(SHORTEST_INTERVAL), &ended));
+        }
+        let served = serve_until_signalled(config, &database, |address| {
+            // Whoever started the server may wait for this line; without a standard output nobody does.
+            let _told = writeln!(out, "serving {data} on {address}").and_then(|()| out.flush());
+        });
+        drop(end);
+        served
     })?;
     Ok(Exit::Done)
+}
+
+/// Prints what happens until the other end of the channel is dropped.
+fn watch(database: &Database, interval: Duration, ended: &Receiver<()>) {
+    let mut watch = Watch::new(None, &database.metrics());
+    while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+        let lines = watch.lines(&database.metrics(), interval);
+        // Without a standard error there is nobody to tell.
+        let _told = write!(host::stderr(), "{lines}");
+    }
 }
 
 fn address(args: &ServeArgs) -> Result<SocketAddr, Failure> {

@@ -1,27 +1,61 @@
 //! `stats`: counters and sizes as a table.
 
+use super::amplification::{self, ratio};
+use super::watch::Watch;
 use super::{Context, write_json};
+use crate::args::StatsArgs;
 use crate::failure::{Exit, Failure};
 use crate::format::{human_bytes, human_count};
+use crate::host;
 use esker::parts::cache::{BlockKind, KindStats};
 use esker::{Holder, KeyspaceMetrics, Metrics};
 use serde_json::json;
 use std::io::Write;
+use std::time::Duration;
 
-pub(super) fn run(context: &mut Context<'_>) -> Result<Exit, Failure> {
+/// Looking takes some microseconds a keyspace, and nobody reads faster.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+
+pub(super) fn run(context: &mut Context<'_>, args: &StatsArgs) -> Result<Exit, Failure> {
+    if let Some(interval) = args.watch {
+        return watch(context, interval.max(SHORTEST_INTERVAL), args.count.unwrap_or(u64::MAX));
+    }
+    print(context)?;
+    Ok(Exit::Done)
+}
+
+/// Goes on, a line for each interval.
+fn watch(context: &mut Context<'_>, interval: Duration, count: u64) -> Result<Exit, Failure> {
+    if context.only.is_some() {
+        context.existing_keyspace()?;
+    }
+    let mut watch = Watch::new(context.only.clone(), &context.database.metrics());
+    for _ in 0..count {
+        host::pause(interval);
+        if context.shape.json {
+            print(context)?;
+        } else {
+            write!(context.out, "{}", watch.lines(&context.database.metrics(), interval))?;
+        }
+        context.out.flush()?;
+    }
+    Ok(Exit::Done)
+}
+
+fn print(context: &mut Context<'_>) -> Result<(), Failure> {
     let mut metrics = context.database.metrics();
     if context.for_reading {
         metrics.read_only_cause = None;
     }
     let holding = context.database.holders();
     if context.shape.json {
-        let serde_json::Value::Object(members) = as_json(&metrics, &holding) else { return Ok(Exit::Done) };
+        let serde_json::Value::Object(members) = as_json(&metrics, &holding) else { return Ok(()) };
         write_json(context.out, members)?;
     } else {
         table(context.out, &metrics)?;
         holders(context.out, &holding)?;
     }
-    Ok(Exit::Done)
+    Ok(())
 }
 
 fn table(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
@@ -81,6 +115,10 @@ fn table(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
     let head = ["keyspace", "in memory", "entries", "deleted", "ranges", "bytes", "tables", "runs", "debt"];
     let rows: Vec<[String; 9]> = metrics.keyspaces.iter().map(keyspace_row).collect();
     columns(out, &head, &rows)?;
+    writeln!(out)?;
+    let head = ["keyspace", "write amp.", "space amp.", "flushed", "merged", "places", "in vain", "searched"];
+    let rows: Vec<[String; 8]> = metrics.keyspaces.iter().map(amplification_row).collect();
+    columns(out, &head, &rows)?;
     let with_blobs = metrics.keyspaces.iter().filter(|keyspace| keyspace.blob_files > 0);
     let rows: Vec<[String; 5]> = with_blobs.map(blob_row).collect();
     if rows.is_empty() {
@@ -137,6 +175,21 @@ fn keyspace_row(keyspace: &KeyspaceMetrics) -> [String; 9] {
         human_count(keyspace.tables as u64),
         human_count(keyspace.runs as u64),
         human_bytes(keyspace.compaction_debt_bytes),
+    ]
+}
+
+/// Write and space amplification, what made it, and what lookups ask: places, tables in vain by the filters, tables as seen.
+fn amplification_row(keyspace: &KeyspaceMetrics) -> [String; 8] {
+    let seen = &keyspace.amplification;
+    [
+        keyspace.name.escape_debug().to_string(),
+        ratio(seen.write()),
+        ratio(seen.space.ratio()),
+        human_bytes(keyspace.flushed_bytes + keyspace.blob_flushed_bytes),
+        human_bytes(keyspace.compacted_out_bytes + keyspace.blob_relocated_bytes),
+        human_count((seen.reads.memtables + seen.reads.runs) as u64),
+        format!("{:.4}", seen.reads.expected_absent),
+        seen.reads.searched().map_or_else(|| "-".to_owned(), |searched| format!("{searched:.4}")),
     ]
 }
 
@@ -203,6 +256,7 @@ fn keyspace_as_json(keyspace: &KeyspaceMetrics) -> serde_json::Value {
         "blob_garbage_bytes": keyspace.blob_garbage_bytes,
         "blob_flushed_bytes": keyspace.blob_flushed_bytes,
         "blob_relocated_bytes": keyspace.blob_relocated_bytes,
+        "amplification": amplification::as_json(&keyspace.amplification),
     })
 }
 

@@ -1,0 +1,195 @@
+//! Amplification as `levels` and `stats` show it.
+
+use crate::failure::Failure;
+use crate::format::{human_bytes, human_count};
+use esker::{Amplification, CauseInfo, LevelAmplification, ReadAmplification};
+use serde_json::json;
+use std::io::Write;
+
+/// Columns of a line.
+const COLUMNS: usize = 80;
+/// What stands before each paragraph.
+const INDENT: usize = 7;
+
+/// Writes what each level has of it, and what it comes to.
+pub(super) fn draw(out: &mut dyn Write, seen: &Amplification) -> Result<(), Failure> {
+    let lookups = seen.reads.lookups;
+    writeln!(out, "level      write     read   asked searched in vain expected")?;
+    for level in &seen.levels {
+        let [asked, searched, in_vain] = of_lookups(level, lookups);
+        writeln!(
+            out,
+            "{:<7} {:>8} {:>8} {asked:>7} {searched:>8} {in_vain:>7} {:>8}",
+            level.label(),
+            ratio(seen.over_user_bytes(level.written_bytes)),
+            ratio(seen.over_user_bytes(level.read_bytes)),
+            share(level.expected_in_vain),
+        )?;
+    }
+    writeln!(out)?;
+    paragraph(out, "write", &write_words(seen))?;
+    paragraph(out, "read", &read_words(&seen.reads))?;
+    paragraph(out, "space", &space_words(seen))
+}
+
+/// Of a lookup: the tables of a level whose filters it asked, those that it searched, and those in vain.
+fn of_lookups(level: &LevelAmplification, lookups: u64) -> [String; 3] {
+    let of = |count: u64| {
+        if lookups == 0 { "-".to_owned() } else { share(count as f64 / lookups as f64) }
+    };
+    [of(level.asked), of(level.searched), of(level.searched.saturating_sub(level.found))]
+}
+
+/// A number of bytes for each byte of users.
+pub(super) fn ratio(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
+}
+
+/// A small number of tables for each lookup.
+fn share(value: f64) -> String {
+    if value >= 0.9995 { format!("{value:.2}") } else { format!("{value:.4}") }
+}
+
+fn write_words(seen: &Amplification) -> String {
+    let Some(total) = seen.write() else {
+        return "nothing was written since the database was opened".to_owned();
+    };
+    let mut text = format!("{total:.2} bytes for each of {}", human_bytes(seen.user_bytes()));
+    let cause = |info: &CauseInfo| {
+        let bytes = seen.over_user_bytes(info.written_bytes + info.blob_bytes);
+        format!("{} {} in {}", info.cause, ratio(bytes), jobs(info.jobs))
+    };
+    let causes: Vec<String> = seen.causes.iter().map(cause).collect();
+    if !causes.is_empty() {
+        text.push_str(": ");
+        text.push_str(&causes.join(", "));
+    }
+    text
+}
+
+fn jobs(count: u64) -> String {
+    if count == 1 { "1 job".to_owned() } else { format!("{} jobs", human_count(count)) }
+}
+
+fn read_words(reads: &ReadAmplification) -> String {
+    let (memtables, runs) = (reads.memtables, reads.runs);
+    let places = memtables + runs;
+    let mut text = format!(
+        "a lookup asks {places} places now, {} and {} of tables",
+        counted(memtables, "memtable"),
+        counted(runs, "run"),
+    );
+    for bound in &reads.worst_case {
+        text.push_str(&format!("; at worst {} by {} ({})", bound.places, bound.formula, bound.source));
+    }
+    text.push_str(&format!(
+        ". By the filters {} tables are searched for an absent key and {} for a present one",
+        share(reads.expected_absent),
+        share(reads.expected_present)
+    ));
+    if let (Some(searched), Some(in_vain)) = (reads.searched(), reads.in_vain()) {
+        let lookups = human_count(reads.lookups);
+        let (searched, in_vain) = (share(searched), share(in_vain));
+        text.push_str(&format!(
+            "; seen in {lookups} lookups, one in 64: {searched}, of them {in_vain} in vain"
+        ));
+    }
+    text
+}
+
+fn counted(count: usize, thing: &str) -> String {
+    crate::format::human_counted(count as u64, thing)
+}
+
+fn space_words(seen: &Amplification) -> String {
+    let space = &seen.space;
+    let taken = human_bytes(space.table_bytes + space.blob_bytes);
+    let Some(times) = space.ratio() else { return format!("{taken}, nothing of it alive") };
+    if seen.reads.runs <= 1 && space.blob_bytes == 0 {
+        return format!("{times:.2}: {taken}, all of it in one run");
+    }
+    let percent = (space.replaced_share * 100.0).round();
+    let basis = if space.is_measured { "as late merges saw" } else { "which no merge has shown yet" };
+    format!(
+        "{times:.2}: {taken} for {} alive, if of what lies above the oldest run {percent}% replaces something, {basis}",
+        human_bytes(space.live_bytes),
+    )
+}
+
+/// Words in lines of [`COLUMNS`], a title before the first.
+fn paragraph(out: &mut dyn Write, title: &str, text: &str) -> Result<(), Failure> {
+    let mut line = format!("{title:<INDENT$}");
+    let mut is_empty = true;
+    for word in text.split(' ') {
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > COLUMNS {
+            writeln!(out, "{line}")?;
+            line = " ".repeat(INDENT);
+            is_empty = true;
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        is_empty = false;
+    }
+    writeln!(out, "{line}")?;
+    Ok(())
+}
+
+pub(super) fn as_json(seen: &Amplification) -> serde_json::Value {
+    let cause = |info: &CauseInfo| {
+        json!({
+            "cause": info.cause.name(),
+            "jobs": info.jobs,
+            "read_bytes": info.read_bytes,
+            "written_bytes": info.written_bytes,
+            "blob_bytes": info.blob_bytes,
+            "busy_ms": info.busy_ms,
+            "largest_job_bytes": info.largest_job_bytes,
+        })
+    };
+    let level = |level: &LevelAmplification| {
+        json!({
+            "level": level.number,
+            "label": level.label(),
+            "written_bytes": level.written_bytes,
+            "read_bytes": level.read_bytes,
+            "table_bytes": level.table_bytes,
+            "runs": level.runs,
+            "expected_in_vain": level.expected_in_vain,
+            "asked": level.asked,
+            "searched": level.searched,
+            "found": level.found,
+        })
+    };
+    let bound = |bound: &esker::parts::strategy::WorstCase| json!({"formula": bound.formula, "source": bound.source, "places": bound.places});
+    let (reads, space) = (&seen.reads, &seen.space);
+    json!({
+        "put_bytes": seen.put_bytes,
+        "ingested_bytes": seen.ingested_bytes,
+        "written_bytes": seen.written_bytes(),
+        "write": seen.write(),
+        "causes": seen.causes.iter().map(cause).collect::<Vec<_>>(),
+        "levels": seen.levels.iter().map(level).collect::<Vec<_>>(),
+        "read": {
+            "memtables": reads.memtables,
+            "runs": reads.runs,
+            "worst_case": reads.worst_case.iter().map(bound).collect::<Vec<_>>(),
+            "expected_absent": reads.expected_absent,
+            "expected_present": reads.expected_present,
+            "sampled_lookups": reads.lookups,
+            "memtables_asked": reads.memtables_asked,
+            "tables_asked": reads.tables_asked,
+            "tables_searched": reads.tables_searched,
+            "found_in_tables": reads.found_in_tables,
+        },
+        "space": {
+            "table_bytes": space.table_bytes,
+            "blob_bytes": space.blob_bytes,
+            "live_bytes": space.live_bytes,
+            "replaced_share": space.replaced_share,
+            "is_measured": space.is_measured,
+            "ratio": space.ratio(),
+        },
+    })
+}
