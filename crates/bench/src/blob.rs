@@ -6,15 +6,14 @@
 //! the tree takes for each byte that is alive. Room is looked at after each hundredth of the data: what the present version
 //! names, and what lies in the directory, that is, with what is being written and what waits to be deleted.
 
-use crate::counting::CountingFs;
 use crate::data::{Data, Rng};
 use crate::error::BenchError;
 use crate::report::AmplificationRow;
 use crate::settings::{Settings, Workload};
 use crate::store::Store;
-use esker::parts::env::{Clock, Env, FileSystem};
+use esker::parts::env::{Clock, CountingFs, Env, FileSystem};
 use esker::{Codec, Keyspace, KeyspaceOptions, PerLevel};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Bytes of a value, whatever the others have.
@@ -55,10 +54,15 @@ pub(crate) fn measure(
     clock: &dyn Clock,
 ) -> Result<(Store, AmplificationRow), BenchError> {
     let real = Env::real();
-    let fs = CountingFs::new(Arc::clone(&real.fs));
+    let fs = CountingFs::new(Arc::clone(&real.fs), is_not_of_the_log);
     let store = store.replace_in(settings, Env { fs: Arc::new(fs.clone()), ..real })?;
     let row = Overwriting::new(&store, settings, fs)?.run(clock)?;
     Ok((store.replace(settings)?, row))
+}
+
+/// Tables, blob files and manifests; log segments are written through maps, and their amplification is one.
+fn is_not_of_the_log(path: &Path) -> bool {
+    path.extension().is_none_or(|extension| extension != "seg")
 }
 
 struct Overwriting<'a> {

@@ -22,13 +22,12 @@
 //! [`settings`] what can be chosen; `data` keys, values and patterns; `sample` clocks and histograms; `store` the
 //! database and what is known of its contents; `workloads` the timed loops; `deletes` reading
 //! where much was deleted; `reopen` opening, after a clean close and after a kill; `blob` large
-//! values and `counting` the bytes that they cost; [`report`] rows and the table;
+//! values; [`report`] rows and the table;
 //! [`run()`] the whole; `host` the little it asks of the operating system.
 
 #![forbid(unsafe_code)]
 
 mod blob;
-mod counting;
 mod data;
 mod deletes;
 pub mod error;

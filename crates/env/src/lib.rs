@@ -11,6 +11,7 @@
 //! | [`memory`] | [`Region`], large pieces of anonymous memory |
 //! | [`clock`], [`random`] | time and randomness, the machine's and a test's |
 //! | [`reads`] | [`ReadQueue`], reads that overlap |
+//! | [`counting`] | [`CountingFs`], which counts what is written and held |
 //! | [`fault`] | file systems for tests: one that forgets what was not synced, one that fails on demand |
 //! | [`world`] | [`Env`], all of it in one value, and the starting of threads |
 //! | `sharing` | [`Env::share_out`], work that is done on several threads and waited for |
@@ -19,6 +20,7 @@
 
 mod aligned;
 pub mod clock;
+pub mod counting;
 pub mod fault;
 pub mod fs;
 pub mod host;
@@ -31,6 +33,7 @@ pub mod world;
 
 pub use aligned::AlignedFile;
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use counting::CountingFs;
 pub use fs::{
     DIRECT_ALIGNMENT_BYTES, Descriptor, DirEntry, File, FileLock, FileSystem, LockKind, Mapping,
     MappingOwner, OpenMode, StoreObserver,
