@@ -98,6 +98,8 @@ impl Experiment {
         subjects::indexes::EXPERIMENT,
         subjects::caches::EXPERIMENT,
         subjects::codecs::EXPERIMENT,
+        subjects::strategies::EXPERIMENT,
+        subjects::csc443::EXPERIMENT,
     ];
 
     /// The one of this name.

@@ -167,7 +167,7 @@ macro_rules! tiny {
     };
 }
 
-tiny!(hashes, memtables, filters, indexes, caches, codecs);
+tiny!(hashes, memtables, filters, indexes, caches, codecs, strategies, csc443);
 
 /// A run says beforehand how many steps it has; otherwise progress would be a guess.
 #[test]
