@@ -9,7 +9,7 @@ use crate::options::{SizeRatio, StrategyOptions};
 /// writers are held back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorstCase {
-    /// The formula: L levels that hold tables, size ratio T, K runs in a tier.
+    /// The formula: L levels that hold tables, size ratio T, K runs in an upper level or a tier, Z in the last.
     pub formula: &'static str,
     /// Whose it is.
     pub source: &'static str,
@@ -35,11 +35,25 @@ impl Strategy {
                     bound("T + (L-1) + 1", "CS265", ratio * last + upper + 1),
                 ]
             }
+            Strategy::TieredLeveled { size_ratio } => {
+                vec![bound("T + (L-1) + 1", "CS265", whole(size_ratio) * last + upper + 1)]
+            }
+            Strategy::Fluid { upper_runs, last_runs, .. } => {
+                let upper_runs = (0..upper).map(|level| u64::from(upper_runs.of(level.min(63) as u8)));
+                let places = upper_runs.sum::<u64>() + last * u64::from(last_runs) + 1;
+                vec![bound("(L-1) K + Z + 1", "Dostoevsky", places)]
+            }
+            Strategy::Partial { .. } => {
+                vec![bound("8 + (L-1) + 1", "eight runs in level 0 over single ones", 8 * last + upper + 1)]
+            }
+            Strategy::GoldenRatio => {
+                vec![bound("2 + (L-1) + 1", "two runs in level 0 over single ones", 2 * last + upper + 1)]
+            }
             Strategy::Partitioned => {
                 let places = upper * u64::from(options.tier_runs) + last + 1;
                 vec![bound("(L-1) K + 1 + 1", "tiers of K runs over one", places)]
             }
-            _ => Vec::new(),
+            Strategy::None | Strategy::Fifo(_) => Vec::new(),
         }
     }
 }
@@ -63,9 +77,16 @@ mod tests {
         assert_eq!(bounds("leveled:10", 4), [5]);
         assert_eq!(bounds("tiered:4", 3), [13]);
         assert_eq!(bounds("lazy-leveled:4", 3), [10, 7]);
+        assert_eq!(bounds("tiered-leveled:4", 3), [7]);
+        assert_eq!(bounds("fluid:10,3,2", 3), [9]);
+        assert_eq!(bounds("fluid:10,6/3,2", 3), [12]);
+        assert_eq!(bounds("partial", 3), [11]);
+        assert_eq!(bounds("golden-ratio", 3), [5]);
         assert_eq!(bounds("partitioned", 3), [18]);
         assert_eq!(bounds("none", 3), []);
-        for name in ["leveled:10", "tiered:4", "lazy-leveled:4", "partitioned"] {
+        for name in
+            ["leveled:10", "tiered:4", "lazy-leveled:4", "fluid:10,3,1", "golden-ratio", "partitioned"]
+        {
             assert!(
                 bounds(name, 0).iter().all(|&places| places == 1),
                 "{name}: an empty tree has a memtable"

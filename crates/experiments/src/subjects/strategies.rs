@@ -24,8 +24,19 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 };
 
 /// What is measured: each strategy as it is called, with parameters where it does not go without.
-pub(super) const SUBJECTS: &[&str] =
-    &["partitioned", "leveled", "tiered", "lazy-leveled", "fluid:4,2,1", "none"];
+const SUBJECTS: &[&str] = &[
+    "partitioned",
+    "leveled",
+    "tiered",
+    "lazy-leveled",
+    "tiered-leveled",
+    "fluid:4,2,1",
+    "partial",
+    "golden-ratio",
+    // Nothing is to be dropped: what is overwritten once is not what it is for.
+    "fifo:1TiB",
+    "none",
+];
 
 const DEFAULT: &str = "partitioned";
 
@@ -347,4 +358,15 @@ fn comparisons(writes: &Table, space: &Table, reads: &Table, jobs: &Table) -> Ve
         }
     }
     comparisons
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_strategy_is_left_out() {
+        let forms: Vec<&str> = Strategy::FORMS.iter().map(|form| head(form)).collect();
+        assert_eq!(SUBJECTS.iter().map(|name| head(name)).collect::<Vec<_>>(), forms);
+    }
 }
