@@ -22,12 +22,13 @@
 //! [`settings`] what can be chosen; `data` keys, values and patterns; `sample` clocks and histograms; `store` the
 //! database and what is known of its contents; `workloads` the timed loops; `deletes` reading
 //! where much was deleted; `reopen` opening, after a clean close and after a kill; `blob` large
-//! values; [`report`] rows and the table;
+//! values; `compact` the merge loop; [`report`] rows and the table;
 //! [`run()`] the whole; `host` the little it asks of the operating system.
 
 #![forbid(unsafe_code)]
 
 mod blob;
+mod compact;
 mod data;
 mod deletes;
 pub mod error;
@@ -42,6 +43,6 @@ mod workloads;
 
 pub use error::BenchError;
 pub use reopen::fill_until_killed;
-pub use report::{AmplificationRow, MemoryRow, Report, Row};
+pub use report::{AmplificationRow, MemoryRow, MergeRow, Report, Row};
 pub use run::run;
 pub use settings::{Group, Settings, StartVictim, Victim, Workload};

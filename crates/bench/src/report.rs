@@ -108,6 +108,31 @@ pub struct AmplificationRow {
     pub ops_per_second: f64,
 }
 
+/// What merging sorted runs took.
+#[derive(Clone, Debug, Serialize)]
+pub struct MergeRow {
+    /// What was measured.
+    pub workload: Workload,
+    /// Entries that were merged.
+    pub entries: u64,
+    /// Runs that they came from.
+    pub input_runs: u64,
+    /// Bytes of the tables that they came from.
+    pub input_bytes: u64,
+    /// Bytes of the tables that came of it.
+    pub output_bytes: u64,
+    /// How long it took.
+    pub seconds: f64,
+    /// Processor time in the program, over all threads; 0 where the system does not tell.
+    pub user_seconds: f64,
+    /// Processor time that the system took for it.
+    pub system_seconds: f64,
+    /// Entries a second.
+    pub entries_per_second: f64,
+    /// Entries a second of processor time in the program: what the loop does on one core.
+    pub entries_per_user_second: f64,
+}
+
 /// Where results go.
 pub trait Report {
     /// Something worth knowing that is no result.
@@ -116,6 +141,8 @@ pub trait Report {
     fn row(&mut self, row: &Row) -> io::Result<()>;
     /// What overwriting cost.
     fn amplification(&mut self, row: &AmplificationRow) -> io::Result<()>;
+    /// What merging took.
+    fn merge(&mut self, row: &MergeRow) -> io::Result<()>;
     /// The memory taken, at the end.
     fn memory(&mut self, row: &MemoryRow) -> io::Result<()>;
 }
@@ -242,6 +269,25 @@ impl<W: Write, N: Write> Report for Table<W, N> {
         self.out.flush()
     }
 
+    fn merge(&mut self, row: &MergeRow) -> io::Result<()> {
+        let megabytes = |bytes: u64| bytes as f64 / 1e6;
+        let MergeRow { workload, entries, input_runs, seconds, user_seconds, system_seconds, .. } = row;
+        writeln!(
+            self.out,
+            "{workload}: {entries} entries of {input_runs} runs, {:.0} MB into {:.0} MB, in {seconds:.3} s",
+            megabytes(row.input_bytes),
+            megabytes(row.output_bytes),
+        )?;
+        writeln!(
+            self.out,
+            "  processor time {user_seconds:.2} s in the program, {system_seconds:.2} s in the system: \
+             {:.1} M entries/s of program time, {:.1} M entries/s of both",
+            row.entries_per_user_second / 1e6,
+            *entries as f64 / (user_seconds + system_seconds).max(1e-9) / 1e6,
+        )?;
+        self.out.flush()
+    }
+
     fn memory(&mut self, row: &MemoryRow) -> io::Result<()> {
         let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         writeln!(
@@ -284,6 +330,10 @@ impl<W: Write, N: Write> Report for JsonLines<W, N> {
     }
 
     fn amplification(&mut self, row: &AmplificationRow) -> io::Result<()> {
+        self.object(row)
+    }
+
+    fn merge(&mut self, row: &MergeRow) -> io::Result<()> {
         self.object(row)
     }
 

@@ -1,6 +1,7 @@
 //! The whole run: sees to the data, runs the workloads, reports.
 
 use crate::blob;
+use crate::compact;
 use crate::data::Data;
 use crate::deletes;
 use crate::error::BenchError;
@@ -62,6 +63,7 @@ impl Run<'_> {
                 Group::Open => self.reopen(workload)?,
                 Group::Deleted => self.deleted(workload)?,
                 Group::Blob => self.overwrite_large()?,
+                Group::Compact => self.merge()?,
                 _ => self.measure(workload)?,
             }
         }
@@ -151,6 +153,12 @@ impl Run<'_> {
         self.store = Some(store);
         self.is_warm = false;
         Ok(self.report.amplification(&row)?)
+    }
+
+    /// Measures merging runs, beside the data set.
+    fn merge(&mut self) -> Result<(), BenchError> {
+        let row = compact::measure(self.store(), self.settings, &self.data, &self.clock)?;
+        Ok(self.report.merge(&row)?)
     }
 
     fn see_to_data(&mut self) -> Result<(), BenchError> {

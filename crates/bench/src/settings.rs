@@ -54,6 +54,8 @@ pub enum Workload {
     ReopenKill,
     /// Overwriting large values evenly: what is written and what room it takes.
     Blob,
+    /// Merging sorted runs: what the loop takes for each entry.
+    Compact,
 }
 
 /// Workloads that belong together.
@@ -75,14 +77,16 @@ pub enum Group {
     Open,
     /// Large values.
     Blob,
-    /// All of them but `deleted` and `blob`.
+    /// Merging sorted runs.
+    Compact,
+    /// All of them but `deleted`, `blob` and `compact`.
     All,
 }
 
 impl Workload {
     /// All workloads, in the order in which a run takes them: the last fill leaves the data that the
     /// others read.
-    pub const ALL: [Workload; 22] = [
+    pub const ALL: [Workload; 23] = [
         Workload::RawWrite,
         Workload::BulkSeq,
         Workload::BulkRandom,
@@ -105,6 +109,7 @@ impl Workload {
         Workload::Reopen,
         Workload::ReopenKill,
         Workload::Blob,
+        Workload::Compact,
     ];
 
     /// The name in `--benchmarks` and in reports.
@@ -132,6 +137,7 @@ impl Workload {
             Workload::Reopen => "reopen",
             Workload::ReopenKill => "reopenkill",
             Workload::Blob => "blob",
+            Workload::Compact => "compact",
         }
     }
 
@@ -153,6 +159,7 @@ impl Workload {
             Workload::SeekDeleted | Workload::SeekRangeDeleted | Workload::Queue => Group::Deleted,
             Workload::Reopen | Workload::ReopenKill => Group::Open,
             Workload::Blob => Group::Blob,
+            Workload::Compact => Group::Compact,
         }
     }
 }
@@ -172,9 +179,8 @@ impl Serialize for Workload {
 impl Group {
     /// The workloads of the group, in order.
     pub fn workloads(self) -> impl Iterator<Item = Workload> {
-        let is_of = move |group: Group| {
-            group == self || (self == Group::All && !matches!(group, Group::Deleted | Group::Blob))
-        };
+        let is_left_out = |group| matches!(group, Group::Deleted | Group::Blob | Group::Compact);
+        let is_of = move |group: Group| group == self || (self == Group::All && !is_left_out(group));
         Workload::ALL.into_iter().filter(move |workload| is_of(workload.group()))
     }
 }
@@ -323,7 +329,8 @@ mod tests {
         }
         assert_eq!(Workload::parse("fill"), None);
         assert_eq!(Group::Read.workloads().count(), 4);
-        let left_out = Group::Deleted.workloads().chain(Group::Blob.workloads()).count();
+        let left_out = [Group::Deleted, Group::Blob, Group::Compact].map(|group| group.workloads().count());
+        let left_out: usize = left_out.into_iter().sum();
         assert_eq!(Group::All.workloads().count() + left_out, Workload::ALL.len());
     }
 

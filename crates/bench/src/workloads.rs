@@ -38,9 +38,11 @@ impl<'a> Prepared<'a> {
             | Workload::ReadReverse
             | Workload::Reopen
             | Workload::ReopenKill => data.keys(0..0),
-            Workload::SeekDeleted | Workload::SeekRangeDeleted | Workload::Queue | Workload::Blob => {
-                data.keys(0..0)
-            }
+            Workload::SeekDeleted
+            | Workload::SeekRangeDeleted
+            | Workload::Queue
+            | Workload::Blob
+            | Workload::Compact => data.keys(0..0),
             Workload::ReadZipf => {
                 let zipf = Zipf::new(num);
                 data.keys((0..reads).map(|_| zipf.record(&mut rng)))
@@ -81,7 +83,11 @@ impl<'a> Prepared<'a> {
             Workload::MultiReadRandom => self.multi_read(store, clock, *part),
             // What was opened is read as a whole, so that the answer to opening is checked like any other.
             Workload::ReadSeq | Workload::Reopen | Workload::ReopenKill => self.scan(store, clock, true),
-            Workload::SeekDeleted | Workload::SeekRangeDeleted | Workload::Queue | Workload::Blob => {
+            Workload::SeekDeleted
+            | Workload::SeekRangeDeleted
+            | Workload::Queue
+            | Workload::Blob
+            | Workload::Compact => {
                 unreachable!("they are measured by a module of their own")
             }
             Workload::ReadReverse => self.scan(store, clock, false),

@@ -481,7 +481,8 @@ pub(crate) struct ExecArgs {
 /// as pairs: what the device allows. Of the group deleted,
 /// which `all` leaves out, the first two delete all records, one by one or by one range delete, let the database rest, and
 /// seek over them; queue puts at the tail, looks for the head and deletes it, and tells how the search changed. Blob, left out likewise,
-/// overwrites values of 4 KiB evenly and tells what is written for each byte put, and what room a byte alive takes.
+/// overwrites values of 4 KiB evenly and tells what is written for each byte put, and what room a byte alive takes; and
+/// compact merges 4 runs of the records, nothing compressed, and tells the processor time.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -495,11 +496,12 @@ Examples:
   esker bench deleted --idle_seconds 30
   esker bench bulkload --num 10000000
   esker bench blob --blob_bytes 500MB
+  esker bench compact --num 4000000
 
 Latencies are those of every 64th operation. A row of a fill is followed by one that
 counts until flushes and compactions have caught up.")]
 pub(crate) struct BenchArgs {
-    /// Which workloads: fill, bulkload, read, scan, mixed, deleted, open, blob or all
+    /// Which workloads: fill, bulkload, read, scan, mixed, deleted, open, blob, compact or all
     #[arg(value_name = "GROUP", default_value = "all", hide_possible_values = true)]
     pub(crate) group: BenchGroup,
     /// Exactly these workloads in this order
@@ -582,7 +584,9 @@ pub(crate) enum BenchGroup {
     Open,
     /// Large values
     Blob,
-    /// All but deleted and blob
+    /// Merging sorted runs
+    Compact,
+    /// All but deleted, blob and compact
     All,
 }
 

@@ -35,6 +35,7 @@ fn settings(global: &Global, args: &BenchArgs) -> Result<Settings, Failure> {
         BenchGroup::Deleted => Group::Deleted,
         BenchGroup::Open => Group::Open,
         BenchGroup::Blob => Group::Blob,
+        BenchGroup::Compact => Group::Compact,
         BenchGroup::All => Group::All,
     };
     Ok(Settings {

@@ -1,0 +1,128 @@
+//! The merge loop: what merging sorted runs costs for each entry.
+//!
+//! A keyspace of its own, whose strategy never asks for anything, gets [`INPUTS`] runs: each has every fourth record, in order of keys,
+//! so that the runs overlap everywhere and each entry of the output comes from another run than the one before, as good as at random.
+//! Nothing is compressed. Then the range of all keys is compacted a few times, each time on runs that were written anew, and the
+//! fastest pass counts. The files were just written, so the system has them cached.
+//!
+//! The processor time is what counts: wall time depends on who else uses the machine. It comes apart: what the program itself takes is the
+//! loop; what the system takes for it is copying bytes from and to its page cache, which no loop can save.
+
+use crate::data::{Data, mix};
+use crate::error::BenchError;
+use crate::host::{ProcessorTime, processor_time};
+use crate::report::MergeRow;
+use crate::settings::{Settings, Workload};
+use crate::store::Store;
+use esker::parts::env::Clock;
+use esker::{Codec, Keyspace, KeyspaceOptions, PerLevel, Strategy};
+
+/// Runs that are merged.
+const INPUTS: u64 = 4;
+/// How often that is done.
+const PASSES: u32 = 3;
+/// The keyspace of the runs.
+const KEYSPACE: &str = "esker.bench.compact";
+
+/// Merges runs, and leaves the data set of the other workloads as it is.
+pub(crate) fn measure(
+    store: &Store,
+    settings: &Settings,
+    data: &Data,
+    clock: &dyn Clock,
+) -> Result<MergeRow, BenchError> {
+    let mut best: Option<MergeRow> = None;
+    for _ in 0..PASSES {
+        let row = pass(store, settings, data, clock)?;
+        let is_better = best.as_ref().is_none_or(|best| row.user_seconds < best.user_seconds);
+        best = if is_better { Some(row) } else { best };
+    }
+    best.ok_or_else(|| BenchError::Settings("there is nothing to merge".into()))
+}
+
+fn pass(store: &Store, settings: &Settings, data: &Data, clock: &dyn Clock) -> Result<MergeRow, BenchError> {
+    if store.database.open_keyspace(KEYSPACE).is_ok() {
+        store.database.drop_keyspace(KEYSPACE)?;
+    }
+    let options = KeyspaceOptions::default().strategy(Strategy::None).compression(PerLevel::all(Codec::None));
+    let keyspace = store.database.keyspace_with(KEYSPACE, options)?;
+    write_runs(&keyspace, settings, data)?;
+    let (input_runs, input_bytes) = shape(store);
+    let (began, before) = (clock.monotonic_ns(), processor_time());
+    keyspace.compact(..)?;
+    let after = processor_time();
+    let seconds = (clock.monotonic_ns() - began) as f64 / 1e9;
+    let (runs, output_bytes) = shape(store);
+    check(&keyspace, settings, data, runs)?;
+    store.database.drop_keyspace(KEYSPACE)?;
+    let spent = before.zip(after).map(|(before, after)| after.since(before)).unwrap_or_default();
+    let entries = settings.num;
+    Ok(MergeRow {
+        workload: Workload::Compact,
+        entries,
+        input_runs,
+        input_bytes,
+        output_bytes,
+        seconds,
+        user_seconds: spent.user_seconds,
+        system_seconds: spent.system_seconds,
+        entries_per_second: entries as f64 / seconds.max(1e-9),
+        entries_per_user_second: entries as f64 / spent.user_seconds.max(1e-9),
+    })
+}
+
+/// Writes each run in order of keys, past the log: whatever its size, it is one run.
+fn write_runs(keyspace: &Keyspace, settings: &Settings, data: &Data) -> Result<(), BenchError> {
+    let keys = data.sorted_keys(settings.num);
+    for run in 0..INPUTS {
+        let mut loader = keyspace.bulk_load()?;
+        for key in keys.whole().iter().filter(|key| run_of(key) == run) {
+            loader.add(key, data.value(key, 0))?;
+        }
+        loader.finish()?;
+        keyspace.flush()?;
+    }
+    Ok(())
+}
+
+/// Which run has a key: as good as random, and the same each time.
+fn run_of(key: &[u8]) -> u64 {
+    let head = key.first_chunk::<8>().map_or(0, |head| u64::from_be_bytes(*head));
+    mix(head ^ 0x5bd1_e995) % INPUTS
+}
+
+/// Runs and bytes of the keyspace.
+fn shape(store: &Store) -> (u64, u64) {
+    let metrics = store.database.metrics();
+    let here = metrics.keyspaces.iter().find(|keyspace| keyspace.name == KEYSPACE);
+    here.map_or((0, 0), |keyspace| (keyspace.runs as u64, keyspace.table_bytes))
+}
+
+/// One run is left, and it has every record.
+fn check(keyspace: &Keyspace, settings: &Settings, data: &Data, runs: u64) -> Result<(), BenchError> {
+    let (mut found, mut wrong) = (0u64, 0u64);
+    let mut cursor = keyspace.cursor()?;
+    cursor.seek_to_first()?;
+    while let Some((key, value)) = cursor.entry() {
+        found += 1;
+        wrong += u64::from(data.value(key, 0) != value);
+        cursor.next()?;
+    }
+    if (runs, found, wrong) == (1, settings.num, 0) {
+        return Ok(());
+    }
+    let detail = format!(
+        "{} records in one run expected, {found} in {runs} runs found, {wrong} of them with a wrong value",
+        settings.num
+    );
+    Err(BenchError::WrongAnswer { workload: Workload::Compact, detail })
+}
+
+impl ProcessorTime {
+    fn since(self, earlier: ProcessorTime) -> ProcessorTime {
+        ProcessorTime {
+            user_seconds: self.user_seconds - earlier.user_seconds,
+            system_seconds: self.system_seconds - earlier.system_seconds,
+        }
+    }
+}
