@@ -45,6 +45,12 @@ pub trait Cursor {
     /// The value; empty for tombstones. With [`esker_base::kind::FLAG_EXPIRY`] it starts with the expiry time.
     fn value(&self) -> &[u8];
 
+    /// Key, tag and value at once: where a cursor is one of several kinds, it is asked which only once.
+    #[inline]
+    fn entry(&self) -> (&[u8], Tag, &[u8]) {
+        (self.key(), self.tag(), self.value())
+    }
+
     /// Eight bytes of the key after its first `skip` bytes, as [`esker_base::key::head`] gives them. Sources that
     /// hold the key in pieces override it, so that a merge compares without assembling keys.
     #[inline]

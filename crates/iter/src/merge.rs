@@ -343,6 +343,11 @@ impl<C: Cursor> Cursor for Merge<C> {
     }
 
     #[inline]
+    fn entry(&self) -> (&[u8], Tag, &[u8]) {
+        self.sources[self.winner].entry()
+    }
+
+    #[inline]
     fn head(&self, skip: usize) -> u64 {
         self.sources[self.winner].head(skip)
     }

@@ -171,9 +171,15 @@ pub struct Retained<C, O> {
     /// The value that a filter gave to the current entry.
     changed: Vec<u8>,
     zeroes_seqnos: bool,
+    /// Neither range deletes nor a filter have a say: then what becomes of a plain Put is quickly told.
+    is_plain: bool,
+    /// The oldest boundary.
+    oldest: SeqNo,
     position: Position,
     /// The tag of the current entry.
     tag: Tag,
+    /// Whether the current entry is the first that is written of its key.
+    begins_key: bool,
     group: Group,
     gathered: Gathered,
     stats: RetainedStats,
@@ -190,6 +196,8 @@ struct Group {
     /// A tombstone that goes unless an untouchable version follows.
     withheld: Option<Tag>,
     is_any_kept: bool,
+    /// Whether an entry of it was the current one.
+    is_any_given: bool,
     is_any_untouchable: bool,
     is_any_zeroed: bool,
 }
@@ -205,6 +213,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     pub fn new(cursor: C, boundaries: Boundaries, older_outside: O) -> Retained<C, O> {
         Retained {
             cursor,
+            oldest: boundaries.oldest(),
             boundaries,
             older_outside,
             deletes: None,
@@ -215,8 +224,10 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
             fetched: Vec::new(),
             changed: Vec::new(),
             zeroes_seqnos: false,
+            is_plain: false,
             position: Position::Nowhere,
             tag: Tag::OLDEST,
+            begins_key: false,
             group: Group::default(),
             gathered: Gathered::default(),
             stats: RetainedStats::default(),
@@ -268,14 +279,14 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     pub fn seek_to_first(&mut self) -> Result<()> {
         self.restart();
         self.cursor.seek_to_first()?;
-        self.find()
+        self.find_and_note()
     }
 
     /// Moves to the first entry to write whose key is at least `key`: the start of a part of the job.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.restart();
         self.cursor.seek(key, SeqNo::MAX)?;
-        self.find()
+        self.find_and_note()
     }
 
     /// Moves to the following entry to write. There must be a current one.
@@ -285,11 +296,21 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         debug_assert!(self.is_valid());
         match std::mem::replace(&mut self.position, Position::Nowhere) {
             Position::Withheld => {}
-            Position::Gathered if self.show_gathered() => return Ok(()),
+            Position::Gathered if self.show_gathered() => {
+                self.begins_key = false;
+                return Ok(());
+            }
             Position::Gathered => {}
             _ => self.cursor.next()?,
         }
-        self.find()
+        self.find_and_note()
+    }
+
+    #[inline]
+    fn find_and_note(&mut self) -> Result<()> {
+        self.find()?;
+        self.begins_key = !std::mem::replace(&mut self.group.is_any_given, true);
+        Ok(())
     }
 
     /// Whether there is a current entry.
@@ -327,6 +348,23 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         }
     }
 
+    /// Key, tag and value of the current entry. There must be one.
+    #[inline]
+    pub fn entry(&self) -> (&[u8], Tag, &[u8]) {
+        if self.position == Position::OnCursor {
+            let (key, _, value) = self.cursor.entry();
+            return (key, self.tag, value);
+        }
+        (self.key(), self.tag, self.value())
+    }
+
+    /// Whether the current entry is the first that is written of its key.
+    #[inline]
+    pub fn begins_key(&self) -> bool {
+        debug_assert!(self.is_valid());
+        self.begins_key
+    }
+
     /// What has been dropped and changed so far.
     pub fn stats(&self) -> RetainedStats {
         self.stats
@@ -341,6 +379,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         self.position = Position::Nowhere;
         self.group.is_begun = false;
         self.group.withheld = None;
+        self.is_plain = self.deletes.is_none() && self.filter.is_none();
         if let Some(deletes) = &mut self.deletes {
             deletes.restart();
         }
@@ -350,7 +389,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     #[inline]
     fn find(&mut self) -> Result<()> {
         while self.cursor.is_valid() {
-            let (tag, key) = (self.cursor.tag(), self.cursor.key());
+            let (key, tag, _) = self.cursor.entry();
             if !self.group.is_begun || !self.group.key.is(key) {
                 self.stats.tombstones += u64::from(self.group.withheld.is_some());
                 self.group.begin(key);
@@ -371,7 +410,44 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     /// Decides about the entry with this tag, on which the cursor stands: whether it, or the tombstone withheld
     /// before it, is the next to write.
     #[inline]
-    fn decide(&mut self, mut tag: Tag) -> Result<Decided> {
+    fn decide(&mut self, tag: Tag) -> Result<Decided> {
+        let is_plain = self.is_plain && tag.kind_byte() == ValueKind::Put as u8;
+        if !is_plain || tag.seqno() > self.boundaries.visible() {
+            return self.decide_any(tag);
+        }
+        // The same as there, for the commonest case.
+        let seqno = tag.seqno();
+        if self.is_hidden(seqno) {
+            self.stats.hidden += 1;
+            return Ok(Decided::Drop);
+        }
+        self.group.hidden_below = Some(seqno);
+        self.tag = tag;
+        if self.zeroes_seqnos && seqno <= self.oldest && !self.group.is_any_kept && seqno > SeqNo::ZERO {
+            self.zero(tag);
+        }
+        self.group.is_any_kept = true;
+        self.position = Position::OnCursor;
+        Ok(Decided::Write)
+    }
+
+    /// Whether a newer version of the key hides this one (rule 1).
+    #[inline]
+    fn is_hidden(&self, seqno: SeqNo) -> bool {
+        self.group.hidden_below.is_some_and(|newer| self.boundaries.are_in_same_stripe(seqno, newer))
+    }
+
+    /// Sets the number of a version that nobody can tell from 0 to 0, unless something outside is older (rule 3).
+    #[inline]
+    fn zero(&mut self, tag: Tag) {
+        if !(self.older_outside)(self.group.key.as_slice(), tag.seqno()) {
+            self.tag = Tag::from_parts(SeqNo::ZERO, tag.kind_byte());
+            self.group.is_any_zeroed = true;
+            self.stats.zeroed += 1;
+        }
+    }
+
+    fn decide_any(&mut self, mut tag: Tag) -> Result<Decided> {
         let seqno = tag.seqno();
         if let Some(deletes) = &self.deletes
             && seqno <= self.boundaries.visible()
@@ -389,9 +465,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         if role == Role::Untouchable || seqno > self.boundaries.visible() {
             return self.keep_untouched(tag);
         }
-        if let Some(newer) = self.group.hidden_below
-            && self.boundaries.are_in_same_stripe(seqno, newer)
-        {
+        if self.is_hidden(seqno) {
             self.stats.hidden += 1;
             return Ok(Decided::Drop);
         }
@@ -414,9 +488,9 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         }
         self.group.hidden_below = Some(seqno);
         self.tag = tag;
-        if seqno <= self.boundaries.oldest() {
-            let key = self.group.key.as_slice();
+        if seqno <= self.oldest {
             if role == Role::Tombstone {
+                let key = self.group.key.as_slice();
                 if !self.group.is_any_untouchable && !(self.older_outside)(key, seqno) {
                     self.group.withheld = Some(tag);
                     return Ok(Decided::Drop);
@@ -425,11 +499,8 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
                 && !self.group.is_any_kept
                 && seqno > SeqNo::ZERO
                 && !self.deletes.as_ref().is_some_and(InputDeletes::covers_by_kept)
-                && !(self.older_outside)(key, seqno)
             {
-                self.tag = Tag::from_parts(SeqNo::ZERO, tag.kind_byte());
-                self.group.is_any_zeroed = true;
-                self.stats.zeroed += 1;
+                self.zero(tag);
             }
         }
         self.group.is_any_kept = true;
@@ -480,6 +551,7 @@ impl Group {
         self.hidden_below = None;
         self.withheld = None;
         self.is_any_kept = false;
+        self.is_any_given = false;
         self.is_any_untouchable = false;
         self.is_any_zeroed = false;
     }

@@ -2,6 +2,7 @@
 
 use crate::options::StrategyOptions;
 use crate::plan::Position;
+use esker_base::key::head;
 use esker_version::{LevelIndex, Run, Version};
 use std::sync::Arc;
 
@@ -59,16 +60,38 @@ pub struct Cutter<'a> {
     reached: Option<usize>,
     /// Bytes of the aligned run that the present table overlaps.
     overlap_bytes: u64,
+    /// Head of the smallest key of the next part of that run; the greatest there is if there is none.
+    next_head: u64,
 }
 
 impl<'a> Cutter<'a> {
     /// A cutter before the first key.
     pub fn new(cut: &'a Cut) -> Cutter<'a> {
-        Cutter { cut, reached: None, overlap_bytes: 0 }
+        let next_head = if cut.align.is_some() { 0 } else { u64::MAX };
+        Cutter { cut, reached: None, overlap_bytes: 0, next_head }
     }
 
-    /// Whether the present table, of `written_bytes`, ends before `key`. To be asked once for each user key,
-    /// in ascending order; `left_bytes` estimates what is still to come. Amortised O(1).
+    /// Whether the present table may end before `key` for another reason than its size: then [`Cutter::ends_before`] must be
+    /// asked. One comparison of two numbers for keys that differ in their first eight bytes.
+    #[inline]
+    pub fn is_at_border(&self, key: &[u8]) -> bool {
+        head(key, 0) >= self.next_head && self.reaches_next(key)
+    }
+
+    fn reaches_next(&self, key: &[u8]) -> bool {
+        let Some(run) = &self.cut.align else { return false };
+        let Some(reached) = self.reached else { return true };
+        run.parts().get(reached).is_some_and(|part| part.smallest() <= key)
+    }
+
+    /// How often the size has to be asked about, in bytes of keys and values: tables end that much late at most.
+    pub fn step_bytes(&self) -> u64 {
+        (self.cut.table_bytes / 64).clamp(1, 64 << 10)
+    }
+
+    /// Whether the present table, of `written_bytes`, ends before `key`. To be asked of ascending user keys: where
+    /// [`Cutter::is_at_border`] says so, and as often as [`Cutter::step_bytes`]; `left_bytes` estimates what is still
+    /// to come. Amortised O(1).
     pub fn ends_before(&mut self, key: &[u8], written_bytes: u64, left_bytes: u64) -> bool {
         let (crossed, entered_bytes) = self.advance(key);
         let overlap_bytes = self.overlap_bytes.saturating_add(entered_bytes);
@@ -87,14 +110,22 @@ impl<'a> Cutter<'a> {
         let Some(run) = &self.cut.align else { return (false, 0) };
         let Some(before) = self.reached else {
             self.reached = Some(run.parts().partition_point(|part| part.smallest() <= key));
+            self.note_next();
             return (false, self.overlapped_by(key));
         };
         let reached = run.parts()[before..].iter().take_while(|part| part.smallest() <= key);
         let (count, bytes) =
             reached.fold((0, 0u64), |(count, bytes), part| (count + 1, bytes.saturating_add(part.bytes)));
         self.reached = Some(before + count);
+        self.note_next();
         // What lies before the first part belongs to its partition, so its start is no border.
         (count > 0 && before > 0, bytes)
+    }
+
+    fn note_next(&mut self) {
+        let next =
+            self.cut.align.as_ref().zip(self.reached).and_then(|(run, reached)| run.parts().get(reached));
+        self.next_head = next.map_or(u64::MAX, |part| head(part.smallest(), 0));
     }
 
     /// Bytes of the part of the aligned run that `key` lies in.
@@ -129,7 +160,11 @@ mod tests {
         for key in b'a'..=b'x' {
             let written = tables.last().unwrap().len() as u64 * entry_bytes;
             let left = u64::from(b'x' + 1 - key) * entry_bytes;
-            if cutter.ends_before(&[key], written, left) {
+            // Each key is asked about; borders are those, and only those, that are told of.
+            let (is_at_border, reached) = (cutter.is_at_border(&[key]), cutter.reached);
+            let ends = cutter.ends_before(&[key], written, left);
+            assert_eq!(is_at_border, cutter.reached != reached);
+            if ends {
                 tables.push(String::new());
             }
             tables.last_mut().unwrap().push(key.into());

@@ -138,6 +138,11 @@ impl Cursor for Source {
     }
 
     #[inline]
+    fn entry(&self) -> (&[u8], Tag, &[u8]) {
+        each!(self, cursor => cursor.entry())
+    }
+
+    #[inline]
     fn head(&self, skip: usize) -> u64 {
         each!(self, cursor => cursor.head(skip))
     }
