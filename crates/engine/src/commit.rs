@@ -314,7 +314,7 @@ impl Store {
         let cause = match lane {
             Lane::Log => "a log segment is being prepared",
             Lane::Flush => "memtables are being written to tables",
-            Lane::Compaction => "level 0 holds as many runs as it may and is being compacted",
+            Lane::Compaction | Lane::Urgent => "level 0 holds as many runs as it may and is being compacted",
         };
         self.scheduler.request(lane);
         if patience == Patience::None {

@@ -8,6 +8,7 @@
 
 use crate::deletes;
 use crate::filters::{TableFilter, keys_taken};
+use crate::jobs::{Job, JobFacts, RunningJob, pieces_of};
 use crate::keyspace::KeyspaceState;
 use crate::large::Relocation;
 use crate::older::OlderParts;
@@ -19,11 +20,13 @@ use crate::scheduler::{Lane, Scheduler};
 use crate::store::Store;
 use crate::tree::{TreePart, TreeRun};
 use crate::wanted::Wanted;
-use esker_base::{FileNumber, Result, SeqNo};
-use esker_iter::{Bounds, CompactionFilter, LargeValues, Merge};
-use esker_sst::ReadPurpose;
-use esker_strategy::{Busy, CompactionPlan, JobId, ManualMark, ManualStep, PlanInput, PlanKind, Reason};
-use esker_version::{KeyEnd, KeyRange, PartMeta, VersionEdit};
+use esker_base::{Error, FileNumber, PartId, Result, SeqNo};
+use esker_iter::{Boundaries, Bounds, CompactionFilter, LargeValues, Merge};
+use esker_sst::Pace;
+use esker_strategy::{
+    Busy, Class, CompactionPlan, InputPart, JobId, ManualMark, ManualStep, PlanInput, PlanKind, Reason,
+};
+use esker_version::{KeyEnd, KeyRange, PartMeta, Version, VersionEdit};
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -63,9 +66,9 @@ impl Drop for Claim<'_> {
 }
 
 impl Store {
-    /// Carries out the most urgent plan of any keyspace; `false` if no strategy wants anything. A keyspace whose job fails
-    /// does not keep the others from theirs; its error is told once nothing else could be done.
-    pub(crate) fn compact_some(&self) -> Result<bool> {
+    /// Carries out the most urgent plan of any keyspace, at least as urgent as `least`; `false` if no strategy wants such a one. A keyspace
+    /// whose job fails does not keep the others from theirs; its error is told once nothing else could be done.
+    pub(crate) fn compact_some(&self, least: Class) -> Result<bool> {
         if let Err(error) = self.note_activity() {
             tracing::warn!(%error, "memtables could not be sealed while the database is idle");
         }
@@ -74,18 +77,24 @@ impl Store {
         let last = self.last_compacted.load(Ordering::Relaxed);
         let turn = keyspaces.partition_point(|keyspace| keyspace.id.get() <= last);
         let in_turn = keyspaces[turn..].iter().chain(&keyspaces[..turn]);
+        // One job of the lowest classes at a time (JB5).
+        let least = if self.jobs.has_patient() { least.max(Class::Shape) } else { least };
         let mut wanted: Vec<_> =
             in_turn.filter_map(|keyspace| Some((self.wanted(keyspace)?.plan.class, keyspace))).collect();
+        wanted.retain(|(class, _)| *class >= least);
         wanted.sort_by_key(|(class, _)| std::cmp::Reverse(*class));
         let mut failure = None;
         for (_, keyspace) in wanted {
-            let Some((wanted, claim)) = self.plan(keyspace) else { continue };
+            let Some((wanted, claim)) = self.plan(keyspace, least) else { continue };
+            let Some(job) = self.begin_job(keyspace, JobFacts::of_plan(&wanted.plan), Some(claim.job)) else {
+                continue;
+            };
             self.last_compacted.store(keyspace.id.get(), Ordering::Relaxed);
-            let carried_out = self.carry_out(keyspace, &wanted);
+            let carried_out = self.carry_out(&job, &wanted);
             drop(claim);
             match carried_out {
                 Ok(()) => return Ok(true),
-                Err(_) if keyspace.is_dropped() => return Ok(true),
+                Err(_) if keyspace.is_dropped() || job.has_yielded() => return Ok(true),
                 Err(error) => failure = failure.or(Some(error.in_keyspace(&keyspace.name()))),
             }
         }
@@ -102,12 +111,22 @@ impl Store {
         self.is_compacting(keyspace) || self.known_debt(keyspace, &keyspace.view.load()) > 0
     }
 
-    /// What the strategy of a keyspace wants next, marked busy.
-    fn plan<'a>(&'a self, keyspace: &'a KeyspaceState) -> Option<(Wanted, Claim<'a>)> {
+    /// What the strategy of a keyspace wants next, if it is urgent enough, marked busy.
+    fn plan<'a>(&'a self, keyspace: &'a KeyspaceState, least: Class) -> Option<(Wanted, Claim<'a>)> {
         let mut busy = keyspace.busy.lock();
-        let wanted = self.next_plan(keyspace, &busy)?;
+        let wanted = self.next_plan(keyspace, &busy).filter(|wanted| wanted.plan.class >= least)?;
         let claim = Claim::new(self, keyspace, &mut busy, &wanted.plan);
         Some((wanted, claim))
+    }
+
+    /// Puts a job into the list of those that run.
+    pub(crate) fn begin_job(
+        &self,
+        keyspace: &Arc<KeyspaceState>,
+        facts: JobFacts,
+        mark: Option<JobId>,
+    ) -> Option<RunningJob<'_>> {
+        self.jobs.begin(facts, mark, keyspace, &self.scheduler, self.env.clock.monotonic_ns())
     }
 
     /// Whether a job of the keyspace is running. Takes no lock: writers ask under the commit lock.
@@ -115,11 +134,48 @@ impl Store {
         keyspace.jobs.load(Ordering::Acquire) > 0
     }
 
+    /// What the lane does that is there for urgent work alone: an urgent job if all compaction threads are at others; and where
+    /// something is held up by a job of the lowest classes, that one is asked to make room.
+    pub(crate) fn relieve(&self) -> Result<bool> {
+        let is_crowded = self.jobs.merging() >= self.compaction_threads;
+        if is_crowded && self.compact_some(Class::L0Urgent)? {
+            return Ok(true);
+        }
+        if let Some(patient) = self.jobs.patient()
+            && self.is_in_the_way(&patient, is_crowded)
+        {
+            tracing::debug!(?patient, "makes room for something more urgent");
+            patient.yield_now();
+        }
+        Ok(false)
+    }
+
+    /// Whether some strategy wants more than a job of the lowest classes and does not get it: for want of a thread, or because
+    /// the job holds what it takes.
+    fn is_in_the_way(&self, patient: &Job, is_crowded: bool) -> bool {
+        self.all_keyspaces().iter().any(|keyspace| {
+            let busy = keyspace.busy.lock();
+            let wants_more = |busy: &Busy| {
+                self.next_plan(keyspace, busy).is_some_and(|wanted| wanted.plan.class > Class::Clean)
+            };
+            if is_crowded && wants_more(&busy) {
+                return true;
+            }
+            let mut without = busy.clone();
+            let Some(mark) = patient.mark().filter(|_| Arc::ptr_eq(keyspace, patient.keyspace())) else {
+                return false;
+            };
+            without.remove(mark);
+            !wants_more(&busy) && wants_more(&without)
+        })
+    }
+
     /// Does what a plan says and installs it.
-    fn carry_out(&self, keyspace: &KeyspaceState, Wanted { plan, victims }: &Wanted) -> Result<()> {
+    fn carry_out(&self, job: &Arc<Job>, Wanted { plan, victims }: &Wanted) -> Result<()> {
+        let keyspace = &**job.keyspace();
         tracing::debug!(keyspace = %keyspace.name(), %plan, "compaction begins");
         if plan.kind == PlanKind::Merge {
-            self.merge(keyspace, plan, victims)?;
+            self.merge(job, plan, victims)?;
         } else {
             let writing = self.writing()?;
             self.install(keyspace, &[], |version, _| {
@@ -132,23 +188,18 @@ impl Store {
         Ok(())
     }
 
-    fn merge(
-        &self,
-        keyspace: &KeyspaceState,
-        plan: &CompactionPlan,
-        victims: &BTreeSet<FileNumber>,
-    ) -> Result<()> {
-        let start_ns = self.monotonic_ns();
+    fn merge(&self, job: &Arc<Job>, plan: &CompactionPlan, victims: &BTreeSet<FileNumber>) -> Result<()> {
+        let (keyspace, start_ns) = (&**job.keyspace(), self.monotonic_ns());
         let options = keyspace.options();
         let filter = options.compaction_filter.as_ref().map(|filter| Arc::clone(&filter.0));
-        let mut tables = self.write_merge(keyspace, (plan, victims), &options, filter)?;
+        let mut tables = self.write_merge(job, (plan, victims), &options, filter)?;
         let mut frozen = None;
         if let Some(oldest) = tables.oldest_filtered {
             // CF2: a snapshot that was taken since the sample sees what the filter was shown, and keeps seeing it.
             frozen = self.snapshots.freeze(oldest);
             if frozen.is_none() {
                 tracing::debug!(keyspace = %keyspace.name(), "snapshots see what was filtered: once more, unfiltered");
-                tables = self.write_merge(keyspace, (plan, victims), &options, None)?;
+                tables = self.write_merge(job, (plan, victims), &options, None)?;
             }
         }
         let moved = tables.moved(plan.est_in_bytes, self.monotonic_ns().saturating_sub(start_ns));
@@ -158,37 +209,24 @@ impl Store {
         installed
     }
 
-    /// Writes what a plan merges into new tables.
+    /// Writes what a plan merges into new tables, in pieces side by side if that is worthwhile.
     fn write_merge(
         &self,
-        keyspace: &KeyspaceState,
+        job: &Arc<Job>,
         (plan, victims): (&CompactionPlan, &BTreeSet<FileNumber>),
         options: &KeyspaceOptions,
         compaction_filter: Option<Arc<dyn CompactionFilter>>,
     ) -> Result<Outputs<'_>> {
+        let keyspace = &**job.keyspace();
         let writing = self.writing()?;
         // Sampled after the inputs were fixed (RV4): every version in them is at or below `visible`.
         let boundaries = self.snapshots.sample(&self.visible, &self.time);
         let tree = Arc::clone(&keyspace.view.load().tree);
         let version = Arc::clone(&tree.version);
-        // Every file that the inputs point to is in the present tree, which the job keeps (BF4).
-        let relocation = Relocation { victims: victims.clone(), values: Arc::clone(&tree.large) };
-        drop(tree);
-        let inputs: HashSet<esker_base::PartId> = plan.parts().map(|(_, input)| input.part.id).collect();
-        let mut older = OlderParts::outside(&version, &inputs, None);
-        let runs: Vec<Vec<TreePart>> =
-            plan.inputs.iter().map(|input| self.input_parts(keyspace, input)).collect();
+        let pieces = pieces_of(self, keyspace.id, plan)?;
         // Asked after the files were found by their numbers: those of a living keyspace's tree are not being deleted, and
-        // from here on the parts hold them.
+        // from here on the tree holds them.
         keyspace.check_living()?;
-        let deletes = deletes::of_parts(&runs.concat(), &boundaries, &older)?;
-        let sources = plan.inputs.iter().zip(runs).map(|(input, mut parts)| {
-            parts.retain(|part| !deletes::hide_all_of(&deletes, part, &boundaries));
-            let run = Arc::new(TreeRun::new(input.level, parts.into()));
-            Source::Run(RunCursor::new(run, ReadPurpose::Compaction))
-        });
-        let merge = Merge::new(sources.collect());
-        let is_whole = plan.parts().all(|(_, input)| input.slice.is_none());
         let filter = if plan.filter {
             let written = (plan.to, keys_taken(plan));
             let watch = self.files.watch_of(keyspace.id);
@@ -196,26 +234,67 @@ impl Store {
         } else {
             TableFilter::NONE
         };
+        let common = Common {
+            job,
+            plan,
+            options,
+            // Every file that the inputs point to is in the present tree, which the job keeps (BF4).
+            relocation: Relocation { victims: victims.clone(), values: Arc::clone(&tree.large) },
+            taken: plan.parts().map(|(_, input)| input.part.id).collect(),
+            version,
+            boundaries,
+            filter,
+            compaction_filter,
+        };
+        drop(tree);
+        job.note_pieces(pieces.len());
+        let threads = pieces.len();
+        let written = self.env.share_out("esker-piece", threads, pieces, |range| {
+            let written = self.write_piece(&common, &range);
+            if written.is_err() {
+                job.fail();
+            }
+            written
+        });
+        job.note_pieces(1);
+        join(Outputs::none(&writing.tables), written)
+    }
+
+    /// Merges what of a plan lies in `range`.
+    fn write_piece(&self, common: &Common<'_>, range: &KeyRange) -> Result<Outputs<'_>> {
+        let Common { job, plan, options, boundaries, relocation, .. } = common;
+        let (keyspace, writing) = (&**job.keyspace(), self.writing()?);
+        let inputs: Vec<PlanInput> = plan.inputs.iter().map(|input| input.within(range)).collect();
+        let mut older = OlderParts::outside(&common.version, &common.taken, None);
+        let runs: Vec<Vec<TreePart>> = inputs.iter().map(|input| self.input_parts(keyspace, input)).collect();
+        keyspace.check_living()?;
+        let deletes = deletes::of_parts(&runs.concat(), boundaries, &older)?;
+        let sources = inputs.iter().zip(runs).map(|(input, mut parts)| {
+            parts.retain(|part| !deletes::hide_all_of(&deletes, part, boundaries));
+            let run = Arc::new(TreeRun::new(input.level, parts.into()));
+            Source::Run(RunCursor::paced(run, Arc::clone(job) as Arc<dyn Pace>))
+        });
+        let merge = Merge::new(sources.collect());
+        let is_whole = plan.parts().all(|(_, input)| input.slice.is_none());
         let spec = OutputSpec {
             keyspace: keyspace.id,
             options,
             level: plan.to.level(),
             is_eased: !plan.to.level().is_last() && self.eases_compression(keyspace, options),
             cut: plan.cut.clone(),
-            input_bytes: plan.est_in_bytes,
-            filter,
-            of: Some(keyspace),
-            cancellable: true,
+            input_bytes: inputs.iter().flat_map(|input| &input.parts).map(InputPart::bytes).sum(),
+            filter: common.filter,
+            job: Some(job),
             folding: keyspace.semantics.folding().cloned(),
-            compaction_filter,
+            compaction_filter: common.compaction_filter.clone(),
             large: Some(Arc::clone(&relocation.values) as Arc<dyn LargeValues>),
             collects: plan.reason == Reason::LargeGarbage,
             zero_seqnos: plan.to.level().is_last() && is_whole,
             created_ms: oldest_creation(plan),
-            relocation: (!victims.is_empty()).then_some(&relocation),
+            relocation: (!relocation.victims.is_empty()).then_some(relocation),
         };
         let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
-        write_tables(&writing.tables, &spec, merge, boundaries, deletes, below)
+        write_tables(&writing.tables, &spec, merge, boundaries.clone(), deletes, below)
     }
 
     fn install_merge(
@@ -271,7 +350,12 @@ impl Store {
             match self.plan_manual(keyspace, &range, mark) {
                 Manual::Done => return Ok(()),
                 Manual::Run(plan, claim) => {
-                    self.carry_out(keyspace, &Wanted::from(*plan))?;
+                    let facts = JobFacts::of_plan(&plan);
+                    // Never of the lowest classes, so that it always begins.
+                    let facts = JobFacts { class: facts.class.max(Class::Shape), ..facts };
+                    if let Some(job) = self.begin_job(keyspace, facts, Some(claim.job)) {
+                        self.carry_out(&job, &Wanted::from(*plan))?;
+                    }
                     drop(claim);
                     self.scheduler.request(Lane::Compaction);
                 }
@@ -301,6 +385,36 @@ impl Store {
             }
         }
     }
+}
+
+/// What the pieces of a merge share.
+struct Common<'m> {
+    job: &'m Arc<Job>,
+    plan: &'m CompactionPlan,
+    options: &'m KeyspaceOptions,
+    version: Arc<Version>,
+    boundaries: Boundaries,
+    /// The parts that the plan takes, whole or in part.
+    taken: HashSet<PartId>,
+    relocation: Relocation,
+    filter: TableFilter,
+    compaction_filter: Option<Arc<dyn CompactionFilter>>,
+}
+
+/// The outputs of all pieces in order; the files of all are deleted if one has failed.
+fn join<'a>(mut all: Outputs<'a>, pieces: Vec<Result<Outputs<'a>>>) -> Result<Outputs<'a>> {
+    let mut failure: Option<Error> = None;
+    for piece in pieces {
+        match piece {
+            Ok(piece) => all.append(piece),
+            // What called the others off says more than that they were.
+            Err(error) if failure.as_ref().is_none_or(|known| matches!(known, Error::Closed)) => {
+                failure = Some(error);
+            }
+            Err(_) => {}
+        }
+    }
+    failure.map_or(Ok(all), Err)
 }
 
 /// The next step of a manual compaction, its inputs marked busy.

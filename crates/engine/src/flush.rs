@@ -10,6 +10,7 @@
 
 use crate::deletes;
 use crate::filters::{FilterTuner, TableFilter};
+use crate::jobs::JobFacts;
 use crate::keyspace::KeyspaceState;
 use crate::older::OlderParts;
 use crate::options::KeyspaceOptions;
@@ -23,7 +24,7 @@ use crate::wanted::strategy_options;
 use esker_base::{KeyspaceId, Result, SeqNo};
 use esker_filter::FilterWatch;
 use esker_iter::{Boundaries, Merge};
-use esker_strategy::{Busy, Cut, Position, StrategyOptions};
+use esker_strategy::{Busy, Class, Cut, Position, StrategyOptions};
 use esker_version::{DatabaseState, EditOp, KeyRange, PartMeta, Place, Version, VersionEdit};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -52,14 +53,14 @@ impl Store {
     }
 
     /// Writes all sealed memtables of a keyspace to tables; nothing if it is dropped.
-    pub(crate) fn flush_sealed(&self, keyspace: &KeyspaceState) -> Result<()> {
+    pub(crate) fn flush_sealed(&self, keyspace: &Arc<KeyspaceState>) -> Result<()> {
         match self.try_flush_sealed(keyspace) {
             Err(_) if keyspace.is_dropped() => Ok(()),
             flushed => flushed,
         }
     }
 
-    fn try_flush_sealed(&self, keyspace: &KeyspaceState) -> Result<()> {
+    fn try_flush_sealed(&self, keyspace: &Arc<KeyspaceState>) -> Result<()> {
         let writing = self.writing()?;
         let _one_at_a_time = keyspace.flushing.lock();
         let view = keyspace.view.load();
@@ -78,7 +79,7 @@ impl Store {
     fn flush_memtables(
         &self,
         writing: &Writing,
-        keyspace: &KeyspaceState,
+        keyspace: &Arc<KeyspaceState>,
         memtables: &[Arc<MemtableView>],
     ) -> Result<()> {
         let sealed_at = memtables.first().and_then(|newest| newest.seal_seqno()).unwrap_or(SeqNo::ZERO);
@@ -177,7 +178,7 @@ impl Store {
     fn write_memtables<'w>(
         &self,
         writing: &'w Writing,
-        keyspace: &KeyspaceState,
+        keyspace: &Arc<KeyspaceState>,
         memtables: &[Arc<MemtableView>],
         hull: &KeyRange,
     ) -> Result<Outputs<'w>> {
@@ -198,8 +199,17 @@ impl Store {
             &of_strategy,
             Some((&keyspace.filters, &watch)),
         );
-        spec.of = Some(keyspace);
         spec.is_eased = self.eases_compression(keyspace, &options);
+        let facts = JobFacts {
+            class: Class::Flush,
+            reason: None,
+            level: to.level(),
+            hull: None,
+            total_bytes: spec.input_bytes,
+            is_cancellable: false,
+        };
+        let job = self.begin_job(keyspace, facts, None);
+        spec.job = job.as_deref();
         spec.folding = keyspace.semantics.folding().cloned();
         let start_ns = self.monotonic_ns();
         let tables = merge_memtables(&writing.tables, &spec, version, hull, memtables, boundaries)?;
@@ -343,8 +353,7 @@ fn flush_spec<'a>(
         cut: Cut::for_output(version, to, strategy_options),
         input_bytes: memtables.iter().map(|view| view.memtable.payload_bytes()).sum(),
         filter: TableFilter::in_tree(options, version, None, (to, keys), tuner),
-        of: None,
-        cancellable: false,
+        job: None,
         folding: None,
         compaction_filter: None,
         large: None,

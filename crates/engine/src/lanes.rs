@@ -3,6 +3,7 @@
 use crate::scheduler::{Lane, Work};
 use crate::store::{Store, Writing};
 use esker_base::{Error, Result};
+use esker_strategy::Class;
 use esker_version::{EditOp, VersionEdit};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -21,7 +22,11 @@ impl Work for Store {
             }
             Lane::Compaction => {
                 self.writing()?;
-                self.compact_some()
+                self.compact_some(Class::Idle)
+            }
+            Lane::Urgent => {
+                self.writing()?;
+                self.relieve()
             }
         }
     }

@@ -34,6 +34,7 @@ mod heat;
 mod holders;
 mod ingest;
 mod install;
+mod jobs;
 mod keyspace;
 mod lanes;
 mod large;
@@ -78,6 +79,7 @@ pub use ingest::{
     BulkLoadProgress, BulkLoadReport, BulkLoader, IngestMode, IngestOptions, IngestReport, TableWriter,
     WrittenTable,
 };
+pub use jobs::JobMetrics;
 pub use metrics::{
     BlobFileInfo, FilterInfo, FilterTuningInfo, KeyspaceLevels, KeyspaceMetrics, LevelInfo, LogMetrics,
     MemoryMetrics, Metrics, OpenTablesMetrics, RunInfo, TableInfo,

@@ -1,6 +1,7 @@
 //! What the database tells about itself.
 
 use crate::amplification::Amplification;
+use crate::jobs::JobMetrics;
 use crate::keyspace::KeyspaceState;
 use crate::store::Store;
 use esker_base::{Error, FileNumber, SeqNo};
@@ -50,6 +51,8 @@ pub struct Metrics {
     pub oldest_snapshot: Option<u64>,
     /// Keyspaces, oldest first.
     pub keyspaces: Vec<KeyspaceMetrics>,
+    /// Flushes and merges that run, oldest first.
+    pub jobs: Vec<JobMetrics>,
     /// Errors of background work that have not been healed yet; reads and, while memory lasts, writes go on.
     pub background_errors: Vec<Error>,
     /// Why the database takes no writes, if it does not.
@@ -337,6 +340,7 @@ impl Store {
             snapshots,
             oldest_snapshot: oldest_snapshot.map(|moment| moment.seqno.get()),
             keyspaces,
+            jobs: self.jobs.progress(self.env.clock.monotonic_ns()),
             background_errors: self.scheduler.errors(),
             read_only_cause: cause,
         }

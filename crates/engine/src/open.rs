@@ -22,6 +22,7 @@ use crate::commit::{ActiveKeyspace, CommitState};
 use crate::handle::DEFAULT_KEYSPACE;
 use crate::holders::Holders;
 use crate::install::Installed;
+use crate::jobs::Jobs;
 use crate::keyspace::{KeyspaceState, Registry};
 use crate::metrics::Counters;
 use crate::options::{KeyspaceOptions, MemoryPlan, Options, default_open_tables};
@@ -151,13 +152,7 @@ impl Opening {
         self.add_default_keyspace(&mut state)?;
         state.next_file = state.next_file.max(self.above_all_names(&tables_dir)?);
         let numbers = (state.next_file, state.next_part);
-        let factory = TableFactory::new(
-            self.env.clone(),
-            self.dir.clone(),
-            state.uuid,
-            numbers,
-            Arc::clone(&self.scheduler),
-        );
+        let factory = TableFactory::new(self.env.clone(), self.dir.clone(), state.uuid, numbers);
         let files = self.table_files()?;
         self.check_tables(&state, &files)?;
         self.phase("tables checked");
@@ -483,6 +478,9 @@ impl Opening {
             history: assembly.history,
             history_limit_bytes: self.options.change_history_bytes,
             counters: Counters::default(),
+            jobs: Jobs::default(),
+            compaction_threads: self.options.compaction_threads,
+            max_subcompactions: self.options.max_subcompactions,
             last_compacted: AtomicU32::new(u32::MAX),
             last_activity: Mutex::default(),
             is_idle: AtomicBool::new(false),
@@ -493,15 +491,15 @@ impl Opening {
             lock: Mutex::new(assembly.lock),
         });
         store.rebalance_memory();
-        start_lanes(&store, self.options.compaction_threads)?;
+        start_lanes(&store)?;
         Ok(store)
     }
 }
 
 /// Starts the threads of the lanes.
-fn start_lanes(store: &Arc<Store>, compaction_threads: usize) -> Result<()> {
+fn start_lanes(store: &Arc<Store>) -> Result<()> {
     let started = match &store.writing {
-        Some(_) => store.scheduler.start(&store.env, store, compaction_threads),
+        Some(_) => store.scheduler.start(&store.env, store, store.compaction_threads),
         None => store.scheduler.start_log(&store.env, store),
     };
     // Threads that did start hold the store and would keep the directory locked for ever.

@@ -8,15 +8,14 @@ use crate::amplification::traffic::Moved;
 use crate::deletes::key_range;
 use crate::easing::eased;
 use crate::filters::TableFilter;
-use crate::keyspace::KeyspaceState;
+use crate::jobs::{Job, OUTPUT_BYTES_PER_LOOK};
 use crate::large::separate::References;
 use crate::large::{Relocation, Separator};
 use crate::options::KeyspaceOptions;
 use crate::paths;
 use crate::pending_deletes::PendingDeletes;
 use crate::read::source::Source;
-use crate::scheduler::Scheduler;
-use esker_base::{Error, FileNumber, KeyspaceId, PartId, Result, RunId, SeqNo, TableUid, Tag};
+use esker_base::{FileNumber, KeyspaceId, PartId, Result, RunId, SeqNo, TableUid, Tag};
 use esker_env::{Env, OpenMode};
 use esker_iter::{Boundaries, CompactionFilter, Folding, InputDeletes, LargeValues, Merge, Retained};
 use esker_sst::{Expiring, TableOptions, TableSummary, TableWriter};
@@ -25,9 +24,6 @@ use esker_version::{BlobFileMeta, KeyRange, LevelIndex, PartFlags, PartMeta, Pla
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Entries between two looks at whether the database is closing or the keyspace dropped: a few hundred microseconds of work.
-const ENTRIES_PER_CHECK: u32 = 4096;
 
 /// What to write.
 pub(crate) struct OutputSpec<'a> {
@@ -41,10 +37,8 @@ pub(crate) struct OutputSpec<'a> {
     /// Bytes that go in, by estimate: a table is not ended shortly before the end.
     pub(crate) input_bytes: u64,
     pub(crate) filter: TableFilter,
-    /// The keyspace if it may be dropped meanwhile, which interrupts the job.
-    pub(crate) of: Option<&'a KeyspaceState>,
-    /// Whether closing the database interrupts the job: a compaction loses nothing but its own work.
-    pub(crate) cancellable: bool,
+    /// The job, if it is one of an open database, which may be called off.
+    pub(crate) job: Option<&'a Arc<Job>>,
     /// What operands are folded by.
     pub(crate) folding: Option<Arc<Folding>>,
     /// Somebody's filter, in compactions.
@@ -70,7 +64,6 @@ pub(crate) struct TableFactory {
     pub(crate) db_uuid: [u8; 16],
     next_file: AtomicU64,
     next_part: AtomicU64,
-    scheduler: Arc<Scheduler>,
 }
 
 impl TableFactory {
@@ -79,10 +72,9 @@ impl TableFactory {
         dir: PathBuf,
         db_uuid: [u8; 16],
         (next_file, next_part): (FileNumber, PartId),
-        scheduler: Arc<Scheduler>,
     ) -> TableFactory {
         let (next_file, next_part) = (AtomicU64::new(next_file.get()), AtomicU64::new(next_part.get()));
-        TableFactory { env, dir, db_uuid, next_file, next_part, scheduler }
+        TableFactory { env, dir, db_uuid, next_file, next_part }
     }
 
     /// A number for a new file. Taken from memory; every edit raises the stored counter past what it refers to, and
@@ -184,6 +176,14 @@ impl<'a> Outputs<'a> {
         Moved { read_bytes, written_bytes: self.bytes(), blob_bytes: self.blob_bytes(), took_ns }
     }
 
+    /// Takes over the outputs of the piece that follows.
+    pub(crate) fn append(&mut self, next: Outputs<'_>) {
+        self.parts.extend(next.parts);
+        self.blobs.extend(next.blobs);
+        self.files.append(next.files);
+        self.oldest_filtered = self.oldest_filtered.into_iter().chain(next.oldest_filtered).min();
+    }
+
     /// Says in an edit that the tables join `place`, and that there are blob files (BF2). The files stay with whoever is to
     /// decide when something refers to them.
     pub(crate) fn add_to(
@@ -223,21 +223,9 @@ pub(crate) fn write_tables<'a>(
     if spec.zero_seqnos {
         kept = kept.zeroing_seqnos();
     }
-    let mut until_check = ENTRIES_PER_CHECK;
     kept.seek_to_first()?;
     while kept.is_valid() {
-        until_check -= 1;
-        if until_check == 0 {
-            until_check = ENTRIES_PER_CHECK;
-            if let Some(keyspace) = spec.of {
-                keyspace.check_living()?;
-            }
-            if spec.cancellable && factory.scheduler.is_stopping() {
-                // The outputs are thrown away, the inputs stay.
-                return Err(Error::Closed);
-            }
-        }
-        output.add(kept.key(), kept.tag(), kept.value())?;
+        output.add(kept.entry(), kept.begins_key())?;
         kept.next()?;
     }
     if kept.stats().unfoldable > 0 {
@@ -261,8 +249,13 @@ struct Output<'a, 's> {
     deletes: PendingDeletes,
     large: Separator<'a, 's>,
     tables: Outputs<'a>,
-    last_key: Vec<u8>,
+    /// Keys and values so far, and when something is to be seen to next: the job, or the size of the table.
     written_bytes: u64,
+    stop_at_bytes: u64,
+    look_at_bytes: u64,
+    ask_at_bytes: u64,
+    /// Bytes of files that the job knows of.
+    told_bytes: u64,
 }
 
 struct OpenTable {
@@ -282,25 +275,20 @@ impl<'a, 's> Output<'a, 's> {
             deletes,
             large: Separator::new(factory, spec),
             tables: Outputs::none(factory),
-            last_key: Vec::new(),
             written_bytes: 0,
+            stop_at_bytes: 0,
+            look_at_bytes: OUTPUT_BYTES_PER_LOOK,
+            ask_at_bytes: 0,
+            told_bytes: 0,
         }
     }
 
+    /// Writes an entry; `begins_key` says whether it is the first of its key, because all versions of a key go into one table
+    /// (I2).
     #[inline]
-    fn add(&mut self, key: &[u8], tag: Tag, value: &[u8]) -> Result<()> {
-        // All versions of a key go into one table (I2), so only a new key may begin the next.
-        if let Some(open) = &self.writer
-            && self.last_key != key
-        {
-            let left = self.spec.input_bytes.saturating_sub(self.written_bytes);
-            if self.cutter.ends_before(key, open.writer.estimated_file_bytes(), left) {
-                self.finish_table(Some(key))?;
-            }
-        }
-        if self.last_key != key {
-            self.last_key.clear();
-            self.last_key.extend_from_slice(key);
+    fn add(&mut self, (key, tag, value): (&[u8], Tag, &[u8]), begins_key: bool) -> Result<()> {
+        if begins_key && (self.written_bytes >= self.stop_at_bytes || self.cutter.is_at_border(key)) {
+            self.see_to(key)?;
         }
         self.written_bytes += (key.len() + value.len()) as u64;
         let open = match &mut self.writer {
@@ -315,8 +303,39 @@ impl<'a, 's> Output<'a, 's> {
         open.writer.add(key, placed.tag, placed.value)
     }
 
+    /// Sees to what is due before a key: a look at the job, and the end of the table.
+    #[cold]
+    #[inline(never)]
+    fn see_to(&mut self, key: &[u8]) -> Result<()> {
+        if self.written_bytes >= self.look_at_bytes {
+            self.look()?;
+        }
+        if let Some(open) = &self.writer {
+            let left = self.spec.input_bytes.saturating_sub(self.written_bytes);
+            if self.cutter.ends_before(key, open.writer.estimated_file_bytes(), left) {
+                self.finish_table(Some(key))?;
+            }
+        }
+        self.ask_at_bytes = self.written_bytes + self.cutter.step_bytes();
+        self.stop_at_bytes = self.look_at_bytes.min(self.ask_at_bytes);
+        Ok(())
+    }
+
+    /// Tells the job how far it has come; an error if it is to end (JB1).
+    fn look(&mut self) -> Result<()> {
+        self.look_at_bytes = self.written_bytes + OUTPUT_BYTES_PER_LOOK;
+        let Some(job) = self.spec.job else { return Ok(()) };
+        let open_bytes = self.writer.as_ref().map_or(0, |open| open.writer.estimated_file_bytes());
+        let bytes = self.tables.bytes() + open_bytes;
+        job.note_written(bytes.saturating_sub(self.told_bytes));
+        self.told_bytes = self.told_bytes.max(bytes);
+        job.look()
+    }
+
     /// Ends the open table; the next one begins with the key `border`.
     fn finish_table(&mut self, border: Option<&[u8]>) -> Result<()> {
+        // What follows, filter and sync, takes longest.
+        self.look()?;
         if let Some(mut open) = self.writer.take() {
             open.writer.set_range_deletes(self.deletes.take_before(border));
             self.tables.parts.push(finish(self.factory, self.spec.created_ms, open)?);

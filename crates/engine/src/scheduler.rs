@@ -1,8 +1,9 @@
-//! Background work: three lanes, typed, without sleeps.
+//! Background work: four lanes, typed, without sleeps.
 //!
 //! # The design
 //! A *lane* is a kind of work with its own order: [`Lane::Log`] prepares segments and deletes files, [`Lane::Flush`]
-//! writes memtables to tables, [`Lane::Compaction`] merges tables. Each lane has threads of its own, so that a
+//! writes memtables to tables, [`Lane::Compaction`] merges tables, [`Lane::Urgent`] merges those of a level 0 that is about to stop
+//! the writers when all threads of the compaction lane are at something else, and takes them from jobs that can wait. Each lane has threads of its own, so that a
 //! long compaction never delays a flush and a long flush never delays the segment that writers wait for.
 //! Whoever makes work calls [`Scheduler::request`]; a lane's thread takes the request back *before* it looks for work,
 //! so a request made while it works makes it look again and none is lost.
@@ -22,7 +23,7 @@ use esker_base::{Error, Result};
 use esker_env::{Background, Env};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -45,9 +46,12 @@ pub(crate) enum Lane {
     Flush,
     /// Tables are merged.
     Compaction,
+    /// Tables are merged that cannot wait for a thread of the compaction lane. Requested together with that lane, and never in
+    /// stepped mode, where no job runs while another is chosen.
+    Urgent,
 }
 
-const LANES: [Lane; 3] = [Lane::Log, Lane::Flush, Lane::Compaction];
+const LANES: [Lane; 4] = [Lane::Log, Lane::Flush, Lane::Compaction, Lane::Urgent];
 
 /// What the lanes do; implemented by the database.
 pub(crate) trait Work: Send + Sync + 'static {
@@ -64,7 +68,7 @@ struct LaneState {
 
 #[derive(Debug)]
 struct State {
-    lanes: [LaneState; 3],
+    lanes: [LaneState; LANES.len()],
     stopping: bool,
     /// State of the stepped mode's generator.
     seed: u64,
@@ -76,13 +80,15 @@ pub(crate) struct Scheduler {
     state: Mutex<State>,
     /// Signalled by requests for the lane and by the stop. One each, or requests for one lane would put off the look that
     /// another takes by itself.
-    requests: [Condvar; 3],
+    requests: [Condvar; LANES.len()],
     /// Signalled after every step and every published change: wakes whoever waits for progress.
     progress: Condvar,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Grows with every step and every announced change: a waiter reads it while it still holds the lock under which it
     /// found no room, and waits until it moves.
     generation: AtomicU64,
+    /// As in the state, for jobs that look often.
+    stopping: AtomicBool,
     stepped: bool,
 }
 
@@ -98,6 +104,7 @@ impl Scheduler {
             progress: Condvar::new(),
             threads: Mutex::new(Vec::new()),
             generation: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
             stepped,
         }
     }
@@ -112,7 +119,8 @@ impl Scheduler {
         self.start_log(env, work)?;
         let compactions =
             (0..compaction_threads).map(|index| (Lane::Compaction, format!("esker-compact-{index}")));
-        self.spawn(env, work, std::iter::once((Lane::Flush, "esker-flush".to_owned())).chain(compactions))
+        let others = [(Lane::Flush, "esker-flush".to_owned()), (Lane::Urgent, "esker-urgent".to_owned())];
+        self.spawn(env, work, others.into_iter().chain(compactions))
     }
 
     /// Starts the thread of the log lane alone, which also closes tables: what a database has that takes no writes.
@@ -143,8 +151,15 @@ impl Scheduler {
 
     /// Says that the lane may have work.
     pub(crate) fn request(&self, lane: Lane) {
-        self.state.lock().lanes[lane as usize].requested = true;
+        let mut state = self.state.lock();
+        state.lanes[lane as usize].requested = true;
+        let is_urgent_too = lane == Lane::Compaction && !self.stepped;
+        state.lanes[Lane::Urgent as usize].requested |= is_urgent_too;
+        drop(state);
         self.requests[lane as usize].notify_all();
+        if is_urgent_too {
+            self.requests[Lane::Urgent as usize].notify_all();
+        }
     }
 
     /// Says that something others may wait for has changed.
@@ -233,6 +248,7 @@ impl Scheduler {
     /// Lets running steps end, starts no more, and waits for the threads.
     pub(crate) fn stop(&self) {
         self.state.lock().stopping = true;
+        self.stopping.store(true, Ordering::Release);
         for requests in &self.requests {
             requests.notify_all();
         }
@@ -244,8 +260,9 @@ impl Scheduler {
     }
 
     /// Whether [`Scheduler::stop`] was called; long steps look at it between blocks of work.
+    #[inline]
     pub(crate) fn is_stopping(&self) -> bool {
-        self.state.lock().stopping
+        self.stopping.load(Ordering::Acquire)
     }
 
     /// Stepped mode: runs one piece of work of some requested lane. `false` if nothing was requested, or after
@@ -276,7 +293,7 @@ impl Scheduler {
                 let longest = match (failed, lane) {
                     (true, _) => Some(RETRY_WAIT),
                     (false, Lane::Compaction) => Some(LOOK_INTERVAL),
-                    (false, Lane::Log | Lane::Flush) => None,
+                    (false, Lane::Log | Lane::Flush | Lane::Urgent) => None,
                 };
                 while !state.stopping && !state.lanes[lane as usize].requested {
                     let Some(longest) = longest else {

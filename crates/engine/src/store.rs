@@ -10,6 +10,7 @@ use crate::changes::{Bell, Consumers};
 use crate::commit::CommitState;
 use crate::holders::Holders;
 use crate::install::Installed;
+use crate::jobs::Jobs;
 use crate::keyspace::{KeyspaceState, Registry};
 use crate::metrics::Counters;
 use crate::options::{KeyspaceOptions, MemoryPlan, NamedKeyspaces};
@@ -64,6 +65,12 @@ pub(crate) struct Store {
     /// Most bytes of log that are kept for readers of changes.
     pub(crate) history_limit_bytes: u64,
     pub(crate) counters: Counters,
+    /// Jobs that run.
+    pub(crate) jobs: Jobs,
+    /// Threads of the compaction lane.
+    pub(crate) compaction_threads: usize,
+    /// Most pieces of a merge; as many as there are idle threads if none.
+    pub(crate) max_subcompactions: Option<usize>,
     /// Id of the keyspace whose compaction began last; equally urgent ones take turns.
     pub(crate) last_compacted: AtomicU32,
     /// Since when nothing was written, as the compaction lane saw it; and whether that is long enough.

@@ -155,7 +155,7 @@ pub use esker_engine::{
     ChangedKeyspace, Changes, CheckpointReport, CompactionFilter, CompareAndSet, Consumer, ConsumerInfo,
     CopyProgress, Cs265, Cursor, DEFAULT_KEYSPACE, Damage, Database, Decision, Durability, ExportReport,
     FilterInfo, FilterTuningInfo, Holder, HolderKind, ImportReport, IngestMode, IngestOptions, IngestReport,
-    Isolation, KeyRange, Keys, Keyspace, KeyspaceLevels, KeyspaceMetrics, KeyspaceOptions, Layer,
+    Isolation, JobMetrics, KeyRange, Keys, Keyspace, KeyspaceLevels, KeyspaceMetrics, KeyspaceOptions, Layer,
     LevelAmplification, LevelInfo, LogMetrics, MemoryMetrics, Merge, MergeError, MergeOperator, Metrics,
     OpenTablesMetrics, OptionChange, OptionInfo, OptionScope, OptionValue, Options, PerLevel, Preset, Range,
     ReadAmplification, RestoreReport, Retention, RunInfo, Savepoint, Snapshot, SpaceAmplification, TableInfo,

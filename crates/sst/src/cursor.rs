@@ -21,7 +21,7 @@ use crate::block::{Block, BlockBytes};
 use crate::isa::{Kernel, with_kernel};
 use crate::load::{unpack, verify_numbered};
 use crate::lookup::prefetch_slots;
-use crate::read_ahead::ReadAhead;
+use crate::read_ahead::{Pace, ReadAhead};
 use crate::table::Table;
 use esker_base::{Result, SeqNo, Tag};
 use esker_cache::Admission;
@@ -75,6 +75,11 @@ unsafe impl Send for TableCursor {}
 unsafe impl Sync for TableCursor {}
 
 impl Table {
+    /// A cursor on no entry, to read all of the table by, or a range, past the cache; `pace` is asked before each piece.
+    pub fn paced_cursor(self: &Arc<Self>, pace: Arc<dyn Pace>) -> TableCursor {
+        TableCursor { read_ahead: ReadAhead::paced(pace), ..self.cursor(ReadPurpose::Compaction) }
+    }
+
     /// A cursor on no entry.
     pub fn cursor(self: &Arc<Self>, purpose: ReadPurpose) -> TableCursor {
         let read_ahead = match purpose {
@@ -136,6 +141,8 @@ impl TableCursor {
     /// Enters a block where it lies in the mapped file; whether that can be done.
     #[cold]
     fn enter_mapped(&mut self, number: usize) -> Result<bool> {
+        let place = self.table.place(number)?;
+        self.read_ahead.keep_pace(place.end - place.start)?;
         let Some((block, _)) = self.table.mapped_block(number)? else { return Ok(false) };
         // SAFETY: the cursor keeps the table, the table its file, and the file stays mapped; see the safety argument.
         unsafe { self.position.open(block) };

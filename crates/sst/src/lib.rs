@@ -72,6 +72,7 @@ pub use options::{MAX_BLOCK_SIZE_BYTES, TableOptions, TableReading, TableSummary
 pub use part::{CachedPart, TableCache};
 pub use properties::TableProperties;
 pub use range_section::{decode_bytes as decode_range_deletes, encode as encode_range_deletes};
+pub use read_ahead::Pace;
 pub use salvage::{Salvage, SalvagedBlock};
 pub use table::{Table, TableIdentity};
 pub use value::{PinnedValue, TableHit};

@@ -24,6 +24,15 @@ pub(crate) const COMPACTION_WINDOW_BYTES: u64 = 256 << 10;
 /// Smaller windows are not read ahead of time: handing a read over costs as much as the call that it saves.
 const MIN_OVERLAPPED_BYTES: u64 = 64 << 10;
 
+/// Who walks over a table as a whole, and is asked before it is read on: a job that may be called off, or is held to a rate.
+pub trait Pace: std::fmt::Debug + Send + Sync {
+    /// Called before so many bytes of the file are looked at, at most some hundred KiB but for larger blocks.
+    ///
+    /// # Errors
+    /// Whatever is to end the walk.
+    fn before_read(&self, bytes: u64) -> Result<()>;
+}
+
 /// What is read at once: whole blocks, one after the other.
 #[derive(Debug, Default)]
 struct Window {
@@ -76,6 +85,8 @@ pub(crate) struct ReadAhead {
     next: Option<(Window, PendingRead)>,
     /// Memory for the window after the next.
     spare: Vec<u8>,
+    /// Who is asked first.
+    pace: Option<Arc<dyn Pace>>,
 }
 
 impl ReadAhead {
@@ -88,6 +99,7 @@ impl ReadAhead {
             max_window_bytes: MAX_SCAN_WINDOW_BYTES,
             next: None,
             spare: Vec::new(),
+            pace: None,
         }
     }
 
@@ -95,6 +107,16 @@ impl ReadAhead {
     pub(crate) fn full() -> ReadAhead {
         let bytes = COMPACTION_WINDOW_BYTES;
         ReadAhead { window_bytes: bytes, max_window_bytes: bytes, ..ReadAhead::growing() }
+    }
+
+    /// A window of full size, for somebody who is asked first.
+    pub(crate) fn paced(pace: Arc<dyn Pace>) -> ReadAhead {
+        ReadAhead { pace: Some(pace), ..ReadAhead::full() }
+    }
+
+    /// Asks before so many bytes that are read by other means.
+    pub(crate) fn keep_pace(&self, bytes: u64) -> Result<()> {
+        self.pace.as_ref().map_or(Ok(()), |pace| pace.before_read(bytes))
     }
 
     /// Whether a read of `number` goes on where the last one ended.
@@ -133,6 +155,7 @@ impl ReadAhead {
         self.window.blocks = number..number;
         match self.next.take() {
             Some((next, read)) if next.blocks.start == number => {
+                self.keep_pace(next.len() as u64)?;
                 let buffer = read.wait()?;
                 self.spare = std::mem::replace(&mut self.buffer, buffer);
                 self.window = next;
@@ -144,6 +167,7 @@ impl ReadAhead {
                 let mut window = std::mem::take(&mut self.window);
                 window.fill(table, number, self.window_bytes)?;
                 let len = window.len();
+                self.keep_pace(len as u64)?;
                 self.buffer.resize(len, 0);
                 table.file.read_exact_at(&mut self.buffer, window.start())?;
                 self.window = window;

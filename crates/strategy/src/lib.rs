@@ -46,7 +46,9 @@ pub use manual::{ManualMark, ManualStep};
 pub use options::{SizeRatio, StrategyOptions};
 pub use parts::Pick;
 pub use place::flush_placement;
-pub use plan::{Class, CompactionPlan, InputPart, PlanInput, PlanKind, Position, Reason, RunPosition};
+pub use plan::{
+    Anchor, Class, CompactionPlan, InputPart, PlanInput, PlanKind, Position, Reason, RunPosition,
+};
 pub use runs::RunsPerLevel;
 pub use shape::Shape;
 pub use validate::validate;

@@ -2,7 +2,7 @@
 
 use crate::cut::Cut;
 use esker_base::{KeyspaceId, PartId, RunId};
-use esker_version::{KeyEnd, KeyRange, LevelIndex, PartMeta, Place, Version, VersionEdit};
+use esker_version::{Key, KeyEnd, KeyRange, LevelIndex, PartMeta, Place, Version, VersionEdit};
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
@@ -99,6 +99,19 @@ pub enum Class {
     /// Emptying a memtable. No plan has this class; it is here so that the scheduler orders everything by
     /// one.
     Flush,
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Class::Idle => "idle",
+            Class::Clean => "clean",
+            Class::Shape => "shape",
+            Class::Promise => "promise",
+            Class::L0Urgent => "level 0 urgent",
+            Class::Flush => "flush",
+        })
+    }
 }
 
 /// Why a plan was made.
@@ -232,6 +245,19 @@ impl PlanInput {
     pub fn position(&self) -> RunPosition {
         RunPosition { level: self.level, order: self.order }
     }
+
+    /// What of it lies in `range`; without parts if nothing does.
+    #[must_use]
+    pub fn within(&self, range: &KeyRange) -> PlanInput {
+        let parts = self.parts.iter().filter_map(|input| {
+            if range.covers(input.range()) {
+                return Some(input.clone());
+            }
+            let slice = input.range().intersection(range)?;
+            Some(InputPart { part: Arc::clone(&input.part), slice: Some(slice) })
+        });
+        PlanInput { parts: parts.collect(), ..*self }
+    }
 }
 
 /// What a strategy asks for.
@@ -315,27 +341,36 @@ impl CompactionPlan {
     }
 
     /// Splits the hull into at most `pieces` ranges of about equal input bytes, for sub-compactions that run
-    /// side by side. Borders are starts of input parts, so that few tables are opened twice. Deterministic.
-    pub fn split(&self, pieces: usize) -> Vec<KeyRange> {
-        let mut starts: Vec<(&[u8], u64)> =
-            self.parts().map(|(_, part)| (&*part.range().start, part.bytes())).collect();
-        starts.sort_unstable();
-        let total: u128 = starts.iter().map(|(_, bytes)| u128::from(*bytes)).sum();
+    /// side by side. Borders are keys of `anchors`, in any order, which lie in the inputs: each stands for the input
+    /// bytes from its key on up to the next anchor of the same table. Deterministic. O(n log n) for n anchors.
+    ///
+    /// The ranges follow each other and cover the hull; none is empty.
+    pub fn split(&self, pieces: usize, mut anchors: Vec<Anchor>) -> Vec<KeyRange> {
+        anchors.sort_unstable();
+        let total: u128 = anchors.iter().map(|anchor| u128::from(anchor.bytes)).sum();
         let mut ranges = Vec::new();
         let mut start = self.hull.start.clone();
         let mut done = 0u128;
-        for (key, bytes) in starts {
+        for Anchor { key, bytes } in anchors {
             let wanted = total * (ranges.len() as u128 + 1) / pieces.max(1) as u128;
-            if ranges.len() + 1 < pieces && done >= wanted && done > 0 && *key > *start {
-                let border: esker_version::Key = key.into();
-                ranges.push(KeyRange { start, end: KeyEnd::Excluded(border.clone()) });
-                start = border;
+            if ranges.len() + 1 < pieces && done >= wanted && key > start && self.hull.contains(&key) {
+                ranges.push(KeyRange { start, end: KeyEnd::Excluded(key.clone()) });
+                start = key;
             }
             done += u128::from(bytes);
         }
         ranges.push(KeyRange { start, end: self.hull.end.clone() });
         ranges
     }
+}
+
+/// A key of an input table, and the bytes from it on up to the table's next anchor.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Anchor {
+    /// The key.
+    pub key: Key,
+    /// The bytes.
+    pub bytes: u64,
 }
 
 impl fmt::Display for CompactionPlan {

@@ -201,6 +201,12 @@ fn places_are_found_at_the_install() {
     assert_eq!(into(&version, "L0", 1).place(&version, RunId(50)), Place { level, run, order });
 }
 
+/// The starts of the parts as anchors.
+fn starts(plan: &CompactionPlan) -> Vec<Anchor> {
+    let parts = plan.parts().map(|(_, part)| Anchor { key: part.range().start.clone(), bytes: part.bytes() });
+    parts.collect()
+}
+
 #[test]
 fn hulls_split_into_pieces_of_like_size() {
     let version = draw(&["L0: split(64,1) | split(16,4)", "Z: split(32,4)"]);
@@ -212,7 +218,7 @@ fn hulls_split_into_pieces_of_like_size() {
     ];
     let plan = merge(inputs, into(&version, "Z", 0), true);
     for pieces in 1..=5 {
-        let ranges = plan.split(pieces);
+        let ranges = plan.split(pieces, starts(&plan));
         assert_eq!(ranges.len(), pieces);
         assert_eq!(ranges[0].start, plan.hull.start);
         assert_eq!(ranges[pieces - 1].end, plan.hull.end);
@@ -229,8 +235,11 @@ fn hulls_split_into_pieces_of_like_size() {
             assert!((80..=120).contains(&share), "{pieces} pieces: {range} has {share} % of its share");
         }
     }
-    // One part cannot be split: its keys are not known.
+    // One part cannot be split where only its start is known.
     let single = draw(&["L0: a-z:64"]);
     let plan = merge(vec![input(&single, "L0", 0, "a-z")], Position::Front(LevelIndex::LAST), true);
-    assert_eq!(plan.split(4), std::slice::from_ref(&plan.hull));
+    assert_eq!(plan.split(4, starts(&plan)), std::slice::from_ref(&plan.hull));
+    // Keys outside of the hull are no borders.
+    let outside = Anchor { key: b"~".as_slice().into(), bytes: 64 };
+    assert_eq!(plan.split(4, vec![outside.clone(), outside]), std::slice::from_ref(&plan.hull));
 }

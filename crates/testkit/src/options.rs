@@ -357,6 +357,14 @@ pub const DATABASE: &[Row<Options>] = &[
         ],
     },
     Row {
+        name: "subcompactions",
+        choices: &[
+            ("auto", |options| options.max_subcompactions(None)),
+            ("2", |options| options.max_subcompactions(Some(2))),
+            ("7", |options| options.max_subcompactions(Some(7))),
+        ],
+    },
+    Row {
         name: "table reads",
         choices: &[
             ("positioned", |options| options.table_reads(ReadMode::Positioned)),

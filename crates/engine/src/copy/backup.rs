@@ -309,7 +309,7 @@ impl Store {
         let unfinished = Unfinished::create(&*env.fs, &target)?;
         let dir = unfinished.path();
         let buffer = self.memory.write_buffer_bytes;
-        let image = Image::begin(env, &self.dir, dir, &capture, buffer, &self.scheduler)?;
+        let image = Image::begin(env, &self.dir, dir, &capture, buffer)?;
         let known: BTreeMap<_, _> = catalogs
             .values()
             .flat_map(|catalog| &catalog.tables)

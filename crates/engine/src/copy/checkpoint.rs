@@ -47,7 +47,7 @@ impl Store {
         let capture = self.capture()?;
         let dir = unfinished.path();
         let buffer = self.memory.write_buffer_bytes;
-        let image = Image::begin(&self.env, &self.dir, dir, &capture, buffer, &self.scheduler)?;
+        let image = Image::begin(&self.env, &self.dir, dir, &capture, buffer)?;
         let total = image.tables.iter().map(|table| table.bytes).sum();
         let mut progress = Progress::new(total, told);
         let mut report = CheckpointReport { seqno: image.seqno(), ..CheckpointReport::default() };

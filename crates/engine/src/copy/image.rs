@@ -5,13 +5,11 @@ use crate::flush::add_sealed;
 use crate::options::KeyspaceOptions;
 use crate::output::TableFactory;
 use crate::paths;
-use crate::scheduler::Scheduler;
 use esker_base::{FileNumber, Result, SeqNo, TableUid};
 use esker_env::Env;
 use esker_version::{DatabaseState, EditOp, FileKind, Manifest, VersionEdit};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// A table or blob file of an image, and where its bytes are now.
 #[derive(Clone, Debug)]
@@ -42,15 +40,13 @@ impl Image {
         dir: &Path,
         capture: &Capture,
         write_buffer_bytes: u64,
-        scheduler: &Arc<Scheduler>,
     ) -> Result<Image> {
         let mut state = capture.state.clone();
         let mut captured: BTreeSet<FileNumber> = state.live_files().into_keys().collect();
         captured.extend(capture.waiting_files());
         env.fs.create_dir_all(&paths::tables(dir))?;
         let numbers = (state.next_file, state.next_part);
-        let factory =
-            TableFactory::new(env.clone(), dir.to_path_buf(), state.uuid, numbers, Arc::clone(scheduler));
+        let factory = TableFactory::new(env.clone(), dir.to_path_buf(), state.uuid, numbers);
         apply(&mut state, EditOp::LastSeqno(capture.seqno))?;
         for (&id, view) in &capture.views {
             let Some(keyspace) = state.keyspace(id) else { continue };

@@ -57,6 +57,7 @@ pub struct Options {
     pub(crate) wal_segment_bytes: Option<u64>,
     pub(crate) wal_recovery: WalRecovery,
     pub(crate) compaction_threads: usize,
+    pub(crate) max_subcompactions: Option<usize>,
     pub(crate) max_open_tables: Option<usize>,
     pub(crate) table_reads: ReadMode,
     pub(crate) async_reads: AsyncReads,
@@ -85,6 +86,7 @@ impl Default for Options {
             wal_segment_bytes: None,
             wal_recovery: WalRecovery::Strict,
             compaction_threads: 1,
+            max_subcompactions: None,
             max_open_tables: None,
             table_reads: ReadMode::default(),
             async_reads: AsyncReads::default(),
@@ -154,9 +156,18 @@ impl Options {
         self
     }
 
-    /// Threads that run compactions. Default: 1. Flushes and the log have a thread each beside them.
+    /// Threads that run compactions. Default: 1. Flushes, the log, and compactions without which writers would have to wait, have a thread
+    /// each beside them.
     pub fn compaction_threads(mut self, threads: usize) -> Options {
         self.compaction_threads = threads;
+        self
+    }
+
+    /// Most pieces that one compaction is divided into, each merged on a thread of its own (RocksDB's `max_subcompactions`). `None`, the
+    /// default, divides it where compaction threads are idle; a number allows so many threads whatever the others do. No piece is smaller than two
+    /// tables, and cleaning up while nothing else is to do is never divided.
+    pub fn max_subcompactions(mut self, pieces: Option<usize>) -> Options {
+        self.max_subcompactions = pieces;
         self
     }
 

@@ -5,7 +5,7 @@
 use crate::tree::{Access, TreePart, TreeRun};
 use esker_base::{Result, SeqNo, Tag};
 use esker_iter::Cursor;
-use esker_sst::{ReadPurpose, TableCursor};
+use esker_sst::{Pace, ReadPurpose, TableCursor};
 use esker_version::KeyEnd;
 use std::sync::Arc;
 
@@ -20,11 +20,18 @@ pub(crate) struct RunCursor {
     valid: bool,
     /// Whether the open part is a slice of its file; kept here so that a step looks at no other memory for it.
     sliced: bool,
+    /// The job that reads it, if one does.
+    pace: Option<Arc<dyn Pace>>,
 }
 
 impl RunCursor {
     pub(crate) fn new(run: Arc<TreeRun>, purpose: ReadPurpose) -> RunCursor {
-        RunCursor { cursor: None, run, purpose, at: 0, valid: false, sliced: false }
+        RunCursor { cursor: None, run, purpose, at: 0, valid: false, sliced: false, pace: None }
+    }
+
+    /// For a job that reads all of it, and is asked before each piece.
+    pub(crate) fn paced(run: Arc<TreeRun>, pace: Arc<dyn Pace>) -> RunCursor {
+        RunCursor { pace: Some(pace), ..RunCursor::new(run, ReadPurpose::Compaction) }
     }
 
     /// The part that the cursor stands in. There must be a current entry.
@@ -60,10 +67,11 @@ impl RunCursor {
                 Access::Use => file.opened_for_use(),
                 Access::Pass | Access::Once => file.opened(),
             };
-            let cursor = match (in_cell, self.purpose) {
-                (Some(table), _) => table.cursor(self.purpose),
-                (None, ReadPurpose::Compaction) => file.open(Access::Once)?.cursor(self.purpose),
-                (None, ReadPurpose::Point | ReadPurpose::Scan) => file.open(access)?.cursor(self.purpose),
+            let cursor = match (in_cell, &self.pace) {
+                (Some(table), None) => table.cursor(self.purpose),
+                (Some(table), Some(pace)) => table.paced_cursor(Arc::clone(pace)),
+                (None, None) => file.open(access)?.cursor(self.purpose),
+                (None, Some(pace)) => file.open(Access::Once)?.paced_cursor(Arc::clone(pace)),
             };
             self.cursor = Some(cursor);
             self.at = at;
@@ -226,6 +234,11 @@ impl Cursor for RunCursor {
     #[inline]
     fn value(&self) -> &[u8] {
         self.table_cursor().value()
+    }
+
+    #[inline]
+    fn entry(&self) -> (&[u8], Tag, &[u8]) {
+        self.table_cursor().entry()
     }
 
     #[inline]

@@ -54,6 +54,27 @@ impl Table {
         }
     }
 
+    /// Up to `most` keys, ascending, that divide the table's blocks evenly, the first with its first key: each with the bytes from it on up to the next,
+    /// or the last block's end. Keys are those of the index: there may be none just like it, but what the bytes hold is not less. No block
+    /// is read.
+    ///
+    /// # Errors
+    /// What reading pages of the index meets, if it lies in pages.
+    pub fn anchors(&self, most: usize) -> Result<Vec<(Vec<u8>, u64)>> {
+        let Some(index) = &self.index else { return Ok(Vec::new()) };
+        let (blocks, count) = (self.blocks(), most.min(self.blocks()));
+        let mut anchors = Vec::with_capacity(count);
+        for at in 0..count {
+            let (first, end) = (at * blocks / count, (at + 1) * blocks / count);
+            let key = match first {
+                0 => self.properties().min_key.clone(),
+                _ => self.separator(index, first)?.into_owned(),
+            };
+            anchors.push((key, self.place(end - 1)?.end - self.place(first)?.start));
+        }
+        Ok(anchors)
+    }
+
     /// The tag of the first entry of block `number`, as the index has it, if the block continues the key of the one before.
     pub(crate) fn continued_at(&self, index: &BlockIndex, number: usize) -> Result<Option<Tag>> {
         match index.pages() {

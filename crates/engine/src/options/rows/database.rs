@@ -69,6 +69,14 @@ const ROWS: &[Own] = &[
     .also(&["max_background_compactions"])
     .help("Threads that run compactions."),
     Own::number(
+        "max_subcompactions",
+        (Unit::Count, 1, 64),
+        |options| options.max_subcompactions.map(|pieces| pieces as u64),
+        |options, pieces| options.max_subcompactions = pieces.map(size),
+    )
+    .or("auto", "as many as there are idle compaction threads")
+    .help("Most pieces that one compaction is divided into by key, each on a thread of its own."),
+    Own::number(
         "max_open_tables",
         (Unit::Count, MIN_OPEN_TABLES as u64, u64::MAX),
         |options| options.max_open_tables.map(|tables| tables as u64),

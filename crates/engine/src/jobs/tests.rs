@@ -1,0 +1,274 @@
+//! Pieces write what one job writes, and jobs that are called off stop at once.
+
+use super::{JobFacts, pieces_of};
+use crate::read::source::Source;
+use crate::scheduler::Lane;
+use crate::{CompactionFilter, Database, Decision, KeyspaceOptions, MergeOperator, Options};
+use esker_base::{Error, Tag};
+use esker_env::fault::StrictFs;
+use esker_env::{Env, SeededRandom};
+use esker_iter::{Cursor, Merge, RangeDeletes};
+use esker_sst::{Pace, ReadPurpose};
+use esker_strategy::{Class, CompactionPlan, SizeRatio, Strategy};
+use esker_version::LevelIndex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Tables so small that a few thousand entries make many.
+const TABLE_BYTES: u64 = 8 << 10;
+
+fn keyspace_options() -> KeyspaceOptions {
+    KeyspaceOptions::default()
+        .table_size(TABLE_BYTES)
+        .block_size(512)
+        .merge_operator(MergeOperator::append(b","))
+        .strategy(Strategy::Leveled { size_ratio: SizeRatio::from_permille(10_000).unwrap() })
+}
+
+fn stepped(pieces: usize, keyspace: KeyspaceOptions) -> Database {
+    let options = Options::default().memory_budget(64 << 20).max_subcompactions(Some(pieces));
+    let env = Env::simulated(Arc::new(StrictFs::new()), 1);
+    options.keyspace_options(keyspace).env(env).open("/db").expect("a database")
+}
+
+/// A version of a key.
+type Version = (Vec<u8>, Tag, Vec<u8>);
+
+/// All versions in the tables, and all range deletes, whatever tables they are in.
+fn contents(db: &Database) -> (Vec<Version>, RangeDeletes) {
+    let view = db.default_keyspace().state().view.load();
+    let mut merge = Merge::new(Source::all_of(&view, ReadPurpose::Scan));
+    let mut versions = Vec::new();
+    merge.seek_to_first().expect("a first entry");
+    while merge.is_valid() {
+        versions.push((merge.key().to_vec(), merge.tag(), merge.value().to_vec()));
+        merge.next().expect("the next entry");
+    }
+    let sets: Vec<_> = view.tree.parts().map(|part| Arc::clone(part.file.range_deletes().unwrap())).collect();
+    (versions, RangeDeletes::new(sets.iter().flat_map(|set| set.deletes())))
+}
+
+/// The plan that merges everything.
+fn whole(db: &Database) -> CompactionPlan {
+    let state = db.default_keyspace().state();
+    let (store, view) = (db.store(), state.view.load());
+    let (shape, options) = (store.shape(&view.tree, &[]), state.options());
+    let of_strategy = store.strategy_options(&options);
+    let mark = esker_strategy::ManualMark {
+        seqno: esker_base::SeqNo::MAX,
+        part: store.writing().unwrap().tables.counters().1,
+    };
+    let everything = esker_version::KeyRange::everything();
+    match options.strategy.plan_manual(&shape, &state.busy.lock(), &of_strategy, &everything, mark) {
+        esker_strategy::ManualStep::Plan(plan) => *plan,
+        _ => panic!("nothing to merge"),
+    }
+}
+
+/// Random changes of all kinds, with snapshots between them that are kept.
+fn change(db: &Database, random: &SeededRandom) -> Vec<crate::Snapshot> {
+    let mut snapshots = Vec::new();
+    let key = |random: &SeededRandom| format!("key {:05}", random.below(3000));
+    for step in 0..6000u64 {
+        match random.below(40) {
+            0..20 => db.put(key(random), vec![b'v'; random.below(60) as usize]).unwrap(),
+            20..30 => db.delete(key(random)).unwrap(),
+            30..38 => db.default_keyspace().merge(key(random), step.to_string()).unwrap(),
+            38 if random.below(4) == 0 => {
+                let (a, b) = (key(random), key(random));
+                db.default_keyspace().delete_range(a.clone().min(b.clone())..a.max(b)).unwrap();
+            }
+            39 if random.below(8) == 0 => snapshots.push(db.snapshot()),
+            _ => {}
+        }
+        if step % 1500 == 1499 {
+            db.default_keyspace().flush().unwrap();
+        }
+    }
+    snapshots
+}
+
+/// Guards that nothing that is decided about an entry depends on other keys, and that range deletes are cut at the borders.
+#[test]
+fn pieces_write_what_one_job_writes() {
+    for seed in 0..6 {
+        let results = [1, 2, 5, 64].map(|pieces| {
+            let db = stepped(pieces, keyspace_options());
+            let snapshots = change(&db, &SeededRandom::new(seed));
+            let state = db.default_keyspace().state();
+            let ranges = pieces_of(db.store(), state.id, &whole(&db)).unwrap();
+            assert!(pieces == 1 && ranges.len() == 1 || ranges.len() > 1, "{} pieces", ranges.len());
+            assert!(ranges.len() <= pieces);
+            db.compact_all().unwrap();
+            let left = contents(&db);
+            drop(snapshots);
+            left
+        });
+        for other in &results[1..] {
+            assert_eq!(results[0].0, other.0, "seed {seed}");
+            assert_eq!(results[0].1, other.1, "seed {seed}");
+        }
+        assert!(results[0].0.len() > 1000);
+    }
+}
+
+#[test]
+fn ranges_of_pieces_cover_the_hull_evenly() {
+    let db = stepped(4, keyspace_options());
+    for run in 0..4u64 {
+        (0..2000u64).for_each(|key| db.put(format!("key {:05}", 4 * key + run), [7; 50]).unwrap());
+        db.default_keyspace().flush().unwrap();
+    }
+    let plan = whole(&db);
+    let ranges = pieces_of(db.store(), db.default_keyspace().state().id, &plan).unwrap();
+    assert_eq!(ranges.len(), 4);
+    assert_eq!(ranges[0].start, plan.hull.start);
+    assert_eq!(ranges[3].end, plan.hull.end);
+    for pair in ranges.windows(2) {
+        assert_eq!(pair[0].end.border().as_deref(), Some(&*pair[1].start));
+    }
+    let bytes: Vec<u64> = ranges
+        .iter()
+        .map(|range| {
+            plan.inputs.iter().flat_map(|input| input.within(range).parts).map(|part| part.bytes()).sum()
+        })
+        .collect();
+    let mean = plan.est_in_bytes / 4;
+    assert!(bytes.iter().all(|&bytes| bytes > mean / 2 && bytes < mean * 2), "{bytes:?}");
+}
+
+/// Counts what it is shown, and at some entry does something once.
+struct Hook {
+    shown: AtomicU64,
+    at: u64,
+    act: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl Hook {
+    fn new(at: u64) -> Arc<Hook> {
+        Arc::new(Hook { shown: AtomicU64::new(0), at, act: OnceLock::new() })
+    }
+
+    fn shown(&self) -> u64 {
+        self.shown.load(Ordering::SeqCst)
+    }
+}
+
+impl CompactionFilter for Hook {
+    fn name(&self) -> &str {
+        "hook"
+    }
+
+    fn filter(&self, _: &[u8], _: &[u8]) -> Decision {
+        if self.shown.fetch_add(1, Ordering::SeqCst) + 1 == self.at
+            && let Some(act) = self.act.get()
+        {
+            act();
+        }
+        // What is dropped is work, too.
+        Decision::Remove
+    }
+}
+
+const VALUE_BYTES: u64 = 100;
+
+fn fill(db: &Database) {
+    for run in 0..4u64 {
+        (0..5000u64).for_each(|key| {
+            db.put(format!("key {:05}", 4 * key + run), [7; VALUE_BYTES as usize]).unwrap();
+        });
+        db.default_keyspace().flush().unwrap();
+    }
+}
+
+/// After the stop each piece looks at one window of each input, or writes so much, and no more (JB1): counted in entries, not in time. Here everything is dropped
+/// on the way, so that a job that looked only when it writes would go on to its end.
+#[test]
+fn a_job_ends_soon_after_the_stop() {
+    for pieces in [1, 3] {
+        let hook = Hook::new(6000);
+        let options = keyspace_options().strategy(Strategy::None);
+        let filter = Arc::clone(&hook) as Arc<dyn CompactionFilter>;
+        let db = stepped(pieces, options.compaction_filter(filter));
+        fill(&db);
+        let store = Arc::clone(db.store());
+        let tables = db.default_keyspace().state().view.load().tree.parts().count();
+        hook.act.set(Box::new(move || store.scheduler.stop())).ok().unwrap();
+        let told = db.compact_all();
+        assert!(matches!(told, Err(Error::Closed)), "{told:?}");
+        // Each input goes on to the end of its window, which a table ends, too; pieces that have not begun do not.
+        let most = 6000 + 4 * 2 * TABLE_BYTES / VALUE_BYTES;
+        assert!(hook.shown() < most, "{} entries were looked at", hook.shown());
+        assert_eq!(db.default_keyspace().state().view.load().tree.parts().count(), tables);
+        assert!(db.store().jobs.progress(0).is_empty(), "JB4");
+    }
+}
+
+/// A failing piece ends the others (JB3), whatever it fails of; and the error that is told is its own.
+#[test]
+fn a_dropped_keyspace_ends_all_pieces() {
+    let hook = Hook::new(100);
+    let db = stepped(3, KeyspaceOptions::default());
+    let filter = Arc::clone(&hook) as Arc<dyn CompactionFilter>;
+    let options = keyspace_options().strategy(Strategy::None).compaction_filter(filter);
+    let keyspace = db.keyspace_with("other", options).unwrap();
+    for run in 0..4u64 {
+        (0..5000u64).for_each(|key| keyspace.put(format!("key {:05}", 4 * key + run), [7; 100]).unwrap());
+        keyspace.flush().unwrap();
+    }
+    hook.act.set(Box::new(move || db.drop_keyspace("other").unwrap())).ok().unwrap();
+    let told = keyspace.compact(..);
+    assert!(matches!(told, Err(Error::NotFound(_))), "{told:?}");
+    assert!(hook.shown() < 20_000, "{} entries were looked at", hook.shown());
+}
+
+fn facts(class: Class) -> JobFacts {
+    JobFacts {
+        class,
+        reason: None,
+        level: LevelIndex::LAST,
+        hull: None,
+        total_bytes: 1000,
+        is_cancellable: true,
+    }
+}
+
+#[test]
+fn one_job_of_the_lowest_classes_runs_at_a_time() {
+    let db = stepped(1, keyspace_options());
+    let (store, keyspace) = (db.store(), db.default_keyspace());
+    let begin = |class| store.begin_job(keyspace.state(), facts(class), None);
+    let idle = begin(Class::Idle).expect("nothing else runs");
+    assert!(begin(Class::Clean).is_none() && begin(Class::Idle).is_none(), "JB5");
+    let shape = begin(Class::Shape).expect("classes above do not count");
+    assert_eq!((store.jobs.merging(), store.jobs.has_patient()), (2, true));
+    assert!(idle.look().is_ok() && idle.before_read(300).is_ok());
+    let progress = store.jobs.progress(2_000_000_000);
+    assert_eq!((progress.len(), progress[0].read_bytes, progress[0].class.as_str()), (2, 300, "idle"));
+    store.jobs.patient().expect("the idle one").yield_now();
+    assert!(matches!(idle.look(), Err(Error::Closed)) && shape.look().is_ok());
+    assert!(store.jobs.patient().is_none(), "nobody is asked twice");
+    drop(idle);
+    assert!(begin(Class::Clean).is_some());
+}
+
+/// A job of the lowest classes makes room when something more urgent wants its thread, and not before.
+#[test]
+fn jobs_that_can_wait_make_room() {
+    let db = stepped(1, keyspace_options().strategy(Strategy::None));
+    let (store, keyspace) = (db.store(), db.default_keyspace());
+    let idle = store.begin_job(keyspace.state(), facts(Class::Idle), None).expect("nothing else runs");
+    for run in 0..6u64 {
+        (0..500u64).for_each(|key| db.put(format!("key {:05}", 6 * key + run), [7; 50]).unwrap());
+        store.flush_keyspaces(&[Arc::clone(keyspace.state())]).unwrap();
+    }
+    assert!(!store.relieve().unwrap() && !idle.has_yielded(), "nothing is wanted");
+    let leveled = Strategy::Leveled { size_ratio: SizeRatio::from_permille(10_000).unwrap() };
+    keyspace.set_options(|options| options.strategy(leveled)).unwrap();
+    assert!(!store.relieve().unwrap(), "nothing is urgent enough for a thread of its own");
+    assert!(idle.has_yielded());
+    drop(idle);
+    store.scheduler.request(Lane::Compaction);
+    while db.step_background() {}
+    assert!(keyspace.state().view.load().tree.runs.len() < 6);
+}
