@@ -152,6 +152,9 @@ pub(crate) enum DataCommand {
     /// Draw the tree: its levels, runs and tables
     #[command(after_help = "Example:\n  esker levels --keyspace users")]
     Levels(LevelsArgs),
+    /// Say why writes are held back, if they are; for the shell, beside a load that runs
+    #[command(after_help = "Example:\n  echo stalls | esker shell")]
+    Stalls,
     Compact(CompactArgs),
     /// Read everything and check it; exit code 3 if something is damaged
     #[command(after_help = "Example:\n  esker verify --data ./esker-data")]

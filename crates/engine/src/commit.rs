@@ -31,6 +31,7 @@
 use crate::batch::EncodedBatch;
 use crate::gaps::Gaps;
 use crate::keyspace::{KeyspaceState, RecentDrops};
+use crate::pressure::{Duties, Pace};
 use crate::room::MemtableLimits;
 use crate::scheduler::Lane;
 use crate::store::{Store, Writing};
@@ -59,8 +60,9 @@ pub(crate) struct CommitState {
     /// Payload bytes in all active memtables.
     pub(crate) active_bytes: u64,
     pub(crate) closed: bool,
-    /// Whether somebody waits for the next batch: whoever publishes it lowers this and rings (CS1 in [`crate::changes`]).
-    pub(crate) has_listeners: bool,
+    /// What the next writer has to do besides writing: ring for those who wait for a batch (CS1 in [`crate::changes`]), pay for
+    /// coming too early, look at the pressure.
+    pub(crate) duties: Duties,
     /// Batches and operations since the database was opened. Counted here because the lock is held anyway.
     pub(crate) batches: u64,
     pub(crate) entries: u64,
@@ -75,6 +77,8 @@ pub(crate) struct ActiveKeyspace {
     pub(crate) gaps: Arc<Gaps>,
     /// When the memtable is sealed: follows from the keyspace's options.
     pub(crate) limits: MemtableLimits,
+    /// How fast writers may be.
+    pub(crate) pace: Pace,
     /// Payload bytes written to the active memtable.
     pub(crate) bytes: u64,
     pub(crate) entries: u64,
@@ -132,7 +136,7 @@ impl CommitState {
             recent_drops: RecentDrops::default(),
             active_bytes: 0,
             closed: false,
-            has_listeners: false,
+            duties: Duties::default(),
             batches: 0,
             entries: 0,
         }
@@ -236,13 +240,10 @@ impl Store {
             state.insert(batch, first, log_id.get());
             self.visible.store(last.get(), Ordering::Release);
         }
-        let has_listeners = state.has_listeners;
-        if has_listeners {
-            state.has_listeners = false;
-        }
+        let dues = if state.duties.is_empty() { None } else { Some(self.take_dues(&mut state, batch)) };
         drop(state);
-        if has_listeners {
-            writing.bell.ring();
+        if let Some(dues) = dues {
+            self.pay_dues(writing, &dues);
         }
         if durability == Durability::Power {
             writing.sync_up_to(last)?;
@@ -290,6 +291,10 @@ impl Store {
             }
             let seen = self.scheduler.generation();
             match self.make_room(writing, &mut state, batch, &mut private)? {
+                Room::Ready if patience == Patience::None => {
+                    self.refuse_early(&mut state, batch)?;
+                    return Ok(state);
+                }
                 Room::Ready => return Ok(state),
                 Room::Wait(lane) => {
                     drop(state);
@@ -311,15 +316,12 @@ impl Store {
         patience: Patience,
         left: &mut Duration,
     ) -> Result<()> {
-        let cause = match lane {
-            Lane::Log => "a log segment is being prepared",
-            Lane::Flush => "memtables are being written to tables",
-            Lane::Compaction | Lane::Urgent => "level 0 holds as many runs as it may and is being compacted",
-        };
+        let cause = lane.why_writers_wait();
         self.scheduler.request(lane);
         if patience == Patience::None {
             return Err(Error::WouldStall { retry_after: Duration::from_millis(10), cause: cause.into() });
         }
+        let _waiting = self.counters.wait_for(lane);
         let started = self.env.clock.monotonic_ns();
         let changed = self.scheduler.wait_for_change(self, lane, seen, *left)?;
         let waited = Duration::from_nanos(self.env.clock.monotonic_ns().saturating_sub(started));

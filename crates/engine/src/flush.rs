@@ -28,6 +28,7 @@ use esker_strategy::{Busy, Class, Cut, Position, StrategyOptions};
 use esker_version::{DatabaseState, EditOp, KeyRange, PartMeta, Place, Version, VersionEdit};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 impl Store {
     /// Flushes the keyspace whose sealed memtables pin the oldest part of the log; `false` if there are none. A keyspace
@@ -85,10 +86,12 @@ impl Store {
         let sealed_at = memtables.first().and_then(|newest| newest.seal_seqno()).unwrap_or(SeqNo::ZERO);
         debug_assert!(self.visible.load(Ordering::Acquire) >= sealed_at.get(), "CP6");
         let hull = hull_of(memtables);
+        let began_ns = self.env.clock.monotonic_ns();
         let tables = match &hull {
             Some(hull) => self.write_memtables(writing, keyspace, memtables, hull)?,
             None => Outputs::none(&writing.tables),
         };
+        self.note_flush(keyspace, memtables, tables.bytes(), began_ns);
         self.order_behind_others(writing, keyspace, memtables, sealed_at)?;
         self.install(keyspace, memtables, |version, busy| {
             let new_run = writing.tables.take_run_id();
@@ -103,6 +106,19 @@ impl Store {
             edit
         })?;
         Ok(())
+    }
+
+    /// Tells the write control how fast a flush was.
+    fn note_flush(
+        &self,
+        keyspace: &KeyspaceState,
+        memtables: &[Arc<MemtableView>],
+        table_bytes: u64,
+        began_ns: u64,
+    ) {
+        let took = Duration::from_nanos(self.env.clock.monotonic_ns().saturating_sub(began_ns));
+        let payload_bytes = memtables.iter().map(|memtable| memtable.bytes()).sum();
+        keyspace.control.lock().capacity.note_flush(payload_bytes, table_bytes, took);
     }
 
     /// F3: what installing `memtables` would make durable must not be durable before older entries of other keyspaces.

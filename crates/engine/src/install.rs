@@ -70,6 +70,7 @@ impl Store {
         self.scheduler.request(Lane::Log);
         self.scheduler.request(Lane::Compaction);
         self.scheduler.announce_progress();
+        self.look_at_pressure(keyspace);
         released.map(|_| ())
     }
 

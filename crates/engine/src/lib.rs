@@ -45,6 +45,7 @@ mod options;
 mod output;
 mod paths;
 mod pending_deletes;
+mod pressure;
 mod read;
 mod replay;
 mod room;
@@ -87,6 +88,7 @@ pub use metrics::{
 pub use options::{
     Cs265, KeyspaceOptions, OptionChange, OptionInfo, OptionScope, OptionValue, Options, PerLevel, Preset,
 };
+pub use pressure::{KeyspaceStall, Pressure, PressureCause, StallChange, Stalls, WaitingWrites, WriteState};
 pub use read::cursor::Cursor;
 pub use read::keys::Keys;
 pub use read::layer::Layer;

@@ -3,6 +3,8 @@
 use crate::amplification::Amplification;
 use crate::jobs::JobMetrics;
 use crate::keyspace::KeyspaceState;
+use crate::pressure::WaitingWrites;
+use crate::scheduler::{LANES, Lane};
 use crate::store::Store;
 use esker_base::{Error, FileNumber, SeqNo};
 use esker_cache::CacheStats;
@@ -16,7 +18,38 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Counters {
     pub(crate) stalls: AtomicU64,
     pub(crate) stall_ns: AtomicU64,
+    pub(crate) delays: AtomicU64,
+    pub(crate) delay_ns: AtomicU64,
+    /// Writes that wait for a lane now.
+    waiting: [AtomicU64; LANES.len()],
     pub(crate) tables_closed: AtomicU64,
+}
+
+/// A write that waits for a lane, counted as long as this lives.
+pub(crate) struct Waiting<'a>(&'a AtomicU64);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Counters {
+    /// Counts a write that begins to wait.
+    pub(crate) fn wait_for(&self, lane: Lane) -> Waiting<'_> {
+        let waiting = &self.waiting[lane as usize];
+        waiting.fetch_add(1, Ordering::Relaxed);
+        Waiting(waiting)
+    }
+
+    /// Writes that wait now.
+    pub(crate) fn waiting_writes(&self) -> Vec<WaitingWrites> {
+        let of = |lane: Lane| {
+            let writes = self.waiting[lane as usize].load(Ordering::Relaxed);
+            (writes > 0).then(|| WaitingWrites { writes, cause: lane.why_writers_wait() })
+        };
+        LANES.into_iter().filter_map(of).collect()
+    }
 }
 
 /// Counters, sizes and states of a database at one moment. Byte counts are since opening unless said otherwise.
@@ -37,6 +70,10 @@ pub struct Metrics {
     pub stalls: u64,
     /// Milliseconds that writes waited for room, summed over threads.
     pub stall_ms: u64,
+    /// Writes that were held back after they were done, because background work fell behind.
+    pub delays: u64,
+    /// Milliseconds that they were held back, summed over threads.
+    pub delay_ms: u64,
     /// The memory budget and what is used of it.
     pub memory: MemoryMetrics,
     /// The log.
@@ -310,6 +347,8 @@ impl Store {
             user_bytes: keyspaces.iter().map(|keyspace| keyspace.user_bytes).sum(),
             stalls: self.counters.stalls.load(Ordering::Relaxed),
             stall_ms: self.counters.stall_ns.load(Ordering::Relaxed) / 1_000_000,
+            delays: self.counters.delays.load(Ordering::Relaxed),
+            delay_ms: self.counters.delay_ns.load(Ordering::Relaxed) / 1_000_000,
             memory: MemoryMetrics {
                 budget_bytes: self.memory.budget_bytes,
                 write_buffer_bytes: self.memory.write_buffer_bytes,

@@ -28,6 +28,7 @@ use crate::metrics::Counters;
 use crate::options::{KeyspaceOptions, MemoryPlan, Options, default_open_tables};
 use crate::output::{TableFactory, UnclaimedFiles};
 use crate::paths;
+use crate::pressure::Pace;
 use crate::replay::Replay;
 use crate::room::{MemtableLimits, stub_memtable};
 use crate::scheduler::{Lane, Scheduler};
@@ -537,6 +538,7 @@ pub(crate) fn new_keyspace(
         inserter,
         gaps,
         limits,
+        pace: Pace::default(),
         bytes: 0,
         entries: 0,
         user_bytes: 0,

@@ -15,6 +15,7 @@ use crate::batch::{EncodedBatch, Share};
 use crate::commit::{ActiveKeyspace, CommitState, Room};
 use crate::keyspace::KeyspaceState;
 use crate::options::{KeyspaceOptions, MemoryPlan};
+use crate::pressure::Duties;
 use crate::scheduler::Lane;
 use crate::store::{Store, Writing};
 use crate::view::{MemtableView, SuperVersion};
@@ -151,6 +152,7 @@ impl Store {
             let sealed = std::iter::once(&view.active).chain(&view.sealed).cloned().collect();
             SuperVersion { active: memtable, sealed, ..view.clone() }
         });
+        state.duties.set(Duties::LOOK, true);
         self.scheduler.request(Lane::Flush);
         Ok(())
     }

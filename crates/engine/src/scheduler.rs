@@ -51,7 +51,18 @@ pub(crate) enum Lane {
     Urgent,
 }
 
-const LANES: [Lane; 4] = [Lane::Log, Lane::Flush, Lane::Compaction, Lane::Urgent];
+pub(crate) const LANES: [Lane; 4] = [Lane::Log, Lane::Flush, Lane::Compaction, Lane::Urgent];
+
+impl Lane {
+    /// Why a write waits for the lane.
+    pub(crate) fn why_writers_wait(self) -> &'static str {
+        match self {
+            Lane::Log => "a log segment is being prepared",
+            Lane::Flush => "memtables are being written to tables",
+            Lane::Compaction | Lane::Urgent => "level 0 holds as many runs as it may and is being compacted",
+        }
+    }
+}
 
 /// What the lanes do; implemented by the database.
 pub(crate) trait Work: Send + Sync + 'static {

@@ -1,6 +1,6 @@
 //! The state of an open database, shared by handles and background lanes.
 //!
-//! Locks, outermost first: `closing` > `activity` > a keyspace's `flushing` > `manifest` > a keyspace's `busy` > `commit` >
+//! Locks, outermost first: `closing` > `activity` > a keyspace's `flushing` > `manifest` > a keyspace's `control` > its `busy` > `commit` >
 //! the log's flush > `snapshots` > a keyspace's `publishing` > a keyspace's view > table files > a cache shard. From `commit`
 //! on nothing does input or output under any of them but `manifest`; the three exceptions are a store into the mapped log,
 //! which may fault, the `write(2)` path of the log, and a table file that is opened under its own lock.

@@ -10,7 +10,7 @@
 use crate::clean;
 use crate::column::Columns;
 use crate::draft::{Context, Draft, bytes_of, hull_of, input_from, narrow};
-use crate::options::SizeRatio;
+use crate::options::{SizeRatio, StrategyOptions};
 use crate::parts::{Parts, Pick};
 use crate::plan::{Class, CompactionPlan, PlanInput, Position, Reason};
 use crate::runs::RunsPerLevel;
@@ -93,7 +93,7 @@ impl Fluid {
     }
 
     fn urgent(&self, cx: &Context<'_>) -> Option<CompactionPlan> {
-        let trigger = self.level0_trigger(cx);
+        let trigger = self.level0_trigger(cx.options);
         let hard = cx.options.level0_hard_runs;
         let runs = cx.shape.runs(LevelIndex::FLUSH).len() as u64;
         if runs < u64::from(trigger + hard.saturating_sub(trigger) / 2) {
@@ -180,19 +180,20 @@ impl Fluid {
         Some(plan)
     }
 
-    fn level0_trigger(&self, cx: &Context<'_>) -> u32 {
+    pub(crate) fn level0_trigger(&self, options: &StrategyOptions) -> u32 {
         let runs = self.upper_runs.of(0);
         if runs > 1 {
             return runs + 1;
         }
         let usual = self.partial.map_or(LEVEL0_TRIGGER_RUNS, |partial| partial.level0_runs);
-        cx.options.level0_trigger_runs.unwrap_or(usual).max(1)
+        options.level0_trigger_runs.unwrap_or(usual).max(1)
     }
 
     /// How many levels lie between level 0 and the last.
     pub(crate) fn depth(&self, cx: &Context<'_>) -> u8 {
         let largest = largest_last_run(cx);
-        let memtables = self.partial.map_or(self.level0_trigger(cx), |partial| partial.least_memtables);
+        let memtables =
+            self.partial.map_or(self.level0_trigger(cx.options), |partial| partial.least_memtables);
         let batch = u128::from(memtables) * u128::from(cx.options.memtable_bytes.max(1));
         let mut depth = 0;
         let mut least = self.size_ratio.times(batch);
@@ -238,7 +239,7 @@ impl Fluid {
 
     fn candidates(&self, cx: &Context<'_>) -> Vec<Candidate> {
         let depth = self.depth(cx);
-        let trigger = self.level0_trigger(cx);
+        let trigger = self.level0_trigger(cx.options);
         let mut candidates = Vec::new();
         if let Some(draft) = self.level0(cx, trigger) {
             let score = Score::new(free_runs(cx).len() as u64, u64::from(trigger));
@@ -257,7 +258,7 @@ impl Fluid {
         if (runs.len() as u64) < u64::from(trigger) {
             return None;
         }
-        let most = cx.options.max_job_runs.unwrap_or(self.level0_trigger(cx).saturating_mul(2));
+        let most = cx.options.max_job_runs.unwrap_or(self.level0_trigger(cx.options).saturating_mul(2));
         runs.truncate(most.max(1) as usize);
         let inputs = runs.into_iter().filter_map(|run| input_from(LevelIndex::FLUSH, run, None)).collect();
         let depth = self.depth(cx);

@@ -133,6 +133,15 @@ impl Strategy {
         }
     }
 
+    /// Runs of level 0 that start a merge: so many lie there when nothing is amiss. `None` if it may have any number.
+    pub fn level0_trigger(&self, options: &StrategyOptions) -> Option<u32> {
+        match self.rules() {
+            Rules::Fluid(fluid) => Some(fluid.level0_trigger(options)),
+            Rules::Partitioned => Some(options.tier_runs.max(2)),
+            Rules::None | Rules::Fifo(_) => None,
+        }
+    }
+
     /// Where a flush of keys in `hull` goes; see [`flush_placement`].
     pub fn flush_placement(&self, version: &Version, hull: &KeyRange, busy: &Busy) -> Position {
         match self {

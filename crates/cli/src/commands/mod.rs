@@ -19,6 +19,7 @@ mod point;
 pub(crate) mod portable;
 mod scan;
 pub(crate) mod serve;
+mod stalls;
 mod stats;
 mod watch;
 
@@ -62,6 +63,7 @@ pub(crate) fn run_alone(
         | DataCommand::Dump(_)
         | DataCommand::Export(_)
         | DataCommand::Stats(StatsArgs { watch: None, .. })
+        | DataCommand::Stalls
         | DataCommand::Levels(_)
         | DataCommand::Verify => (open_for_reading(global)?, true),
         DataCommand::Keyspaces(args) if args.only_shows() => (open_for_reading(global)?, true),
@@ -110,6 +112,7 @@ pub(crate) fn run(context: &mut Context<'_>, command: &DataCommand) -> Result<Ex
         DataCommand::Ingest(args) => ingest::run(context, args),
         DataCommand::Dump(args) => dump::run(context, args),
         DataCommand::Stats(args) => stats::run(context, args),
+        DataCommand::Stalls => stalls::run(context),
         DataCommand::Levels(args) => levels::run(context, args),
         DataCommand::Compact(args) => maintain::compact(context, args),
         DataCommand::Verify => maintain::verify(context),

@@ -98,8 +98,9 @@ fn table(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
         ("  their bytes", human_bytes(metrics.user_bytes)),
         (
             "  held back",
-            format!("{} times, {} ms", human_count(metrics.stalls), human_count(metrics.stall_ms)),
+            format!("{} times, {} ms", human_count(metrics.delays), human_count(metrics.delay_ms)),
         ),
+        ("  stopped", format!("{} times, {} ms", human_count(metrics.stalls), human_count(metrics.stall_ms))),
         ("last sequence number", format!("{}, durable {}", metrics.visible_seqno, metrics.durable_seqno)),
         ("open snapshots", human_count(metrics.snapshots as u64)),
     ] {
@@ -291,6 +292,8 @@ fn as_json(metrics: &Metrics, holders: &[Holder]) -> serde_json::Value {
         "user_bytes": metrics.user_bytes,
         "stalls": metrics.stalls,
         "stall_ms": metrics.stall_ms,
+        "delays": metrics.delays,
+        "delay_ms": metrics.delay_ms,
         "snapshots": metrics.snapshots,
         "memory": {
             "budget_bytes": memory.budget_bytes,

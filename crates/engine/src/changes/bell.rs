@@ -1,5 +1,6 @@
 //! Waking those who wait for a batch (CS1).
 
+use crate::pressure::Duties;
 use crate::store::Writing;
 use parking_lot::{Condvar, Mutex};
 use std::time::Duration;
@@ -35,7 +36,9 @@ impl Writing {
     pub(super) fn listen(&self, seqno: u64) -> bool {
         let mut state = self.commit.lock();
         let is_up_to_date = state.next_seqno.get() <= seqno + 1 && !state.closed;
-        state.has_listeners |= is_up_to_date;
+        if is_up_to_date {
+            state.duties.set(Duties::RING, true);
+        }
         is_up_to_date
     }
 }

@@ -8,6 +8,7 @@ use crate::copy::{BackupReport, Backups, CheckpointReport, CopyProgress};
 use crate::holders::Holder;
 use crate::metrics::{KeyspaceLevels, Metrics};
 use crate::options::{KeyspaceOptions, Options};
+use crate::pressure::Stalls;
 use crate::store::Store;
 use crate::transaction::{Transaction, TransactionOptions};
 use crate::verify::VerifyReport;
@@ -391,6 +392,22 @@ impl Database {
     /// Counters, sizes and states.
     pub fn metrics(&self) -> Metrics {
         self.handle.store.metrics()
+    }
+
+    /// Why writes take longer at this moment, if they do: which queue of background work is how near to its limit, at which rate
+    /// writers are let through, what is measured of flushes and compactions, and what changed lately.
+    ///
+    /// ```
+    /// # fn main() -> esker_engine::Result<()> {
+    /// # let dir = std::env::temp_dir().join(format!("esker-doc-stalls-{}", std::process::id()));
+    /// let db = esker_engine::Database::open(&dir)?;
+    /// assert_eq!(db.stalls().to_string(), "default: writes go through freely\n");
+    /// # db.close()?;
+    /// # std::fs::remove_dir_all(dir).ok();
+    /// # Ok(()) }
+    /// ```
+    pub fn stalls(&self) -> Stalls {
+        self.handle.store.stalls()
     }
 
     /// The shape of the tree of every keyspace.

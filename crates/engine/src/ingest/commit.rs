@@ -4,6 +4,7 @@ use super::new_files::NewFiles;
 use crate::batch::{EncodedBatch, Share};
 use crate::commit::{CommitState, Patience, PoisonOnPanic, Room};
 use crate::keyspace::KeyspaceState;
+use crate::pressure::Duties;
 use crate::room::{MAX_SEALED, stub_memtable};
 use crate::scheduler::Lane;
 use crate::store::Store;
@@ -73,7 +74,7 @@ impl Store {
             });
             self.visible.store(seqno.get(), Ordering::Release);
         }
-        let has_listeners = std::mem::take(&mut state.has_listeners);
+        let has_listeners = state.duties.take(Duties::RING);
         drop(state);
         if has_listeners {
             writing.bell.ring();

@@ -19,6 +19,7 @@ use crate::easing::Easing;
 use crate::filters::FilterTuner;
 use crate::heat::HeatBook;
 use crate::options::{KeyspaceOptions, OwnFilter};
+use crate::pressure::Control;
 use crate::semantics::Semantics;
 use crate::view::ViewCell;
 use crate::wanted::Asked;
@@ -69,6 +70,10 @@ pub(crate) struct KeyspaceState {
     pub(crate) heat: Mutex<HeatBook>,
     /// How jobs compress.
     pub(crate) easing: Easing,
+    /// What holds writers back; taken before `busy` and `commit`.
+    pub(crate) control: Mutex<Control>,
+    /// Bytes a second that writers are admitted with, 0 for no limit: what the last look at the pressure said.
+    pub(crate) admitted_bytes_per_second: AtomicU64,
     /// How the filters do, and what follows for new ones.
     pub(crate) filters: FilterTuner,
 }
@@ -98,6 +103,8 @@ impl KeyspaceState {
             traffic: Traffic::default(),
             heat: Mutex::default(),
             easing: Easing::default(),
+            control: Mutex::default(),
+            admitted_bytes_per_second: AtomicU64::new(0),
             filters: FilterTuner::default(),
         };
         state.note_shape();
@@ -171,11 +178,11 @@ impl KeyspaceState {
 
     /// Runs in level 0, in thousandths of those at which writers wait.
     pub(crate) fn level0_permille(&self) -> u64 {
-        self.level0_runs.load(Ordering::Relaxed) * 1000 / u64::from(self.options().level0_stop_runs).max(1)
+        self.level0_runs.load(Ordering::Relaxed) * 1000 / u64::from(self.options().level0_limits().1)
     }
 
     pub(crate) fn is_level0_full(&self) -> bool {
-        self.level0_runs.load(Ordering::Relaxed) >= u64::from(self.options().level0_stop_runs)
+        self.level0_runs.load(Ordering::Relaxed) >= u64::from(self.options().level0_limits().1)
     }
 
     /// First sequence number that is only in memtables; `None` if all are empty.

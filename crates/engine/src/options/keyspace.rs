@@ -9,8 +9,11 @@ use esker_filter::{FilterAllocation, FilterPolicy};
 use esker_iter::operator::MergeOperator;
 use esker_memtable::MemtableKind;
 use esker_sst::{BlockLayout, IndexKind, TableOptions, TableReading};
-use esker_strategy::Strategy;
+use esker_strategy::{Strategy, StrategyOptions};
 use std::time::Duration;
+
+/// Runs that arrive while the merge that they wait for is under way, and are no sign of trouble.
+const LEVEL0_SLACK_RUNS: u32 = 2;
 
 /// Options of a keyspace. They are stored with it when it is created; opening it again uses the stored ones.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +34,7 @@ pub struct KeyspaceOptions {
     pub(crate) strategy: Strategy,
     pub(crate) table_bytes: Option<u64>,
     pub(crate) level0_trigger_runs: Option<u32>,
+    pub(crate) level0_slowdown_runs: Option<u32>,
     pub(crate) level0_stop_runs: u32,
     pub(crate) max_job_bytes: Option<u64>,
     pub(crate) max_job_runs: Option<u32>,
@@ -61,6 +65,7 @@ impl Default for KeyspaceOptions {
             strategy: Strategy::default(),
             table_bytes: None,
             level0_trigger_runs: None,
+            level0_slowdown_runs: None,
             level0_stop_runs: 24,
             max_job_bytes: None,
             max_job_runs: None,
@@ -190,6 +195,13 @@ impl KeyspaceOptions {
         self
     }
 
+    /// Runs in level 0 from which on writes are slowed, the more the nearer level 0 comes to
+    /// [`KeyspaceOptions::level0_stop_runs`]. Default: half of those.
+    pub fn level0_slowdown_runs(mut self, runs: u32) -> KeyspaceOptions {
+        self.level0_slowdown_runs = Some(runs);
+        self
+    }
+
     /// Runs in level 0 at which writes wait for compaction. Default: 24.
     pub fn level0_stop_runs(mut self, runs: u32) -> KeyspaceOptions {
         self.level0_stop_runs = runs;
@@ -226,6 +238,19 @@ impl KeyspaceOptions {
         // What is out of range is refused where the options are used; the conversion saturates, and takes NaN for 0.
         self.blob_space_amp_permille = (times * 1000.0).round() as u32;
         self
+    }
+
+    /// Runs of level 0 at which writes are slowed and at which they stop: what the options say, but above what the strategy
+    /// leaves in level 0 when nothing is amiss, and out of reach where it may have any number.
+    pub(crate) fn level0_limits(&self) -> (u32, u32) {
+        let of_strategy =
+            StrategyOptions { level0_trigger_runs: self.level0_trigger_runs, ..StrategyOptions::default() };
+        let Some(trigger) = self.strategy.level0_trigger(&of_strategy) else {
+            return (u32::MAX - 1, u32::MAX);
+        };
+        let hard = self.level0_stop_runs.max(trigger.saturating_add(2 * LEVEL0_SLACK_RUNS));
+        let soft = self.level0_slowdown_runs.unwrap_or(hard / 2);
+        (soft.max(trigger.saturating_add(LEVEL0_SLACK_RUNS)).min(hard - 1), hard)
     }
 
     /// The default TTL, if there is one.

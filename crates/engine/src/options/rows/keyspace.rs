@@ -227,6 +227,16 @@ const ROWS: &[Own] = &[
     .help("Runs of one level that one compaction merges at most.")
     .changes(OptionChange::AtOnce),
     Own::number(
+        "level0_slowdown_runs",
+        LEVEL0_STOP_RUNS,
+        |options| options.level0_slowdown_runs.map(u64::from),
+        |options, runs| options.level0_slowdown_runs = runs.map(narrow),
+    )
+    .or("auto", "half of level0_stop_runs")
+    .also(&["level0_slowdown_writes_trigger"])
+    .help("Runs in level 0 from which on writes are slowed.")
+    .changes(OptionChange::AtOnce),
+    Own::number(
         "level0_stop_runs",
         LEVEL0_STOP_RUNS,
         |options| Some(u64::from(options.level0_stop_runs)),

@@ -1,0 +1,135 @@
+//! What background work sustains, measured while it works.
+//!
+//! Both figures are bytes that users wrote, a second. Flushes say theirs directly: payload over the time the flush took. Compactions
+//! write each byte several times: so their speed is what the jobs wrote over the time they took, times the jobs that can run at
+//! once, over how many bytes they wrote for each that was flushed. Speeds are averages of the last five seconds of *work*, so
+//! that an idle hour says nothing; the amplification is one of the last dozen flushes, so that it follows the present tree.
+
+use std::time::Duration;
+
+/// Work that lies back further than this counts for less than 1/e.
+const MEMORY: Duration = Duration::from_secs(5);
+
+/// Flushed bytes that lie back further than so many flushes count for less than 1/e.
+const FLUSHES_REMEMBERED: f64 = 12.0;
+
+/// Bytes a second that are assumed as long as nothing was measured: so fast that nobody is held back for want of a measurement.
+pub(crate) const UNKNOWN_BYTES_PER_SECOND: u64 = 1_000_000_000;
+
+/// Bytes that compactions write for each that is flushed, as long as there was no flush.
+const UNKNOWN_AMPLIFICATION: f64 = 4.0;
+
+/// Bounds of that figure: less is a lull, more is a job that happened to be large.
+const AMPLIFICATION: std::ops::RangeInclusive<f64> = 0.5..=50.0;
+
+/// A speed, averaged over the last seconds of work.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Speed {
+    bytes_per_second: f64,
+    /// How much of the average is measured, 0 to 1.
+    weight: f64,
+}
+
+impl Speed {
+    /// So many bytes took so long.
+    pub(crate) fn note(&mut self, bytes: u64, took: Duration) {
+        let seconds = took.as_secs_f64().max(1e-6);
+        let kept = (-seconds / MEMORY.as_secs_f64()).exp();
+        self.bytes_per_second = self.bytes_per_second * kept + bytes as f64 / seconds * (1.0 - kept);
+        self.weight = self.weight * kept + (1.0 - kept);
+    }
+
+    /// Bytes a second, if anything was measured.
+    pub(crate) fn bytes_per_second(&self) -> Option<f64> {
+        (self.weight > 0.0).then(|| self.bytes_per_second / self.weight)
+    }
+}
+
+/// What one keyspace's background work sustains.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Capacity {
+    /// Payload bytes of flushed memtables.
+    flush: Speed,
+    /// Bytes that one compaction at a time writes.
+    compaction: Speed,
+    /// Bytes flushed and bytes written by compactions, those that lie back counted for less.
+    flushed: f64,
+    compacted: f64,
+}
+
+impl Capacity {
+    /// A flush of so many payload bytes, written as so many table bytes, took so long.
+    pub(crate) fn note_flush(&mut self, payload_bytes: u64, table_bytes: u64, took: Duration) {
+        self.flush.note(payload_bytes, took);
+        let kept = (-1.0 / FLUSHES_REMEMBERED).exp();
+        self.flushed = self.flushed * kept + table_bytes as f64;
+        self.compacted *= kept;
+    }
+
+    /// A compaction wrote so many bytes in that time.
+    pub(crate) fn note_compaction(&mut self, written_bytes: u64, took: Duration) {
+        self.compaction.note(written_bytes, took);
+        self.compacted += written_bytes as f64;
+    }
+
+    /// Payload bytes a second that one flush after the other takes; `None` before the first.
+    pub(crate) fn flush_bytes_per_second(&self) -> Option<u64> {
+        self.flush.bytes_per_second().map(|measured| measured as u64)
+    }
+
+    /// Bytes a second of flushed tables that `jobs` compactions at once keep up with; `None` before the first.
+    pub(crate) fn compaction_bytes_per_second(&self, jobs: usize) -> Option<u64> {
+        let one = self.compaction.bytes_per_second()?;
+        Some((one * jobs.max(1) as f64 / self.amplification()) as u64)
+    }
+
+    /// Bytes that compactions write for each that is flushed.
+    fn amplification(&self) -> f64 {
+        if self.flushed == 0.0 || self.compacted == 0.0 {
+            return UNKNOWN_AMPLIFICATION;
+        }
+        (self.compacted / self.flushed).clamp(*AMPLIFICATION.start(), *AMPLIFICATION.end())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: u64 = 1_000_000;
+
+    #[test]
+    fn speed_is_that_of_the_last_seconds_of_work() {
+        let mut speed = Speed::default();
+        assert_eq!(speed.bytes_per_second(), None);
+        speed.note(50 * MB, Duration::from_millis(500));
+        let first = speed.bytes_per_second().unwrap();
+        assert!((first / 100e6 - 1.0).abs() < 1e-9, "the first measurement counts whole: {first}");
+        for _ in 0..100 {
+            speed.note(20 * MB, Duration::from_millis(500));
+        }
+        let later = speed.bytes_per_second().unwrap();
+        assert!((later / 40e6 - 1.0).abs() < 0.01, "{later}");
+        speed.note(0, Duration::ZERO);
+        assert!(speed.bytes_per_second().unwrap().is_finite());
+    }
+
+    #[test]
+    fn compactions_keep_up_with_a_share_of_what_they_write() {
+        let mut capacity = Capacity::default();
+        assert_eq!(
+            (capacity.flush_bytes_per_second(), capacity.compaction_bytes_per_second(2)),
+            (None, None)
+        );
+        for _ in 0..200 {
+            capacity.note_flush(16 * MB, 16 * MB, Duration::from_millis(100));
+            capacity.note_compaction(48 * MB, Duration::from_millis(480));
+        }
+        assert_eq!(capacity.flush_bytes_per_second(), Some(160 * MB));
+        // 100 MB/s each, three bytes for each that is flushed.
+        let one = capacity.compaction_bytes_per_second(1).unwrap() as f64;
+        assert!((one / 33.3e6 - 1.0).abs() < 0.02, "{one}");
+        let two = capacity.compaction_bytes_per_second(2).unwrap() as f64;
+        assert!((two / one - 2.0).abs() < 0.01);
+    }
+}

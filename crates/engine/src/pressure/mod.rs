@@ -1,0 +1,324 @@
+//! Write control: holding writers back a little, early, instead of stopping them long, late.
+//!
+//! # What happens
+//! Two queues lie between writers and the tree: sealed memtables before the flush, and runs of level 0 before compaction. Each
+//! has a hard limit, at which [`crate::room`] makes writers wait. Between a soft limit and that one lies *pressure*, and under
+//! pressure writers are admitted at a rate ([`law`]) that follows from it and from what background work sustains
+//! ([`capacity`], measured). A write that came too early is done first and pays afterwards: it waits, outside of all locks, until it
+//! would have been on time ([`pace`]). So the queues settle half-way, a writer waits a millisecond at a time, and a stop
+//! comes only when the device gets sixteen times slower than it was.
+//!
+//! # Invariants
+//! * PC1: a writer without pressure reads one byte under the commit lock that it reads anyway, and no clock.
+//! * PC2: nobody sleeps under a lock, nor longer than [`LONGEST_SLEEP`] at once; whoever sleeps for the pace stops when the pressure
+//!   has gone, when the database closes, and when the stall limit is over.
+//! * PC3: pressure is read off the present shape, not counted by events: what a job changes is seen at the next look, and nothing
+//!   can be forgotten. Looks are at installs, after seals, and by writers under pressure every [`ADAPT_INTERVAL`].
+//! * PC4: a keyspace's pressure holds back its own writers only; memory, which all share, holds back those who write.
+//! * PC5: where compaction has nothing to do, runs of level 0 are no pressure: waiting would not make them fewer.
+//!
+//! # Rejected
+//! Sleeping before the write, as RocksDB does: the thread at the head of its queue sleeps for all, and a small write waits for a
+//! large one's debt. Delaying by the number of runs alone: with large memtables the step from one run to the next is seconds wide.
+//! In stepped mode nobody is held back: there is nobody to wait for.
+
+mod capacity;
+mod law;
+mod pace;
+mod stalls;
+
+pub(crate) use capacity::Capacity;
+use capacity::UNKNOWN_BYTES_PER_SECOND;
+pub(crate) use pace::Pace;
+pub use stalls::{KeyspaceStall, Pressure, PressureCause, StallChange, Stalls, WaitingWrites, WriteState};
+
+use crate::batch::EncodedBatch;
+use crate::commit::CommitState;
+use crate::keyspace::KeyspaceState;
+use crate::room::MAX_SEALED;
+use crate::store::{Store, Writing};
+use esker_base::Error;
+use esker_version::LevelIndex;
+use law::admitted_bytes_per_second;
+use pace::rescaled_ns;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long a writer under pressure goes on by the last look. A sixteenth of a memtable at 100 MB/s; a look takes a microsecond.
+pub(crate) const ADAPT_INTERVAL: Duration = Duration::from_millis(10);
+
+/// A writer that owes more sleeps several times, and looks in between whether it still has to.
+pub(crate) const LONGEST_SLEEP: Duration = Duration::from_millis(10);
+
+/// Changes of state that are kept to be told.
+const MAX_CHANGES: usize = 64;
+
+/// The keyspace's memtables may hold so much of their limit before there is pressure, in eighths: of four memtables one and a
+/// half, so the one that is being flushed and half of the one that is being filled are free.
+const SOFT_MEMORY_EIGHTHS: u64 = 3;
+
+/// All keyspaces' memtables together, likewise: the active ones may hold half of the memory by themselves.
+const SOFT_SHARED_EIGHTHS: u64 = 5;
+
+/// What the next writer has to do besides writing, one bit each; see PC1.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Duties(u8);
+
+impl Duties {
+    /// Somebody waits for the next batch.
+    pub(crate) const RING: Duties = Duties(1);
+    /// Some keyspace's writers are held back.
+    pub(crate) const PACE: Duties = Duties(2);
+    /// A memtable was sealed: the pressure is to be looked at.
+    pub(crate) const LOOK: Duties = Duties(4);
+
+    #[inline(always)]
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(crate) fn has(self, duty: Duties) -> bool {
+        self.0 & duty.0 != 0
+    }
+
+    pub(crate) fn set(&mut self, duty: Duties, is_set: bool) {
+        self.0 = if is_set { self.0 | duty.0 } else { self.0 & !duty.0 };
+    }
+
+    /// Takes a duty over; whether there was one.
+    pub(crate) fn take(&mut self, duty: Duties) -> bool {
+        let had = self.has(duty);
+        self.set(duty, false);
+        had
+    }
+}
+
+/// What a writer that is done with its batch still has to do, without the lock.
+#[derive(Debug)]
+pub(crate) struct Dues {
+    ring: bool,
+    /// Keyspaces whose pressure is to be looked at.
+    looks: Vec<Arc<KeyspaceState>>,
+    /// The keyspace whose pace asks for the longest wait, and for how long.
+    owed: Option<(Arc<KeyspaceState>, Duration)>,
+}
+
+/// A keyspace's write control: what was measured, what follows, and what changed lately.
+#[derive(Debug, Default)]
+pub(crate) struct Control {
+    pub(crate) capacity: Capacity,
+    rate: Option<u64>,
+    looked_ns: u64,
+    state: Option<PressureCause>,
+    changes: VecDeque<StallChange>,
+}
+
+/// The limits and fill of a keyspace's queues.
+#[derive(Clone, Copy, Debug)]
+struct Queues {
+    memory: Pressure,
+    level0: Pressure,
+}
+
+impl Store {
+    /// Under the commit lock, after a batch: charges it to the pace of its keyspaces.
+    #[cold]
+    pub(crate) fn take_dues(&self, state: &mut CommitState, batch: &EncodedBatch<'_>) -> Box<Dues> {
+        let ring = state.duties.take(Duties::RING);
+        let look = state.duties.take(Duties::LOOK);
+        let is_paced = state.duties.has(Duties::PACE);
+        let mut dues = Dues { ring, looks: Vec::new(), owed: None };
+        let now_ns = if is_paced { self.env.clock.monotonic_ns() } else { 0 };
+        for share in batch.shares {
+            let Ok(active) = state.active(share.keyspace) else { continue };
+            if look {
+                dues.looks.push(Arc::clone(&active.keyspace));
+            }
+            let wait = active.pace.charge(share.bytes, now_ns);
+            let longest = dues.owed.as_ref().map_or(Duration::ZERO, |(_, longest)| *longest);
+            if wait > longest {
+                dues.owed = Some((Arc::clone(&active.keyspace), wait));
+            }
+        }
+        Box::new(dues)
+    }
+
+    /// Without a lock, after a batch: rings, looks at the pressure, and waits for as long as the batch came too early.
+    #[cold]
+    pub(crate) fn pay_dues(&self, writing: &Writing, dues: &Dues) {
+        if dues.ring {
+            writing.bell.ring();
+        }
+        dues.looks.iter().for_each(|keyspace| self.look_at_pressure(keyspace));
+        let Some((keyspace, owed)) = &dues.owed else { return };
+        self.counters.delays.fetch_add(1, Ordering::Relaxed);
+        let began_ns = self.env.clock.monotonic_ns();
+        self.wait_for_pace(keyspace, *owed);
+        let waited_ns = self.env.clock.monotonic_ns().saturating_sub(began_ns);
+        self.counters.delay_ns.fetch_add(waited_ns, Ordering::Relaxed);
+    }
+
+    fn wait_for_pace(&self, keyspace: &KeyspaceState, owed: Duration) {
+        let mut left_ns = owed.min(self.stall_limit).as_nanos() as u64;
+        while left_ns > 0 && !self.scheduler.is_stopping() {
+            let before = keyspace.admitted_bytes_per_second.load(Ordering::Relaxed);
+            let began_ns = self.env.clock.monotonic_ns();
+            self.scheduler.pause(LONGEST_SLEEP.min(Duration::from_nanos(left_ns)));
+            let now_ns = self.env.clock.monotonic_ns();
+            left_ns = left_ns.saturating_sub(now_ns.saturating_sub(began_ns).max(1));
+            self.look_if_due(keyspace, now_ns);
+            let after = keyspace.admitted_bytes_per_second.load(Ordering::Relaxed);
+            if after == 0 {
+                return;
+            }
+            left_ns = rescaled_ns(left_ns, before, after);
+        }
+    }
+
+    fn look_if_due(&self, keyspace: &KeyspaceState, now_ns: u64) {
+        let is_due = keyspace.control.try_lock().is_some_and(|control| {
+            now_ns.saturating_sub(control.looked_ns) >= ADAPT_INTERVAL.as_nanos() as u64
+        });
+        if is_due {
+            self.look_at_pressure(keyspace);
+        }
+    }
+
+    /// Reads the pressure off the present shape and lets the keyspace's writers go at what follows. The caller holds none of the
+    /// locks from `busy` on.
+    pub(crate) fn look_at_pressure(&self, keyspace: &KeyspaceState) {
+        if let Some(writing) = self.writing.as_ref().filter(|_| !self.scheduler.is_stepped()) {
+            self.adapt_pace(writing, keyspace);
+        }
+    }
+
+    fn adapt_pace(&self, writing: &Writing, keyspace: &KeyspaceState) {
+        let mut control = keyspace.control.lock();
+        let now_ns = self.env.clock.monotonic_ns();
+        control.looked_ns = now_ns;
+        let queues = self.queues(keyspace);
+        let rate = self.rate_under(&queues, &control.capacity);
+        control.note(&queues, rate, self.time.now_ms());
+        if rate == control.rate {
+            return;
+        }
+        control.rate = rate;
+        keyspace.admitted_bytes_per_second.store(rate.unwrap_or(0), Ordering::Relaxed);
+        let mut state = writing.commit.lock();
+        if let Ok(active) = state.active(keyspace.id) {
+            active.pace.set_rate(rate, now_ns);
+        }
+        let is_any_limited = state.keyspaces.iter().flatten().any(|active| active.pace.is_limited());
+        state.duties.set(Duties::PACE, is_any_limited);
+    }
+
+    fn rate_under(&self, queues: &Queues, capacity: &Capacity) -> Option<u64> {
+        let flush = capacity.flush_bytes_per_second().unwrap_or(UNKNOWN_BYTES_PER_SECOND);
+        let compaction = capacity.compaction_bytes_per_second(self.compaction_threads);
+        let compaction = compaction.unwrap_or(UNKNOWN_BYTES_PER_SECOND);
+        let rates = [
+            admitted_bytes_per_second(queues.memory.permille, flush),
+            admitted_bytes_per_second(queues.level0.permille, compaction),
+        ];
+        rates.into_iter().flatten().min()
+    }
+
+    fn queues(&self, keyspace: &KeyspaceState) -> Queues {
+        Queues { memory: self.memory_pressure(keyspace), level0: self.level0_pressure(keyspace) }
+    }
+
+    /// Memtables before the flush. At the hard limit the active one is full and no further one may be sealed.
+    fn memory_pressure(&self, keyspace: &KeyspaceState) -> Pressure {
+        let own_sealed: u64 = keyspace.view.load().sealed.iter().map(|memtable| memtable.bytes()).sum();
+        let all_sealed = self.sealed_bytes.load(Ordering::Relaxed);
+        let free = Pressure::none(PressureCause::Memory);
+        let Some(writing) = self.writing.as_ref().filter(|_| all_sealed > 0) else { return free };
+        let (all_active, own_active, limit) = {
+            let mut state = writing.commit.lock();
+            let all_active = state.active_bytes;
+            match state.active(keyspace.id) {
+                Ok(active) => (all_active, active.bytes, active.limits.bytes.max(1)),
+                Err(_) => return free,
+            }
+        };
+        let memtables = (self.memory.memtables_bytes / limit + 1).clamp(2, MAX_SEALED as u64 + 1);
+        let hard = limit.saturating_mul(memtables);
+        let soft = (hard / 8 * SOFT_MEMORY_EIGHTHS).max(limit);
+        let own = Pressure::new(PressureCause::Memory, own_sealed + own_active, soft, hard);
+        let shared_hard = self.memory.memtables_bytes.max(hard);
+        let shared_soft = shared_hard / 8 * SOFT_SHARED_EIGHTHS;
+        let shared =
+            Pressure::new(PressureCause::SharedMemory, all_sealed + all_active, shared_soft, shared_hard);
+        if own_sealed > 0 && own.permille >= shared.permille { own } else { shared }
+    }
+
+    /// Runs of level 0 before compaction.
+    fn level0_pressure(&self, keyspace: &KeyspaceState) -> Pressure {
+        let options = keyspace.options();
+        let (soft, hard) = options.level0_limits();
+        let view = keyspace.view.load();
+        let runs = view.tree.version.runs_of(LevelIndex::FLUSH).len() as u64;
+        if hard == u32::MAX {
+            return Pressure { amount: runs, ..Pressure::none(PressureCause::Level0) };
+        }
+        if runs <= u64::from(soft) || !self.can_compact(keyspace) {
+            return Pressure {
+                amount: runs,
+                ..Pressure::new(PressureCause::Level0, 0, soft.into(), hard.into())
+            };
+        }
+        Pressure::new(PressureCause::Level0, runs, soft.into(), hard.into())
+    }
+
+    /// What a write that must not wait is told if it would be too early.
+    #[cold]
+    pub(crate) fn refuse_early(
+        &self,
+        state: &mut CommitState,
+        batch: &EncodedBatch<'_>,
+    ) -> Result<(), Error> {
+        if !state.duties.has(Duties::PACE) {
+            return Ok(());
+        }
+        let now_ns = self.env.clock.monotonic_ns();
+        let owed = batch.shares.iter().filter_map(|share| {
+            let active = state.active(share.keyspace).ok()?;
+            Some((active.pace.owed(now_ns), active.keyspace.name()))
+        });
+        match owed.max_by_key(|(owed, _)| *owed) {
+            Some((retry_after, name)) if !retry_after.is_zero() => {
+                let cause = format!(
+                    "writes to keyspace {name:?} are held back while flushes and compactions catch up"
+                );
+                Err(Error::WouldStall { retry_after, cause: cause.into() })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Control {
+    /// Remembers what is to be told when the state changes.
+    fn note(&mut self, queues: &Queues, rate: Option<u64>, now_ms: u64) {
+        let worst =
+            if queues.memory.permille > queues.level0.permille { queues.memory } else { queues.level0 };
+        let state = rate.map(|_| worst.cause);
+        if state == self.state {
+            return;
+        }
+        self.state = state;
+        if self.changes.len() == MAX_CHANGES {
+            self.changes.pop_front();
+        }
+        self.changes.push_back(StallChange {
+            at_ms: now_ms,
+            pressure: worst,
+            admitted_bytes_per_second: rate,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! The pace of one keyspace's writers: what a write owes after it is done.
+//!
+//! A schedule, not a bucket: `free_at` is the moment at which everything written so far would have been written at the admitted
+//! rate. A write moves it on by its own bytes; who finds it more than [`LEAST_OWED`] ahead waits out the difference. It lies
+//! under the commit lock, so it needs no atomics, and an unlimited writer does not come near it.
+
+use std::time::Duration;
+
+/// Less is not waited for: a sleep takes a scheduler's tick or two whatever is asked.
+const LEAST_OWED: Duration = Duration::from_millis(1);
+
+/// See the file's head.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    /// 0 for no limit.
+    bytes_per_second: u64,
+    free_at_ns: u64,
+}
+
+impl Pace {
+    pub(crate) fn is_limited(&self) -> bool {
+        self.bytes_per_second != 0
+    }
+
+    /// Another rate from `now` on; what is owed stays so many bytes.
+    pub(crate) fn set_rate(&mut self, bytes_per_second: Option<u64>, now_ns: u64) {
+        let backlog_ns = self.free_at_ns.saturating_sub(now_ns);
+        let before = self.bytes_per_second;
+        self.bytes_per_second = bytes_per_second.unwrap_or(0);
+        let backlog_ns = match bytes_per_second {
+            Some(after) => rescaled_ns(backlog_ns, before, after),
+            None => 0,
+        };
+        self.free_at_ns = now_ns.saturating_add(backlog_ns);
+    }
+
+    /// A write of so many bytes was done; how long the writer has to wait for the next to be on time.
+    pub(crate) fn charge(&mut self, bytes: u64, now_ns: u64) -> Duration {
+        if self.bytes_per_second == 0 {
+            return Duration::ZERO;
+        }
+        let cost_ns = u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_second);
+        let cost_ns = u64::try_from(cost_ns).unwrap_or(u64::MAX);
+        self.free_at_ns = self.free_at_ns.max(now_ns).saturating_add(cost_ns);
+        self.owed(now_ns)
+    }
+
+    /// How long a writer has to wait now; zero if that is too little to wait for.
+    pub(crate) fn owed(&self, now_ns: u64) -> Duration {
+        if self.bytes_per_second == 0 {
+            return Duration::ZERO;
+        }
+        let owed = Duration::from_nanos(self.free_at_ns.saturating_sub(now_ns));
+        if owed < LEAST_OWED { Duration::ZERO } else { owed }
+    }
+}
+
+/// How long what takes `ns` at a rate takes at another.
+pub(crate) fn rescaled_ns(ns: u64, before: u64, after: u64) -> u64 {
+    u64::try_from(u128::from(ns) * u128::from(before) / u128::from(after.max(1))).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn writes_are_spread_over_time() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.charge(1 << 40, 0), Duration::ZERO, "without a limit");
+        pace.set_rate(Some(1_000_000), 0);
+        // 1,000 bytes are a millisecond.
+        assert_eq!(pace.charge(999, 0), Duration::ZERO);
+        assert_eq!(pace.charge(1, 0), Duration::from_millis(1));
+        assert_eq!(pace.charge(4_000, 0), Duration::from_millis(5));
+        // Who waited owes no more; who did not write for long has saved nothing.
+        assert_eq!(pace.owed(5 * MS), Duration::ZERO);
+        assert_eq!(pace.charge(3_000, 500 * MS), Duration::from_millis(3));
+        pace.set_rate(None, 500 * MS);
+        assert_eq!(pace.charge(1 << 40, 500 * MS), Duration::ZERO);
+    }
+
+    #[test]
+    fn what_is_owed_stays_so_many_bytes() {
+        let mut pace = Pace::default();
+        pace.set_rate(Some(1_000_000), 0);
+        assert_eq!(pace.charge(8_000, 0), Duration::from_millis(8));
+        pace.set_rate(Some(4_000_000), 0);
+        assert_eq!(pace.owed(0), Duration::from_millis(2));
+        pace.set_rate(Some(500_000), 0);
+        assert_eq!(pace.owed(0), Duration::from_millis(16));
+        pace.set_rate(None, 0);
+        pace.set_rate(Some(1), MS);
+        assert_eq!(pace.owed(MS), Duration::ZERO, "without a limit nothing is owed");
+    }
+}

@@ -1,0 +1,185 @@
+//! Write control beside background work that is held at a gate. The clock stands still unless a test moves it, so a writer that is held
+//! back stays so until the pressure goes: no test needs luck or time.
+
+use super::*;
+use crate::options::Options;
+use crate::{Database, Keyspace, KeyspaceOptions};
+use esker_env::fault::{FaultFs, Operation, StrictFs};
+use esker_env::{Background, Env};
+use std::sync::mpsc::{Sender, channel};
+
+const BUFFER_BYTES: u64 = 64 << 10;
+
+/// A database on threads, with memtables of 64 KiB, of which it may have four.
+fn open(faults: &FaultFs) -> Database {
+    let env = Env { background: Background::Threads, ..Env::simulated(Arc::new(faults.clone()), 1) };
+    let keyspace = KeyspaceOptions::default().write_buffer_size(BUFFER_BYTES);
+    let options = Options::default().memory_budget(8 << 20).keyspace_options(keyspace);
+    options.env(env).open("/db").unwrap()
+}
+
+/// Holds the next table that is begun until something is sent, or the test has failed.
+fn hold_flush(faults: &FaultFs) -> Sender<()> {
+    let (open, opened) = channel::<()>();
+    faults.interrupt(Operation::Create, "tables/", move || {
+        let _ = opened.recv();
+    });
+    open
+}
+
+/// Puts so many bytes, in values of a kibibyte.
+fn put(keyspace: &Keyspace, bytes: u64) {
+    for at in 0..bytes >> 10 {
+        keyspace.put(at.to_be_bytes(), [7; 1016]).unwrap();
+    }
+}
+
+fn only(db: &Database) -> KeyspaceStall {
+    db.stalls().keyspaces.remove(0)
+}
+
+#[test]
+fn pressure_comes_with_sealed_memtables_and_goes_with_them() {
+    let faults = FaultFs::new(Arc::new(StrictFs::new()));
+    let db = open(&faults);
+    let gate = hold_flush(&faults);
+    put(db.default_keyspace(), BUFFER_BYTES);
+    assert_eq!(only(&db).state, WriteState::Free, "one memtable is being flushed: nothing is amiss");
+    // Two and a half of four.
+    put(db.default_keyspace(), BUFFER_BYTES + BUFFER_BYTES / 2);
+    let stall = only(&db);
+    assert!(matches!(stall.state, WriteState::Slowed { .. }), "{stall:?}");
+    let memory = stall.pressures[0];
+    assert_eq!(memory.cause, PressureCause::Memory);
+    let width = (4 * BUFFER_BYTES - 3 * BUFFER_BYTES / 2) as f64;
+    let expected = 1000.0 * (memory.amount as f64 - 1.5 * BUFFER_BYTES as f64) / width;
+    assert!((f64::from(memory.permille) - expected).abs() < 2.0, "{memory:?} instead of {expected}");
+    assert!(stall.to_string().starts_with("default: writes are held back to "), "{stall}");
+    drop(gate);
+    db.flush().unwrap();
+    let stall = only(&db);
+    assert_eq!(stall.state, WriteState::Free, "{stall:?}");
+    let turns: Vec<bool> =
+        stall.changes.iter().map(|change| change.admitted_bytes_per_second.is_some()).collect();
+    assert_eq!(turns, [true, false]);
+    db.close().unwrap();
+}
+
+/// PC2 and PC4: who is held back holds nothing that others need, pays after its write, and goes on when the pressure has gone.
+#[test]
+fn a_writer_that_is_held_back_hinders_nobody() {
+    let faults = FaultFs::new(Arc::new(StrictFs::new()));
+    let db = open(&faults);
+    let other = db.keyspace("other").unwrap();
+    let gate = hold_flush(&faults);
+    put(db.default_keyspace(), 2 * BUFFER_BYTES);
+    let store = db.store();
+    let state = store.find_keyspace("default").unwrap();
+    // As if flushes took a second for a kibibyte: from now on every write owes more than the test lasts.
+    state.control.lock().capacity.note_flush(1 << 10, 1 << 10, Duration::from_secs(1000));
+    store.look_at_pressure(&state);
+    let (sent, done) = channel();
+    let (writer, env) = (db.clone(), store.env.clone());
+    let thread = env.spawn("writer", move || {
+        writer.put(b"slow", [1; 1016]).unwrap();
+        sent.send(()).unwrap();
+    });
+    while store.counters.delays.load(Ordering::Relaxed) == 0 {
+        std::thread::yield_now();
+    }
+    assert!(db.get(b"slow").unwrap().is_some(), "the write is done before it is paid for");
+    other.put(b"k", b"v").unwrap();
+    let mut batch = db.batch();
+    batch.put(db.default_keyspace(), b"k", b"v");
+    let refused = db.try_write(&batch).unwrap_err();
+    assert!(
+        matches!(&refused, Error::WouldStall { retry_after, .. } if *retry_after > Duration::from_millis(1)),
+        "{refused}"
+    );
+    assert!(done.try_recv().is_err(), "the clock stands still");
+    drop(gate);
+    db.flush().unwrap();
+    done.recv().unwrap();
+    thread.unwrap().join().unwrap();
+    assert_eq!(db.metrics().delays, 1);
+    db.try_write(&batch).unwrap();
+    db.close().unwrap();
+}
+
+/// A database that is closed lets go of those whom it holds back.
+#[test]
+fn closing_releases_a_writer_that_is_held_back() {
+    let faults = FaultFs::new(Arc::new(StrictFs::new()));
+    let db = open(&faults);
+    let gate = hold_flush(&faults);
+    put(db.default_keyspace(), 2 * BUFFER_BYTES);
+    let store = db.store();
+    let state = store.find_keyspace("default").unwrap();
+    state.control.lock().capacity.note_flush(1 << 10, 1 << 10, Duration::from_secs(1000));
+    store.look_at_pressure(&state);
+    let writer = db.clone();
+    let thread = store.env.spawn("writer", move || drop(writer.put(b"slow", [1; 1016])));
+    while store.counters.delays.load(Ordering::Relaxed) == 0 {
+        std::thread::yield_now();
+    }
+    drop(gate);
+    db.close().unwrap();
+    thread.unwrap().join().unwrap();
+}
+
+#[test]
+fn runs_of_level_0_are_pressure_where_compaction_can_make_them_fewer() {
+    let mut most = 0;
+    for seed in 0..20 {
+        let keyspace = KeyspaceOptions::default().strategy("leveled:4".parse().unwrap());
+        let keyspace = keyspace.level0_slowdown_runs(6).level0_stop_runs(10);
+        let env = Env::simulated(Arc::new(StrictFs::new()), seed);
+        let options = Options::default().memory_budget(8 << 20).keyspace_options(keyspace);
+        let db = options.env(env).open("/db").unwrap();
+        let state = db.store().find_keyspace("default").unwrap();
+        for round in 0..30u64 {
+            db.put(b"a", round.to_be_bytes()).unwrap();
+            db.put(b"z", round.to_be_bytes()).unwrap();
+            db.flush().unwrap();
+            let seen = db.store().level0_pressure(&state);
+            assert_eq!((seen.soft, seen.hard), (6, 10));
+            let expected = pressure_of(seen.amount);
+            assert_eq!(seen.permille, expected, "{seen:?}");
+            most = most.max(seen.permille);
+        }
+        db.close().unwrap();
+    }
+    assert!(most >= 250, "no seed let level 0 grow: {most}");
+    fn pressure_of(runs: u64) -> u32 {
+        (runs.saturating_sub(6) * 250) as u32
+    }
+}
+
+/// PC5.
+#[test]
+fn runs_that_nobody_merges_are_no_pressure() {
+    let keyspace = KeyspaceOptions::default().strategy("none".parse().unwrap());
+    let env = Env::simulated(Arc::new(StrictFs::new()), 1);
+    let options = Options::default().memory_budget(8 << 20).keyspace_options(keyspace.level0_stop_runs(4));
+    let db = options.env(env).open("/db").unwrap();
+    for round in 0..8u64 {
+        db.put(b"a", round.to_be_bytes()).unwrap();
+        db.flush().unwrap();
+    }
+    let stall = only(&db);
+    let level0 = stall.pressures.iter().find(|pressure| pressure.cause == PressureCause::Level0).unwrap();
+    assert_eq!((level0.amount, level0.permille, stall.state), (8, 0, WriteState::Free));
+    db.close().unwrap();
+}
+
+#[test]
+fn limits_of_level_0_lie_above_what_the_strategy_leaves_there() {
+    let limits =
+        |strategy: &str| KeyspaceOptions::default().strategy(strategy.parse().unwrap()).level0_limits();
+    assert_eq!(limits("partitioned"), (12, 24));
+    assert_eq!(limits("leveled:10"), (12, 24));
+    assert_eq!(limits("tiered:16"), (18, 24));
+    assert_eq!(limits("tiered:32"), (34, 36));
+    let low = KeyspaceOptions::default().level0_slowdown_runs(50).level0_stop_runs(20);
+    assert_eq!(low.level0_limits(), (19, 20));
+}
