@@ -22,7 +22,7 @@
 //! [`settings`] what can be chosen; `data` keys, values and patterns; `sample` clocks and histograms; `store` the
 //! database and what is known of its contents; `workloads` the timed loops; `deletes` reading
 //! where much was deleted; `reopen` opening, after a clean close and after a kill; `blob` large
-//! values; `compact` the merge loop; [`report`] rows and the table;
+//! values; `overwrite` writing without a break; `compact` the merge loop; [`report`] rows and the table;
 //! [`run()`] the whole; `host` the little it asks of the operating system.
 
 #![forbid(unsafe_code)]
@@ -33,6 +33,7 @@ mod data;
 mod deletes;
 pub mod error;
 mod host;
+mod overwrite;
 mod reopen;
 pub mod report;
 pub mod run;
@@ -43,6 +44,6 @@ mod workloads;
 
 pub use error::BenchError;
 pub use reopen::fill_until_killed;
-pub use report::{AmplificationRow, MemoryRow, MergeRow, Report, Row};
+pub use report::{AmplificationRow, MemoryRow, MergeRow, OverwriteRow, Report, Row, SecondRow};
 pub use run::run;
 pub use settings::{Group, Settings, StartVictim, Victim, Workload};

@@ -1,10 +1,13 @@
 //! Rows of results, and two ways to print them: a table for people, a JSON object a line for programs.
 
+use crate::error::BenchError;
 use crate::sample::Measured;
 use crate::settings::{Settings, Workload};
+use esker::parts::env::{FileSystem, OpenMode, StdFileSystem};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::io::{self, Write};
+use std::path::Path;
 
 /// The result of one workload.
 #[derive(Clone, Debug, Serialize)]
@@ -81,6 +84,66 @@ pub struct MemoryRow {
     pub budget_bytes: u64,
 }
 
+/// How evenly overwriting goes when it goes on for long.
+#[derive(Clone, Debug, Serialize)]
+pub struct OverwriteRow {
+    /// Always `overwrite`.
+    pub workload: Workload,
+    /// Puts.
+    pub puts: u64,
+    /// How long they took.
+    pub seconds: f64,
+    /// Their quotient.
+    pub puts_per_second: f64,
+    /// Until flushes and compactions had caught up, too.
+    pub drained_seconds: f64,
+    /// Puts of the worst second.
+    pub worst_second_puts: u64,
+    /// The same as a share of the mean.
+    pub worst_second_share: f64,
+    /// Half of the puts took at most so many microseconds.
+    pub p50_us: f64,
+    /// 99 of 100.
+    pub p99_us: f64,
+    /// 999 of 1000.
+    pub p999_us: f64,
+    /// 9999 of 10000.
+    pub p9999_us: f64,
+    /// The longest of all.
+    pub longest_us: f64,
+    /// How often a put had to wait for room.
+    pub stalls: u64,
+    /// For how long, summed up.
+    pub stall_ms: u64,
+    /// Bytes of tables written for each byte put, until drained.
+    pub write_amplification: f64,
+    /// Each second.
+    pub series: Vec<SecondRow>,
+}
+
+/// One second of it.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct SecondRow {
+    /// Which, from 1 on.
+    pub second: u64,
+    /// Puts that ended in it.
+    pub puts: u64,
+    /// The longest of these, in microseconds.
+    pub longest_us: f64,
+}
+
+impl OverwriteRow {
+    /// Writes the seconds as comma-separated values.
+    pub(crate) fn write_series(&self, path: &Path) -> Result<(), BenchError> {
+        let mut text = String::from("second,puts,longest_us\n");
+        for SecondRow { second, puts, longest_us } in &self.series {
+            text.push_str(&format!("{second},{puts},{longest_us:.1}\n"));
+        }
+        let file = StdFileSystem.open(path, OpenMode::CreateOrTruncate)?;
+        Ok(file.write_at(text.as_bytes(), 0)?)
+    }
+}
+
 /// What overwriting costs, for each byte that was put or is alive.
 #[derive(Clone, Debug, Serialize)]
 pub struct AmplificationRow {
@@ -143,6 +206,8 @@ pub trait Report {
     fn amplification(&mut self, row: &AmplificationRow) -> io::Result<()>;
     /// What merging took.
     fn merge(&mut self, row: &MergeRow) -> io::Result<()>;
+    /// How evenly overwriting went.
+    fn overwrite(&mut self, row: &OverwriteRow) -> io::Result<()>;
     /// The memory taken, at the end.
     fn memory(&mut self, row: &MemoryRow) -> io::Result<()>;
 }
@@ -288,6 +353,31 @@ impl<W: Write, N: Write> Report for Table<W, N> {
         self.out.flush()
     }
 
+    fn overwrite(&mut self, row: &OverwriteRow) -> io::Result<()> {
+        let OverwriteRow { workload, puts, seconds, puts_per_second: rate, .. } = row;
+        writeln!(
+            self.out,
+            "{workload}: {puts} puts in {seconds:.1} s, {rate:.0} a second; drained after {:.1} s",
+            row.drained_seconds
+        )?;
+        writeln!(
+            self.out,
+            "  worst second {} puts, {:.2} of the mean; waited {} times, {} ms in all",
+            row.worst_second_puts, row.worst_second_share, row.stalls, row.stall_ms
+        )?;
+        writeln!(
+            self.out,
+            "  a put, us: p50 {:.2}, p99 {:.2}, p99.9 {:.1}, p99.99 {:.1}, longest {:.0}",
+            row.p50_us, row.p99_us, row.p999_us, row.p9999_us, row.longest_us
+        )?;
+        writeln!(
+            self.out,
+            "  write amplification {:.2} without the log, until drained",
+            row.write_amplification
+        )?;
+        self.out.flush()
+    }
+
     fn memory(&mut self, row: &MemoryRow) -> io::Result<()> {
         let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         writeln!(
@@ -334,6 +424,10 @@ impl<W: Write, N: Write> Report for JsonLines<W, N> {
     }
 
     fn merge(&mut self, row: &MergeRow) -> io::Result<()> {
+        self.object(row)
+    }
+
+    fn overwrite(&mut self, row: &OverwriteRow) -> io::Result<()> {
         self.object(row)
     }
 

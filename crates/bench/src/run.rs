@@ -6,6 +6,7 @@ use crate::data::Data;
 use crate::deletes;
 use crate::error::BenchError;
 use crate::host::resident_anonymous_bytes;
+use crate::overwrite;
 use crate::reopen;
 use crate::report::{MemoryRow, Report, Row};
 use crate::settings::{Group, Settings, Workload};
@@ -63,6 +64,7 @@ impl Run<'_> {
                 Group::Open => self.reopen(workload)?,
                 Group::Deleted => self.deleted(workload)?,
                 Group::Blob => self.overwrite_large()?,
+                Group::Overwrite => self.overwrite()?,
                 Group::Compact => self.merge()?,
                 _ => self.measure(workload)?,
             }
@@ -159,6 +161,17 @@ impl Run<'_> {
     fn merge(&mut self) -> Result<(), BenchError> {
         let row = compact::measure(self.store(), self.settings, &self.data, &self.clock)?;
         Ok(self.report.merge(&row)?)
+    }
+
+    /// Overwrites the data set without a break.
+    fn overwrite(&mut self) -> Result<(), BenchError> {
+        self.see_to_data()?;
+        self.is_warm = false;
+        let row = overwrite::measure(self.store(), self.settings, &self.data, &self.clock)?;
+        if let Some(file) = &self.settings.series {
+            row.write_series(file)?;
+        }
+        Ok(self.report.overwrite(&row)?)
     }
 
     fn see_to_data(&mut self) -> Result<(), BenchError> {

@@ -56,6 +56,8 @@ pub enum Workload {
     Blob,
     /// Merging sorted runs: what the loop takes for each entry.
     Compact,
+    /// Puts of random present keys for so many seconds, each of them timed.
+    Overwrite,
 }
 
 /// Workloads that belong together.
@@ -79,14 +81,16 @@ pub enum Group {
     Blob,
     /// Merging sorted runs.
     Compact,
-    /// All of them but `deleted`, `blob` and `compact`.
+    /// Overwriting without a break.
+    Overwrite,
+    /// All of them but `deleted`, `blob`, `compact` and `overwrite`.
     All,
 }
 
 impl Workload {
     /// All workloads, in the order in which a run takes them: the last fill leaves the data that the
     /// others read.
-    pub const ALL: [Workload; 23] = [
+    pub const ALL: [Workload; 24] = [
         Workload::RawWrite,
         Workload::BulkSeq,
         Workload::BulkRandom,
@@ -110,6 +114,7 @@ impl Workload {
         Workload::ReopenKill,
         Workload::Blob,
         Workload::Compact,
+        Workload::Overwrite,
     ];
 
     /// The name in `--benchmarks` and in reports.
@@ -138,6 +143,7 @@ impl Workload {
             Workload::ReopenKill => "reopenkill",
             Workload::Blob => "blob",
             Workload::Compact => "compact",
+            Workload::Overwrite => "overwrite",
         }
     }
 
@@ -160,6 +166,7 @@ impl Workload {
             Workload::Reopen | Workload::ReopenKill => Group::Open,
             Workload::Blob => Group::Blob,
             Workload::Compact => Group::Compact,
+            Workload::Overwrite => Group::Overwrite,
         }
     }
 }
@@ -179,7 +186,8 @@ impl Serialize for Workload {
 impl Group {
     /// The workloads of the group, in order.
     pub fn workloads(self) -> impl Iterator<Item = Workload> {
-        let is_left_out = |group| matches!(group, Group::Deleted | Group::Blob | Group::Compact);
+        let is_left_out =
+            |group| matches!(group, Group::Deleted | Group::Blob | Group::Compact | Group::Overwrite);
         let is_of = move |group: Group| group == self || (self == Group::All && !is_left_out(group));
         Workload::ALL.into_iter().filter(move |workload| is_of(workload.group()))
     }
@@ -216,6 +224,10 @@ pub struct Settings {
     pub idle_seconds: u64,
     /// Bytes of large values that are alive in `blob`.
     pub blob_bytes: u64,
+    /// How long `overwrite` goes on.
+    pub seconds: u64,
+    /// A file for what `overwrite` did in each second.
+    pub series: Option<PathBuf>,
     /// Where all random choices start.
     pub seed: u64,
     /// What an acknowledged write survives.
@@ -262,6 +274,8 @@ impl Default for Settings {
             read_percent: 50,
             idle_seconds: 60,
             blob_bytes: 2_000_000_000,
+            seconds: 60,
+            series: None,
             seed: 1,
             durability: Durability::Process,
             options: esker::Options::default(),
@@ -297,6 +311,7 @@ impl Settings {
             ("--threads", self.threads as u64),
             ("--batch_size", self.batch_size as u64),
             ("--multi_get_size", self.multi_get_size as u64),
+            ("--seconds", self.seconds),
         ] {
             if value == 0 {
                 return wrong(format!("{name} is 0, at least 1 is needed"));
@@ -329,7 +344,8 @@ mod tests {
         }
         assert_eq!(Workload::parse("fill"), None);
         assert_eq!(Group::Read.workloads().count(), 4);
-        let left_out = [Group::Deleted, Group::Blob, Group::Compact].map(|group| group.workloads().count());
+        let left_out = [Group::Deleted, Group::Blob, Group::Compact, Group::Overwrite]
+            .map(|group| group.workloads().count());
         let left_out: usize = left_out.into_iter().sum();
         assert_eq!(Group::All.workloads().count() + left_out, Workload::ALL.len());
     }

@@ -42,7 +42,8 @@ impl<'a> Prepared<'a> {
             | Workload::SeekRangeDeleted
             | Workload::Queue
             | Workload::Blob
-            | Workload::Compact => data.keys(0..0),
+            | Workload::Compact
+            | Workload::Overwrite => data.keys(0..0),
             Workload::ReadZipf => {
                 let zipf = Zipf::new(num);
                 data.keys((0..reads).map(|_| zipf.record(&mut rng)))
@@ -87,7 +88,8 @@ impl<'a> Prepared<'a> {
             | Workload::SeekRangeDeleted
             | Workload::Queue
             | Workload::Blob
-            | Workload::Compact => {
+            | Workload::Compact
+            | Workload::Overwrite => {
                 unreachable!("they are measured by a module of their own")
             }
             Workload::ReadReverse => self.scan(store, clock, false),

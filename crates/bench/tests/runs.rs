@@ -198,3 +198,22 @@ fn the_table_fits_eighty_columns() {
         assert!(line.chars().count() <= 84, "{line}");
     }
 }
+
+#[test]
+fn overwriting_counts_each_second() {
+    let dir = TempDir::new();
+    let series = dir.0.with_extension("csv");
+    let overwriting = settings(&dir, [Workload::Overwrite]);
+    let (rows, _) = json(&Settings { seconds: 2, series: Some(series.clone()), ..overwriting }).unwrap();
+    let row = &rows[0];
+    assert_eq!(row["workload"], "overwrite");
+    let seconds = row["series"].as_array().unwrap();
+    let of_seconds: u64 = seconds.iter().map(|second| second["puts"].as_u64().unwrap()).sum();
+    assert_eq!((seconds.len(), Some(of_seconds)), (2, row["puts"].as_u64()));
+    assert!(row["worst_second_puts"].as_u64().unwrap() <= of_seconds / 2, "{row}");
+    let (p9999, longest) = (row["p9999_us"].as_f64().unwrap(), row["longest_us"].as_f64().unwrap());
+    assert!(p9999 <= longest * 1.001 && row["write_amplification"].as_f64().unwrap() > 0.5, "{row}");
+    let text = std::fs::read_to_string(&series).unwrap();
+    std::fs::remove_file(&series).unwrap();
+    assert_eq!((text.lines().next(), text.lines().count()), (Some("second,puts,longest_us"), 3), "{text}");
+}

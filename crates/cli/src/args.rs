@@ -486,6 +486,7 @@ pub(crate) struct ExecArgs {
 /// seek over them; queue puts at the tail, looks for the head and deletes it, and tells how the search changed. Blob, left out likewise,
 /// overwrites values of 4 KiB evenly and tells what is written for each byte put, and what room a byte alive takes; and
 /// compact merges 4 runs of the records, nothing compressed, and tells the processor time.
+/// Overwrite, left out as well, puts random present keys for --seconds, times each of them and counts each second.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -499,12 +500,13 @@ Examples:
   esker bench deleted --idle_seconds 30
   esker bench bulkload --num 10000000
   esker bench blob --blob_bytes 500MB
+  esker bench overwrite --num 10000000 --seconds 600 --series seconds.csv
   esker bench compact --num 4000000
 
 Latencies are those of every 64th operation. A row of a fill is followed by one that
 counts until flushes and compactions have caught up.")]
 pub(crate) struct BenchArgs {
-    /// Which workloads: fill, bulkload, read, scan, mixed, deleted, open, blob, compact or all
+    /// Which workloads: fill, bulkload, read, scan, mixed, deleted, open, blob, compact, overwrite or all
     #[arg(value_name = "GROUP", default_value = "all", hide_possible_values = true)]
     pub(crate) group: BenchGroup,
     /// Exactly these workloads in this order
@@ -543,6 +545,12 @@ pub(crate) struct BenchArgs {
     /// Rest before the seeks of seekdeleted and seekrangedeleted
     #[arg(long = "idle_seconds", value_name = "N", default_value_t = 60)]
     pub(crate) idle_seconds: u64,
+    /// How long overwrite goes on
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    pub(crate) seconds: u64,
+    /// Write what overwrite did in each second into this file, as comma-separated values
+    #[arg(long, value_name = "FILE")]
+    pub(crate) series: Option<PathBuf>,
     /// Bytes of large values alive in blob
     #[arg(long = "blob_bytes", value_name = "BYTES", value_parser = parse_bytes, default_value = "2GB")]
     pub(crate) blob_bytes: u64,
@@ -589,7 +597,9 @@ pub(crate) enum BenchGroup {
     Blob,
     /// Merging sorted runs
     Compact,
-    /// All but deleted, blob and compact
+    /// Overwriting without a break
+    Overwrite,
+    /// All but deleted, blob, compact and overwrite
     All,
 }
 

@@ -35,6 +35,7 @@ fn settings(global: &Global, args: &BenchArgs) -> Result<Settings, Failure> {
         BenchGroup::Deleted => Group::Deleted,
         BenchGroup::Open => Group::Open,
         BenchGroup::Blob => Group::Blob,
+        BenchGroup::Overwrite => Group::Overwrite,
         BenchGroup::Compact => Group::Compact,
         BenchGroup::All => Group::All,
     };
@@ -55,6 +56,8 @@ fn settings(global: &Global, args: &BenchArgs) -> Result<Settings, Failure> {
         read_percent: args.read_percent,
         idle_seconds: args.idle_seconds,
         blob_bytes: args.blob_bytes,
+        seconds: args.seconds,
+        series: args.series.clone(),
         seed: args.seed,
         durability: if args.sync { Durability::Power } else { args.durability.into() },
         memory_budget_bytes: args.memory_budget.or(global.memory),

@@ -1,0 +1,85 @@
+//! Sustained overwriting: puts of random present keys, as fast as they go, for a given time.
+//!
+//! What counts here is not the mean but the worst: each put is timed, and each second is counted. A put's time is from the end of
+//! the one before, so the clock is read once for each, and making the key is in it.
+
+use crate::data::{Data, Rng};
+use crate::error::BenchError;
+use crate::report::{OverwriteRow, SecondRow};
+use crate::sample::empty_histogram;
+use crate::settings::{Settings, Workload};
+use crate::store::Store;
+use esker::parts::env::Clock;
+
+/// Nanoseconds of a second.
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Overwrites for [`Settings::seconds`].
+pub(crate) fn measure(
+    store: &Store,
+    settings: &Settings,
+    data: &Data,
+    clock: &dyn Clock,
+) -> Result<OverwriteRow, BenchError> {
+    let keys = data.keys(0..settings.num);
+    let mut rng = Rng::new(settings.seed, 1 + Workload::Overwrite as u64);
+    let mut histogram = empty_histogram();
+    let mut series = Vec::new();
+    let before = store.database.metrics();
+    let start_ns = clock.monotonic_ns();
+    let (mut last_ns, mut this) = (start_ns, SecondRow { second: 1, puts: 0, longest_us: 0.0 });
+    let mut puts = 0u64;
+    while this.second <= settings.seconds {
+        let record = rng.below(settings.num) as usize;
+        let Some(key) = keys.whole().iter().nth(record) else { break };
+        store.keyspace.put(key, data.value(key, puts % 2))?;
+        puts += 1;
+        let now_ns = clock.monotonic_ns();
+        let took_ns = now_ns - last_ns;
+        histogram.saturating_record(took_ns);
+        last_ns = now_ns;
+        this.puts += 1;
+        this.longest_us = this.longest_us.max(took_ns as f64 / 1e3);
+        // A put that takes seconds ends as many of them, and nothing is done in those between.
+        while now_ns >= start_ns + this.second * SECOND_NS {
+            let next = SecondRow { second: this.second + 1, puts: 0, longest_us: 0.0 };
+            series.push(std::mem::replace(&mut this, next));
+        }
+    }
+    series.truncate(settings.seconds as usize);
+    let seconds = (last_ns - start_ns) as f64 / 1e9;
+    let after = store.database.metrics();
+    store.database.drain()?;
+    let drained_seconds = (clock.monotonic_ns() - start_ns) as f64 / 1e9;
+    let percentile = |quantile: f64| histogram.value_at_quantile(quantile) as f64 / 1e3;
+    let worst = series.iter().map(|second| second.puts).min().unwrap_or(0);
+    Ok(OverwriteRow {
+        workload: Workload::Overwrite,
+        puts,
+        seconds,
+        puts_per_second: puts as f64 / seconds.max(1e-9),
+        drained_seconds,
+        worst_second_puts: worst,
+        worst_second_share: worst as f64 * seconds / (puts as f64).max(1.0),
+        p50_us: percentile(0.5),
+        p99_us: percentile(0.99),
+        p999_us: percentile(0.999),
+        p9999_us: percentile(0.9999),
+        longest_us: histogram.max() as f64 / 1e3,
+        stalls: after.stalls - before.stalls,
+        stall_ms: after.stall_ms - before.stall_ms,
+        write_amplification: write_amplification(&before, &store.database.metrics()),
+        series,
+    })
+}
+
+/// Bytes of tables written for each byte put between two moments, all keyspaces together.
+fn write_amplification(before: &esker::Metrics, after: &esker::Metrics) -> f64 {
+    let sum = |metrics: &esker::Metrics, of: fn(&esker::Amplification) -> u64| {
+        metrics.keyspaces.iter().map(|keyspace| of(&keyspace.amplification)).sum::<u64>()
+    };
+    let written =
+        sum(after, esker::Amplification::written_bytes) - sum(before, esker::Amplification::written_bytes);
+    let put = sum(after, esker::Amplification::user_bytes) - sum(before, esker::Amplification::user_bytes);
+    written as f64 / (put as f64).max(1.0)
+}
