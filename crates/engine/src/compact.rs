@@ -126,7 +126,7 @@ impl Store {
         facts: JobFacts,
         mark: Option<JobId>,
     ) -> Option<RunningJob<'_>> {
-        self.jobs.begin(facts, mark, keyspace, &self.scheduler, self.env.clock.monotonic_ns())
+        self.jobs.begin(facts, mark, keyspace, self)
     }
 
     /// Whether a job of the keyspace is running. Takes no lock: writers ask under the commit lock.
@@ -171,7 +171,7 @@ impl Store {
     }
 
     /// Does what a plan says and installs it.
-    fn carry_out(&self, job: &Arc<Job>, Wanted { plan, victims }: &Wanted) -> Result<()> {
+    pub(crate) fn carry_out(&self, job: &Arc<Job>, Wanted { plan, victims }: &Wanted) -> Result<()> {
         let keyspace = &**job.keyspace();
         tracing::debug!(keyspace = %keyspace.name(), %plan, "compaction begins");
         if plan.kind == PlanKind::Merge {
@@ -225,10 +225,10 @@ impl Store {
         let boundaries = self.snapshots.sample(&self.visible, &self.time);
         let tree = Arc::clone(&keyspace.view.load().tree);
         let version = Arc::clone(&tree.version);
-        let pieces = pieces_of(self, keyspace.id, plan)?;
-        // Asked after the files were found by their numbers: those of a living keyspace's tree are not being deleted, and
-        // from here on the tree holds them.
+        let pieces = pieces_of(self, keyspace.id, plan);
+        // What a dropped keyspace's files answer is no damage.
         keyspace.check_living()?;
+        let pieces = pieces?;
         let filter = if plan.filter {
             let written = (plan.to, keys_taken(plan));
             let watch = self.files.watch_of(keyspace.id);
@@ -269,6 +269,8 @@ impl Store {
         let inputs: Vec<PlanInput> = plan.inputs.iter().map(|input| input.within(range)).collect();
         let mut older = OlderParts::outside(&common.version, &common.taken, None);
         let runs: Vec<Vec<TreePart>> = inputs.iter().map(|input| self.input_parts(keyspace, input)).collect();
+        // Asked after the files were found by their numbers: those of a living keyspace's tree are not being deleted, and
+        // from here on the parts hold them.
         keyspace.check_living()?;
         let deletes = deletes::of_parts(&runs.concat(), boundaries, &older)?;
         let sources = inputs.iter().zip(runs).map(|(input, mut parts)| {

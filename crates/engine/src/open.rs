@@ -276,7 +276,10 @@ impl Opening {
         let way = if is_stepped { AsyncReads::Off } else { self.options.async_reads };
         let tables =
             OpenTables::with_choices(Arc::new(cache), self.options.cache_filters, ReadQueue::new(way, &env)?);
-        Ok(TableFiles::new(env, self.dir.clone(), (tables, self.options.table_reads), scheduler, limit))
+        let files =
+            TableFiles::new(env, self.dir.clone(), (tables, self.options.table_reads), scheduler, limit);
+        files.rates.set(self.options.background_rates);
+        Ok(files)
     }
 
     fn read_log(

@@ -18,7 +18,7 @@ use crate::read::source::Source;
 use esker_base::{FileNumber, KeyspaceId, PartId, Result, RunId, SeqNo, TableUid, Tag};
 use esker_env::{Env, OpenMode};
 use esker_iter::{Boundaries, CompactionFilter, Folding, InputDeletes, LargeValues, Merge, Retained};
-use esker_sst::{Expiring, TableOptions, TableSummary, TableWriter};
+use esker_sst::{Expiring, Pace, TableOptions, TableSummary, TableWriter};
 use esker_strategy::{Cut, Cutter};
 use esker_version::{BlobFileMeta, KeyRange, LevelIndex, PartFlags, PartMeta, Place, VersionEdit};
 use std::path::PathBuf;
@@ -327,9 +327,10 @@ impl<'a, 's> Output<'a, 's> {
         let Some(job) = self.spec.job else { return Ok(()) };
         let open_bytes = self.writer.as_ref().map_or(0, |open| open.writer.estimated_file_bytes());
         let bytes = self.tables.bytes() + open_bytes;
-        job.note_written(bytes.saturating_sub(self.told_bytes));
+        let new_bytes = bytes.saturating_sub(self.told_bytes);
         self.told_bytes = self.told_bytes.max(bytes);
-        job.look()
+        job.look()?;
+        job.note_written(new_bytes)
     }
 
     /// Ends the open table; the next one begins with the key `border`.
@@ -380,12 +381,11 @@ fn begin(
         created_ms: factory.env.clock.wall_ms(),
         ..options.table_options()
     };
-    Ok(OpenTable {
-        writer: TableWriter::new(file, table_options)?,
-        number,
-        uid,
-        references: References::default(),
-    })
+    let mut writer = TableWriter::new(file, table_options)?;
+    if let Some(job) = spec.job {
+        writer.set_pace(Arc::clone(job) as Arc<dyn Pace>);
+    }
+    Ok(OpenTable { writer, number, uid, references: References::default() })
 }
 
 fn finish(factory: &TableFactory, created_ms: Option<u64>, open: OpenTable) -> Result<PartMeta> {

@@ -150,18 +150,18 @@ pub use esker_base::{Conflict, Corruption, Error, HistoryGone, KeyspaceId, Merge
 pub use esker_cache::CacheKind;
 pub use esker_codec::Codec;
 pub use esker_engine::{
-    Amplification, BackupId, BackupInfo, BackupReport, BackupVerification, Backups, BlobFileInfo,
-    BulkLoadProgress, BulkLoadReport, BulkLoader, Cause, CauseInfo, Change, ChangeBatch, ChangeIter,
-    ChangedKeyspace, Changes, CheckpointReport, CompactionFilter, CompareAndSet, Consumer, ConsumerInfo,
-    CopyProgress, Cs265, Cursor, DEFAULT_KEYSPACE, Damage, Database, Decision, Durability, ExportReport,
-    FilterInfo, FilterTuningInfo, Holder, HolderKind, ImportReport, IngestMode, IngestOptions, IngestReport,
-    Isolation, JobMetrics, KeyRange, Keys, Keyspace, KeyspaceLevels, KeyspaceMetrics, KeyspaceOptions,
-    KeyspaceStall, Layer, LevelAmplification, LevelInfo, LogMetrics, MemoryMetrics, Merge, MergeError,
-    MergeOperator, Metrics, OpenTablesMetrics, OptionChange, OptionInfo, OptionScope, OptionValue, Options,
-    PerLevel, Preset, Pressure, PressureCause, Range, ReadAmplification, RestoreReport, Retention, RunInfo,
-    Savepoint, Snapshot, SpaceAmplification, StallChange, Stalls, TableInfo, TableWriter, Transaction,
-    TransactionOptions, TransactionRange, Ttl, Value, VerifyReport, View, WaitingWrites, WriteBatch,
-    WriteState, WrittenTable, check_export, set,
+    Amplification, BackgroundRates, BackupId, BackupInfo, BackupReport, BackupVerification, Backups,
+    BlobFileInfo, BulkLoadProgress, BulkLoadReport, BulkLoader, Cause, CauseInfo, Change, ChangeBatch,
+    ChangeIter, ChangedKeyspace, Changes, CheckpointReport, CompactionFilter, CompareAndSet, Consumer,
+    ConsumerInfo, CopyProgress, Cs265, Cursor, DEFAULT_KEYSPACE, Damage, Database, Decision, Durability,
+    ExportReport, FilterInfo, FilterTuningInfo, Holder, HolderKind, ImportReport, IngestMode, IngestOptions,
+    IngestReport, Isolation, JobMetrics, KeyRange, Keys, Keyspace, KeyspaceLevels, KeyspaceMetrics,
+    KeyspaceOptions, KeyspaceStall, Layer, LevelAmplification, LevelInfo, LogMetrics, MemoryMetrics, Merge,
+    MergeError, MergeOperator, Metrics, OpenTablesMetrics, OptionChange, OptionInfo, OptionScope,
+    OptionValue, Options, PerLevel, Preset, Pressure, PressureCause, Range, ReadAmplification, RestoreReport,
+    Retention, RunInfo, Savepoint, Snapshot, SpaceAmplification, StallChange, Stalls, TableInfo, TableWriter,
+    Transaction, TransactionOptions, TransactionRange, Ttl, Value, VerifyReport, View, WaitingWrites,
+    WriteBatch, WriteState, WrittenTable, check_export, set,
 };
 pub use esker_env::{AsyncReads, ReadMode};
 pub use esker_filter::{FilterAllocation, FilterPolicy};

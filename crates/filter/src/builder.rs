@@ -75,18 +75,26 @@ impl FilterBuilder {
     /// As [`FilterBuilder::finish`], and the policy of what was built: that of the builder, or of what took its place. By this one
     /// [`FilterPolicy::false_positive_rate`] says what is to be expected.
     pub fn finish_as_built(&mut self) -> (Option<Vec<u8>>, FilterPolicy) {
+        self.finish_unless(&|| false)
+    }
+
+    /// As [`FilterBuilder::finish_as_built`], unless it is called off, which is asked about after some milliseconds of work
+    /// each: what it answers then is no filter of the keys.
+    pub fn finish_unless(&mut self, is_called_off: &dyn Fn() -> bool) -> (Option<Vec<u8>>, FilterPolicy) {
         let hashes = &mut self.hashes;
         let solved = match self.policy {
-            FilterPolicy::Ribbon { bits_per_key } => ribbon::build(hashes, bits_per_key, ribbon::ATTEMPTS),
+            FilterPolicy::Ribbon { bits_per_key } => {
+                ribbon::build(hashes, bits_per_key, ribbon::ATTEMPTS, is_called_off)
+            }
             FilterPolicy::BinaryFuse { fingerprint_bits } => {
-                fuse::build(hashes, fingerprint_bits, fuse::ATTEMPTS)
+                fuse::build(hashes, fingerprint_bits, fuse::ATTEMPTS, is_called_off)
             }
             _ => None,
         };
         let built = if solved.is_some() { self.policy } else { self.policy.without_solving() };
         let by_lines = || {
             let plan = Plan::new(built, self.hashes.len())?;
-            Some(plan.build(&mut self.lines, &self.hashes))
+            Some(plan.build(&mut self.lines, &self.hashes, is_called_off))
         };
         let bytes = solved.or_else(by_lines);
         self.hashes.clear();
@@ -114,5 +122,32 @@ impl FilterBuilder {
     /// Bytes this builder holds.
     pub fn memory_bytes(&self) -> usize {
         self.hashes.capacity() * size_of::<u64>() + self.lines.capacity() * LINE_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// Counted in questions, not in time: of a filter of many shards one is solved at most, and of lines one group is filled.
+    #[test]
+    fn whoever_is_called_off_does_no_further_shard() {
+        for policy in ["ribbon:10", "binary-fuse:8", "blocked-bloom:10", "bloom:10"] {
+            let policy: FilterPolicy = policy.parse().expect("a policy");
+            let asked_until = |called_off_at: usize| {
+                let mut builder = FilterBuilder::new(policy);
+                (0..1_500_000u64).for_each(|n| builder.add(esker_base::checksum::key_hash(&n.to_le_bytes())));
+                let asked = Cell::new(0usize);
+                builder.finish_unless(&|| {
+                    asked.set(asked.get() + 1);
+                    asked.get() >= called_off_at
+                });
+                asked.get()
+            };
+            assert!(asked_until(usize::MAX) > 1, "{policy}");
+            // Once by what solves, once by what would take its place.
+            assert!(asked_until(1) <= 2, "{policy}");
+        }
     }
 }

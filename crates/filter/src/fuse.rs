@@ -95,11 +95,19 @@ pub(crate) fn build_bytes(keys: usize, bits: FingerprintBits) -> usize {
     2 * shards * slots + lists + scratch_bytes(of_a_shard)
 }
 
-/// The stored filter of `hashes`, whose order changes; `None` if it cannot be made.
-pub(crate) fn build(hashes: &mut Vec<u64>, bits: FingerprintBits, attempts: u8) -> Option<Vec<u8>> {
+/// The stored filter of `hashes`, whose order changes; `None` if it cannot be made, or is called off.
+pub(crate) fn build(
+    hashes: &mut Vec<u64>,
+    bits: FingerprintBits,
+    attempts: u8,
+    is_called_off: &dyn Fn() -> bool,
+) -> Option<Vec<u8>> {
     let mut scratch = Scratch::default();
     let shards = partition(hashes, SHARD_KEYS)?;
-    let solve = |hashes: &mut [u64]| build_shard(&mut scratch, hashes, bits, attempts);
+    let solve = |hashes: &mut [u64]| match is_called_off() {
+        true => None,
+        false => build_shard(&mut scratch, hashes, bits, attempts),
+    };
     Some(encode(&shards.into_iter().map(solve).collect::<Option<Vec<_>>>()?, bits))
 }
 

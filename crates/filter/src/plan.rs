@@ -9,6 +9,9 @@ use crate::{blocked, bloom, double, local, model, stored};
 /// whole filter, the number of probes, and the hashes, of which any may lie elsewhere.
 pub(crate) type Fill = fn(&mut [Line], usize, u32, u8, &[u64]);
 
+/// Keys between two questions whether the filter is still wanted: some milliseconds.
+const KEYS_PER_QUESTION: usize = 1 << 19;
+
 /// Everything about a filter of lines but its bits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
@@ -55,12 +58,22 @@ impl Plan {
         }
     }
 
-    /// The filter of `hashes`, as it is stored. `lines` is memory to make it in.
-    pub(crate) fn build(&self, lines: &mut Vec<Line>, hashes: &[u64]) -> Vec<u8> {
+    /// The filter of `hashes`, as it is stored. `lines` is memory to make it in. It is incomplete if it is called off.
+    pub(crate) fn build(
+        &self,
+        lines: &mut Vec<Line>,
+        hashes: &[u64],
+        is_called_off: &dyn Fn() -> bool,
+    ) -> Vec<u8> {
         lines.clear();
         lines.reserve_exact(self.count as usize);
         lines.resize(self.count as usize, Line::default());
-        (self.fill)(lines, 0, self.count, self.probes, hashes);
+        for group in hashes.chunks(KEYS_PER_QUESTION) {
+            if is_called_off() {
+                break;
+            }
+            (self.fill)(lines, 0, self.count, self.probes, group);
+        }
         stored::encode_lines(self, lines)
     }
 }

@@ -127,11 +127,19 @@ pub(crate) fn build_bytes(keys: usize, bits_per_key: BitsPerKey) -> usize {
     2 * (words + rounded) + lists + scratch_bytes(keys.min(SHARD_KEYS * 9 / 8))
 }
 
-/// The stored filter of `hashes`, whose order changes; `None` if it cannot be made.
-pub(crate) fn build(hashes: &mut Vec<u64>, bits_per_key: BitsPerKey, attempts: u8) -> Option<Vec<u8>> {
+/// The stored filter of `hashes`, whose order changes; `None` if it cannot be made, or is called off.
+pub(crate) fn build(
+    hashes: &mut Vec<u64>,
+    bits_per_key: BitsPerKey,
+    attempts: u8,
+    is_called_off: &dyn Fn() -> bool,
+) -> Option<Vec<u8>> {
     let mut scratch = Scratch::default();
     let shards = partition(hashes, SHARD_KEYS)?;
-    let solve = |hashes: &mut [u64]| build_shard(&mut scratch, hashes, bits_per_key, attempts);
+    let solve = |hashes: &mut [u64]| match is_called_off() {
+        true => None,
+        false => build_shard(&mut scratch, hashes, bits_per_key, attempts),
+    };
     Some(encode(&shards.into_iter().map(solve).collect::<Option<Vec<_>>>()?))
 }
 

@@ -24,13 +24,19 @@ pub(crate) const COMPACTION_WINDOW_BYTES: u64 = 256 << 10;
 /// Smaller windows are not read ahead of time: handing a read over costs as much as the call that it saves.
 const MIN_OVERLAPPED_BYTES: u64 = 64 << 10;
 
-/// Who walks over a table as a whole, and is asked before it is read on: a job that may be called off, or is held to a rate.
+/// Who walks over a table as a whole, or writes one, and is asked before it goes on: a job that may be called off, or is held to a rate.
 pub trait Pace: std::fmt::Debug + Send + Sync {
     /// Called before so many bytes of the file are looked at, at most some hundred KiB but for larger blocks.
     ///
     /// # Errors
     /// Whatever is to end the walk.
     fn before_read(&self, bytes: u64) -> Result<()>;
+
+    /// Asked now and then by what reads nothing.
+    ///
+    /// # Errors
+    /// Whatever is to end the work.
+    fn look(&self) -> Result<()>;
 }
 
 /// What is read at once: whole blocks, one after the other.

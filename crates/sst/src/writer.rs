@@ -21,6 +21,7 @@ use crate::index::section::{DecodedIndex, IndexEncoder, separator};
 use crate::options::{TableOptions, TableSummary};
 use crate::properties::TableProperties;
 use crate::range_section;
+use crate::read_ahead::Pace;
 use esker_base::checksum::key_hash;
 use esker_base::key::common_prefix_len;
 use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
@@ -73,6 +74,8 @@ pub struct TableWriter {
     held: Option<Box<Held>>,
     dictionary: Option<DictionaryEncoder>,
     scratch: Scratch,
+    /// Who is asked at the end, which takes longest.
+    pace: Option<Arc<dyn Pace>>,
     out: Vec<u8>,
     /// Bytes of the file written already; `out` follows them.
     written_bytes: u64,
@@ -112,9 +115,19 @@ impl TableWriter {
             held: matches!(options.codec, Codec::ZstdDictionary { .. }).then(Box::default),
             dictionary: None,
             scratch: Scratch::default(),
+            pace: None,
             out,
             written_bytes: 0,
         })
+    }
+
+    /// For a job that may be called off: it is asked while the filter is made, and before the file is synced.
+    pub fn set_pace(&mut self, pace: Arc<dyn Pace>) {
+        self.pace = Some(pace);
+    }
+
+    fn look(&self) -> Result<()> {
+        self.pace.as_ref().map_or(Ok(()), |pace| pace.look())
     }
 
     /// Adds the next entry, in internal order: a greater key than the last one, or the same key with a lesser tag.
@@ -333,6 +346,8 @@ impl TableWriter {
         self.properties.expiring = self.expiring;
         let index = std::mem::take(&mut self.index).finish();
         let filter = self.finish_filter();
+        // What was called off on the way is no filter of the keys.
+        self.look()?;
         let properties = self.properties.encode();
         let mut directory = Vec::new();
         // What most readers leave out comes first, so that the rest is one piece.
@@ -358,6 +373,7 @@ impl TableWriter {
         self.append_section(SectionKind::PROPERTIES, &properties, &mut directory);
         self.append_end(data_end, &directory);
         self.write_out()?;
+        self.look()?;
         self.file.sync_data()?;
         Ok(self.summary())
     }
@@ -373,7 +389,10 @@ impl TableWriter {
             let policy = self.final_filter_policy();
             self.filter.set_policy(policy);
         }
-        let (filter, built) = self.filter.finish_as_built();
+        let (filter, built) = {
+            let pace = self.pace.as_ref();
+            self.filter.finish_unless(&|| pace.is_some_and(|pace| pace.look().is_err()))
+        };
         // What was asked for is not always what could be built.
         self.properties.filter = built.to_string();
         filter

@@ -5,8 +5,9 @@
 use crate::operators::{Operator, Unnoticed};
 use esker::parts::env::SeededRandom;
 use esker::{
-    AccessPattern, AdaptiveIndex, AsyncReads, BlockLayout, CacheKind, Codec, FilterAllocation, FilterPolicy,
-    IndexKind, KeyspaceOptions, MemtableKind, Options, PerLevel, ReadMode, Strategy,
+    AccessPattern, AdaptiveIndex, AsyncReads, BackgroundRates, BlockLayout, CacheKind, Codec,
+    FilterAllocation, FilterPolicy, IndexKind, KeyspaceOptions, MemtableKind, Options, PerLevel, ReadMode,
+    Strategy,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -354,6 +355,20 @@ pub const DATABASE: &[Row<Options>] = &[
         choices: &[
             ("64 MiB", |options| options.memory_budget(64 << 20)),
             ("8 MiB", |options| options.memory_budget(8 << 20)),
+        ],
+    },
+    Row {
+        name: "background rates",
+        choices: &[
+            ("unlimited", |options| options),
+            ("auto-tuned", |options| {
+                let rate = Some(1 << 30);
+                options.background_rates(BackgroundRates {
+                    read_bytes_per_second: rate,
+                    write_bytes_per_second: rate,
+                    auto_tuned: true,
+                })
+            }),
         ],
     },
     Row {

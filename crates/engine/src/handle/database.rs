@@ -6,6 +6,7 @@ use crate::changes::{Changes, Consumer, ConsumerInfo};
 use crate::commit::Patience;
 use crate::copy::{BackupReport, Backups, CheckpointReport, CopyProgress};
 use crate::holders::Holder;
+use crate::jobs::BackgroundRates;
 use crate::metrics::{KeyspaceLevels, Metrics};
 use crate::options::{KeyspaceOptions, Options};
 use crate::pressure::Stalls;
@@ -370,6 +371,24 @@ impl Database {
     /// Waits until nothing is left to do in the background: memtables flushed, the strategies' debt zero.
     pub fn drain(&self) -> Result<()> {
         self.handle.store.drain()
+    }
+
+    /// Changes how many bytes a second compactions may read and write; those that run follow at once. Nothing of it is stored: the next
+    /// open goes by its options.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for rates that make no sense.
+    pub fn set_background_rates(&self, rates: BackgroundRates) -> Result<()> {
+        let store = &self.handle.store;
+        store.check_open()?;
+        rates.validate()?;
+        store.files.rates.set(rates);
+        Ok(())
+    }
+
+    /// How many bytes a second compactions may read and write.
+    pub fn background_rates(&self) -> BackgroundRates {
+        self.handle.store.files.rates.get()
     }
 
     /// Merges every keyspace into its last level.

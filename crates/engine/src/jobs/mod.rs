@@ -6,6 +6,8 @@
 //! an error, which ends the job like any other error: its outputs are deleted, its inputs stay, and nothing was
 //! changed. So calling off is neither a state of its own nor a way through the code that only tests take.
 //!
+//! A job that is held to a rate ([`rate`]) waits at its looks.
+//!
 //! Reasons to end are: the database closes; the keyspace was dropped; another piece of the same job failed; something more urgent waits
 //! for the thread of a job of the lowest classes ([`Job::yield_now`]).
 //!
@@ -21,21 +23,33 @@
 //! nobody would know what they hold.
 
 mod pieces;
+mod rate;
+mod timed_file;
 
 pub(crate) use pieces::pieces_of;
+pub use rate::BackgroundRates;
+pub(crate) use rate::{MIN_BYTES_PER_SECOND, Rates};
+pub(crate) use timed_file::TimedFile;
 
 use crate::keyspace::KeyspaceState;
 use crate::scheduler::Scheduler;
+use crate::store::Store;
 use esker_base::{Error, Result};
+use esker_env::Clock;
 use esker_sst::Pace;
 use esker_strategy::{Class, CompactionPlan, JobId, Reason};
 use esker_version::{KeyRange, LevelIndex};
 use parking_lot::Mutex;
+use rate::Direction;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// Bytes of keys and values that a job writes between two looks.
 pub(crate) const OUTPUT_BYTES_PER_LOOK: u64 = 64 << 10;
+
+/// Longest time that a job waits for its turn before it looks again whether it is to go on.
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
 /// What a job is, as it was begun.
 #[derive(Clone, Debug)]
@@ -80,6 +94,8 @@ pub(crate) struct Job {
     /// Its mark among the keyspace's busy plans, if it has one.
     mark: Option<JobId>,
     scheduler: Arc<Scheduler>,
+    clock: Arc<dyn Clock>,
+    rates: Arc<Rates>,
     began_ns: u64,
     read_bytes: AtomicU64,
     written_bytes: AtomicU64,
@@ -123,9 +139,35 @@ impl Job {
         if is_called_off { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// Notes that so many bytes were written.
-    pub(crate) fn note_written(&self, bytes: u64) {
+    /// Notes that so many bytes were written, and waits if that was too fast.
+    ///
+    /// # Errors
+    /// As [`Job::look`].
+    pub(crate) fn note_written(&self, bytes: u64) -> Result<()> {
         self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.keep_rate(Direction::Write, bytes)
+    }
+
+    fn keep_rate(&self, direction: Direction, bytes: u64) -> Result<()> {
+        // Writers wait for the others.
+        let is_held = self.facts.class < Class::L0Urgent;
+        match self.rates.charge(direction, bytes, is_held, || self.clock.monotonic_ns()) {
+            Some(until_ns) => self.wait_until(until_ns),
+            None => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn wait_until(&self, until_ns: u64) -> Result<()> {
+        loop {
+            self.look()?;
+            let left_ns = until_ns.saturating_sub(self.clock.monotonic_ns());
+            // In stepped mode time stands still while a job runs.
+            if left_ns == 0 || self.scheduler.is_stepped() {
+                return Ok(());
+            }
+            self.scheduler.pause(Duration::from_nanos(left_ns).min(LONGEST_PAUSE));
+        }
     }
 
     /// Notes that it is done in so many pieces.
@@ -168,8 +210,13 @@ impl Job {
 impl Pace for Job {
     fn before_read(&self, bytes: u64) -> Result<()> {
         self.look()?;
+        self.keep_rate(Direction::Read, bytes)?;
         self.read_bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
+    }
+
+    fn look(&self) -> Result<()> {
+        Job::look(self)
     }
 }
 
@@ -207,8 +254,7 @@ impl Jobs {
         facts: JobFacts,
         mark: Option<JobId>,
         keyspace: &Arc<KeyspaceState>,
-        scheduler: &Arc<Scheduler>,
-        now_ns: u64,
+        store: &Store,
     ) -> Option<RunningJob<'_>> {
         let mut running = self.running.lock();
         if facts.is_patient() && running.iter().any(|other| other.facts.is_patient()) {
@@ -219,8 +265,10 @@ impl Jobs {
             facts,
             keyspace: Arc::clone(keyspace),
             mark,
-            scheduler: Arc::clone(scheduler),
-            began_ns: now_ns,
+            scheduler: Arc::clone(&store.scheduler),
+            clock: Arc::clone(&store.env.clock),
+            rates: Arc::clone(&store.files.rates),
+            began_ns: store.env.clock.monotonic_ns(),
             read_bytes: AtomicU64::new(0),
             written_bytes: AtomicU64::new(0),
             pieces: AtomicUsize::new(1),

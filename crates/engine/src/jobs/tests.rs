@@ -1,18 +1,21 @@
 //! Pieces write what one job writes, and jobs that are called off stop at once.
 
-use super::{JobFacts, pieces_of};
+use super::{BackgroundRates, JobFacts, pieces_of};
 use crate::read::source::Source;
 use crate::scheduler::Lane;
+use crate::tree::Access;
+use crate::wanted::Wanted;
 use crate::{CompactionFilter, Database, Decision, KeyspaceOptions, MergeOperator, Options};
 use esker_base::{Error, Tag};
 use esker_env::fault::StrictFs;
-use esker_env::{Env, SeededRandom};
+use esker_env::{Env, ManualClock, SeededRandom};
 use esker_iter::{Cursor, Merge, RangeDeletes};
 use esker_sst::{Pace, ReadPurpose};
-use esker_strategy::{Class, CompactionPlan, SizeRatio, Strategy};
+use esker_strategy::{Class, CompactionPlan, PlanKind, SizeRatio, Strategy};
 use esker_version::LevelIndex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// Tables so small that a few thousand entries make many.
 const TABLE_BYTES: u64 = 8 << 10;
@@ -271,4 +274,84 @@ fn jobs_that_can_wait_make_room() {
     store.scheduler.request(Lane::Compaction);
     while db.step_background() {}
     assert!(keyspace.state().view.load().tree.runs.len() < 6);
+}
+
+/// With threads and a clock that only the test moves: whatever the threads do, no more is read than the rate allows up to any moment. Guards that
+/// jobs are held where they read, and let go when they are called off.
+#[test]
+fn a_job_keeps_to_its_rate() {
+    const RATE: u64 = 1 << 20;
+    let clock = Arc::new(ManualClock::new(1_000_000));
+    let env = Env { clock: Arc::<ManualClock>::clone(&clock), fs: Arc::new(StrictFs::new()), ..Env::real() };
+    let rates = BackgroundRates { read_bytes_per_second: Some(RATE), ..BackgroundRates::default() };
+    let keyspace = keyspace_options().strategy(Strategy::None);
+    let options = Options::default().memory_budget(64 << 20).mapped_log(false).keyspace_options(keyspace);
+    let db = options.background_rates(rates).env(env).open("/db").expect("a database");
+    fill(&db);
+    let store = Arc::clone(db.store());
+    let other = db.clone();
+    let compacting = Env::real().spawn("compacting", move || other.compact_all().unwrap()).unwrap();
+    let mut waited_ms = 0;
+    while !compacting.is_finished() {
+        if let [job] = &store.jobs.progress(0)[..] {
+            let allowed = RATE * waited_ms / 1000 + RATE / 10 + 2 * TABLE_BYTES;
+            assert!(job.read_bytes <= allowed, "{} bytes after {waited_ms} ms", job.read_bytes);
+        }
+        waited_ms += 1;
+        clock.advance(Duration::from_millis(1));
+        std::thread::yield_now();
+    }
+    compacting.join().unwrap();
+    // What the clock did not allow was waited for: the four runs have more than twice what goes through in a second.
+    assert!(waited_ms >= 1000, "{waited_ms} ms");
+    // Whoever waits for its turn ends with the database.
+    db.set_background_rates(BackgroundRates { read_bytes_per_second: Some(64 << 10), ..rates }).unwrap();
+    fill(&db);
+    let other = db.clone();
+    let compact = move || assert!(matches!(other.compact_all(), Err(Error::Closed)));
+    let waiting = Env::real().spawn("waiting", compact).unwrap();
+    // The clock stands still, so it does not get beyond its first windows.
+    while store.jobs.progress(0).is_empty() {
+        std::thread::yield_now();
+    }
+    db.close().unwrap();
+    waiting.join().unwrap();
+}
+
+/// What a plan says of moves and filters is what happens: many tables move in one edit and no byte is rewritten, and what is merged again at
+/// once gets no filter.
+#[test]
+fn plans_are_carried_out_to_the_letter() {
+    let db = stepped(1, keyspace_options().strategy(Strategy::None));
+    fill(&db);
+    let (store, state) = (db.store(), db.default_keyspace().state());
+    let files = |level| -> Vec<_> {
+        let tree = Arc::clone(&state.view.load().tree);
+        let runs = tree.runs.iter().filter(|run| run.level == level);
+        runs.flat_map(|run| run.parts.iter().map(|part| part.meta.file)).collect()
+    };
+    let edits = || store.writing().unwrap().last_edit.load(Ordering::Relaxed);
+    let carry_out = |plan: &CompactionPlan| {
+        let job = store.begin_job(state, JobFacts::of_plan(plan), None).unwrap();
+        store.carry_out(&job, &Wanted::from(plan.clone())).unwrap();
+    };
+    let mut plan = whole(&db);
+    plan.kind = PlanKind::Move;
+    plan.inputs.drain(..3);
+    let (moved, before) = (plan.parts().map(|(_, input)| input.part.file).collect::<Vec<_>>(), edits());
+    assert!(moved.len() > 20);
+    carry_out(&plan);
+    assert_eq!((files(LevelIndex::LAST), edits()), (moved, before + 1));
+    for filter in [false, true] {
+        let mut plan = whole(&db);
+        plan.filter = filter;
+        let first_new = store.writing().unwrap().tables.counters().0;
+        carry_out(&plan);
+        let tree = Arc::clone(&state.view.load().tree);
+        let mut written = tree.parts().filter(|part| part.meta.file >= first_new).peekable();
+        assert!(written.peek().is_some());
+        assert!(written.all(|part| part.file.table(Access::Once).unwrap().filter().is_some() == filter));
+        db.put("key 00000", "again").unwrap();
+        db.default_keyspace().flush().unwrap();
+    }
 }

@@ -26,6 +26,7 @@ pub use presets::{Cs265, Preset};
 pub use table::{OptionChange, OptionInfo, OptionScope, OptionValue};
 
 use crate::Durability;
+use crate::jobs::BackgroundRates;
 use esker_base::Result;
 use esker_cache::CacheKind;
 use esker_env::{AsyncReads, Env, ReadMode};
@@ -58,6 +59,7 @@ pub struct Options {
     pub(crate) wal_recovery: WalRecovery,
     pub(crate) compaction_threads: usize,
     pub(crate) max_subcompactions: Option<usize>,
+    pub(crate) background_rates: BackgroundRates,
     pub(crate) max_open_tables: Option<usize>,
     pub(crate) table_reads: ReadMode,
     pub(crate) async_reads: AsyncReads,
@@ -87,6 +89,7 @@ impl Default for Options {
             wal_recovery: WalRecovery::Strict,
             compaction_threads: 1,
             max_subcompactions: None,
+            background_rates: BackgroundRates::default(),
             max_open_tables: None,
             table_reads: ReadMode::default(),
             async_reads: AsyncReads::default(),
@@ -168,6 +171,25 @@ impl Options {
     /// tables, and cleaning up while nothing else is to do is never divided.
     pub fn max_subcompactions(mut self, pieces: Option<usize>) -> Options {
         self.max_subcompactions = pieces;
+        self
+    }
+
+    /// How many bytes a second compactions may read and write (RocksDB's rate limiter). Default: unlimited. Flushes, and compactions that
+    /// writers wait for, are not held, only counted. [`Database::set_background_rates`](crate::Database::set_background_rates) changes it later.
+    ///
+    /// ```
+    /// use esker_engine::{BackgroundRates, Options};
+    ///
+    /// let rates = BackgroundRates {
+    ///     write_bytes_per_second: Some(50 << 20),
+    ///     auto_tuned: true,
+    ///     ..BackgroundRates::default()
+    /// };
+    /// let options = Options::default().background_rates(rates);
+    /// # let _ = options;
+    /// ```
+    pub fn background_rates(mut self, rates: BackgroundRates) -> Options {
+        self.background_rates = rates;
         self
     }
 

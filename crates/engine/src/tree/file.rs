@@ -38,6 +38,7 @@
 
 use super::clock::Place;
 use super::files::TableFiles;
+use crate::jobs::TimedFile;
 use crate::scheduler::Lane;
 use esker_base::{Error, FileNumber, KeyspaceId, Result};
 use esker_iter::RangeDeletes;
@@ -276,7 +277,9 @@ impl FileIdentity {
                 open.home.insert(TableHome::watched(&self.files.tables, Some(watch))?)
             }
         };
-        let file = self.files.reads.open(&*self.files.env.fs, &self.path)?;
+        let files = &self.files;
+        let file = files.reads.open(&*files.env.fs, &self.path)?;
+        let file = Arc::new(TimedFile::new(file, &files.rates, &files.env.clock));
         let reading = self.files.reading(self.expected.keyspace);
         let table = Table::open_for(file, self.file_bytes, Some(self.expected), Arc::clone(home), reading)?;
         let table = Arc::new(table);

@@ -12,6 +12,7 @@
 use super::clock::{Clock, OpenAmount, Room};
 use super::file::{FileIdentity, TableFile};
 use crate::amplification::reads::ReadWatch;
+use crate::jobs::Rates;
 use crate::large::LargeFiles;
 use crate::paths;
 use crate::scheduler::{Lane, Scheduler};
@@ -41,6 +42,8 @@ pub(crate) struct TableFiles {
     watches: Mutex<HashMap<KeyspaceId, Watches, foldhash::fast::FixedState>>,
     /// How tables of a keyspace are read, where that is not the default.
     readings: Mutex<HashMap<KeyspaceId, TableReading, foldhash::fast::FixedState>>,
+    /// How fast background work may read and write them.
+    pub(crate) rates: Arc<Rates>,
     /// Blob files in use.
     pub(crate) large: LargeFiles,
     /// Paths of files that nothing refers to any more.
@@ -73,6 +76,7 @@ impl TableFiles {
             known: Mutex::default(),
             watches: Mutex::default(),
             readings: Mutex::default(),
+            rates: Arc::default(),
             large: LargeFiles::beside(limit.tables),
             doomed: Mutex::default(),
             scheduler,

@@ -37,9 +37,9 @@ fn attempts_succeed_with_the_slots_there_are() {
 #[test]
 fn without_attempts_there_is_no_filter() {
     let mut hashes: Vec<u64> = (0..100).map(|at| hash_of(at, 0)).collect();
-    assert!(build(&mut hashes, FingerprintBits::DEFAULT, 0).is_none());
+    assert!(build(&mut hashes, FingerprintBits::DEFAULT, 0, &|| false).is_none());
     // The first attempt leaves equal hashes alone.
     hashes.push(hashes[0]);
-    assert!(build(&mut hashes, FingerprintBits::DEFAULT, 1).is_none());
-    assert!(build(&mut hashes, FingerprintBits::DEFAULT, ATTEMPTS).is_some());
+    assert!(build(&mut hashes, FingerprintBits::DEFAULT, 1, &|| false).is_none());
+    assert!(build(&mut hashes, FingerprintBits::DEFAULT, ATTEMPTS, &|| false).is_some());
 }

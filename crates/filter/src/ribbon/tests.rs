@@ -64,8 +64,8 @@ fn attempts_succeed_as_often_as_the_share_of_spare_slots_promises() {
 #[test]
 fn without_attempts_there_is_no_filter() {
     let mut hashes: Vec<u64> = (0..100).map(|at| hash_of(at, 0)).collect();
-    assert!(build(&mut hashes, BitsPerKey::DEFAULT, 0).is_none());
-    assert!(build(&mut hashes, BitsPerKey::DEFAULT, ATTEMPTS).is_some());
+    assert!(build(&mut hashes, BitsPerKey::DEFAULT, 0, &|| false).is_none());
+    assert!(build(&mut hashes, BitsPerKey::DEFAULT, ATTEMPTS, &|| false).is_some());
 }
 
 /// One attempt that cannot succeed: more keys than slots.

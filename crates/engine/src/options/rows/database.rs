@@ -2,6 +2,7 @@
 
 use super::{assign, listed, milliseconds, parsed, size};
 use crate::Durability;
+use crate::jobs::MIN_BYTES_PER_SECOND;
 use crate::options::open_tables::{MIN_OPEN_TABLES, validate_open_tables};
 use crate::options::table::units::Unit;
 use crate::options::table::{OptionScope, Row, Scope};
@@ -76,6 +77,30 @@ const ROWS: &[Own] = &[
     )
     .or("auto", "as many as there are idle compaction threads")
     .help("Most pieces that one compaction is divided into by key, each on a thread of its own."),
+    Own::number(
+        "background_read_bytes_per_second",
+        (Unit::Bytes, MIN_BYTES_PER_SECOND, u64::MAX),
+        |options| options.background_rates.read_bytes_per_second,
+        |options, rate| options.background_rates.read_bytes_per_second = rate,
+    )
+    .or("unlimited", "as fast as they can")
+    .help("Bytes of tables that compactions may read a second; those that writers wait for are not held."),
+    Own::number(
+        "background_write_bytes_per_second",
+        (Unit::Bytes, MIN_BYTES_PER_SECOND, u64::MAX),
+        |options| options.background_rates.write_bytes_per_second,
+        |options, rate| options.background_rates.write_bytes_per_second = rate,
+    )
+    .or("unlimited", "as fast as they can")
+    .also(&["rate_limiter_bytes_per_sec"])
+    .help("Bytes of tables that compactions may write a second; flushes, and those that writers wait for, are not held."),
+    Own::flag(
+        "background_rate_auto_tuned",
+        |options| options.background_rates.auto_tuned,
+        |options, is| options.background_rates.auto_tuned = is,
+    )
+    .also(&["rate_limiter_auto_tuned"])
+    .help("Whether these rates are ceilings, below which compactions give way to reads of the foreground."),
     Own::number(
         "max_open_tables",
         (Unit::Count, MIN_OPEN_TABLES as u64, u64::MAX),
@@ -170,6 +195,7 @@ impl Scope for Options {
         if let Some(tables) = self.max_open_tables {
             validate_open_tables(tables, esker_env::host::open_files_limit())?;
         }
+        self.background_rates.validate()?;
         self.merge_operators.iter().try_for_each(|operator| operator.validate())
     }
 }

@@ -1,0 +1,321 @@
+//! How many bytes a second background work may read and write.
+//!
+//! # Why
+//! A merge that runs as fast as it can keeps the device's queue full, and every read of the foreground waits behind it. Held to a rate, it leaves
+//! gaps. Flushes and urgent jobs are not held, because writers wait for them; what they take is charged all the same, so that others
+//! leave them room.
+//!
+//! # The law
+//! One token bucket for each direction ([`Bucket`]): a job is charged for what it is about to read, or has written, and then waits
+//! until the bucket is out of debt. What was not used can be made up for within [`BURST_NS`]. Charges of jobs that are not held put the
+//! bucket into debt for [`MAX_DEBT_NS`] at most, so that nobody waits longer for their sake.
+//!
+//! With *auto-tuning* the limits are ceilings, and the rates follow what the foreground meets ([`Tuner`]): additive increase, multiplicative
+//! decrease, as congestion control does it (Chiu and Jain, 1989), because that converges to a fair share whatever the
+//! device is. Each [`TUNE_NS`], by the mean time of the small reads of table files that the foreground made meanwhile:
+//!
+//! * slower than [`SLOW_TIMES`] times the best mean of late: the rate becomes 3/4 of itself;
+//! * otherwise, and if it read nothing: it grows by 1/32 of the ceiling;
+//! * never below 1/16 of the ceiling, nor above it.
+//!
+//! The best mean of late grows by 1/4096 each time, so that a device that became slower for good is not taken for a busy one: it
+//! doubles in five minutes, which a mean taken while nothing ran undoes.
+//!
+//! Reads that go through the file system's calls count, which is what a read in the foreground waits for; blocks of the cache and of mapped files do
+//! not. Where nothing is limited, nothing is charged, measured or locked.
+//!
+//! Rejected: measuring puts and gets themselves: two clock readings cost more than a cached get, and what limits on bytes can mend is the
+//! wait for the device alone.
+
+use esker_base::{Error, Result};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Unused rate that can be made up for.
+const BURST_NS: u64 = 100_000_000;
+/// Longest debt that jobs make which are not held.
+const MAX_DEBT_NS: u64 = 1_000_000_000;
+/// How often the rates are adapted.
+const TUNE_NS: u64 = 100_000_000;
+/// Reads of the foreground may take so many times what they took at best.
+const SLOW_TIMES: u64 = 4;
+/// The least rate, as a part of the ceiling.
+const FLOOR_PART: u64 = 16;
+/// What the rate grows by, as a part of the ceiling.
+const STEP_PART: u64 = 32;
+/// Least limit that can be chosen: slower than a floppy disk is a mistake, and one window of a table would hold a job for seconds.
+pub(crate) const MIN_BYTES_PER_SECOND: u64 = 64 << 10;
+
+/// How many bytes a second background work may read and write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BackgroundRates {
+    /// Bytes of tables read a second; unlimited if `None`.
+    pub read_bytes_per_second: Option<u64>,
+    /// Bytes of tables written a second; unlimited if `None`.
+    pub write_bytes_per_second: Option<u64>,
+    /// Whether these are ceilings below which the rates follow what reads of the foreground take. What is unlimited has no ceiling and stays so.
+    pub auto_tuned: bool,
+}
+
+impl BackgroundRates {
+    /// An error if the values make no sense.
+    pub(crate) fn validate(&self) -> Result<()> {
+        for (name, rate) in [
+            ("background_read_bytes_per_second", self.read_bytes_per_second),
+            ("background_write_bytes_per_second", self.write_bytes_per_second),
+        ] {
+            if let Some(rate) = rate.filter(|rate| *rate < MIN_BYTES_PER_SECOND) {
+                return Err(Error::invalid(format!(
+                    "{name} is {rate}, it must be at least {MIN_BYTES_PER_SECOND}, or unlimited"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_limited(&self) -> bool {
+        self.read_bytes_per_second.is_some() || self.write_bytes_per_second.is_some()
+    }
+}
+
+/// What is charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Read,
+    Write,
+}
+
+/// A token bucket that stands for time: it is empty until [`Bucket::free_at_ns`].
+#[derive(Clone, Copy, Debug, Default)]
+struct Bucket {
+    free_at_ns: u64,
+}
+
+impl Bucket {
+    /// Charges for `bytes`; answers how long to wait until the debt is paid. What is not held makes no more than [`MAX_DEBT_NS`] of debt.
+    fn charge(&mut self, bytes: u64, bytes_per_second: u64, now_ns: u64, is_held: bool) -> u64 {
+        let costs_ns = (u128::from(bytes) * 1_000_000_000 / u128::from(bytes_per_second.max(1))) as u64;
+        let from_ns = self.free_at_ns.max(now_ns.saturating_sub(BURST_NS));
+        let free_at_ns = from_ns.saturating_add(costs_ns);
+        self.free_at_ns = match is_held {
+            true => free_at_ns,
+            false => free_at_ns.min(from_ns.max(now_ns.saturating_add(MAX_DEBT_NS))),
+        };
+        self.free_at_ns.saturating_sub(now_ns)
+    }
+}
+
+/// The law of auto-tuning; rates are in 1/1024 of their ceilings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Tuner {
+    part: u64,
+    /// The best mean of late, in 1/256 nanoseconds; 0 before the first.
+    best: u64,
+}
+
+/// The ceiling.
+const WHOLE: u64 = 1024;
+
+impl Default for Tuner {
+    fn default() -> Tuner {
+        Tuner { part: WHOLE, best: 0 }
+    }
+}
+
+impl Tuner {
+    /// What follows from the mean time of the foreground's reads; `None` if there were none.
+    fn after(self, mean_ns: Option<u64>) -> Tuner {
+        let aged = self.best + self.best / 4096;
+        let mean = mean_ns.map(|mean_ns| mean_ns.saturating_mul(256).max(1));
+        let best = match (mean, aged) {
+            (None, _) => self.best,
+            (Some(mean), 0) => mean,
+            (Some(mean), _) => mean.min(aged),
+        };
+        let is_slow = mean.is_some_and(|mean| mean > best.saturating_mul(SLOW_TIMES));
+        let part = if is_slow { self.part * 3 / 4 } else { self.part + WHOLE / STEP_PART };
+        Tuner { part: part.clamp(WHOLE / FLOOR_PART, WHOLE), best }
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    rates: BackgroundRates,
+    read: Bucket,
+    write: Bucket,
+    tuner: Tuner,
+    tuned_at_ns: u64,
+}
+
+/// The limits of a database, and who has used how much of them.
+#[derive(Debug, Default)]
+pub(crate) struct Rates {
+    state: Mutex<State>,
+    is_limited: AtomicBool,
+    is_tuned: AtomicBool,
+    /// Reads of the foreground since the rates were adapted, and the time that they took together.
+    reads: AtomicU64,
+    reads_ns: AtomicU64,
+}
+
+impl Rates {
+    /// Changes the limits, from now on.
+    pub(crate) fn set(&self, rates: BackgroundRates) {
+        let mut state = self.state.lock();
+        *state = State { rates, ..State::default() };
+        self.is_limited.store(rates.is_limited(), Ordering::Relaxed);
+        self.is_tuned.store(rates.auto_tuned, Ordering::Relaxed);
+    }
+
+    /// The limits as they were set.
+    pub(crate) fn get(&self) -> BackgroundRates {
+        self.state.lock().rates
+    }
+
+    /// Whether reads of the foreground are to be measured.
+    #[inline]
+    pub(crate) fn is_tuned(&self) -> bool {
+        self.is_tuned.load(Ordering::Relaxed)
+    }
+
+    /// Notes how long a read of the foreground took.
+    pub(crate) fn note_read(&self, took_ns: u64) {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.reads_ns.fetch_add(took_ns, Ordering::Relaxed);
+    }
+
+    /// Charges a job; answers until when it has to wait if it is held.
+    pub(crate) fn charge(
+        &self,
+        direction: Direction,
+        bytes: u64,
+        is_held: bool,
+        now_ns: impl FnOnce() -> u64,
+    ) -> Option<u64> {
+        if !self.is_limited.load(Ordering::Relaxed) {
+            return None;
+        }
+        let now_ns = now_ns();
+        let mut state = self.state.lock();
+        if state.rates.auto_tuned && now_ns.saturating_sub(state.tuned_at_ns) >= TUNE_NS {
+            state.tuned_at_ns = now_ns;
+            let (reads, took_ns) =
+                (self.reads.swap(0, Ordering::Relaxed), self.reads_ns.swap(0, Ordering::Relaxed));
+            state.tuner = state.tuner.after(took_ns.checked_div(reads));
+        }
+        let ceiling = match direction {
+            Direction::Read => state.rates.read_bytes_per_second,
+            Direction::Write => state.rates.write_bytes_per_second,
+        }?;
+        let rate = if state.rates.auto_tuned { ceiling / WHOLE * state.tuner.part } else { ceiling };
+        let bucket = match direction {
+            Direction::Read => &mut state.read,
+            Direction::Write => &mut state.write,
+        };
+        let wait_ns = bucket.charge(bytes, rate, now_ns, is_held);
+        (is_held && wait_ns > 0).then_some(now_ns + wait_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// Whatever the pieces, no more than the rate and one burst goes through before any moment, and not less either.
+    #[test]
+    fn the_bucket_keeps_the_rate() {
+        for piece in [1u64, 1000, 65_536, 3_000_000] {
+            let (rate, start_ns) = (1_000_000, 5 * SECOND);
+            let (mut bucket, mut now_ns, mut bytes) = (Bucket::default(), start_ns, 0u64);
+            for _ in 0..(20_000_000 / piece).clamp(7, 100_000) {
+                now_ns += bucket.charge(piece, rate, now_ns, true);
+                bytes += piece;
+                let allowed_ns = now_ns - start_ns + BURST_NS;
+                assert!(bytes <= allowed_ns / 1000 + 1, "{bytes} bytes in {} ns", now_ns - start_ns);
+            }
+            assert!(bytes >= (now_ns - start_ns) / 1000, "{bytes} bytes in {} ns", now_ns - start_ns);
+        }
+    }
+
+    #[test]
+    fn a_rest_is_made_up_for_within_a_burst() {
+        let mut bucket = Bucket::default();
+        assert_eq!(bucket.charge(1_000_000, 1_000_000, 10 * SECOND, true), SECOND - BURST_NS);
+        assert_eq!(bucket.charge(100_000, 1_000_000, 60 * SECOND, true), 0);
+        assert_eq!(bucket.charge(100_000, 1_000_000, 60 * SECOND, true), SECOND / 10);
+    }
+
+    #[test]
+    fn who_is_not_held_makes_bounded_debt() {
+        let mut bucket = Bucket::default();
+        for _ in 0..100 {
+            bucket.charge(1 << 30, 1 << 20, 10 * SECOND, false);
+        }
+        assert_eq!(bucket.charge(0, 1 << 20, 10 * SECOND, true), MAX_DEBT_NS);
+        // Debt that a held job made before is not forgiven.
+        bucket.charge(5 << 20, 1 << 20, 10 * SECOND, true);
+        bucket.charge(1, 1 << 20, 10 * SECOND, false);
+        assert_eq!(bucket.charge(0, 1 << 20, 10 * SECOND, true), MAX_DEBT_NS + 5 * SECOND);
+    }
+
+    /// A device whose reads take longer the more of it background work uses: the rate settles where reads are no slower than the law allows.
+    #[test]
+    fn the_tuner_finds_what_the_foreground_bears() {
+        for capacity in [100u64, 300, 700, 5000] {
+            let mut tuner = Tuner::default();
+            // An open queue: 100 us alone, and without bound towards the capacity.
+            let mean_ns = |part: u64| 100_000 * capacity / capacity.saturating_sub(part).max(1);
+            // Learns what is best while nothing runs.
+            tuner = tuner.after(Some(mean_ns(0)));
+            let mut parts = Vec::new();
+            for _ in 0..400 {
+                tuner = tuner.after(Some(mean_ns(tuner.part)));
+                parts.push(tuner.part);
+            }
+            let settled = &parts[100..];
+            // What was best grows a little meanwhile.
+            let bearable = (capacity * 4 / 5).clamp(WHOLE / FLOOR_PART, WHOLE);
+            let mean = settled.iter().sum::<u64>() / settled.len() as u64;
+            assert!(mean * 2 >= bearable, "{mean} of {bearable}");
+            assert!(settled.iter().all(|&part| part <= bearable + WHOLE / STEP_PART), "above {bearable}");
+            assert!(settled.iter().all(|&part| part >= WHOLE / FLOOR_PART));
+        }
+    }
+
+    #[test]
+    fn without_a_foreground_the_rate_goes_to_the_ceiling() {
+        let mut tuner = Tuner::default().after(Some(1000));
+        (0..20).for_each(|_| tuner = tuner.after(Some(1_000_000)));
+        assert_eq!(tuner.part, WHOLE / FLOOR_PART);
+        (0..40).for_each(|_| tuner = tuner.after(None));
+        assert_eq!(tuner.part, WHOLE);
+    }
+
+    /// A device that is slower for good is the measure after a while.
+    #[test]
+    fn what_was_best_long_ago_does_not_count_for_ever() {
+        let mut tuner = Tuner::default().after(Some(1000));
+        (0..5000).for_each(|_| tuner = tuner.after(Some(10_000)));
+        assert_eq!(tuner.part, WHOLE);
+    }
+
+    #[test]
+    fn limits_change_at_once_and_are_checked() {
+        let rates = Rates::default();
+        assert_eq!(rates.charge(Direction::Read, 1 << 40, true, || unreachable!("nothing is limited")), None);
+        let slow = BackgroundRates { read_bytes_per_second: Some(1 << 20), ..BackgroundRates::default() };
+        rates.set(slow);
+        assert_eq!(rates.get(), slow);
+        assert_eq!(rates.charge(Direction::Write, 1 << 30, true, || SECOND), None);
+        assert_eq!(rates.charge(Direction::Read, 1 << 20, false, || SECOND), None);
+        assert!(rates.charge(Direction::Read, 1 << 20, true, || SECOND) > Some(2 * SECOND));
+        rates.set(BackgroundRates::default());
+        assert_eq!(rates.charge(Direction::Read, 1 << 40, true, || SECOND), None);
+        let refused = |rates: BackgroundRates| rates.validate().unwrap_err().to_string();
+        let tiny = BackgroundRates { write_bytes_per_second: Some(9), ..BackgroundRates::default() };
+        assert!(refused(tiny).contains("background_write_bytes_per_second is 9"));
+        assert!(BackgroundRates { auto_tuned: true, ..slow }.validate().is_ok());
+    }
+}
