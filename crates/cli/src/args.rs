@@ -7,6 +7,7 @@ mod ingest;
 mod keyspaces;
 mod merging;
 mod options;
+mod strategy;
 
 pub(crate) use changes::ChangesArgs;
 pub(crate) use copies::{
@@ -18,6 +19,7 @@ pub(crate) use ingest::{BuildTableArgs, IngestArgs};
 pub(crate) use keyspaces::KeyspacesArgs;
 pub(crate) use merging::{AppendArgs, IncrArgs};
 pub(crate) use options::OptionsArgs;
+pub(crate) use strategy::StrategyArgs;
 
 use crate::failure::EXIT_CODES;
 use crate::format::{Format, parse_bytes, parse_time};
@@ -160,6 +162,7 @@ pub(crate) enum DataCommand {
     #[command(after_help = "Example:\n  esker verify --data ./esker-data")]
     Verify,
     Keyspaces(KeyspacesArgs),
+    Strategy(StrategyArgs),
     Changes(ChangesArgs),
     Checkpoint(CheckpointArgs),
     Export(ExportArgs),

@@ -40,6 +40,29 @@ fn keyspaces_are_created_renamed_and_dropped() {
 }
 
 #[test]
+fn strategies_are_shown_and_changed() {
+    let place = Place::new();
+    place.ok("put k v");
+    assert_eq!(place.ok("strategy"), "default: partitioned, the tree has its form\n");
+    assert_eq!(place.ok("strategy tiered:4"), "default: tiered:4, the tree has its form\n");
+    assert_eq!(place.ok("strategy --pause"), "default: tiered:4, the tree has its form\n");
+    assert_eq!(
+        place.ok("strategy partial:4,oldest --wait --json"),
+        "{\"keyspace\":\"default\",\"strategy\":\"partial:4,oldest\",\"migration\":null}\n"
+    );
+    assert_eq!(place.ok("strategy --keyspace default"), "default: partial:4,oldest, the tree has its form\n");
+    assert_eq!(place.ok("get k"), "v\n");
+    for (arguments, reason) in [
+        ("strategy slow", "no strategy is called \"slow\"; there are partitioned, leveled:T"),
+        ("strategy --keyspace other", "there is no keyspace \"other\""),
+        ("strategy --pause --resume", "cannot be used with"),
+    ] {
+        let ran = place.run(arguments);
+        assert!(ran.code == 2 && ran.err.contains(reason), "{arguments}: {ran:?}");
+    }
+}
+
+#[test]
 fn options_are_shown_and_changed() {
     let place = Place::new();
     place.ok("put k v");

@@ -73,6 +73,9 @@ impl Store {
             tracing::warn!(%error, "memtables could not be sealed while the database is idle");
         }
         let keyspaces = self.all_keyspaces();
+        if let Err(error) = self.end_migrations(&keyspaces) {
+            tracing::warn!(%error, "the end of a change of strategy could not be noted");
+        }
         // Equally urgent keyspaces take turns: first comes who follows the one that was served last.
         let last = self.last_compacted.load(Ordering::Relaxed);
         let turn = keyspaces.partition_point(|keyspace| keyspace.id.get() <= last);

@@ -81,6 +81,7 @@ pub use ingest::{
     WrittenTable,
 };
 pub use jobs::{BackgroundRates, JobMetrics};
+pub use keyspace::MigrationInfo;
 pub use metrics::{
     BlobFileInfo, FilterInfo, FilterTuningInfo, KeyspaceLevels, KeyspaceMetrics, LevelInfo, LogMetrics,
     MemoryMetrics, Metrics, OpenTablesMetrics, RunInfo, TableInfo,

@@ -102,6 +102,8 @@ impl Store {
             return self.enlarge_empty(state, &keyspace, share);
         }
         if keyspace.must_compact_first() && self.can_compact(&keyspace) {
+            // What is wanted may be so only since time has passed, and then nobody has told the lane.
+            self.scheduler.request(Lane::Compaction);
             return Ok(Room::Wait(Lane::Compaction));
         }
         let queued = keyspace.view.load().sealed.len();

@@ -87,7 +87,11 @@ impl Store {
         }
         let hidden = self.hidden_parts(&view.tree);
         let heat = if options.strategy.uses_heat() { self.heat(keyspace, &view.tree) } else { Vec::new() };
-        let shape = Shape { heat: &heat, ..self.shape(&view.tree, &hidden).with_idle(is_idle) };
+        let shape = Shape {
+            heat: &heat,
+            migration: options.migration(),
+            ..self.shape(&view.tree, &hidden).with_idle(is_idle)
+        };
         let of_strategy = self.strategy_options(&options);
         let plan = options.strategy.plan(&shape, busy, &of_strategy);
         let collection = if plan.as_ref().is_some_and(|plan| plan.class > Class::Shape) {
@@ -132,14 +136,16 @@ impl Store {
     /// room under the commit lock: dropping those would make no room in level 0 that a merge does not.
     pub(crate) fn known_debt(&self, keyspace: &KeyspaceState, view: &SuperVersion) -> u64 {
         let options = keyspace.options();
-        options.strategy.debt(&self.shape(&view.tree, &[]), &self.strategy_options(&options))
+        let shape = Shape { migration: options.migration(), ..self.shape(&view.tree, &[]) };
+        options.strategy.debt(&shape, &self.strategy_options(&options))
     }
 
     /// Bytes that the strategy would still like to move before the database is idle.
     pub(crate) fn compaction_debt(&self, keyspace: &KeyspaceState, view: &SuperVersion) -> u64 {
         let options = keyspace.options();
         let hidden = self.hidden_parts(&view.tree);
-        let (shape, of_strategy) = (self.shape(&view.tree, &hidden), self.strategy_options(&options));
+        let shape = Shape { migration: options.migration(), ..self.shape(&view.tree, &hidden) };
+        let of_strategy = self.strategy_options(&options);
         let collection = collection(&options, &shape, &Busy::default(), &of_strategy);
         let of_collection = collection.map_or(0, |wanted| wanted.plan.est_in_bytes.max(1));
         options.strategy.debt(&shape, &of_strategy).saturating_add(of_collection)

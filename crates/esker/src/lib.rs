@@ -157,17 +157,17 @@ pub use esker_engine::{
     ExportReport, FilterInfo, FilterTuningInfo, Holder, HolderKind, ImportReport, IngestMode, IngestOptions,
     IngestReport, Isolation, JobMetrics, KeyRange, Keys, Keyspace, KeyspaceLevels, KeyspaceMetrics,
     KeyspaceOptions, KeyspaceStall, Layer, LevelAmplification, LevelInfo, LogMetrics, MemoryMetrics, Merge,
-    MergeError, MergeOperator, Metrics, OpenTablesMetrics, OptionChange, OptionInfo, OptionScope,
-    OptionValue, Options, PerLevel, Preset, Pressure, PressureCause, Range, ReadAmplification, RestoreReport,
-    Retention, RunInfo, Savepoint, Snapshot, SpaceAmplification, StallChange, Stalls, TableInfo, TableWriter,
-    Transaction, TransactionOptions, TransactionRange, Ttl, Value, VerifyReport, View, WaitingWrites,
-    WriteBatch, WriteState, WrittenTable, check_export, set,
+    MergeError, MergeOperator, Metrics, MigrationInfo, OpenTablesMetrics, OptionChange, OptionInfo,
+    OptionScope, OptionValue, Options, PerLevel, Preset, Pressure, PressureCause, Range, ReadAmplification,
+    RestoreReport, Retention, RunInfo, Savepoint, Snapshot, SpaceAmplification, StallChange, Stalls,
+    TableInfo, TableWriter, Transaction, TransactionOptions, TransactionRange, Ttl, Value, VerifyReport,
+    View, WaitingWrites, WriteBatch, WriteState, WrittenTable, check_export, set,
 };
 pub use esker_env::{AsyncReads, ReadMode};
 pub use esker_filter::{FilterAllocation, FilterPolicy};
 pub use esker_memtable::{MemtableKind, ShardPlan};
 pub use esker_sst::{AccessPattern, AdaptiveIndex, BlockLayout, IndexKind};
-pub use esker_strategy::Strategy;
+pub use esker_strategy::{FifoLimits, Pick, RunsPerLevel, SizeRatio, Strategy};
 pub use esker_wal::WalRecovery;
 
 /// The building blocks, for inspection, experiments and tests. Outside of the stability promise: names and signatures

@@ -112,7 +112,7 @@ pub fn plan_collection(shape: &Shape<'_>, busy: &Busy, options: &StrategyOptions
     }
     let low = high - beyond * STEP_PERMILLE / 1000;
     let victims = choose(shape.version, &account, target, low);
-    let cx = Context { shape: *shape, busy, options };
+    let cx = Context::new(shape, busy, options);
     let plan = merge(&cx, &victims)?;
     Some(Collection { plan, victims })
 }

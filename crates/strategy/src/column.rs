@@ -117,7 +117,7 @@ impl<'a> Columns<'a> {
         let mut steps = vec![(0i128, 0i64); self.base.len() + 1];
         for (_, run) in &self.upper {
             let mut counted_to = 0;
-            for part in run.parts().iter().filter(|part| !self.cx.busy.has(part)) {
+            for part in run.parts().iter().filter(|part| !self.cx.busy.has(part) && self.cx.counts(part)) {
                 let Window { first, last } = self.window_of(&part.range);
                 let bytes = i128::from(part.effective_bytes() / (last - first + 1) as u64);
                 steps[first].0 += bytes;

@@ -2,6 +2,7 @@
 
 use crate::busy::Busy;
 use crate::cut::{Cut, merge_partner};
+use crate::migration::Migration;
 use crate::options::StrategyOptions;
 use crate::plan::{Class, CompactionPlan, InputPart, PlanInput, PlanKind, Position, Reason, RunPosition};
 use crate::shape::Shape;
@@ -20,6 +21,8 @@ pub(crate) struct Context<'a> {
     pub(crate) shape: Shape<'a>,
     pub(crate) busy: &'a Busy,
     pub(crate) options: &'a StrategyOptions,
+    /// Parts that are old by this do not count where a rule asks whether it has to act; see [`crate::migration`].
+    pub(crate) counted: Option<Migration>,
 }
 
 /// A plan in the making.
@@ -127,6 +130,11 @@ fn clip(consumed: &InputPart, range: &KeyRange) -> Option<InputPart> {
 }
 
 impl<'a> Context<'a> {
+    /// Where everything counts.
+    pub(crate) fn new(shape: &Shape<'a>, busy: &'a Busy, options: &'a StrategyOptions) -> Context<'a> {
+        Context { shape: *shape, busy, options, counted: None }
+    }
+
     /// The draft as a plan: as a move if that is allowed, with everything filled in that follows from the
     /// inputs and the place. `None` if a running job is in the way.
     pub(crate) fn finish(&self, mut draft: Draft) -> Option<CompactionPlan> {
@@ -150,7 +158,7 @@ impl<'a> Context<'a> {
         let est_in_bytes = bytes_of(&inputs);
         let plan = CompactionPlan {
             kind,
-            class,
+            class: self.class_of(class),
             reason,
             bottom: is_bottom(version, self.busy, to, &hull),
             cut: Cut::for_output(version, to, self.options),

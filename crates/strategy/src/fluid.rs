@@ -15,7 +15,7 @@ use crate::parts::{Parts, Pick};
 use crate::plan::{Class, CompactionPlan, PlanInput, Position, Reason};
 use crate::runs::RunsPerLevel;
 use crate::score::Score;
-use esker_version::{KeyRange, LevelIndex, Run};
+use esker_version::{KeyRange, Level, LevelIndex, Run};
 use std::sync::Arc;
 
 /// Runs of level 0 that start a merge where the number of runs per level does not say.
@@ -95,7 +95,7 @@ impl Fluid {
     fn urgent(&self, cx: &Context<'_>) -> Option<CompactionPlan> {
         let trigger = self.level0_trigger(cx.options);
         let hard = cx.options.level0_hard_runs;
-        let runs = cx.shape.runs(LevelIndex::FLUSH).len() as u64;
+        let runs = cx.shape.runs(LevelIndex::FLUSH).iter().filter(|run| cx.counts_run(run)).count() as u64;
         if runs < u64::from(trigger + hard.saturating_sub(trigger) / 2) {
             return None;
         }
@@ -104,7 +104,7 @@ impl Fluid {
         self.finish(cx, draft)
     }
 
-    fn plan_shape(&self, cx: &Context<'_>) -> Option<CompactionPlan> {
+    pub(crate) fn plan_shape(&self, cx: &Context<'_>) -> Option<CompactionPlan> {
         let mut candidates = self.candidates(cx);
         candidates.sort_by(|a, b| b.score.cmp(&a.score).then(b.level.cmp(&a.level)));
         let depth = self.depth(cx);
@@ -116,8 +116,8 @@ impl Fluid {
 
     /// A part of a level that is too large goes down: the best that no running job is in the way of.
     fn plan_part(&self, cx: &Context<'_>, level: LevelIndex, depth: u8) -> Option<CompactionPlan> {
-        let partial = self.partial?;
-        let best = self.parts(cx, level, depth)?.best(partial.pick);
+        let pick = self.partial.map_or(Pick::LeastOverlap, |partial| partial.pick);
+        let best = self.parts(cx, level, depth)?.best(pick);
         best.into_iter().find_map(|input| {
             let next = self.next(level, depth);
             cx.finish(self.merge_down(cx, vec![input], next, depth, Reason::TooLarge))
@@ -143,8 +143,39 @@ impl Fluid {
     fn job_bytes(&self, cx: &Context<'_>) -> Option<u64> {
         match self.partial {
             Some(partial) => Some(cx.options.max_job_bytes(cx.shape.last_bytes()).min(partial.max_job_bytes)),
+            None if cx.migrates() => Some(cx.options.max_job_bytes(cx.shape.last_bytes())),
             None => cx.options.max_job_bytes,
         }
+    }
+
+    /// Whether a level that is too large goes down by parts: those of a migration do, where one run goes into one.
+    fn goes_by_parts(&self, cx: &Context<'_>, level: LevelIndex, depth: u8) -> bool {
+        let one_into_one = self.runs_allowed(level) == 1 && self.runs_allowed(self.next(level, depth)) == 1;
+        self.partial.is_some() || (cx.migrates() && one_into_one)
+    }
+
+    /// Bytes in old files that are not in this tree's form: in level 0 where its runs start a merge; in levels with too many runs,
+    /// but for the run that the others are merged into; what is too much in levels of one run.
+    pub(crate) fn misplaced_bytes(&self, cx: &Context<'_>) -> u64 {
+        let depth = self.depth(cx);
+        let of_level = |level: &Level| {
+            let (index, runs) = (level.index, level.runs());
+            let allowed = self.runs_allowed(index);
+            let old =
+                |runs: &[Arc<Run>]| runs.iter().map(|run| cx.old_bytes(run)).fold(0, u64::saturating_add);
+            if index == LevelIndex::FLUSH {
+                let is_full = runs.len() as u64 >= u64::from(self.level0_trigger(cx.options));
+                return if is_full { old(runs) } else { 0 };
+            }
+            if runs.len() as u64 > u64::from(allowed) {
+                let in_place = usize::from(allowed == 1 || index.is_last());
+                return old(&runs[..runs.len() - in_place]);
+            }
+            let excess = u128::from(level.bytes()).saturating_sub(self.capacity(cx, index, depth));
+            let has_limit = allowed == 1 && !index.is_last();
+            if has_limit { old(runs).min(u64::try_from(excess).unwrap_or(u64::MAX)) } else { 0 }
+        };
+        cx.shape.version.levels().iter().map(of_level).fold(0, u64::saturating_add)
     }
 
     fn plan_idle(&self, cx: &Context<'_>) -> Option<CompactionPlan> {
@@ -242,7 +273,7 @@ impl Fluid {
         let trigger = self.level0_trigger(cx.options);
         let mut candidates = Vec::new();
         if let Some(draft) = self.level0(cx, trigger) {
-            let score = Score::new(free_runs(cx).len() as u64, u64::from(trigger));
+            let score = Score::new(counted(cx, &free_runs(cx)), u64::from(trigger));
             candidates.push(Candidate { score, level: LevelIndex::FLUSH, work: Work::Draft(draft) });
         }
         for level in cx.shape.version.levels().iter().filter(|level| level.index != LevelIndex::FLUSH) {
@@ -255,7 +286,7 @@ impl Fluid {
     /// level.
     fn level0(&self, cx: &Context<'_>, trigger: u32) -> Option<Draft> {
         let mut runs = free_runs(cx);
-        if (runs.len() as u64) < u64::from(trigger) {
+        if counted(cx, &runs) < u64::from(trigger) {
             return None;
         }
         let most = cx.options.max_job_runs.unwrap_or(self.level0_trigger(cx.options).saturating_mul(2));
@@ -269,28 +300,30 @@ impl Fluid {
         let runs = cx.shape.runs(level);
         let allowed = self.runs_allowed(level);
         let capacity = self.capacity(cx, level, depth);
-        let too_many = runs.len() as u64 > u64::from(allowed);
-        if self.partial.is_some() && !too_many && !level.is_last() {
+        let counted_runs = runs.iter().filter(|run| cx.counts_run(run)).count() as u64;
+        let too_many = counted_runs > u64::from(allowed);
+        if self.goes_by_parts(cx, level, depth) && runs.len() == 1 && !level.is_last() {
             let bytes = u128::from(self.parts(cx, level, depth)?.free_bytes());
             let score = Score { part: bytes, whole: capacity };
             return (bytes > capacity).then_some(Candidate { score, level, work: Work::SomePart });
         }
-        let bytes = runs.iter().fold(0u64, |sum, run| sum.saturating_add(run.bytes()));
+        let bytes = runs.iter().fold(0u64, |sum, run| sum.saturating_add(cx.counted_bytes(run)));
         let too_large = !level.is_last() && allowed == 1 && u128::from(bytes) > capacity;
         if !(too_many || too_large) || runs.iter().any(|run| is_busy(cx, run)) {
             return None;
         }
         let score = if too_many {
-            Score::new(runs.len() as u64, u64::from(allowed) + 1)
+            Score::new(counted_runs, u64::from(allowed) + 1)
         } else {
             Score { part: u128::from(bytes), whole: capacity }
         };
         // The oldest, if a job may not take all of them; to make one run of, at least two.
         let most = cx.options.max_job_runs.map_or(runs.len(), |most| most.max(2) as usize);
         let oldest = &runs[runs.len().saturating_sub(most)..];
-        let draft = if too_many && (allowed == 1 || level.is_last()) {
-            // One run is allowed and there are more only after a change of strategy: they become one in
-            // place.
+        // One run is allowed and there are more only after a change of strategy: they become one in place. Parts
+        // go down of one run only.
+        let is_divided = too_many || (self.partial.is_some() && runs.len() > 1);
+        let draft = if is_divided && (allowed == 1 || level.is_last()) {
             let (target, newer) = oldest.split_last()?;
             let to = Position::Into { level, run: target.id, order: target.order };
             into_run(level, target, whole_runs(level, newer), to, Reason::TooManyRuns)
@@ -332,6 +365,11 @@ fn into_run(level: LevelIndex, run: &Run, mut inputs: Vec<PlanInput>, to: Positi
 /// Runs of level 0 that no job uses, oldest first.
 fn free_runs<'a>(cx: &Context<'a>) -> Vec<&'a Arc<Run>> {
     cx.shape.runs(LevelIndex::FLUSH).iter().rev().filter(|run| !is_busy(cx, run)).collect()
+}
+
+/// How many of these count.
+fn counted(cx: &Context<'_>, runs: &[&Arc<Run>]) -> u64 {
+    runs.iter().filter(|run| cx.counts_run(run)).count() as u64
 }
 
 pub(crate) fn is_busy(cx: &Context<'_>, run: &Run) -> bool {

@@ -112,24 +112,32 @@ impl Strategy {
     /// give equal plans. Call it again, with the plan added to `busy`, until it has none or no thread is
     /// free.
     pub fn plan(&self, shape: &Shape<'_>, busy: &Busy, options: &StrategyOptions) -> Option<CompactionPlan> {
-        let cx = Context { shape: *shape, busy, options };
-        match self.rules() {
-            Rules::None => None,
-            Rules::Fluid(fluid) => fluid.plan(&cx),
-            Rules::Fifo(limits) => limits.plan(&cx),
-            Rules::Partitioned => partitioned::plan(&cx),
-        }
+        let cx = Context::new(shape, busy, options);
+        let rules = self.rules();
+        let Some(migration) = shape.migration else { return rules.plan(&cx) };
+        let plan = rules.plan(&Context { counted: Some(migration), ..cx });
+        plan.or_else(|| if migration.is_paused { None } else { rules.plan_shape(&cx) })
     }
 
     /// Bytes that jobs will read until the tree is at rest, by estimate: zero iff [`Strategy::plan`] has
     /// nothing to do with no job running and the database not idle.
     pub fn debt(&self, shape: &Shape<'_>, options: &StrategyOptions) -> u64 {
-        let cx = Context { shape: shape.with_idle(false), busy: &Busy::new(), options };
+        let (busy, rules) = (Busy::new(), self.rules());
+        let cx = Context::new(&shape.with_idle(false), &busy, options);
+        let Some(migration) = shape.migration else { return rules.debt(&cx) };
+        let of_new = rules.debt(&Context { counted: Some(migration), ..cx });
+        let plans_migration = !migration.is_paused && rules.plan_shape(&cx).is_some();
+        if plans_migration { of_new.max(self.misplaced_bytes(shape, options)).max(1) } else { of_new }
+    }
+
+    /// Bytes in old files of a migration ([`Shape::migration`]) that are not in this strategy's form yet. Zero if there is no migration.
+    pub fn misplaced_bytes(&self, shape: &Shape<'_>, options: &StrategyOptions) -> u64 {
+        let busy = Busy::new();
+        let cx = Context::new(shape, &busy, options);
         match self.rules() {
-            Rules::None => 0,
-            Rules::Fluid(fluid) => fluid.debt(&cx),
-            Rules::Fifo(limits) => limits.debt(&cx),
-            Rules::Partitioned => partitioned::debt(&cx),
+            Rules::Fluid(fluid) => fluid.misplaced_bytes(&cx),
+            Rules::Partitioned => partitioned::misplaced_bytes(&cx),
+            Rules::None | Rules::Fifo(_) => 0,
         }
     }
 
@@ -160,7 +168,7 @@ impl Strategy {
         range: &KeyRange,
         mark: ManualMark,
     ) -> ManualStep {
-        manual::plan(&Context { shape: *shape, busy, options }, range, mark)
+        manual::plan(&Context::new(shape, busy, options), range, mark)
     }
 
     /// Whether it merges for the sake of what can be dropped: the others leave garbage where it is until whole tables go.
@@ -211,4 +219,33 @@ enum Rules {
     Fluid(Fluid),
     Fifo(FifoLimits),
     Partitioned,
+}
+
+impl Rules {
+    fn plan(&self, cx: &Context<'_>) -> Option<CompactionPlan> {
+        match self {
+            Rules::None => None,
+            Rules::Fluid(fluid) => fluid.plan(cx),
+            Rules::Fifo(limits) => limits.plan(cx),
+            Rules::Partitioned => partitioned::plan(cx),
+        }
+    }
+
+    /// What keeps the form, and nothing else.
+    fn plan_shape(&self, cx: &Context<'_>) -> Option<CompactionPlan> {
+        match self {
+            Rules::None | Rules::Fifo(_) => None,
+            Rules::Fluid(fluid) => fluid.plan_shape(cx),
+            Rules::Partitioned => partitioned::plan_shape(cx),
+        }
+    }
+
+    fn debt(&self, cx: &Context<'_>) -> u64 {
+        match self {
+            Rules::None => 0,
+            Rules::Fluid(fluid) => fluid.debt(cx),
+            Rules::Fifo(limits) => limits.debt(cx),
+            Rules::Partitioned => partitioned::debt(cx),
+        }
+    }
 }

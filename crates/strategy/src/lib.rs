@@ -12,7 +12,8 @@
 //! Map: [`options`], [`plan`], [`busy`], [`shape`] are the words; [`mod@validate`] the law; [`cut`] says where
 //! output tables end and [`place`] where flushes go. `draft` turns inputs and a place into a plan. `fluid`
 //! holds leveling, tiering and lazy leveling, with [`parts`] also partial leveling and the golden ratio; `partitioned` is the
-//! default, which merges the `column`s over windows of the last level; [`fifo`] drops what is old. `clean`, [`collect`] and
+//! default, which merges the `column`s over windows of the last level; [`fifo`] drops what is old. [`migration`] is how a tree comes
+//! from one form to another. `clean`, [`collect`] and
 //! [`manual`] are shared by all. [`kind`] gives them names.
 #![forbid(unsafe_code)]
 
@@ -26,6 +27,7 @@ pub mod fifo;
 mod fluid;
 pub mod kind;
 pub mod manual;
+pub mod migration;
 pub mod options;
 mod partitioned;
 pub mod parts;
@@ -43,6 +45,7 @@ pub use cut::{Cut, Cutter};
 pub use fifo::FifoLimits;
 pub use kind::Strategy;
 pub use manual::{ManualMark, ManualStep};
+pub use migration::Migration;
 pub use options::{SizeRatio, StrategyOptions};
 pub use parts::Pick;
 pub use place::flush_placement;

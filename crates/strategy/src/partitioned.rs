@@ -50,7 +50,7 @@ pub(crate) fn debt(cx: &Context<'_>) -> u64 {
     tier_bytes.saturating_add(dense_bytes).max(first.est_in_bytes).max(1)
 }
 
-fn plan_shape(cx: &Context<'_>) -> Option<CompactionPlan> {
+pub(crate) fn plan_shape(cx: &Context<'_>) -> Option<CompactionPlan> {
     for level in tier_levels() {
         if let Some(plan) = tier(cx, level, Class::Shape) {
             return Some(plan);
@@ -62,7 +62,7 @@ fn plan_shape(cx: &Context<'_>) -> Option<CompactionPlan> {
 /// Level 0 is half-way to stopping the writers.
 fn urgent(cx: &Context<'_>) -> Option<CompactionPlan> {
     let (soft, hard) = (cx.options.tier_runs, cx.options.level0_hard_runs);
-    let runs = cx.shape.runs(LevelIndex::FLUSH).len() as u64;
+    let runs = counted_runs(cx, LevelIndex::FLUSH);
     if runs < u64::from(soft) + u64::from(hard.saturating_sub(soft) / 2) {
         return None;
     }
@@ -124,7 +124,21 @@ fn prefix_bytes(cx: &Context<'_>, level: LevelIndex) -> u64 {
     prefix(cx, level, true).iter().fold(0, |sum, run| sum.saturating_add(run.bytes()))
 }
 
+/// Bytes in old files that are not in this form: what lies above the last level beyond what may, with runs of the last level that are
+/// not its oldest.
+pub(crate) fn misplaced_bytes(cx: &Context<'_>) -> u64 {
+    let old = cx.shape.upper().fold(0u64, |sum, (_, run)| sum.saturating_add(cx.old_bytes(run)));
+    old.min(upper_bytes(cx).saturating_sub(garbage_bytes(cx)))
+}
+
+fn counted_runs(cx: &Context<'_>, level: LevelIndex) -> u64 {
+    cx.shape.runs(level).iter().filter(|run| cx.counts_run(run)).count() as u64
+}
+
 fn tier(cx: &Context<'_>, level: LevelIndex, class: Class) -> Option<CompactionPlan> {
+    if class == Class::Shape && counted_runs(cx, level) < u64::from(cx.options.tier_runs.max(2)) {
+        return None;
+    }
     let runs = prefix(cx, level, false);
     let to = level.next().filter(|next| !next.is_last())?;
     let inputs: Vec<PlanInput> = runs.into_iter().filter_map(|run| input_from(level, run, None)).collect();
@@ -140,7 +154,7 @@ fn tier(cx: &Context<'_>, level: LevelIndex, class: Class) -> Option<CompactionP
 
 fn upper_bytes(cx: &Context<'_>) -> u64 {
     let parts = cx.shape.upper().flat_map(|(_, run)| run.parts());
-    let free = parts.filter(|part| !cx.busy.has(part));
+    let free = parts.filter(|part| !cx.busy.has(part) && cx.counts(part));
     free.fold(0, |sum, part| sum.saturating_add(part.effective_bytes()))
 }
 

@@ -176,12 +176,12 @@ impl Parts<'_> {
         PlanInput { level: self.level, run: self.run.id, order: self.run.order, parts }
     }
 
-    /// Bytes of the level that no job takes away.
+    /// Bytes of the level that count and that no job takes away.
     pub(crate) fn free_bytes(&self) -> u64 {
         if self.cx.busy.is_empty() {
-            return self.run.bytes();
+            return self.cx.counted_bytes(self.run);
         }
-        let free = self.run.parts().iter().filter(|part| !self.cx.busy.has(part));
+        let free = self.run.parts().iter().filter(|part| !self.cx.busy.has(part) && self.cx.counts(part));
         free.fold(0, |sum, part| sum.saturating_add(part.bytes))
     }
 

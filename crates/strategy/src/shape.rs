@@ -1,5 +1,6 @@
 //! What a strategy sees of a tree.
 
+use crate::migration::Migration;
 use esker_base::{PartId, SeqNo};
 use esker_version::{LevelIndex, PartMeta, Run, Version};
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub struct Shape<'a> {
     /// How often parts were read lately, ascending by part; the unit does not matter. Parts that are not there were not read,
     /// or nobody counted.
     pub heat: &'a [(PartId, u64)],
+    /// A change of strategy that is being worked through.
+    pub migration: Option<Migration>,
     /// Whether there is nothing else to do.
     pub idle: bool,
 }
@@ -36,6 +39,7 @@ impl<'a> Shape<'a> {
             expired_ms: 0,
             hidden: &[],
             heat: &[],
+            migration: None,
             idle: false,
         }
     }

@@ -3,11 +3,12 @@
 //! A case is a command, a picture, a line `----` and the expected answer; blank lines end it, lines that
 //! start with `#` are comments before it. Commands take options as `name=value`:
 //!
-//! * `plan STRATEGY` draws the next plan. Options: `idle`, `memtable`, `table`, `max_job` (MiB), `k0`, `job_runs`,
+//! * `plan STRATEGY` draws the next plan. Options: `idle`, `migrating` and `paused` (after a change of strategy), `memtable`, `table`, `max_job` (MiB), `k0`, `job_runs`,
 //!   `hard`, `garbage` and `worth` (1/1000), `hidden` (a range in which everything is deleted), `small` (MiB), `slices=no`, `snapshot` (a sequence number), `now`, `delete_within`,
 //!   `reserve` (seconds), `plans=n` (so many, each added to the running jobs before the next is asked for).
 //! * `drain STRATEGY` carries plans out, without dropping anything, until there is none; draws their number
 //!   and the first.
+//! * `misplaced STRATEGY` says how many MiB of old files are not in its form.
 //! * `place RANGE` draws where a flush goes.
 //! * `manual RANGE` draws the next step of a compaction of a range; option `mark` is the sequence number.
 //!
@@ -115,6 +116,10 @@ impl<'a> Words<'a> {
             hidden,
             heat,
             idle: self.plain.contains(&"idle"),
+            migration: self
+                .plain
+                .contains(&"migrating")
+                .then(|| Migration { first_new: FIRST_NEW, is_paused: self.plain.contains(&"paused") }),
             ..Shape::new(version)
         }
     }
@@ -138,6 +143,10 @@ fn run_case(case: &Case) -> String {
     match words.plain[0] {
         "plan" => plan_case(&words, &shape, busy, &options),
         "drain" => drain_case(&words, version, &options),
+        "misplaced" => {
+            let strategy: Strategy = words.plain[1].parse().unwrap();
+            strategy.misplaced_bytes(&shape, &options).div_ceil(MIB).to_string()
+        }
         "place" => {
             let position = flush_placement(&version, &parse_range(words.plain[1]), &busy);
             draw_position(&version, position)
@@ -367,6 +376,11 @@ fn tiered_and_lazy() {
 #[test]
 fn partial() {
     check_file("partial.txt");
+}
+
+#[test]
+fn migration() {
+    check_file("migration.txt");
 }
 
 #[test]

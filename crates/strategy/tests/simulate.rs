@@ -48,8 +48,14 @@ fn stress(seed: u64, steps: u32) -> u64 {
         match random.below(400) {
             0 => world.take_snapshot(),
             1 => world.snapshot = None,
-            2 => world.strategy = some_strategy(&random),
+            2 => world.switch(some_strategy(&random), random.below(2) == 0),
             3 => manual(&mut world, &random),
+            4 => {
+                world.migration = world
+                    .migration
+                    .map(|migration| Migration { is_paused: !migration.is_paused, ..migration });
+            }
+            5..20 => world.end_migration(),
             _ => {}
         }
     }

@@ -327,6 +327,15 @@ impl Runner {
         }
         keyspace.set_options(|_| options.clone())?;
         ensure!(keyspace.options() == options, "options that were set are not there");
+        // Half of the changes of strategy go on; the others wait for the next change.
+        let goes_on = chosen.describe(KEYSPACE).len().is_multiple_of(2);
+        if goes_on {
+            keyspace.resume_migration()?;
+        } else {
+            keyspace.pause_migration()?;
+        }
+        let migration = keyspace.migration();
+        ensure!(migration.is_none_or(|migration| migration.is_paused != goes_on), "not told: {migration:?}");
         self.space_options[space] = Some(options);
         Ok(())
     }

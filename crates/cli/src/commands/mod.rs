@@ -21,6 +21,7 @@ mod scan;
 pub(crate) mod serve;
 mod stalls;
 mod stats;
+mod strategy;
 mod watch;
 
 use crate::args::{Command, DataCommand, Global, RangeArgs, Shape, StatsArgs};
@@ -67,6 +68,8 @@ pub(crate) fn run_alone(
         | DataCommand::Levels(_)
         | DataCommand::Verify => (open_for_reading(global)?, true),
         DataCommand::Keyspaces(args) if args.only_shows() => (open_for_reading(global)?, true),
+        DataCommand::Strategy(args) if args.only_shows() => (open_for_reading(global)?, true),
+        DataCommand::Strategy(_) => (open(global, |options| options.create_if_missing(false))?, false),
         DataCommand::Keyspaces(args) => {
             (open(global, |options| options.create_if_missing(args.creates()))?, false)
         }
@@ -117,6 +120,7 @@ pub(crate) fn run(context: &mut Context<'_>, command: &DataCommand) -> Result<Ex
         DataCommand::Compact(args) => maintain::compact(context, args),
         DataCommand::Verify => maintain::verify(context),
         DataCommand::Keyspaces(args) => keyspaces::run(context, args),
+        DataCommand::Strategy(args) => strategy::run(context, args),
         DataCommand::Export(args) => portable::export(context, args),
         DataCommand::Changes(args) => changes::run(context, args),
         DataCommand::Checkpoint(args) => copies::checkpoint(context, args),

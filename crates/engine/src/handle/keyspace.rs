@@ -7,6 +7,7 @@ use crate::batch::{EncodedBatch, Share, WriteBatch};
 use crate::commit::Patience;
 use crate::holders::HolderKind;
 use crate::keyspace::KeyspaceState;
+use crate::keyspace::MigrationInfo;
 use crate::options::KeyspaceOptions;
 use crate::read::{cursor::Cursor, keys::Keys, range::Range};
 use crate::semantics::ReadTime;
@@ -57,7 +58,7 @@ impl Keyspace {
 
     /// Its options at present.
     pub fn options(&self) -> KeyspaceOptions {
-        KeyspaceOptions::clone(&self.state.options())
+        self.state.options().without_switch()
     }
 
     /// Changes its options: `change` gets the present ones and gives those that are to be. Durable when it returns. Every
@@ -81,11 +82,51 @@ impl Keyspace {
     pub fn set_options(&self, change: impl Fn(KeyspaceOptions) -> KeyspaceOptions) -> Result<()> {
         loop {
             let before = self.state.options();
-            let after = change(KeyspaceOptions::clone(&before));
+            let after = change(before.without_switch());
             if self.handle.store.replace_options(&self.state, &before, after)? {
                 return Ok(());
             }
         }
+    }
+
+    /// How far the tree is from the form of its strategy, if that was changed: `None` when the change has been worked through, or if
+    /// there was nothing to do for it.
+    ///
+    /// The strategy and its size ratio may be changed at any time, by [`Keyspace::set_options`]. Reads and writes go on; what is there is
+    /// rewritten step by step, in jobs of limited size, behind everything that writes need. The change is durable and goes on after a reopening.
+    /// To take it back, set the strategy before; what has been rewritten stays legal.
+    ///
+    /// O(tables).
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let db = esker_engine::Database::open("data")?;
+    /// let events = db.keyspace("events")?;
+    /// events.set_options(|options| options.set("strategy", "leveled:10").expect("a strategy"))?;
+    /// if let Some(migration) = events.migration() {
+    ///     println!("from {} to {}: {} %", migration.from, migration.to, migration.percent_done());
+    /// }
+    /// events.pause_migration()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn migration(&self) -> Option<MigrationInfo> {
+        self.handle.store.migration(&self.state)
+    }
+
+    /// Leaves the tree as it is for now, but for what writes need. Durable; nothing happens if there is no migration.
+    ///
+    /// # Errors
+    /// `NotFound` if the keyspace was dropped, `ReadOnly`, `Closed`, and those of writing the manifest.
+    pub fn pause_migration(&self) -> Result<()> {
+        self.handle.store.pause_migration(&self.state, true)
+    }
+
+    /// Goes on with a migration that was paused.
+    ///
+    /// # Errors
+    /// As [`Keyspace::pause_migration`].
+    pub fn resume_migration(&self) -> Result<()> {
+        self.handle.store.pause_migration(&self.state, false)
     }
 
     pub(crate) fn store(&self) -> &Arc<Store> {

@@ -39,6 +39,8 @@ impl Store {
         options.validate()?;
         options.check_supplied(name)?;
         check_name(name)?;
+        // It names files of another keyspace, if anything.
+        let options = KeyspaceOptions { switch: None, ..options };
         let _activity = self.activity.read_recursive();
         self.check_open()?;
         let writing = self.writing()?;
@@ -95,6 +97,17 @@ impl Store {
     ) -> Result<bool> {
         after.validate()?;
         after.check_supplied(&keyspace.name())?;
+        before.check_operator_becomes(&after, &keyspace.name())?;
+        self.change_options(keyspace, before, |writing| self.with_switch(writing, keyspace, before, after))
+    }
+
+    /// Changes the options of a keyspace from `before` to those that `after` makes under the manifest's lock, which are valid.
+    pub(super) fn change_options(
+        &self,
+        keyspace: &KeyspaceState,
+        before: &Arc<KeyspaceOptions>,
+        after: impl FnOnce(&Writing) -> KeyspaceOptions,
+    ) -> Result<bool> {
         let _activity = self.activity.read_recursive();
         self.check_open()?;
         let writing = self.writing()?;
@@ -103,13 +116,14 @@ impl Store {
         if !Arc::ptr_eq(before, &keyspace.options()) {
             return Ok(false);
         }
-        before.check_operator_becomes(&after, &keyspace.name())?;
+        let after = after(writing);
         let mut edit = VersionEdit::new();
         edit.push(EditOp::SetKeyspaceOptions { id: keyspace.id, options: after.encode().into() });
         self.make_durable(writing, &mut installed, &edit)?;
         let limits = MemtableLimits::new(&after, &self.memory);
         self.files.set_reading(keyspace.id, after.table_reading());
         keyspace.set_options(after);
+        keyspace.note_shape();
         writing.commit.lock().active(keyspace.id)?.limits = limits;
         // Whoever waits for room may have it now, and another strategy may want something.
         self.scheduler.request(Lane::Compaction);

@@ -1,6 +1,7 @@
 //! A keyspace inside the engine: its name, options, current view and running jobs.
 //!
-//! [`registry`] finds keyspaces by name, [`change`] creates, renames and drops them and changes their options.
+//! [`registry`] finds keyspaces by name, [`change`] creates, renames and drops them and changes their options, [`migration`] knows of
+//! changes of strategy that are being worked through.
 //!
 //! # What changes, and who may look
 //! A keyspace's identity is its id, which never changes and is never used again (WL5). Name and options are values that are
@@ -9,9 +10,12 @@
 //! [`crate::commit::ActiveKeyspace`], under the commit lock.
 
 mod change;
+mod migration;
 mod registry;
 
 pub(crate) use change::RecentDrops;
+pub use migration::MigrationInfo;
+pub(crate) use migration::Switch;
 pub(crate) use registry::Registry;
 
 use crate::amplification::traffic::Traffic;
@@ -21,6 +25,7 @@ use crate::heat::HeatBook;
 use crate::options::{KeyspaceOptions, OwnFilter};
 use crate::pressure::Control;
 use crate::semantics::Semantics;
+use crate::tree::TreeRun;
 use crate::view::ViewCell;
 use crate::wanted::Asked;
 use esker_base::{Error, KeyspaceId, SeqNo};
@@ -163,11 +168,21 @@ impl KeyspaceState {
 
     /// Recomputes what is kept beside the view; called after each published change of the tree.
     pub(crate) fn note_shape(&self) {
-        let runs = self.view.load().tree.runs.iter().filter(|run| run.level == LevelIndex::FLUSH).count();
+        let (tree, migration) = (Arc::clone(&self.view.load().tree), self.options().migration());
+        // Runs that a change of strategy has found here must not make writers wait: they were in form before.
+        let counts = |run: &TreeRun| {
+            run.level == LevelIndex::FLUSH
+                && migration
+                    .is_none_or(|migration| run.parts.iter().any(|part| !migration.is_old(&part.meta)))
+        };
+        let runs = tree.runs.iter().filter(|run| counts(run)).count();
         self.level0_runs.store(runs as u64, Ordering::Relaxed);
         let account = BlobAccount::of(&self.view.load().tree.version);
-        self.is_large_over
-            .store(account.is_over(due_permille(self.options().blob_space_amp_permille)), Ordering::Relaxed);
+        let options = self.options();
+        // Where nothing is merged nothing is collected either, and nobody has to wait for it.
+        let is_over =
+            options.strategy.merges() && account.is_over(due_permille(options.blob_space_amp_permille));
+        self.is_large_over.store(is_over, Ordering::Relaxed);
     }
 
     /// Whether writers must wait for compaction before they seal one more memtable: level 0 is full, or garbage of blob files is due to be

@@ -3,13 +3,14 @@
 use super::filtering::OwnFilter;
 use super::per_level::PerLevel;
 use super::table;
+use crate::keyspace::Switch;
 use esker_base::Result;
 use esker_codec::Codec;
 use esker_filter::{FilterAllocation, FilterPolicy};
 use esker_iter::operator::MergeOperator;
 use esker_memtable::MemtableKind;
 use esker_sst::{BlockLayout, IndexKind, TableOptions, TableReading};
-use esker_strategy::{Strategy, StrategyOptions};
+use esker_strategy::{Migration, Strategy, StrategyOptions};
 use std::time::Duration;
 
 /// Runs that arrive while the merge that they wait for is under way, and are no sign of trouble.
@@ -32,6 +33,8 @@ pub struct KeyspaceOptions {
     pub(crate) filter: FilterPolicy,
     pub(crate) filter_allocation: FilterAllocation,
     pub(crate) strategy: Strategy,
+    /// A change of strategy that the tree has not been worked through yet. The engine's, and nothing that is chosen.
+    pub(crate) switch: Option<Switch>,
     pub(crate) table_bytes: Option<u64>,
     pub(crate) level0_trigger_runs: Option<u32>,
     pub(crate) level0_slowdown_runs: Option<u32>,
@@ -63,6 +66,7 @@ impl Default for KeyspaceOptions {
             filter: FilterPolicy::DEFAULT,
             filter_allocation: FilterAllocation::default(),
             strategy: Strategy::default(),
+            switch: None,
             table_bytes: None,
             level0_trigger_runs: None,
             level0_slowdown_runs: None,
@@ -261,6 +265,16 @@ impl KeyspaceOptions {
     /// The default TTL in milliseconds, 0 if there is none.
     pub(crate) fn default_ttl_ms(&self) -> u64 {
         self.default_ttl.map_or(0, |ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// The change of strategy that is being worked through, as strategies take it.
+    pub(crate) fn migration(&self) -> Option<Migration> {
+        self.switch.as_ref().map(Switch::migration)
+    }
+
+    /// What was chosen, and nothing else.
+    pub(crate) fn without_switch(&self) -> KeyspaceOptions {
+        KeyspaceOptions { switch: None, ..self.clone() }
     }
 
     /// What all tables of the keyspace are written with, wherever they go.

@@ -155,3 +155,34 @@ fn a_strategy_that_wants_nothing_is_not_asked_again_until_something_changes() {
     assert!(!is_asked_again(&|| {}));
     assert!(is_asked_again(&|| world.clock.advance(LOOK_INTERVAL)));
 }
+
+#[test]
+fn tables_that_are_read_get_warm() {
+    let world = World::new();
+    world.fill();
+    let keyspace = world.db.default_keyspace();
+    // Of each table, in the order of the keys.
+    let heat = || -> Vec<u64> {
+        let tree = Arc::clone(&keyspace.state().view.load().tree);
+        let heat = world.db.store().heat(keyspace.state(), &tree);
+        let of_part = |id| heat.iter().find(|(part, _)| *part == id).map_or(0, |(_, heat)| *heat);
+        tree.parts().map(|part| of_part(part.meta.id)).collect()
+    };
+    assert!(heat().iter().all(|&heat| heat == 0), "compactions do not count");
+    let tables = heat().len();
+    assert!(tables > 4);
+    (0..KEYS / 2).for_each(|number| assert!(world.db.get(key(number)).expect("a lookup").is_some()));
+    let warm = heat();
+    assert!(warm[..tables / 2 - 1].iter().sum::<u64>() > 0, "{warm:?}");
+    assert!(warm[tables / 2 + 1..].iter().all(|&heat| heat == 0), "{warm:?}");
+    let others: Vec<String> = (KEYS / 2..KEYS).map(key).collect();
+    assert!(keyspace.multi_get(&others).expect("lookups").iter().all(Option::is_some));
+    let by_many = heat();
+    assert!(by_many[tables / 2 + 1..].iter().sum::<u64>() > 0, "{by_many:?}");
+    keyspace.range(key(100)..).next().expect("an entry").expect("which is read");
+    assert_eq!(
+        heat().iter().sum::<u64>(),
+        by_many.iter().sum::<u64>() + 64,
+        "a cursor counts where it begins"
+    );
+}

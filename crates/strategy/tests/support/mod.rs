@@ -12,7 +12,7 @@
 //! `size` MiB over the keys `aa` to `zz`; `Z` is the last level. Attributes follow after `;`: `t` share of
 //! tombstones, `seq=5..9` sequence numbers (else older runs get smaller ones), `pinned` a sequence number,
 //! `deleted`, `expires` and `created` times in seconds, `heat` how often it was read, `id` an identity (else parts are numbered in
-//! reading order).
+//! reading order), `new` that it was written after a change of strategy.
 
 use esker_base::{FileNumber, PartId, RunId, SeqNo, TableUid};
 use esker_strategy::*;
@@ -34,7 +34,11 @@ struct Drawn {
     part: PartMeta,
     seqnos_given: bool,
     heat: u64,
+    is_new: bool,
 }
+
+/// Where files begin that came after a change of strategy.
+pub(crate) const FIRST_NEW: FileNumber = FileNumber(100_000);
 
 impl Picture {
     /// Adds a line, oldest levels last.
@@ -82,8 +86,8 @@ impl Picture {
             .collect();
         runs.sort_unstable();
         runs.dedup();
-        for (at, (place, Drawn { part, seqnos_given, .. })) in self.parts.iter_mut().enumerate() {
-            part.file = FileNumber(at as u64 + 1);
+        for (at, (place, Drawn { part, seqnos_given, is_new, .. })) in self.parts.iter_mut().enumerate() {
+            part.file = FileNumber(at as u64 + 1 + if *is_new { FIRST_NEW.get() } else { 0 });
             let position = RunPosition { level: place.level, order: place.order };
             let age = runs.len() - runs.binary_search(&position).unwrap();
             if !*seqnos_given {
@@ -109,7 +113,7 @@ pub(crate) fn parse_range(text: &str) -> KeyRange {
 }
 
 fn parse_parts(text: &str) -> Vec<Drawn> {
-    let plain = |part| Drawn { part, seqnos_given: false, heat: 0 };
+    let plain = |part| Drawn { part, seqnos_given: false, heat: 0, is_new: false };
     if let Some(arguments) = text.strip_prefix("split(").and_then(|rest| rest.strip_suffix(')')) {
         let (count, size) = arguments.split_once(',').unwrap();
         let count: u64 = count.parse().unwrap();
@@ -119,9 +123,9 @@ fn parse_parts(text: &str) -> Vec<Drawn> {
     let (range, size) =
         fields.next().unwrap().rsplit_once(':').unwrap_or_else(|| panic!("no size in {text:?}"));
     let mut part = new_part(parse_range(range), size);
-    let (mut seqnos_given, mut heat) = (false, 0);
+    let (mut seqnos_given, mut heat, mut is_new) = (false, 0, false);
     for field in fields {
-        let (name, value) = field.split_once('=').unwrap();
+        let (name, value) = field.split_once('=').unwrap_or((field, ""));
         let number = || value.parse::<u64>().unwrap();
         match name {
             "t" => part.tombstones = (part.entries as f64 * value.parse::<f64>().unwrap()).round() as u64,
@@ -133,6 +137,7 @@ fn parse_parts(text: &str) -> Vec<Drawn> {
             }
             "pinned" => part.pinned_by = Some(SeqNo::new(number())),
             "created" => part.created_ms = number() * 1000,
+            "new" => is_new = true,
             "heat" => heat = number(),
             "id" => part.id = PartId(number()),
             "deleted" => part.oldest_delete_ms = Some(number() * 1000),
@@ -143,7 +148,7 @@ fn parse_parts(text: &str) -> Vec<Drawn> {
             _ => panic!("no attribute {name:?}"),
         }
     }
-    vec![Drawn { part, seqnos_given, heat }]
+    vec![Drawn { part, seqnos_given, heat, is_new }]
 }
 
 /// The `at`th of `count` equal pieces of the keys `aa` to `zz`.

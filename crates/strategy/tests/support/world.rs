@@ -43,6 +43,8 @@ pub(crate) struct World {
     /// A snapshot and what it sees.
     pub(crate) snapshot: Option<(u64, Model)>,
     seqno: u64,
+    /// A change of strategy that is being worked through.
+    pub(crate) migration: Option<Migration>,
     /// Whether the strategy drops data: then a key may be gone, but never may an older version come to light.
     pub(crate) may_lose: bool,
     pub(crate) flushed_bytes: u64,
@@ -71,6 +73,7 @@ impl World {
             model: Model::new(),
             snapshot: None,
             seqno: 0,
+            migration: None,
             may_lose: false,
             flushed_bytes: 0,
             written_bytes: 0,
@@ -84,7 +87,22 @@ impl World {
 
     pub(crate) fn shape<'v>(&self, version: &'v Version, idle: bool) -> Shape<'v> {
         let oldest_snapshot = self.snapshot.as_ref().map_or(SeqNo::MAX, |(seqno, _)| SeqNo::new(*seqno));
-        Shape { oldest_snapshot, idle, ..Shape::new(version) }
+        Shape { oldest_snapshot, idle, migration: self.migration, ..Shape::new(version) }
+    }
+
+    /// Changes the strategy, as an engine does.
+    pub(crate) fn switch(&mut self, strategy: Strategy, is_paused: bool) {
+        self.strategy = strategy;
+        self.migration = Some(Migration { first_new: self.state.next_file, is_paused });
+        self.end_migration();
+    }
+
+    /// Forgets a migration that has come to its end.
+    pub(crate) fn end_migration(&mut self) {
+        let version = self.version();
+        if self.strategy.misplaced_bytes(&self.shape(&version, false), &self.options) == 0 {
+            self.migration = None;
+        }
     }
 
     /// Writes a key; flushes when the memtable is full.
@@ -211,6 +229,7 @@ impl World {
         while !self.running.is_empty() {
             self.end(0, true);
         }
+        self.migration = self.migration.map(|migration| Migration { is_paused: false, ..migration });
         let mut plans = 0;
         loop {
             let version = self.version();
@@ -220,7 +239,12 @@ impl World {
                 let debt = self.strategy.debt(&shape, &self.options);
                 assert_eq!(debt == 0, plan.is_none(), "debt {debt} with {plan:?}");
             }
-            let Some(plan) = plan else { return plans };
+            let Some(plan) = plan else {
+                let misplaced = self.strategy.misplaced_bytes(&shape, &self.options);
+                assert_eq!(misplaced, 0, "{}: a migration does not end", self.strategy);
+                self.migration = None;
+                return plans;
+            };
             self.begin(plan);
             self.end(0, true);
             plans += 1;

@@ -26,8 +26,18 @@ fn expect_no_idle_rounds(db: &Database, what: &str, calls: impl FnOnce() -> usiz
 /// Guards that a lane which finds nothing to do is not asked again until something has changed.
 #[test]
 fn background_work_takes_no_more_steps_than_there_are_things_to_do() {
-    let strategies =
-        ["partitioned", "leveled:10", "leveled:1.5", "tiered:4", "lazy-leveled:4", "fluid:3,2,2", "none"];
+    let strategies = [
+        "partitioned",
+        "leveled:10",
+        "leveled:1.5",
+        "tiered:4",
+        "lazy-leveled:4",
+        "fluid:3,2,2",
+        "none",
+        "partial:2,hottest",
+        "golden-ratio",
+        "fifo:20KiB",
+    ];
     for (seed, name) in strategies.into_iter().enumerate() {
         let world = World::new(seed as u64);
         let keyspace = KeyspaceOptions::default()

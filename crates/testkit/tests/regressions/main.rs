@@ -11,4 +11,5 @@ mod idle;
 mod opening;
 mod poison;
 mod room;
+mod switching;
 mod world;

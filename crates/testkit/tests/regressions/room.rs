@@ -137,6 +137,9 @@ fn a_stop_limit_below_the_trigger_of_the_strategy_stops_nobody_for_good() {
         "tiered:20",
         "lazy-leveled:8",
         "fluid:10,9,3",
+        "partial:10",
+        "golden-ratio",
+        "fifo:1GiB",
     ];
     for (seed, name) in strategies.into_iter().enumerate() {
         let world = World::new(seed as u64);

@@ -1,6 +1,7 @@
 //! Options of a keyspace.
 
 use super::{assign, listed, narrow, parsed, short, size};
+use crate::keyspace::Switch;
 use crate::options::KeyspaceOptions;
 use crate::options::table::units::Unit;
 use crate::options::table::{OptionChange, OptionScope, Row, Scope};
@@ -196,6 +197,16 @@ const ROWS: &[Own] = &[
     .help("Bytes at which a table is ended.")
     .changes(OptionChange::NewTables)
     .always_stored(),
+    Own::text(
+        "migration",
+        || "none, or the strategy before, a file number and bytes".to_owned(),
+        |options| options.switch.as_ref().map_or("none".to_owned(), Switch::to_string),
+        |options, text| {
+            options.switch = if text == "none" { None } else { Some(text.parse()?) };
+            Ok(())
+        },
+    )
+    .hidden(),
     Own::number(
         "level0_trigger_runs",
         LEVEL0_TRIGGER_RUNS,

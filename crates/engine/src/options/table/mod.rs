@@ -42,12 +42,17 @@ pub(super) fn check<O: Scope>(options: &O) -> Result<()> {
 
 /// Every option with its value.
 pub(super) fn values<O: Scope>(options: &O) -> Vec<OptionValue> {
-    O::rows().iter().map(|row| row.value(options)).collect()
+    shown::<O>().map(|row| row.value(options)).collect()
 }
 
 /// What there is to know of every option.
 pub(super) fn describe<O: Scope>() -> Vec<OptionInfo> {
-    O::rows().iter().map(Row::info).collect()
+    shown::<O>().map(Row::info).collect()
+}
+
+/// The rows that people know.
+fn shown<O: Scope>() -> impl Iterator<Item = &'static Row<O>> {
+    O::rows().iter().filter(|row| !row.is_hidden)
 }
 
 /// The stored form.

@@ -1,8 +1,8 @@
 //! Finding an option by what somebody typed.
 
-use super::Scope;
 use super::info::OptionScope;
 use super::row::Row;
+use super::{Scope, shown};
 use crate::options::{KeyspaceOptions, Options};
 use esker_base::{Error, Result};
 
@@ -14,7 +14,7 @@ const LONGEST_NAME: usize = 64;
 /// # Errors
 /// `InvalidArgument`, with the name that was probably meant.
 pub(in crate::options) fn find<O: Scope>(name: &str) -> Result<&'static Row<O>> {
-    O::rows().iter().find(|row| row.is_called(name)).ok_or_else(|| Error::invalid(unknown::<O>(name)))
+    shown::<O>().find(|row| row.is_called(name)).ok_or_else(|| Error::invalid(unknown::<O>(name)))
 }
 
 /// Why there is no option `name` here, with what was probably meant.
@@ -36,7 +36,7 @@ fn unknown<O: Scope>(name: &str) -> String {
             format!("there is no option {name}; did you mean {known}, an option of a {of}?")
         }
         None => {
-            let own: Vec<&str> = O::rows().iter().map(|row| row.name).collect();
+            let own: Vec<&str> = shown::<O>().map(|row| row.name).collect();
             format!("there is no option {name}; there are {}", own.join(", "))
         }
     }
@@ -48,7 +48,7 @@ fn names<O: Scope>() -> Vec<(&'static str, OptionScope)> {
         let stored = (row.stored != row.name).then_some(row.stored);
         [row.name].into_iter().chain(stored).chain(row.aliases.iter().copied())
     };
-    O::rows().iter().flat_map(names).map(|name| (name, O::SCOPE)).collect()
+    shown::<O>().flat_map(names).map(|name| (name, O::SCOPE)).collect()
 }
 
 /// Letters to add, leave out, replace, or swap with their neighbour until `from` is `to`.

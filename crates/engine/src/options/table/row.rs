@@ -19,6 +19,8 @@ pub(in crate::options) struct Row<O: 'static> {
     pub(super) change: OptionChange,
     /// Whether it is stored even where it has its default: what the first builds knew, and nothing else.
     pub(super) always_stored: bool,
+    /// Whether it is stored with the options and is none: nobody may set it or is shown it.
+    pub(super) is_hidden: bool,
     pub(super) access: Access<O>,
 }
 
@@ -57,7 +59,16 @@ pub(in crate::options) struct Absent {
 impl<O: Scope> Row<O> {
     const fn new(name: &'static str, access: Access<O>) -> Row<O> {
         let change = OptionChange::NextOpen;
-        Row { name, stored: name, aliases: &[], help: "", change, always_stored: false, access }
+        Row {
+            name,
+            stored: name,
+            aliases: &[],
+            help: "",
+            change,
+            always_stored: false,
+            is_hidden: false,
+            access,
+        }
     }
 
     /// A number that is always there. `set` is called with numbers of the range only.
@@ -118,6 +129,12 @@ impl<O: Scope> Row<O> {
     /// Another name in the stored form.
     pub(in crate::options) const fn stored_as(mut self, stored: &'static str) -> Row<O> {
         self.stored = stored;
+        self
+    }
+
+    /// Stored, and not to be chosen by anybody.
+    pub(in crate::options) const fn hidden(mut self) -> Row<O> {
+        self.is_hidden = true;
         self
     }
 

@@ -1,0 +1,186 @@
+//! A change of strategy, from its beginning to its end.
+//!
+//! Changing the strategy, or its size ratio, is a change of options like any other: one edit of the manifest. If the tree is not
+//! in the new strategy's form, the same edit notes where old files end ([`Switch`]); from then on the planner brings them into form
+//! without haste ([`esker_strategy::migration`]), and writers are not held back by runs that were there before. When nothing old is out of form,
+//! another edit takes the note away. So a migration goes on after a crash or a reopening, can be paused, which is noted likewise, and
+//! taken back by changing the strategy again, at any moment.
+
+use super::KeyspaceState;
+use crate::options::KeyspaceOptions;
+use crate::store::{Store, Writing};
+use crate::tree::Tree;
+use esker_base::{FileNumber, Result};
+use esker_strategy::{Migration, Shape, Strategy};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// What is stored of a change of strategy that has not been worked through.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Switch {
+    /// The strategy before.
+    pub(crate) from: Strategy,
+    /// Files below this were written before the change.
+    pub(crate) first_new: FileNumber,
+    /// Bytes that were out of form at the change.
+    pub(crate) bytes: u64,
+    pub(crate) is_paused: bool,
+}
+
+impl Switch {
+    /// As strategies take it.
+    pub(crate) fn migration(&self) -> Migration {
+        Migration { first_new: self.first_new, is_paused: self.is_paused }
+    }
+}
+
+impl fmt::Display for Switch {
+    /// `leveled:10 120 4096 running`: the strategy before, the first new file, bytes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = if self.is_paused { "paused" } else { "running" };
+        write!(f, "{} {} {} {state}", self.from, self.first_new.get(), self.bytes)
+    }
+}
+
+impl FromStr for Switch {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Switch, String> {
+        let wrong = || format!("{text:?} is no migration");
+        let words: Vec<&str> = text.split(' ').collect();
+        let [from, first_new, bytes, state @ ("running" | "paused")] = words[..] else { return Err(wrong()) };
+        let first_new = FileNumber(first_new.parse().map_err(|_| wrong())?);
+        let bytes = bytes.parse().map_err(|_| wrong())?;
+        Ok(Switch { from: from.parse()?, first_new, bytes, is_paused: state == "paused" })
+    }
+}
+
+/// A keyspace on its way from one strategy's form to another's; see [`crate::Keyspace::migration`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MigrationInfo {
+    /// The strategy before.
+    pub from: Strategy,
+    /// The strategy at present.
+    pub to: Strategy,
+    /// Bytes of tables that were not in the new strategy's form when it was chosen.
+    pub bytes_at_switch: u64,
+    /// How many of these are left.
+    pub bytes_left: u64,
+    /// Whether it is paused.
+    pub is_paused: bool,
+}
+
+impl MigrationInfo {
+    /// How much is done, from 0 to 100.
+    pub fn percent_done(&self) -> u64 {
+        let done = self.bytes_at_switch.saturating_sub(self.bytes_left);
+        (u128::from(done) * 100 / u128::from(self.bytes_at_switch.max(1))) as u64
+    }
+}
+
+impl Store {
+    /// The options that follow from `after`, which somebody wants in the place of `before`: a change of strategy is noted, and the
+    /// note is nothing that is chosen. The caller holds the manifest's lock.
+    pub(super) fn with_switch(
+        &self,
+        writing: &Writing,
+        keyspace: &KeyspaceState,
+        before: &KeyspaceOptions,
+        after: KeyspaceOptions,
+    ) -> KeyspaceOptions {
+        if before.strategy == after.strategy {
+            return KeyspaceOptions { switch: before.switch.clone(), ..after };
+        }
+        let (first_new, _) = writing.tables.counters();
+        let switch = Switch { from: before.strategy, first_new, bytes: 0, is_paused: false };
+        let after = KeyspaceOptions { switch: Some(switch), ..after };
+        let bytes = self.misplaced_bytes(&keyspace.view.load().tree, &after);
+        let switch = after.switch.clone().filter(|_| bytes > 0).map(|switch| Switch { bytes, ..switch });
+        KeyspaceOptions { switch, ..after }
+    }
+
+    /// Bytes of old files that are not in the form of the strategy.
+    fn misplaced_bytes(&self, tree: &Tree, options: &KeyspaceOptions) -> u64 {
+        let shape = Shape { migration: options.migration(), ..self.shape(tree, &[]) };
+        options.strategy.misplaced_bytes(&shape, &self.strategy_options(options))
+    }
+
+    /// The migration of a keyspace, if there is one.
+    pub(crate) fn migration(&self, keyspace: &KeyspaceState) -> Option<MigrationInfo> {
+        let options = keyspace.options();
+        let switch = options.switch.as_ref()?;
+        let bytes_left = self.misplaced_bytes(&keyspace.view.load().tree, &options);
+        // Without any it has come to its end, which will be noted at the next look.
+        (bytes_left > 0).then(|| MigrationInfo {
+            from: switch.from,
+            to: options.strategy,
+            // Runs of level 0 may come to be out of form by those that join them.
+            bytes_at_switch: switch.bytes.max(bytes_left),
+            bytes_left,
+            is_paused: switch.is_paused,
+        })
+    }
+
+    /// Pauses the migration of a keyspace or lets it go on; nothing if there is none.
+    pub(crate) fn pause_migration(&self, keyspace: &KeyspaceState, is_paused: bool) -> Result<()> {
+        loop {
+            let before = keyspace.options();
+            let Some(switch) = before.switch.clone().filter(|switch| switch.is_paused != is_paused) else {
+                return Ok(());
+            };
+            let switch = Some(Switch { is_paused, ..switch });
+            if self.change_options(keyspace, &before, |_| KeyspaceOptions {
+                switch,
+                ..KeyspaceOptions::clone(&before)
+            })? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Notes that migrations have come to their end. Asked by the compaction lane, which has done the last step.
+    pub(crate) fn end_migrations(&self, keyspaces: &[Arc<KeyspaceState>]) -> Result<()> {
+        for keyspace in keyspaces {
+            let before = keyspace.options();
+            if before.switch.is_none() || self.misplaced_bytes(&keyspace.view.load().tree, &before) > 0 {
+                continue;
+            }
+            // If somebody else changes options at this moment, the next look does it.
+            if self.change_options(keyspace, &before, |_| before.without_switch())? {
+                let (name, strategy) = (keyspace.name(), before.strategy);
+                tracing::info!(keyspace = %name, %strategy, "the tree has the form of its new strategy");
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_stored_reads_back() {
+        for text in ["leveled:10 120 4096 running", "fifo:1GiB,7d 1 18446744073709551615 paused"] {
+            assert_eq!(text.parse::<Switch>().unwrap().to_string(), text);
+        }
+        for text in ["", "none", "leveled:10 120 4096", "leveled:10 120 4096 done", "leveled 1 2 3 running"] {
+            assert!(text.parse::<Switch>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn progress_is_a_share_of_what_there_was() {
+        let strategy = Strategy::default();
+        let info = |bytes_at_switch, bytes_left| MigrationInfo {
+            from: strategy,
+            to: strategy,
+            bytes_at_switch,
+            bytes_left,
+            is_paused: false,
+        };
+        assert_eq!([info(200, 50), info(200, 200), info(0, 0)].map(|info| info.percent_done()), [75, 0, 0]);
+        assert_eq!(info(u64::MAX, 0).percent_done(), 100);
+    }
+}
