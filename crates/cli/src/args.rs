@@ -7,6 +7,7 @@ mod ingest;
 mod keyspaces;
 mod merging;
 mod options;
+mod simulate;
 mod strategy;
 
 pub(crate) use changes::ChangesArgs;
@@ -19,6 +20,7 @@ pub(crate) use ingest::{BuildTableArgs, IngestArgs};
 pub(crate) use keyspaces::KeyspacesArgs;
 pub(crate) use merging::{AppendArgs, IncrArgs};
 pub(crate) use options::OptionsArgs;
+pub(crate) use simulate::SimulateArgs;
 pub(crate) use strategy::StrategyArgs;
 
 use crate::failure::EXIT_CODES;
@@ -131,6 +133,7 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
     Bench(Box<BenchArgs>),
     Experiment(ExperimentArgs),
+    Simulate(Box<SimulateArgs>),
     Options(OptionsArgs),
     Exec(ExecArgs),
 }

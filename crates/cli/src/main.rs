@@ -54,6 +54,7 @@ fn run(cli: &Cli, out: &mut dyn Write) -> Result<Exit, Failure> {
         Command::Inspect(args) => commands::inspect::run(global, args, out),
         Command::Bench(args) => commands::bench::run(global, args, out),
         Command::Experiment(args) => commands::experiment::run(global, args, out),
+        Command::Simulate(args) => commands::simulate::run(global, args, out),
         Command::Options(args) => commands::options::run(global, args, out),
         Command::Exec(args) => commands::exec::run(global, args, out),
     }

@@ -61,6 +61,8 @@ pub struct Outcome {
     pub drained_write_amplification: f64,
     /// Bytes of tables over those of tables that hold only what is alive.
     pub space: Amplification,
+    /// At most when all is done that a flush made necessary.
+    pub space_at_rest: f64,
     /// At worst with everything else on the disk: outputs in the making and dead parts of files.
     pub transient_space: f64,
     /// After all is done, idle work included.

@@ -101,8 +101,11 @@ impl Scenario {
             / self.options.memtable_bytes.max(1) as f64
     }
 
-    /// What is wrong with it.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    /// Whether it can be simulated. Takes no time.
+    ///
+    /// # Errors
+    /// What is wrong with it, as a sentence.
+    pub fn check(&self) -> Result<(), String> {
         let workload = &self.workload;
         if workload.keys == 0 || workload.keys > 1_000_000_000_000_000 {
             return Err(format!("there are 1 to 10^15 keys, not {}", workload.keys));

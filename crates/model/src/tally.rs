@@ -41,6 +41,8 @@ struct Weighed {
     sum: f64,
     weight: f64,
     max: f64,
+    /// The maximum of what had any weight.
+    max_weighed: f64,
 }
 
 impl Weighed {
@@ -48,6 +50,9 @@ impl Weighed {
         self.sum += value * weight;
         self.weight += weight;
         self.max = self.max.max(value);
+        if weight > 0.0 {
+            self.max_weighed = self.max_weighed.max(value);
+        }
     }
 
     fn mean(&self) -> f64 {
@@ -175,6 +180,7 @@ impl Tally {
             write_amplification: by_user(written) + added_writes,
             drained_write_amplification: by_user(written + drain_bytes) + added_writes,
             space: Amplification { mean: self.space.mean(), max: self.space.max },
+            space_at_rest: self.space.max_weighed,
             transient_space: self.transient_space,
             drained_space: version.bytes() as f64 / tree.live_bytes().max(1.0),
             runs: Amplification {

@@ -19,6 +19,7 @@ mod point;
 pub(crate) mod portable;
 mod scan;
 pub(crate) mod serve;
+pub(crate) mod simulate;
 mod stalls;
 mod stats;
 mod strategy;

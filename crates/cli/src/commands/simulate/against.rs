@@ -1,0 +1,300 @@
+//! `simulate --against-engine`: the same scenario on the engine, one step after the other.
+//!
+//! The engine runs without threads and with a clock that stands still: after each flush it works until it wants nothing, as
+//! the settled simulation does, and never thinks itself idle. What differs is what a simulation cannot know: keys that are
+//! drawn by chance, tables that end at blocks, and bytes that blocks, indexes and filters take.
+
+use crate::args::Global;
+use crate::failure::Failure;
+use esker::parts::env::{Env, FileSystem, Random, SeededRandom, StdFileSystem};
+use esker::parts::model::{Input, Outcome, Scenario};
+use esker::{Codec, Database, KeyspaceMetrics, KeyspaceOptions, Options, PerLevel};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The tree is looked at so many times while a memtable fills.
+const LOOKS_PER_MEMTABLE: f64 = 128.0;
+/// A prime above all counts of keys: multiplied by it, neighbours in popularity lie far apart, and no two meet.
+const SCATTER: u128 = 18_446_744_073_709_551_557;
+/// Bytes of the number in a key.
+const NUMBER_BYTES: usize = 8;
+
+/// What the engine did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Measured {
+    /// Bytes of tables over bytes of keys and values, after the load.
+    pub(super) table_overhead: f64,
+    /// Bytes written to tables over bytes of keys and values.
+    pub(super) write_amplification: f64,
+    /// Bytes of tables over those that are alive, on average and at most, after each flush and what it led to.
+    pub(super) space_mean: f64,
+    pub(super) space_max: f64,
+    /// Merges.
+    pub(super) jobs: u64,
+}
+
+impl Measured {
+    pub(super) fn as_json(&self) -> Value {
+        json!({
+            "table_overhead": self.table_overhead,
+            "write_amplification": self.write_amplification,
+            "space_amplification_mean": self.space_mean,
+            "space_amplification_at_rest": self.space_max,
+            "merges": self.jobs,
+        })
+    }
+}
+
+/// The names of the columns.
+pub(super) fn head(out: &mut dyn Write) -> Result<(), Failure> {
+    writeln!(
+        out,
+        "{:<24} {:^21}  {:^21}  {:^21}  {:^12}",
+        "", "writes", "space, mean", "space, most at rest", "merges"
+    )?;
+    writeln!(
+        out,
+        "{:<24} {:>6} {:>6} {:>7}  {:>6} {:>6} {:>7}  {:>6} {:>6} {:>7}  {:>5} {:>6}",
+        "strategy",
+        "model",
+        "engine",
+        "off",
+        "model",
+        "engine",
+        "off",
+        "model",
+        "engine",
+        "off",
+        "model",
+        "engine"
+    )?;
+    Ok(())
+}
+
+/// What the simulation says beside what was measured.
+pub(super) fn row(out: &mut dyn Write, outcome: &Outcome, measured: &Measured) -> Result<(), Failure> {
+    write!(out, "{:<24}", outcome.strategy.to_string())?;
+    for (model, engine) in [
+        (outcome.write_amplification, measured.write_amplification),
+        (outcome.space.mean, measured.space_mean),
+        (outcome.space_at_rest, measured.space_max),
+    ] {
+        let off = format!("{:+.1}%", 100.0 * (model / engine - 1.0));
+        write!(out, " {model:>6.2} {engine:>6.2} {off:>7} ")?;
+    }
+    writeln!(out, " {:>5} {:>6}", outcome.jobs, measured.jobs)?;
+    Ok(())
+}
+
+/// A directory that goes when it is done with.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Nobody can be told, and it lies among other files that may go.
+        let _gone = StdFileSystem.remove_dir_all(&self.0);
+    }
+}
+
+/// Carries a scenario out.
+pub(super) fn measure(global: &Global, scenario: &Scenario) -> Result<Measured, Failure> {
+    let workload = &scenario.workload;
+    if (workload.key_bytes as usize) < NUMBER_BYTES {
+        return Err(Failure::usage(format!("keys of the engine have at least {NUMBER_BYTES} bytes here")));
+    }
+    let parent = global.data.clone().unwrap_or_else(std::env::temp_dir);
+    let directory = Scratch(parent.join(format!("esker-simulate-{}", std::process::id())));
+    let database = open(scenario, &directory.0)?;
+    let mut writer = Writer {
+        database: &database,
+        scenario,
+        random: SeededRandom::new(1),
+        key: vec![0; workload.key_bytes as usize],
+        value: vec![0; workload.value_bytes as usize],
+        done: 0,
+    };
+    let measured = writer.run();
+    database.close()?;
+    measured
+}
+
+fn open(scenario: &Scenario, directory: &Path) -> Result<Database, Failure> {
+    let memtable_bytes = scenario.options.memtable_bytes;
+    let mut keyspace = KeyspaceOptions::default()
+        .strategy(scenario.strategy)
+        .write_buffer_size(memtable_bytes)
+        .compression(PerLevel::all(Codec::None));
+    if let Some(bytes) = scenario.options.table_bytes {
+        keyspace = keyspace.table_size(bytes);
+    }
+    let options = Options::default()
+        .env(Env::simulated(Arc::new(StdFileSystem), 1))
+        .memory_budget(memtable_bytes.saturating_mul(8).saturating_add(256 << 20))
+        .keyspace_options(keyspace);
+    Ok(options.open(directory)?)
+}
+
+struct Writer<'a> {
+    database: &'a Database,
+    scenario: &'a Scenario,
+    random: SeededRandom,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    /// Operations since the load.
+    done: u64,
+}
+
+/// Sums over the states after each flush.
+#[derive(Default)]
+struct Rests {
+    flushes: u64,
+    /// Operations when the last one was taken.
+    at: u64,
+    bytes_by_operations: f64,
+    operations: u64,
+    max_bytes: u64,
+}
+
+impl Writer<'_> {
+    fn run(&mut self) -> Result<Measured, Failure> {
+        let workload = self.scenario.workload;
+        let keys = workload.keys;
+        let passes = |passes: f64| (passes * keys as f64) as u64;
+        let mut table_overhead = 1.0;
+        let mut live_bytes = 0;
+        if !workload.input.starts_empty() {
+            self.database.flush()?;
+            for number in 0..keys {
+                self.put(number)?;
+            }
+            self.rest()?;
+            live_bytes = self.tables().table_bytes;
+            table_overhead = live_bytes as f64 / (keys as f64 * workload.entry_bytes());
+            self.write(passes(self.scenario.warm_up_passes), &mut Rests::default())?;
+        }
+        let before = self.tables();
+        let mut rests = Rests { flushes: before.flushes, at: self.done, ..Rests::default() };
+        self.write(passes(self.scenario.passes), &mut rests)?;
+        let after = self.tables();
+        if live_bytes == 0 {
+            live_bytes = after.table_bytes;
+            table_overhead = live_bytes as f64 / (keys as f64 * workload.entry_bytes());
+        }
+        let written = |metrics: &KeyspaceMetrics| metrics.flushed_bytes + metrics.compacted_out_bytes;
+        let live = live_bytes as f64 * (1.0 - workload.deleted_share);
+        Ok(Measured {
+            table_overhead,
+            write_amplification: (written(&after) - written(&before)) as f64
+                / (after.user_bytes - before.user_bytes).max(1) as f64,
+            space_mean: rests.bytes_by_operations / rests.operations.max(1) as f64 / live,
+            space_max: rests.max_bytes as f64 / live,
+            jobs: after.compactions - before.compactions,
+        })
+    }
+
+    fn tables(&self) -> KeyspaceMetrics {
+        self.database.metrics().keyspaces.swap_remove(0)
+    }
+
+    /// Flushes what there is and works until nothing is wanted.
+    fn rest(&mut self) -> Result<(), Failure> {
+        self.database.flush()?;
+        while self.database.step_background() {}
+        Ok(())
+    }
+
+    fn write(&mut self, operations: u64, rests: &mut Rests) -> Result<(), Failure> {
+        let memtable = self.scenario.options.memtable_bytes as f64 / self.scenario.workload.operation_bytes();
+        let look_every = (memtable / LOOKS_PER_MEMTABLE).max(1.0) as u64;
+        for operation in 0..operations {
+            let number = self.draw();
+            let deletes = self.scenario.workload.deleted_share;
+            if deletes > 0.0 && self.fraction() < deletes {
+                self.set_key(number);
+                self.database.delete(&self.key)?;
+            } else {
+                self.put(number)?;
+            }
+            self.done += 1;
+            if operation % look_every == 0 {
+                self.look(rests);
+            }
+        }
+        self.rest()?;
+        self.look(rests);
+        Ok(())
+    }
+
+    /// Notes the tree's size if there was a flush, after the work that it made.
+    fn look(&mut self, rests: &mut Rests) {
+        let flushes = self.tables().flushes;
+        if flushes == rests.flushes {
+            return;
+        }
+        while self.database.step_background() {}
+        let tables = self.tables();
+        let operations = self.done - rests.at;
+        rests.bytes_by_operations += tables.table_bytes as f64 * operations as f64;
+        rests.operations += operations;
+        rests.max_bytes = rests.max_bytes.max(tables.table_bytes);
+        (rests.flushes, rests.at) = (flushes, self.done);
+    }
+
+    fn set_key(&mut self, number: u64) {
+        let from = self.key.len() - NUMBER_BYTES;
+        self.key[from..].copy_from_slice(&number.to_be_bytes());
+    }
+
+    fn put(&mut self, number: u64) -> Result<(), Failure> {
+        self.set_key(number);
+        let fresh = self.random.next_u64().to_le_bytes();
+        let len = self.value.len().min(fresh.len());
+        self.value[..len].copy_from_slice(&fresh[..len]);
+        self.database.put(&self.key, &self.value)?;
+        Ok(())
+    }
+
+    /// Evenly from 0 to 1.
+    fn fraction(&self) -> f64 {
+        (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// The key of the next operation.
+    fn draw(&self) -> u64 {
+        let keys = self.scenario.workload.keys;
+        let scattered = |rank: u64| (u128::from(rank) * SCATTER % u128::from(keys)) as u64;
+        match self.scenario.workload.input {
+            Input::Uniform => self.random.below(keys),
+            Input::EightyTwenty => scattered(self.of_a_fifth(keys)),
+            Input::HotRange => self.of_a_fifth(keys),
+            Input::Zipf { theta } => scattered(self.by_popularity(keys, theta)),
+            Input::Load => scattered(self.done % keys),
+            Input::Sequential => self.done % keys,
+        }
+    }
+
+    /// Four times out of five one of the first fifth.
+    fn of_a_fifth(&self, keys: u64) -> u64 {
+        let fifth = (keys / 5).max(1);
+        if self.random.below(5) < 4 {
+            self.random.below(fifth)
+        } else {
+            fifth.min(keys - 1) + self.random.below((keys - fifth).max(1))
+        }
+    }
+
+    /// A rank by Zipf: where the integral of the weights reaches an even draw.
+    fn by_popularity(&self, keys: u64, theta: f64) -> u64 {
+        let (from, to) = (0.5f64, keys as f64 + 0.5);
+        let draw = self.fraction();
+        let rank = if (theta - 1.0).abs() < 1e-9 {
+            from * (to / from).powf(draw)
+        } else {
+            let power = 1.0 - theta;
+            (from.powf(power) + draw * (to.powf(power) - from.powf(power))).powf(1.0 / power)
+        };
+        (rank - 0.5).clamp(0.0, (keys - 1) as f64) as u64
+    }
+}

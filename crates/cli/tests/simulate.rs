@@ -1,0 +1,52 @@
+//! `simulate`, and the simulation against the engine at the size of a test.
+
+#![expect(clippy::disallowed_methods, reason = "tests use the machine's files")]
+#![expect(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]
+#![allow(dead_code, reason = "the helpers are shared with other tests")]
+
+mod common;
+
+use common::Place;
+use serde_json::Value;
+
+#[test]
+fn strategies_are_compared() {
+    let place = Place::new();
+    let table = place.ok("simulate --entries 1M --write-buffer-size 8MiB");
+    assert!(table.lines().count() > 8 && table.contains("partitioned"), "{table}");
+    let chosen = place.ok("simulate --strategies leveled:10 fluid:10,3,1 --rate 50MiB --json");
+    let rows: Vec<Value> = chosen.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows.len(), 2);
+    assert_eq!(rows[1]["strategy"], "fluid:10,3,1");
+    assert!(rows[0]["elapsed_s"].as_f64().unwrap() > 1.0, "{chosen}");
+    for wrong in ["--strategies nope", "--entries 0", "--deletes 2", "--input sideways", "--rate 0"] {
+        let ran = place.run(&format!("simulate {wrong}"));
+        assert!(ran.code == 2 && ran.out.is_empty(), "{wrong}: {ran:?}");
+    }
+}
+
+/// The engine flushes and merges real keys; what it writes and what room it takes is what the simulation said, within 15 %.
+#[test]
+fn the_engine_does_what_the_simulation_says() {
+    let place = Place::new();
+    // As ten million entries are to 64 MiB, but with a hundredth of them.
+    let answer = place.ok(
+        "simulate --against-engine --data . --entries 100000 --write-buffer-size 656KiB --table-size 168KiB --warm-up 1 \
+         --passes 2 --strategies leveled:10 tiered:4 lazy-leveled:4 partial:10 --json",
+    );
+    assert_eq!(answer.lines().count(), 4);
+    for line in answer.lines() {
+        let row: Value = serde_json::from_str(line).unwrap();
+        for figure in ["write_amplification", "space_amplification_mean", "space_amplification_at_rest"] {
+            let (model, engine) = (row[figure].as_f64().unwrap(), row["engine"][figure].as_f64().unwrap());
+            let off = model / engine - 1.0;
+            assert!(
+                off.abs() < 0.15,
+                "{figure} of {}: {model} simulated, {engine} measured",
+                row["strategy"]
+            );
+        }
+    }
+    let left = std::fs::read_dir(place.path()).unwrap().count();
+    assert_eq!(left, 0, "nothing is left behind");
+}
