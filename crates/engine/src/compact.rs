@@ -292,6 +292,7 @@ impl Store {
             input_bytes: inputs.iter().flat_map(|input| &input.parts).map(InputPart::bytes).sum(),
             filter: common.filter,
             job: Some(job),
+            oldest_delete_ms: plan.parts().filter_map(|(_, input)| input.part.oldest_delete_ms).min(),
             folding: keyspace.semantics.folding().cloned(),
             compaction_filter: common.compaction_filter.clone(),
             large: Some(Arc::clone(&relocation.values) as Arc<dyn LargeValues>),

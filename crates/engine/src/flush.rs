@@ -28,7 +28,6 @@ use esker_strategy::{Busy, Class, Cut, Position, StrategyOptions};
 use esker_version::{DatabaseState, EditOp, KeyRange, PartMeta, Place, Version, VersionEdit};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 impl Store {
     /// Flushes the keyspace whose sealed memtables pin the oldest part of the log; `false` if there are none. A keyspace
@@ -116,9 +115,9 @@ impl Store {
         table_bytes: u64,
         began_ns: u64,
     ) {
-        let took = Duration::from_nanos(self.env.clock.monotonic_ns().saturating_sub(began_ns));
         let payload_bytes = memtables.iter().map(|memtable| memtable.bytes()).sum();
-        keyspace.control.lock().capacity.note_flush(payload_bytes, table_bytes, took);
+        let times_ns = (began_ns, self.env.clock.monotonic_ns());
+        keyspace.control.lock().note_flush(payload_bytes, table_bytes, times_ns);
     }
 
     /// F3: what installing `memtables` would make durable must not be durable before older entries of other keyspaces.
@@ -367,6 +366,7 @@ fn flush_spec<'a>(
         level: to.level(),
         is_eased: false,
         cut: Cut::for_output(version, to, strategy_options),
+        oldest_delete_ms: memtables.iter().filter_map(|view| view.since_ms()).min(),
         input_bytes: memtables.iter().map(|view| view.memtable.payload_bytes()).sum(),
         filter: TableFilter::in_tree(options, version, None, (to, keys), tuner),
         job: None,

@@ -46,6 +46,7 @@ mod output;
 mod paths;
 mod pending_deletes;
 mod pressure;
+mod promises;
 mod read;
 mod replay;
 mod room;
@@ -90,6 +91,7 @@ pub use options::{
     Cs265, KeyspaceOptions, OptionChange, OptionInfo, OptionScope, OptionValue, Options, PerLevel, Preset,
 };
 pub use pressure::{KeyspaceStall, Pressure, PressureCause, StallChange, Stalls, WaitingWrites, WriteState};
+pub use promises::{DeletePromise, KeyspacePromises, PromiseState, SpacePromise};
 pub use read::cursor::Cursor;
 pub use read::keys::Keys;
 pub use read::layer::Layer;

@@ -488,6 +488,7 @@ impl Opening {
             last_compacted: AtomicU32::new(u32::MAX),
             last_activity: Mutex::default(),
             is_idle: AtomicBool::new(false),
+            log_ages: Mutex::default(),
             failure: OnceLock::new(),
             closed: AtomicBool::new(false),
             activity: RwLock::new(()),
@@ -495,6 +496,7 @@ impl Opening {
             lock: Mutex::new(assembly.lock),
         });
         store.rebalance_memory();
+        store.settle_log_reuse();
         start_lanes(&store)?;
         Ok(store)
     }

@@ -51,6 +51,8 @@ pub(crate) struct OutputSpec<'a> {
     pub(crate) zero_seqnos: bool,
     /// When the data was written, if the tables are not to count as being as young as their files.
     pub(crate) created_ms: Option<u64>,
+    /// When the oldest delete of the inputs was made, in milliseconds since 1970 (DW3 in [`crate::promises`]).
+    pub(crate) oldest_delete_ms: Option<u64>,
     /// The blob files whose values are to be written anew, if there are any.
     pub(crate) relocation: Option<&'a Relocation>,
 }
@@ -339,7 +341,12 @@ impl<'a, 's> Output<'a, 's> {
         self.look()?;
         if let Some(mut open) = self.writer.take() {
             open.writer.set_range_deletes(self.deletes.take_before(border));
-            self.tables.parts.push(finish(self.factory, self.spec.created_ms, open)?);
+            let mut part = finish(self.factory, self.spec.created_ms, open)?;
+            if part.has_tombstones() {
+                part.oldest_delete_ms =
+                    part.oldest_delete_ms.min(self.spec.oldest_delete_ms.or(part.oldest_delete_ms));
+            }
+            self.tables.parts.push(part);
         }
         Ok(())
     }

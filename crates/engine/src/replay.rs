@@ -180,7 +180,9 @@ impl<'a> Replay<'a> {
         let kind = keyspace.options.memtable;
         let reserve = kind.reserve_bytes(limit).max(kind.needed_bytes(bytes, 1));
         let (memtable, inserter) = Memtable::create(kind, self.arenas, reserve)?;
-        keyspace.filling = Some((Arc::new(MemtableView::new(memtable)), inserter));
+        // When an entry was written is not in the log: not before the last edit of the manifest that it survived.
+        let since_ms = self.state.time_floor_ms;
+        keyspace.filling = Some((Arc::new(MemtableView::new(memtable, since_ms)), inserter));
         Ok(())
     }
 

@@ -38,7 +38,7 @@ type CreateMemtable = fn(MemtableKind, &ArenaPool, u64) -> Result<(Arc<Memtable>
 /// A memtable for a keyspace that may lie idle: it has room for nothing and holds next to nothing.
 pub(crate) fn stub_memtable(kind: MemtableKind, arenas: &ArenaPool) -> Result<(Arc<MemtableView>, Inserter)> {
     let (memtable, inserter) = Memtable::create_stub(kind, arenas)?;
-    Ok((Arc::new(MemtableView::new(memtable)), inserter))
+    Ok((Arc::new(MemtableView::new(memtable, 0)), inserter))
 }
 
 /// When a memtable of a keyspace is sealed.
@@ -171,11 +171,11 @@ impl Store {
         let kind = options.memtable;
         let needed = kind.needed_bytes(next.bytes, u64::from(next.entries));
         let (memtable, inserter) = create(kind, &self.arenas, kind.reserve_bytes(limit).max(needed))?;
-        Ok((Arc::new(MemtableView::new(memtable)), inserter))
+        Ok((Arc::new(MemtableView::new(memtable, self.time.now_ms())), inserter))
     }
 
     #[cold]
-    fn rotate_log(
+    pub(crate) fn rotate_log(
         &self,
         writing: &Writing,
         state: &mut CommitState,

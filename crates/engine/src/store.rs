@@ -15,6 +15,7 @@ use crate::keyspace::{KeyspaceState, Registry};
 use crate::metrics::Counters;
 use crate::options::{KeyspaceOptions, MemoryPlan, NamedKeyspaces};
 use crate::output::TableFactory;
+use crate::promises::LogAges;
 use crate::scheduler::Scheduler;
 use crate::snapshot::Snapshots;
 use crate::time::Time;
@@ -76,6 +77,8 @@ pub(crate) struct Store {
     /// Since when nothing was written, as the compaction lane saw it; and whether that is long enough.
     pub(crate) last_activity: Mutex<Activity>,
     pub(crate) is_idle: AtomicBool,
+    /// For promises on deletes.
+    pub(crate) log_ages: Mutex<LogAges>,
 
     /// Set once, when writing is no longer safe.
     pub(crate) failure: OnceLock<Arc<str>>,

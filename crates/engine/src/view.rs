@@ -31,6 +31,8 @@ pub(crate) struct MemtableView {
     pub(crate) memtable: Arc<Memtable>,
     /// Tables that the manifest does not have yet; see [`crate::ingest`].
     pub(crate) ingested: Option<Arc<TreeRun>>,
+    /// No entry was written before, in milliseconds since 1970: a memtable is made when the first one comes.
+    since_ms: u64,
     /// Oldest log id that holds an entry of this memtable; `u64::MAX` while it is empty.
     first_log_id: AtomicU64,
     /// Sequence number of the first entry; `u64::MAX` while it is empty.
@@ -43,10 +45,11 @@ pub(crate) struct MemtableView {
 }
 
 impl MemtableView {
-    pub(crate) fn new(memtable: Arc<Memtable>) -> MemtableView {
+    pub(crate) fn new(memtable: Arc<Memtable>, since_ms: u64) -> MemtableView {
         MemtableView {
             memtable,
             ingested: None,
+            since_ms,
             first_log_id: AtomicU64::new(u64::MAX),
             first_seqno: AtomicU64::new(u64::MAX),
             seal_seqno: AtomicU64::new(u64::MAX),
@@ -61,7 +64,7 @@ impl MemtableView {
         log_id: u64,
         seqno: SeqNo,
     ) -> MemtableView {
-        let view = MemtableView { ingested: Some(run), ..MemtableView::new(stub) };
+        let view = MemtableView { ingested: Some(run), ..MemtableView::new(stub, 0) };
         view.note_write(log_id, seqno.get());
         view.seal(seqno);
         view
@@ -70,6 +73,11 @@ impl MemtableView {
     /// Whether a reader finds nothing here.
     pub(crate) fn is_empty(&self) -> bool {
         self.memtable.is_empty() && self.ingested.is_none()
+    }
+
+    /// A time that does not lie after the first write; `None` if the memtable is empty.
+    pub(crate) fn since_ms(&self) -> Option<u64> {
+        self.first_log_id().map(|_| self.since_ms)
     }
 
     /// Notes the first write; later ones change nothing. Called under the commit lock.

@@ -129,7 +129,8 @@ impl Store {
 
     /// Options of a keyspace as the strategy takes them.
     pub(crate) fn strategy_options(&self, options: &KeyspaceOptions) -> StrategyOptions {
-        strategy_options(options, self.memory.write_buffer_bytes)
+        let jobs = u32::try_from(self.compaction_threads).unwrap_or(u32::MAX);
+        StrategyOptions { jobs, ..strategy_options(options, self.memory.write_buffer_bytes) }
     }
 
     /// [`Store::compaction_debt`] but for parts that could be dropped, to find which may take input. For writers that look for
@@ -167,6 +168,7 @@ impl Store {
             now_ns.saturating_sub(last.since_ns) >= IDLE_AFTER.as_nanos() as u64
         };
         self.is_idle.store(is_idle, Ordering::Relaxed);
+        self.age_for_promises()?;
         if is_idle {
             for keyspace in self.all_keyspaces().iter() {
                 if keyspace.view.load().active.memtable.payload_bytes() >= IDLE_SEAL_BYTES {
@@ -223,6 +225,8 @@ pub(crate) fn strategy_options(
         level0_trigger_runs: options.level0_trigger_runs,
         level0_hard_runs: options.level0_stop_runs,
         blob_space_amp_permille: options.blob_space_amp_permille,
+        max_space_amp_permille: options.max_space_amp_permille,
+        delete_within_ms: options.delete_within_ms(),
         ..StrategyOptions::default()
     }
 }

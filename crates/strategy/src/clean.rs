@@ -40,7 +40,8 @@ pub(crate) fn plan_promise(cx: &Context<'_>) -> Option<CompactionPlan> {
         .version
         .parts()
         .filter_map(|(level, run, part)| {
-            let due_ms = cx.options.delete_due_ms(part.oldest_delete_ms?)?;
+            let gone_ms = oldest_gone_ms(part, cx.shape.expired_ms)?;
+            let due_ms = cx.options.delete_due_ms(gone_ms)?;
             (due_ms <= cx.shape.now_ms && !cx.busy.has(part)).then_some((due_ms, level, run, part))
         })
         .collect();
@@ -55,6 +56,12 @@ pub(crate) fn plan_promise(cx: &Context<'_>) -> Option<CompactionPlan> {
         let includes_it = plan.parts().any(|(_, input)| input.part.id == part.id);
         includes_it.then_some(plan)
     })
+}
+
+/// When the first of what a part holds was deleted, or expired for every reader; `None` if nothing was.
+pub fn oldest_gone_ms(part: &PartMeta, expired_ms: u64) -> Option<u64> {
+    let expired = part.min_expiry_ms.filter(|&ms| ms <= expired_ms);
+    part.oldest_delete_ms.into_iter().chain(expired).min()
 }
 
 /// Parts that are wholly hidden by range deletes. Nothing comes to light: what lies under them is older still, and the range

@@ -15,6 +15,7 @@ use crate::parts::{Parts, Pick};
 use crate::plan::{Class, CompactionPlan, PlanInput, Position, Reason};
 use crate::runs::RunsPerLevel;
 use crate::score::Score;
+use crate::space;
 use esker_version::{KeyRange, Level, LevelIndex, Run};
 use std::sync::Arc;
 
@@ -75,6 +76,7 @@ impl Fluid {
         clean::plan_free(cx)
             .or_else(|| self.urgent(cx))
             .or_else(|| clean::plan_promise(cx))
+            .or_else(|| space::plan(cx))
             .or_else(|| self.plan_shape(cx))
             .or_else(|| clean::plan(cx))
             .or_else(|| self.plan_idle(cx))
@@ -144,7 +146,7 @@ impl Fluid {
         match self.partial {
             Some(partial) => Some(cx.options.max_job_bytes(cx.shape.last_bytes()).min(partial.max_job_bytes)),
             None if cx.migrates() => Some(cx.options.max_job_bytes(cx.shape.last_bytes())),
-            None => cx.options.max_job_bytes,
+            None => cx.options.job_limit_bytes(cx.shape.last_bytes()),
         }
     }
 

@@ -36,10 +36,12 @@ pub mod plan;
 pub mod runs;
 mod score;
 pub mod shape;
+mod space;
 pub mod validate;
 mod worst_case;
 
 pub use busy::{Busy, BusyJob, JobId};
+pub use clean::oldest_gone_ms;
 pub use collect::{BlobAccount, Collection, due_permille, plan_collection};
 pub use cut::{Cut, Cutter};
 pub use fifo::FifoLimits;
@@ -54,5 +56,6 @@ pub use plan::{
 };
 pub use runs::RunsPerLevel;
 pub use shape::Shape;
+pub use space::Allowance;
 pub use validate::validate;
 pub use worst_case::WorstCase;

@@ -1,5 +1,6 @@
 //! What a strategy may be told.
 
+use crate::space::Allowance;
 use std::fmt;
 use std::str::FromStr;
 
@@ -106,7 +107,11 @@ pub struct StrategyOptions {
     pub idle_permille: u32,
     /// Whether plans may consume a slice of a table. Without it jobs grow until they end at table borders.
     pub slices: bool,
-    /// How long after a delete its data must be gone, if that is promised.
+    /// How much room all tables may take, in 1/1000 of the live data, if that is promised.
+    pub max_space_amp_permille: Option<u64>,
+    /// How many jobs may run at once.
+    pub jobs: u32,
+    /// How long after a delete or an expiry its data must be gone, if that is promised.
     pub delete_within_ms: Option<u64>,
     /// How long before that moment the merge is planned; an eighth of the promise if `None`.
     pub delete_reserve_ms: Option<u64>,
@@ -128,6 +133,8 @@ impl Default for StrategyOptions {
             small_garbage_bytes: 64 * MIB,
             idle_permille: 100,
             slices: true,
+            max_space_amp_permille: None,
+            jobs: 1,
             delete_within_ms: None,
             delete_reserve_ms: None,
             blob_space_amp_permille: 1500,
@@ -147,11 +154,18 @@ impl StrategyOptions {
     /// Most bytes of the last level that a job rewrites, unless one table alone is larger.
     pub fn max_job_bytes(&self, last_bytes: u64) -> u64 {
         let tables = self.table_bytes(last_bytes).saturating_mul(4);
-        self.max_job_bytes.unwrap_or(tables.max(64 * MIB))
+        let promised = Allowance::new(self, last_bytes).map_or(u64::MAX, |allowance| allowance.max_job_bytes);
+        self.max_job_bytes.unwrap_or(tables.max(64 * MIB)).min(promised)
     }
 
-    /// When data deleted at `oldest_delete_ms` has to be on its way out.
-    pub(crate) fn delete_due_ms(&self, oldest_delete_ms: u64) -> Option<u64> {
+    /// The limit that is set, or that follows from a promise; `None` if neither is.
+    pub(crate) fn job_limit_bytes(&self, last_bytes: u64) -> Option<u64> {
+        let promised = Allowance::new(self, last_bytes).map(|allowance| allowance.max_job_bytes);
+        self.max_job_bytes.into_iter().chain(promised).min()
+    }
+
+    /// When data that was deleted or expired at `oldest_delete_ms` has to be on its way out.
+    pub fn delete_due_ms(&self, oldest_delete_ms: u64) -> Option<u64> {
         let within = self.delete_within_ms?;
         let reserve = self.delete_reserve_ms.unwrap_or(within / 8);
         Some(oldest_delete_ms.saturating_add(within).saturating_sub(reserve))

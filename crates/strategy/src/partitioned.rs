@@ -20,6 +20,7 @@ use crate::column::{Columns, Load};
 use crate::draft::{Context, Draft, input_from};
 use crate::fluid::is_busy;
 use crate::plan::{Class, CompactionPlan, PlanInput, Position, Reason};
+use crate::space::{self, Allowance};
 use esker_version::{LevelIndex, PartMeta, Run};
 use std::sync::Arc;
 
@@ -32,6 +33,7 @@ pub(crate) fn plan(cx: &Context<'_>) -> Option<CompactionPlan> {
     clean::plan_free(cx)
         .or_else(|| urgent(cx))
         .or_else(|| clean::plan_promise(cx))
+        .or_else(|| space::plan(cx))
         .or_else(|| plan_shape(cx))
         .or_else(|| clean::plan(cx))
         .or_else(|| if cx.shape.idle { Columns::new(cx).converge() } else { None })
@@ -77,6 +79,13 @@ fn tier_levels() -> impl Iterator<Item = LevelIndex> {
 /// Bytes that may lie above the last level.
 fn garbage_bytes(cx: &Context<'_>) -> u64 {
     let base_bytes = cx.shape.base().map_or(0, |run| run.bytes());
+    let promised =
+        Allowance::new(cx.options, base_bytes).map_or(u64::MAX, |allowance| allowance.garbage_bytes);
+    wanted_garbage_bytes(cx, base_bytes).min(promised)
+}
+
+/// What the options say, without a promise.
+fn wanted_garbage_bytes(cx: &Context<'_>, base_bytes: u64) -> u64 {
     if base_bytes == 0 {
         // Nothing rests yet: two full tiers of flushes.
         return flushed_tier_bytes(cx).saturating_mul(2);

@@ -133,6 +133,8 @@ pub enum Reason {
     LastTombstones,
     /// Deleted data has to be gone soon.
     DeletePromise,
+    /// More lies above the last level than a promise on space allows.
+    SpacePromise,
     /// Every entry has expired.
     Expired,
     /// Range deletes hide every entry.
@@ -162,6 +164,7 @@ impl fmt::Display for Reason {
             Reason::Tombstones => "many tombstones",
             Reason::LastTombstones => "tombstones that nobody needs",
             Reason::DeletePromise => "deleted data must go",
+            Reason::SpacePromise => "room was promised",
             Reason::Expired => "everything in it has expired",
             Reason::Covered => "everything in it is deleted",
             Reason::OverSize => "more than is to be kept",

@@ -146,6 +146,8 @@ struct Pool {
     /// Slot numbers that have a file.
     slots: BTreeSet<u32>,
     preparing: bool,
+    /// See [`Log::set_recycling`].
+    recycles: bool,
     /// Why the last preparation failed.
     failure: Option<Error>,
     closed: bool,
@@ -198,6 +200,7 @@ impl Log {
                 live: VecDeque::new(),
                 slots,
                 preparing: false,
+                recycles: true,
                 failure: None,
                 closed: false,
                 history,
@@ -272,6 +275,27 @@ impl Log {
         };
         drop(pool);
         self.segment_ready.notify_all();
+        outcome
+    }
+
+    /// Whether segments that are not needed any more are written to again. If not, those that wait for it are deleted, so that no
+    /// record outlives the last need for it.
+    ///
+    /// # Errors
+    /// [`Error::Io`] for the first that could not be deleted; the next open will.
+    pub fn set_recycling(&self, recycles: bool) -> Result<()> {
+        let waiting = {
+            let mut pool = self.pool.lock();
+            let begins = pool.recycles && !recycles;
+            pool.recycles = recycles;
+            if begins { std::mem::take(&mut pool.ready) } else { Vec::new() }
+        };
+        let mut outcome = Ok(());
+        for segment in waiting {
+            // Each is tried, whatever became of those before.
+            let deleted = self.delete(segment);
+            outcome = outcome.and(deleted);
+        }
         outcome
     }
 
@@ -386,7 +410,7 @@ impl Log {
         let count = released.len();
         let mut pool = self.pool.lock();
         let free = self.options.kept_segments.saturating_sub(pool.ready.len());
-        let mut left = if pool.closed { 0 } else { free };
+        let mut left = if pool.closed || !pool.recycles { 0 } else { free };
         let wanted = |segment: &mut SegmentFile| {
             let wanted = left > 0 && segment.size_bytes == self.options.segment_bytes;
             left -= usize::from(wanted);

@@ -84,6 +84,7 @@ fn pressure_as_json(pressure: &Pressure) -> serde_json::Value {
         PressureCause::Memory => "memory",
         PressureCause::SharedMemory => "shared memory",
         PressureCause::Level0 => "level 0",
+        PressureCause::Space => "room",
         _ => "other",
     };
     json!({

@@ -63,8 +63,7 @@ fn flushes_are_eased_while_memtables_queue_up() {
 /// EC3, and the third queue: merges are eased while level 0 is nearly full, but not those into the last level.
 #[test]
 fn merges_into_the_last_level_are_not_eased() {
-    let leveled = KeyspaceOptions::default().strategy("leveled:10".parse().unwrap()).level0_trigger_runs(1);
-    let db = open(leveled.level0_stop_runs(5));
+    let db = open(KeyspaceOptions::default().level0_stop_runs(5));
     let codecs = [1, 1, 1, 1, 1].map(|memtables| flush(&db, memtables));
     assert_eq!(
         codecs,

@@ -10,6 +10,7 @@ use crate::jobs::BackgroundRates;
 use crate::metrics::{KeyspaceLevels, Metrics};
 use crate::options::{KeyspaceOptions, Options};
 use crate::pressure::Stalls;
+use crate::promises::KeyspacePromises;
 use crate::store::Store;
 use crate::transaction::{Transaction, TransactionOptions};
 use crate::verify::VerifyReport;
@@ -427,6 +428,11 @@ impl Database {
     /// ```
     pub fn stalls(&self) -> Stalls {
         self.handle.store.stalls()
+    }
+
+    /// The promises that keyspaces make by `max_space_amp` and `delete_within`, and whether they are kept; none of keyspaces without.
+    pub fn promises(&self) -> Vec<KeyspacePromises> {
+        self.handle.store.promises()
     }
 
     /// The shape of the tree of every keyspace.

@@ -258,7 +258,8 @@ fn one_job_of_the_lowest_classes_runs_at_a_time() {
 /// A job of the lowest classes makes room when something more urgent wants its thread, and not before.
 #[test]
 fn jobs_that_can_wait_make_room() {
-    let db = stepped(1, keyspace_options().strategy(Strategy::None));
+    let leveled = Strategy::Leveled { size_ratio: SizeRatio::from_permille(10_000).unwrap() };
+    let db = stepped(1, keyspace_options().strategy(leveled).level0_trigger_runs(100));
     let (store, keyspace) = (db.store(), db.default_keyspace());
     let idle = store.begin_job(keyspace.state(), facts(Class::Idle), None).expect("nothing else runs");
     for run in 0..6u64 {
@@ -266,8 +267,7 @@ fn jobs_that_can_wait_make_room() {
         store.flush_keyspaces(&[Arc::clone(keyspace.state())]).unwrap();
     }
     assert!(!store.relieve().unwrap() && !idle.has_yielded(), "nothing is wanted");
-    let leveled = Strategy::Leveled { size_ratio: SizeRatio::from_permille(10_000).unwrap() };
-    keyspace.set_options(|options| options.strategy(leveled)).unwrap();
+    keyspace.set_options(|options| options.level0_trigger_runs(4)).unwrap();
     assert!(!store.relieve().unwrap(), "nothing is urgent enough for a thread of its own");
     assert!(idle.has_yielded());
     drop(idle);

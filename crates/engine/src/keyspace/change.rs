@@ -58,6 +58,7 @@ impl Store {
         self.make_durable(writing, &mut installed, &edit)?;
         writing.commit.lock().add_keyspace(active);
         self.keyspaces.write().add(&keyspace);
+        self.settle_log_reuse();
         Ok(keyspace)
     }
 
@@ -117,6 +118,9 @@ impl Store {
             return Ok(false);
         }
         let after = after(writing);
+        if before.max_space_amp_permille != after.max_space_amp_permille {
+            self.check_feasible(keyspace, &after)?;
+        }
         let mut edit = VersionEdit::new();
         edit.push(EditOp::SetKeyspaceOptions { id: keyspace.id, options: after.encode().into() });
         self.make_durable(writing, &mut installed, &edit)?;
@@ -125,6 +129,7 @@ impl Store {
         keyspace.set_options(after);
         keyspace.note_shape();
         writing.commit.lock().active(keyspace.id)?.limits = limits;
+        self.settle_log_reuse();
         // Whoever waits for room may have it now, and another strategy may want something.
         self.scheduler.request(Lane::Compaction);
         self.scheduler.announce_progress();

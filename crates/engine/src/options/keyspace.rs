@@ -4,7 +4,7 @@ use super::filtering::OwnFilter;
 use super::per_level::PerLevel;
 use super::table;
 use crate::keyspace::Switch;
-use esker_base::Result;
+use esker_base::{Error, Result};
 use esker_codec::Codec;
 use esker_filter::{FilterAllocation, FilterPolicy};
 use esker_iter::operator::MergeOperator;
@@ -13,6 +13,8 @@ use esker_sst::{BlockLayout, IndexKind, TableOptions, TableReading};
 use esker_strategy::{Migration, Strategy, StrategyOptions};
 use std::time::Duration;
 
+/// Runs in level 0 at which writes stop, unless the strategy leaves more there.
+const DEFAULT_LEVEL0_STOP_RUNS: u32 = 24;
 /// Runs that arrive while the merge that they wait for is under way, and are no sign of trouble.
 const LEVEL0_SLACK_RUNS: u32 = 2;
 
@@ -48,6 +50,8 @@ pub struct KeyspaceOptions {
     pub(crate) blob_threshold_bytes: Option<u64>,
     pub(crate) blob_file_bytes: u64,
     pub(crate) blob_space_amp_permille: u32,
+    pub(crate) max_space_amp_permille: Option<u64>,
+    pub(crate) delete_within: Option<Duration>,
 }
 
 impl Default for KeyspaceOptions {
@@ -70,7 +74,7 @@ impl Default for KeyspaceOptions {
             table_bytes: None,
             level0_trigger_runs: None,
             level0_slowdown_runs: None,
-            level0_stop_runs: 24,
+            level0_stop_runs: DEFAULT_LEVEL0_STOP_RUNS,
             max_job_bytes: None,
             max_job_runs: None,
             default_ttl: None,
@@ -79,6 +83,8 @@ impl Default for KeyspaceOptions {
             blob_threshold_bytes: None,
             blob_file_bytes: 32 << 20,
             blob_space_amp_permille: 1500,
+            max_space_amp_permille: None,
+            delete_within: None,
         }
     }
 }
@@ -206,7 +212,7 @@ impl KeyspaceOptions {
         self
     }
 
-    /// Runs in level 0 at which writes wait for compaction. Default: 24.
+    /// Runs in level 0 at which writes wait for compaction. Default: 24, or four more than start a merge if that is more.
     pub fn level0_stop_runs(mut self, runs: u32) -> KeyspaceOptions {
         self.level0_stop_runs = runs;
         self
@@ -244,15 +250,70 @@ impl KeyspaceOptions {
         self
     }
 
-    /// Runs of level 0 at which writes are slowed and at which they stop: what the options say, but above what the strategy
-    /// leaves in level 0 when nothing is amiss, and out of reach where it may have any number.
+    /// Promises that tables, what running compactions write, and what readers hold of replaced tables take at most so many times the
+    /// room of what is alive, 1.05 to 100, in steps of 1/1000. Default: no promise; each strategy has its own room.
+    ///
+    /// Compactions begin as early as it takes, in jobs as small as it takes, and writers are slowed when the room is nearly used up.
+    /// Steady overwriting costs about `0.75 / (times - 1)` bytes of compaction for each. What is known to be impossible is refused with the
+    /// numbers; [`crate::Database::promises`] tells whether it is kept. Tables only: not the log.
+    pub fn max_space_amp(mut self, times: f64) -> KeyspaceOptions {
+        // What is out of range is refused where the options are used; the conversion saturates, and takes NaN for 0.
+        self.max_space_amp_permille = Some((times * 1000.0).round() as u64);
+        self
+    }
+
+    /// Promises that what was deleted or has expired is in no file of the database any more after this time, at least two minutes.
+    /// Default: no promise; it goes when compactions meet it.
+    ///
+    /// Memtables are flushed after an eighth of the time at the latest, the log is not kept for reuse, and tables with deletes are
+    /// merged down in time. A snapshot that is older than a delete keeps what was deleted; [`crate::Database::promises`] says so. Backups,
+    /// checkpoints and log kept for readers of changes are not covered, nor is time during which the database is closed.
+    pub fn delete_within(mut self, time: Duration) -> KeyspaceOptions {
+        self.delete_within = Some(time);
+        self
+    }
+
+    /// The promised time in milliseconds.
+    pub(crate) fn delete_within_ms(&self) -> Option<u64> {
+        self.delete_within.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// An error for promises that no measurement could make possible.
+    pub(crate) fn check_promises(&self) -> Result<()> {
+        let promise = match (self.max_space_amp_permille, self.delete_within) {
+            (None, None) => return Ok(()),
+            (Some(_), _) => "max_space_amp",
+            (None, Some(_)) => "delete_within",
+        };
+        if !self.strategy.merges() {
+            return Err(Error::invalid(format!(
+                "{promise} cannot be promised with strategy {}, by which tables are not merged for it",
+                self.strategy
+            )));
+        }
+        if self.delete_within.is_some() && self.blob_threshold_bytes.is_some() {
+            return Err(Error::invalid(
+                "delete_within cannot be promised with blob_threshold: values in blob files go when their garbage is collected, \
+                 which has no deadline",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Runs of level 0 at which writes are slowed and at which they stop: what the options say, by default above what the
+    /// strategy leaves in level 0 when nothing is amiss, and out of reach where it may have any number.
     pub(crate) fn level0_limits(&self) -> (u32, u32) {
         let of_strategy =
             StrategyOptions { level0_trigger_runs: self.level0_trigger_runs, ..StrategyOptions::default() };
         let Some(trigger) = self.strategy.level0_trigger(&of_strategy) else {
             return (u32::MAX - 1, u32::MAX);
         };
-        let hard = self.level0_stop_runs.max(trigger.saturating_add(2 * LEVEL0_SLACK_RUNS));
+        let hard = match self.level0_stop_runs {
+            DEFAULT_LEVEL0_STOP_RUNS => {
+                DEFAULT_LEVEL0_STOP_RUNS.max(trigger.saturating_add(2 * LEVEL0_SLACK_RUNS))
+            }
+            runs => runs,
+        };
         let soft = self.level0_slowdown_runs.unwrap_or(hard / 2);
         (soft.max(trigger.saturating_add(LEVEL0_SLACK_RUNS)).min(hard - 1), hard)
     }

@@ -48,8 +48,9 @@ impl Speed {
 /// What one keyspace's background work sustains.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Capacity {
-    /// Payload bytes of flushed memtables.
+    /// Payload bytes of flushed memtables, over the time that writing them took and over the time since the flush before.
     flush: Speed,
+    arrival: Speed,
     /// Bytes that one compaction at a time writes.
     compaction: Speed,
     /// Bytes flushed and bytes written by compactions, those that lie back counted for less.
@@ -64,6 +65,21 @@ impl Capacity {
         let kept = (-1.0 / FLUSHES_REMEMBERED).exp();
         self.flushed = self.flushed * kept + table_bytes as f64;
         self.compacted *= kept;
+    }
+
+    /// So many payload bytes were flushed since the flush before, so long ago.
+    pub(crate) fn note_arrival(&mut self, payload_bytes: u64, since: Duration) {
+        self.arrival.note(payload_bytes, since);
+    }
+
+    /// Payload bytes a second that were written of late; `None` before the second flush.
+    pub(crate) fn arrival_bytes_per_second(&self) -> Option<f64> {
+        self.arrival.bytes_per_second()
+    }
+
+    /// Bytes a second that one compaction at a time writes; `None` before the first.
+    pub(crate) fn job_bytes_per_second(&self) -> Option<f64> {
+        self.compaction.bytes_per_second()
     }
 
     /// A compaction wrote so many bytes in that time.

@@ -111,6 +111,8 @@ pub(crate) struct Control {
     pub(crate) capacity: Capacity,
     rate: Option<u64>,
     looked_ns: u64,
+    /// When the last flush ended; 0 before the first.
+    flushed_ns: u64,
     state: Option<PressureCause>,
     changes: VecDeque<StallChange>,
 }
@@ -120,6 +122,7 @@ pub(crate) struct Control {
 struct Queues {
     memory: Pressure,
     level0: Pressure,
+    space: Pressure,
 }
 
 impl Store {
@@ -221,12 +224,17 @@ impl Store {
         let rates = [
             admitted_bytes_per_second(queues.memory.permille, flush),
             admitted_bytes_per_second(queues.level0.permille, compaction),
+            admitted_bytes_per_second(queues.space.permille, compaction),
         ];
         rates.into_iter().flatten().min()
     }
 
     fn queues(&self, keyspace: &KeyspaceState) -> Queues {
-        Queues { memory: self.memory_pressure(keyspace), level0: self.level0_pressure(keyspace) }
+        Queues {
+            memory: self.memory_pressure(keyspace),
+            level0: self.level0_pressure(keyspace),
+            space: self.space_pressure(keyspace),
+        }
     }
 
     /// Memtables before the flush. At the hard limit the active one is full and no further one may be sealed.
@@ -272,6 +280,20 @@ impl Store {
         Pressure::new(PressureCause::Level0, runs, soft.into(), hard.into())
     }
 
+    /// Promised room. The last tenth of what is alive, or half of the room if that is less, is where writers are slowed.
+    fn space_pressure(&self, keyspace: &KeyspaceState) -> Pressure {
+        let free = Pressure::none(PressureCause::Space);
+        let promised = keyspace.options().max_space_amp_permille;
+        let (Some(promised), Some(room)) = (promised, self.room_of(keyspace)) else { return free };
+        let of_live = |permille: u64| room.live_bytes / 1000 * permille;
+        let (used, hard) = (room.used_bytes(), of_live(promised));
+        let soft = hard - of_live(100.min((promised - 1000) / 2));
+        if used <= soft || !self.can_compact(keyspace) {
+            return Pressure { amount: used, ..Pressure::new(PressureCause::Space, 0, soft, hard) };
+        }
+        Pressure::new(PressureCause::Space, used, soft, hard)
+    }
+
     /// What a write that must not wait is told if it would be too early.
     #[cold]
     pub(crate) fn refuse_early(
@@ -300,10 +322,26 @@ impl Store {
 }
 
 impl Control {
+    /// A flush of so many payload bytes, written as so many table bytes, began and ended.
+    pub(crate) fn note_flush(
+        &mut self,
+        payload_bytes: u64,
+        table_bytes: u64,
+        (began_ns, ended_ns): (u64, u64),
+    ) {
+        let took = Duration::from_nanos(ended_ns.saturating_sub(began_ns));
+        self.capacity.note_flush(payload_bytes, table_bytes, took);
+        if self.flushed_ns != 0 {
+            let since = Duration::from_nanos(ended_ns.saturating_sub(self.flushed_ns));
+            self.capacity.note_arrival(payload_bytes, since);
+        }
+        self.flushed_ns = ended_ns;
+    }
+
     /// Remembers what is to be told when the state changes.
     fn note(&mut self, queues: &Queues, rate: Option<u64>, now_ms: u64) {
-        let worst =
-            if queues.memory.permille > queues.level0.permille { queues.memory } else { queues.level0 };
+        let all = [queues.space, queues.memory, queues.level0];
+        let worst = all.into_iter().max_by_key(|pressure| pressure.permille).unwrap_or(queues.level0);
         let state = rate.map(|_| worst.cause);
         if state == self.state {
             return;

@@ -78,6 +78,8 @@ pub enum PressureCause {
     SharedMemory,
     /// Runs of level 0, before compaction.
     Level0,
+    /// Bytes of tables and what jobs write, where room was promised.
+    Space,
 }
 
 /// Writes that wait for a kind of background work.
@@ -130,7 +132,7 @@ impl Store {
     fn stall_of(&self, keyspace: &KeyspaceState) -> KeyspaceStall {
         let queues = self.queues(keyspace);
         let control = keyspace.control.lock();
-        let mut pressures = vec![queues.memory, queues.level0];
+        let mut pressures = vec![queues.memory, queues.level0, queues.space];
         pressures.sort_by_key(|pressure| std::cmp::Reverse(pressure.permille));
         let rate = keyspace.admitted_bytes_per_second.load(Ordering::Relaxed);
         let state = match rate {
@@ -159,10 +161,14 @@ impl fmt::Display for Pressure {
             PressureCause::Level0 => {
                 write!(f, "level 0 has {amount} runs (slower from {soft}, stop at {hard})")
             }
-            PressureCause::Memory | PressureCause::SharedMemory => {
-                let whose = if self.cause == PressureCause::Memory { "its" } else { "all keyspaces'" };
+            PressureCause::Memory | PressureCause::SharedMemory | PressureCause::Space => {
+                let whose = match self.cause {
+                    PressureCause::Memory => "its memtables",
+                    PressureCause::SharedMemory => "all keyspaces' memtables",
+                    _ => "tables and running compactions",
+                };
                 let (amount, soft, hard) = (Mebibytes(amount), Mebibytes(soft), Mebibytes(hard));
-                write!(f, "{whose} memtables hold {amount} (slower from {soft}, stop at {hard})")
+                write!(f, "{whose} hold {amount} (slower from {soft}, stop at {hard})")
             }
         }
     }

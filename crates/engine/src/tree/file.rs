@@ -306,6 +306,11 @@ impl FileIdentity {
         Some(Closed { _kept: kept, fresh })
     }
 
+    /// Bytes of the file.
+    pub(super) fn file_bytes(&self) -> u64 {
+        self.file_bytes
+    }
+
     /// Whether anybody looked for something in it since this was last called.
     pub(crate) fn take_use(&self) -> bool {
         let current = self.current.lock().upgrade();

@@ -46,6 +46,8 @@ pub(crate) struct TableFiles {
     pub(crate) rates: Arc<Rates>,
     /// Blob files in use.
     pub(crate) large: LargeFiles,
+    /// Files that were replaced, and that readers may hold.
+    held: Mutex<Vec<Weak<FileIdentity>>>,
     /// Paths of files that nothing refers to any more.
     doomed: Mutex<Vec<PathBuf>>,
     /// Deleting and closing are work for the log lane.
@@ -78,6 +80,7 @@ impl TableFiles {
             readings: Mutex::default(),
             rates: Arc::default(),
             large: LargeFiles::beside(limit.tables),
+            held: Mutex::default(),
             doomed: Mutex::default(),
             scheduler,
         })
@@ -131,9 +134,21 @@ impl TableFiles {
     pub(crate) fn retire(&self, number: FileNumber) {
         let known = self.known.lock().remove(&number);
         match known.and_then(|identity| identity.upgrade()) {
-            Some(identity) => identity.retire(),
+            Some(identity) => {
+                identity.retire();
+                let mut held = self.held.lock();
+                held.retain(|file| file.strong_count() > 0);
+                held.push(Arc::downgrade(&identity));
+            }
             None => self.doom(paths::table(&self.dir, number)),
         }
+    }
+
+    /// Bytes of a keyspace's tables that were replaced and that readers still hold.
+    pub(crate) fn held_bytes(&self, keyspace: KeyspaceId) -> u64 {
+        let held = self.held.lock();
+        let held = held.iter().filter_map(Weak::upgrade);
+        held.filter(|file| file.keyspace() == keyspace).map(|file| file.file_bytes()).sum()
     }
 
     /// Has a file deleted that nothing refers to any more.

@@ -38,6 +38,11 @@ const JOB_RUNS: (Unit, u64, u64) = (Unit::Count, 2, 1000);
 /// With one run writes would wait for every compaction; ten thousand are more than any reader bears.
 const LEVEL0_STOP_RUNS: (Unit, u64, u64) = (Unit::Count, 2, 10_000);
 
+/// Promised room. Below 1.05 each byte would be rewritten ten times and more.
+const MAX_SPACE_AMP: (Unit, u64, u64) = (Unit::Permille, 1050, 100_000);
+/// Promised times: memtables are sealed after an eighth, and the compaction lane looks every ten seconds.
+const DELETE_WITHIN_MS: (Unit, u64, u64) = (Unit::Milliseconds, 120_000, u64::MAX);
+
 type Own = Row<KeyspaceOptions>;
 
 const ROWS: &[Own] = &[
@@ -307,6 +312,26 @@ const ROWS: &[Own] = &[
     .stored_as("blob_space_amp_permille")
     .help("How many times the room of their living values blob files may take before they are emptied.")
     .changes(OptionChange::AtOnce),
+    Own::number(
+        "max_space_amp",
+        MAX_SPACE_AMP,
+        |options| options.max_space_amp_permille,
+        |options, permille| options.max_space_amp_permille = permille,
+    )
+    .or("none", "each strategy has its own room")
+    .stored_as("max_space_amp_permille")
+    .help("How many times the room of what is alive tables take at most: a promise.")
+    .changes(OptionChange::AtOnce),
+    Own::number(
+        "delete_within",
+        DELETE_WITHIN_MS,
+        |options| options.delete_within.map(super::milliseconds),
+        |options, ms| options.delete_within = ms.map(Duration::from_millis),
+    )
+    .or("none", "what is deleted goes when compactions meet it")
+    .stored_as("delete_within_ms")
+    .help("Time after which what was deleted or has expired is in no file any more: a promise.")
+    .changes(OptionChange::AtOnce),
 ];
 
 const CODECS: &str = "none, lz4, lz4hc:1 to lz4hc:12, snappy, zstd:1 to zstd:22, zstd:1+dict to zstd:22+dict, lzma:0 to lzma:9, \
@@ -340,6 +365,6 @@ impl Scope for KeyspaceOptions {
         if let Some(operator) = &self.merge_operator {
             operator.validate()?;
         }
-        Ok(())
+        self.check_promises()
     }
 }

@@ -1,0 +1,98 @@
+//! DW1 and DW2: memtables and log segments do not grow old where somebody promised that deletes vanish.
+
+use super::SEAL_DIVISOR;
+use crate::commit::Room;
+use crate::handle::DEFAULT_KEYSPACE;
+use crate::keyspace::KeyspaceState;
+use crate::room::MAX_SEALED;
+use crate::scheduler::Lane;
+use crate::store::{Store, Writing};
+use esker_base::{KeyspaceId, LogId, Result, SeqNo};
+use esker_version::VersionEdit;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Since when log segments are there, as the compaction lane saw it. What is in a segment was written after that.
+#[derive(Debug, Default)]
+pub(crate) struct LogAges {
+    since_ms: BTreeMap<LogId, u64>,
+    /// The segment that was begun for a promise, and the last sequence number before it: as long as nothing was written since, it is
+    /// empty, and there is nothing to leave behind.
+    begun: Option<(LogId, SeqNo)>,
+}
+
+impl LogAges {
+    /// Since when a segment is there; it is looked at now.
+    fn since_ms(&mut self, id: LogId, now_ms: u64) -> u64 {
+        *self.since_ms.entry(id).or_insert(now_ms)
+    }
+}
+
+impl Store {
+    /// Seals what has been in memory, and leaves log segments that have been there, for long enough.
+    pub(crate) fn age_for_promises(&self) -> Result<()> {
+        let keyspaces = self.all_keyspaces();
+        let within = keyspaces.iter().filter_map(|keyspace| keyspace.options().delete_within_ms()).min();
+        let (Some(within_ms), Some(writing)) = (within, &self.writing) else { return Ok(()) };
+        for keyspace in keyspaces.iter() {
+            self.seal_if_old(keyspace)?;
+        }
+        let now_ms = self.time.now_ms();
+        let mut ages = self.log_ages.lock();
+        let current = writing.commit.lock().log.position().log_id;
+        ages.since_ms(current, now_ms);
+        let Some(oldest) = writing.log.oldest_log_id() else { return Ok(()) };
+        ages.since_ms = ages.since_ms.split_off(&oldest);
+        if now_ms.saturating_sub(ages.since_ms(oldest, now_ms)) < within_ms / SEAL_DIVISOR {
+            return Ok(());
+        }
+        if self.leave_segment(writing, oldest, &mut ages)? && self.min_log_id(writing, &[]) > oldest {
+            drop(ages);
+            self.release_log()?;
+        }
+        Ok(())
+    }
+
+    fn seal_if_old(&self, keyspace: &Arc<KeyspaceState>) -> Result<()> {
+        let Some(within_ms) = keyspace.options().delete_within_ms() else { return Ok(()) };
+        let since_ms = keyspace.view.load().active.since_ms();
+        let age_ms = since_ms.map_or(0, |since_ms| self.time.now_ms().saturating_sub(since_ms));
+        if age_ms >= within_ms / SEAL_DIVISOR { self.seal_if_filled(keyspace) } else { Ok(()) }
+    }
+
+    /// Seals every memtable that needs the segment, and begins another if it is the one being written; `false` if there is
+    /// nothing in it, or no room for it now.
+    fn leave_segment(&self, writing: &Writing, segment: LogId, ages: &mut LogAges) -> Result<bool> {
+        let mut state = writing.commit.lock();
+        let (last, position) = state.end();
+        if state.closed || ages.begun == Some((segment, last)) {
+            return Ok(false);
+        }
+        let active = state.keyspaces.iter().flatten();
+        let needing: Vec<KeyspaceId> = active
+            .filter(|active| active.memtable.first_log_id().is_some_and(|id| LogId(id) <= segment))
+            .filter(|active| active.keyspace.view.load().sealed.len() < MAX_SEALED)
+            .map(|active| active.keyspace.id)
+            .collect();
+        for id in needing {
+            self.seal(&mut state, id, &crate::batch::Share::nothing(id))?;
+        }
+        if position.log_id == segment {
+            if let Room::Wait(lane) = self.rotate_log(writing, &mut state, &mut None)? {
+                drop(state);
+                self.scheduler.request(lane);
+                return Ok(false);
+            }
+            ages.begun = Some((state.log.position().log_id, last));
+        }
+        Ok(true)
+    }
+
+    /// Releases segments that nothing needs: an edit that says so, with nothing else in it (WL7).
+    fn release_log(&self) -> Result<()> {
+        let Some(keyspace) = self.find_keyspace(DEFAULT_KEYSPACE) else { return Ok(()) };
+        self.install(&keyspace, &[], |_, _| VersionEdit::new())?;
+        self.scheduler.request(Lane::Log);
+        Ok(())
+    }
+}

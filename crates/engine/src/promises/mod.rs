@@ -1,0 +1,137 @@
+//! Promises of a keyspace: how much room its tables take, and how soon what was deleted is gone.
+//!
+//! # Room (`max_space_amp`)
+//! Tables, what running jobs write, what readers still hold of replaced tables, and blob files stay below a multiple of the live data.
+//! The planner merges in time for it and in small jobs ([`esker_strategy::Allowance`]); when the room is nearly used up
+//! writers are slowed as by any other pressure ([`crate::pressure`]). What is alive is estimated from below, so a promise is
+//! called missed too early rather than too late.
+//!
+//! # Deletes (`delete_within`)
+//! What was deleted or has expired is in no file of the database any more within that time: not the tombstone, not what it hides,
+//! not the log. Five places hold it, one after the other:
+//! * DW1: the active memtable: it is sealed an eighth of the time after its first entry, whatever it holds.
+//! * DW2: log segments: after an eighth of the time the oldest is left, all memtables of any keyspace that need it are sealed, and it is
+//!   deleted with the last of them; none is kept to be written again.
+//! * DW3: tables above the last level: each knows when the oldest delete in it was made; merges keep the oldest of their inputs; an
+//!   eighth of the time before the deadline the column goes to the last level, before anything else but an urgent level 0.
+//! * DW4: tables of the last level with entries that expire: rewritten when the first of them is due.
+//! * DW5: replaced tables, until their last reader lets go: a snapshot, cursor or range that is older than the delete keeps it, and
+//!   then the promise is missed on that account; [`DeletePromise`] says so.
+//!
+//! A backup, a checkpoint, and log that is kept for readers of changes are copies that somebody asked for; nothing is promised for
+//! them. Deleted files are given back to the file system, which does not overwrite them. While the database is closed nobody works.
+
+mod log_age;
+mod report;
+
+pub(crate) use log_age::LogAges;
+pub use report::{DeletePromise, KeyspacePromises, PromiseState, SpacePromise};
+
+use crate::keyspace::KeyspaceState;
+use crate::options::KeyspaceOptions;
+use crate::store::Store;
+use esker_base::{Error, Result};
+use esker_strategy::{Allowance, BlobAccount};
+
+/// DW1 and DW2: the share of the promised time after which memtables are sealed and log segments left.
+const SEAL_DIVISOR: u64 = 8;
+
+/// The share of what compactions were measured to write that a promise may take, in percent: flushes and bursts need the rest.
+const USABLE_PERCENT: f64 = 70.0;
+
+/// Who uses how much room.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    pub(crate) live_bytes: u64,
+    pub(crate) table_bytes: u64,
+    pub(crate) blob_bytes: u64,
+    /// What running jobs may write.
+    pub(crate) running_bytes: u64,
+    /// Replaced tables that readers hold.
+    pub(crate) held_bytes: u64,
+}
+
+impl Room {
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.table_bytes + self.blob_bytes + self.running_bytes + self.held_bytes
+    }
+}
+
+impl Store {
+    /// Who uses how much room; `None` if nothing is promised.
+    pub(crate) fn room_of(&self, keyspace: &KeyspaceState) -> Option<Room> {
+        let options = keyspace.options();
+        options.max_space_amp_permille?;
+        let running_bytes = keyspace.busy.lock().jobs().map(|job| job.est_out_bytes).sum();
+        let view = keyspace.view.load();
+        let version = &view.tree.version;
+        let base_bytes = version.runs_of(esker_version::LevelIndex::LAST).last().map_or(0, |run| run.bytes());
+        let allowance = Allowance::new(&self.strategy_options(&options), base_bytes)?;
+        let blobs = BlobAccount::of(version);
+        Some(Room {
+            live_bytes: allowance.live_bytes + blobs.live_bytes,
+            table_bytes: version.bytes(),
+            blob_bytes: blobs.total_bytes,
+            running_bytes,
+            held_bytes: self.files.held_bytes(keyspace.id),
+        })
+    }
+
+    /// DW2: no segment is kept for reuse as long as some keyspace promises that deletes vanish.
+    pub(crate) fn settle_log_reuse(&self) {
+        if let Some(writing) = &self.writing {
+            let is_promised =
+                self.all_keyspaces().iter().any(|keyspace| keyspace.options().delete_within.is_some());
+            if let Err(error) = writing.log.set_recycling(!is_promised) {
+                tracing::warn!(%error, "log segments that were kept for reuse could not be deleted");
+            }
+        }
+    }
+
+    /// Whether a promise on room can be kept at the rate at which a keyspace is written to, if both are known.
+    ///
+    /// # Errors
+    /// `InvalidArgument` with the numbers if not.
+    pub(crate) fn check_feasible(&self, keyspace: &KeyspaceState, options: &KeyspaceOptions) -> Result<()> {
+        if options.max_space_amp_permille.is_none() {
+            return Ok(());
+        }
+        let base_bytes = {
+            let view = keyspace.view.load();
+            view.tree.version.runs_of(esker_version::LevelIndex::LAST).last().map_or(0, |run| run.bytes())
+        };
+        let (written, writes) = {
+            let control = keyspace.control.lock();
+            (control.capacity.arrival_bytes_per_second(), control.capacity.job_bytes_per_second())
+        };
+        let (Some(written), Some(one_job)) = (written, writes) else { return Ok(()) };
+        let usable = one_job * self.compaction_threads as f64 * USABLE_PERCENT / 100.0;
+        let cost = |permille: u64| {
+            let promised = KeyspaceOptions { max_space_amp_permille: Some(permille), ..options.clone() };
+            Allowance::new(&self.strategy_options(&promised), base_bytes)
+                .map_or(0.0, |allowance| allowance.amplification())
+        };
+        let asked = options.max_space_amp_permille.unwrap_or_default();
+        if written * cost(asked) <= usable {
+            return Ok(());
+        }
+        let least = (asked..10_000).step_by(10).find(|&permille| written * cost(permille) <= usable);
+        let least = least.map_or("no value below 10 can".to_owned(), |permille| {
+            format!("{} can", permille as f64 / 1000.0)
+        });
+        Err(Error::invalid(format!(
+            "max_space_amp = {} cannot be kept in keyspace {:?}: it is written to at {:.1} MB/s, so little garbage costs {:.1} \
+             bytes of compaction for each, {:.0} MB/s in all, and compactions have written {:.0} MB/s, of which {USABLE_PERCENT:.0} % \
+             may be used; {least} be kept at this rate",
+            asked as f64 / 1000.0,
+            keyspace.name(),
+            written / 1e6,
+            cost(asked),
+            written * cost(asked) / 1e6,
+            one_job * self.compaction_threads as f64 / 1e6,
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests;

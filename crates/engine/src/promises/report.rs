@@ -1,0 +1,205 @@
+//! What is told about promises.
+
+use super::Room;
+use crate::keyspace::KeyspaceState;
+use crate::store::Store;
+use esker_strategy::oldest_gone_ms;
+use std::fmt;
+use std::time::Duration;
+
+/// The promises of a keyspace, and whether they are kept. Printed as sentences.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct KeyspacePromises {
+    /// Name of the keyspace.
+    pub name: String,
+    /// How much room its tables take, if `max_space_amp` is set.
+    pub space: Option<SpacePromise>,
+    /// How soon deleted data is gone, if `delete_within` is set.
+    pub deletes: Option<DeletePromise>,
+}
+
+/// Whether a promise is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PromiseState {
+    /// It is.
+    Kept,
+    /// It is, and something has to be done soon to keep it.
+    AtRisk,
+    /// It is not.
+    Missed,
+}
+
+/// How much room tables and blob files take, in bytes. What is alive is estimated from below: the oldest run of the last level, and at
+/// least four memtables.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct SpacePromise {
+    /// How many times the room of what is alive was promised.
+    pub promised: f64,
+    /// What is alive.
+    pub live_bytes: u64,
+    /// Tables of the present tree.
+    pub table_bytes: u64,
+    /// Blob files.
+    pub blob_bytes: u64,
+    /// What running compactions may write before their inputs go.
+    pub running_bytes: u64,
+    /// Tables that were replaced, and that snapshots, cursors or ranges still read.
+    pub held_bytes: u64,
+    /// Whether it is kept.
+    pub state: PromiseState,
+}
+
+/// How old the oldest deleted or expired data in tables and memtables is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeletePromise {
+    /// Within which time it was promised to be gone.
+    pub within: Duration,
+    /// Its age; `None` if there is none.
+    pub oldest: Option<Duration>,
+    /// First and last key of the table that holds it; `None` if it is in a memtable.
+    pub range: Option<(Vec<u8>, Vec<u8>)>,
+    /// Age of the oldest snapshot, if that is what keeps it.
+    pub held_by_snapshot: Option<Duration>,
+    /// Whether it is kept.
+    pub state: PromiseState,
+}
+
+impl SpacePromise {
+    fn new(promised_permille: u64, room: Room) -> SpacePromise {
+        let used = u128::from(room.used_bytes()) * 1000;
+        let limit = u128::from(room.live_bytes) * u128::from(promised_permille);
+        let state = match used {
+            used if used > limit => PromiseState::Missed,
+            // The last twentieth of the room.
+            used if used > limit - (limit - u128::from(room.live_bytes) * 1000) / 20 => PromiseState::AtRisk,
+            _ => PromiseState::Kept,
+        };
+        SpacePromise {
+            promised: promised_permille as f64 / 1000.0,
+            live_bytes: room.live_bytes,
+            table_bytes: room.table_bytes,
+            blob_bytes: room.blob_bytes,
+            running_bytes: room.running_bytes,
+            held_bytes: room.held_bytes,
+            state,
+        }
+    }
+
+    /// How many times the room of what is alive is taken now.
+    pub fn taken(&self) -> f64 {
+        let used = self.table_bytes + self.blob_bytes + self.running_bytes + self.held_bytes;
+        used as f64 / self.live_bytes.max(1) as f64
+    }
+}
+
+impl Store {
+    /// The promises of all keyspaces that make any.
+    pub(crate) fn promises(&self) -> Vec<KeyspacePromises> {
+        let keyspaces = self.all_keyspaces();
+        let of = keyspaces.iter().map(|keyspace| self.promises_of(keyspace));
+        of.filter(|promises| promises.space.is_some() || promises.deletes.is_some()).collect()
+    }
+
+    fn promises_of(&self, keyspace: &KeyspaceState) -> KeyspacePromises {
+        let promised = keyspace.options().max_space_amp_permille;
+        let space = promised.and_then(|promised| Some(SpacePromise::new(promised, self.room_of(keyspace)?)));
+        KeyspacePromises { name: keyspace.name().to_string(), space, deletes: self.delete_promise(keyspace) }
+    }
+
+    fn delete_promise(&self, keyspace: &KeyspaceState) -> Option<DeletePromise> {
+        let options = keyspace.options();
+        let within = options.delete_within?;
+        let view = keyspace.view.load();
+        let shape = self.shape(&view.tree, &[]);
+        let in_memory = view.memtables().filter_map(|memtable| memtable.since_ms()).map(|ms| (ms, None));
+        let in_tables = shape.version.parts().filter_map(|(_, _, part)| {
+            let range = (part.smallest().to_vec(), part.largest().to_vec());
+            Some((oldest_gone_ms(part, shape.now_ms)?, Some(range)))
+        });
+        let oldest = in_memory.chain(in_tables).min_by_key(|(ms, _)| *ms);
+        let (age, range) = match oldest {
+            Some((ms, range)) => (Some(Duration::from_millis(shape.now_ms.saturating_sub(ms))), range),
+            None => (None, None),
+        };
+        let due = self.strategy_options(&options);
+        let state = match oldest_ms(age, shape.now_ms) {
+            Some(ms) if shape.now_ms.saturating_sub(ms) > within.as_millis() as u64 => PromiseState::Missed,
+            Some(ms) if due.delete_due_ms(ms).is_some_and(|due_ms| due_ms < shape.now_ms) => {
+                PromiseState::AtRisk
+            }
+            _ => PromiseState::Kept,
+        };
+        let snapshot = self.snapshots.summary().1;
+        let held_by_snapshot = snapshot
+            .filter(|_| state != PromiseState::Kept)
+            .map(|moment| Duration::from_millis(shape.now_ms.saturating_sub(moment.read_time_ms)));
+        Some(DeletePromise { within, oldest: age, range, held_by_snapshot, state })
+    }
+}
+
+fn oldest_ms(age: Option<Duration>, now_ms: u64) -> Option<u64> {
+    Some(now_ms.saturating_sub(age?.as_millis() as u64))
+}
+
+impl fmt::Display for PromiseState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PromiseState::Kept => "kept",
+            PromiseState::AtRisk => "at risk",
+            PromiseState::Missed => "missed",
+        })
+    }
+}
+
+impl fmt::Display for SpacePromise {
+    /// `room: 1.18 times what is alive, 1.25 promised: kept`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (taken, promised) = (self.taken(), self.promised);
+        write!(f, "room: {taken:.2} times what is alive, {promised} promised: {}", self.state)?;
+        if self.held_bytes > 0 {
+            let mebibytes = self.held_bytes as f64 / f64::from(1 << 20);
+            write!(f, "; {mebibytes:.1} MiB of replaced tables are held by readers")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for DeletePromise {
+    /// `deletes: the oldest is 12 s old, promised to be gone within 60 s: kept`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let within = self.within.as_secs_f64();
+        match self.oldest {
+            None => {
+                write!(f, "deletes: none to be seen, promised to be gone within {within} s: {}", self.state)?;
+            }
+            Some(age) => {
+                let age = age.as_secs();
+                write!(
+                    f,
+                    "deletes: the oldest is up to {age} s old, promised to be gone within {within} s: {}",
+                    self.state
+                )?;
+            }
+        }
+        if let Some(age) = self.held_by_snapshot {
+            write!(f, "; a snapshot of {} s may hold it", age.as_secs())?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for KeyspacePromises {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(space) = &self.space {
+            writeln!(f, "{space}")?;
+        }
+        if let Some(deletes) = &self.deletes {
+            writeln!(f, "{deletes}")?;
+        }
+        Ok(())
+    }
+}

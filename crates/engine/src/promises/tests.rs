@@ -1,0 +1,219 @@
+//! Promises beside a clock that the tests move, on a strict file system, stepped.
+
+use super::*;
+use crate::{Database, KeyspaceOptions, Options};
+use esker_env::fault::StrictFs;
+use esker_env::{Clock, Env, FileSystem, ManualClock, OpenMode};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+const WITHIN: Duration = Duration::from_secs(800);
+
+struct World {
+    fs: StrictFs,
+    clock: Arc<ManualClock>,
+    db: Database,
+}
+
+impl World {
+    fn new(options: impl FnOnce(KeyspaceOptions) -> KeyspaceOptions) -> World {
+        let (fs, clock) = (StrictFs::new(), Arc::new(ManualClock::new(1_600_000_000_000)));
+        let env = Env { clock: clock.clone(), ..Env::simulated(Arc::new(fs.clone()), 7) };
+        let keyspace = options(KeyspaceOptions::default().write_buffer_size(64 << 10).table_size(16 << 10));
+        let options = Options::default().memory_budget(8 << 20).keyspace_options(keyspace);
+        World { db: options.env(env).open("/db").unwrap(), fs, clock }
+    }
+
+    /// Lets time pass, and the lanes look as often as they do by themselves.
+    fn pass(&self, time: Duration) {
+        let step = Duration::from_secs(10);
+        for _ in 0..time.as_secs() / step.as_secs() {
+            self.clock.advance(step);
+            self.db.store().scheduler.request(crate::scheduler::Lane::Compaction);
+            while self.db.step_background() {}
+        }
+    }
+
+    /// The files of the database that contain this text.
+    fn files_with(&self, text: &[u8]) -> Vec<PathBuf> {
+        let files = ["/db/tables", "/db/wal"].iter().flat_map(|dir| {
+            let entries = self.fs.list(Path::new(dir)).unwrap();
+            entries.into_iter().map(|entry| Path::new(dir).join(entry.name)).collect::<Vec<_>>()
+        });
+        let contains = |path: &PathBuf| {
+            let file = self.fs.open(path, OpenMode::Read).unwrap();
+            let mut bytes = vec![0; file.len().unwrap() as usize];
+            file.read_exact_at(&mut bytes, 0).unwrap();
+            bytes.windows(text.len()).any(|window| window == text)
+        };
+        files.filter(contains).collect()
+    }
+
+    fn contains(&self, text: &[u8]) -> bool {
+        !self.files_with(text).is_empty()
+    }
+
+    fn deletes(&self) -> DeletePromise {
+        self.db.promises().remove(0).deletes.unwrap()
+    }
+}
+
+const SECRET: &[u8] = b"the-secret-value";
+
+/// Raw tables, so that the test can look for what was deleted.
+fn raw(options: KeyspaceOptions) -> KeyspaceOptions {
+    options.compression(crate::PerLevel::all(esker_codec::Codec::None))
+}
+
+fn fill(db: &Database) {
+    for at in 0..2000u64 {
+        db.put(at.to_be_bytes(), [at as u8; 64]).unwrap();
+    }
+}
+
+/// DW1 to DW3, on the bytes of all files.
+#[test]
+fn what_was_deleted_is_in_no_file_after_the_promised_time() {
+    for strategy in ["partitioned", "leveled:10", "tiered:4", "lazy-leveled:4"] {
+        let world =
+            World::new(|options| raw(options).strategy(strategy.parse().unwrap()).delete_within(WITHIN));
+        fill(&world.db);
+        world.db.put(500u64.to_be_bytes(), SECRET).unwrap();
+        world.db.compact_all().unwrap();
+        assert!(world.contains(SECRET), "{strategy}: it lies in the last level");
+        world.db.delete(500u64.to_be_bytes()).unwrap();
+        world.pass(WITHIN / 2);
+        assert_eq!(world.deletes().state, PromiseState::Kept);
+        world.pass(WITHIN / 2);
+        assert_eq!(world.files_with(SECRET), [] as [PathBuf; 0], "{strategy}");
+        assert_eq!(world.deletes().oldest, None, "{strategy}: {}", world.deletes());
+        assert_eq!(world.db.get(500u64.to_be_bytes()).unwrap(), None);
+        assert_eq!(world.db.get(501u64.to_be_bytes()).unwrap().as_deref(), Some(&[245u8; 64][..]));
+        world.db.close().unwrap();
+    }
+}
+
+/// Without the promise it stays: the test above could fail.
+#[test]
+fn without_a_promise_it_stays() {
+    let world = World::new(raw);
+    fill(&world.db);
+    world.db.put(500u64.to_be_bytes(), SECRET).unwrap();
+    world.db.compact_all().unwrap();
+    world.db.delete(500u64.to_be_bytes()).unwrap();
+    world.db.put(1u64.to_be_bytes(), b"newer").unwrap();
+    world.pass(WITHIN);
+    assert!(world.contains(SECRET));
+    assert!(world.db.promises().is_empty());
+    world.db.close().unwrap();
+}
+
+/// DW4.
+#[test]
+fn what_expires_is_gone_within_the_promised_time_after() {
+    let world = World::new(|options| raw(options).delete_within(WITHIN));
+    fill(&world.db);
+    let lives = Duration::from_secs(100);
+    world.db.default_keyspace().put_with_ttl(500u64.to_be_bytes(), SECRET, lives).unwrap();
+    world.db.compact_all().unwrap();
+    world.pass(lives);
+    assert!(world.contains(SECRET));
+    world.pass(WITHIN);
+    assert_eq!(world.files_with(SECRET), [] as [PathBuf; 0]);
+    world.db.close().unwrap();
+}
+
+/// DW5.
+#[test]
+fn a_snapshot_that_keeps_what_was_deleted_is_named() {
+    let world = World::new(|options| raw(options).delete_within(WITHIN));
+    fill(&world.db);
+    world.db.put(500u64.to_be_bytes(), SECRET).unwrap();
+    world.db.compact_all().unwrap();
+    let snapshot = world.db.snapshot();
+    world.db.delete(500u64.to_be_bytes()).unwrap();
+    world.pass(WITHIN + Duration::from_secs(100));
+    let told = world.deletes();
+    assert_eq!(told.state, PromiseState::Missed, "{told}");
+    assert!(told.held_by_snapshot.is_some_and(|age| age >= WITHIN), "{told}");
+    assert!(world.contains(SECRET));
+    drop(snapshot);
+    world.pass(Duration::from_secs(100));
+    assert!(!world.contains(SECRET), "{}", world.deletes());
+    assert_eq!(world.deletes().state, PromiseState::Kept);
+    world.db.close().unwrap();
+}
+
+#[test]
+fn a_promise_on_room_holds_for_every_strategy() {
+    for strategy in ["partitioned", "leveled:10", "leveled:2", "tiered:4", "lazy-leveled:4"] {
+        let world = World::new(|options| options.strategy(strategy.parse().unwrap()).max_space_amp(1.5));
+        let random = esker_env::SeededRandom::new(3);
+        for at in 0..20_000u64 {
+            world.db.put(random.below(6000).to_be_bytes(), [at as u8; 100]).unwrap();
+            if at % 500 == 0 {
+                while world.db.step_background() {}
+                let space = world.db.promises()[0].space.unwrap();
+                assert_ne!(space.state, PromiseState::Missed, "{strategy}, {at}: {space}, {space:?}");
+            }
+        }
+        world.db.close().unwrap();
+    }
+}
+
+#[test]
+fn what_cannot_be_promised_is_refused() {
+    let refused = |options: KeyspaceOptions| options.validate().unwrap_err().to_string();
+    let none = KeyspaceOptions::default().strategy("none".parse().unwrap());
+    assert!(refused(none.clone().max_space_amp(2.0)).contains("strategy none"));
+    let fifo = KeyspaceOptions::default().strategy("fifo:1GiB".parse().unwrap());
+    assert!(refused(fifo.max_space_amp(2.0)).contains("strategy fifo"));
+    assert!(refused(none.delete_within(WITHIN)).contains("delete_within cannot be promised"));
+    let blobs = KeyspaceOptions::default().blob_threshold(100).delete_within(WITHIN);
+    assert!(refused(blobs).contains("blob_threshold"));
+    assert!(refused(KeyspaceOptions::default().max_space_amp(1.01)).contains("1.05"));
+    assert!(refused(KeyspaceOptions::default().delete_within(Duration::from_secs(5))).contains("2"));
+}
+
+/// What was measured decides: 100 MB/s of writes and 200 MB/s of compactions leave no room for 20 bytes for each.
+#[test]
+fn what_measurements_rule_out_is_refused_with_the_numbers() {
+    let world = World::new(|options| options);
+    let state = world.db.store().find_keyspace("default").unwrap();
+    world.db.default_keyspace().set_options(|options| options.max_space_amp(1.05)).unwrap();
+    world.db.default_keyspace().set_options(|options| options.max_space_amp(2.0)).unwrap();
+    {
+        let mut control = state.control.lock();
+        control.capacity.note_arrival(100_000_000, Duration::from_secs(1));
+        control.capacity.note_compaction(200_000_000, Duration::from_secs(1));
+    }
+    let refused = world.db.default_keyspace().set_options(|options| options.max_space_amp(1.05)).unwrap_err();
+    let told = refused.to_string();
+    for part in ["max_space_amp = 1.05", "\"default\"", "100.0 MB/s", "can be kept at this rate"] {
+        assert!(told.contains(part), "{told}");
+    }
+    world.db.default_keyspace().set_options(|options| options.max_space_amp(2.5)).unwrap();
+    world.db.close().unwrap();
+}
+
+/// A merge must not make deletes younger: the clock of a delete starts once.
+#[test]
+fn merges_keep_the_time_of_the_oldest_delete() {
+    let world = World::new(|options| options.strategy("tiered:4".parse().unwrap()));
+    fill(&world.db);
+    world.db.compact_all().unwrap();
+    let deleted_ms = world.clock.wall_ms();
+    for round in 0..4u64 {
+        world.db.delete(round.to_be_bytes()).unwrap();
+        world.db.put((1000 + round).to_be_bytes(), b"v").unwrap();
+        world.db.flush().unwrap();
+        world.clock.advance(Duration::from_secs(5));
+        while world.db.step_background() {}
+    }
+    let state = world.db.store().find_keyspace("default").unwrap();
+    let view = state.view.load();
+    let oldest = view.tree.version.parts().filter_map(|(_, _, part)| part.oldest_delete_ms).min();
+    assert_eq!(oldest, Some(deleted_ms));
+    world.db.close().unwrap();
+}

@@ -1,0 +1,113 @@
+//! A promise on space: live data, garbage and what jobs write in passing together stay below a multiple of the live data.
+//!
+//! # The account
+//! What is alive is taken to be the oldest run of the last level: everything above it may be garbage, and counts as such. That
+//! is right for overwrites and careful for growth. Small stores are counted as if they had four memtables of live data, or
+//! the first flush of a new key range would be due at once.
+//!
+//! # The rule
+//! The promise leaves room beside the live data. A third of it is for what running jobs write before their inputs go, which bounds
+//! the size of a job; the rest is what may lie above the last level ([`Allowance`]). When more lies there, the column over the
+//! densest window is merged, whatever the strategy; so leveled, tiered and lazy trees keep the promise as the default does,
+//! by merging earlier than their own rules ask for. Steady overwriting then costs `1/(2g)` bytes for each, `g` being that allowance
+//! as a share of the live data, which is what a promise that cannot be kept is refused by.
+
+use crate::column::Columns;
+use crate::draft::Context;
+use crate::options::StrategyOptions;
+use crate::plan::{Class, CompactionPlan, Reason};
+
+/// Live data that even the smallest store is taken to have, in memtables.
+const LEAST_LIVE_MEMTABLES: u64 = 4;
+/// A job holds up to half more than its window: what lies above the window comes along.
+const JOB_SHARE_HALVES: u64 = 3;
+/// The share of the room that is for jobs in progress.
+const TRANSIENT_DIVISOR: u64 = 3;
+/// The least garbage that is worth planning for, in 1/1000 of the live data.
+const LEAST_GARBAGE_PERMILLE: u64 = 20;
+
+/// What a promise allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// Bytes that are taken for alive.
+    pub live_bytes: u64,
+    /// Bytes that may lie above the last level.
+    pub garbage_bytes: u64,
+    /// Bytes that one job may rewrite, unless one table alone is larger.
+    pub max_job_bytes: u64,
+}
+
+impl Allowance {
+    /// What `max_space_amp_permille` leaves beside `base_bytes` in the last level; `None` if nothing is promised.
+    pub fn new(options: &StrategyOptions, base_bytes: u64) -> Option<Allowance> {
+        let promised = options.max_space_amp_permille?;
+        let live_bytes = base_bytes.max(options.memtable_bytes.saturating_mul(LEAST_LIVE_MEMTABLES));
+        let room = share(live_bytes, promised.saturating_sub(1000));
+        let jobs = u64::from(options.jobs.max(1));
+        let per_job = room / TRANSIENT_DIVISOR / jobs * 2 / JOB_SHARE_HALVES;
+        let max_job_bytes = per_job.max(options.table_bytes(base_bytes));
+        let transient = max_job_bytes.saturating_mul(jobs).saturating_mul(JOB_SHARE_HALVES) / 2;
+        let garbage_bytes = room.saturating_sub(transient).max(share(live_bytes, LEAST_GARBAGE_PERMILLE));
+        Some(Allowance { live_bytes, garbage_bytes, max_job_bytes })
+    }
+
+    /// Bytes that compactions write for each byte of steady overwriting.
+    pub fn amplification(&self) -> f64 {
+        self.live_bytes as f64 / (2.0 * self.garbage_bytes.max(1) as f64)
+    }
+}
+
+fn share(bytes: u64, permille: u64) -> u64 {
+    u64::try_from(u128::from(bytes) * u128::from(permille) / 1000).unwrap_or(u64::MAX)
+}
+
+/// The column over the densest window, where more lies above the last level than the promise allows.
+pub(crate) fn plan(cx: &Context<'_>) -> Option<CompactionPlan> {
+    let base_bytes = cx.shape.base().map_or(0, |run| run.bytes());
+    let allowance = Allowance::new(cx.options, base_bytes)?;
+    let parts = cx.shape.upper().flat_map(|(_, run)| run.parts());
+    let upper_bytes =
+        parts.filter(|part| !cx.busy.has(part)).fold(0u64, |sum, part| sum.saturating_add(part.bytes));
+    if upper_bytes <= allowance.garbage_bytes {
+        return None;
+    }
+    let columns = Columns::new(cx);
+    if columns.base().is_empty() {
+        return columns.merge(columns.everything(), Class::Promise, Reason::SpacePromise);
+    }
+    let loads = columns.loads();
+    columns.merge_best(&loads, vec![true; loads.len()], Class::Promise, Reason::SpacePromise)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn options(promised: u64, jobs: u32) -> StrategyOptions {
+        StrategyOptions { max_space_amp_permille: Some(promised), jobs, ..StrategyOptions::default() }
+    }
+
+    #[test]
+    fn garbage_and_jobs_fit_beside_the_live_data() {
+        assert_eq!(Allowance::new(&StrategyOptions::default(), 1 << 30), None);
+        for (promised, jobs, base) in [(1250, 1, 1106), (1250, 2, 1106), (1500, 4, 100_000), (2000, 1, 10)] {
+            let allowance = Allowance::new(&options(promised, jobs), base * MIB).unwrap();
+            let transient = allowance.max_job_bytes * u64::from(jobs) * 3 / 2;
+            let all = allowance.live_bytes + allowance.garbage_bytes + transient;
+            assert!(all <= share(allowance.live_bytes, promised), "{promised} {jobs} {base}: {allowance:?}");
+            assert!(allowance.amplification() < 10.0, "{allowance:?}");
+        }
+    }
+
+    /// One table is the least job: where even that does not fit, the least garbage remains, and its price is told.
+    #[test]
+    fn a_promise_that_leaves_no_room_is_dear() {
+        let allowance = Allowance::new(&options(1050, 1), 1106 * MIB).unwrap();
+        assert_eq!(allowance.garbage_bytes, share(allowance.live_bytes, 35).max(allowance.garbage_bytes));
+        let tight = Allowance::new(&options(1021, 8), 300 * MIB).unwrap();
+        assert_eq!(tight.garbage_bytes, share(300 * MIB, 20));
+        assert!((tight.amplification() - 25.0).abs() < 0.1, "{}", tight.amplification());
+    }
+}
