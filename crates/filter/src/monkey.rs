@@ -128,6 +128,8 @@ struct Piece {
     cost: f64,
     /// Reads in vain that it saves.
     gain: f64,
+    /// The one over the other.
+    slope: f64,
 }
 
 /// Bits a key for each of `runs`, in their order, 0 where no filter is worth its memory: the least reads in vain within a budget, or
@@ -137,17 +139,22 @@ struct Piece {
 pub fn allocate(runs: &[FilteredRun], goal: FilterGoal, curve: &RateCurve) -> Vec<f64> {
     let mut pieces: Vec<Piece> = Vec::new();
     for (run, of) in runs.iter().enumerate().filter(|(_, of)| of.keys > 0 && of.weight > 0.0) {
-        pieces.extend(curve.pieces().map(|(from, to)| Piece {
-            run,
-            bits: to.0,
-            cost: (to.0 - from.0) * of.keys as f64,
-            gain: (from.1 - to.1) * of.weight,
+        // Of the curve alone, and never rising: a run's pieces keep their order, whatever is rounded.
+        let mut steepest = f64::INFINITY;
+        pieces.extend(curve.pieces().map(|(from, to)| {
+            steepest = steepest.min((from.1 - to.1) / (to.0 - from.0));
+            Piece {
+                run,
+                bits: to.0,
+                cost: (to.0 - from.0) * of.keys as f64,
+                gain: (from.1 - to.1) * of.weight,
+                slope: steepest * (of.weight / of.keys as f64),
+            }
         }));
     }
-    // Steepest first; within a run the pieces descend by themselves, so that sorting (which is stable) keeps their order.
-    pieces.sort_by(|one, other| {
-        (other.gain * one.cost).partial_cmp(&(one.gain * other.cost)).unwrap_or(Ordering::Equal)
-    });
+    // Steepest first; sorting is stable. Compared by one number each: products of two pieces' numbers, exact as they would be, are
+    // rounded so that three nearly equal pieces may be in no order at all.
+    pieces.sort_by(|one, other| other.slope.total_cmp(&one.slope));
     let mut left = match goal {
         FilterGoal::BitsPerKey(bits) => bits * runs.iter().map(|run| run.keys as f64).sum::<f64>(),
         FilterGoal::ReadsInVain(most) => {

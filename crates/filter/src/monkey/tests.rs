@@ -177,3 +177,17 @@ fn goals_out_of_reach_get_what_there_is() {
     let nothing = RateCurve::of(FilterKind::None);
     assert_eq!(allocate(&runs, FilterGoal::BitsPerKey(10.0), &nothing), [0.0, 0.0]);
 }
+
+/// Runs whose pieces are about equally steep, down to the last bit of their numbers: sorting them must find an order.
+#[test]
+fn nearly_equal_runs_are_in_some_order() {
+    let curve = RateCurve::of(FilterKind::BlockedBloom);
+    for seed in 0..2_000u64 {
+        let keys = |at: u64| 1 + (seed * 7919 + at * 104_729) % 97;
+        let runs: Vec<FilteredRun> = (0..40)
+            .map(|at| FilteredRun { weight: keys(at) as f64 * 0.1 / 3.0, ..FilteredRun::of_keys(keys(at)) })
+            .collect();
+        let bits = allocate(&runs, FilterGoal::BitsPerKey(9.7), &curve);
+        assert!((mean_bits(&runs, &bits) - 9.7).abs() < 0.01, "{seed}: {}", mean_bits(&runs, &bits));
+    }
+}
