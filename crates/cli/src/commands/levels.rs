@@ -4,9 +4,10 @@ use super::{Context, amplification, write_json};
 use crate::args::{LevelsArgs, Shape};
 use crate::failure::{Exit, Failure};
 use crate::format::{Format, human_bytes, human_count};
-use esker::{BlobFileInfo, FilterInfo, KeyspaceLevels, LevelInfo, TableInfo};
+use esker::{BlobFileInfo, FilterInfo, KeyspaceLevels, KeyspacePromises, LevelInfo, TableInfo};
 use serde_json::json;
 use std::io::Write;
+use std::time::Duration;
 
 /// Columns that the bars of a level may take: what the figures leave of eighty.
 const BAR_COLUMNS: usize = 26;
@@ -20,9 +21,12 @@ pub(super) fn run(context: &mut Context<'_>, args: &LevelsArgs) -> Result<Exit, 
         context.existing_keyspace()?;
         trees.retain(|tree| tree.name == *only);
     }
+    let promises = context.database.promises();
     for (at, tree) in trees.iter().enumerate() {
+        let promised = promises.iter().find(|promises| promises.name == tree.name);
         if context.shape.json {
-            let serde_json::Value::Object(members) = as_json(tree) else { continue };
+            let serde_json::Value::Object(mut members) = as_json(tree) else { continue };
+            members.extend(promised.map(|promised| ("promises".to_owned(), promises_as_json(promised))));
             write_json(context.out, members)?;
             continue;
         }
@@ -30,6 +34,9 @@ pub(super) fn run(context: &mut Context<'_>, args: &LevelsArgs) -> Result<Exit, 
             writeln!(context.out)?;
         }
         draw(context.out, tree, args.tables, &context.shape)?;
+        if let Some(promised) = promised {
+            write!(context.out, "{promised}")?;
+        }
     }
     Ok(Exit::Done)
 }
@@ -216,4 +223,29 @@ fn as_json(tree: &KeyspaceLevels) -> serde_json::Value {
         "blob_files": tree.blob_files.iter().map(blob).collect::<Vec<_>>(),
         "amplification": amplification::as_json(&tree.amplification),
     })
+}
+
+fn promises_as_json(promises: &KeyspacePromises) -> serde_json::Value {
+    let space = promises.space.as_ref().map(|space| {
+        json!({
+            "promised": space.promised,
+            "taken": space.taken(),
+            "live_bytes": space.live_bytes,
+            "table_bytes": space.table_bytes,
+            "blob_bytes": space.blob_bytes,
+            "running_bytes": space.running_bytes,
+            "held_bytes": space.held_bytes,
+            "state": space.state.to_string(),
+        })
+    });
+    let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let deletes = promises.deletes.as_ref().map(|deletes| {
+        json!({
+            "within_ms": milliseconds(deletes.within),
+            "oldest_ms": deletes.oldest.map(milliseconds),
+            "held_by_snapshot_ms": deletes.held_by_snapshot.map(milliseconds),
+            "state": deletes.state.to_string(),
+        })
+    });
+    json!({ "space": space, "deletes": deletes })
 }
