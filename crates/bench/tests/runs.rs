@@ -212,7 +212,7 @@ fn overwriting_counts_each_second() {
     assert_eq!((seconds.len(), Some(of_seconds)), (2, row["puts"].as_u64()));
     assert!(row["worst_second_puts"].as_u64().unwrap() <= of_seconds / 2, "{row}");
     let (p9999, longest) = (row["p9999_us"].as_f64().unwrap(), row["longest_us"].as_f64().unwrap());
-    assert!(p9999 <= longest * 1.001 && row["write_amplification"].as_f64().unwrap() > 0.5, "{row}");
+    assert!(p9999 <= longest * 1.001 && row["write_amplification"].as_f64().unwrap() > 0.0, "{row}");
     let text = std::fs::read_to_string(&series).unwrap();
     std::fs::remove_file(&series).unwrap();
     assert_eq!((text.lines().next(), text.lines().count()), (Some("second,puts,longest_us"), 3), "{text}");

@@ -378,7 +378,7 @@ impl Database {
     /// open goes by its options.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for rates that make no sense.
+    /// `InvalidArgument` for rates that make no sense.
     pub fn set_background_rates(&self, rates: BackgroundRates) -> Result<()> {
         let store = &self.handle.store;
         store.check_open()?;
