@@ -105,7 +105,8 @@ mod tests {
     #[test]
     fn a_promise_that_leaves_no_room_is_dear() {
         let allowance = Allowance::new(&options(1050, 1), 1106 * MIB).unwrap();
-        assert_eq!(allowance.garbage_bytes, share(allowance.live_bytes, 35).max(allowance.garbage_bytes));
+        assert_eq!(allowance.max_job_bytes, 16 * MIB, "one table");
+        assert_eq!(allowance.garbage_bytes, share(1106 * MIB, 50) - 24 * MIB, "what jobs leave");
         let tight = Allowance::new(&options(1021, 8), 300 * MIB).unwrap();
         assert_eq!(tight.garbage_bytes, share(300 * MIB, 20));
         assert!((tight.amplification() - 25.0).abs() < 0.1, "{}", tight.amplification());
