@@ -418,7 +418,7 @@ impl Database {
     /// writers are let through, what is measured of flushes and compactions, and what changed lately.
     ///
     /// ```
-    /// # fn main() -> esker_engine::Result<()> {
+    /// # fn main() -> esker_base::Result<()> {
     /// # let dir = std::env::temp_dir().join(format!("esker-doc-stalls-{}", std::process::id()));
     /// let db = esker_engine::Database::open(&dir)?;
     /// assert_eq!(db.stalls().to_string(), "default: writes go through freely\n");
