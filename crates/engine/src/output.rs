@@ -343,8 +343,8 @@ impl<'a, 's> Output<'a, 's> {
             open.writer.set_range_deletes(self.deletes.take_before(border));
             let mut part = finish(self.factory, self.spec.created_ms, open)?;
             if part.has_tombstones() {
-                part.oldest_delete_ms =
-                    part.oldest_delete_ms.min(self.spec.oldest_delete_ms.or(part.oldest_delete_ms));
+                // The file is younger than the deletes in it.
+                part.oldest_delete_ms = self.spec.oldest_delete_ms.or(part.oldest_delete_ms);
             }
             self.tables.parts.push(part);
         }

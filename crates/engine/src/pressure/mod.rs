@@ -128,7 +128,7 @@ struct Queues {
 impl Store {
     /// Under the commit lock, after a batch: charges it to the pace of its keyspaces.
     #[cold]
-    pub(crate) fn take_dues(&self, state: &mut CommitState, batch: &EncodedBatch<'_>) -> Box<Dues> {
+    pub(crate) fn take_dues(&self, state: &mut CommitState, batch: &EncodedBatch<'_>) -> Dues {
         let ring = state.duties.take(Duties::RING);
         let look = state.duties.take(Duties::LOOK);
         let is_paced = state.duties.has(Duties::PACE);
@@ -145,7 +145,7 @@ impl Store {
                 dues.owed = Some((Arc::clone(&active.keyspace), wait));
             }
         }
-        Box::new(dues)
+        dues
     }
 
     /// Without a lock, after a batch: rings, looks at the pressure, and waits for as long as the batch came too early.

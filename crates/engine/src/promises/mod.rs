@@ -32,6 +32,7 @@ use crate::options::KeyspaceOptions;
 use crate::store::Store;
 use esker_base::{Error, Result};
 use esker_strategy::{Allowance, BlobAccount};
+use esker_version::{LevelIndex, Version};
 
 /// DW1 and DW2: the share of the promised time after which memtables are sealed and log segments left.
 const SEAL_DIVISOR: u64 = 8;
@@ -65,8 +66,7 @@ impl Store {
         let running_bytes = keyspace.busy.lock().jobs().map(|job| job.est_out_bytes).sum();
         let view = keyspace.view.load();
         let version = &view.tree.version;
-        let base_bytes = version.runs_of(esker_version::LevelIndex::LAST).last().map_or(0, |run| run.bytes());
-        let allowance = Allowance::new(&self.strategy_options(&options), base_bytes)?;
+        let allowance = Allowance::new(&self.strategy_options(&options), base_bytes(version))?;
         let blobs = BlobAccount::of(version);
         Some(Room {
             live_bytes: allowance.live_bytes + blobs.live_bytes,
@@ -96,10 +96,7 @@ impl Store {
         if options.max_space_amp_permille.is_none() {
             return Ok(());
         }
-        let base_bytes = {
-            let view = keyspace.view.load();
-            view.tree.version.runs_of(esker_version::LevelIndex::LAST).last().map_or(0, |run| run.bytes())
-        };
+        let base_bytes = base_bytes(&keyspace.view.load().tree.version);
         let (written, writes) = {
             let control = keyspace.control.lock();
             (control.capacity.arrival_bytes_per_second(), control.capacity.job_bytes_per_second())
@@ -131,6 +128,11 @@ impl Store {
             one_job * self.compaction_threads as f64 / 1e6,
         )))
     }
+}
+
+/// Bytes of the oldest run of the last level, which is taken for what is alive.
+fn base_bytes(version: &Version) -> u64 {
+    version.runs_of(LevelIndex::LAST).last().map_or(0, |run| run.bytes())
 }
 
 #[cfg(test)]

@@ -121,28 +121,21 @@ impl Store {
             Some((oldest_gone_ms(part, shape.now_ms)?, Some(range)))
         });
         let oldest = in_memory.chain(in_tables).min_by_key(|(ms, _)| *ms);
-        let (age, range) = match oldest {
-            Some((ms, range)) => (Some(Duration::from_millis(shape.now_ms.saturating_sub(ms))), range),
-            None => (None, None),
-        };
+        let since = |ms: u64| Duration::from_millis(shape.now_ms.saturating_sub(ms));
         let due = self.strategy_options(&options);
-        let state = match oldest_ms(age, shape.now_ms) {
-            Some(ms) if shape.now_ms.saturating_sub(ms) > within.as_millis() as u64 => PromiseState::Missed,
-            Some(ms) if due.delete_due_ms(ms).is_some_and(|due_ms| due_ms < shape.now_ms) => {
+        let state = match &oldest {
+            Some((ms, _)) if since(*ms) > within => PromiseState::Missed,
+            Some((ms, _)) if due.delete_due_ms(*ms).is_some_and(|due_ms| due_ms < shape.now_ms) => {
                 PromiseState::AtRisk
             }
             _ => PromiseState::Kept,
         };
         let snapshot = self.snapshots.summary().1;
-        let held_by_snapshot = snapshot
-            .filter(|_| state != PromiseState::Kept)
-            .map(|moment| Duration::from_millis(shape.now_ms.saturating_sub(moment.read_time_ms)));
-        Some(DeletePromise { within, oldest: age, range, held_by_snapshot, state })
+        let held_by_snapshot =
+            snapshot.filter(|_| state != PromiseState::Kept).map(|moment| since(moment.read_time_ms));
+        let (oldest, range) = oldest.map_or((None, None), |(ms, range)| (Some(since(ms)), range));
+        Some(DeletePromise { within, oldest, range, held_by_snapshot, state })
     }
-}
-
-fn oldest_ms(age: Option<Duration>, now_ms: u64) -> Option<u64> {
-    Some(now_ms.saturating_sub(age?.as_millis() as u64))
 }
 
 impl fmt::Display for PromiseState {

@@ -178,9 +178,9 @@ fn goals_out_of_reach_get_what_there_is() {
     assert_eq!(allocate(&runs, FilterGoal::BitsPerKey(10.0), &nothing), [0.0, 0.0]);
 }
 
-/// Runs whose pieces are about equally steep, down to the last bit of their numbers: sorting them must find an order.
+/// Many runs whose pieces are about equally steep, down to the last bit of their numbers, still share out the whole budget.
 #[test]
-fn nearly_equal_runs_are_in_some_order() {
+fn nearly_equal_runs_share_out_the_budget() {
     let curve = RateCurve::of(FilterKind::BlockedBloom);
     for seed in 0..2_000u64 {
         let keys = |at: u64| 1 + (seed * 7919 + at * 104_729) % 97;
