@@ -1,5 +1,6 @@
 //! What can be typed: the command line, described once for parsing and for `--help`.
 
+mod advise;
 mod changes;
 mod copies;
 mod experiment;
@@ -10,6 +11,7 @@ mod options;
 mod simulate;
 mod strategy;
 
+pub(crate) use advise::AdviseArgs;
 pub(crate) use changes::ChangesArgs;
 pub(crate) use copies::{
     BackupArgs, BackupCommand, BackupCreateArgs, BackupPruneArgs, BackupVerifyArgs, CheckpointArgs,
@@ -166,6 +168,7 @@ pub(crate) enum DataCommand {
     Verify,
     Keyspaces(KeyspacesArgs),
     Strategy(StrategyArgs),
+    Advise(Box<AdviseArgs>),
     Changes(ChangesArgs),
     Checkpoint(CheckpointArgs),
     Export(ExportArgs),

@@ -8,6 +8,7 @@
 //! commit lock, and so did every write before it), sample the boundaries. F1 write and sync the tables. F2 sync their
 //! directory. F3 sync the log if another keyspace depends on it (WL6). F4 to F6 install.
 
+use crate::amplification::traffic::Flushed;
 use crate::deletes;
 use crate::filters::{FilterTuner, TableFilter};
 use crate::jobs::JobFacts;
@@ -228,9 +229,13 @@ impl Store {
         spec.folding = keyspace.semantics.folding().cloned();
         let start_ns = self.monotonic_ns();
         let tables = merge_memtables(&writing.tables, &spec, version, hull, memtables, boundaries)?;
-        keyspace
-            .traffic
-            .note_flush(to.level(), tables.moved(0, self.monotonic_ns().saturating_sub(start_ns)));
+        let flushed = Flushed {
+            operations: memtables.iter().map(|view| view.memtable.len()).sum(),
+            entries: tables.entries(),
+            tombstones: tables.tombstones(),
+        };
+        let moved = tables.moved(0, self.monotonic_ns().saturating_sub(start_ns));
+        keyspace.traffic.note_flush(to.level(), flushed, moved);
         Ok(tables)
     }
 

@@ -17,6 +17,7 @@
 //! the head of the file that keeps them; ARCHITECTURE.md lists them all.
 #![forbid(unsafe_code)]
 
+mod advice;
 mod amplification;
 mod batch;
 mod changes;
@@ -63,6 +64,7 @@ mod verify;
 mod view;
 mod wanted;
 
+pub use advice::{AdviceRequest, KeyspaceAdvice, ModelCheck, ModelTerm};
 pub use amplification::{
     Amplification, Cause, CauseInfo, LevelAmplification, ReadAmplification, SpaceAmplification,
 };

@@ -420,7 +420,7 @@ impl Store {
     }
 
     /// Key and value bytes that users put.
-    fn user_bytes(&self, keyspace: &KeyspaceState) -> u64 {
+    pub(crate) fn user_bytes(&self, keyspace: &KeyspaceState) -> u64 {
         let Some(writing) = &self.writing else { return 0 };
         let mut state = writing.commit.lock();
         state.active(keyspace.id).map_or(0, |active| active.user_bytes)

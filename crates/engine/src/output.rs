@@ -158,6 +158,11 @@ impl<'a> Outputs<'a> {
         Outputs { parts: Vec::new(), blobs: Vec::new(), files, oldest_filtered: None }
     }
 
+    /// Tombstones of all tables.
+    pub(crate) fn tombstones(&self) -> u64 {
+        self.parts.iter().map(|part| part.tombstones).sum()
+    }
+
     /// Bytes of all tables.
     pub(crate) fn bytes(&self) -> u64 {
         self.parts.iter().map(|part| part.bytes).sum()

@@ -18,9 +18,11 @@
 //!
 //! Map: [`workload`] says what is written, [`scenario`] everything that a run depends on, [`outcome`] what it gives.
 //! `source` knows the keys, `content` the intervals, `tables` cuts them into tables, `tree` carries plans out, `settled`
-//! and `paced` move time, `tally` adds up, `scale` makes enormous trees affordable. [`cost`] are the formulas.
+//! and `paced` move time, `tally` adds up, `scale` makes enormous trees affordable. [`cost`] are the formulas, [`advice`] prices them and finds the
+//! cheapest design for a workload.
 #![forbid(unsafe_code)]
 
+pub mod advice;
 mod content;
 pub mod cost;
 pub mod outcome;

@@ -116,7 +116,7 @@ impl SimulateArgs {
 }
 
 /// A count: `10000000`, `10M`, `1e9`, `2.5G`. Units are powers of 1000.
-fn parse_count(written: &str) -> Result<u64, String> {
+pub(super) fn parse_count(written: &str) -> Result<u64, String> {
     let wrong = || format!("'{written}' is no count; write 10000000, 10M or 1e7");
     let (number, unit) = match written.char_indices().last() {
         Some((at, letter)) if letter.is_ascii_alphabetic() => (&written[..at], letter.to_ascii_lowercase()),

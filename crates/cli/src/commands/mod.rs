@@ -1,5 +1,6 @@
 //! A file for each thing that can be asked, and what those on an open database share.
 
+pub(crate) mod advise;
 mod amplification;
 pub(crate) mod bench;
 mod changes;
@@ -57,6 +58,12 @@ pub(crate) fn run_alone(
     command: &DataCommand,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
+    if let DataCommand::Advise(args) = command
+        && args.entries.is_some()
+    {
+        let shape = global.shape.or(&Shape::default());
+        return advise::stated(args, global.memory, shape.json, out);
+    }
     let (database, for_reading) = match command {
         DataCommand::Get(_)
         | DataCommand::Ttl(_)
@@ -70,7 +77,10 @@ pub(crate) fn run_alone(
         | DataCommand::Verify => (open_for_reading(global)?, true),
         DataCommand::Keyspaces(args) if args.only_shows() => (open_for_reading(global)?, true),
         DataCommand::Strategy(args) if args.only_shows() => (open_for_reading(global)?, true),
-        DataCommand::Strategy(_) => (open(global, |options| options.create_if_missing(false))?, false),
+        DataCommand::Advise(args) if !args.apply => (open_for_reading(global)?, true),
+        DataCommand::Advise(_) | DataCommand::Strategy(_) => {
+            (open(global, |options| options.create_if_missing(false))?, false)
+        }
         DataCommand::Keyspaces(args) => {
             (open(global, |options| options.create_if_missing(args.creates()))?, false)
         }
@@ -122,6 +132,7 @@ pub(crate) fn run(context: &mut Context<'_>, command: &DataCommand) -> Result<Ex
         DataCommand::Verify => maintain::verify(context),
         DataCommand::Keyspaces(args) => keyspaces::run(context, args),
         DataCommand::Strategy(args) => strategy::run(context, args),
+        DataCommand::Advise(args) => advise::run(context, args),
         DataCommand::Export(args) => portable::export(context, args),
         DataCommand::Changes(args) => changes::run(context, args),
         DataCommand::Checkpoint(args) => copies::checkpoint(context, args),

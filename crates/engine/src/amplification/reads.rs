@@ -42,6 +42,8 @@ pub struct ReadAmplification {
     pub tables_searched: u64,
     /// Lookups that tables answered, be it that the key is deleted.
     pub found_in_tables: u64,
+    /// Lookups that memtables answered, be it that the key is deleted.
+    pub found_in_memtables: u64,
 }
 
 impl ReadAmplification {
@@ -62,6 +64,10 @@ pub(crate) trait Witness {
     /// A memtable is asked.
     #[inline(always)]
     fn memtable(&mut self) {}
+
+    /// A memtable has the key.
+    #[inline(always)]
+    fn memtable_finds(&mut self) {}
 
     /// The run at this place of the tree has a table that spans the key.
     #[inline(always)]
@@ -87,6 +93,10 @@ pub(crate) struct ReadWatch(OnceLock<Box<Counts>>);
 struct Counts {
     lookups: AtomicU64,
     memtables: AtomicU64,
+    found_in_memtables: AtomicU64,
+    /// Lookups of many keys at once, which nobody follows: those that found something, and those that did not.
+    grouped_present: AtomicU64,
+    grouped_absent: AtomicU64,
     levels: [LevelCounts; LEVELS],
 }
 
@@ -105,11 +115,21 @@ pub(crate) struct LevelSeen {
     pub(crate) found: u64,
 }
 
+/// Sampled lookups by what they found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LookupsSeen {
+    pub(crate) present: u64,
+    pub(crate) absent: u64,
+}
+
 impl Default for Counts {
     fn default() -> Counts {
         Counts {
             lookups: AtomicU64::new(0),
             memtables: AtomicU64::new(0),
+            found_in_memtables: AtomicU64::new(0),
+            grouped_present: AtomicU64::new(0),
+            grouped_absent: AtomicU64::new(0),
             levels: std::array::from_fn(|_| LevelCounts::default()),
         }
     }
@@ -127,6 +147,25 @@ impl ReadWatch {
         let counts = self.0.get_or_init(Box::default);
         counts.lookups.fetch_add(1, Relaxed);
         Follower { counts, runs }
+    }
+
+    /// For some sampled keys of a lookup of many.
+    #[cold]
+    pub(crate) fn note_group(&self, present: u64, absent: u64) {
+        let counts = self.0.get_or_init(Box::default);
+        counts.grouped_present.fetch_add(present, Relaxed);
+        counts.grouped_absent.fetch_add(absent, Relaxed);
+    }
+
+    /// How many of the sampled lookups found something. Deleted keys count as found: somewhere the search ended.
+    pub(crate) fn seen_lookups(&self) -> LookupsSeen {
+        let Some(counts) = self.0.get() else { return LookupsSeen::default() };
+        let in_tables: u64 = counts.levels.iter().map(|level| level.found.load(Relaxed)).sum();
+        let found = in_tables + counts.found_in_memtables.load(Relaxed);
+        LookupsSeen {
+            present: found + counts.grouped_present.load(Relaxed),
+            absent: counts.lookups.load(Relaxed).saturating_sub(found) + counts.grouped_absent.load(Relaxed),
+        }
     }
 
     pub(crate) fn level(&self, level: LevelIndex) -> LevelSeen {
@@ -155,6 +194,7 @@ impl ReadWatch {
             tables_asked: sum(|level| &level.asked),
             tables_searched: sum(|level| &level.searched),
             found_in_tables: sum(|level| &level.found),
+            found_in_memtables: counts.found_in_memtables.load(Relaxed),
             ..expected
         }
     }
@@ -169,6 +209,10 @@ impl Follower<'_> {
 impl Witness for Follower<'_> {
     fn memtable(&mut self) {
         self.counts.memtables.fetch_add(1, Relaxed);
+    }
+
+    fn memtable_finds(&mut self) {
+        self.counts.found_in_memtables.fetch_add(1, Relaxed);
     }
 
     fn asks(&mut self, run: usize) {

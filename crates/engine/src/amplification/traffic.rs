@@ -102,6 +102,17 @@ impl CauseInfo {
     }
 }
 
+/// What flushes found in memtables and left of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Flushed {
+    /// Entries of the memtables: one for each operation.
+    pub(crate) operations: u64,
+    /// Entries of the tables.
+    pub(crate) entries: u64,
+    /// Tombstones of the tables.
+    pub(crate) tombstones: u64,
+}
+
 /// Bytes of one level.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LevelTraffic {
@@ -120,6 +131,7 @@ pub(crate) struct Book {
     levels: BTreeMap<LevelIndex, LevelTraffic>,
     ingested_bytes: u64,
     moves: u64,
+    flushed: Flushed,
     /// Entries that came to the oldest data of their keys in late merges, and those of them that replaced or removed one there.
     arrived: f64,
     replaced: f64,
@@ -131,8 +143,11 @@ impl Traffic {
         self.0.lock().clone()
     }
 
-    pub(crate) fn note_flush(&self, level: LevelIndex, moved: Moved) {
+    pub(crate) fn note_flush(&self, level: LevelIndex, flushed: Flushed, moved: Moved) {
         let mut book = self.0.lock();
+        book.flushed.operations += flushed.operations;
+        book.flushed.entries += flushed.entries;
+        book.flushed.tombstones += flushed.tombstones;
         book.note(Cause::Flush, moved);
         book.levels.entry(level).or_default().written_bytes += moved.written_bytes;
     }
@@ -222,6 +237,16 @@ impl Book {
         self.ingested_bytes
     }
 
+    /// Operations whose memtables were flushed.
+    pub(crate) fn flushed_entries(&self) -> u64 {
+        self.flushed.operations
+    }
+
+    /// The share of deletes in what flushes wrote.
+    pub(crate) fn flushed_tombstones_share(&self) -> f64 {
+        self.flushed.tombstones as f64 / self.flushed.entries.max(1) as f64
+    }
+
     /// Plans that moved or dropped tables without writing any.
     pub(crate) fn moves(&self) -> u64 {
         self.moves
@@ -274,11 +299,13 @@ mod tests {
     fn jobs_add_up_by_cause() {
         let traffic = Traffic::default();
         let moved = |bytes| Moved { written_bytes: bytes, took_ns: 600_000, ..Moved::default() };
-        traffic.note_flush(LevelIndex::FLUSH, moved(10));
-        traffic.note_flush(LevelIndex::LAST, moved(30));
+        let flushed = Flushed { operations: 8, entries: 6, tombstones: 3 };
+        traffic.note_flush(LevelIndex::FLUSH, flushed, moved(10));
+        traffic.note_flush(LevelIndex::LAST, flushed, moved(30));
         traffic.note_ingest(90, [(LevelIndex::LAST, 100)].into_iter());
         let book = traffic.book();
         assert_eq!((book.level(LevelIndex::LAST).written_bytes, book.ingested_bytes()), (130, 90));
+        assert_eq!((book.flushed_entries(), book.flushed_tombstones_share()), (16, 0.5));
         let flushes = book.flushes();
         assert_eq!((flushes.jobs, flushes.written_bytes, flushes.largest_job_bytes), (2, 40, 30));
         assert_eq!(flushes.busy_ms, 1, "parts of milliseconds are not lost");

@@ -3,6 +3,7 @@
 use super::pinned::Pinned;
 use super::snapshot::{Snapshot, View};
 use super::{Handle, KeyRange};
+use crate::advice::ScanTally;
 use crate::batch::{EncodedBatch, Share, WriteBatch};
 use crate::commit::Patience;
 use crate::holders::HolderKind;
@@ -330,7 +331,7 @@ impl Keyspace {
     /// A cursor over what was pinned, listed among the holders.
     pub(crate) fn cursor_of(&self, pinned: Pinned, bounds: Bounds) -> Cursor {
         let holding = self.handle.store.holders.hold_view(HolderKind::Cursor, self.state.id, &pinned);
-        pinned.cursor(bounds).held(holding)
+        pinned.cursor(bounds).held(holding, ScanTally::new(&self.state.scans))
     }
 
     /// A range over what could be pinned, listed among the holders.
@@ -339,7 +340,7 @@ impl Keyspace {
         let holding =
             pinned.as_ref().map(|pinned| holders.hold_view(HolderKind::Range, self.state.id, pinned));
         let holding = holding.ok();
-        Range::new(pinned, bounds).held(holding)
+        Range::new(pinned, bounds).held(holding, ScanTally::new(&self.state.scans))
     }
 
     /// As [`Keyspace::range_of`], of keys alone.
@@ -348,7 +349,7 @@ impl Keyspace {
         let holding =
             pinned.as_ref().map(|pinned| holders.hold_view(HolderKind::Range, self.state.id, pinned));
         let holding = holding.ok();
-        Keys::new(pinned, bounds).held(holding)
+        Keys::new(pinned, bounds).held(holding, ScanTally::new(&self.state.scans))
     }
 
     /// This keyspace as `snapshot` sees it.

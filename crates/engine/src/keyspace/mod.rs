@@ -18,6 +18,7 @@ pub use migration::MigrationInfo;
 pub(crate) use migration::Switch;
 pub(crate) use registry::Registry;
 
+use crate::advice::ScanCounts;
 use crate::amplification::traffic::Traffic;
 use crate::easing::Easing;
 use crate::filters::FilterTuner;
@@ -71,6 +72,8 @@ pub(crate) struct KeyspaceState {
     dropped: AtomicBool,
     /// What flushes and compactions moved.
     pub(crate) traffic: Traffic,
+    /// What its cursors counted.
+    pub(crate) scans: Arc<ScanCounts>,
     /// How often its tables are read, if its strategy goes by that.
     pub(crate) heat: Mutex<HeatBook>,
     /// How jobs compress.
@@ -106,6 +109,7 @@ impl KeyspaceState {
             is_large_over: AtomicBool::new(false),
             dropped: AtomicBool::new(false),
             traffic: Traffic::default(),
+            scans: Arc::default(),
             heat: Mutex::default(),
             easing: Easing::default(),
             control: Mutex::default(),
@@ -177,8 +181,9 @@ impl KeyspaceState {
         };
         let runs = tree.runs.iter().filter(|run| counts(run)).count();
         self.level0_runs.store(runs as u64, Ordering::Relaxed);
-        let account = BlobAccount::of(&self.view.load().tree.version);
+        let account = BlobAccount::of(&tree.version);
         let options = self.options();
+        self.scans.note_shape(&tree, &options);
         // Where nothing is merged nothing is collected either, and nobody has to wait for it.
         let is_over =
             options.strategy.merges() && account.is_over(due_permille(options.blob_space_amp_permille));

@@ -1,5 +1,6 @@
 //! The user's cursor: borrowed entries, both directions, one consistent moment.
 
+use crate::advice::ScanTally;
 use crate::handle::Pinned;
 use crate::holders::Holding;
 use crate::read::covers;
@@ -34,6 +35,8 @@ pub struct Cursor {
     _view: Arc<SuperVersion>,
     /// Its place among the holders.
     _holding: Option<Holding>,
+    /// What it returned.
+    tally: ScanTally,
 }
 
 impl std::fmt::Debug for Cursor {
@@ -47,12 +50,17 @@ impl Cursor {
     /// reader needs, so no snapshot has to be registered for it.
     pub(crate) fn new(mut pinned: Pinned, bounds: Bounds) -> Cursor {
         let reader = pinned.reader();
-        Cursor { entries: visible(&pinned, reader, bounds), _view: pinned.view, _holding: None }
+        Cursor {
+            entries: visible(&pinned, reader, bounds),
+            _view: pinned.view,
+            _holding: None,
+            tally: ScanTally::default(),
+        }
     }
 
-    /// This cursor, listed among the holders while it lives.
-    pub(crate) fn held(self, holding: Holding) -> Cursor {
-        Cursor { _holding: Some(holding), ..self }
+    /// This cursor, listed among the holders while it lives, and with its scans counted.
+    pub(crate) fn held(self, holding: Holding, tally: ScanTally) -> Cursor {
+        Cursor { _holding: Some(holding), tally, ..self }
     }
 
     /// A cursor over what a reader at `seqno` would see if there were only these sources of `view` and the range deletes
@@ -65,26 +73,30 @@ impl Cursor {
         reader: Reader,
     ) -> Cursor {
         let entries = Visible::new(Merge::new(sources), seqno).reading_as(reader).under(cover);
-        Cursor { entries, _view: view, _holding: None }
+        Cursor { entries, _view: view, _holding: None, tally: ScanTally::default() }
     }
 
     /// Moves to the first entry.
     pub fn seek_to_first(&mut self) -> Result<()> {
+        self.tally.begin();
         self.entries.seek_to_first()
     }
 
     /// Moves to the last entry.
     pub fn seek_to_last(&mut self) -> Result<()> {
+        self.tally.begin();
         self.entries.seek_to_last()
     }
 
     /// Moves to the first entry whose key is not less than `key`.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.tally.begin();
         self.entries.seek(key.as_ref())
     }
 
     /// Moves to the last entry whose key is not greater than `key`.
     pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.tally.begin();
         self.entries.seek_for_prev(key.as_ref())
     }
 
@@ -92,12 +104,14 @@ impl Cursor {
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "a cursor lends its entries, which `Iterator` cannot")]
     pub fn next(&mut self) -> Result<()> {
+        self.tally.count();
         if self.entries.is_valid() { self.entries.next() } else { Ok(()) }
     }
 
     /// Moves to the previous entry; does nothing if there is no current one.
     #[inline]
     pub fn prev(&mut self) -> Result<()> {
+        self.tally.count();
         if self.entries.is_valid() { self.entries.prev() } else { Ok(()) }
     }
 

@@ -1,6 +1,7 @@
 //! Keys alone, from both ends.
 
 use crate::Value;
+use crate::advice::ScanTally;
 use crate::handle::Pinned;
 use crate::holders::Holding;
 use crate::read::range::Range;
@@ -18,9 +19,9 @@ impl Keys {
         Keys(Range::without_large(pinned, bounds))
     }
 
-    /// These keys, listed among the holders while they live.
-    pub(crate) fn held(self, holding: Option<Holding>) -> Keys {
-        Keys(self.0.held(holding))
+    /// These keys, listed among the holders while they live, and counted.
+    pub(crate) fn held(self, holding: Option<Holding>, tally: ScanTally) -> Keys {
+        Keys(self.0.held(holding, tally))
     }
 }
 

@@ -79,7 +79,19 @@ impl<'k> Group<'k> {
             self.ask_run(run, time, &mut lookups, values)?;
             lookups.clear();
         }
+        self.count_sampled();
         Ok(())
+    }
+
+    /// Counts what was found and what not among those keys that lookups of one key would be followed for.
+    fn count_sampled(&self) {
+        let sampled = (0..self.len).filter(|&at| is_sampled(self.hashes[at]));
+        let sampled = sampled.fold(0u32, |mask, at| mask | 1 << at);
+        if sampled != 0 {
+            let absent = u64::from((sampled & self.pending).count_ones());
+            let present = u64::from(sampled.count_ones()) - absent;
+            self.pinned.view.tree.watch.note_group(present, absent);
+        }
     }
 
     fn ask_memtable(

@@ -72,6 +72,7 @@ fn search<'v>(pinned: &'v Pinned, key: &[u8], hash: u64, witness: &mut impl Witn
         }
         witness.memtable();
         if let Some((tag, value)) = memtable.memtable.get(key, seqno) {
+            witness.memtable_finds();
             if wanted.is_plain(tag) {
                 return Ok(Found::Borrowed(value));
             }

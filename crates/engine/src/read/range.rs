@@ -1,6 +1,7 @@
 //! Ranges as iterators: owned entries, from both ends.
 
 use crate::Value;
+use crate::advice::ScanTally;
 use crate::handle::Pinned;
 use crate::holders::Holding;
 use crate::read::cursor::visible;
@@ -18,6 +19,8 @@ pub struct Range {
     entries: Result<DoubleEnded<RangeView>, Option<Error>>,
     /// Its place among the holders.
     _holding: Option<Holding>,
+    /// What it returned.
+    tally: ScanTally,
 }
 
 /// What both ends of a range are readers of.
@@ -49,12 +52,16 @@ impl Range {
     }
 
     fn of(view: Result<RangeView>) -> Range {
-        Range { entries: view.map(DoubleEnded::new).map_err(Some), _holding: None }
+        Range {
+            entries: view.map(DoubleEnded::new).map_err(Some),
+            _holding: None,
+            tally: ScanTally::default(),
+        }
     }
 
-    /// This range, listed among the holders while it lives.
-    pub(crate) fn held(self, holding: Option<Holding>) -> Range {
-        Range { _holding: holding, ..self }
+    /// This range, listed among the holders while it lives, and counted.
+    pub(crate) fn held(self, holding: Option<Holding>, tally: ScanTally) -> Range {
+        Range { _holding: holding, tally, ..self }
     }
 
     fn take<T>(
@@ -63,7 +70,11 @@ impl Range {
         copy: impl FnOnce((&[u8], &[u8])) -> T,
     ) -> Option<Result<T>> {
         match &mut self.entries {
-            Ok(entries) => next(entries).map(|entry| entry.map(copy)).transpose(),
+            Ok(entries) => {
+                let taken = next(entries).map(|entry| entry.map(copy)).transpose();
+                self.tally.returned(taken.is_some());
+                taken
+            }
             Err(error) => error.take().map(Err),
         }
     }

@@ -175,7 +175,7 @@ impl Preset {
     }
 
     /// `options` with what this preset says of keyspaces.
-    pub(super) fn applied_to(&self, options: KeyspaceOptions) -> KeyspaceOptions {
+    pub(crate) fn applied_to(&self, options: KeyspaceOptions) -> KeyspaceOptions {
         self.keyspace_settings().iter().fold(options, |options, (name, value)| {
             options.set(name, value).expect("tests set every option of every preset")
         })
