@@ -1,7 +1,7 @@
 //! The sharded ordered map: a skiplist for each shard, and a ring that spreads keys over them.
 //!
 //! A known exercise of courses on key-value stores (Harvard CS265): keys go by consistent hashing ([`Ring`], XXH3 with virtual
-//! nodes) to one of n ordered maps, and whoever needs order merges them. Elsewhere each shard has a lock, so that n
+//! nodes, in proportion to weights) to one of n ordered maps, and whoever needs order merges them. Elsewhere each shard has a lock, so that n
 //! writers do not wait for each other. Here one inserter writes all of them, because one lock around a
 //! whole put was measured 1.4 to 3.3 times as fast as parallel insertion on two cores; so the shards need no locks,
 //! and reading stays wait-free. MT1 and MT2 hold as they do for each [`Skiplist`]: a key has one shard for ever, and
@@ -17,86 +17,18 @@
 //! instead of 1319, a step 301 instead of 77, a seek 16.8 microseconds instead of 1.3. With one inserter there is no
 //! reason to choose it but comparison.
 
+mod plan;
 mod ring;
 
+pub use plan::ShardPlan;
 pub use ring::Ring;
 
 use crate::arena::Allocator;
 use crate::entry::{Entry, Operation};
 use crate::memory::Memory;
-use crate::skiplist::{HEAD_BYTES, Skiplist, SkiplistPosition, SkiplistWriter};
+use crate::skiplist::{Skiplist, SkiplistPosition, SkiplistWriter};
 use esker_base::checksum::key_hash;
-use esker_base::{Error, Result};
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
-
-/// How many shards a sharded memtable has, and how many points each has on the ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ShardPlan {
-    shards: u8,
-    virtual_nodes: u16,
-}
-
-impl ShardPlan {
-    /// Sixteen shards with 64 points each: shares that differ by an eighth.
-    pub const DEFAULT: ShardPlan = ShardPlan { shards: 16, virtual_nodes: 64 };
-    /// Most shards: a cursor holds a position in each.
-    pub const MAX_SHARDS: u8 = 64;
-    /// Most points of a shard: with the most shards there are 16,384, which take half a millisecond to sort.
-    pub const MAX_VIRTUAL_NODES: u16 = 256;
-
-    /// A plan of 1 to [`ShardPlan::MAX_SHARDS`] shards with 1 to [`ShardPlan::MAX_VIRTUAL_NODES`] points each.
-    ///
-    /// # Errors
-    /// [`Error::InvalidArgument`] for what lies outside.
-    pub fn new(shards: u8, virtual_nodes: u16) -> Result<ShardPlan> {
-        let (most_shards, most_nodes) = (ShardPlan::MAX_SHARDS, ShardPlan::MAX_VIRTUAL_NODES);
-        if !(1..=most_shards).contains(&shards) || !(1..=most_nodes).contains(&virtual_nodes) {
-            return Err(Error::invalid(format!(
-                "{shards} shards with {virtual_nodes} virtual nodes each: there can be 1 to {most_shards} shards with 1 to {most_nodes}"
-            )));
-        }
-        Ok(ShardPlan { shards, virtual_nodes })
-    }
-
-    /// Number of shards.
-    pub fn shards(self) -> u8 {
-        self.shards
-    }
-
-    /// Points of each shard on the ring.
-    pub fn virtual_nodes(self) -> u16 {
-        self.virtual_nodes
-    }
-
-    /// Bytes of the arena that the empty lists take.
-    pub(crate) const fn head_bytes(self) -> u64 {
-        self.shards as u64 * HEAD_BYTES
-    }
-}
-
-/// `SHARDS:VIRTUAL_NODES`.
-impl fmt::Display for ShardPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.shards, self.virtual_nodes)
-    }
-}
-
-impl FromStr for ShardPlan {
-    type Err = Error;
-
-    /// Reads what `Display` writes; the number of virtual nodes may be left out.
-    fn from_str(text: &str) -> Result<ShardPlan> {
-        let wrong =
-            || Error::invalid(format!("{text:?} is no plan of shards: SHARDS or SHARDS:VIRTUAL_NODES"));
-        let (shards, virtual_nodes) = match text.split_once(':') {
-            Some((shards, nodes)) => (shards, nodes.parse().map_err(|_| wrong())?),
-            None => (text, ShardPlan::DEFAULT.virtual_nodes),
-        };
-        ShardPlan::new(shards.parse().map_err(|_| wrong())?, virtual_nodes)
-    }
-}
 
 /// The lists as readers know them. In a stub there are none.
 #[derive(Clone, Debug)]
@@ -148,8 +80,8 @@ impl ShardedWriter {
         allocator: &mut Allocator,
     ) -> (Sharded, ShardedWriter) {
         // A stub has room for no list, and none for an entry either.
-        let shards = if allocator.is_stub() { 0 } else { u32::from(plan.shards) };
-        let ring = Ring::new((0..shards).map(|shard| (shard, 1)), u32::from(plan.virtual_nodes));
+        let (shards, ring) =
+            if allocator.is_stub() { (0, Ring::new([], 0)) } else { (plan.shards(), plan.ring()) };
         let (lists, writers): (Vec<Skiplist>, Vec<SkiplistWriter>) =
             (0..shards).map(|_| SkiplistWriter::create(memory, allocator)).unzip();
         let sharded = Sharded { ring: Arc::new(ring), lists: lists.into() };

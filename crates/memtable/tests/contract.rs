@@ -344,7 +344,7 @@ fn kinds_have_names() {
 
 #[test]
 fn any_number_of_shards_is_one_map() {
-    for text in ["sharded:1:1", "sharded:2:3", "sharded:64:1", "sharded:7:256"] {
+    for text in ["sharded:1:1", "sharded:2:3", "sharded:64:1", "sharded:7:256", "sharded:4:16:1,2,1,40"] {
         let kind: MemtableKind = text.parse().unwrap();
         assert_eq!(kind.to_string(), text);
         run(kind, Keys::decimal("user:", 4, 3_000), 5_000, 12);
@@ -357,6 +357,7 @@ fn any_number_of_shards_is_one_map() {
         "sharded:4:0",
         "sharded:4:257",
         "sharded:4:4:4",
+        "sharded:4:64:1,2,0,4",
         "sharded:-1",
         "art:4",
     ] {

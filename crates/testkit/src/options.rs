@@ -107,6 +107,7 @@ pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
             ("b-tree", |options| options.memtable(MemtableKind::BTree)),
             ("sharded", |options| memtable(options, "sharded")),
             ("sharded:3:5", |options| memtable(options, "sharded:3:5")),
+            ("sharded:4:2:1,30,7,2", |options| memtable(options, "sharded:4:2:1,30,7,2")),
             ("locked-tree", |options| memtable(options, "locked-tree")),
             ("vector", |options| memtable(options, "vector")),
             ("hash", |options| memtable(options, "hash")),

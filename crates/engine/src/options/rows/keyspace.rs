@@ -48,7 +48,10 @@ type Own = Row<KeyspaceOptions>;
 const ROWS: &[Own] = &[
     Own::text(
         "memtable",
-        || listed(MemtableKind::ALL.map(MemtableKind::name)),
+        || {
+            let kinds = listed(MemtableKind::ALL.map(MemtableKind::name));
+            format!("{kinds}; sharded perhaps with shards, virtual nodes and weights such as sharded:4:64:1,2,1,4")
+        },
         |options| options.memtable.to_string(),
         |options, text| assign(&mut options.memtable, text.parse().map_err(reason)),
     )
