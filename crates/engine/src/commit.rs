@@ -28,6 +28,10 @@
 //!
 //! Durability beyond the process is waited for after the lock is let go; see [`esker_wal::Log`].
 
+mod lock;
+
+pub(crate) use lock::{CommitGuard, CommitLock};
+
 use crate::batch::EncodedBatch;
 use crate::gaps::Gaps;
 use crate::keyspace::{KeyspaceState, RecentDrops};
@@ -40,7 +44,6 @@ use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag, ValueKind, checksum};
 use esker_iter::RangeDelete;
 use esker_memtable::{Inserter, Operation};
 use esker_wal::{EntryIter, LogWriter};
-use parking_lot::MutexGuard;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -265,7 +268,7 @@ impl Store {
         writing: &'w Writing,
         batch: &EncodedBatch<'_>,
         patience: Patience,
-    ) -> Result<MutexGuard<'w, CommitState>> {
+    ) -> Result<CommitGuard<'w>> {
         let mut patience_left = self.stall_limit;
         let needs_private = !writing.log.fits_segment(batch.payload.len());
         // A private segment is a file of its own: closing waits until nobody makes or removes one, and after it nobody

@@ -18,7 +18,7 @@
 //! A read-only open takes a shared lock, keeps what it replays in private memory, and changes no file.
 
 use crate::changes::{Bell, Consumers, history_for_reading, settle_history};
-use crate::commit::{ActiveKeyspace, CommitState};
+use crate::commit::{ActiveKeyspace, CommitLock, CommitState};
 use crate::handle::DEFAULT_KEYSPACE;
 use crate::holders::Holders;
 use crate::install::Installed;
@@ -448,7 +448,7 @@ impl Opening {
                 commit.add_keyspace(active);
             }
             Writing {
-                commit: CachePadded(Mutex::new(commit)),
+                commit: CachePadded(CommitLock::new(commit)),
                 log,
                 bell: Bell::default(),
                 last_edit: AtomicU64::new(manifest.last_edit()),

@@ -7,7 +7,7 @@
 
 use crate::Durability;
 use crate::changes::{Bell, Consumers};
-use crate::commit::CommitState;
+use crate::commit::CommitLock;
 use crate::holders::Holders;
 use crate::install::Installed;
 use crate::jobs::Jobs;
@@ -94,7 +94,7 @@ pub(crate) struct Store {
 /// What only a database open for writing has.
 pub(crate) struct Writing {
     /// The one lock of the write path; see [`crate::commit`].
-    pub(crate) commit: CachePadded<Mutex<CommitState>>,
+    pub(crate) commit: CachePadded<CommitLock>,
     pub(crate) log: Arc<Log>,
     /// Wakes those who wait for the next batch.
     pub(crate) bell: Bell,

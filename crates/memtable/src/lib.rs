@@ -41,7 +41,7 @@
 //! [`memory`] holds words and bytes, [`arena`] the two ends of an arena and the pool, [`entry`] versions and their
 //! chains, [`kind`] the kinds and the room they ask for,
 //! [`art`], [`btree`], [`skiplist`], [`sharded`], [`locked`], [`vector`]
-//! and [`hash`] the structures, [`table`] and [`order`] what they are made of, [`merged`] the order over their parts, [`structure`] whichever it is, [`cursor`] the walk over it, [`ranges`] the range
+//! and [`hash`] the structures, [`table`] and [`order`] what they are made of, [`tail`] what came since, [`merged`] the order over their parts, [`structure`] whichever it is, [`cursor`] the walk over it, [`ranges`] the range
 //! deletes beside it, [`memtable`] the face. Unsafe
 //! code is in [`memory`] (the range itself), [`entry`] (bytes of keys and values) and the searches of nodes in [`art`] and [`btree`] only:
 //! structures are made of checked word accesses, so a defect in them is a panic or a wrong answer, never
@@ -64,6 +64,7 @@ mod sharded;
 mod skiplist;
 mod structure;
 mod table;
+mod tail;
 mod vector;
 
 pub use arena::ArenaPool;
@@ -73,6 +74,7 @@ pub use kind::MemtableKind;
 pub use memtable::{Inserter, Memtable};
 pub use ranges::{MAX_RANGE_DELETES, RANGE_DELETE_OVERHEAD_BYTES};
 pub use sharded::{Ring, ShardPlan};
+pub use tail::{NoSorting, Tail};
 
 /// Only in builds with `--cfg loom`: deliberate defects for the models to find.
 #[cfg(loom)]

@@ -7,6 +7,7 @@ use crate::kind::{FIXED_BYTES, MemtableKind};
 use crate::memory::Memory;
 use crate::ranges::{MAX_RANGE_DELETES, RANGE_DELETE_OVERHEAD_BYTES, Ranges, RangesWriter};
 use crate::structure::{Structure, Writer};
+use crate::tail::Tail;
 use crate::{LOCKSTEP_KEYS, MULTI_GET_KEYS};
 use esker_base::sync::CachePadded;
 use esker_base::{Result, SeqNo, Tag, ValueKind};
@@ -168,6 +169,12 @@ impl Memtable {
     /// A cursor over all entries. It keeps the memtable alive.
     pub fn cursor(self: &Arc<Self>) -> MemtableCursor {
         MemtableCursor::new(Arc::clone(self))
+    }
+
+    /// All entries in the order of their insertion, if this kind keeps them so and makes order for those who ask; `None` if entries are
+    /// ordered as they come.
+    pub fn tail(self: &Arc<Self>) -> Option<Tail> {
+        Some(Tail::of_all(self, self.structure.order()?))
     }
 
     /// The least key, one that was there when the call began or that came since; `None` if there is none. Takes one

@@ -25,10 +25,11 @@
 //! Sorting goes by eight bytes behind the prefix that all keys share, then by whole keys, then newest first: without
 //! leaving the prefix out, keys like `user:0000000001` tie, and each tie is two cache misses.
 
-use crate::arena::{Allocator, FIRST_UNIT};
+use crate::arena::{self, Allocator};
 use crate::entry::Entry;
 use crate::memory::{Memory, Site};
 use crate::merged::Part;
+use crate::tail::NoSorting;
 use esker_base::Tag;
 use esker_base::key::{common_prefix_len, head};
 use std::cmp::Ordering;
@@ -47,7 +48,7 @@ pub(crate) struct Log {
 impl Log {
     pub(crate) fn create(memory: &Memory, allocator: &mut Allocator) -> Log {
         let end = allocator.node(1) as usize * 2;
-        memory.init(end, FIRST_UNIT);
+        memory.init(end, START);
         Log { end }
     }
 
@@ -64,8 +65,11 @@ impl Log {
     }
 }
 
+/// Where every log begins.
+pub(crate) const START: u32 = arena::FIRST_UNIT;
+
 /// The entries between two places of the log.
-fn between(memory: &Memory, start: u32, end: u32) -> impl Iterator<Item = Entry> + '_ {
+pub(crate) fn between(memory: &Memory, start: u32, end: u32) -> impl Iterator<Item = Entry> + '_ {
     let mut at = Entry(start);
     std::iter::from_fn(move || {
         let entry = at;
@@ -127,13 +131,19 @@ pub(crate) struct Order {
 
 impl Order {
     pub(crate) fn new(log: Log) -> Order {
-        let sorted = Sorted { runs: Vec::new(), upto: FIRST_UNIT };
+        let sorted = Sorted { runs: Vec::new(), upto: START };
         Order { log, sorted: RwLock::new(sorted), held: Arc::default() }
     }
 
     /// Bytes outside of the arena.
     pub(crate) fn held_bytes(&self) -> u64 {
         self.held.load(Relaxed)
+    }
+
+    /// The unit behind the last published entry.
+    #[inline]
+    pub(crate) fn end(&self, memory: &Memory) -> u32 {
+        self.log.end(memory)
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Sorted> {
@@ -159,6 +169,7 @@ impl Order {
         if sorted.upto >= end {
             return;
         }
+        debug_assert!(NoSorting::may_sort(), "{} units are sorted under a lock (OD6)", end - sorted.upto);
         // A newer version is found from the older one where versions are chained: the first one stands for all.
         let new = between(memory, sorted.upto, end).filter(|entry| entry.older(memory).is_none()).collect();
         let mut run = sort(memory, new);

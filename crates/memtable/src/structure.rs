@@ -174,12 +174,17 @@ impl Structure {
         }
     }
 
+    /// What makes order for those who ask, if entries lie as they came.
+    pub(crate) fn order(&self) -> Option<&Arc<Order>> {
+        match self {
+            Structure::Vector(order) | Structure::Hash(Hash { order, .. }) => Some(order),
+            _ => None,
+        }
+    }
+
     /// Memory that the structure holds outside of the arena, in bytes.
     pub(crate) fn outside_bytes(&self) -> u64 {
-        match self {
-            Structure::Vector(order) | Structure::Hash(Hash { order, .. }) => order.held_bytes(),
-            _ => 0,
-        }
+        self.order().map_or(0, |order| order.held_bytes())
     }
 }
 

@@ -7,7 +7,7 @@ mod common;
 use common::{Keys, Model, Rng, create, put_tag, scaled};
 use esker_base::{SeqNo, Tag, ValueKind};
 use esker_iter::Cursor;
-use esker_memtable::{ArenaPool, Inserter, Memtable, MemtableCursor, MemtableKind, Operation};
+use esker_memtable::{ArenaPool, Inserter, Memtable, MemtableCursor, MemtableKind, NoSorting, Operation};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -377,4 +377,59 @@ fn a_stub_has_room_for_nothing() {
         drop(stub);
     }
     assert_eq!(pool.idle_bytes(), 0, "stubs are not pooled");
+}
+
+/// What a tail shows with what came before it is everything, each entry once, in the order of insertion.
+#[test]
+fn a_tail_has_what_came_since() {
+    for kind in MemtableKind::ALL {
+        let (memtable, mut inserter) = create(kind, &ArenaPool::new(0), 1 << 20);
+        let keeps_as_they_came = matches!(kind, MemtableKind::Vector | MemtableKind::Hash);
+        assert_eq!(memtable.tail().is_some(), keeps_as_they_came, "{kind}");
+        let Some(all) = memtable.tail() else { continue };
+        let mut tails = vec![];
+        let inserted: Vec<(Vec<u8>, Tag)> = (1..=300u64)
+            .map(|number| ((number * 7 % 31).to_be_bytes()[5..].to_vec(), put_tag(number)))
+            .collect();
+        for (at, (key, tag)) in inserted.iter().enumerate() {
+            if at % 50 == 0 {
+                tails.push((at, memtable.tail().unwrap().from_now()));
+            }
+            // Sorting in between moves no entry.
+            if at % 70 == 0 {
+                memtable.cursor().seek_to_first().unwrap();
+            }
+            inserter.insert(key, *tag, b"value");
+        }
+        tails.push((0, all));
+        tails.push((inserted.len(), memtable.tail().unwrap().from_now()));
+        let (other, _inserter) = create(kind, &ArenaPool::new(0), 1 << 16);
+        for (from, tail) in tails {
+            assert!(tail.is_of(&memtable) && !tail.is_of(&other));
+            let shown: Vec<(Vec<u8>, Tag)> = tail.entries().map(|(key, tag)| (key.to_vec(), tag)).collect();
+            assert_eq!(shown, inserted[from..], "{kind} from {from}");
+        }
+    }
+}
+
+/// OD6. What has order at no cost may be looked at as before.
+#[test]
+#[cfg(debug_assertions)]
+fn sorting_where_it_is_forbidden_is_noticed() {
+    for kind in MemtableKind::ALL {
+        let (memtable, mut inserter) = create(kind, &ArenaPool::new(0), 1 << 20);
+        for number in 1..=100u64 {
+            inserter.insert(&number.to_be_bytes(), put_tag(number), b"");
+        }
+        let look = || {
+            let _forbidden = NoSorting::new();
+            memtable.cursor().seek_to_first().unwrap();
+        };
+        let is_noticed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(look)).is_err();
+        assert_eq!(is_noticed, memtable.tail().is_some(), "{kind}");
+        // It ends with the one that forbade it, and what is sorted can be looked at.
+        memtable.cursor().seek_to_first().unwrap();
+        let _forbidden = NoSorting::new();
+        memtable.cursor().seek_to_last().unwrap();
+    }
 }

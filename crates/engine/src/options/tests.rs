@@ -75,6 +75,20 @@ fn every_value_is_stored() {
     });
 }
 
+/// Commas of a value are its own, in what is stored and in a file.
+#[test]
+fn weights_of_shards_come_back() {
+    let mut options = KeyspaceOptions::default();
+    table::set(&mut options, "memtable", "sharded:4:64:1,2,1,4").unwrap();
+    assert_eq!(value(&options, "memtable"), "sharded:4:64:1,2,1,4");
+    assert_eq!(KeyspaceOptions::decode(&options.encode()).unwrap(), options);
+    let all = Options::default().keyspace_options(options.clone());
+    let again = Options::from_toml(&all.to_toml()).unwrap();
+    assert_eq!(again.keyspace_defaults(), &options);
+    let told = table::set(&mut KeyspaceOptions::default(), "memtable", "sharded:4:64:1,2").unwrap_err();
+    assert!(told.to_string().contains("2 weights for 4 shards"), "{told}");
+}
+
 #[test]
 fn every_option_says_what_it_is() {
     for info in KeyspaceOptions::list().into_iter().chain(Options::list()) {

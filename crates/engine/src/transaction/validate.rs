@@ -37,8 +37,15 @@
 //! memtable that holds only what was written since. Only a memtable of some size is sealed, so that scans cannot break
 //! the tree into crumbs, and who has come back [`MAX_RETURNS`] times looks to the end however long it takes.
 //!
+//! # Memtables without order
+//! Kinds that keep entries as they came sort them for whoever looks, which takes as long as it takes. So under the lock such a
+//! memtable is never asked for a key or a range. The step outside takes its [`Tail`] *before* it looks, so that each entry
+//! is met by that look or is in the tail (OD5), and under the lock the tail is gone over entry by entry, each being asked for in the footprint. A
+//! memtable whose tail was not taken, because nobody looked outside or because it is younger than the look, is gone over
+//! from its beginning if it has few entries; else it is back to the step outside.
+//!
 //! # One place
-//! [`newest_in_memtable`] and [`newest_in_run`] are all that know what a change of a key or a range is. Whatever else
+//! [`newest_in_memtable`], [`newest_in_tail`] and [`newest_in_run`] are all that know what a change of a key or a range is. Whatever else
 //! changes keys without an entry of its own at the key belongs into them.
 //!
 //! Rejected: a table of recent commits beside the memtables. Every put would pay for filling it, and a transaction
@@ -56,7 +63,7 @@ use crate::tree::TreeRun;
 use crate::view::SuperVersion;
 use esker_base::{Conflict, Error, Result, SeqNo};
 use esker_iter::{Bounds, Cursor, RangeDeletes};
-use esker_memtable::Memtable;
+use esker_memtable::{Memtable, Tail};
 use esker_sst::ReadPurpose;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -74,6 +81,9 @@ const SMALL_FOOTPRINT: usize = 32;
 /// Entries from which on a memtable is sealed to shorten the look under the lock.
 const MIN_SEALED_ENTRIES: u64 = LOCKED_STEPS / 4;
 
+/// Entries of a memtable without order that are gone over under the lock though nobody has looked outside: a few microseconds.
+const UNTAKEN_STEPS: u64 = 128;
+
 /// How often a look that takes too long is put off.
 const MAX_RETURNS: u32 = 3;
 
@@ -83,6 +93,8 @@ pub(super) struct Validation<'a> {
     snapshot: SeqNo,
     /// Nothing of the footprint has changed above `snapshot` and up to here.
     checked: SeqNo,
+    /// What came into memtables without order since the look outside began.
+    tails: Vec<Tail>,
     /// A footprint whose look under the lock would have taken too long.
     too_long: Option<usize>,
     /// How often there was one.
@@ -98,7 +110,7 @@ struct Change {
 impl<'a> Validation<'a> {
     /// Nothing is looked at yet, and for a small footprint nothing need be before the lock is taken.
     pub(super) fn new(footprints: &'a [Footprint<'a>], snapshot: SeqNo) -> Validation<'a> {
-        Validation { footprints, snapshot, checked: snapshot, too_long: None, returns: 0 }
+        Validation { footprints, snapshot, checked: snapshot, tails: Vec::new(), too_long: None, returns: 0 }
     }
 
     /// Looks outside of the lock first if the look under it might be long.
@@ -121,8 +133,11 @@ impl<'a> Validation<'a> {
     /// Looks at everything in a view that may be newer than `checked`.
     fn look_outside(&self, footprint: &Footprint<'_>, view: &SuperVersion) -> Result<Option<Change>> {
         let mut unlimited = u64::MAX;
-        if let Some(change) = self.look_into_memtables(footprint, view, &mut unlimited)?.into_change() {
-            return Ok(Some(change));
+        for memtable in self.newer_memtables(view) {
+            let look = newest_in_memtable(memtable, footprint, self.checked, &mut unlimited)?;
+            if let Some(change) = look.into_change() {
+                return Ok(Some(change));
+            }
         }
         let ingested = view.sealed.iter().filter_map(|view| view.ingested.as_ref());
         for run in ingested.chain(&view.tree.runs) {
@@ -133,16 +148,32 @@ impl<'a> Validation<'a> {
         Ok(None)
     }
 
-    /// Looks at the memtables that may have something newer than `checked`.
-    fn look_into_memtables(
+    /// The memtables that may have something newer than `checked`.
+    fn newer_memtables<'v>(&self, view: &'v SuperVersion) -> impl Iterator<Item = &'v Arc<Memtable>> {
+        let checked = self.checked;
+        let is_newer = move |border: Option<SeqNo>| border.is_none_or(|border| border > checked);
+        view.memtables().filter(move |view| is_newer(view.seal_seqno())).map(|view| &view.memtable)
+    }
+
+    /// Looks at the memtables that may have something newer than `checked`, without sorting any.
+    fn look_under_lock(
         &self,
         footprint: &Footprint<'_>,
         view: &SuperVersion,
         steps: &mut u64,
     ) -> Result<Look> {
-        let is_newer = |border: Option<SeqNo>| border.is_none_or(|border| border > self.checked);
-        for memtable in view.memtables().filter(|memtable| is_newer(memtable.seal_seqno())) {
-            match newest_in_memtable(&memtable.memtable, footprint, self.checked, steps)? {
+        for memtable in self.newer_memtables(view) {
+            let look = match memtable.tail() {
+                None => newest_in_memtable(memtable, footprint, self.checked, steps)?,
+                Some(all) => match self.tails.iter().find(|tail| tail.is_of(memtable)) {
+                    Some(tail) => newest_in_tail(memtable, tail, footprint, self.checked, steps),
+                    None if memtable.len() <= (*steps).min(UNTAKEN_STEPS) || *steps > LOCKED_STEPS => {
+                        newest_in_tail(memtable, &all, footprint, self.checked, steps)
+                    }
+                    None => Look::TooLong,
+                },
+            };
+            match look {
                 Look::Unchanged => {}
                 other => return Ok(other),
             }
@@ -167,7 +198,7 @@ impl Admission for Validation<'_> {
             if newest > self.checked {
                 return Ok(false);
             }
-            match self.look_into_memtables(footprint, &view, &mut steps)? {
+            match self.look_under_lock(footprint, &view, &mut steps)? {
                 Look::Unchanged => {}
                 Look::Changed(change) => return Err(self.conflict(footprint, change)),
                 Look::TooLong => {
@@ -185,15 +216,22 @@ impl Admission for Validation<'_> {
             self.returns += 1;
             let keyspace = self.footprints[at].keyspace;
             let view = keyspace.view.load();
-            // A queue that is full takes no more: its memtables are looked at below, which may be all it takes.
-            if view.sealed.len() < MAX_SEALED && view.active.memtable.len() >= MIN_SEALED_ENTRIES {
+            let active = &view.active.memtable;
+            // A queue that is full takes no more: its memtables are looked at below, which may be all it takes. So it is where only a
+            // tail is looked at under the lock.
+            if view.sealed.len() < MAX_SEALED && active.len() >= MIN_SEALED_ENTRIES && active.tail().is_none()
+            {
                 store.seal_if_filled(keyspace)?;
             }
         }
         // Before the views, never after: a view that is older than this may lack what was written between.
         let visible = SeqNo::new(store.visible.load(Ordering::Acquire));
+        self.tails.clear();
         for footprint in self.footprints {
             let view = footprint.keyspace.view.load();
+            // Before the look, never after: what comes between would be in neither (OD5).
+            let tails = self.newer_memtables(&view).filter_map(Memtable::tail).map(Tail::from_now);
+            self.tails.extend(tails.collect::<Vec<_>>());
             if let Some(change) = self.look_outside(footprint, &view)? {
                 return Err(self.conflict(footprint, change));
             }
@@ -220,22 +258,59 @@ impl Look {
     }
 }
 
-/// A change newer than `checked` in a memtable, of a key or a range of the footprint.
+/// A change newer than `checked` among the range deletes of a memtable.
+fn newest_range_delete(
+    memtable: &Memtable,
+    footprint: &Footprint<'_>,
+    checked: SeqNo,
+    steps: &mut u64,
+) -> Look {
+    if !memtable.has_range_deletes() {
+        return Look::Unchanged;
+    }
+    let sets = memtable.range_deletes();
+    let places = (footprint.points().len() + footprint.ranges().len()) as u64;
+    if !spend(steps, sets.len() as u64 * places * LOOKUP_STEPS) {
+        return Look::TooLong;
+    }
+    let change = sets.iter().find_map(|set| newest_delete(set, footprint, checked));
+    change.map_or(Look::Unchanged, Look::Changed)
+}
+
+/// A change newer than `checked` in the tail of a memtable, of a key or a range of the footprint. Range deletes are apart from
+/// entries and in order at all times, so they need no tail.
+fn newest_in_tail(
+    memtable: &Memtable,
+    tail: &Tail,
+    footprint: &Footprint<'_>,
+    checked: SeqNo,
+    steps: &mut u64,
+) -> Look {
+    match newest_range_delete(memtable, footprint, checked, steps) {
+        Look::Unchanged => {}
+        other => return other,
+    }
+    for (key, tag) in tail.entries() {
+        if tag.seqno() > checked && footprint.contains(key) {
+            return Look::Changed(Change { key: key.into(), seqno: tag.seqno() });
+        }
+        if !spend(steps, 1) {
+            return Look::TooLong;
+        }
+    }
+    Look::Unchanged
+}
+
+/// A change newer than `checked` in a memtable, of a key or a range of the footprint. It may sort the memtable.
 fn newest_in_memtable(
     memtable: &Arc<Memtable>,
     footprint: &Footprint<'_>,
     checked: SeqNo,
     steps: &mut u64,
 ) -> Result<Look> {
-    if memtable.has_range_deletes() {
-        let sets = memtable.range_deletes();
-        let places = (footprint.points().len() + footprint.ranges().len()) as u64;
-        if !spend(steps, sets.len() as u64 * places * LOOKUP_STEPS) {
-            return Ok(Look::TooLong);
-        }
-        if let Some(change) = sets.iter().find_map(|set| newest_delete(set, footprint, checked)) {
-            return Ok(Look::Changed(change));
-        }
+    match newest_range_delete(memtable, footprint, checked, steps) {
+        Look::Unchanged => {}
+        other => return Ok(other),
     }
     if memtable.is_empty() {
         return Ok(Look::Unchanged);

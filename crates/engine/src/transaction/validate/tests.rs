@@ -3,9 +3,10 @@
 use super::*;
 use crate::batch::WriteBatch;
 use crate::commit::Patience;
-use crate::{Database, Durability, Keyspace, Options, Snapshot};
+use crate::{Database, Durability, Keyspace, KeyspaceOptions, Options, Snapshot};
 use esker_env::Env;
 use esker_env::fault::StrictFs;
+use esker_memtable::MemtableKind;
 
 fn key(number: u64) -> Vec<u8> {
     format!("key{number:08}").into_bytes()
@@ -13,10 +14,24 @@ fn key(number: u64) -> Vec<u8> {
 
 /// A database whose background work happens only when it is asked for.
 fn open() -> (Database, Keyspace) {
+    open_with(MemtableKind::Art)
+}
+
+fn open_with(kind: MemtableKind) -> (Database, Keyspace) {
     let env = Env::simulated(Arc::new(StrictFs::new()), 3);
-    let db = Options::default().memory_budget(64 << 20).env(env).open("/db").unwrap();
+    let keyspaces = KeyspaceOptions::default().memtable(kind);
+    let options = Options::default().memory_budget(64 << 20).keyspace_options(keyspaces);
+    let db = options.env(env).open("/db").unwrap();
     let keyspace = db.keyspace("k").unwrap();
     (db, keyspace)
+}
+
+/// Kinds that are sorted by who looks.
+const UNORDERED: [MemtableKind; 2] = [MemtableKind::Vector, MemtableKind::Hash];
+
+/// Bytes that the active memtable holds: sorted runs are among them, so sorting is seen in them.
+fn held_bytes(keyspace: &Keyspace) -> u64 {
+    keyspace.state().view.load().active.memtable.allocated_bytes()
 }
 
 /// Commits a put of `result` over this footprint; how often the look was put off, or the key of the conflict.
@@ -83,5 +98,102 @@ fn a_flush_between_the_two_looks_hides_nothing() {
         if !is_conflict {
             assert!(validation.admit(&writing.commit.lock()).unwrap());
         }
+    }
+}
+
+/// A memtable without order, with a change before the look outside, between it and the lock, or none: it is found on both sides, and
+/// nothing is sorted under the lock (the guard panics in builds with debug assertions, the bytes tell in all).
+#[test]
+fn what_came_since_the_look_outside_is_gone_over_without_sorting() {
+    #[derive(Clone, Copy, PartialEq, Debug)]
+    enum Changed {
+        Before,
+        Since,
+        Never,
+    }
+    for kind in UNORDERED {
+        for changed in [Changed::Before, Changed::Since, Changed::Never] {
+            // A key; a range; more keys than there are entries.
+            let many: Vec<Vec<u8>> = (0..1_000).map(|number| key(number * 10)).collect();
+            let some = Bounds::new(Bound::Included(&key(70)), Bound::Excluded(&key(71)));
+            let all: Vec<&[u8]> = many.iter().map(Vec::as_slice).collect();
+            for (points, ranges) in [(vec![all[7]], vec![]), (vec![], vec![some]), (all.clone(), vec![])] {
+                let (db, keyspace) = open_with(kind);
+                (0..300).for_each(|number| keyspace.put(key(number * 2 + 1), b"v").unwrap());
+                let snapshot = db.snapshot();
+                let footprints = [Footprint::new(keyspace.state(), points, ranges)];
+                let mut validation = Validation::new(&footprints, snapshot.seqno());
+                let write = |place: Changed, from: u64| {
+                    (from..from + 200).for_each(|number| keyspace.put(key(number * 2 + 1), b"w").unwrap());
+                    if changed == place {
+                        keyspace.put(key(70), b"changed").unwrap();
+                    }
+                };
+                write(Changed::Before, 400);
+                let is_found = validation.prepare(db.store()).is_err();
+                assert_eq!(is_found, changed == Changed::Before, "{kind}, {changed:?}");
+                if is_found {
+                    continue;
+                }
+                write(Changed::Since, 600);
+                let (held, writing) = (held_bytes(&keyspace), db.store().writing().unwrap());
+                let admitted = validation.admit(&writing.commit.lock());
+                assert_eq!(held_bytes(&keyspace), held, "{kind} sorted under the lock");
+                match changed {
+                    Changed::Since => {
+                        let Err(Error::Conflict(conflict)) = admitted else { panic!("{kind}: {admitted:?}") };
+                        assert_eq!(conflict.key.to_vec(), key(70));
+                    }
+                    _ => assert!(admitted.unwrap(), "{kind}"),
+                }
+            }
+        }
+    }
+}
+
+/// Where nobody has looked outside, a memtable of some size without order is looked at there first, and not sealed for it.
+#[test]
+fn a_memtable_without_order_is_not_gone_over_at_once() {
+    for kind in UNORDERED {
+        let (db, keyspace) = open_with(kind);
+        for entries in [UNTAKEN_STEPS / 2, MIN_SEALED_ENTRIES * 2] {
+            (0..entries).for_each(|number| keyspace.put(key(number), b"v").unwrap());
+            let snapshot = db.snapshot();
+            keyspace.put(key(1), b"changed").unwrap();
+            let is_large = u32::from(entries > UNTAKEN_STEPS);
+            let other = commit(&db, &keyspace, &snapshot, vec![b"key00000002"], Vec::new());
+            assert_eq!(other, Ok(is_large), "{kind} with {entries} entries");
+            let same = commit(&db, &keyspace, &snapshot, vec![b"key00000001"], Vec::new());
+            assert_eq!(same, Err(key(1)), "{kind} with {entries} entries");
+            let length = keyspace.state().view.load().active.memtable.len();
+            assert!(length > entries, "the memtable of {length} entries was not sealed");
+        }
+    }
+}
+
+/// One batch after the other between the look outside and the lock: who is put off for too long goes over all of it.
+#[test]
+fn a_long_tail_is_put_off_and_gone_over_at_last() {
+    for kind in UNORDERED {
+        let (db, keyspace) = open_with(kind);
+        let snapshot = db.snapshot();
+        keyspace.put(key(1), b"v").unwrap();
+        let footprints = [Footprint::new(keyspace.state(), vec![b"key00000000"], Vec::new())];
+        let mut validation = Validation::new(&footprints, snapshot.seqno());
+        validation.prepare(db.store()).unwrap();
+        let writing = db.store().writing().unwrap();
+        for round in 0..=MAX_RETURNS {
+            let mut batch = WriteBatch::new(db.store());
+            (0..=LOCKED_STEPS).for_each(|number| batch.put(&keyspace, key(number + 2), b"v"));
+            db.write(batch).unwrap();
+            let is_admitted = validation.admit(&writing.commit.lock()).unwrap();
+            assert_eq!(is_admitted, round == MAX_RETURNS, "{kind}, round {round}");
+            if !is_admitted {
+                validation.prepare(db.store()).unwrap();
+            }
+        }
+        keyspace.put(key(0), b"changed").unwrap();
+        let last = validation.admit(&writing.commit.lock());
+        assert!(matches!(last, Err(Error::Conflict(_))), "{kind}: {last:?}");
     }
 }

@@ -1,0 +1,46 @@
+//! The commit lock: every writer waits for it, so whoever holds it must not do what may take long.
+//!
+//! One such thing hides behind reads of a memtable: kinds that keep entries as they came put them in order when somebody looks
+//! ([`esker_memtable::Tail`]). The guard forbids that to its thread, so that builds with debug assertions panic where it
+//! happens, in whatever test (OD6). In other builds it is the mutex and nothing else.
+
+use super::CommitState;
+use esker_memtable::NoSorting;
+use parking_lot::{Mutex, MutexGuard};
+use std::ops::{Deref, DerefMut};
+
+/// A [`CommitState`] behind the lock of the write path.
+pub(crate) struct CommitLock(Mutex<CommitState>);
+
+impl CommitLock {
+    pub(crate) fn new(state: CommitState) -> CommitLock {
+        CommitLock(Mutex::new(state))
+    }
+
+    #[inline(always)]
+    pub(crate) fn lock(&self) -> CommitGuard<'_> {
+        CommitGuard { state: self.0.lock(), _no_sorting: NoSorting::new() }
+    }
+}
+
+/// Holds the commit lock.
+pub(crate) struct CommitGuard<'a> {
+    state: MutexGuard<'a, CommitState>,
+    _no_sorting: NoSorting,
+}
+
+impl Deref for CommitGuard<'_> {
+    type Target = CommitState;
+
+    #[inline(always)]
+    fn deref(&self) -> &CommitState {
+        &self.state
+    }
+}
+
+impl DerefMut for CommitGuard<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut CommitState {
+        &mut self.state
+    }
+}
