@@ -1,0 +1,137 @@
+//! Esker, through its facade.
+//!
+//! One configuration for all workloads: the defaults, with a `memory_budget` of what the others have for memtable and cache
+//! together, and the durability asked for. Gets and scans use the calls that lend bytes.
+
+use crate::engine::{
+    Abilities, Batch, Engine, EngineSettings, Result, SeeEntry, SeeValue, SeeValues, Session,
+};
+use ::esker::{Cursor, Database, Durability, Keyspace, Options, ReadMode, WriteBatch};
+use std::path::Path;
+
+struct Esker {
+    database: Database,
+    keyspace: Keyspace,
+    durability: Durability,
+}
+
+/// Opens it with its defaults.
+pub(super) fn open(directory: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
+    open_with(directory, settings, |options| options)
+}
+
+/// Opens it with tables that are read as mapped memory.
+pub(super) fn open_mapped(directory: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
+    open_with(directory, settings, |options| options.table_reads(ReadMode::Mapped))
+}
+
+fn open_with(
+    directory: &Path,
+    settings: &EngineSettings,
+    more: impl Fn(Options) -> Options,
+) -> Result<Box<dyn Engine>> {
+    let durability = if settings.is_power() { Durability::Power } else { Durability::Process };
+    let options = Options::default()
+        .memory_budget(settings.cache_bytes + settings.memtable_bytes)
+        .durability(durability);
+    let database = more(options).open(directory)?;
+    let keyspace = database.keyspace("default")?;
+    Ok(Box::new(Esker { database, keyspace, durability }))
+}
+
+impl Engine for Esker {
+    fn abilities(&self) -> Abilities {
+        Abilities { multi_get: "", ..Abilities::STORE }
+    }
+
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(EskerSession { store: self, batch: self.database.batch() }))
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.database.flush()?;
+        Ok(self.database.sync()?)
+    }
+
+    fn compact(&mut self) -> Result<bool> {
+        self.database.compact_all()?;
+        Ok(true)
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(self.database.close()?)
+    }
+
+    fn version(&self) -> String {
+        format!("Esker of this repository ({})", env!("PEERS_COMMIT"))
+    }
+}
+
+struct EskerSession<'a> {
+    store: &'a Esker,
+    /// Used again for every batch.
+    batch: WriteBatch,
+}
+
+impl Session for EskerSession<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        Ok(self.store.keyspace.put(key, value)?)
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<()> {
+        Ok(self.store.keyspace.delete(key)?)
+    }
+
+    fn write_batch(&mut self, batch: &Batch) -> Result<()> {
+        self.batch.clear();
+        for (key, value) in batch.iter() {
+            self.batch.put(&self.store.keyspace, key, value);
+        }
+        Ok(self.store.database.write_ref(&self.batch, self.store.durability)?)
+    }
+
+    fn get(&mut self, key: &[u8], see: &mut SeeValue<'_>) -> Result<bool> {
+        Ok(self.store.keyspace.get_with(key, |value| value.map(see).is_some())?)
+    }
+
+    fn multi_get(&mut self, keys: &[&[u8]], see: &mut SeeValues<'_>) -> Result<()> {
+        let values = self.store.keyspace.multi_get(keys)?;
+        for (place, value) in values.iter().enumerate() {
+            if let Some(value) = value {
+                see(place, value);
+            }
+        }
+        Ok(())
+    }
+
+    fn scan(&mut self, from: &[u8], limit: usize, see: &mut SeeEntry<'_>) -> Result<usize> {
+        let mut cursor = self.store.keyspace.cursor()?;
+        cursor.seek(from)?;
+        walk(&mut cursor, limit, see, Cursor::next)
+    }
+
+    fn scan_backward(&mut self, see: &mut SeeEntry<'_>) -> Result<usize> {
+        let mut cursor = self.store.keyspace.cursor()?;
+        cursor.seek_to_last()?;
+        walk(&mut cursor, usize::MAX, see, Cursor::prev)
+    }
+}
+
+#[inline]
+fn walk(
+    cursor: &mut Cursor,
+    limit: usize,
+    see: &mut SeeEntry<'_>,
+    step: impl Fn(&mut Cursor) -> ::esker::Result<()>,
+) -> Result<usize> {
+    let mut count = 0;
+    while let Some((key, value)) = cursor.entry() {
+        see(key, value);
+        count += 1;
+        if count == limit {
+            break;
+        }
+        step(cursor)?;
+    }
+    Ok(count)
+}

@@ -1,0 +1,143 @@
+//! Records copied into a mapped file whose blocks are allocated: the limit of logs that are written through a map. Where writes
+//! are to survive a power cut, each is followed by an `msync(2)` of its pages.
+
+use super::{FRAME_BYTES, boxed, frame, no_reads};
+use crate::engine::{Abilities, Batch, Engine, EngineSettings, Result, SeeEntry, SeeValue, Session};
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const PAGE_BYTES: usize = 4096;
+/// Room for the lengths of records of 16 bytes, and for twice as many records as expected.
+const ROOM_FACTOR: u64 = 3;
+/// Room besides.
+const ROOM_BYTES: u64 = 64 << 20;
+
+struct RawMap {
+    file: File,
+    start: *mut u8,
+    len_bytes: usize,
+    end: AtomicUsize,
+    is_power: bool,
+}
+
+// SAFETY: threads write to ranges that `end` gave to one of them each, and nothing is read.
+unsafe impl Send for RawMap {}
+// SAFETY: as above.
+unsafe impl Sync for RawMap {}
+
+/// An empty file, allocated as a log segment that is used again would be.
+pub(in crate::adapters) fn open(directory: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
+    let path = directory.join("log");
+    let file = OpenOptions::new().create(true).read(true).write(true).truncate(false).open(path)?;
+    let len_bytes =
+        usize::try_from(settings.expected_bytes * ROOM_FACTOR + ROOM_BYTES)?.next_multiple_of(PAGE_BYTES);
+    let len_offset = libc::off_t::try_from(len_bytes)?;
+    // SAFETY: the descriptor is that of an open file.
+    let code = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, len_offset) };
+    if code != 0 {
+        return Err(std::io::Error::from_raw_os_error(code).into());
+    }
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new mapping of an open file that has that many bytes.
+    let start = unsafe {
+        libc::mmap(std::ptr::null_mut(), len_bytes, protection, libc::MAP_SHARED, file.as_raw_fd(), 0)
+    };
+    if start == libc::MAP_FAILED {
+        return Err(std::io::Error::last_os_error().into());
+    }
+    let is_power = settings.is_power();
+    Ok(Box::new(RawMap { file, start: start.cast(), len_bytes, end: AtomicUsize::new(0), is_power }))
+}
+
+impl Drop for RawMap {
+    fn drop(&mut self) {
+        // SAFETY: the mapping made in `open`; no session outlives its store.
+        unsafe { libc::munmap(self.start.cast(), self.len_bytes) };
+    }
+}
+
+impl RawMap {
+    fn append(&self, bytes: &[u8]) -> Result<()> {
+        let at = self.end.fetch_add(bytes.len(), Ordering::Relaxed);
+        if at + bytes.len() > self.len_bytes {
+            return Err(format!("the mapped file of {} bytes is full", self.len_bytes).into());
+        }
+        // SAFETY: the range lies in the mapping, and belongs to this call alone.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(at), bytes.len()) };
+        if self.is_power {
+            let from = at / PAGE_BYTES * PAGE_BYTES;
+            // SAFETY: the range begins at a page and lies in the mapping.
+            let code =
+                unsafe { libc::msync(self.start.add(from).cast(), at + bytes.len() - from, libc::MS_SYNC) };
+            if code != 0 {
+                return Err(std::io::Error::last_os_error().into());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Engine for RawMap {
+    fn abilities(&self) -> Abilities {
+        Abilities::APPEND
+    }
+
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(boxed(RawMapSession { store: self, bytes: Vec::with_capacity(FRAME_BYTES) }))
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        Ok(self.file.sync_data()?)
+    }
+
+    fn compact(&mut self) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(self.file.sync_data()?)
+    }
+
+    fn version(&self) -> String {
+        "copies into a mapped, allocated file".to_owned()
+    }
+}
+
+struct RawMapSession<'a> {
+    store: &'a RawMap,
+    bytes: Vec<u8>,
+}
+
+impl Session for RawMapSession<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.bytes.clear();
+        frame(&mut self.bytes, key, value);
+        self.store.append(&self.bytes)
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<()> {
+        self.put(key, &[])
+    }
+
+    fn write_batch(&mut self, batch: &Batch) -> Result<()> {
+        self.bytes.clear();
+        for (key, value) in batch.iter() {
+            frame(&mut self.bytes, key, value);
+        }
+        self.store.append(&self.bytes)
+    }
+
+    fn get(&mut self, _: &[u8], _: &mut SeeValue<'_>) -> Result<bool> {
+        Err(no_reads())
+    }
+
+    fn scan(&mut self, _: &[u8], _: usize, _: &mut SeeEntry<'_>) -> Result<usize> {
+        Err(no_reads())
+    }
+
+    fn scan_backward(&mut self, _: &mut SeeEntry<'_>) -> Result<usize> {
+        Err(no_reads())
+    }
+}

@@ -1,0 +1,164 @@
+//! Runs one workload: operations by threads, some of them timed, until they are done or time is up; then waits for the work in
+//! the background that they caused, so that the next workload does not pay for it.
+
+use super::Bench;
+use crate::engine::{Engine, Result, Session};
+use crate::process::{self, AnonymousPeak, Usage};
+use crate::record::Record;
+use hdrhistogram::Histogram;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+/// About so many operations of a workload are timed: enough for a percentile of 99.9, too few to cost anything.
+const TIMED_OPERATIONS: u64 = 200_000;
+/// Longest latency that is told from longer ones: 100 seconds.
+const LONGEST_NS: u64 = 100_000_000_000;
+/// Digits of a latency that are kept.
+const DIGITS: u8 = 3;
+/// A process is calm if it used less than a twentieth of a processor for so long.
+const CALM: Duration = Duration::from_millis(100);
+
+/// What the operations of one thread found.
+#[derive(Default)]
+pub(super) struct Tally {
+    /// Records moved, where an operation moves several; else 0.
+    pub(super) items: u64,
+    /// Wrong results.
+    pub(super) errors: u64,
+}
+
+/// What is to be done.
+pub(super) struct Workload<'a> {
+    pub(super) name: &'a str,
+    pub(super) threads: usize,
+    /// Operations over all threads.
+    pub(super) operations: u64,
+    pub(super) max_seconds: f64,
+    /// Does the operation of this number.
+    pub(super) operation: &'a Operation<'a>,
+}
+
+/// Does the operation of a number, and tallies what it found.
+pub(super) type Operation<'a> = dyn Fn(&mut dyn Session, u64, &mut Tally) -> Result<()> + Sync + 'a;
+
+/// What one thread brings home.
+struct Share {
+    operations: u64,
+    tally: Tally,
+    start: Instant,
+    end: Instant,
+    latencies_ns: Histogram<u64>,
+    is_cut_short: bool,
+}
+
+fn latencies() -> Result<Histogram<u64>> {
+    Ok(Histogram::new_with_bounds(1, LONGEST_NS, DIGITS)?)
+}
+
+impl Bench {
+    /// Runs a workload and waits until its traces in the background are gone. The record lacks nothing but a note.
+    pub(super) fn drive(&self, engine: &dyn Engine, workload: &Workload<'_>) -> Result<Record> {
+        let peak = AnonymousPeak::start();
+        let before = Usage::now();
+        let barrier = Barrier::new(workload.threads);
+        let shares: Vec<Result<Share>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..workload.threads as u64)
+                .map(|thread| {
+                    let barrier = &barrier;
+                    scope.spawn(move || run_share(engine, workload, thread, barrier))
+                })
+                .collect();
+            let panicked = |_| Err("a thread of the workload panicked".into());
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
+        });
+        let shares = shares.into_iter().collect::<Result<Vec<Share>>>()?;
+        let mut record = self.record(workload.name, workload.threads);
+        sum_up(&mut record, &shares)?;
+        let foreground = Usage::now().since(&before);
+        let others_seconds = (foreground.machine_seconds - foreground.own_seconds()).max(0.0);
+        record.others_cpus = others_seconds / record.seconds.max(0.2);
+        record.resident_mib = process::resident_mib();
+        record.settle_seconds = self.settle();
+        record.drained_per_second = record.count as f64 / (record.seconds + record.settle_seconds);
+        let all = Usage::now().since(&before);
+        record.cpu_seconds = all.own_seconds();
+        record.read_mb = all.read_bytes as f64 / 1e6;
+        record.written_mb = all.written_bytes as f64 / 1e6;
+        record.anonymous_peak_mib = peak.mib();
+        Ok(record)
+    }
+
+    /// Waits until this process is calm, for as long as is allowed, and says how long it went on working.
+    pub(super) fn settle(&self) -> f64 {
+        let start = Instant::now();
+        let busy_limit = CALM.as_secs_f64() / 20.0;
+        let mut last_busy_seconds = 0.0;
+        while start.elapsed().as_secs_f64() < self.settings.max_settle_seconds {
+            let before = Usage::now();
+            std::thread::sleep(CALM);
+            if Usage::now().since(&before).own_seconds() < busy_limit {
+                break;
+            }
+            last_busy_seconds = start.elapsed().as_secs_f64();
+        }
+        last_busy_seconds
+    }
+}
+
+/// The operations of one thread.
+fn run_share(engine: &dyn Engine, workload: &Workload<'_>, thread: u64, barrier: &Barrier) -> Result<Share> {
+    let session = engine.session();
+    let mut latencies_ns = latencies()?;
+    let mut tally = Tally::default();
+    let threads = workload.threads as u64;
+    let bounds = [thread, thread + 1].map(|thread| workload.operations * thread / threads);
+    let timed_every = (workload.operations / TIMED_OPERATIONS).max(1).next_power_of_two();
+    let most = Duration::from_secs_f64(workload.max_seconds);
+    // Behind the barrier only: a thread that gave up before it would leave the others waiting.
+    barrier.wait();
+    let mut session = session?;
+    let session = session.as_mut();
+    let start = Instant::now();
+    let mut operation = bounds[0];
+    let mut is_cut_short = false;
+    while operation < bounds[1] {
+        if (operation - bounds[0]) & (timed_every - 1) == 0 {
+            let began = Instant::now();
+            (workload.operation)(session, operation, &mut tally)?;
+            let ended = Instant::now();
+            latencies_ns.saturating_record(((ended - began).as_nanos() as u64).max(1));
+            if ended - start > most {
+                operation += 1;
+                is_cut_short = operation < bounds[1];
+                break;
+            }
+        } else {
+            (workload.operation)(session, operation, &mut tally)?;
+        }
+        operation += 1;
+    }
+    let end = Instant::now();
+    Ok(Share { operations: operation - bounds[0], tally, start, end, latencies_ns, is_cut_short })
+}
+
+fn sum_up(record: &mut Record, shares: &[Share]) -> Result<()> {
+    let mut latencies_ns = latencies()?;
+    let (mut operations, mut items) = (0, 0);
+    for share in shares {
+        latencies_ns.add(&share.latencies_ns)?;
+        operations += share.operations;
+        items += share.tally.items;
+        record.errors += share.tally.errors;
+        record.is_cut_short |= share.is_cut_short;
+    }
+    record.count = if items > 0 { items } else { operations };
+    let (start, end) =
+        (shares.iter().map(|share| share.start).min(), shares.iter().map(|share| share.end).max());
+    record.seconds = start.zip(end).map_or(0.0, |(start, end)| (end - start).as_secs_f64());
+    record.per_second = record.count as f64 / record.seconds.max(1e-9);
+    let at_us = |quantile: f64| latencies_ns.value_at_quantile(quantile) as f64 / 1e3;
+    (record.p50_us, record.p99_us, record.p999_us) = (at_us(0.5), at_us(0.99), at_us(0.999));
+    record.max_us = latencies_ns.max() as f64 / 1e3;
+    record.samples = latencies_ns.len();
+    Ok(())
+}

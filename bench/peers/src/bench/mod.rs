@@ -1,0 +1,216 @@
+//! The workloads, in a fixed order, on one engine in one process.
+//!
+//! First come the fills, each into an empty directory of its own. The last fill, by one thread in random order, leaves the data
+//! that all later workloads use: reads before anything is updated, because updates of hot keys are what ruins scans; then YCSB,
+//! of which E runs before and after A; then overwriting, reopening, and at the very end deletes, after which the whole contents
+//! are counted. Every answer is checked while it is measured.
+
+mod drive;
+mod fill;
+mod points;
+mod reopen;
+mod scans;
+mod updates;
+mod ycsb;
+
+pub(crate) use reopen::KILLED_COMMAND;
+
+use crate::adapters::{self, Adapter};
+use crate::data::{Data, Random, Zipf, mix};
+use crate::engine::{Durability, Engine, Result};
+use crate::process;
+use crate::record::{RUN_ENDED, Record};
+use crate::settings::RunSettings;
+use std::cell::{OnceCell, RefCell};
+use std::path::PathBuf;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Most seconds that reading is allowed to take to bring caches into their steady state.
+const MAX_WARM_SECONDS: f64 = 4.0;
+
+/// How records are chosen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    Uniform,
+    Zipf,
+}
+
+/// The run of one engine.
+pub(crate) struct Bench {
+    settings: RunSettings,
+    adapter: &'static Adapter,
+    data: Data,
+    zipf: OnceCell<Zipf>,
+    /// The directory of the store.
+    home: PathBuf,
+    version: String,
+    errors: u64,
+}
+
+impl Bench {
+    /// What these settings ask for.
+    ///
+    /// # Errors
+    /// If they cannot be met.
+    pub(crate) fn new(settings: RunSettings) -> Result<Bench> {
+        settings.check()?;
+        let adapter = adapters::find(&settings.engine)?;
+        let data = Data::new(settings.key_bytes, settings.value_bytes, settings.seed);
+        let home = settings.data.join(format!("{}-{}", settings.engine, settings.configuration));
+        Ok(Bench { settings, adapter, data, zipf: OnceCell::new(), home, version: String::new(), errors: 0 })
+    }
+
+    /// Runs all workloads, and says how many wrong results there were.
+    ///
+    /// # Errors
+    /// Whatever the engine says that went wrong.
+    pub(crate) fn run(&mut self) -> Result<u64> {
+        let start = Instant::now();
+        let anonymous_mib = process::anonymous_mib();
+        self.separate_fills()?;
+        let mut engine = self.main_fill()?;
+        let abilities = engine.abilities();
+        if let Some(record) = self.copy_all(engine.as_ref())? {
+            self.emit(record)?;
+        }
+        if abilities.persists {
+            self.compaction(engine.as_mut())?;
+        }
+        let mut live = self.settings.records;
+        if abilities.reads {
+            self.warm(engine.as_ref())?;
+            self.points(engine.as_ref())?;
+            self.scans(engine.as_ref(), live)?;
+            live += self.ycsb(engine.as_ref())?;
+            self.mixed(engine.as_ref())?;
+        }
+        self.overwrites(engine.as_ref())?;
+        let note = format!("{anonymous_mib:.0} MiB of it at the start of the program");
+        self.emit_value("memory_end", (process::anonymous_mib(), "MiB"), &note)?;
+        if abilities.persists {
+            engine = self.reopen(engine)?;
+        }
+        if abilities.reads {
+            self.deletes(engine.as_ref(), live)?;
+        }
+        engine.close()?;
+        self.remove_home()?;
+        self.emit_value(RUN_ENDED, (start.elapsed().as_secs_f64(), "s"), "")?;
+        Ok(self.errors)
+    }
+
+    fn compaction(&mut self, engine: &mut dyn Engine) -> Result<()> {
+        let mib = |bytes: u64| bytes as f64 / 1e6;
+        self.emit_value("disk_after_fill", (mib(process::disk_bytes(&self.home)), "MB"), "")?;
+        let start = Instant::now();
+        engine.flush()?;
+        let note = if engine.compact()? { "" } else { "flush only" };
+        let seconds = start.elapsed().as_secs_f64();
+        self.settle();
+        self.emit_value("compaction", (seconds, "s"), note)?;
+        self.emit_value("disk_after_compaction", (mib(process::disk_bytes(&self.home)), "MB"), note)
+    }
+
+    /// Whether a workload was asked for, and is meant for this engine.
+    fn wants(&self, workload: &str) -> bool {
+        self.settings.wants(workload) && self.adapter.takes_part(workload)
+    }
+
+    fn open(&self, durability: Durability) -> Result<Box<dyn Engine>> {
+        self.adapter.open(&self.home, &self.settings.engine_settings(durability))
+    }
+
+    /// An empty store.
+    fn open_empty(&mut self, durability: Durability) -> Result<Box<dyn Engine>> {
+        self.remove_directory()?;
+        let engine = self.open(durability)?;
+        self.version = engine.version();
+        Ok(engine)
+    }
+
+    fn remove_home(&self) -> Result<()> {
+        if self.settings.keep { Ok(()) } else { self.remove_directory() }
+    }
+
+    fn remove_directory(&self) -> Result<()> {
+        match std::fs::remove_dir_all(&self.home) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(format!("cannot remove {}: {error}", self.home.display()).into())
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// So many records, chosen with a seed of the workload's own; numbers of 32 bits, so that they take little memory.
+    fn choose(&self, choice: Choice, count: u64, salt: u64) -> Vec<u32> {
+        let records = self.settings.records;
+        let mut random = Random::new(self.settings.seed ^ mix(salt));
+        match choice {
+            Choice::Uniform => (0..count).map(|_| random.below(records) as u32).collect(),
+            Choice::Zipf => (0..count).map(|_| self.zipf().record(&mut random) as u32).collect(),
+        }
+    }
+
+    fn zipf(&self) -> &Zipf {
+        self.zipf.get_or_init(|| Zipf::new(self.settings.records))
+    }
+
+    fn record(&self, workload: &str, threads: usize) -> Record {
+        let settings = &self.settings;
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        Record {
+            unix_seconds: since.map_or(0, |since| since.as_secs()),
+            configuration: settings.configuration.clone(),
+            round: settings.round,
+            engine: settings.engine.clone(),
+            version: self.version.clone(),
+            workload: workload.to_owned(),
+            threads,
+            records: settings.records,
+            key_bytes: settings.key_bytes,
+            value_bytes: settings.value_bytes,
+            cache_bytes: settings.cache_mib << 20,
+            memtable_bytes: settings.memtable_mib << 20,
+            ..Record::default()
+        }
+    }
+
+    /// Writes a record, and shows it.
+    #[allow(clippy::print_stderr, reason = "those who wait want to see that it goes on")]
+    fn emit(&mut self, record: Record) -> Result<()> {
+        self.errors += record.errors;
+        eprintln!("{}", record.summary());
+        if record.errors > 0 {
+            eprintln!("{}: VOID, {} wrong results in {}", record.engine, record.errors, record.workload);
+        }
+        record.write(self.settings.out.as_deref())
+    }
+
+    fn emit_value(&mut self, workload: &str, (value, unit): (f64, &str), note: &str) -> Result<()> {
+        let record = Record {
+            value: Some(value),
+            unit: unit.to_owned(),
+            note: note.to_owned(),
+            resident_mib: process::resident_mib(),
+            ..self.record(workload, 1)
+        };
+        self.emit(record)
+    }
+}
+
+thread_local! {
+    static VALUE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Hands a value of a record to `work`, in memory that is used again.
+#[inline]
+fn with_value<T>(data: &Data, record: u64, version: u64, work: impl FnOnce(&[u8]) -> T) -> T {
+    VALUE.with_borrow_mut(|value| {
+        value.resize(data.value_bytes, 0);
+        data.fill_value(record, version, value);
+        work(value)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! Overwriting, reading and writing mixed, and deleting.
+
+use super::drive::{Tally, Workload};
+use super::scans::count_all;
+use super::{Bench, Choice, with_value};
+use crate::data::{KEY_BUFFER_BYTES, Permutation};
+use crate::engine::{Engine, Result, Session};
+
+/// Deleted records that are looked up.
+const LOOKED_UP: u64 = 10_000;
+/// One in so many records is deleted.
+const DELETED_SHARE: u64 = 4;
+
+impl Bench {
+    /// Puts of random present records.
+    pub(super) fn overwrites(&mut self, engine: &dyn Engine) -> Result<()> {
+        let name = "overwrite";
+        for threads in self.settings.threads.clone() {
+            if !self.wants(name) {
+                continue;
+            }
+            let operations = self.settings.operations;
+            let records = self.choose(Choice::Uniform, operations, 0x6f76_6572 + threads as u64);
+            let data = &self.data;
+            let put = |session: &mut dyn Session, number: u64, _: &mut Tally| {
+                let mut key = [0; KEY_BUFFER_BYTES];
+                let record = u64::from(records[number as usize]);
+                with_value(data, record, number + 1, |value| session.put(data.key(record, &mut key), value))
+            };
+            let max_seconds = self.settings.max_seconds;
+            let workload = Workload { name, threads, operations, max_seconds, operation: &put };
+            let record = self.drive(engine, &workload)?;
+            self.emit(record)?;
+        }
+        Ok(())
+    }
+
+    /// Gets and puts of random present records by turns.
+    pub(super) fn mixed(&mut self, engine: &dyn Engine) -> Result<()> {
+        let name = "mixed";
+        for threads in self.settings.threads.clone() {
+            if !self.wants(name) {
+                continue;
+            }
+            let operations = self.settings.operations;
+            let records = self.choose(Choice::Uniform, operations, 0x6d69_7865 + threads as u64);
+            let data = &self.data;
+            let get_or_put = |session: &mut dyn Session, number: u64, tally: &mut Tally| {
+                let mut key = [0; KEY_BUFFER_BYTES];
+                let record = u64::from(records[number as usize]);
+                let key = data.key(record, &mut key);
+                if number.is_multiple_of(2) {
+                    return with_value(data, record, number + 1, |value| session.put(key, value));
+                }
+                let mut is_right = false;
+                session.get(key, &mut |value| is_right = data.check(record, value, number >> 1))?;
+                tally.errors += u64::from(!is_right);
+                Ok(())
+            };
+            let max_seconds = self.settings.max_seconds;
+            let workload = Workload { name, threads, operations, max_seconds, operation: &get_or_put };
+            let record = self.drive(engine, &workload)?;
+            self.emit(record)?;
+        }
+        Ok(())
+    }
+
+    /// Deletes a quarter of the records, looks some of them up, and counts what is left of `live`.
+    pub(super) fn deletes(&mut self, engine: &dyn Engine, live: u64) -> Result<()> {
+        let name = "delete";
+        if !self.wants(name) {
+            return Ok(());
+        }
+        let data = &self.data;
+        let random = Permutation::new(self.settings.records, self.settings.seed ^ 0xde1);
+        let delete = |session: &mut dyn Session, place: u64, _: &mut Tally| {
+            let mut key = [0; KEY_BUFFER_BYTES];
+            session.delete(data.key(random.at(place), &mut key))
+        };
+        let workload = Workload {
+            name,
+            threads: 1,
+            operations: self.settings.records / DELETED_SHARE,
+            max_seconds: self.settings.max_seconds,
+            operation: &delete,
+        };
+        let mut record = self.drive(engine, &workload)?;
+        let mut session = engine.session()?;
+        let mut key = [0; KEY_BUFFER_BYTES];
+        for place in 0..LOOKED_UP.min(record.count) {
+            let is_there = session.get(data.key(random.at(place), &mut key), &mut |_| {})?;
+            record.errors += u64::from(is_there);
+        }
+        let (count, errors) = count_all(data, session.as_mut())?;
+        let expected = live - record.count;
+        record.errors += errors + count.abs_diff(expected);
+        if count != expected {
+            record.note = format!("{count} records are left, {expected} should be");
+        }
+        drop(session);
+        self.emit(record)
+    }
+}

@@ -1,0 +1,171 @@
+//! One measured workload, as a line of JSON.
+
+use crate::engine::Result;
+use serde::{Deserialize, Serialize};
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
+
+/// The workload that stands at the end of a run that went to its end; what it lacks is not to be measured again.
+pub(crate) const RUN_ENDED: &str = "run_ended";
+
+/// One measured workload of one engine.
+#[derive(Serialize, Deserialize, Clone, Debug, Default)]
+#[serde(default)]
+pub(crate) struct Record {
+    /// When it was measured.
+    pub(crate) unix_seconds: u64,
+    /// The configuration's name.
+    pub(crate) configuration: String,
+    /// Which of the rounds.
+    pub(crate) round: u32,
+    /// The engine's name.
+    pub(crate) engine: String,
+    /// What the engine says of its version.
+    pub(crate) version: String,
+    /// What was done.
+    pub(crate) workload: String,
+    /// Threads that did it.
+    pub(crate) threads: usize,
+    /// Records of the data set.
+    pub(crate) records: u64,
+    /// Bytes of a key.
+    pub(crate) key_bytes: usize,
+    /// Bytes of a value.
+    pub(crate) value_bytes: usize,
+    /// Bytes of cache that engines were given.
+    pub(crate) cache_bytes: u64,
+    /// Bytes of memtable that engines were given.
+    pub(crate) memtable_bytes: u64,
+    /// Whether writes survive a power cut (else the end of the process).
+    pub(crate) is_power: bool,
+
+    /// What was counted: records of batches, multi-gets and whole scans, else operations.
+    pub(crate) count: u64,
+    /// How long it took.
+    pub(crate) seconds: f64,
+    /// Count by seconds.
+    pub(crate) per_second: f64,
+    /// Count by the seconds until background work had ended, too (workloads that write).
+    pub(crate) drained_per_second: f64,
+    /// How long background work went on afterwards.
+    pub(crate) settle_seconds: f64,
+    /// Median latency of an operation.
+    pub(crate) p50_us: f64,
+    /// Latency that 99 of 100 operations do not exceed.
+    pub(crate) p99_us: f64,
+    /// Latency that 999 of 1,000 operations do not exceed.
+    pub(crate) p999_us: f64,
+    /// The longest latency measured.
+    pub(crate) max_us: f64,
+    /// Operations whose latency was measured.
+    pub(crate) samples: u64,
+    /// Seconds of processor time of the whole process, until background work had ended.
+    pub(crate) cpu_seconds: f64,
+    /// Processors' worth of work that others did on this machine meanwhile.
+    pub(crate) others_cpus: f64,
+    /// Megabytes read from the device.
+    pub(crate) read_mb: f64,
+    /// Megabytes written to the device, until background work had ended.
+    pub(crate) written_mb: f64,
+    /// MiB of memory at its end, mapped files included.
+    pub(crate) resident_mib: f64,
+    /// The most MiB of anonymous memory while it ran.
+    pub(crate) anonymous_peak_mib: f64,
+
+    /// A number that is no rate.
+    pub(crate) value: Option<f64>,
+    /// What that number counts.
+    pub(crate) unit: String,
+    /// It was stopped because of the time it took.
+    pub(crate) is_cut_short: bool,
+    /// Wrong results; anything but 0 makes the numbers void.
+    pub(crate) errors: u64,
+    /// What else is to be known.
+    pub(crate) note: String,
+}
+
+impl Record {
+    /// The same with numbers rounded to what they are worth.
+    fn rounded(mut self) -> Record {
+        for number in [
+            &mut self.seconds,
+            &mut self.per_second,
+            &mut self.drained_per_second,
+            &mut self.settle_seconds,
+            &mut self.cpu_seconds,
+            &mut self.others_cpus,
+            &mut self.read_mb,
+            &mut self.written_mb,
+            &mut self.resident_mib,
+            &mut self.anonymous_peak_mib,
+        ] {
+            *number = (*number * 1e6).round() / 1e6;
+        }
+        self
+    }
+
+    /// One line for those who wait.
+    pub(crate) fn summary(&self) -> String {
+        let what = match self.value {
+            Some(value) => format!("{value:>12.3} {}", self.unit),
+            None => format!(
+                "{:>12.0} /s, p50 {:.1} us, p99 {:.1} us{}",
+                self.per_second,
+                self.p50_us,
+                self.p99_us,
+                if self.is_cut_short { ", cut short" } else { "" }
+            ),
+        };
+        format!("{:<18} {:<20} t{:<2} {what} {}", self.engine, self.workload, self.threads, self.note)
+    }
+
+    /// Adds it to a file, or prints it without one.
+    #[allow(clippy::print_stdout, reason = "the lines are what the program is for")]
+    pub(crate) fn write(self, file: Option<&Path>) -> Result<()> {
+        let line = serde_json::to_string(&self.rounded())?;
+        let Some(path) = file else {
+            println!("{line}");
+            return Ok(());
+        };
+        let written = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .and_then(|mut file| writeln!(file, "{line}"));
+        written.map_err(|error| format!("cannot add a line to {}: {error}", path.display()).into())
+    }
+
+    /// All lines of a file.
+    pub(crate) fn read(path: &Path) -> Result<Vec<Record>> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
+        lines
+            .map(|(number, line)| {
+                serde_json::from_str(line)
+                    .map_err(|error| format!("{}, line {number}: {error}", path.display()).into())
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Record;
+
+    #[test]
+    fn records_come_back_and_damage_is_named() {
+        let path = std::env::temp_dir().join(format!("peers-records-{}", std::process::id()));
+        let record = Record { engine: "esker".to_owned(), per_second: 1.234_567_89, ..Record::default() };
+        record.clone().write(Some(&path)).unwrap();
+        record.write(Some(&path)).unwrap();
+        let read = Record::read(&path).unwrap();
+        assert_eq!(read.len(), 2);
+        assert_eq!((read[1].engine.as_str(), read[1].per_second), ("esker", 1.234_568));
+        std::fs::write(&path, "{\"engine\": 7}\n").unwrap();
+        let error = Record::read(&path).unwrap_err().to_string();
+        std::fs::remove_file(&path).unwrap();
+        assert!(error.contains("line 1"), "{error}");
+    }
+}

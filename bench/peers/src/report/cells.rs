@@ -1,0 +1,171 @@
+//! From records of several rounds to one cell for each workload and engine.
+
+use crate::record::{RUN_ENDED, Record};
+use std::collections::BTreeMap;
+
+/// A row of a table: a workload and its threads.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Row {
+    /// Its place among the workloads.
+    place: usize,
+    pub(super) workload: String,
+    pub(super) threads: usize,
+}
+
+/// Workloads in the order of tables; what is not named comes behind.
+const WORKLOADS: &[&str] = &[
+    "copy_all",
+    "fill_seq",
+    "fill_batch",
+    "fill_random",
+    "fill_power",
+    "overwrite",
+    "delete",
+    "get_uniform",
+    "get_zipf",
+    "get_absent",
+    "multi_get_32",
+    "seek_10",
+    "seek_100",
+    "seek_1000",
+    "seek_10000",
+    "scan_forward_first",
+    "scan_forward",
+    "scan_backward",
+    "mixed",
+    "ycsb_a",
+    "ycsb_b",
+    "ycsb_c",
+    "ycsb_d",
+    "ycsb_e",
+    "ycsb_e_after_a",
+    "ycsb_f",
+    "close",
+    "reopen_clean",
+    "reopen_kill",
+    "lost_by_kill",
+    "compaction",
+    "disk_after_fill",
+    "disk_after_compaction",
+    "memory_end",
+];
+
+/// Others took more than this of a processor: the cell is marked.
+const DISTURBED_CPUS: f64 = 0.2;
+
+impl Row {
+    fn of(record: &Record) -> Row {
+        let place = WORKLOADS.iter().position(|name| *name == record.workload).unwrap_or(WORKLOADS.len());
+        Row { place, workload: record.workload.clone(), threads: record.threads }
+    }
+
+    /// What stands at the row's head.
+    pub(super) fn head(&self) -> String {
+        if self.threads == 1 {
+            self.workload.clone()
+        } else {
+            format!("{}, {} threads", self.workload, self.threads)
+        }
+    }
+
+    /// Whether it writes, so that work in the background follows.
+    pub(super) fn writes(&self) -> bool {
+        let writing = ["fill_", "overwrite", "delete", "mixed", "ycsb_a", "ycsb_f"];
+        writing.iter().any(|beginning| self.workload.starts_with(beginning))
+    }
+}
+
+/// What several rounds say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Cell {
+    numbers: Vec<f64>,
+    pub(super) is_void: bool,
+    pub(super) is_cut_short: bool,
+    pub(super) is_disturbed: bool,
+}
+
+impl Cell {
+    /// The middle of the rounds.
+    pub(super) fn median(&self) -> f64 {
+        let mut numbers = self.numbers.clone();
+        numbers.sort_by(f64::total_cmp);
+        match (numbers.len() / 2, numbers.len() % 2) {
+            (_, _) if numbers.is_empty() => 0.0,
+            (middle, 1) => numbers[middle],
+            (middle, _) => f64::midpoint(numbers[middle - 1], numbers[middle]),
+        }
+    }
+
+    /// Half of the distance between the least and the greatest round, in hundredths of the median.
+    pub(super) fn spread_percent(&self) -> f64 {
+        let least = self.numbers.iter().copied().fold(f64::INFINITY, f64::min);
+        let greatest = self.numbers.iter().copied().fold(0.0, f64::max);
+        let median = self.median();
+        if median > 0.0 { (greatest - least) / 2.0 / median * 100.0 } else { 0.0 }
+    }
+}
+
+/// The cells of a table, by row and engine.
+pub(super) type Cells = BTreeMap<Row, BTreeMap<String, Cell>>;
+
+/// The last record of each workload in each round: a run that was interrupted was made again.
+pub(super) fn last_of_each(records: Vec<Record>) -> Vec<Record> {
+    let mut last = BTreeMap::new();
+    for record in records.into_iter().filter(|record| record.workload != RUN_ENDED) {
+        let key = (record.configuration.clone(), record.engine.clone(), record.round, Row::of(&record));
+        last.insert(key, record);
+    }
+    last.into_values().collect()
+}
+
+/// One number of each record that has it.
+pub(super) fn cells(records: &[Record], number: impl Fn(&Row, &Record) -> Option<f64>) -> Cells {
+    let mut cells = Cells::new();
+    for record in records {
+        let row = Row::of(record);
+        let Some(number) = number(&row, record) else { continue };
+        let cell: &mut Cell = cells.entry(row).or_default().entry(record.engine.clone()).or_default();
+        cell.numbers.push(number);
+        cell.is_void |= record.errors > 0;
+        cell.is_cut_short |= record.is_cut_short;
+        cell.is_disturbed |= record.value.is_none() && record.others_cpus > DISTURBED_CPUS;
+    }
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cell, Record, cells, last_of_each};
+
+    fn record(round: u32, per_second: f64, errors: u64) -> Record {
+        Record {
+            engine: "esker".to_owned(),
+            workload: "fill_seq".to_owned(),
+            threads: 1,
+            round,
+            per_second,
+            errors,
+            ..Record::default()
+        }
+    }
+
+    fn cell(numbers: &[f64]) -> Cell {
+        Cell { numbers: numbers.to_vec(), ..Cell::default() }
+    }
+
+    #[test]
+    fn medians_and_spreads() {
+        assert_eq!(cell(&[3.0, 1.0, 2.0]).median(), 2.0);
+        assert_eq!(cell(&[4.0, 2.0]).median(), 3.0);
+        assert_eq!(cell(&[9.0, 10.0, 12.0]).spread_percent(), 15.0);
+    }
+
+    #[test]
+    fn a_run_made_again_replaces_the_first_and_one_error_voids_a_cell() {
+        let records = last_of_each(vec![record(1, 5.0, 0), record(1, 7.0, 0), record(2, 9.0, 1)]);
+        let cells = cells(&records, |_, record| Some(record.per_second));
+        let cell = &cells.values().next().unwrap()["esker"];
+        assert_eq!(cell.median(), 8.0);
+        assert!(cell.is_void);
+    }
+}

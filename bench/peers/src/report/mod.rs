@@ -1,0 +1,163 @@
+//! Tables and plots of a suite's records.
+
+mod cells;
+mod markdown;
+mod plot;
+
+use crate::engine::Result;
+use crate::record::Record;
+use crate::suite::{ABOUT_FILE, RECORDS_FILE};
+use cells::{Cells, Row};
+use clap::Args;
+use markdown::Better;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// The file of tables.
+const REPORT_FILE: &str = "report.md";
+
+/// What can be chosen about a report.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ReportSettings {
+    /// Directory of a suite; tables and plots go there.
+    directory: PathBuf,
+}
+
+impl ReportSettings {
+    /// The report of a suite in this directory.
+    pub(crate) fn of(directory: &Path) -> ReportSettings {
+        ReportSettings { directory: directory.to_owned() }
+    }
+}
+
+/// A table: its title, what it shows of a record, and which way is better.
+type Table = (&'static str, fn(&Row, &Record) -> Option<f64>, Better);
+
+const TABLES: &[Table] = &[
+    ("Operations a second (records of batches, multi-gets and whole scans)", per_second, Better::More),
+    ("The same for writes, until the work in the background is done, too", drained, Better::More),
+    ("Seconds of processor time for a million of them, background work included", cpu_seconds, Better::Less),
+    ("Median latency, microseconds", |_, record| rate(record).map(|_| record.p50_us), Better::Less),
+    ("Latency of 99 in 100, microseconds", |_, record| rate(record).map(|_| record.p99_us), Better::Less),
+    ("Latency of 999 in 1,000, microseconds", |_, record| rate(record).map(|_| record.p999_us), Better::Less),
+    (
+        "Peak of anonymous memory, MiB",
+        |_, record| rate(record).map(|_| record.anonymous_peak_mib),
+        Better::Less,
+    ),
+    ("Written to the device, MB", written, Better::Less),
+    (
+        "Other figures: ms to open and close, s to compact, MB on disk, MiB of memory",
+        |_, record| record.value,
+        Better::Less,
+    ),
+];
+
+/// Plots: the name of the file, the title, and beginnings of the workloads in it.
+const PLOTS: &[(&str, &str, &[&str])] = &[
+    ("writes", "writes", &["fill_", "overwrite", "delete"]),
+    ("reads", "reads", &["get_", "multi_get", "seek_", "scan_"]),
+    ("mixed", "mixed workloads", &["mixed", "ycsb_"]),
+];
+
+fn rate(record: &Record) -> Option<f64> {
+    if record.value.is_none() { Some(record.per_second) } else { None }
+}
+
+fn per_second(_: &Row, record: &Record) -> Option<f64> {
+    rate(record)
+}
+
+fn drained(row: &Row, record: &Record) -> Option<f64> {
+    rate(record).filter(|_| row.writes()).map(|_| record.drained_per_second)
+}
+
+fn cpu_seconds(_: &Row, record: &Record) -> Option<f64> {
+    rate(record).map(|_| record.cpu_seconds * 1e6 / record.count.max(1) as f64)
+}
+
+fn written(row: &Row, record: &Record) -> Option<f64> {
+    rate(record).filter(|_| row.writes()).map(|_| record.written_mb)
+}
+
+/// Makes the report.
+///
+/// # Errors
+/// If the records cannot be read or a file cannot be written.
+#[allow(clippy::print_stderr, reason = "those who wait want to know where it is")]
+pub(crate) fn run(settings: &ReportSettings) -> Result<()> {
+    let directory = &settings.directory;
+    let records = cells::last_of_each(Record::read(&directory.join(RECORDS_FILE))?);
+    let about = std::fs::read_to_string(directory.join(ABOUT_FILE)).unwrap_or_default();
+    let mut text = format!("# Esker and its peers\n\n{}\n", about.trim().replace('\n', "\n\n"));
+    text.push_str(LEGEND);
+    let mut names: Vec<&str> = records.iter().map(|record| record.configuration.as_str()).collect();
+    names.dedup();
+    for name in names.iter().copied().collect::<BTreeSet<_>>() {
+        let of_it: Vec<Record> =
+            records.iter().filter(|record| record.configuration == name).cloned().collect();
+        configuration(&mut text, name, &of_it);
+        for (file, title, beginnings) in PLOTS {
+            let mut cells: Cells = cells::cells(&of_it, per_second);
+            cells.retain(|row, _| beginnings.iter().any(|beginning| row.workload.starts_with(beginning)));
+            if !cells.is_empty() {
+                let svg = plot::bars(&format!("{name}: {title}, as shares of the fastest store"), &cells);
+                write(&directory.join(format!("{name}-{file}.svg")), &svg)?;
+                let _ = writeln!(text, "![{name}: {title}]({name}-{file}.svg)\n");
+            }
+        }
+    }
+    let path = directory.join(REPORT_FILE);
+    write(&path, &text)?;
+    eprintln!("tables and plots are in {}", path.display());
+    Ok(())
+}
+
+const LEGEND: &str = "\nMedians of the rounds; ± half of the distance between the least and the greatest where it is a tenth or \
+more. Bold: the best store; limits (skiplist, btreemap, raw-write, raw-map, memcpy) do not compete. ❌ wrong results, void; † cut short by \
+the time allowed; ° others used more than a fifth of a processor meanwhile.\n";
+
+fn configuration(text: &mut String, name: &str, records: &[Record]) {
+    let Some(first) = records.first() else { return };
+    let rounds: BTreeSet<u32> = records.iter().map(|record| record.round).collect();
+    let _ = writeln!(
+        text,
+        "\n## {name}: {} records of {} + {} bytes, {} MiB of cache, {} MiB of memtable; {} rounds\n",
+        first.records,
+        first.key_bytes,
+        first.value_bytes,
+        first.cache_bytes >> 20,
+        first.memtable_bytes >> 20,
+        rounds.len()
+    );
+    let versions: BTreeSet<String> =
+        records.iter().map(|record| record.version.clone()).filter(|version| !version.is_empty()).collect();
+    let versions: Vec<String> = versions.into_iter().collect();
+    let _ = writeln!(text, "Versions: {}.\n", versions.join(", "));
+    for (title, number, better) in TABLES {
+        let cells = cells::cells(records, number);
+        if !cells.is_empty() {
+            let _ = writeln!(text, "### {title}\n\n{}", markdown::table(&cells, *better));
+        }
+    }
+    if let Some(table) = markdown::variants(&cells::cells(records, per_second)) {
+        let _ = writeln!(text, "### With a setting that suits the workload better\n\n{table}");
+    }
+    notes(text, records);
+}
+
+/// What was remarked, once for each engine and workload.
+fn notes(text: &mut String, records: &[Record]) {
+    let told = records.iter().filter(|record| !record.note.is_empty() && record.value.is_none());
+    let notes: BTreeSet<String> =
+        told.map(|record| format!("* {}, {}: {}", record.workload, record.engine, record.note)).collect();
+    if !notes.is_empty() {
+        let notes: Vec<String> = notes.into_iter().collect();
+        let _ = writeln!(text, "### Remarks\n\n{}\n", notes.join("\n"));
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()).into())
+}

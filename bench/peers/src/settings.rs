@@ -1,0 +1,132 @@
+//! What can be chosen about the run of one engine.
+
+use crate::data::{KEY_BYTES, VALUE_BYTES};
+use crate::engine::{Durability, EngineSettings, Result};
+use clap::Args;
+use std::path::PathBuf;
+
+/// What can be chosen about the run of one engine.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct RunSettings {
+    /// Engine; `peers engines` lists them.
+    #[arg(long)]
+    pub(crate) engine: String,
+    /// Directory for the data; what the engine makes in it is removed before and after.
+    #[arg(long, default_value = "target/peers-data")]
+    pub(crate) data: PathBuf,
+    /// File to which a line of JSON is added for each workload; without it they are printed.
+    #[arg(long)]
+    pub(crate) out: Option<PathBuf>,
+    /// Name of the configuration, which is written into every line.
+    #[arg(long, default_value = "own")]
+    pub(crate) configuration: String,
+    /// Number of the round, which is written into every line.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) round: u32,
+
+    /// Records of the data set.
+    #[arg(short = 'n', long, default_value_t = 2_000_000)]
+    pub(crate) records: u64,
+    /// Bytes of a key, 8 to 64.
+    #[arg(long, default_value_t = 16)]
+    pub(crate) key_bytes: usize,
+    /// Bytes of a value, from 8 on.
+    #[arg(long, default_value_t = 100)]
+    pub(crate) value_bytes: usize,
+    /// MiB of cache.
+    #[arg(long, default_value_t = 1024)]
+    pub(crate) cache_mib: u64,
+    /// MiB of memtable.
+    #[arg(long, default_value_t = 64)]
+    pub(crate) memtable_mib: u64,
+
+    /// Operations of a workload of single reads or updates, over all its threads.
+    #[arg(long, default_value_t = 1_000_000)]
+    pub(crate) operations: u64,
+    /// Scans of a workload of scans.
+    #[arg(long, default_value_t = 100_000)]
+    pub(crate) scans: u64,
+    /// Durable writes of each thread.
+    #[arg(long, default_value_t = 2_000)]
+    pub(crate) durable_writes: u64,
+    /// Records of a batch.
+    #[arg(long, default_value_t = 1_000)]
+    pub(crate) batch: u64,
+    /// Numbers of threads for gets, random fill and mixed; the first is that of the data that others use.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
+    pub(crate) threads: Vec<usize>,
+    /// Entries that a short scan passes.
+    #[arg(long, value_delimiter = ',', default_values_t = [10, 100])]
+    pub(crate) scan_lengths: Vec<u64>,
+
+    /// A workload stops after so many seconds, however far it is.
+    #[arg(long, default_value_t = 10.0)]
+    pub(crate) max_seconds: f64,
+    /// The same for fills; a fill cut short is completed by batches, untimed.
+    #[arg(long, default_value_t = 45.0)]
+    pub(crate) max_fill_seconds: f64,
+    /// How long work in the background is waited for after each workload.
+    #[arg(long, default_value_t = 20.0)]
+    pub(crate) max_settle_seconds: f64,
+    /// Where all randomness comes from.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Only workloads whose names contain one of these; the random fill that others read runs in any case.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// No workloads whose names contain one of these.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) skip: Vec<String>,
+    /// Leave the data where they are.
+    #[arg(long)]
+    pub(crate) keep: bool,
+}
+
+/// Most records: numbers of records are kept in 32 bits while they wait for their turn.
+const MOST_RECORDS: u64 = 4_000_000_000;
+
+impl RunSettings {
+    /// Refuses what cannot be measured.
+    ///
+    /// # Errors
+    /// With what may be chosen instead.
+    pub(crate) fn check(&self) -> Result<()> {
+        if !KEY_BYTES.contains(&self.key_bytes) {
+            let (least, most) = (KEY_BYTES.start(), KEY_BYTES.end());
+            return Err(format!("keys of {} bytes: they have {least} to {most}", self.key_bytes).into());
+        }
+        if !VALUE_BYTES.contains(&self.value_bytes) {
+            let (least, most) = (VALUE_BYTES.start(), VALUE_BYTES.end());
+            return Err(format!("values of {} bytes: they have {least} to {most}", self.value_bytes).into());
+        }
+        if !(100..=MOST_RECORDS).contains(&self.records) {
+            return Err(format!("{} records: there are 100 to {MOST_RECORDS}", self.records).into());
+        }
+        if self.batch == 0 || self.operations == 0 || self.scans == 0 || self.durable_writes == 0 {
+            return Err(
+                "a count of operations, scans, durable writes or records of a batch is 0: take at least 1"
+                    .into(),
+            );
+        }
+        if self.threads.is_empty() || self.threads.contains(&0) {
+            return Err("no threads: name numbers of threads from 1 on, such as 1,2".into());
+        }
+        Ok(())
+    }
+
+    /// What the engine is told.
+    pub(crate) fn engine_settings(&self, durability: Durability) -> EngineSettings {
+        EngineSettings {
+            cache_bytes: self.cache_mib << 20,
+            memtable_bytes: self.memtable_mib << 20,
+            durability,
+            expected_bytes: self.records * (self.key_bytes + self.value_bytes) as u64,
+        }
+    }
+
+    /// Whether a workload was asked for.
+    pub(crate) fn wants(&self, workload: &str) -> bool {
+        let named = |names: &[String]| names.iter().any(|name| workload.contains(name.as_str()));
+        (self.only.is_empty() || named(&self.only)) && !named(&self.skip)
+    }
+}

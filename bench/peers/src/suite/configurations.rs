@@ -1,0 +1,247 @@
+//! The data sets and lengths of runs that there are, and the forms of a suite that are made of them.
+
+/// A data set, what the engines are given for it, and how much is done with it.
+pub(crate) struct Configuration {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// What it is for.
+    pub(crate) about: &'static str,
+    pub(super) records: u64,
+    pub(super) key_bytes: usize,
+    pub(super) value_bytes: usize,
+    pub(super) cache_mib: u64,
+    pub(super) memtable_mib: u64,
+    pub(super) length: Length,
+    /// Workloads whose names contain one of these; all if there are none.
+    pub(super) only: &'static [&'static str],
+    /// Engines that are measured; all if there are none.
+    pub(super) engines: &'static [&'static str],
+    pub(super) threads: &'static [usize],
+    pub(super) scan_lengths: &'static [u64],
+}
+
+/// How much is done, and how long it may take.
+#[derive(Clone, Copy)]
+pub(super) struct Length {
+    pub(super) operations: u64,
+    pub(super) scans: u64,
+    pub(super) durable_writes: u64,
+    pub(super) max_seconds: f64,
+    pub(super) max_fill_seconds: f64,
+    pub(super) max_settle_seconds: f64,
+    /// After so long a run is ended from outside.
+    pub(super) timeout_seconds: u64,
+}
+
+/// A check that everything works.
+const QUICK: Length = Length {
+    operations: 100_000,
+    scans: 10_000,
+    durable_writes: 300,
+    max_seconds: 2.0,
+    max_fill_seconds: 4.0,
+    max_settle_seconds: 5.0,
+    timeout_seconds: 300,
+};
+/// What fits a quarter of an hour with few engines.
+const MIDDLE: Length = Length {
+    operations: 500_000,
+    scans: 50_000,
+    durable_writes: 1_000,
+    max_seconds: 3.0,
+    max_fill_seconds: 10.0,
+    max_settle_seconds: 10.0,
+    timeout_seconds: 600,
+};
+/// What is published.
+const FULL: Length = Length {
+    operations: 1_000_000,
+    scans: 100_000,
+    durable_writes: 2_000,
+    max_seconds: 10.0,
+    max_fill_seconds: 45.0,
+    max_settle_seconds: 20.0,
+    timeout_seconds: 1_800,
+};
+/// Data sets that take long to write.
+const LONG: Length =
+    Length { max_fill_seconds: 600.0, max_settle_seconds: 120.0, timeout_seconds: 4 * 3_600, ..FULL };
+
+/// What says how a store grows: filling, gets, ranges of 100, room.
+const GROWTH: &[&str] = &["fill_random", "get_uniform", "seek_100", "mixed"];
+/// Stores that can be expected to write 100 million records in the time there is.
+const LARGE: &[&str] = &["esker", "fjall", "lmdb"];
+
+/// 2 million records of 16 and 100 bytes, all of which fit the cache: what others are variations of.
+const CACHED: Configuration = Configuration {
+    name: "cached",
+    about: "2 M records of 16 + 100 bytes, a cache for all of them",
+    records: 2_000_000,
+    key_bytes: 16,
+    value_bytes: 100,
+    cache_mib: 1_024,
+    memtable_mib: 64,
+    length: FULL,
+    only: &[],
+    engines: &[],
+    threads: &[1, 2],
+    scan_lengths: &[10, 100],
+};
+
+/// Records of 8 and 8 bytes, a cache of half of them and a memtable of 16 MiB at every size.
+const fn growth(
+    name: &'static str,
+    about: &'static str,
+    records: u64,
+    engines: &'static [&'static str],
+) -> Configuration {
+    let cache_mib = (records * 16 / 2) >> 20;
+    Configuration {
+        name,
+        about,
+        records,
+        key_bytes: 8,
+        value_bytes: 8,
+        cache_mib: if cache_mib < 8 { 8 } else { cache_mib },
+        memtable_mib: 16,
+        length: LONG,
+        only: GROWTH,
+        engines,
+        threads: &[1],
+        scan_lengths: &[100],
+    }
+}
+
+/// All of them.
+pub(crate) const CONFIGURATIONS: &[Configuration] = &[
+    Configuration {
+        name: "quick",
+        about: "200 K records of 16 + 100 bytes: whether everything works, no figures to be told",
+        records: 200_000,
+        length: QUICK,
+        ..CACHED
+    },
+    Configuration {
+        name: "middle",
+        about: "as `cached`, with shorter workloads: a quarter of an hour with three engines",
+        length: MIDDLE,
+        ..CACHED
+    },
+    CACHED,
+    Configuration {
+        name: "tenth",
+        about: "10 M records of 16 + 400 bytes, a cache for a tenth of them",
+        records: 10_000_000,
+        value_bytes: 400,
+        cache_mib: 397,
+        length: Length { timeout_seconds: 3_600, ..FULL },
+        ..CACHED
+    },
+    Configuration {
+        name: "tiny",
+        about: "10 M records of 8 + 8 bytes, a cache for all of them",
+        records: 10_000_000,
+        key_bytes: 8,
+        value_bytes: 8,
+        length: Length { timeout_seconds: 3_600, ..FULL },
+        ..CACHED
+    },
+    Configuration {
+        name: "threads",
+        about: "1 M records of 16 + 100 bytes: 1 to 16 threads, ranges of 10 to 10,000",
+        records: 1_000_000,
+        only: &["fill_random", "get_uniform", "mixed", "seek_"],
+        threads: &[1, 2, 4, 8, 16],
+        scan_lengths: &[10, 100, 1_000, 10_000],
+        ..CACHED
+    },
+    growth("growth-1m", "growth: 1 M records of 8 + 8 bytes, a cache for half of them", 1_000_000, &[]),
+    growth("growth-10m", "growth: 10 M records of 8 + 8 bytes, a cache for half of them", 10_000_000, &[]),
+    growth(
+        "growth-100m",
+        "growth: 100 M records of 8 + 8 bytes, a cache for half of them",
+        100_000_000,
+        LARGE,
+    ),
+    growth(
+        "growth-1g",
+        "growth: 1 billion records of 8 + 8 bytes, a long run of its own",
+        1_000_000_000,
+        &["esker"],
+    ),
+    Configuration {
+        value_bytes: 100,
+        key_bytes: 16,
+        cache_mib: 12,
+        ..growth(
+            "wide-1m",
+            "growth: 1 M records of 16 + 100 bytes, a cache for a tenth of them",
+            1_000_000,
+            LARGE,
+        )
+    },
+    Configuration {
+        value_bytes: 100,
+        key_bytes: 16,
+        cache_mib: 1_107,
+        ..growth(
+            "wide-100m",
+            "growth: 100 M records of 16 + 100 bytes, a cache for a tenth",
+            100_000_000,
+            &["esker", "fjall"],
+        )
+    },
+];
+
+/// Configurations and engines of a suite.
+pub(super) struct Form {
+    pub(super) name: &'static str,
+    pub(super) configurations: &'static [&'static str],
+    /// All in the binary if there are none.
+    pub(super) engines: &'static [&'static str],
+}
+
+/// The check.
+pub(super) const QUICK_FORM: Form = Form { name: "quick", configurations: &["quick"], engines: &[] };
+/// The quarter of an hour.
+pub(super) const MIDDLE_FORM: Form =
+    Form { name: "middle", configurations: &["middle"], engines: &["esker", "lmdb", "fjall"] };
+/// Everything but the long run.
+pub(super) const FULL_FORM: Form = Form {
+    name: "full",
+    configurations: &[
+        "cached",
+        "tenth",
+        "tiny",
+        "threads",
+        "growth-1m",
+        "growth-10m",
+        "growth-100m",
+        "wide-1m",
+        "wide-100m",
+    ],
+    engines: &[],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::{CONFIGURATIONS, FULL_FORM, MIDDLE_FORM, QUICK_FORM};
+    use crate::adapters::ORDER;
+
+    #[test]
+    fn forms_name_what_there_is() {
+        for form in [QUICK_FORM, MIDDLE_FORM, FULL_FORM] {
+            for name in form.configurations {
+                assert!(CONFIGURATIONS.iter().any(|configuration| configuration.name == *name), "{name}");
+            }
+            assert!(form.engines.iter().all(|engine| ORDER.contains(engine)), "{}", form.name);
+        }
+        for configuration in CONFIGURATIONS {
+            assert!(
+                configuration.engines.iter().all(|engine| ORDER.contains(engine)),
+                "{}",
+                configuration.name
+            );
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Runs engines by turns, several rounds, each engine in a process and a directory of its own.
+//!
+//! Rounds are interleaved and each begins with another engine, so that what changes on the machine over the hours meets all of
+//! them alike. What came to its end is not measured again when the same suite is started again, so a long one can be
+//! interrupted.
+
+mod configurations;
+
+pub(crate) use configurations::{CONFIGURATIONS, Configuration};
+
+use crate::adapters::ORDER;
+use crate::engine::Result;
+use crate::process;
+use crate::record::{RUN_ENDED, Record};
+use crate::report::{self, ReportSettings};
+use clap::Args;
+use configurations::{FULL_FORM, Form, MIDDLE_FORM, QUICK_FORM};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The file of a suite's lines of JSON, in its directory.
+pub(crate) const RECORDS_FILE: &str = "records.jsonl";
+/// The file that tells on what machine and when.
+pub(crate) const ABOUT_FILE: &str = "about.txt";
+/// More work than this on the machine, in processes that want to run, makes figures doubtful.
+const BUSY_LOAD: f64 = 0.5;
+/// How often it is looked whether a run has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// What can be chosen about a suite.
+#[derive(Args, Clone, Debug)]
+#[command(group(clap::ArgGroup::new("form").required(true)))]
+pub(crate) struct SuiteSettings {
+    /// All engines in this binary on 200 K records: whether everything works.
+    #[arg(long, group = "form")]
+    quick: bool,
+    /// Three engines on 2 M records: a quarter of an hour.
+    #[arg(long, group = "form")]
+    middle: bool,
+    /// All engines, all configurations but the billion: many hours.
+    #[arg(long, group = "form")]
+    full: bool,
+    /// Only these configurations (`peers configurations` lists them).
+    #[arg(long, value_delimiter = ',', group = "form")]
+    configurations: Vec<String>,
+    /// Only these engines.
+    #[arg(long, value_delimiter = ',')]
+    engines: Vec<String>,
+    /// How often each is measured.
+    #[arg(long, default_value_t = 3)]
+    rounds: u32,
+    /// Directory for records, tables and plots (default: target/peers-results and the form's name).
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Directory for the data.
+    #[arg(long, default_value = "target/peers-data")]
+    data: PathBuf,
+    /// Another binary of this program, which has engines that this one has not; may be given several times.
+    #[arg(long)]
+    program: Vec<PathBuf>,
+    /// Only workloads whose names contain one of these.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// No workloads whose names contain one of these.
+    #[arg(long, value_delimiter = ',')]
+    skip: Vec<String>,
+}
+
+/// A binary and the engines in it.
+struct Program {
+    path: PathBuf,
+    engines: BTreeSet<String>,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// If something cannot be started or written; runs that fail are told at the end, after all others.
+#[allow(clippy::print_stderr, reason = "those who wait want to see that it goes on")]
+pub(crate) fn run(settings: &SuiteSettings) -> Result<()> {
+    let form = form_of(settings);
+    let name = form.as_ref().map_or("own", |form| form.name);
+    let out = settings.out.clone().unwrap_or_else(|| PathBuf::from("target/peers-results").join(name));
+    std::fs::create_dir_all(&out).map_err(|error| format!("cannot make {}: {error}", out.display()))?;
+    let programs = programs(settings)?;
+    let configurations = configurations_of(settings, form.as_ref())?;
+    let engines = engines_of(settings, form.as_ref(), &programs)?;
+    write_about(&out)?;
+    let ended = ended(&out)?;
+    let mut failures = Vec::new();
+    for configuration in configurations {
+        let wanted: Vec<&String> =
+            engines.iter().filter(|engine| takes_part(configuration, engine)).collect();
+        for round in 1..=settings.rounds {
+            for place in 0..wanted.len() {
+                let engine = wanted[(place + round as usize - 1) % wanted.len()];
+                if ended.contains(&(configuration.name.to_owned(), round, engine.clone())) {
+                    continue;
+                }
+                eprintln!("-- {}, round {round} of {}: {engine}", configuration.name, settings.rounds);
+                let Some(program) = programs.iter().find(|program| program.engines.contains(engine)) else {
+                    continue;
+                };
+                let mut command = command(settings, configuration, &program.path, &out);
+                command.args(["--engine", engine, "--round", &round.to_string()]);
+                if let Err(error) = run_one(command, configuration.length.timeout_seconds) {
+                    failures.push(format!("{engine} in {}, round {round}: {error}", configuration.name));
+                    eprintln!("!! {}", failures[failures.len() - 1]);
+                }
+            }
+        }
+    }
+    report::run(&ReportSettings::of(&out))?;
+    if failures.is_empty() { Ok(()) } else { Err(format!("runs failed: {}", failures.join("; ")).into()) }
+}
+
+fn form_of(settings: &SuiteSettings) -> Option<Form> {
+    match settings {
+        SuiteSettings { quick: true, .. } => Some(QUICK_FORM),
+        SuiteSettings { middle: true, .. } => Some(MIDDLE_FORM),
+        SuiteSettings { full: true, .. } => Some(FULL_FORM),
+        _ => None,
+    }
+}
+
+fn configurations_of(settings: &SuiteSettings, form: Option<&Form>) -> Result<Vec<&'static Configuration>> {
+    let names: Vec<String> = match form {
+        Some(form) => form.configurations.iter().map(|name| (*name).to_owned()).collect(),
+        None => settings.configurations.clone(),
+    };
+    let find = |name: &String| {
+        CONFIGURATIONS.iter().find(|configuration| configuration.name == *name).ok_or_else(|| {
+            let known: Vec<&str> = CONFIGURATIONS.iter().map(|configuration| configuration.name).collect();
+            format!("there is no configuration {name}; there are {}", known.join(", ")).into()
+        })
+    };
+    names.iter().map(find).collect()
+}
+
+/// The binaries, this one first.
+fn programs(settings: &SuiteSettings) -> Result<Vec<Program>> {
+    let own = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    let paths = std::iter::once(own).chain(settings.program.iter().cloned());
+    let ask = |path: PathBuf| {
+        let output = Command::new(&path).arg("engines").output();
+        let output = output.map_err(|error| format!("cannot run {}: {error}", path.display()))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let engines =
+            text.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect();
+        Ok(Program { path, engines })
+    };
+    paths.map(ask).collect()
+}
+
+/// The engines to measure, in the order of tables.
+fn engines_of(settings: &SuiteSettings, form: Option<&Form>, programs: &[Program]) -> Result<Vec<String>> {
+    let built = |engine: &str| programs.iter().any(|program| program.engines.contains(engine));
+    for engine in &settings.engines {
+        if !built(engine) {
+            return Err(format!("no binary has the engine {engine}; build with its feature").into());
+        }
+    }
+    let in_form =
+        |engine: &str| form.is_none_or(|form| form.engines.is_empty() || form.engines.contains(&engine));
+    let wanted = |engine: &&&str| match settings.engines.as_slice() {
+        [] => built(engine) && in_form(engine),
+        named => named.iter().any(|name| name == **engine),
+    };
+    let engines: Vec<String> = ORDER.iter().filter(wanted).map(|engine| (*engine).to_owned()).collect();
+    if engines.is_empty() { Err("no engine is left to be measured".into()) } else { Ok(engines) }
+}
+
+/// Whether an engine, or the store it is a variant of, is measured in a configuration.
+fn takes_part(configuration: &Configuration, engine: &str) -> bool {
+    configuration.engines.is_empty() || configuration.engines.contains(&engine)
+}
+
+/// The runs that came to their end before.
+fn ended(out: &Path) -> Result<BTreeSet<(String, u32, String)>> {
+    let path = out.join(RECORDS_FILE);
+    let records = if path.exists() { Record::read(&path)? } else { Vec::new() };
+    let ended = records.into_iter().filter(|record| record.workload == RUN_ENDED);
+    Ok(ended.map(|record| (record.configuration, record.round, record.engine)).collect())
+}
+
+/// Writes down on what machine this is, and says so if it is busy.
+#[allow(clippy::print_stderr, reason = "a busy machine makes figures worthless, which must be seen at once")]
+fn write_about(out: &Path) -> Result<()> {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load: f64 = text.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0.0);
+    if load > BUSY_LOAD {
+        eprintln!(
+            "!! the machine is busy (load {load}): rates will be too low, and only ratios may mean something"
+        );
+    }
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let about = format!("{}: {}; load {load} when it began\n", date(seconds), process::machine());
+    let path = out.join(ABOUT_FILE);
+    let before = std::fs::read_to_string(&path).unwrap_or_default();
+    std::fs::write(&path, before + &about)
+        .map_err(|error| format!("cannot write {}: {error}", path.display()).into())
+}
+
+/// The day of a time in seconds since 1970, as `2026-11-22`: days are counted from a March, so that a leap day is the last of its
+/// year (Richards, "Calendars", 2013).
+fn date(unix_seconds: u64) -> String {
+    const DAYS_OF_400_YEARS: u64 = 146_097;
+    // From the 1st of March of year 0.
+    let days = unix_seconds / 86_400 + 719_468;
+    let (era, day_of_era) = (days / DAYS_OF_400_YEARS, days % DAYS_OF_400_YEARS);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    format!("{year}-{month:02}-{day:02}")
+}
+
+/// The command that runs an engine; which one and which round is to be added.
+fn command(settings: &SuiteSettings, configuration: &Configuration, program: &Path, out: &Path) -> Command {
+    let join = |words: &[&str]| words.join(",");
+    let numbers = |numbers: Vec<String>| numbers.join(",");
+    let length = &configuration.length;
+    let mut command = Command::new(program);
+    command.arg("run").arg("--data").arg(&settings.data).arg("--out").arg(out.join(RECORDS_FILE));
+    for (name, value) in [
+        ("--configuration", configuration.name.to_owned()),
+        ("--records", configuration.records.to_string()),
+        ("--key-bytes", configuration.key_bytes.to_string()),
+        ("--value-bytes", configuration.value_bytes.to_string()),
+        ("--cache-mib", configuration.cache_mib.to_string()),
+        ("--memtable-mib", configuration.memtable_mib.to_string()),
+        ("--operations", length.operations.to_string()),
+        ("--scans", length.scans.to_string()),
+        ("--durable-writes", length.durable_writes.to_string()),
+        ("--max-seconds", length.max_seconds.to_string()),
+        ("--max-fill-seconds", length.max_fill_seconds.to_string()),
+        ("--max-settle-seconds", length.max_settle_seconds.to_string()),
+        ("--threads", numbers(configuration.threads.iter().map(usize::to_string).collect())),
+        ("--scan-lengths", numbers(configuration.scan_lengths.iter().map(u64::to_string).collect())),
+    ] {
+        command.args([name, &value]);
+    }
+    let own: Vec<&str> = settings.only.iter().map(String::as_str).collect();
+    let only = if own.is_empty() { join(configuration.only) } else { join(&own) };
+    if !only.is_empty() {
+        command.args(["--only", &only]);
+    }
+    if !settings.skip.is_empty() {
+        command.args(["--skip", &settings.skip.join(",")]);
+    }
+    command
+}
+
+/// Runs an engine, and ends it if it takes too long.
+fn run_one(mut command: Command, timeout_seconds: u64) -> Result<()> {
+    let mut child = command.spawn()?;
+    match wait(&mut child, Duration::from_secs(timeout_seconds))? {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => Err(format!("it ended with {status}").into()),
+        None => {
+            child.kill()?;
+            child.wait()?;
+            Err(format!("it was ended after {timeout_seconds} s").into())
+        }
+    }
+}
+
+fn wait(child: &mut Child, most: Duration) -> Result<Option<ExitStatus>> {
+    let start = Instant::now();
+    while start.elapsed() < most {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::date;
+
+    #[test]
+    fn dates() {
+        for (seconds, text) in [
+            (0, "1970-01-01"),
+            (951_782_399, "2000-02-28"),
+            (951_782_400, "2000-02-29"),
+            (951_868_800, "2000-03-01"),
+            (1_795_305_600, "2026-11-22"),
+            (1_798_761_599, "2026-12-31"),
+        ] {
+            assert_eq!(date(seconds), text);
+        }
+    }
+}
