@@ -3,15 +3,23 @@
 //! A rule fires only where its merge is certain to change something, or compaction would never end: a part
 //! above the last level always changes its level; a part of the last level is rewritten only if no snapshot
 //! and no other part can keep its tombstones.
+//!
+//! # What a merge for the sake of tombstones may cost
+//! A dense part is not reason enough. Where every fourth write deletes some key anywhere, each flush is as dense as that, and has all of the last
+//! level below it: each would rewrite the whole tree, and for each byte written ten and more would be. So while writes come
+//! such a merge has to pay: a quarter of the entries of its whole column, the last level's included, must be garbage. Then four entries
+//! at most are rewritten for one that goes, however deletes are spread: with a share `d` of deletes everywhere there must lie `1/(4d - 1)` times the
+//! last level above it first, which the rules of form do not let happen, and where a range was deleted a third of it is enough. When the
+//! database is idle, time costs nothing and density is enough.
 
-use crate::column::Columns;
+use crate::column::{Columns, Window};
 use crate::draft::{Context, Draft, input_from};
 use crate::plan::{Class, CompactionPlan, InputPart, PlanInput, PlanKind, Position, Reason, RunPosition};
 use crate::validate::position;
 use esker_version::{LevelIndex, PartMeta, Run};
 use std::sync::Arc;
 
-/// A quarter of a part must be tombstones before it is merged for their sake.
+/// A quarter of a part must be garbage before it is merged for its sake, and a quarter of what is rewritten.
 const DENSE_TOMBSTONES: u64 = 4;
 /// Of a part of the last level, a tenth.
 const LAST_TOMBSTONES: u64 = 10;
@@ -80,7 +88,8 @@ fn drop_expired(cx: &Context<'_>) -> Option<CompactionPlan> {
         version.runs().any(|(level, run)| position(level, run) > at && run.overlaps(&part.range))
     };
     drop_parts(cx, Reason::Expired, |at, part| {
-        part.max_expiry_ms.is_some_and(|ms| ms <= cx.shape.expired_ms) && !covers_older(at, part)
+        part.max_expiry_ms.is_some_and(|ms| ms <= cx.shape.expired_ms)
+            && !covers_older(at, part)
     })
 }
 
@@ -118,8 +127,16 @@ fn merge_tombstones(cx: &Context<'_>) -> Option<CompactionPlan> {
             && garbage(cx, part).saturating_mul(DENSE_TOMBSTONES) >= part.entries
             && !cx.busy.has(part)
     });
-    due.take(MAX_TRIES)
-        .find_map(|part| columns.merge(columns.window_of(&part.range), Class::Clean, Reason::Tombstones))
+    let mut due = due.map(|part| columns.window_of(&part.range)).peekable();
+    due.peek()?;
+    let loads = columns.garbage_loads(|part| garbage(cx, part));
+    let pays = |window: &Window| {
+        let load = loads.over(*window);
+        load.garbage.saturating_mul(DENSE_TOMBSTONES) >= load.entries
+    };
+    due.filter(|window| cx.shape.idle || pays(window))
+        .take(MAX_TRIES)
+        .find_map(|window| columns.merge(window, Class::Clean, Reason::Tombstones))
 }
 
 /// A part of the last level with tombstones that nothing needs any more.

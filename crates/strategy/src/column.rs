@@ -41,6 +41,32 @@ pub(crate) struct Load {
     pub(crate) runs: u32,
 }
 
+/// What a merge of a column would drop, and all that it would take, in entries.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct GarbageLoad {
+    /// Tombstones and expired entries above the base.
+    pub(crate) garbage: u64,
+    /// All entries, those of the base included.
+    pub(crate) entries: u64,
+}
+
+/// [`GarbageLoad`] of every window: sums up to each partition.
+#[derive(Debug)]
+pub(crate) struct GarbageLoads {
+    sums: Vec<GarbageLoad>,
+}
+
+impl GarbageLoads {
+    /// That of one window.
+    pub(crate) fn over(&self, window: Window) -> GarbageLoad {
+        let (before, until) = (self.sums[window.first], self.sums[window.last + 1]);
+        GarbageLoad {
+            garbage: until.garbage.saturating_sub(before.garbage),
+            entries: until.entries.saturating_sub(before.entries),
+        }
+    }
+}
+
 /// The windows of a tree.
 #[derive(Debug)]
 pub(crate) struct Columns<'a> {
@@ -140,6 +166,33 @@ impl<'a> Columns<'a> {
                 Load { bytes, runs: u32::try_from(sum.1).unwrap_or(u32::MAX) }
             })
             .collect()
+    }
+
+    /// What merges would drop and rewrite, partition by partition; parts above that span several are taken to be spread evenly, as for
+    /// [`Columns::loads`]. O(parts log partitions).
+    pub(crate) fn garbage_loads(&self, garbage: impl Fn(&PartMeta) -> u64) -> GarbageLoads {
+        let partitions = self.base.len().max(1);
+        let mut steps = vec![(0i128, 0i128); partitions + 1];
+        for part in self.upper.iter().flat_map(|(_, run)| run.parts()) {
+            let Window { first, last } = self.window_of(&part.range);
+            let share = |count: u64| i128::from(count / (last - first + 1) as u64);
+            let (garbage, entries) = (share(garbage(part)), share(part.entries));
+            steps[first] = (steps[first].0 + garbage, steps[first].1 + entries);
+            steps[last + 1] = (steps[last + 1].0 - garbage, steps[last + 1].1 - entries);
+        }
+        let mut upper = (0i128, 0i128);
+        let mut sums = vec![GarbageLoad::default()];
+        for (at, step) in steps.into_iter().take(partitions).enumerate() {
+            upper = (upper.0 + step.0, upper.1 + step.1);
+            let before = sums[at];
+            let below = self.base.get(at).map_or(0, |part| part.entries);
+            let count = |count: i128| u64::try_from(count).unwrap_or(u64::MAX);
+            sums.push(GarbageLoad {
+                garbage: before.garbage.saturating_add(count(upper.0)),
+                entries: before.entries.saturating_add(count(upper.1)).saturating_add(below),
+            });
+        }
+        GarbageLoads { sums }
     }
 
     fn density(&self, loads: &[Load], at: usize) -> Score {
