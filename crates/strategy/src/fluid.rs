@@ -150,6 +150,17 @@ impl Fluid {
         }
     }
 
+    /// How many of the oldest of these runs one job takes: in a migration no more than its limit of bytes allows, and two at least, because
+    /// there may be far more runs than any rule of this tree would let come together.
+    fn runs_of_a_step(&self, cx: &Context<'_>, runs: &[Arc<Run>]) -> usize {
+        let Some(limit) = self.job_bytes(cx).filter(|_| cx.migrates()) else { return runs.len() };
+        let sums = runs.iter().rev().scan(0u64, |sum, run| {
+            *sum = sum.saturating_add(run.bytes());
+            Some(*sum)
+        });
+        sums.take_while(|&sum| sum <= limit).count().max(2).min(runs.len())
+    }
+
     /// Whether a level that is too large goes down by parts: those of a migration do, where one run goes into one.
     fn goes_by_parts(&self, cx: &Context<'_>, level: LevelIndex, depth: u8) -> bool {
         let one_into_one = self.runs_allowed(level) == 1 && self.runs_allowed(self.next(level, depth)) == 1;
@@ -330,9 +341,15 @@ impl Fluid {
             let to = Position::Into { level, run: target.id, order: target.order };
             into_run(level, target, whole_runs(level, newer), to, Reason::TooManyRuns)
         } else {
-            let inputs = whole_runs(level, oldest);
             let reason = if too_many { Reason::TooManyRuns } else { Reason::TooLarge };
-            self.merge_down(cx, inputs, self.next(level, depth), depth, reason)
+            let down =
+                |runs| self.merge_down(cx, whole_runs(level, runs), self.next(level, depth), depth, reason);
+            let draft = down(oldest);
+            match draft.to {
+                // What goes into a run goes window by window; what becomes a run of its own has to go whole.
+                Position::Front(_) => down(&oldest[oldest.len() - self.runs_of_a_step(cx, oldest)..]),
+                Position::Into { .. } => draft,
+            }
         };
         Some(Candidate { score, level, work: Work::Draft(draft) })
     }
