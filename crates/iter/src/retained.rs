@@ -26,6 +26,8 @@
 //!    filter ([`crate::compaction_filter`]), which may give it another value, or make a Delete of it.
 //! 9. A version newer than V is kept and hides nothing. There is none if the job did its part (inputs fixed first);
 //!    a snapshot taken since could divide two of them.
+//! 10. If a key has versions above a boundary, one of them is left: whoever compares sequence numbers sees that it has changed.
+//!     Rules 1, 2, 5 and 7 are made so; transactions rely on it.
 //!
 //! # Why one pass suffices
 //! The versions of a key come newest first, and rule 2 asks about versions that come later. But when `s <= b0`, no

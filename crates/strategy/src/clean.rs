@@ -81,7 +81,8 @@ fn drop_hidden(cx: &Context<'_>) -> Option<CompactionPlan> {
     drop_parts(cx, Reason::Covered, |_, part| cx.shape.hidden.binary_search(&part.id).is_ok())
 }
 
-/// Parts in which every entry has expired, and under which nothing would come to light, simply go.
+/// Parts in which every entry has expired, and under which nothing would come to light, simply go. Not while an older snapshot is there: a
+/// transaction that reads at it is to learn that the keys have changed since.
 fn drop_expired(cx: &Context<'_>) -> Option<CompactionPlan> {
     let version = cx.shape.version;
     let covers_older = |at: RunPosition, part: &PartMeta| {
@@ -89,6 +90,7 @@ fn drop_expired(cx: &Context<'_>) -> Option<CompactionPlan> {
     };
     drop_parts(cx, Reason::Expired, |at, part| {
         part.max_expiry_ms.is_some_and(|ms| ms <= cx.shape.expired_ms)
+            && part.max_seqno <= cx.shape.oldest_snapshot
             && !covers_older(at, part)
     })
 }

@@ -1,7 +1,7 @@
 //! Rule 7: what is written of the operands of a key.
 //!
-//! The operands that follow each other in one stripe are gathered, those that expired for everybody are dropped, and then it
-//! depends on how the history of the key goes on below them:
+//! The operands that follow each other in one stripe are gathered, those that expired for everybody are dropped, but for the newest
+//! above the oldest boundary (below), and then it depends on how the history of the key goes on below them:
 //!
 //! * A Put that does not expire, in the same stripe: they are folded onto it.
 //! * A Delete, a SingleDelete, an expired Put or a range delete in the same stripe, or nothing at all, neither in the
@@ -16,6 +16,10 @@
 //! the operands below the oldest such one are folded into a value. Those that may not be are made one where they follow each
 //! other, if the operator can do that. Between two operands of a job no range delete lies outside of it: a job takes
 //! everything between its newest and its oldest input (V1).
+//!
+//! An expired operand means nothing to any reader, and yet it is a change: a transaction whose snapshot is older than it asks whether the key
+//! has a newer version, and must be told so whether or not a merge came between. So above the oldest boundary the newest of a stripe
+//! is kept, as a tombstone is (rule 2).
 //!
 //! A fold that fails changes nothing. Whoever reads the key is told why.
 
@@ -148,7 +152,9 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         loop {
             let value = self.cursor.value();
             let is_expiring = tag.kind_byte() & FLAG_EXPIRY != 0;
-            if is_expiring && self.boundaries.is_expired_for_all(split_expiry(tag, key, value)?.0) {
+            let may_go = tag.seqno() <= self.oldest || !self.gathered.operands.is_empty();
+            let is_over = is_expiring && self.boundaries.is_expired_for_all(split_expiry(tag, key, value)?.0);
+            if is_over && may_go {
                 self.stats.expired += 1;
             } else {
                 let skipped = if is_expiring { esker_base::expiry::EXPIRY_LEN } else { 0 };

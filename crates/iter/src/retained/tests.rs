@@ -185,6 +185,11 @@ impl Case<'_> {
                 assert_eq!(after, before, "at {seqno}, {time_ms} ms: {}", context());
             }
         }
+        // Rule 10.
+        for &boundary in self.boundaries {
+            let has_newer = |versions: &[Entry]| versions.iter().any(|v| v.tag.seqno().get() > boundary);
+            assert_eq!(has_newer(&kept), has_newer(self.inputs), "above {boundary}: {}", context());
+        }
         let is_plain = |v: &Entry| Role::of(v.tag) != Role::Untouchable;
         let untouchable = |versions: &[Entry]| -> Vec<Entry> {
             versions.iter().filter(|v| !is_plain(v)).cloned().collect()

@@ -3,10 +3,11 @@
 use super::*;
 use crate::batch::WriteBatch;
 use crate::commit::Patience;
-use crate::{Database, Durability, Keyspace, KeyspaceOptions, Options, Snapshot};
+use crate::{Database, Durability, Keyspace, KeyspaceOptions, MergeOperator, Options, Snapshot};
 use esker_env::Env;
 use esker_env::fault::StrictFs;
 use esker_memtable::MemtableKind;
+use std::time::Duration;
 
 fn key(number: u64) -> Vec<u8> {
     format!("key{number:08}").into_bytes()
@@ -195,5 +196,54 @@ fn a_long_tail_is_put_off_and_gone_over_at_last() {
         keyspace.put(key(0), b"changed").unwrap();
         let last = validation.admit(&writing.commit.lock());
         assert!(matches!(last, Err(Error::Conflict(_))), "{kind}: {last:?}");
+    }
+}
+
+/// A change that expired as it was made is a change: a compaction that finds it worthless to every reader leaves what tells of it, for as long
+/// as a snapshot is older. Guards operands (which a merge drops one by one) and whole tables (which go without being read).
+#[test]
+fn what_expires_at_once_is_a_conflict_before_and_after_a_compaction() {
+    type Write = fn(&Keyspace);
+    let expire_at_once: [(&str, Write); 3] = [
+        ("an operand over a value", |keyspace| {
+            keyspace.put(key(2), b"other").unwrap();
+            keyspace.merge_with_ttl(key(1), b"1", Duration::ZERO).unwrap();
+        }),
+        ("two operands", |keyspace| {
+            keyspace.merge_with_ttl(key(1), b"1", Duration::ZERO).unwrap();
+            keyspace.merge_with_ttl(key(1), b"2", Duration::ZERO).unwrap();
+        }),
+        ("a table of its own", |keyspace| keyspace.put_with_ttl(key(1), b"v", Duration::ZERO).unwrap()),
+    ];
+    for (what, change) in expire_at_once {
+        for is_stored in [false, true] {
+            for compacts in [false, true] {
+                let env = Env::simulated(Arc::new(StrictFs::new()), 3);
+                let db = Options::default().memory_budget(64 << 20).env(env).open("/db").unwrap();
+                let options = KeyspaceOptions::default().merge_operator(MergeOperator::append(b","));
+                let keyspace = db.keyspace_with("k", options).unwrap();
+                if is_stored {
+                    keyspace.put(key(1), b"v").unwrap();
+                }
+                let snapshot = db.snapshot();
+                let read = keyspace.get(key(1)).unwrap();
+                change(&keyspace);
+                db.flush().unwrap();
+                while db.step_background() {}
+                if compacts {
+                    db.compact_all().unwrap();
+                }
+                let told = commit(&db, &keyspace, &snapshot, vec![&key(1)], Vec::new());
+                assert_eq!(told, Err(key(1)), "{what}, stored {is_stored}, compacted {compacts}");
+                assert_eq!(keyspace.at(&snapshot).get(key(1)).unwrap(), read);
+                // Once nobody asks any more it goes.
+                drop(snapshot);
+                db.compact_all().unwrap();
+                let view = keyspace.state().view.load();
+                let entries: u64 = view.tree.parts().map(|part| part.meta.entries).sum();
+                let others = u64::from(what == "an operand over a value");
+                assert!(entries <= others + u64::from(is_stored), "{what}: {entries} entries");
+            }
+        }
     }
 }
