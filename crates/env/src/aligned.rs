@@ -3,11 +3,11 @@
 //! Direct access wants offsets, lengths and buffers to be multiples of the device's block. Callers have blocks of a table, which begin
 //! and end anywhere; so the blocks of the device around them are read into a buffer of the thread, and what was asked for is copied out of it.
 
-use crate::fs::{DIRECT_ALIGNMENT_BYTES, Descriptor, File, Mapping};
+use crate::fs::{DIRECT_ALIGNMENT_BYTES, Descriptor, File};
+use crate::over::FileOver;
 use esker_base::Result;
 use std::cell::RefCell;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Bytes of a buffer that a thread keeps: the largest window that scans read, and the blocks at its ends.
@@ -64,9 +64,9 @@ impl AlignedFile {
     }
 }
 
-impl File for AlignedFile {
-    fn path(&self) -> &Path {
-        self.file.path()
+impl FileOver for AlignedFile {
+    fn below(&self) -> &dyn File {
+        &*self.file
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
@@ -80,34 +80,6 @@ impl File for AlignedFile {
             aligned.shrink();
             Ok(found)
         })
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        self.file.write_at(bytes, offset)
-    }
-
-    fn len(&self) -> Result<u64> {
-        self.file.len()
-    }
-
-    fn set_len(&self, len: u64) -> Result<()> {
-        self.file.set_len(len)
-    }
-
-    fn allocate(&self, offset: u64, len: u64, keep_len: bool) -> Result<bool> {
-        self.file.allocate(offset, len, keep_len)
-    }
-
-    fn sync_data(&self) -> Result<()> {
-        self.file.sync_data()
-    }
-
-    fn sync_all(&self) -> Result<()> {
-        self.file.sync_all()
-    }
-
-    fn map_writable(&self, len: usize) -> Result<Mapping> {
-        self.file.map_writable(len)
     }
 
     fn will_need(&self, _offset: u64, _len: u64) {

@@ -3,7 +3,7 @@
 //! For measuring amplification where it happens: below everything that could forget to count. Everything is passed on. Stores
 //! through maps are not seen, so files that are written like that, such as segments of the log, are best left out.
 
-use crate::fs::{Descriptor, DirEntry, File, FileLock, FileSystem, LockKind, Mapping, OpenMode};
+use crate::fs::{Descriptor, File, FileSystem, OpenMode};
 use esker_base::Result;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -102,7 +102,11 @@ impl Counts {
     }
 }
 
-impl FileSystem for CountingFs {
+impl crate::over::FileSystemOver for CountingFs {
+    fn below(&self) -> &dyn FileSystem {
+        &*self.inner
+    }
+
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
         let file = self.inner.open(path, mode)?;
         if !(self.is_counted)(path) {
@@ -110,18 +114,6 @@ impl FileSystem for CountingFs {
         }
         self.counts.begin(path, file.len()?);
         Ok(Arc::new(CountingFile { file, counts: Arc::clone(&self.counts) }))
-    }
-
-    fn create_dir_all(&self, path: &Path) -> Result<()> {
-        self.inner.create_dir_all(path)
-    }
-
-    fn list(&self, dir: &Path) -> Result<Vec<DirEntry>> {
-        self.inner.list(dir)
-    }
-
-    fn file_len(&self, path: &Path) -> Result<Option<u64>> {
-        self.inner.file_len(path)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
@@ -148,34 +140,6 @@ impl FileSystem for CountingFs {
         });
         Ok(())
     }
-
-    fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
-        self.inner.hard_link(from, to)
-    }
-
-    fn is_same_file(&self, one: &Path, other: &Path) -> Result<bool> {
-        self.inner.is_same_file(one, other)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> Result<()> {
-        self.inner.sync_dir(dir)
-    }
-
-    fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn FileLock>> {
-        self.inner.lock(path, kind)
-    }
-
-    fn free_bytes(&self, dir: &Path) -> Result<u64> {
-        self.inner.free_bytes(dir)
-    }
-
-    fn can_map_writable(&self, dir: &Path) -> bool {
-        self.inner.can_map_writable(dir)
-    }
-
-    fn boot_id(&self) -> [u8; 16] {
-        self.inner.boot_id()
-    }
 }
 
 #[derive(Debug)]
@@ -184,13 +148,9 @@ struct CountingFile {
     counts: Arc<Counts>,
 }
 
-impl File for CountingFile {
-    fn path(&self) -> &Path {
-        self.file.path()
-    }
-
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
-        self.file.read_at(buffer, offset)
+impl crate::over::FileOver for CountingFile {
+    fn below(&self) -> &dyn File {
+        &*self.file
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
@@ -198,10 +158,6 @@ impl File for CountingFile {
         self.counts.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         self.counts.note_len(self.path(), |len| len.max(offset + bytes.len() as u64));
         Ok(())
-    }
-
-    fn len(&self) -> Result<u64> {
-        self.file.len()
     }
 
     fn set_len(&self, len: u64) -> Result<()> {
@@ -218,28 +174,12 @@ impl File for CountingFile {
         Ok(is_allocated)
     }
 
-    fn sync_data(&self) -> Result<()> {
-        self.file.sync_data()
-    }
-
-    fn sync_all(&self) -> Result<()> {
-        self.file.sync_all()
-    }
-
-    fn map_writable(&self, len: usize) -> Result<Mapping> {
-        self.file.map_writable(len)
-    }
-
     fn descriptor(&self) -> Option<Descriptor> {
         self.file.descriptor()
     }
 
     fn mapped(&self) -> Option<&[u8]> {
         self.file.mapped()
-    }
-
-    fn will_need(&self, offset: u64, len: u64) {
-        self.file.will_need(offset, len);
     }
 }
 

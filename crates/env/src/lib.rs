@@ -7,6 +7,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`fs`] | what the engine asks of a file system: the traits, and [`Mapping`] |
+//! | [`over`] | files and file systems that lie over others |
 //! | [`std_fs`] | [`StdFileSystem`], the machine's own |
 //! | [`memory`] | [`Region`], large pieces of anonymous memory |
 //! | [`clock`], [`random`] | time and randomness, the machine's and a test's |
@@ -25,6 +26,7 @@ pub mod fault;
 pub mod fs;
 pub mod host;
 pub mod memory;
+pub mod over;
 pub mod random;
 pub mod reads;
 mod sharing;
@@ -39,6 +41,7 @@ pub use fs::{
     MappingOwner, OpenMode, StoreObserver,
 };
 pub use memory::{PageAdvice, Region};
+pub use over::{FileOver, FileSystemOver};
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use reads::{AsyncReads, PendingRead, ReadMode, ReadQueue, ReadRequest};
 pub use std_fs::StdFileSystem;

@@ -3,8 +3,9 @@
 //! It refuses by panic what must never happen to a table (IN3): to be removed while somebody has it open, to be removed
 //! twice, to be opened after it was removed.
 
-use esker::parts::env::fs::{DirEntry, File, FileLock, FileSystem, LockKind, Mapping, OpenMode};
-use esker::{Error, Result};
+use esker::Result;
+use esker::parts::env::fs::{File, FileSystem, OpenMode};
+use esker::parts::env::{FileOver, FileSystemOver};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -67,7 +68,11 @@ impl WatchFs {
     }
 }
 
-impl FileSystem for WatchFs {
+impl FileSystemOver for WatchFs {
+    fn below(&self) -> &dyn FileSystem {
+        &*self.inner
+    }
+
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
         let is_read = self.is_watched(path) && mode == OpenMode::Read;
         if is_read {
@@ -89,54 +94,6 @@ impl FileSystem for WatchFs {
             assert!(seen.removed.insert(path.to_owned()), "{} is removed twice", path.display());
         }
         self.inner.remove_file(path)
-    }
-
-    fn create_dir_all(&self, path: &Path) -> Result<()> {
-        self.inner.create_dir_all(path)
-    }
-
-    fn list(&self, dir: &Path) -> Result<Vec<DirEntry>> {
-        self.inner.list(dir)
-    }
-
-    fn file_len(&self, path: &Path) -> Result<Option<u64>> {
-        self.inner.file_len(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.inner.rename(from, to)
-    }
-
-    fn remove_dir_all(&self, path: &Path) -> Result<()> {
-        self.inner.remove_dir_all(path)
-    }
-
-    fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
-        self.inner.hard_link(from, to)
-    }
-
-    fn is_same_file(&self, one: &Path, other: &Path) -> Result<bool> {
-        self.inner.is_same_file(one, other)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> Result<()> {
-        self.inner.sync_dir(dir)
-    }
-
-    fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn FileLock>, Error> {
-        self.inner.lock(path, kind)
-    }
-
-    fn free_bytes(&self, dir: &Path) -> Result<u64> {
-        self.inner.free_bytes(dir)
-    }
-
-    fn can_map_writable(&self, dir: &Path) -> bool {
-        self.inner.can_map_writable(dir)
-    }
-
-    fn boot_id(&self) -> [u8; 16] {
-        self.inner.boot_id()
     }
 }
 
@@ -165,44 +122,8 @@ struct WatchedFile {
     _handle: Handle,
 }
 
-impl File for WatchedFile {
-    fn path(&self) -> &Path {
-        self.file.path()
-    }
-
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
-        self.file.read_at(buffer, offset)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        self.file.write_at(bytes, offset)
-    }
-
-    fn len(&self) -> Result<u64> {
-        self.file.len()
-    }
-
-    fn set_len(&self, len: u64) -> Result<()> {
-        self.file.set_len(len)
-    }
-
-    fn allocate(&self, offset: u64, len: u64, keep_len: bool) -> Result<bool> {
-        self.file.allocate(offset, len, keep_len)
-    }
-
-    fn sync_data(&self) -> Result<()> {
-        self.file.sync_data()
-    }
-
-    fn sync_all(&self) -> Result<()> {
-        self.file.sync_all()
-    }
-
-    fn map_writable(&self, len: usize) -> Result<Mapping> {
-        self.file.map_writable(len)
-    }
-
-    fn will_need(&self, offset: u64, len: u64) {
-        self.file.will_need(offset, len);
+impl FileOver for WatchedFile {
+    fn below(&self) -> &dyn File {
+        &*self.file
     }
 }

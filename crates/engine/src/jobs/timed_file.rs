@@ -2,8 +2,7 @@
 
 use super::Rates;
 use esker_base::Result;
-use esker_env::{Clock, Descriptor, File, Mapping};
-use std::path::Path;
+use esker_env::{Clock, Descriptor, File, FileOver};
 use std::sync::Arc;
 
 /// Longer reads are those of compactions and of scans that read ahead, which nobody waits for block by block.
@@ -33,45 +32,13 @@ impl TimedFile {
     }
 }
 
-impl File for TimedFile {
-    fn path(&self) -> &Path {
-        self.file.path()
+impl FileOver for TimedFile {
+    fn below(&self) -> &dyn File {
+        &*self.file
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         self.timed(buffer.len(), || self.file.read_at(buffer, offset))
-    }
-
-    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
-        self.timed(buffer.len(), || self.file.read_exact_at(buffer, offset))
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        self.file.write_at(bytes, offset)
-    }
-
-    fn len(&self) -> Result<u64> {
-        self.file.len()
-    }
-
-    fn set_len(&self, len: u64) -> Result<()> {
-        self.file.set_len(len)
-    }
-
-    fn allocate(&self, offset: u64, len: u64, keep_len: bool) -> Result<bool> {
-        self.file.allocate(offset, len, keep_len)
-    }
-
-    fn sync_data(&self) -> Result<()> {
-        self.file.sync_data()
-    }
-
-    fn sync_all(&self) -> Result<()> {
-        self.file.sync_all()
-    }
-
-    fn map_writable(&self, len: usize) -> Result<Mapping> {
-        self.file.map_writable(len)
     }
 
     fn descriptor(&self) -> Option<Descriptor> {
@@ -80,9 +47,5 @@ impl File for TimedFile {
 
     fn mapped(&self) -> Option<&[u8]> {
         self.file.mapped()
-    }
-
-    fn will_need(&self, offset: u64, len: u64) {
-        self.file.will_need(offset, len);
     }
 }

@@ -5,10 +5,9 @@ use crate::testing::{Entry, Shape, entries};
 use crate::{OpenTables, SectionKind, Table, TableCache, TableHome};
 use esker_base::{Result, SeqNo, checksum::key_hash};
 use esker_cache::BlockKind;
-use esker_env::{File, FileSystem, Mapping, OpenMode, SeededRandom};
+use esker_env::{File, FileOver, FileSystem, OpenMode, SeededRandom};
 use parking_lot::Mutex;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -36,9 +35,9 @@ impl NotedFile {
     }
 }
 
-impl File for NotedFile {
-    fn path(&self) -> &Path {
-        self.file.path()
+impl FileOver for NotedFile {
+    fn below(&self) -> &dyn File {
+        &*self.file
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
@@ -51,38 +50,6 @@ impl File for NotedFile {
             }
         }
         self.file.read_at(buffer, offset)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        self.file.write_at(bytes, offset)
-    }
-
-    fn len(&self) -> Result<u64> {
-        self.file.len()
-    }
-
-    fn set_len(&self, len: u64) -> Result<()> {
-        self.file.set_len(len)
-    }
-
-    fn allocate(&self, offset: u64, len: u64, keep_len: bool) -> Result<bool> {
-        self.file.allocate(offset, len, keep_len)
-    }
-
-    fn sync_data(&self) -> Result<()> {
-        self.file.sync_data()
-    }
-
-    fn sync_all(&self) -> Result<()> {
-        self.file.sync_all()
-    }
-
-    fn map_writable(&self, len: usize) -> Result<Mapping> {
-        self.file.map_writable(len)
-    }
-
-    fn will_need(&self, offset: u64, len: u64) {
-        self.file.will_need(offset, len);
     }
 }
 

@@ -1,0 +1,232 @@
+//! Files and file systems that lie over others: what they do not do themselves they pass on.
+//!
+//! A layer says what lies below and overrides what it is there for; the rest is here, once. What could get around a layer is not passed
+//! on by itself: reads by descriptor and by memory are refused unless the layer says that they need not pass by it.
+//!
+//! Rejected: passing on in [`File`] and [`FileSystem`] themselves, by a method that answers what is below. A real file that forgets a method
+//! would compile then.
+
+use crate::fs::{Descriptor, DirEntry, File, FileLock, FileSystem, LockKind, Mapping, OpenMode};
+use esker_base::Result;
+use std::fmt::Debug;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A file over another. Implementing it implements [`File`].
+///
+/// # Examples
+/// ```
+/// use esker_env::{File, FileOver, FileSystem, OpenMode, StdFileSystem};
+/// use std::sync::Arc;
+///
+/// /// Refuses to be written.
+/// #[derive(Debug)]
+/// struct ReadOnly(Arc<dyn File>);
+///
+/// impl FileOver for ReadOnly {
+///     fn below(&self) -> &dyn File {
+///         &*self.0
+///     }
+///
+///     fn write_at(&self, _: &[u8], _: u64) -> esker_base::Result<()> {
+///         Err(esker_base::Error::invalid("this file is not written"))
+///     }
+/// }
+///
+/// let path = std::env::temp_dir().join(format!("over-{}", std::process::id()));
+/// let file: Arc<dyn File> = Arc::new(ReadOnly(StdFileSystem.open(&path, OpenMode::CreateOrTruncate)?));
+/// assert!(file.write_at(b"four", 0).is_err());
+/// assert_eq!(file.len()?, 0);
+/// StdFileSystem.remove_file(&path)?;
+/// # Ok::<(), esker_base::Error>(())
+/// ```
+pub trait FileOver: Send + Sync + Debug {
+    /// The file below.
+    fn below(&self) -> &dyn File;
+
+    /// [`File::read_at`]; [`File::read_exact_at`] is made of it.
+    #[inline]
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        self.below().read_at(buffer, offset)
+    }
+
+    /// [`File::write_at`].
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.below().write_at(bytes, offset)
+    }
+
+    /// [`File::set_len`].
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.below().set_len(len)
+    }
+
+    /// [`File::allocate`].
+    fn allocate(&self, offset: u64, len: u64, keep_len: bool) -> Result<bool> {
+        self.below().allocate(offset, len, keep_len)
+    }
+
+    /// [`File::sync_data`].
+    fn sync_data(&self) -> Result<()> {
+        self.below().sync_data()
+    }
+
+    /// [`File::sync_all`].
+    fn sync_all(&self) -> Result<()> {
+        self.below().sync_all()
+    }
+
+    /// [`File::map_writable`].
+    fn map_writable(&self, len: usize) -> Result<Mapping> {
+        self.below().map_writable(len)
+    }
+
+    /// [`File::descriptor`]: not passed on by itself, because such reads do not pass by this layer.
+    fn descriptor(&self) -> Option<Descriptor> {
+        None
+    }
+
+    /// [`File::mapped`]: not passed on by itself, for the same reason.
+    fn mapped(&self) -> Option<&[u8]> {
+        None
+    }
+
+    /// [`File::will_need`].
+    fn will_need(&self, offset: u64, len: u64) {
+        self.below().will_need(offset, len);
+    }
+}
+
+impl<F: FileOver> File for F {
+    fn path(&self) -> &Path {
+        self.below().path()
+    }
+
+    #[inline]
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        FileOver::read_at(self, buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        FileOver::write_at(self, bytes, offset)
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.below().len()
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        FileOver::set_len(self, len)
+    }
+
+    fn allocate(&self, offset: u64, len: u64, keep_len: bool) -> Result<bool> {
+        FileOver::allocate(self, offset, len, keep_len)
+    }
+
+    fn sync_data(&self) -> Result<()> {
+        FileOver::sync_data(self)
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        FileOver::sync_all(self)
+    }
+
+    fn map_writable(&self, len: usize) -> Result<Mapping> {
+        FileOver::map_writable(self, len)
+    }
+
+    fn descriptor(&self) -> Option<Descriptor> {
+        FileOver::descriptor(self)
+    }
+
+    fn mapped(&self) -> Option<&[u8]> {
+        FileOver::mapped(self)
+    }
+
+    fn will_need(&self, offset: u64, len: u64) {
+        FileOver::will_need(self, offset, len);
+    }
+}
+
+/// A file system over another. Implementing it implements [`FileSystem`].
+pub trait FileSystemOver: Send + Sync + Debug {
+    /// The file system below.
+    fn below(&self) -> &dyn FileSystem;
+
+    /// [`FileSystem::open`].
+    fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
+        self.below().open(path, mode)
+    }
+
+    /// [`FileSystem::rename`].
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.below().rename(from, to)
+    }
+
+    /// [`FileSystem::remove_file`].
+    fn remove_file(&self, path: &Path) -> Result<()> {
+        self.below().remove_file(path)
+    }
+
+    /// [`FileSystem::remove_dir_all`].
+    fn remove_dir_all(&self, path: &Path) -> Result<()> {
+        self.below().remove_dir_all(path)
+    }
+}
+
+impl<F: FileSystemOver> FileSystem for F {
+    fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
+        FileSystemOver::open(self, path, mode)
+    }
+
+    fn create_dir_all(&self, path: &Path) -> Result<()> {
+        self.below().create_dir_all(path)
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<DirEntry>> {
+        self.below().list(dir)
+    }
+
+    fn file_len(&self, path: &Path) -> Result<Option<u64>> {
+        self.below().file_len(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        FileSystemOver::rename(self, from, to)
+    }
+
+    fn remove_file(&self, path: &Path) -> Result<()> {
+        FileSystemOver::remove_file(self, path)
+    }
+
+    fn remove_dir_all(&self, path: &Path) -> Result<()> {
+        FileSystemOver::remove_dir_all(self, path)
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
+        self.below().hard_link(from, to)
+    }
+
+    fn is_same_file(&self, one: &Path, other: &Path) -> Result<bool> {
+        self.below().is_same_file(one, other)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        self.below().sync_dir(dir)
+    }
+
+    fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn FileLock>> {
+        self.below().lock(path, kind)
+    }
+
+    fn free_bytes(&self, dir: &Path) -> Result<u64> {
+        self.below().free_bytes(dir)
+    }
+
+    fn can_map_writable(&self, dir: &Path) -> bool {
+        self.below().can_map_writable(dir)
+    }
+
+    fn boot_id(&self) -> [u8; 16] {
+        self.below().boot_id()
+    }
+}
