@@ -24,7 +24,6 @@
 
 use crate::keyspace::KeyspaceState;
 use crate::options::KeyspaceOptions;
-use crate::room::MAX_SEALED;
 use crate::store::Store;
 use esker_codec::{AdaptiveOptions, Codec, Mode};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,23 +56,12 @@ impl Store {
         if !options.ease_compression {
             return false;
         }
-        let pressure_permille = self.write_pressure_permille(keyspace);
+        let pressure_permille = u64::from(self.fullest_queue_permille(keyspace));
         let is_eased = keyspace.easing.next(pressure_permille);
         if is_eased {
             tracing::debug!(keyspace = %keyspace.name(), pressure_permille, "compression is eased");
         }
         is_eased
-    }
-
-    /// How near the keyspace's writers are to waiting: 1000 and more if they may be.
-    fn write_pressure_permille(&self, keyspace: &KeyspaceState) -> u64 {
-        let share = |used: u64, limit: u64| used.saturating_mul(1000) / limit.max(1);
-        // The active memtables take their room, too, and are what the next seal is about.
-        let in_memory = self.sealed_bytes.load(Ordering::Relaxed) + self.memory.write_buffer_bytes;
-        let queued = keyspace.view.load().sealed.len() as u64;
-        share(in_memory, self.memory.memtables_bytes)
-            .max(share(queued, MAX_SEALED as u64))
-            .max(keyspace.level0_permille())
     }
 }
 

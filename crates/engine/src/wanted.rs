@@ -223,7 +223,7 @@ pub(crate) fn strategy_options(
         max_job_bytes: options.max_job_bytes,
         max_job_runs: options.max_job_runs,
         level0_trigger_runs: options.level0_trigger_runs,
-        level0_hard_runs: options.level0_stop_runs,
+        level0_hard_runs: options.level0_limits().1,
         blob_space_amp_permille: options.blob_space_amp_permille,
         max_space_amp_permille: options.max_space_amp_permille,
         delete_within_ms: options.delete_within_ms(),

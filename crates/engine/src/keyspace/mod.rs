@@ -196,11 +196,6 @@ impl KeyspaceState {
         self.is_large_over.load(Ordering::Relaxed) || self.is_level0_full()
     }
 
-    /// Runs in level 0, in thousandths of those at which writers wait.
-    pub(crate) fn level0_permille(&self) -> u64 {
-        self.level0_runs.load(Ordering::Relaxed) * 1000 / u64::from(self.options().level0_stop_runs).max(1)
-    }
-
     pub(crate) fn is_level0_full(&self) -> bool {
         self.level0_runs.load(Ordering::Relaxed) >= u64::from(self.options().level0_limits().1)
     }

@@ -14,7 +14,7 @@ use esker_strategy::{Migration, Strategy, StrategyOptions};
 use std::time::Duration;
 
 /// Runs in level 0 at which writes stop, unless the strategy leaves more there.
-const DEFAULT_LEVEL0_STOP_RUNS: u32 = 24;
+pub(in crate::options) const DEFAULT_LEVEL0_STOP_RUNS: u32 = 24;
 /// Runs that arrive while the merge that they wait for is under way, and are no sign of trouble.
 const LEVEL0_SLACK_RUNS: u32 = 2;
 
@@ -40,7 +40,7 @@ pub struct KeyspaceOptions {
     pub(crate) table_bytes: Option<u64>,
     pub(crate) level0_trigger_runs: Option<u32>,
     pub(crate) level0_slowdown_runs: Option<u32>,
-    pub(crate) level0_stop_runs: u32,
+    pub(crate) level0_stop_runs: Option<u32>,
     pub(crate) max_job_bytes: Option<u64>,
     pub(crate) max_job_runs: Option<u32>,
     pub(crate) default_ttl: Option<Duration>,
@@ -74,7 +74,7 @@ impl Default for KeyspaceOptions {
             table_bytes: None,
             level0_trigger_runs: None,
             level0_slowdown_runs: None,
-            level0_stop_runs: DEFAULT_LEVEL0_STOP_RUNS,
+            level0_stop_runs: None,
             max_job_bytes: None,
             max_job_runs: None,
             default_ttl: None,
@@ -214,7 +214,7 @@ impl KeyspaceOptions {
 
     /// Runs in level 0 at which writes wait for compaction. Default: 24, or four more than start a merge if that is more.
     pub fn level0_stop_runs(mut self, runs: u32) -> KeyspaceOptions {
-        self.level0_stop_runs = runs;
+        self.level0_stop_runs = Some(runs);
         self
     }
 
@@ -308,12 +308,8 @@ impl KeyspaceOptions {
         let Some(trigger) = self.strategy.level0_trigger(&of_strategy) else {
             return (u32::MAX - 1, u32::MAX);
         };
-        let hard = match self.level0_stop_runs {
-            DEFAULT_LEVEL0_STOP_RUNS => {
-                DEFAULT_LEVEL0_STOP_RUNS.max(trigger.saturating_add(2 * LEVEL0_SLACK_RUNS))
-            }
-            runs => runs,
-        };
+        let by_default = || DEFAULT_LEVEL0_STOP_RUNS.max(trigger.saturating_add(2 * LEVEL0_SLACK_RUNS));
+        let hard = self.level0_stop_runs.unwrap_or_else(by_default);
         let soft = self.level0_slowdown_runs.unwrap_or(hard / 2);
         (soft.max(trigger.saturating_add(LEVEL0_SLACK_RUNS)).min(hard - 1), hard)
     }

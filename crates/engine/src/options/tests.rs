@@ -141,6 +141,23 @@ fn the_first_stored_form_is_still_written_and_read() {
     assert_eq!(options.encode(), bytes);
 }
 
+/// What was not chosen is stored as before, 24, and read as not chosen; what was chosen, 24 too, is read as chosen.
+#[test]
+fn a_chosen_limit_of_level_0_is_told_from_none() {
+    for chosen in [None, Some(2), Some(23), Some(24), Some(25)] {
+        let plain = KeyspaceOptions::default().strategy("tiered:32".parse().unwrap());
+        let options = chosen.map_or(plain.clone(), |runs| plain.level0_stop_runs(runs));
+        let read = KeyspaceOptions::decode(&options.encode()).unwrap();
+        assert_eq!(read, options);
+        assert_eq!(read.level0_limits().1, chosen.unwrap_or(36), "{chosen:?}");
+        let named = options.named_values();
+        let word = chosen.map_or("auto".to_owned(), |runs| runs.to_string());
+        assert!(named.contains(&("level0_stop_runs".to_owned(), word)), "{named:?}");
+    }
+    let options = KeyspaceOptions::default().level0_stop_runs(24).set("level0_stop_runs", "auto").unwrap();
+    assert_eq!(options, KeyspaceOptions::default());
+}
+
 #[test]
 fn stored_form_round_trips() {
     let options = KeyspaceOptions::default()

@@ -26,6 +26,11 @@ pub(crate) fn pressure_permille(amount: u64, soft: u64, hard: u64) -> u32 {
     u32::try_from(over * u128::from(FULL_PERMILLE) / width).unwrap_or(u32::MAX)
 }
 
+/// How full a queue is that takes `hard` at most, in 1/1000.
+pub(crate) fn fullness_permille(amount: u64, hard: u64) -> u32 {
+    pressure_permille(amount, 0, hard)
+}
+
 /// Bytes a second that writers are admitted with; `None` for no limit.
 pub(crate) fn admitted_bytes_per_second(pressure_permille: u32, capacity_bytes: u64) -> Option<u64> {
     if pressure_permille == 0 {

@@ -39,7 +39,7 @@ use crate::room::MAX_SEALED;
 use crate::store::{Store, Writing};
 use esker_base::Error;
 use esker_version::LevelIndex;
-use law::admitted_bytes_per_second;
+use law::{admitted_bytes_per_second, fullness_permille};
 use pace::rescaled_ns;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -235,6 +235,20 @@ impl Store {
             level0: self.level0_pressure(keyspace),
             space: self.space_pressure(keyspace),
         }
+    }
+
+    /// How full the fullest queue before background work is, as at a seal: from 1000 on the writer that seals has to wait. Unlike pressure it
+    /// begins with an empty queue, counts the active memtables as full, and takes no lock of writers: what a job asks that begins.
+    pub(crate) fn fullest_queue_permille(&self, keyspace: &KeyspaceState) -> u32 {
+        let view = keyspace.view.load();
+        let in_memory = self.sealed_bytes.load(Ordering::Relaxed) + self.memory.write_buffer_bytes;
+        let runs = view.tree.version.runs_of(LevelIndex::FLUSH).len() as u64;
+        let queues = [
+            (in_memory, self.memory.memtables_bytes),
+            (view.sealed.len() as u64, MAX_SEALED as u64),
+            (runs, u64::from(keyspace.options().level0_limits().1)),
+        ];
+        queues.into_iter().map(|(amount, hard)| fullness_permille(amount, hard)).max().unwrap_or(0)
     }
 
     /// Memtables before the flush. At the hard limit the active one is full and no further one may be sealed.

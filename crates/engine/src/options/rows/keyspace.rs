@@ -3,6 +3,7 @@
 use super::{assign, listed, narrow, parsed, short, size};
 use crate::keyspace::Switch;
 use crate::options::KeyspaceOptions;
+use crate::options::keyspace::DEFAULT_LEVEL0_STOP_RUNS;
 use crate::options::table::units::Unit;
 use crate::options::table::{OptionChange, OptionScope, Row, Scope};
 use esker_base::{Error, Result};
@@ -258,13 +259,26 @@ const ROWS: &[Own] = &[
     Own::number(
         "level0_stop_runs",
         LEVEL0_STOP_RUNS,
-        |options| Some(u64::from(options.level0_stop_runs)),
-        |options, runs| options.level0_stop_runs = runs.map_or(0, narrow),
+        |options| options.level0_stop_runs.map(u64::from),
+        |options, runs| options.level0_stop_runs = runs.map(narrow),
     )
+    .or("auto", "24, or four more than the strategy leaves there where that is more")
+    .absent_stored_as(DEFAULT_LEVEL0_STOP_RUNS as u64)
     .also(&["level0_stop_writes_trigger"])
     .help("Runs in level 0 at which writes wait for compaction.")
     .changes(OptionChange::AtOnce)
     .always_stored(),
+    // The first form has no word for a limit that is not chosen, but for the number that it was then: so that one has a word of its own.
+    Own::flag(
+        "level0_stop_runs_is_chosen",
+        |options| options.level0_stop_runs == Some(DEFAULT_LEVEL0_STOP_RUNS),
+        |options, is_chosen| {
+            if is_chosen {
+                options.level0_stop_runs = Some(DEFAULT_LEVEL0_STOP_RUNS);
+            }
+        },
+    )
+    .hidden(),
     Own::number(
         "default_ttl",
         (Unit::Milliseconds, 1, u64::MAX),

@@ -66,7 +66,7 @@ pub(super) fn encode<O: Scope>(options: &O) -> Vec<u8> {
         }
         match &row.access {
             Access::Number { get, .. } => {
-                stored::put(&mut out, row.stored, &Field::Number(get(options).unwrap_or(0)));
+                stored::put(&mut out, row.stored, &Field::Number(get(options).unwrap_or(row.absent_stored)));
             }
             Access::Flag { get, .. } => {
                 stored::put(&mut out, row.stored, &Field::Number(u64::from(get(options))));

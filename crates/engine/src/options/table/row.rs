@@ -21,13 +21,15 @@ pub(in crate::options) struct Row<O: 'static> {
     pub(super) always_stored: bool,
     /// Whether it is stored with the options and is none: nobody may set it or is shown it.
     pub(super) is_hidden: bool,
+    /// How a number that is not given is stored.
+    pub(super) absent_stored: u64,
     pub(super) access: Access<O>,
 }
 
 /// How the value is read and set.
 #[derive(Debug)]
 pub(in crate::options) enum Access<O: 'static> {
-    /// A number; `None` where `absent` says what that means, and stored as 0.
+    /// A number; `None` where `absent` says what that means, and stored as [`Row::absent_stored`] then.
     Number {
         unit: Unit,
         range: (u64, u64),
@@ -67,6 +69,7 @@ impl<O: Scope> Row<O> {
             change,
             always_stored: false,
             is_hidden: false,
+            absent_stored: 0,
             access,
         }
     }
@@ -105,6 +108,12 @@ impl<O: Scope> Row<O> {
         if let Access::Number { absent, .. } = &mut self.access {
             *absent = Some(Absent { word, meaning });
         }
+        self
+    }
+
+    /// The number in whose place there is nothing in the stored form; 0 if not said.
+    pub(in crate::options) const fn absent_stored_as(mut self, number: u64) -> Row<O> {
+        self.absent_stored = number;
         self
     }
 
@@ -206,7 +215,7 @@ impl<O: Scope> Row<O> {
     pub(super) fn set_field(&self, options: &mut O, field: &Field<'_>) -> Option<()> {
         match (&self.access, field) {
             (Access::Number { absent, set, .. }, Field::Number(number)) => {
-                let is_absent = *number == 0 && absent.is_some();
+                let is_absent = *number == self.absent_stored && absent.is_some();
                 if !is_absent {
                     self.in_range(*number).ok()?;
                 }
