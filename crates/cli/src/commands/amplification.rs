@@ -104,14 +104,18 @@ fn counted(count: usize, thing: &str) -> String {
 fn space_words(seen: &Amplification) -> String {
     let space = &seen.space;
     let taken = human_bytes(space.table_bytes + space.blob_bytes);
-    let Some(times) = space.ratio() else { return format!("{taken}, nothing of it alive") };
+    let Some(most) = space.at_most() else { return format!("{taken}, nothing of it known to be alive") };
+    let Some(times) = space.ratio() else {
+        return format!(
+            "{taken}, how much of it is alive no merge has shown yet: 1.00 if nothing was overwritten, at most {most:.2}"
+        );
+    };
     if seen.reads.runs <= 1 && space.blob_bytes == 0 {
         return format!("{times:.2}: {taken}, all of it in one run");
     }
     let percent = (space.replaced_share * 100.0).round();
-    let basis = if space.is_measured { "as late merges saw" } else { "which no merge has shown yet" };
     format!(
-        "{times:.2}: {taken} for {} alive, if of what lies above the oldest run {percent}% replaces something, {basis}",
+        "{times:.2}: {taken} for {} alive, if of what lies above the oldest run {percent}% replaces something, as late merges saw",
         human_bytes(space.live_bytes),
     )
 }
@@ -190,6 +194,7 @@ pub(super) fn as_json(seen: &Amplification) -> serde_json::Value {
             "replaced_share": space.replaced_share,
             "is_measured": space.is_measured,
             "ratio": space.ratio(),
+            "ratio_at_most": space.at_most(),
         },
     })
 }

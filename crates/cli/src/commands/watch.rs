@@ -24,6 +24,8 @@ struct Sums {
     searched: u64,
     taken_bytes: u64,
     live_bytes: u64,
+    /// Keyspaces of which nobody knows what is alive.
+    unmeasured: usize,
     runs: usize,
     debt_bytes: u64,
     stall_ms: u64,
@@ -73,7 +75,7 @@ impl Watch {
             ratio(over(now.written_bytes, now.user_bytes)),
             lookups as f64 * SAMPLE / seconds,
             ratio(over(now.searched.saturating_sub(then.searched), lookups)),
-            ratio(over(now.taken_bytes, now.live_bytes)),
+            ratio(over(now.taken_bytes, now.live_bytes).filter(|_| now.unmeasured == 0)),
             now.runs,
             mebibytes(now.debt_bytes as f64),
             now.stall_ms.saturating_sub(then.stall_ms),
@@ -101,6 +103,7 @@ impl Sums {
             searched: self.searched + seen.reads.tables_searched,
             taken_bytes: self.taken_bytes + seen.space.table_bytes + seen.space.blob_bytes,
             live_bytes: self.live_bytes + seen.space.live_bytes,
+            unmeasured: self.unmeasured + usize::from(!seen.space.is_measured),
             runs: self.runs + keyspace.runs,
             debt_bytes: self.debt_bytes + keyspace.compaction_debt_bytes,
             ..self

@@ -2,10 +2,12 @@
 //!
 //! What is alive is not known without a full compaction, so it is estimated. Let the base be the oldest run. Of its entries all are alive
 //! but tombstones. Of the `n` entries above it, `t` of which are tombstones, a share `r` takes the place of older ones, as it did
-//! in the merges onto the oldest data since the database was opened; before the first of them it is taken to be 1, that is, everything
-//! above the base is held to be an overwrite. So alive are
+//! in the merges onto the oldest data since the database was opened. So alive are
 //! `base + (n - t)(1 - r) - t` entries, at the base's bytes for each. Blob files know their garbage but for values whose
 //! overwriting no compaction has met.
+//!
+//! Before the first such merge nobody knows `r`: between all of it being new, as while a database is filled, and all of it being overwritten
+//! lie worlds. Then `r` is taken to be 1, which says what is alive at least, and no ratio is told, but its bound.
 //!
 //! Files that are being written, or that wait for their last reader, are in neither number.
 
@@ -20,18 +22,24 @@ pub struct SpaceAmplification {
     /// Bytes of blob files.
     pub blob_bytes: u64,
     /// Bytes that would be left of both after a full compaction, by estimate: the oldest run without its tombstones, and of what
-    /// lies above it the share that replaces nothing.
+    /// lies above it the share that replaces nothing. If that share is unknown, what is left at least.
     pub live_bytes: u64,
     /// The share of entries above the oldest run that is taken to replace older ones: as seen in merges onto the oldest data, the
     /// latest counting most.
     pub replaced_share: f64,
-    /// Whether merges have shown [`SpaceAmplification::replaced_share`]; else it is 1, which is cautious.
+    /// Whether merges have shown [`SpaceAmplification::replaced_share`], or nothing lies above the oldest run; else it is 1, which is
+    /// cautious.
     pub is_measured: bool,
 }
 
 impl SpaceAmplification {
-    /// Bytes taken over bytes alive; `None` if nothing is alive.
+    /// Bytes taken over bytes alive; `None` if nothing is alive, and as long as no merge has shown what is.
     pub fn ratio(&self) -> Option<f64> {
+        self.at_most().filter(|_| self.is_measured)
+    }
+
+    /// Bytes taken over those that are alive for certain; `None` if there are none.
+    pub fn at_most(&self) -> Option<f64> {
         (self.live_bytes > 0).then(|| (self.table_bytes + self.blob_bytes) as f64 / self.live_bytes as f64)
     }
 }
@@ -54,7 +62,7 @@ pub(super) fn estimate(version: &Version, replaced: Option<f64>) -> SpaceAmplifi
         blob_bytes: blobs.bytes(),
         live_bytes: live_tables as u64 + blobs.bytes().saturating_sub(blobs.garbage_bytes()),
         replaced_share: share,
-        is_measured: replaced.is_some(),
+        is_measured: replaced.is_some() || version.runs().count() <= 1,
     }
 }
 

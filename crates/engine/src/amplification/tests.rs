@@ -81,9 +81,12 @@ fn every_byte_of_a_table_has_a_cause_and_a_level() {
 fn space_is_told_as_a_full_compaction_finds_it() {
     let db = open();
     flush(&db, 0..KEYS);
+    assert_eq!(told(&db).space.ratio(), Some(1.0), "what lies above nothing replaces nothing");
     flush(&db, 0..KEYS / 2);
     let cautious = told(&db).space;
     assert!(!cautious.is_measured && cautious.replaced_share == 1.0);
+    assert_eq!(cautious.ratio(), None, "no merge has shown what is alive");
+    assert!(cautious.at_most().is_some_and(|most| most > 1.4), "{cautious:?}");
     let guessed = cautious.live_bytes;
     db.compact_all().expect("a compaction");
     let (exact, compacted) = (told(&db).space, table_bytes(&db));

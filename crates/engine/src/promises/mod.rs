@@ -44,6 +44,8 @@ const USABLE_PERCENT: f64 = 70.0;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
     pub(crate) live_bytes: u64,
+    /// Whether merges into the oldest run have shown what is alive; before the first it may be all that there is.
+    pub(crate) is_measured: bool,
     pub(crate) table_bytes: u64,
     pub(crate) blob_bytes: u64,
     /// What running jobs may write.
@@ -66,10 +68,12 @@ impl Store {
         let running_bytes = keyspace.busy.lock().jobs().map(|job| job.est_out_bytes).sum();
         let view = keyspace.view.load();
         let version = &view.tree.version;
-        let allowance = Allowance::new(&self.strategy_options(&options), base_bytes(version))?;
+        let base_bytes = base_bytes(version);
+        let allowance = Allowance::new(&self.strategy_options(&options), base_bytes)?;
         let blobs = BlobAccount::of(version);
         Some(Room {
             live_bytes: allowance.live_bytes + blobs.live_bytes,
+            is_measured: keyspace.traffic.book().replaced().is_some(),
             table_bytes: version.bytes(),
             blob_bytes: blobs.total_bytes,
             running_bytes,

@@ -29,6 +29,8 @@ pub enum PromiseState {
     AtRisk,
     /// It is not.
     Missed,
+    /// More room is taken than is known to be alive, but no merge onto the oldest data since the database was opened has shown what is.
+    Unknown,
 }
 
 /// How much room tables and blob files take, in bytes. What is alive is estimated from below: the oldest run of the last level, and at
@@ -69,10 +71,11 @@ pub struct DeletePromise {
 }
 
 impl SpacePromise {
-    fn new(promised_permille: u64, room: Room) -> SpacePromise {
+    pub(super) fn new(promised_permille: u64, room: Room) -> SpacePromise {
         let used = u128::from(room.used_bytes()) * 1000;
         let limit = u128::from(room.live_bytes) * u128::from(promised_permille);
         let state = match used {
+            used if used > limit && !room.is_measured => PromiseState::Unknown,
             used if used > limit => PromiseState::Missed,
             // The last twentieth of the room.
             used if used > limit - (limit - u128::from(room.live_bytes) * 1000) / 20 => PromiseState::AtRisk,
@@ -144,6 +147,7 @@ impl fmt::Display for PromiseState {
             PromiseState::Kept => "kept",
             PromiseState::AtRisk => "at risk",
             PromiseState::Missed => "missed",
+            PromiseState::Unknown => "not known before a merge shows what is alive",
         })
     }
 }
