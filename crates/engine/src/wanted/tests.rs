@@ -5,6 +5,7 @@ use crate::scheduler::Lane;
 use crate::{Database, KeyspaceOptions, Options};
 use esker_env::fault::StrictFs;
 use esker_env::{Env, ManualClock};
+use esker_version::LevelIndex;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -185,4 +186,35 @@ fn tables_that_are_read_get_warm() {
         by_many.iter().sum::<u64>() + 64,
         "a cursor counts where it begins"
     );
+}
+
+/// Time alone makes something possible, which tells nobody: whoever waits for room in level 0 asks the lane for it. Guards against waiting until the
+/// lane looks by itself; here, where it does so only when it is asked, for ever.
+#[test]
+fn a_writer_without_room_asks_for_what_time_has_made_possible() {
+    const STOP_RUNS: u32 = 4;
+    let lives = Duration::from_secs(100);
+    let clock = Arc::new(ManualClock::new(1_000_000));
+    let env =
+        Env { clock: Arc::<ManualClock>::clone(&clock), ..Env::simulated(Arc::new(StrictFs::new()), 1) };
+    let leveled = KeyspaceOptions::default().strategy("leveled:10".parse().unwrap());
+    // Nothing is wanted before it has expired.
+    let keyspace = leveled.level0_trigger_runs(100).level0_stop_runs(STOP_RUNS).default_ttl(lives);
+    let options =
+        Options::default().memory_budget(64 << 20).keyspace_options(keyspace.write_buffer_entries(1));
+    let db = options.env(env).open("/db").expect("a database");
+    let level0 = || db.default_keyspace().state().view.load().tree.version.runs_of(LevelIndex::FLUSH).len();
+    while level0() < STOP_RUNS as usize {
+        db.put("a", "value").expect("a put");
+        db.flush().expect("a flush");
+        while db.step_background() {}
+    }
+    let state = db.default_keyspace().state();
+    assert!(state.must_compact_first() && !db.store().can_compact(state), "waiting would help nobody");
+    clock.advance(lives + Duration::from_secs(1));
+    assert!(!db.step_background() && db.store().can_compact(state), "nobody has told the lane");
+    db.put("b", "value").expect("a put");
+    db.put("c", "a value that needs a new memtable").expect("room, once the expired tables are gone");
+    assert!(level0() < STOP_RUNS as usize);
+    db.close().expect("the end");
 }
