@@ -81,6 +81,11 @@ fn allocation(options: KeyspaceOptions, text: &str) -> KeyspaceOptions {
     options.filter_allocation(text.parse::<FilterAllocation>().expect("an allocation of the table"))
 }
 
+/// With this option, but where what was chosen before it makes it impossible.
+fn where_possible(options: KeyspaceOptions, name: &str, value: &str) -> KeyspaceOptions {
+    options.clone().set(name, value).unwrap_or(options)
+}
+
 fn strategy(options: KeyspaceOptions, text: &str) -> KeyspaceOptions {
     options.strategy(text.parse::<Strategy>().expect("a strategy of the table"))
 }
@@ -301,6 +306,22 @@ pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
             ("from 1500", |options| {
                 options.blob_threshold(1500).blob_file_size(64 << 10).blob_space_amp(3.0)
             }),
+        ],
+    },
+    // Behind strategy and large values, because some of these cannot promise anything.
+    Row {
+        name: "promised room",
+        choices: &[
+            ("none", |options| options),
+            ("3 times", |options| where_possible(options, "max_space_amp", "3")),
+            ("1.5 times", |options| where_possible(options, "max_space_amp", "1.5")),
+        ],
+    },
+    Row {
+        name: "promised time",
+        choices: &[
+            ("none", |options| options),
+            ("2 minutes", |options| where_possible(options, "delete_within", "120s")),
         ],
     },
     Row {
