@@ -62,6 +62,61 @@ fn strategies_are_shown_and_changed() {
     }
 }
 
+/// A change of strategy is shown with its progress where the tree is shown; it waits while it is paused, can be taken back, and ends.
+#[test]
+fn a_change_of_strategy_is_shown_paused_and_resumed() {
+    let place = Place::new();
+    place.ok("put k v");
+    place.ok("strategy none");
+    let value = "x".repeat(32 << 10);
+    place.write("pairs.tsv", format!("a\t{value}\nz\t{value}\n"));
+    // Each run of the program leaves a table.
+    for _ in 0..9 {
+        place.ok("load pairs.tsv");
+    }
+    assert!(!place.ok("levels").contains("of the way"));
+    // So slow that a job which begins before the pause does not come to its end.
+    place.write("slow.toml", "background_read_bytes_per_second = \"64KiB\"\n");
+    let paused = place.ok("strategy leveled:4 --pause --config slow.toml");
+    assert!(paused.starts_with("default: leveled:4, 0 % of the way from none done, "), "{paused}");
+    assert!(paused.ends_with(" left, paused\n"), "{paused}");
+    assert_eq!(place.ok("strategy"), paused, "it stays paused");
+    let levels = place.ok("levels");
+    let shown = paused.replacen("default: leveled:4, ", "default, leveled:4\n", 1);
+    assert!(levels.starts_with(&shown), "{levels}");
+    let json: serde_json::Value = serde_json::from_str(&place.ok("levels --json")).unwrap();
+    let migration = &json["migration"];
+    assert_eq!((&migration["from"], &migration["paused"]), (&"none".into(), &true.into()));
+    assert_eq!(migration["bytes_left"], migration["bytes_at_switch"]);
+    assert_eq!(json["levels"][0]["runs"].as_array().unwrap().len(), 9);
+    assert_eq!(place.ok("strategy none"), "default: none, the tree has its form\n");
+    let resumed = place.ok("strategy leveled:4 --resume --wait");
+    assert_eq!(resumed, "default: leveled:4, the tree has its form\n");
+    let json: serde_json::Value = serde_json::from_str(&place.ok("levels --json")).unwrap();
+    assert!(json["migration"].is_null(), "{json}");
+    assert_eq!(place.ok("count"), "3\n");
+}
+
+#[test]
+fn stalls_are_explained() {
+    let place = Place::new();
+    place.ok("put k v");
+    place.ok("put k v --keyspace other");
+    let told = place.ok("stalls");
+    assert!(told.starts_with("default: writes go through freely\n"), "{told}");
+    assert!(told.contains("level 0 has 0 runs (slower from 12, stop at 24)\n"), "{told}");
+    assert!(told.ends_with("since opening: 0 writes held back for 0 ms, 0 stopped for 0 ms\n"), "{told}");
+    let json: serde_json::Value = serde_json::from_str(&place.ok("stalls --json --keyspace other")).unwrap();
+    let keyspaces = json["keyspaces"].as_array().unwrap();
+    assert_eq!((keyspaces.len(), &keyspaces[0]["name"]), (1, &"other".into()));
+    assert_eq!((&keyspaces[0]["state"], keyspaces[0]["blocking"].is_null()), (&"free".into(), true));
+    assert_eq!(json["waiting"], serde_json::json!([]));
+    let ran = place.run("stalls --keyspace nobody");
+    assert!(ran.code == 2 && ran.err.contains("there is no keyspace \"nobody\""), "{ran:?}");
+    let in_shell = place.run_with("shell", "stalls\n").text();
+    assert!(in_shell.starts_with("default: writes go through freely\n"), "{in_shell}");
+}
+
 #[test]
 fn options_are_shown_and_changed() {
     let place = Place::new();

@@ -219,6 +219,7 @@ impl Store {
         let facts = JobFacts {
             class: Class::Flush,
             reason: None,
+            from: Vec::new(),
             level: to.level(),
             hull: None,
             total_bytes: spec.input_bytes,

@@ -92,7 +92,9 @@ pub use metrics::{
 pub use options::{
     Cs265, KeyspaceOptions, OptionChange, OptionInfo, OptionScope, OptionValue, Options, PerLevel, Preset,
 };
-pub use pressure::{KeyspaceStall, Pressure, PressureCause, StallChange, Stalls, WaitingWrites, WriteState};
+pub use pressure::{
+    BlockingWork, KeyspaceStall, Pressure, PressureCause, StallChange, Stalls, WaitingWrites, WriteState,
+};
 pub use promises::{DeletePromise, KeyspacePromises, PromiseState, SpacePromise};
 pub use read::cursor::Cursor;
 pub use read::keys::Keys;

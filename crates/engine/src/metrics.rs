@@ -2,7 +2,7 @@
 
 use crate::amplification::Amplification;
 use crate::jobs::JobMetrics;
-use crate::keyspace::KeyspaceState;
+use crate::keyspace::{KeyspaceState, MigrationInfo};
 use crate::pressure::WaitingWrites;
 use crate::scheduler::{LANES, Lane};
 use crate::store::Store;
@@ -226,6 +226,8 @@ pub struct KeyspaceLevels {
     pub levels: Vec<LevelInfo>,
     /// Blob files, oldest first.
     pub blob_files: Vec<BlobFileInfo>,
+    /// How far the tree has come on its way to the form of a new strategy; `None` if it has its form.
+    pub migration: Option<MigrationInfo>,
     /// What it writes, reads and stores for each byte and lookup of its users.
     pub amplification: Amplification,
 }
@@ -428,6 +430,7 @@ impl Store {
 
     pub(crate) fn levels(&self) -> Vec<KeyspaceLevels> {
         let of = |keyspace: &Arc<KeyspaceState>| KeyspaceLevels {
+            migration: self.migration(keyspace),
             amplification: self.amplification(keyspace, &keyspace.view.load(), self.user_bytes(keyspace)),
             ..levels_of(keyspace, &self.files.watch_of(keyspace.id))
         };
@@ -481,6 +484,7 @@ fn levels_of(keyspace: &KeyspaceState, watch: &FilterWatch) -> KeyspaceLevels {
         memtable_entries: view.memtables().map(|view| view.memtable.len()).sum(),
         levels: view.tree.version.levels().iter().map(level).collect(),
         blob_files: view.tree.version.blob_files().iter().map(blob_file).collect(),
+        migration: None,
         amplification: Amplification::default(),
     }
 }

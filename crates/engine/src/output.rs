@@ -263,6 +263,7 @@ struct Output<'a, 's> {
     ask_at_bytes: u64,
     /// Bytes of files that the job knows of.
     told_bytes: u64,
+    told_payload_bytes: u64,
 }
 
 struct OpenTable {
@@ -287,6 +288,7 @@ impl<'a, 's> Output<'a, 's> {
             look_at_bytes: OUTPUT_BYTES_PER_LOOK,
             ask_at_bytes: 0,
             told_bytes: 0,
+            told_payload_bytes: 0,
         }
     }
 
@@ -331,13 +333,15 @@ impl<'a, 's> Output<'a, 's> {
     /// Tells the job how far it has come; an error if it is to end (JB1).
     fn look(&mut self) -> Result<()> {
         self.look_at_bytes = self.written_bytes + OUTPUT_BYTES_PER_LOOK;
+        let new_payload_bytes = self.written_bytes.saturating_sub(self.told_payload_bytes);
+        self.told_payload_bytes = self.written_bytes;
         let Some(job) = self.spec.job else { return Ok(()) };
         let open_bytes = self.writer.as_ref().map_or(0, |open| open.writer.estimated_file_bytes());
         let bytes = self.tables.bytes() + open_bytes;
         let new_bytes = bytes.saturating_sub(self.told_bytes);
         self.told_bytes = self.told_bytes.max(bytes);
         job.look()?;
-        job.note_written(new_bytes)
+        job.note_written(new_bytes, new_payload_bytes)
     }
 
     /// Ends the open table; the next one begins with the key `border`.

@@ -256,6 +256,11 @@ impl Scheduler {
         self.state.lock().lanes.iter().filter_map(|lane| lane.error.clone()).collect()
     }
 
+    /// The last error of a lane, if it has not succeeded since.
+    pub(crate) fn error(&self, lane: Lane) -> Option<Error> {
+        self.state.lock().lanes[lane as usize].error.clone()
+    }
+
     /// Lets running steps end, starts no more, and waits for the threads.
     pub(crate) fn stop(&self) {
         self.state.lock().stopping = true;

@@ -151,12 +151,12 @@ pub use esker_cache::CacheKind;
 pub use esker_codec::Codec;
 pub use esker_engine::{
     AdviceRequest, Amplification, BackgroundRates, BackupId, BackupInfo, BackupReport, BackupVerification,
-    Backups, BlobFileInfo, BulkLoadProgress, BulkLoadReport, BulkLoader, Cause, CauseInfo, Change,
-    ChangeBatch, ChangeIter, ChangedKeyspace, Changes, CheckpointReport, CompactionFilter, CompareAndSet,
-    Consumer, ConsumerInfo, CopyProgress, Cs265, Cursor, DEFAULT_KEYSPACE, Damage, Database, Decision,
-    DeletePromise, Durability, ExportReport, FilterInfo, FilterTuningInfo, Holder, HolderKind, ImportReport,
-    IngestMode, IngestOptions, IngestReport, Isolation, JobMetrics, KeyRange, Keys, Keyspace, KeyspaceAdvice,
-    KeyspaceLevels, KeyspaceMetrics, KeyspaceOptions, KeyspacePromises, KeyspaceStall, Layer,
+    Backups, BlobFileInfo, BlockingWork, BulkLoadProgress, BulkLoadReport, BulkLoader, Cause, CauseInfo,
+    Change, ChangeBatch, ChangeIter, ChangedKeyspace, Changes, CheckpointReport, CompactionFilter,
+    CompareAndSet, Consumer, ConsumerInfo, CopyProgress, Cs265, Cursor, DEFAULT_KEYSPACE, Damage, Database,
+    Decision, DeletePromise, Durability, ExportReport, FilterInfo, FilterTuningInfo, Holder, HolderKind,
+    ImportReport, IngestMode, IngestOptions, IngestReport, Isolation, JobMetrics, KeyRange, Keys, Keyspace,
+    KeyspaceAdvice, KeyspaceLevels, KeyspaceMetrics, KeyspaceOptions, KeyspacePromises, KeyspaceStall, Layer,
     LevelAmplification, LevelInfo, LogMetrics, MemoryMetrics, Merge, MergeError, MergeOperator, Metrics,
     MigrationInfo, ModelCheck, ModelTerm, OpenTablesMetrics, OptionChange, OptionInfo, OptionScope,
     OptionValue, Options, PerLevel, Preset, Pressure, PressureCause, PromiseState, Range, ReadAmplification,

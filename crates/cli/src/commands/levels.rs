@@ -1,6 +1,6 @@
 //! `levels`: the tree as a picture.
 
-use super::{Context, amplification, write_json};
+use super::{Context, amplification, strategy, write_json};
 use crate::args::{LevelsArgs, Shape};
 use crate::failure::{Exit, Failure};
 use crate::format::{Format, human_bytes, human_count};
@@ -51,6 +51,9 @@ fn bytes(level: &LevelInfo) -> u64 {
 
 fn draw(out: &mut dyn Write, tree: &KeyspaceLevels, list_tables: bool, shape: &Shape) -> Result<(), Failure> {
     writeln!(out, "{}, {}", tree.name.escape_debug(), tree.strategy)?;
+    if let Some(migration) = &tree.migration {
+        writeln!(out, "{}", strategy::progress(migration))?;
+    }
     writeln!(out, "level    runs tables       bytes       entries deleted")?;
     writeln!(out, "memory  {:>4} {:>6} {:>11} {:>13}", "", "", "", human_count(tree.memtable_entries))?;
     let widest = tree.levels.iter().map(bytes).max().unwrap_or(0);
@@ -218,6 +221,7 @@ fn as_json(tree: &KeyspaceLevels) -> serde_json::Value {
     json!({
         "keyspace": tree.name,
         "strategy": tree.strategy,
+        "migration": tree.migration.as_ref().map(strategy::as_json),
         "memtable_entries": tree.memtable_entries,
         "levels": tree.levels.iter().map(level).collect::<Vec<_>>(),
         "blob_files": tree.blob_files.iter().map(blob).collect::<Vec<_>>(),

@@ -3,7 +3,9 @@
 use super::{Context, write_json};
 use crate::failure::{Exit, Failure};
 use crate::format::{human_bytes, human_count};
-use esker::{KeyspaceStall, Pressure, PressureCause, StallChange, Stalls, WriteState};
+use esker::{
+    BlockingWork, JobMetrics, KeyspaceStall, Pressure, PressureCause, StallChange, Stalls, WriteState,
+};
 use serde_json::json;
 use std::io::Write;
 
@@ -72,10 +74,34 @@ fn keyspace_as_json(keyspace: &KeyspaceStall) -> serde_json::Value {
         "name": keyspace.name,
         "state": state,
         "admitted_bytes_per_second": rate,
+        "blocking": keyspace.blocking.as_ref().map(blocking_as_json),
         "pressures": keyspace.pressures.iter().map(pressure_as_json).collect::<Vec<_>>(),
         "flush_bytes_per_second": keyspace.flush_bytes_per_second,
         "compaction_bytes_per_second": keyspace.compaction_bytes_per_second,
         "changes": keyspace.changes.iter().map(change_as_json).collect::<Vec<_>>(),
+    })
+}
+
+fn blocking_as_json(blocking: &BlockingWork) -> serde_json::Value {
+    let job = |job: &JobMetrics| {
+        json!({
+            "number": job.number,
+            "keyspace": job.keyspace,
+            "class": job.class,
+            "reason": job.reason,
+            "from": job.from,
+            "to": job.level,
+            "done_bytes": job.done_bytes(),
+            "total_bytes": job.total_bytes,
+            "bytes_per_second": job.bytes_per_second(),
+            "running_ms": job.running_ms,
+        })
+    };
+    let ends_in_ms = blocking.ends_in.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    json!({
+        "job": blocking.job.as_ref().map(job),
+        "ends_in_ms": ends_in_ms,
+        "error": blocking.error,
     })
 }
 

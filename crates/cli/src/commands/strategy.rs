@@ -4,7 +4,7 @@ use super::{Context, write_json};
 use crate::args::StrategyArgs;
 use crate::failure::{Exit, Failure};
 use crate::format::human_bytes;
-use esker::Keyspace;
+use esker::{Keyspace, MigrationInfo};
 use serde_json::json;
 
 pub(super) fn run(context: &mut Context<'_>, args: &StrategyArgs) -> Result<Exit, Failure> {
@@ -33,14 +33,7 @@ fn show(context: &mut Context<'_>, keyspace: &Keyspace) -> Result<(), Failure> {
     let strategy = options.into_iter().find(|(name, _)| name == "strategy").map(|(_, text)| text);
     let strategy = strategy.unwrap_or_default();
     if context.shape.json {
-        let migration = migration.map(|migration| {
-            json!({
-                "from": migration.from.to_string(),
-                "bytes_at_switch": migration.bytes_at_switch,
-                "bytes_left": migration.bytes_left,
-                "paused": migration.is_paused,
-            })
-        });
+        let migration = migration.as_ref().map(as_json);
         let members = [
             ("keyspace".to_owned(), name.to_string().into()),
             ("strategy".to_owned(), strategy.into()),
@@ -50,15 +43,29 @@ fn show(context: &mut Context<'_>, keyspace: &Keyspace) -> Result<(), Failure> {
     }
     let state = match migration {
         None => "the tree has its form".to_owned(),
-        Some(migration) => format!(
-            "{} % of the way from {} done, {} of {} left{}",
-            migration.percent_done(),
-            migration.from,
-            human_bytes(migration.bytes_left),
-            human_bytes(migration.bytes_at_switch),
-            if migration.is_paused { ", paused" } else { "" }
-        ),
+        Some(migration) => progress(&migration),
     };
     writeln!(context.out, "{}: {strategy}, {state}", name.escape_debug())?;
     Ok(())
+}
+
+/// How far a tree has come on its way from one form to another.
+pub(super) fn progress(migration: &MigrationInfo) -> String {
+    format!(
+        "{} % of the way from {} done, {} of {} left{}",
+        migration.percent_done(),
+        migration.from,
+        human_bytes(migration.bytes_left),
+        human_bytes(migration.bytes_at_switch),
+        if migration.is_paused { ", paused" } else { "" }
+    )
+}
+
+pub(super) fn as_json(migration: &MigrationInfo) -> serde_json::Value {
+    json!({
+        "from": migration.from.to_string(),
+        "bytes_at_switch": migration.bytes_at_switch,
+        "bytes_left": migration.bytes_left,
+        "paused": migration.is_paused,
+    })
 }

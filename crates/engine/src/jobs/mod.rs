@@ -34,7 +34,7 @@ pub(crate) use timed_file::TimedFile;
 use crate::keyspace::KeyspaceState;
 use crate::scheduler::Scheduler;
 use crate::store::Store;
-use esker_base::{Error, Result};
+use esker_base::{Error, KeyspaceId, Result};
 use esker_env::Clock;
 use esker_sst::Pace;
 use esker_strategy::{Class, CompactionPlan, JobId, Reason};
@@ -57,6 +57,8 @@ pub(crate) struct JobFacts {
     pub(crate) class: Class,
     /// Why a strategy wanted it; none for a flush.
     pub(crate) reason: Option<Reason>,
+    /// Where its inputs come from, newest level first; nothing for a flush.
+    pub(crate) from: Vec<LevelIndex>,
     /// Where its output goes.
     pub(crate) level: LevelIndex,
     /// The keys that it merges.
@@ -70,9 +72,12 @@ pub(crate) struct JobFacts {
 impl JobFacts {
     /// What a plan's job is.
     pub(crate) fn of_plan(plan: &CompactionPlan) -> JobFacts {
+        let mut from: Vec<_> = plan.inputs.iter().map(|input| input.level).collect();
+        from.dedup();
         JobFacts {
             class: plan.class,
             reason: Some(plan.reason),
+            from,
             level: plan.to.level(),
             hull: Some(plan.hull.clone()),
             total_bytes: plan.est_in_bytes,
@@ -99,6 +104,8 @@ pub(crate) struct Job {
     began_ns: u64,
     read_bytes: AtomicU64,
     written_bytes: AtomicU64,
+    /// Keys and values of what was written.
+    payload_bytes: AtomicU64,
     pieces: AtomicUsize,
     /// A piece of it failed.
     has_failed: AtomicBool,
@@ -139,12 +146,13 @@ impl Job {
         if is_called_off { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// Notes that so many bytes were written, and waits if that was too fast.
+    /// Notes that so many bytes of tables were written, with so many bytes of keys and values in them, and waits if that was too fast.
     ///
     /// # Errors
     /// As [`Job::look`].
-    pub(crate) fn note_written(&self, bytes: u64) -> Result<()> {
+    pub(crate) fn note_written(&self, bytes: u64, payload_bytes: u64) -> Result<()> {
         self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.payload_bytes.fetch_add(payload_bytes, Ordering::Relaxed);
         self.keep_rate(Direction::Write, bytes)
     }
 
@@ -196,11 +204,13 @@ impl Job {
             keyspace: self.keyspace.name().to_string(),
             class: self.facts.class.to_string(),
             reason: self.facts.reason.map(|reason| reason.to_string()),
+            from: self.facts.from.iter().map(ToString::to_string).collect(),
             level: self.facts.level.to_string(),
             keys: self.facts.hull.as_ref().map(ToString::to_string),
             total_bytes: self.facts.total_bytes,
             read_bytes: self.read_bytes.load(Ordering::Relaxed),
             written_bytes: self.written_bytes.load(Ordering::Relaxed),
+            payload_bytes: self.payload_bytes.load(Ordering::Relaxed),
             pieces: self.pieces.load(Ordering::Relaxed),
             running_ms: now_ns.saturating_sub(self.began_ns) / 1_000_000,
         }
@@ -271,6 +281,7 @@ impl Jobs {
             began_ns: store.env.clock.monotonic_ns(),
             read_bytes: AtomicU64::new(0),
             written_bytes: AtomicU64::new(0),
+            payload_bytes: AtomicU64::new(0),
             pieces: AtomicUsize::new(1),
             has_failed: AtomicBool::new(false),
             yields: AtomicBool::new(false),
@@ -297,6 +308,19 @@ impl Jobs {
         running.iter().find(|job| job.facts.is_patient() && !job.has_yielded()).cloned()
     }
 
+    /// How far the job has come for which `rank` answers the most, of several the oldest; jobs that it answers nothing for are passed over.
+    pub(crate) fn most<R: Ord>(
+        &self,
+        now_ns: u64,
+        rank: impl Fn(KeyspaceId, &JobFacts) -> Option<R>,
+    ) -> Option<JobMetrics> {
+        let running = self.running.lock();
+        let ranked = running.iter().filter_map(|job| Some((rank(job.keyspace.id, &job.facts)?, job)));
+        // Of equals `max_by_key` takes the last, which is the oldest this way round.
+        let most = ranked.rev().max_by(|one, other| one.0.cmp(&other.0));
+        most.map(|(_, job)| job.progress(now_ns))
+    }
+
     /// How far each has come, oldest first.
     pub(crate) fn progress(&self, now_ns: u64) -> Vec<JobMetrics> {
         self.running.lock().iter().map(|job| job.progress(now_ns)).collect()
@@ -304,7 +328,7 @@ impl Jobs {
 }
 
 /// A flush or merge that runs in the background, and how far it has come.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JobMetrics {
     /// Its number: the first since the database was opened has 1.
@@ -315,6 +339,8 @@ pub struct JobMetrics {
     pub class: String,
     /// Why the strategy wanted it; `None` for a flush.
     pub reason: Option<String>,
+    /// The levels that its inputs are in, newest first; none for a flush.
+    pub from: Vec<String>,
     /// The level that its output goes to.
     pub level: String,
     /// The range of keys that it merges; `None` for a flush.
@@ -325,6 +351,8 @@ pub struct JobMetrics {
     pub read_bytes: u64,
     /// Bytes of tables that it has written.
     pub written_bytes: u64,
+    /// Bytes of keys and values that it has written.
+    pub payload_bytes: u64,
     /// Pieces that it is done in, side by side.
     pub pieces: usize,
     /// How long it has been running, in milliseconds.
@@ -332,9 +360,9 @@ pub struct JobMetrics {
 }
 
 impl JobMetrics {
-    /// Bytes of those it takes that are done: read by a merge, written by a flush.
+    /// Bytes of those it takes that are done: read by a merge, written by a flush, of keys and values.
     pub fn done_bytes(&self) -> u64 {
-        let done = if self.reason.is_some() { self.read_bytes } else { self.written_bytes };
+        let done = if self.reason.is_some() { self.read_bytes } else { self.payload_bytes };
         done.min(self.total_bytes)
     }
 

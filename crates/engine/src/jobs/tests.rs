@@ -229,6 +229,7 @@ fn facts(class: Class) -> JobFacts {
     JobFacts {
         class,
         reason: None,
+        from: Vec::new(),
         level: LevelIndex::LAST,
         hull: None,
         total_bytes: 1000,

@@ -22,11 +22,13 @@
 //! large one's debt. Delaying by the number of runs alone: with large memtables the step from one run to the next is seconds wide.
 //! In stepped mode nobody is held back: there is nobody to wait for.
 
+mod blocking;
 mod capacity;
 mod law;
 mod pace;
 mod stalls;
 
+pub use blocking::BlockingWork;
 pub(crate) use capacity::Capacity;
 use capacity::UNKNOWN_BYTES_PER_SECOND;
 pub(crate) use pace::Pace;

@@ -1,5 +1,6 @@
 //! What is told about writers that are held back.
 
+use super::blocking::BlockingWork;
 use super::law::{FULL_PERMILLE, pressure_permille};
 use crate::keyspace::KeyspaceState;
 use crate::store::Store;
@@ -29,6 +30,8 @@ pub struct KeyspaceStall {
     pub state: WriteState,
     /// The queues before flush and compaction, the one that is nearer to its limit first.
     pub pressures: Vec<Pressure>,
+    /// What its writes wait for; `None` while nothing holds them back.
+    pub blocking: Option<BlockingWork>,
     /// What flushes sustain, in bytes of keys and values a second; `None` before the first.
     pub flush_bytes_per_second: Option<u64>,
     /// What compactions sustain, in bytes of flushed tables a second; `None` before the first.
@@ -140,14 +143,19 @@ impl Store {
             0 => WriteState::Free,
             bytes_per_second => WriteState::Slowed { bytes_per_second },
         };
+        let capacity = &control.capacity;
+        let flush_bytes_per_second = capacity.flush_bytes_per_second();
+        let blocking = (state != WriteState::Free).then(|| {
+            let of_one_merge = capacity.job_bytes_per_second().map(|measured| measured as u64);
+            self.blocking_work(keyspace, &pressures[0], flush_bytes_per_second, of_one_merge)
+        });
         KeyspaceStall {
             name: keyspace.name().to_string(),
             state,
             pressures,
-            flush_bytes_per_second: control.capacity.flush_bytes_per_second(),
-            compaction_bytes_per_second: control
-                .capacity
-                .compaction_bytes_per_second(self.compaction_threads),
+            blocking,
+            flush_bytes_per_second,
+            compaction_bytes_per_second: capacity.compaction_bytes_per_second(self.compaction_threads),
             changes: control.changes.iter().copied().collect(),
         }
     }
@@ -186,12 +194,16 @@ impl fmt::Display for KeyspaceStall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let worst = &self.pressures[0];
         match self.state {
-            WriteState::Free => write!(f, "{}: writes go through freely", self.name),
+            WriteState::Free => write!(f, "{}: writes go through freely", self.name)?,
             WriteState::Slowed { bytes_per_second } => {
                 let rate = bytes_per_second as f64 / 1e6;
-                write!(f, "{}: writes are held back to {rate:.1} MB/s, because {worst}", self.name)
+                write!(f, "{}: writes are held back to {rate:.1} MB/s, because {worst}", self.name)?;
             }
-            WriteState::Stopped => write!(f, "{}: writes wait, because {worst}", self.name),
+            WriteState::Stopped => write!(f, "{}: writes wait, because {worst}", self.name)?,
+        }
+        match &self.blocking {
+            Some(blocking) => write!(f, "; {blocking}"),
+            None => Ok(()),
         }
     }
 }

@@ -2,10 +2,12 @@
 //! back stays so until the pressure goes: no test needs luck or time.
 
 use super::*;
+use crate::jobs::JobFacts;
 use crate::options::Options;
 use crate::{Database, Keyspace, KeyspaceOptions};
 use esker_env::fault::{FaultFs, Operation, StrictFs};
 use esker_env::{Background, Env};
+use esker_strategy::{Class, Reason};
 use std::sync::mpsc::{Sender, channel};
 
 const BUFFER_BYTES: u64 = 64 << 10;
@@ -62,6 +64,86 @@ fn pressure_comes_with_sealed_memtables_and_goes_with_them() {
     let turns: Vec<bool> =
         stall.changes.iter().map(|change| change.admitted_bytes_per_second.is_some()).collect();
     assert_eq!(turns, [true, false]);
+    db.close().unwrap();
+}
+
+/// The job that a stall names is the flush that is held; its end is told as soon as anything is known of the speed of flushes.
+#[test]
+fn a_stall_names_the_flush_that_is_waited_for() {
+    let faults = FaultFs::new(Arc::new(StrictFs::new()));
+    let db = open(&faults);
+    assert_eq!(only(&db).blocking, None, "nothing is held back");
+    let gate = hold_flush(&faults);
+    // The first is sealed when there is no room in it for the next write.
+    put(db.default_keyspace(), 3 * BUFFER_BYTES / 2);
+    let store = db.store();
+    while store.jobs.progress(0).is_empty() {
+        std::thread::yield_now();
+    }
+    put(db.default_keyspace(), BUFFER_BYTES);
+    let stall = only(&db);
+    let blocking = stall.blocking.clone().expect("a flush");
+    let job = blocking.job.expect("it runs");
+    assert_eq!((job.class.as_str(), job.keyspace.as_str(), job.payload_bytes), ("flush", "default", 0));
+    assert!((BUFFER_BYTES / 2..2 * BUFFER_BYTES).contains(&job.total_bytes), "{job:?}");
+    assert_eq!((blocking.ends_in, blocking.error), (None, None));
+    assert!(stall.to_string().ends_with("its end cannot be told yet"), "{stall}");
+    let state = store.find_keyspace("default").unwrap();
+    state.control.lock().capacity.note_flush(job.total_bytes, 1, Duration::from_secs(3));
+    let ends_in = only(&db).blocking.unwrap().ends_in.unwrap();
+    assert!(ends_in.abs_diff(Duration::from_secs(3)) < Duration::from_millis(10), "{ends_in:?}");
+    drop(gate);
+    db.flush().unwrap();
+    assert_eq!(only(&db).blocking, None);
+    db.close().unwrap();
+}
+
+/// Of the jobs that run the one is named that empties the queue; else one that has the keyspace's tables; else one that has the thread.
+#[test]
+fn the_job_that_is_named_is_the_nearest_to_the_queue() {
+    let env = Env::simulated(Arc::new(StrictFs::new()), 1);
+    let db = Options::default().memory_budget(8 << 20).env(env).open("/db").unwrap();
+    let other = db.keyspace("other").unwrap();
+    let (store, own) = (db.store(), db.default_keyspace().state());
+    let facts = |class, from: &[LevelIndex], total_bytes| JobFacts {
+        class,
+        reason: (class != Class::Flush).then_some(Reason::Tier),
+        from: from.to_vec(),
+        level: LevelIndex::LAST,
+        hull: None,
+        total_bytes,
+        is_cancellable: true,
+    };
+    let total_waited_for = |cause| {
+        let told = store.blocking_work(own, &Pressure::new(cause, 9, 1, 10), None, None);
+        told.job.map(|job| job.total_bytes)
+    };
+    let level1 = LevelIndex::new(1).unwrap();
+    let (level0, above) = ([LevelIndex::FLUSH, LevelIndex::LAST], [level1, LevelIndex::LAST]);
+    let all =
+        [PressureCause::Memory, PressureCause::SharedMemory, PressureCause::Level0, PressureCause::Space];
+    let begin = |keyspace, facts| store.begin_job(keyspace, facts, None).unwrap();
+    let mut running = Vec::new();
+    let steps = [
+        (own, facts(Class::Flush, &[], 0), [Some(0), Some(0), None, None]),
+        (other.state(), facts(Class::Shape, &level0, 1), [Some(0), Some(0), Some(1), Some(1)]),
+        (other.state(), facts(Class::Flush, &[], 2), [Some(0), Some(0), Some(1), Some(1)]),
+        (own, facts(Class::Shape, &above, 3), [Some(0), Some(0), Some(3), Some(3)]),
+        (own, facts(Class::Shape, &level0, 4), [Some(0), Some(0), Some(4), Some(3)]),
+        (own, facts(Class::L0Urgent, &level0, 5), [Some(0), Some(0), Some(4), Some(3)]),
+    ];
+    assert_eq!(all.map(total_waited_for), [None; 4]);
+    for (keyspace, facts, expected) in steps {
+        let total = facts.total_bytes;
+        running.push(begin(keyspace, facts));
+        assert_eq!(all.map(total_waited_for), expected, "after job {total}");
+    }
+    running.remove(0);
+    assert_eq!(total_waited_for(PressureCause::Memory), Some(2), "the other keyspace's flush has the thread");
+    let told = store.blocking_work(own, &Pressure::new(PressureCause::Level0, 9, 1, 10), None, Some(1));
+    let text = told.to_string();
+    assert!(text.starts_with("waiting for job 5 (shape) from L0, Llast to Llast: "), "{text}");
+    drop(running);
     db.close().unwrap();
 }
 

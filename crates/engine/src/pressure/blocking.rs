@@ -1,0 +1,153 @@
+//! Which job a keyspace's writers wait for, and when it ends.
+//!
+//! It is found among the jobs that run, at the moment of the question: a job that works on the queue itself, or else what keeps such a
+//! one from beginning: a job of the same keyspace that has the tables, or one of another that has the thread.
+
+use super::{Pressure, PressureCause};
+use crate::jobs::{JobFacts, JobMetrics};
+use crate::keyspace::KeyspaceState;
+use crate::scheduler::Lane;
+use crate::store::Store;
+use esker_base::KeyspaceId;
+use esker_strategy::Class;
+use esker_version::LevelIndex;
+use std::fmt;
+use std::time::Duration;
+
+/// The background work that writers of a keyspace wait for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BlockingWork {
+    /// The job that has to end before there is room; `None` if none runs, because it failed or is about to begin.
+    pub job: Option<JobMetrics>,
+    /// When the job ends, from now, if it goes on as it did; before it has done anything, if it goes on as those before it did. `None`
+    /// if nothing was measured yet.
+    pub ends_in: Option<Duration>,
+    /// Why the work failed the last time, if it did and was not done since.
+    pub error: Option<String>,
+}
+
+/// How near a job is to the queue, the nearest last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Nearness {
+    /// It has the thread.
+    HasThread,
+    /// It has tables of the keyspace.
+    HasTables,
+    /// It empties the queue.
+    EmptiesIt,
+}
+
+impl Nearness {
+    /// How near a job is to what `cause` tells of `keyspace`; `None` if it is in nobody's way.
+    fn of(cause: PressureCause, keyspace: KeyspaceId, id: KeyspaceId, facts: &JobFacts) -> Option<Nearness> {
+        let is_flush = facts.class == Class::Flush;
+        let of_lane = match cause {
+            PressureCause::Memory | PressureCause::SharedMemory => is_flush,
+            PressureCause::Level0 | PressureCause::Space => !is_flush,
+        };
+        let empties_queue = match cause {
+            PressureCause::SharedMemory => true,
+            PressureCause::Level0 => id == keyspace && facts.from.contains(&LevelIndex::FLUSH),
+            PressureCause::Memory | PressureCause::Space => id == keyspace,
+        };
+        match () {
+            () if !of_lane => None,
+            () if empties_queue => Some(Nearness::EmptiesIt),
+            () if id == keyspace => Some(Nearness::HasTables),
+            () => Some(Nearness::HasThread),
+        }
+    }
+}
+
+impl Store {
+    /// What the writers of a keyspace wait for that `worst` holds back.
+    pub(super) fn blocking_work(
+        &self,
+        keyspace: &KeyspaceState,
+        worst: &Pressure,
+        of_flushes: Option<u64>,
+        of_one_merge: Option<u64>,
+    ) -> BlockingWork {
+        let job = self
+            .jobs
+            .most(self.monotonic_ns(), |id, facts| Nearness::of(worst.cause, keyspace.id, id, facts));
+        let (lane, sustained) = match worst.cause {
+            PressureCause::Memory | PressureCause::SharedMemory => (Lane::Flush, of_flushes),
+            PressureCause::Level0 | PressureCause::Space => (Lane::Compaction, of_one_merge),
+        };
+        let ends_in = job.as_ref().and_then(|job| ends_in(job, sustained));
+        let error = self.scheduler.error(lane).map(|error| error.to_string());
+        BlockingWork { job, ends_in, error }
+    }
+}
+
+/// When a job ends, by its own speed or else by what others sustained, in bytes a second.
+fn ends_in(job: &JobMetrics, sustained: Option<u64>) -> Option<Duration> {
+    if let Some(ms) = job.remaining_ms().filter(|_| job.running_ms > 0) {
+        return Some(Duration::from_millis(ms));
+    }
+    let left = job.total_bytes.saturating_sub(job.done_bytes());
+    let ms = u128::from(left) * 1000 / u128::from(sustained.filter(|&rate| rate > 0)?);
+    Some(Duration::from_millis(u64::try_from(ms).unwrap_or(u64::MAX)))
+}
+
+struct Megabytes(u64);
+
+impl fmt::Display for Megabytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.1} MB", self.0 as f64 / 1e6)
+    }
+}
+
+impl fmt::Display for BlockingWork {
+    /// `waiting for job 12 (level 0 urgent) from L0, Llast to Llast: 12.0 MB of 40.0 MB done at 8.0 MB/s, ends in about 3.5 s`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.job {
+            None => f.write_str("waiting for a job that has not begun")?,
+            Some(job) => {
+                write!(f, "waiting for job {} ({})", job.number, job.class)?;
+                if !job.from.is_empty() {
+                    write!(f, " from {}", job.from.join(", "))?;
+                }
+                let (done, total) = (Megabytes(job.done_bytes()), Megabytes(job.total_bytes));
+                let rate = Megabytes(job.bytes_per_second());
+                write!(f, " to {}: {done} of {total} done at {rate}/s, ", job.level)?;
+                match self.ends_in {
+                    Some(time) => write!(f, "ends in about {:.1} s", time.as_secs_f64())?,
+                    None => f.write_str("its end cannot be told yet")?,
+                }
+            }
+        }
+        match &self.error {
+            Some(error) => write!(f, "; it failed the last time: {error}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_goes_on_as_it_did_or_as_others_did() {
+        let begun =
+            JobMetrics { number: 1, total_bytes: 1000, reason: Some("why".into()), ..JobMetrics::default() };
+        assert_eq!(ends_in(&begun, None), None);
+        assert_eq!(ends_in(&begun, Some(0)), None);
+        assert_eq!(ends_in(&begun, Some(500)), Some(Duration::from_secs(2)));
+        let half_way = JobMetrics { read_bytes: 400, running_ms: 800, ..begun.clone() };
+        assert_eq!(ends_in(&half_way, Some(1)), Some(Duration::from_millis(1200)));
+        let at_once = JobMetrics { running_ms: 0, ..half_way };
+        assert_eq!(ends_in(&at_once, Some(100)), Some(Duration::from_secs(6)), "no time, no speed");
+        let told = BlockingWork { ends_in: ends_in(&begun, Some(500)), job: Some(begun), error: None };
+        let told = told.to_string();
+        assert!(told.ends_with("0.0 MB of 0.0 MB done at 0.0 MB/s, ends in about 2.0 s"), "{told}");
+        let failed = BlockingWork { error: Some("disk full".into()), ..BlockingWork::default() };
+        assert_eq!(
+            failed.to_string(),
+            "waiting for a job that has not begun; it failed the last time: disk full"
+        );
+    }
+}
