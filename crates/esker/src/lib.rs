@@ -167,7 +167,7 @@ pub use esker_engine::{
 pub use esker_env::{AsyncReads, ReadMode};
 pub use esker_filter::{FilterAllocation, FilterPolicy};
 pub use esker_memtable::{MemtableKind, ShardPlan};
-pub use esker_sst::{AccessPattern, AdaptiveIndex, BlockLayout, IndexKind};
+pub use esker_sst::{AccessPattern, AdaptiveIndex, BlockBounds, BlockLayout, IndexKind};
 pub use esker_strategy::{FifoLimits, Pick, RunsPerLevel, SizeRatio, Strategy};
 pub use esker_wal::WalRecovery;
 

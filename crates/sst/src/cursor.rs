@@ -234,6 +234,9 @@ impl TableCursor {
             // After an error the cursor is on no entry.
             None => self.table.locate(index, key, newest).inspect_err(|_| self.position.close())?,
         };
+        if self.table.bounds.is_some() && self.passes_unread(number, key)? {
+            return self.first_of(number + 1);
+        }
         self.enter(number)?;
         // SAFETY: as above; the block is held.
         unsafe { self.position.seek::<K>(key, newest) };
@@ -242,6 +245,18 @@ impl TableCursor {
             return Ok(());
         }
         self.first_of(number + 1)
+    }
+
+    /// Whether block `number` would have to be read to find that it ends before `key`. After an error the cursor is on no entry.
+    #[cold]
+    fn passes_unread(&mut self, number: usize, key: &[u8]) -> Result<bool> {
+        let is_at_hand = (self.position.count() > 0 && self.number == number)
+            || (self.ahead.is_some() && self.prepared == number)
+            || self.read_ahead.holds(number)
+            || self.table.slots.get(number).is_some_and(|slot| slot.get().is_some())
+            || self.table.verified.as_ref().is_some_and(|verified| verified.contains(number));
+        let Some(index) = self.table.index.as_ref().filter(|_| !is_at_hand) else { return Ok(false) };
+        self.table.ends_before(index, number, key).inspect_err(|_| self.position.close())
     }
 
     /// Moves on to a greater key: the entry found is newer than what is looked for, although the file does not say so.

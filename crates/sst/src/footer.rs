@@ -44,6 +44,8 @@ impl SectionKind {
     pub const INDEX_PAGES: SectionKind = SectionKind(6);
     /// A hash table from keys to blocks.
     pub const LOCATOR: SectionKind = SectionKind(7);
+    /// Where the keys of blocks end and begin.
+    pub const BOUNDS: SectionKind = SectionKind(8);
 
     /// The name in reports.
     pub const fn name(self) -> &'static str {
@@ -55,6 +57,7 @@ impl SectionKind {
             5 => "properties",
             6 => "index pages",
             7 => "locator",
+            8 => "bounds",
             _ => "unknown",
         }
     }
@@ -69,6 +72,7 @@ impl SectionKind {
                 | SectionKind::PROPERTIES
                 | SectionKind::INDEX_PAGES
                 | SectionKind::LOCATOR
+                | SectionKind::BOUNDS
         )
     }
 }

@@ -5,6 +5,7 @@
 use crate::block::delta::Savings;
 use crate::block::delta_encode::{SLOT_CANCELLED, SLOT_EMPTY};
 use crate::block::{BlockBytes, BlockHeader, View};
+use crate::bounds::Bounds;
 use crate::index::IndexKind;
 use crate::index::locator::Locator;
 use crate::index::paged::PagedIndex;
@@ -31,6 +32,8 @@ pub struct IndexFacts {
     pub memory_bytes: usize,
     /// Bytes of memory that whole separators in order take, [`IndexKind::SortedArray`], for comparison.
     pub sorted_array_bytes: usize,
+    /// Bytes of memory that the bounds of blocks take beside it, if the table has them.
+    pub bounds_bytes: Option<usize>,
 }
 
 /// What a block is made of.
@@ -109,6 +112,7 @@ impl Table {
             fingerprint_bits: index.locator().map(Locator::fingerprint_bits),
             memory_bytes: index.memory_bytes(),
             sorted_array_bytes,
+            bounds_bytes: self.bounds.as_ref().map(Bounds::memory_bytes),
         }))
     }
 

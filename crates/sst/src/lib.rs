@@ -28,6 +28,7 @@
 //! blocks, `lookup`, `multi_get` and `cursor` read entries; `verify`, `inspect` and `salvage` are for people.
 
 mod block;
+mod bounds;
 mod cursor;
 mod dictionary;
 mod expiring;
@@ -61,6 +62,7 @@ mod verify;
 mod writer;
 
 pub use block::{Block, BlockHeader, BlockLayout};
+pub use bounds::BlockBounds;
 pub use cursor::{ReadPurpose, TableCursor};
 pub use expiring::Expiring;
 pub use footer::{FORMAT_VERSION, Section, SectionKind};

@@ -4,6 +4,7 @@
 use crate::block::header::{FRAME_BYTES, HEADER_BYTES, verify_image};
 use crate::block::{Block, BlockBuffer, BlockHeader};
 use crate::flaw::{Flaw, damaged};
+use crate::index::BlockIndex;
 use crate::part::CachedPart;
 use crate::table::Table;
 use esker_base::{Result, TableUid};
@@ -75,6 +76,20 @@ impl Table {
     pub(crate) fn load_block(&self, number: usize, admission: Admission) -> Result<Arc<Block>> {
         let block = self.read_block(number)?;
         Ok(self.admit(block, number, admission))
+    }
+
+    /// Reads block `number`, which must exist, to look for `key` in it, unless the table says that the key is not there.
+    #[cold]
+    pub(crate) fn load_block_for(
+        &self,
+        index: &BlockIndex,
+        number: usize,
+        key: &[u8],
+    ) -> Result<Option<Arc<Block>>> {
+        if self.bounds.is_some() && self.excludes(index, number, key)? {
+            return Ok(None);
+        }
+        self.load_block(number, Admission::Point).map(Some)
     }
 
     /// Puts a block that was just read into the cache and its slot; answers the one to use.

@@ -103,7 +103,13 @@ unsafe fn find_from<K: Kernel>(
     newest: Tag,
 ) -> Result<Option<(Arc<Block>, Found)>> {
     loop {
-        let block = table.block(number, Admission::Point)?;
+        let block = match table.cached_block(number, Admission::Point) {
+            Some(block) => block,
+            None => match table.load_block_for(index, number, key)? {
+                Some(block) => block,
+                None => return Ok(None),
+            },
+        };
         // SAFETY: the caller has the instructions.
         if let Some(found) = unsafe { block.contents().find::<K>(key, hash, newest) } {
             return Ok(Some((block, found)));
@@ -126,7 +132,12 @@ fn find_otherwise(
 ) -> Result<Option<(Arc<Block>, Found)>> {
     if let Some(locator) = index.locator() {
         for number in locator.candidates(hash) {
-            let block = table.block(number, Admission::Point)?;
+            let cached = table.cached_block(number, Admission::Point);
+            let Some(block) =
+                cached.map_or_else(|| table.load_block_for(index, number, key), |block| Ok(Some(block)))?
+            else {
+                continue;
+            };
             // SAFETY: plain code needs no special instructions.
             if let Some(found) = unsafe { block.contents().find::<Portable>(key, hash, newest) } {
                 return Ok(Some((block, found)));

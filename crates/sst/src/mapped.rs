@@ -37,7 +37,7 @@ impl VerifiedBlocks {
         Some(VerifiedBlocks { words: (0..blocks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect() })
     }
 
-    fn contains(&self, block: usize) -> bool {
+    pub(crate) fn contains(&self, block: usize) -> bool {
         self.words[block / 64].load(Ordering::Acquire) >> (block % 64) & 1 == 1
     }
 
@@ -90,6 +90,10 @@ impl Table {
             }
             _ => return Ok(None),
         };
+        if self.bounds.is_some() && self.excludes_unread(number, key)? {
+            self.note_absent(key, hash, seqno);
+            return Ok(None);
+        }
         loop {
             let hit = match self.mapped_block(number)? {
                 Some((block, start)) => self.find_in(block, key, hash, newest).map(|found| {
@@ -114,6 +118,15 @@ impl Table {
                 return Ok(None);
             }
             number += 1;
+        }
+    }
+
+    /// Whether block `number`, which was not read yet, does not have the key.
+    #[cold]
+    fn excludes_unread(&self, number: usize, key: &[u8]) -> Result<bool> {
+        match (&self.verified, &self.index) {
+            (Some(verified), Some(index)) if !verified.contains(number) => self.excludes(index, number, key),
+            _ => Ok(false),
         }
     }
 

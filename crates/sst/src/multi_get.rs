@@ -118,7 +118,7 @@ unsafe fn multi_get_with<K: Kernel>(
         missing |= u32::from(blocks[i].is_none()) << i;
     }
     if missing != 0 {
-        load_missing(lookups, &stage, missing, &mut blocks)?;
+        load_missing(lookups, &stage, missing, seqno, &mut blocks)?;
     }
     for (block, &key) in blocks.iter().flatten().zip(&stage.keys) {
         block.contents().prefetch_directory(lookups[usize::from(key)].hash);
@@ -170,11 +170,18 @@ fn load_missing(
     lookups: &[Lookup<'_>],
     stage: &Stage,
     missing: u32,
+    seqno: SeqNo,
     blocks: &mut [Option<Arc<Block>>; MAX_LOOKUPS],
 ) -> Result<()> {
-    let wanted = (0..stage.count).filter(|i| missing >> i & 1 == 1);
-    let wanted: Vec<(usize, &Table, usize)> =
-        wanted.map(|i| (i, lookups[usize::from(stage.keys[i])].table, stage.places[i])).collect();
+    let mut wanted: Vec<(usize, &Table, usize)> = Vec::with_capacity(missing.count_ones() as usize);
+    for i in (0..stage.count).filter(|i| missing >> i & 1 == 1) {
+        let lookup = &lookups[usize::from(stage.keys[i])];
+        if is_excluded(lookup, stage.places[i])? {
+            lookup.table.note_absent(lookup.key, lookup.hash, seqno);
+        } else {
+            wanted.push((i, lookup.table, stage.places[i]));
+        }
+    }
     let begun = match &wanted[..] {
         [_, (_, table, _), ..] => match table.home.reads() {
             Some(queue) => begin_reads(&wanted, queue)?,
@@ -193,6 +200,14 @@ fn load_missing(
         }
     }
     Ok(())
+}
+
+/// Whether the table says that the key is not in block `number`.
+fn is_excluded(lookup: &Lookup<'_>, number: usize) -> Result<bool> {
+    match (&lookup.table.bounds, &lookup.table.index) {
+        (Some(_), Some(index)) => lookup.table.excludes(index, number, lookup.key),
+        _ => Ok(false),
+    }
 }
 
 /// A read that was begun, and for which of those that want a block.

@@ -3,6 +3,7 @@
 use crate::block::delta_encode::DeltaOptions;
 use crate::block::staged::LayoutOptions;
 use crate::block::{BlockLayout, header};
+use crate::bounds::BlockBounds;
 use crate::expiring::Expiring;
 use crate::index::IndexKind;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, TableUid};
@@ -34,6 +35,8 @@ pub struct TableOptions {
     /// The kind of block index that the table will be read with as a rule: what it needs beside the index that all tables
     /// have, pages or a locator, is written.
     pub index: IndexKind,
+    /// Whether the table says where the keys of its blocks end and begin.
+    pub bounds: BlockBounds,
     /// The database that the table is written for; told by inspection.
     pub db_uuid: [u8; 16],
     /// Random number of the table. Every checksum in the file is bound to it.
@@ -57,6 +60,7 @@ impl Default for TableOptions {
             filter: FilterPolicy::DEFAULT,
             filter_bits: None,
             index: IndexKind::default(),
+            bounds: BlockBounds::default(),
             db_uuid: [0; 16],
             uid: TableUid(0),
             keyspace: KeyspaceId(0),

@@ -1,5 +1,6 @@
 //! An open table: identity, index and filter in memory, blocks through the cache.
 
+use crate::bounds::Bounds;
 use crate::dictionary;
 use crate::filter_access::{FilterAccess, FilterDamage};
 use crate::flaw::Flaw;
@@ -42,6 +43,8 @@ pub struct Table {
     pub(crate) index_reason: &'static str,
     /// Why that form could not be used, if its section is damaged.
     index_damage: Option<Error>,
+    /// Where the keys of blocks end and begin, if the table says.
+    pub(crate) bounds: Option<Bounds>,
     /// Where the blocks end.
     pub(crate) data_end: u64,
     pub(crate) filter: FilterAccess,
@@ -130,7 +133,8 @@ impl Table {
         let global_seqno = expected.and_then(|identity| identity.global_seqno);
         check_keyspace(expected, &properties)
             .map_err(|detail| Error::corruption(file.path(), properties_at.offset, detail))?;
-        let opened = OpenedIndex::open(&tail, &*file, &properties, asked)?;
+        let mut opened = OpenedIndex::open(&tail, &*file, &properties, asked)?;
+        let bounds = Bounds::open(&tail, &*file, properties.blocks, &mut opened.damage);
         let has_locator = opened.index.as_ref().is_some_and(|index| index.locator().is_some());
         let (filter, filter_damage) = match has_locator {
             // The locator answers what the filter would be asked.
@@ -153,6 +157,7 @@ impl Table {
             index_asked: asked,
             index_reason: opened.reason,
             index_damage: opened.damage,
+            bounds,
             data_end: tail.footer.data_end,
             filter,
             cache: Arc::clone(home.cache()),
@@ -195,8 +200,8 @@ impl Table {
         &self.range_deletes
     }
 
-    /// Why the table's index pages or its locator are not used although they were asked for and it has them: reads are right, by
-    /// the search tree.
+    /// Why the table's index pages or its locator are not used although they were asked for and it has them, or the bounds of its blocks
+    /// although it has them: reads are right, by the search tree and by looking into blocks.
     pub fn index_damage(&self) -> Option<&Error> {
         self.index_damage.as_ref()
     }
@@ -215,6 +220,7 @@ impl Table {
     pub fn memory_bytes(&self) -> usize {
         size_of::<Table>()
             + self.index.as_ref().map_or(0, BlockIndex::memory_bytes)
+            + self.bounds.as_ref().map_or(0, Bounds::memory_bytes)
             + self.filter.memory_bytes()
             + self.dictionary.as_ref().map_or(0, DictionaryDecoder::memory_bytes)
             + size_of_val(&*self.slots)

@@ -1,5 +1,6 @@
 //! Tables as a whole: what they answer, and what they do when files are damaged or calls fail.
 
+mod bounds;
 mod contract;
 mod damage;
 mod dictionaries;

@@ -254,6 +254,7 @@ impl Counts {
                 table.wrong(offset, format!("the index says otherwise how block {number} continues a key"))
             );
         }
+        let first_key = cursor.key().to_vec();
         self.blocks += 1;
         self.uncompressed_bytes += u64::from(header.raw_len);
         let mut seeker = BlockCursor::new();
@@ -277,6 +278,12 @@ impl Counts {
             }
             // SAFETY: as above.
             unsafe { cursor.next() };
+        }
+        for key in [&first_key, &self.last_key] {
+            if table.excludes(index, number, key)? {
+                let key = key.escape_ascii();
+                return Err(table.wrong(offset, format!("the bounds keep key {key} out of block {number}")));
+            }
         }
         let next = number + 1;
         if next < index.blocks() && self.last_key[..] > *table.separator(index, next)? {

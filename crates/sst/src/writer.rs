@@ -9,6 +9,7 @@
 use crate::block::header::{TRAILER_BYTES, placed_checksum};
 use crate::block::staged::Staged;
 use crate::block::{self, BlockHeader, BlockLayout, Compression, Scratch};
+use crate::bounds::BoundsEncoder;
 use crate::dictionary;
 use crate::expiring::Expiring;
 use crate::footer::{
@@ -69,6 +70,8 @@ pub struct TableWriter {
     with_pages: bool,
     /// The keys and their blocks, if a locator is written.
     locator: Option<LocatorBuilder>,
+    /// Where blocks end and begin, if that is written.
+    bounds: Option<BoundsEncoder>,
     range_deletes: RangeDeletes,
     /// The first blocks, while they wait for a dictionary.
     held: Option<Box<Held>>,
@@ -111,6 +114,7 @@ impl TableWriter {
             filter_bits: options.filter_bits,
             with_pages: options.index.needs_pages(),
             locator: options.index.needs_locator().then(LocatorBuilder::default),
+            bounds: options.bounds.applies(options.filter != FilterPolicy::None).then(BoundsEncoder::default),
             range_deletes: RangeDeletes::default(),
             held: matches!(options.codec, Codec::ZstdDictionary { .. }).then(Box::default),
             dictionary: None,
@@ -216,6 +220,7 @@ impl TableWriter {
             + (self.out.len() + staged + self.index.len() + held) as u64
             + filter
             + locator
+            + self.bounds.as_ref().map_or(0, BoundsEncoder::len) as u64
             + pages
             + fixed
     }
@@ -226,7 +231,8 @@ impl TableWriter {
             + self.dictionary.as_ref().map_or(0, DictionaryEncoder::memory_bytes);
         let locator = self.locator.as_ref().map_or(0, LocatorBuilder::memory_bytes);
         let (staged, filter) = (self.staged.raw_len(), self.filter.memory_bytes());
-        self.out.capacity() + staged + self.index.len() + filter + locator + held
+        let bounds = self.bounds.as_ref().map_or(0, BoundsEncoder::len);
+        self.out.capacity() + staged + self.index.len() + bounds + filter + locator + held
     }
 
     /// Sets the table's range deletes; to be called at most once. They need not lie between the first and the last key.
@@ -242,6 +248,9 @@ impl TableWriter {
 
     /// Starts the block whose first entry is this one; the block before has been closed.
     fn open_block(&mut self, key: &[u8], tag: Tag, is_new_key: bool) {
+        if let Some(bounds) = &mut self.bounds {
+            bounds.add(&self.closed_key, key);
+        }
         self.separator.clear();
         if is_new_key {
             self.separator.extend_from_slice(separator(&self.closed_key, key));
@@ -358,6 +367,9 @@ impl TableWriter {
             self.append_section(SectionKind::LOCATOR, &locator, &mut directory);
         }
         self.append_section(SectionKind::INDEX, &index, &mut directory);
+        if let Some(bounds) = self.bounds.take().and_then(BoundsEncoder::finish) {
+            self.append_section(SectionKind::BOUNDS, &bounds, &mut directory);
+        }
         if let Some(filter) = filter {
             self.append_section(SectionKind::FILTER, &filter, &mut directory);
         }
@@ -424,7 +436,8 @@ impl TableWriter {
     fn append_section(&mut self, kind: SectionKind, bytes: &[u8], directory: &mut Vec<u8>) {
         let offset = self.written_bytes + self.out.len() as u64;
         // Lookups without these are slow but right.
-        let optional = [SectionKind::FILTER, SectionKind::INDEX_PAGES, SectionKind::LOCATOR];
+        let optional =
+            [SectionKind::FILTER, SectionKind::INDEX_PAGES, SectionKind::LOCATOR, SectionKind::BOUNDS];
         let is_optional = optional.contains(&kind);
         Section::describing(kind, is_optional, self.uid, offset, bytes).encode(directory);
         self.out.extend_from_slice(bytes);

@@ -5,7 +5,7 @@
 use crate::operators::{Operator, Unnoticed};
 use esker::parts::env::SeededRandom;
 use esker::{
-    AccessPattern, AdaptiveIndex, AsyncReads, BackgroundRates, BlockLayout, CacheKind, Codec,
+    AccessPattern, AdaptiveIndex, AsyncReads, BackgroundRates, BlockBounds, BlockLayout, CacheKind, Codec,
     FilterAllocation, FilterPolicy, IndexKind, KeyspaceOptions, MemtableKind, Options, PerLevel, ReadMode,
     Strategy,
 };
@@ -198,6 +198,14 @@ pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
                 let (default, pattern) = (AdaptiveIndex::DEFAULT, AccessPattern::Point);
                 options.block_index(IndexKind::Adaptive(AdaptiveIndex { pattern, ..default }))
             }),
+        ],
+    },
+    Row {
+        name: "block bounds",
+        choices: &[
+            ("unfiltered", |options| options.block_bounds(BlockBounds::Unfiltered)),
+            ("never", |options| options.block_bounds(BlockBounds::Never)),
+            ("always", |options| options.block_bounds(BlockBounds::Always)),
         ],
     },
     Row {

@@ -9,7 +9,7 @@ use esker_codec::Codec;
 use esker_filter::{FilterAllocation, FilterPolicy};
 use esker_iter::operator::MergeOperator;
 use esker_memtable::MemtableKind;
-use esker_sst::{BlockLayout, IndexKind, TableOptions, TableReading};
+use esker_sst::{BlockBounds, BlockLayout, IndexKind, TableOptions, TableReading};
 use esker_strategy::{Migration, Strategy, StrategyOptions};
 use std::time::Duration;
 
@@ -30,6 +30,7 @@ pub struct KeyspaceOptions {
     pub(crate) block_restart_interval: u16,
     pub(crate) block_hash_slots_percent: u16,
     pub(crate) block_index: IndexKind,
+    pub(crate) block_bounds: BlockBounds,
     pub(crate) compression: PerLevel<Codec>,
     pub(crate) ease_compression: bool,
     pub(crate) filter: FilterPolicy,
@@ -65,6 +66,7 @@ impl Default for KeyspaceOptions {
             block_restart_interval: 16,
             block_hash_slots_percent: 100,
             block_index: IndexKind::STree,
+            block_bounds: BlockBounds::Unfiltered,
             compression: PerLevel::split(Codec::None, Codec::Lz4),
             ease_compression: true,
             filter: FilterPolicy::DEFAULT,
@@ -141,6 +143,13 @@ impl KeyspaceOptions {
     /// file that other tables do not have, index pages or a hash locator, are used for tables written from then on.
     pub fn block_index(mut self, kind: IndexKind) -> KeyspaceOptions {
         self.block_index = kind;
+        self
+    }
+
+    /// Which tables say where the keys of their blocks end and begin, at six bytes a block, so that a key between two blocks costs no read.
+    /// Default: those without a filter. A change holds for tables written from then on.
+    pub fn block_bounds(mut self, bounds: BlockBounds) -> KeyspaceOptions {
+        self.block_bounds = bounds;
         self
     }
 
@@ -341,6 +350,7 @@ impl KeyspaceOptions {
             restart_interval: self.block_restart_interval,
             hash_slots_percent: self.block_hash_slots_percent,
             index: self.block_index,
+            bounds: self.block_bounds,
             ..TableOptions::default()
         }
     }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A file that notes what is read of it, and may keep readers of a place waiting until something holds.
 #[derive(Debug)]
-struct NotedFile {
+pub(super) struct NotedFile {
     file: Arc<dyn File>,
     reads: Mutex<Vec<Range<u64>>>,
     gate: Mutex<Option<Gate>>,
@@ -28,8 +28,17 @@ struct Gate {
 }
 
 impl NotedFile {
+    pub(super) fn over(file: Arc<dyn File>) -> Arc<NotedFile> {
+        Arc::new(NotedFile { file, reads: Mutex::default(), gate: Mutex::default() })
+    }
+
+    /// Forgets what was read.
+    pub(super) fn clear(&self) {
+        self.reads.lock().clear();
+    }
+
     /// Bytes of a range that were read, those that were read twice counting twice.
-    fn bytes_read_of(&self, range: &Range<u64>) -> u64 {
+    pub(super) fn bytes_read_of(&self, range: &Range<u64>) -> u64 {
         let overlap = |read: &Range<u64>| read.end.min(range.end).saturating_sub(read.start.max(range.start));
         self.reads.lock().iter().map(overlap).sum()
     }
@@ -68,7 +77,7 @@ impl Paged {
         let entries = entries(Shape::Random, keys, 0, &SeededRandom::new(9));
         let len = write(&fs, &entries, options()).file_bytes;
         let file = fs.open(path(), OpenMode::Read).unwrap();
-        let file = Arc::new(NotedFile { file, reads: Mutex::default(), gate: Mutex::default() });
+        let file = NotedFile::over(file);
         let cache = Arc::new(TableCache::new(4 << 20));
         let home = TableHome::new(&OpenTables::with_choices(Arc::clone(&cache), true, None)).unwrap();
         let table = Table::open(Arc::clone(&file) as _, len, IDENTITY, home).unwrap();
@@ -110,7 +119,7 @@ fn a_missing_filter_is_read_once_for_all() {
     let paged = Paged::new(20_000);
     let len = paged.filter.end - paged.filter.start;
     for round in 1..=5 {
-        paged.file.reads.lock().clear();
+        paged.file.clear();
         // Nobody gets to read before all have missed it.
         let gate = Gate { at: paged.filter.start, cache: Arc::clone(&paged.cache), misses: round * THREADS };
         *paged.file.gate.lock() = Some(gate);

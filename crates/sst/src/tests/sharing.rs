@@ -90,7 +90,7 @@ fn slots_follow_the_cache() {
     assert_eq!(full_slots(&tables), 1);
 }
 
-fn cache_of(kind: CacheKind, capacity_bytes: usize) -> Arc<TableCache> {
+pub(super) fn cache_of(kind: CacheKind, capacity_bytes: usize) -> Arc<TableCache> {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(0));
     Arc::new(TableCache::of_kind(kind, capacity_bytes, &clock))
 }

@@ -8,7 +8,7 @@ use esker_base::{SeqNo, TableUid, Tag, ValueKind};
 use esker_codec::Codec;
 use esker_env::{Random, SeededRandom};
 use esker_filter::FilterPolicy;
-use esker_sst::{BlockLayout, IndexKind, TableOptions, TableWriter};
+use esker_sst::{BlockBounds, BlockLayout, IndexKind, TableOptions, TableWriter};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -162,6 +162,7 @@ pub(super) fn valid_table(random: &SeededRandom, block_size_bytes: usize) -> Vec
         codec,
         filter: filters[random.below(3) as usize],
         index: IndexKind::ALL[random.below(IndexKind::ALL.len() as u64) as usize],
+        bounds: BlockBounds::ALL[random.below(3) as usize],
         uid: TableUid(random.next_u64()),
         ..TableOptions::default()
     };

@@ -148,6 +148,13 @@ fn index_facts(
     ];
     let known: Vec<(&str, Value)> = lines.into_iter().filter(|(_, value)| !value.is_null()).collect();
     printer.facts("block index", &known)?;
+    if let Some(bytes) = facts.bounds_bytes {
+        let line = [
+            ("bytes", bytes.into()),
+            ("an entry", format!("{:.1}", bytes as f64 / facts.entries as f64).into()),
+        ];
+        printer.part("  bounds of blocks", &line)?;
+    }
     index_memory(printer, "  takes", &facts)?;
     for other in IndexKind::ALL.into_iter().filter(|&other| other != asked) {
         // What another kind needs of the file may be damaged, which is no concern of this one.

@@ -10,7 +10,7 @@ use crate::store::Store;
 use esker_base::{FileNumber, Result, TableUid, Tag};
 use esker_codec::Codec;
 use esker_env::OpenMode;
-use esker_sst::{BlockLayout, IndexKind, TableOptions, TableWriter};
+use esker_sst::{BlockBounds, BlockLayout, IndexKind, TableOptions, TableWriter};
 use esker_strategy::StrategyOptions;
 use esker_version::{LevelIndex, PartMeta};
 use std::sync::Arc;
@@ -101,6 +101,7 @@ impl Tables {
             filter: filter.policy,
             filter_bits: filter.bits,
             index: if stays { options.block_index } else { IndexKind::STree },
+            bounds: if stays { options.block_bounds } else { BlockBounds::Never },
             db_uuid: factory.db_uuid,
             uid,
             keyspace: self.keyspace.id,

@@ -11,7 +11,7 @@ use esker_codec::Codec;
 use esker_filter::FilterKind;
 use esker_iter::operator::MergeOperator;
 use esker_memtable::MemtableKind;
-use esker_sst::{BlockLayout, IndexKind};
+use esker_sst::{BlockBounds, BlockLayout, IndexKind};
 use esker_strategy::{Pick, Strategy};
 use std::time::Duration;
 
@@ -135,6 +135,14 @@ const ROWS: &[Own] = &[
     .also(&["block_index", "fence_pointers"])
     .help("How the block that may hold a key is found.")
     .changes(OptionChange::OpenedTables),
+    Own::text(
+        "block_bounds",
+        || listed(BlockBounds::ALL.map(BlockBounds::name)),
+        |options| options.block_bounds.to_string(),
+        |options, text| assign(&mut options.block_bounds, text.parse().map_err(reason)),
+    )
+    .help("Which tables say where the keys of each block end and begin: a key between two blocks then costs no read.")
+    .changes(OptionChange::NewTables),
     Own::text(
         "compression",
         || format!("{CODECS}; one for each level from level 0, such as none,lz4,zstd:3"),

@@ -1,0 +1,394 @@
+//! Where the keys of blocks end and begin, more closely than the index says, so that a key between two blocks costs no read.
+//!
+//! The index parts two neighbours by one separator, the shortest prefix of the later one's first key that does so. What lies between the
+//! last key of the one and the separator, or between the separator and the first key of the other, is looked for in a block that
+//! cannot have it. A *border* narrows both gaps with six bytes:
+//!
+//! ```text
+//! last key of block b        user:04|1738     kept: 173
+//! separator of block b + 1   user:042
+//! first key of block b + 1   user:042|519     kept: 51
+//! ```
+//! Both keys start with the separator but for its last byte. Of the last key three bytes behind that are kept, where it differs from the
+//! separator and two more; of the first key the two bytes behind the separator. Where the two differ their distance is one of that byte's
+//! values or more, and what stays open two parts in 65,536 of it for keys whose bytes are evenly spread, and two in a hundred for
+//! decimal digits.
+//!
+//! # Invariant
+//! * **BB1** No version of a key that [`Table::excludes`] from a block is in the block. Borders keep prefixes, so they err to the side of
+//!   looking.
+//!
+//! # When they are asked
+//! Only when a block would have to be read: one that is in memory answers by itself, sooner than two more places in memory could. So lookups of
+//! what is cached pay nothing, not even a branch. Seeks ask before they enter a block, likewise only if it is in no cache.
+//!
+//! # What was rejected
+//! * Last keys in the index section itself: every form of the index would carry them, and they would be decoded where nobody asks.
+//! * Whole keys: exact, and half as long again as the index.
+//! * Eight-byte heads of both keys: they decide without the separator, but take 16 bytes of memory a block.
+
+use crate::flaw::{Flaw, damaged};
+use crate::footer::SectionKind;
+use crate::index::BlockIndex;
+use crate::table::Table;
+use crate::tail::Tail;
+use esker_base::key::common_prefix_len;
+use esker_base::{Error, Result};
+use esker_env::File;
+use std::fmt;
+use std::str::FromStr;
+
+/// Bytes of a border.
+pub(crate) const BORDER_BYTES: usize = 1 + LAST_BYTES + FIRST_BYTES;
+/// Bytes that are kept of a last key, from where it differs from the separator on.
+const LAST_BYTES: usize = 3;
+/// Bytes that are kept of a first key, from behind the separator on.
+const FIRST_BYTES: usize = 2;
+
+/// Bits of a border's first byte: how many bytes of the last key are kept; how many of the first key; that those of the last key are all it has.
+const LAST_LEN: u8 = 0b0_0011;
+const FIRST_LEN: u8 = 0b0_1100;
+const FIRST_SHIFT: u32 = 2;
+const LAST_IS_WHOLE: u8 = 0b1_0000;
+/// In place of all of these: the later block continues the key of the earlier.
+const NO_GAP: u8 = 0b10_0000;
+
+/// Which tables say where the keys of their blocks end and begin, so that lookups and seeks of keys between two blocks read neither
+/// (REQUIREMENTS T4). It costs six bytes a block, in the file and in memory.
+///
+/// ```
+/// use esker_sst::BlockBounds;
+///
+/// assert_eq!("always".parse::<BlockBounds>()?, BlockBounds::Always);
+/// assert_eq!(BlockBounds::default().to_string(), "unfiltered");
+/// # Ok::<(), esker_base::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum BlockBounds {
+    /// None.
+    Never,
+    /// Those without a filter: behind a filter of 10 bits a key there is one absent key in a hundred left to save, and of those the few between
+    /// two blocks.
+    #[default]
+    Unfiltered,
+    /// All.
+    Always,
+}
+
+impl BlockBounds {
+    /// All choices.
+    pub const ALL: [BlockBounds; 3] = [BlockBounds::Never, BlockBounds::Unfiltered, BlockBounds::Always];
+
+    /// The name in options. Names are stored with keyspaces and never change.
+    pub const fn name(self) -> &'static str {
+        match self {
+            BlockBounds::Never => "never",
+            BlockBounds::Unfiltered => "unfiltered",
+            BlockBounds::Always => "always",
+        }
+    }
+
+    /// Whether a table has them.
+    pub(crate) fn applies(self, has_filter: bool) -> bool {
+        match self {
+            BlockBounds::Never => false,
+            BlockBounds::Unfiltered => !has_filter,
+            BlockBounds::Always => true,
+        }
+    }
+}
+
+impl fmt::Display for BlockBounds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for BlockBounds {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<BlockBounds> {
+        BlockBounds::ALL.into_iter().find(|bounds| bounds.name() == text).ok_or_else(|| {
+            let names = BlockBounds::ALL.map(BlockBounds::name).join(", ");
+            Error::invalid(format!("unknown choice of block bounds {text:?}: one of {names}"))
+        })
+    }
+}
+
+/// Collects the borders while blocks are written.
+#[derive(Debug, Default)]
+pub(crate) struct BoundsEncoder {
+    out: Vec<u8>,
+}
+
+impl BoundsEncoder {
+    /// Adds the border between a block that ends with the key `last` and one that starts with `first`, which is not less.
+    pub(crate) fn add(&mut self, last: &[u8], first: &[u8]) {
+        let shared = common_prefix_len(last, first);
+        let mut border = [0; BORDER_BYTES];
+        match first.get(shared + 1..) {
+            Some(behind) => {
+                let last = &last[shared..];
+                let (kept, of_first) = (last.len().min(LAST_BYTES), behind.len().min(FIRST_BYTES));
+                border[0] = kept as u8 | (of_first as u8) << FIRST_SHIFT;
+                border[0] |= if kept == last.len() { LAST_IS_WHOLE } else { 0 };
+                border[1..1 + kept].copy_from_slice(&last[..kept]);
+                border[1 + LAST_BYTES..][..of_first].copy_from_slice(&behind[..of_first]);
+            }
+            // The later block continues the key.
+            None => border[0] = NO_GAP,
+        }
+        self.out.extend_from_slice(&border);
+    }
+
+    /// Bytes so far.
+    pub(crate) fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// The section; `None` if there is no border.
+    pub(crate) fn finish(self) -> Option<Vec<u8>> {
+        Some(self.out).filter(|section| !section.is_empty())
+    }
+}
+
+/// The borders between the blocks of a table.
+#[derive(Debug)]
+pub(crate) struct Bounds {
+    borders: Box<[[u8; BORDER_BYTES]]>,
+}
+
+/// What is known of the border between a block and the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Border<'a> {
+    /// What the last key of the earlier block goes on with behind what it shares with the separator.
+    last: &'a [u8],
+    last_is_whole: bool,
+    /// What the first key of the later block goes on with behind the separator.
+    first: &'a [u8],
+}
+
+impl Bounds {
+    /// Those of a table with so many blocks, if it has any that are good; `damage` is told otherwise, unless there is some already.
+    pub(crate) fn open(
+        tail: &Tail,
+        file: &dyn File,
+        blocks: u64,
+        damage: &mut Option<Error>,
+    ) -> Option<Bounds> {
+        let at = tail.section(SectionKind::BOUNDS)?;
+        match tail.decode(file, at, |section| Bounds::decode(section, blocks)) {
+            Ok(bounds) => Some(bounds),
+            Err(error) => {
+                damage.get_or_insert(error);
+                None
+            }
+        }
+    }
+
+    /// Reads the section of a table with so many blocks.
+    pub(crate) fn decode(section: &[u8], blocks: u64) -> Result<Bounds, Flaw> {
+        let (borders, rest) = section.as_chunks::<BORDER_BYTES>();
+        if !rest.is_empty() || borders.len() as u64 != blocks.saturating_sub(1) {
+            return damaged(format!("{} bytes of bounds cannot be those of {blocks} blocks", section.len()));
+        }
+        if let Some(at) = borders.iter().position(|border| !is_canonical(*border)) {
+            return damaged(format!("the bounds between blocks {at} and {} are not valid", at + 1));
+        }
+        Ok(Bounds { borders: borders.into() })
+    }
+
+    /// Bytes of memory, which are those in the file.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.borders)
+    }
+
+    /// What is known of the border between block `number` and the next one.
+    fn border(&self, number: usize) -> Option<Border<'_>> {
+        let [flags, kept @ ..] = self.borders.get(number).filter(|border| border[0] != NO_GAP)?;
+        let (last, first) = kept.split_at(LAST_BYTES);
+        Some(Border {
+            last: last.get(..usize::from(flags & LAST_LEN))?,
+            last_is_whole: flags & LAST_IS_WHOLE != 0,
+            first: first.get(..usize::from((flags & FIRST_LEN) >> FIRST_SHIFT))?,
+        })
+    }
+}
+
+/// Whether the writer may have written a border: lengths fit, what is not used is 0, and a last key that goes on has all the bytes.
+fn is_canonical(border: [u8; BORDER_BYTES]) -> bool {
+    let [flags, kept @ ..] = border;
+    if flags == NO_GAP {
+        return kept.iter().all(|&byte| byte == 0);
+    }
+    let (last, first) = kept.split_at(LAST_BYTES);
+    let (last_len, first_len) =
+        (usize::from(flags & LAST_LEN), usize::from((flags & FIRST_LEN) >> FIRST_SHIFT));
+    let rest =
+        |bytes: &[u8], len: usize| bytes.get(len..).is_some_and(|rest| rest.iter().all(|&byte| byte == 0));
+    flags & !(LAST_LEN | FIRST_LEN | LAST_IS_WHOLE) == 0
+        && (last_len == LAST_BYTES || flags & LAST_IS_WHOLE != 0)
+        && rest(last, last_len)
+        && rest(first, first_len)
+}
+
+impl Border<'_> {
+    /// Whether `key` is greater than all keys of the block before the border; `separator` is that of the block behind it.
+    fn is_behind_last(&self, separator: &[u8], key: &[u8]) -> bool {
+        let Some((_, shared)) = separator.split_last() else { return false };
+        match key.strip_prefix(shared) {
+            Some(rest) => rest > self.last && (self.last_is_whole || !rest.starts_with(self.last)),
+            None => key > shared,
+        }
+    }
+
+    /// Whether `key` is less than all keys of the block behind the border, whose separator this is.
+    fn is_before_first(&self, separator: &[u8], key: &[u8]) -> bool {
+        match key.strip_prefix(separator) {
+            Some(rest) => rest < self.first,
+            None => key < separator,
+        }
+    }
+}
+
+impl Table {
+    /// Whether block `number`, which must exist, has no version of `key`, as far as that can be told without reading it.
+    ///
+    /// # Errors
+    /// What reading pages of the index meets, if it lies in pages.
+    #[cold]
+    pub(crate) fn excludes(&self, index: &BlockIndex, number: usize, key: &[u8]) -> Result<bool> {
+        let Some(bounds) = &self.bounds else { return Ok(false) };
+        if let Some(border) = number.checked_sub(1).and_then(|before| bounds.border(before))
+            && border.is_before_first(&self.separator(index, number)?, key)
+        {
+            return Ok(true);
+        }
+        self.ends_before(index, number, key)
+    }
+
+    /// Whether all keys of block `number`, which must exist, are less than `key`, as far as that can be told without reading it.
+    ///
+    /// # Errors
+    /// As [`Table::excludes`].
+    #[cold]
+    pub(crate) fn ends_before(&self, index: &BlockIndex, number: usize, key: &[u8]) -> Result<bool> {
+        match self.bounds.as_ref().and_then(|bounds| bounds.border(number)) {
+            Some(border) => Ok(border.is_behind_last(&self.separator(index, number + 1)?, key)),
+            None => Ok(false),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::section::separator;
+    use crate::testing::{SHAPES, key_of};
+    use esker_env::{Random, SeededRandom};
+
+    fn bounds_of(last: &[u8], first: &[u8]) -> Bounds {
+        let mut encoder = BoundsEncoder::default();
+        encoder.add(last, first);
+        Bounds::decode(&encoder.finish().unwrap(), 2).unwrap()
+    }
+
+    /// Whether a key is refused by the border between two keys, from either side.
+    fn refused(last: &str, first: &str, key: &str) -> (bool, bool) {
+        let (last, first, key) = (last.as_bytes(), first.as_bytes(), key.as_bytes());
+        let (bounds, separator) = (bounds_of(last, first), separator(last, first));
+        let border = bounds.border(0).unwrap();
+        (border.is_behind_last(separator, key), border.is_before_first(separator, key))
+    }
+
+    #[test]
+    fn keys_between_two_blocks_are_refused() {
+        let between = |key| refused("user:041738", "user:042519", key);
+        for key in
+            ["user:04174", "user:0418", "user:041999", "user:042", "user:0424", "user:0425", "user:042509"]
+        {
+            assert_eq!(between(key), (true, true), "{key}");
+        }
+        for key in ["user:0417389", "user:0417", "user:041", "user:041738", "user:0", "", "user:03"] {
+            assert_eq!(between(key), (false, true), "{key}");
+        }
+        for key in ["user:04251", "user:042519", "user:042510", "user:0426", "v", "user:05"] {
+            assert_eq!(between(key), (true, false), "{key}");
+        }
+        // A last key that is known as a whole parts it from those that go on with it.
+        assert_eq!(refused("ab", "b", "ab0"), (true, true));
+        assert_eq!(refused("abcd", "b", "abcd0"), (false, true));
+        assert_eq!(refused("abcd", "b", "abd"), (true, true));
+        assert_eq!((refused("a", "a0", "a/"), refused("a", "a00", "a0")), ((true, true), (true, true)));
+        assert_eq!(refused("", "b", "a"), (true, true));
+    }
+
+    /// BB1, and that what lies well between is refused.
+    #[test]
+    fn borders_refuse_no_key_of_their_blocks() {
+        for (seed, shape) in SHAPES.into_iter().enumerate() {
+            let random = SeededRandom::new(seed as u64);
+            for _ in 0..2_000 {
+                let mut keys: Vec<Vec<u8>> = (0..4).map(|_| key_of(shape, 300, &random)).collect();
+                keys.sort();
+                let (last, first) = (&keys[1][..], &keys[2][..]);
+                let bounds = bounds_of(last, first);
+                let Some(border) = bounds.border(0) else {
+                    assert_eq!(last, first);
+                    continue;
+                };
+                let separator = separator(last, first);
+                for key in &keys[..2] {
+                    assert!(
+                        !border.is_behind_last(separator, key),
+                        "{} {}",
+                        last.escape_ascii(),
+                        key.escape_ascii()
+                    );
+                    assert!(border.is_before_first(separator, key));
+                }
+                for key in &keys[2..] {
+                    assert!(
+                        !border.is_before_first(separator, key),
+                        "{} {}",
+                        first.escape_ascii(),
+                        key.escape_ascii()
+                    );
+                    assert!(border.is_behind_last(separator, key));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_sections_never_panic() {
+        let mut encoder = BoundsEncoder::default();
+        let keys: [(&[u8], &[u8]); 5] =
+            [(b"a", b"b"), (b"b12", b"b2"), (b"c", b"c"), (b"c", b"cde"), (b"", b"\0")];
+        for (last, first) in keys {
+            encoder.add(last, first);
+        }
+        let good = encoder.finish().unwrap();
+        for at in 0..good.len() {
+            for byte in 0..=255 {
+                let mut bytes = good.clone();
+                bytes[at] = byte;
+                let Ok(bounds) = Bounds::decode(&bytes, 6) else { continue };
+                for number in 0..6 {
+                    for (key, separator) in [(&b"b1"[..], &b"b2"[..]), (b"", b""), (b"c", b""), (b"", b"c")] {
+                        let Some(border) = bounds.border(number) else { continue };
+                        let _ =
+                            border.is_behind_last(separator, key) | border.is_before_first(separator, key);
+                    }
+                }
+            }
+            assert!(Bounds::decode(&good[..at], 6).is_err());
+        }
+        assert!(Bounds::decode(&good, 5).is_err() && Bounds::decode(&good, 0).is_err());
+        let random = SeededRandom::new(1);
+        for _ in 0..1_000 {
+            let bytes: Vec<u8> = (0..8).map(|_| random.next_u64() as u8).collect();
+            let _ = Bounds::decode(&bytes, 3);
+        }
+    }
+}
