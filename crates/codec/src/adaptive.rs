@@ -19,7 +19,7 @@
 //!
 //! | mode | integers | else, below 8 KiB | below 256 KiB | longer |
 //! |---|---|---|---|---|
-//! | speed | delta, if it at least halves them | LZ4 | LZ4 | LZ4 |
+//! | speed | what costs less of delta and LZ4 | LZ4 | LZ4 | LZ4 |
 //! | balanced | what costs least of raw, delta, LZ4, zstd 1 | the same, without delta | | |
 //! | ratio | delta, if it at least halves them | zstd 3 | zstd 6 | zstd 9 |
 //!
@@ -51,7 +51,7 @@ pub use history::History;
 pub use options::{AdaptiveOptions, Mode};
 use sample::{Found, Kind};
 
-/// Where size or speed alone decides, integers must shrink by this factor, or the block is taken as binary.
+/// Where size alone decides, integers must shrink by this factor, or the block is taken as binary.
 const MIN_INTEGER_RATIO: usize = 2;
 
 /// The block at the start of `out`, and by which codec; `None` if it should stay raw.
@@ -99,8 +99,14 @@ impl Block<'_> {
         if kind != Kind::Integers && is_noise() {
             return (Way::Raw, None);
         }
-        if self.options.mode == Mode::Balanced {
-            return self.cheapest(out);
+        match self.options.mode {
+            Mode::Balanced => return self.cheapest(&[Way::Raw, Way::Integers, Way::Lz4, Way::Zstd], out),
+            // For LZ4 there is nothing to find in noise, but its rows may span little.
+            Mode::Speed if kind == Kind::Integers && is_noise() => {
+                return self.cheapest(&[Way::Integers], out);
+            }
+            Mode::Speed => return self.cheapest(&[Way::Integers, Way::Lz4], out),
+            Mode::Ratio => {}
         }
         if let Some(stored) = self.encode(Way::Integers, out) {
             return (Way::Integers, Some(stored));
@@ -112,12 +118,15 @@ impl Block<'_> {
         self.encode(way, out).map_or((Way::Raw, None), |stored| (way, Some(stored)))
     }
 
-    /// What costs least of everything that could.
-    fn cheapest(&self, out: &mut Vec<u8>) -> (Way, Option<(u8, usize)>) {
-        let (mut best, mut least) =
-            (Way::Raw, Way::Raw.cost_ps(self.options, self.raw.len(), self.raw.len()));
+    /// What costs least of some ways that shrink the block enough; raw only costs something if it is among them.
+    fn cheapest(&self, ways: &[Way], out: &mut Vec<u8>) -> (Way, Option<(u8, usize)>) {
+        let (mut best, mut least) = (Way::Raw, u64::MAX);
         let (mut stored, mut last) = (None, Way::Raw);
-        for way in [Way::Integers, Way::Lz4, Way::Zstd] {
+        for &way in ways {
+            if way == Way::Raw {
+                least = way.cost_ps(self.options, self.raw.len(), self.raw.len());
+                continue;
+            }
             // Not even if nothing were left of the block.
             if way.cost_ps(self.options, self.raw.len(), 0) >= least {
                 continue;
@@ -150,7 +159,7 @@ impl Block<'_> {
         let (codec_id, len) = match way {
             Way::Raw => return None,
             Way::Integers => {
-                let is_timed = self.options.mode == Mode::Balanced;
+                let is_timed = self.options.mode != Mode::Ratio;
                 let limit = if is_timed { limit } else { limit.min(raw.len() / MIN_INTEGER_RATIO) };
                 let rows = self.found.as_ref()?.as_slice();
                 return columns::compress(Codings::DELTA, raw, rows, limit, out).map(|len| (id::DELTA, len));

@@ -95,9 +95,15 @@ fn malformed_columns_are_refused() {
     let mut out = [0; 16];
     decompress_into(id::BIT_PACKING, &good, &mut out).unwrap();
     assert_eq!(out, [9, 0, 10, 0, 11, 0, 12, 0, 13, 0, 14, 0, 15, 0, 16, 0]);
+    // The same as digits of numbers to the base 10, two in seven bits.
+    let groups = [2 << 1 | 1, 8, 0b0101_0001, 57, 9, 10, 0x0a, 0x90, 0x8d, 0x09];
+    out.fill(0);
+    decompress_into(id::BIT_PACKING, &groups, &mut out).unwrap();
+    assert_eq!(out, [9, 0, 10, 0, 11, 0, 12, 0, 13, 0, 14, 0, 15, 0, 16, 0]);
+    let in_groups = |column: &[u8]| [&groups[..4], column].concat();
     let counted = |count: &[u8]| [&good[..1], count, &good[2..]].concat();
     let column = |column: &[u8]| [&good[..2], column].concat();
-    let wrong: [(&str, Vec<u8>); 18] = [
+    let wrong: [(&str, Vec<u8>); 24] = [
         ("nothing", vec![]),
         ("no plain bytes", [&[0], &good[..]].concat()),
         ("cut", good[..8].to_vec()),
@@ -112,6 +118,13 @@ fn malformed_columns_are_refused() {
         ("a base wider than the column", column(&[0b1101_0001, 4, 9, 0, 0, 0x10, 0x32, 0x54, 0x76])),
         ("a base wider than any", column(&[0b1101_0001, 4 | 3 << 6, 9, 0, 0, 0, 0, 0, 0, 0x10, 0x32])),
         ("a base of what has none", column(&[[0b0100_0001].as_slice(), &[0; 16]].concat())),
+        ("groups cut", groups[..9].to_vec()),
+        ("groups of no radix", in_groups(&[9, 0, 0x0a, 0x90, 0x8d, 0x09])),
+        ("groups of nothing", in_groups(&[9, 1, 0x0a, 0x90, 0x8d, 0x09])),
+        // Of 2^22 the third power does not fit.
+        ("groups of too great a radix", in_groups(&[&[9, 0x80, 0x80, 0x80, 0x02][..], &[0; 22]].concat())),
+        ("more behind groups", [&groups[..], &[0]].concat()),
+        ("groups of steps", column(&[0b0110_0001, 57, 9, 10, 0x0a, 0x90, 0x8d, 0x09])),
         ("57 bits", column(&[[0b0101_0001, 57, 9].as_slice(), &[0; 57]].concat())),
         ("no value in the dictionary", column(&[0b0011_0001, 0])),
         ("a place beyond the dictionary", column(&[0b0011_0001, 3, 1, 0, 2, 0, 3, 0, 0b1100_0110, 0])),

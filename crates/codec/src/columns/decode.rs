@@ -4,6 +4,7 @@
 //! go through a buffer of [`BATCH`] numbers on the stack, so nothing is allocated. Numbers that no writer would store (a least
 //! value and a distance beyond the width) wrap around within the width.
 
+use super::groups::Groups;
 use super::{
     MAX_BITS, MAX_DISTINCT, MAX_STRIDE, coding, packed_bytes, place_bits, segment, unzigzag, with_shape,
 };
@@ -86,6 +87,11 @@ impl Column {
             coding::PLAIN => self.plain(reader.take(self.count.checked_mul(self.width)?)?, out),
             coding::PACKED => {
                 let (bits, base) = self.size_and_base(reader)?;
+                if bits > MAX_BITS {
+                    let groups = Groups::of_size(bits, reader.varint()?)?;
+                    self.each_in_groups(groups, reader.take(groups.packed_bytes(self.count))?, base, out);
+                    return Some(());
+                }
                 let packed = reader.take(packed_bytes(self.count, bits))?;
                 self.each(0, self.count, packed, bits, out, |values| {
                     for value in values {
@@ -94,7 +100,7 @@ impl Column {
                 });
             }
             coding::DELTA => {
-                let (bits, mut last) = self.size_and_base(reader)?;
+                let (bits, mut last) = self.size_and_base(reader).filter(|&(bits, _)| bits <= MAX_BITS)?;
                 let least = unzigzag(reader.varint()?) as u64;
                 let packed = reader.take(packed_bytes(self.count - 1, bits))?;
                 self.each(0, 1, &[], 0, out, |values| values.fill(last));
@@ -132,14 +138,39 @@ impl Column {
         Some(())
     }
 
-    /// The bits of each packed number, and the number in front of them.
+    /// The bits of each packed number, or more than [`MAX_BITS`] for groups; and the number in front of them.
     fn size_and_base(self, reader: &mut Reader<'_>) -> Option<(u32, u64)> {
         let size = reader.u8()?;
         let (bits, base_len) = (u32::from(size & 0x3f), self.base_low | usize::from(size >> 6) << 2);
-        if bits > MAX_BITS || base_len > self.width {
+        if base_len > self.width {
             return None;
         }
         Some((bits, value_of(reader.take(base_len)?)))
+    }
+
+    /// Unpacks numbers that lie in groups, and writes those above `base` to the rows.
+    fn each_in_groups(self, groups: Groups, packed: &[u8], base: u64, out: &mut [u8]) {
+        /// Groups taken apart at once: of up to eight digits each.
+        const GROUPS: usize = BATCH / 2;
+        let (mut batch, mut values) = ([0; GROUPS], [0; 8 * GROUPS]);
+        let digits = groups.digits();
+        for from in (0..groups.count(self.count)).step_by(GROUPS) {
+            let batch = &mut batch[..GROUPS.min(groups.count(self.count) - from)];
+            unpack(packed, groups.bits, from, batch);
+            let values = &mut values[..batch.len() * digits];
+            groups.split(batch, values);
+            // The last group may have room left.
+            let len = values.len().min(self.count - from * digits);
+            for value in &mut values[..len] {
+                *value = value.wrapping_add(base);
+            }
+            let at = from * digits * self.stride;
+            with_shape!(
+                self.width,
+                self.big_endian,
+                scatter(&values[..len], &mut out[at..], self.stride, self.start)
+            );
+        }
     }
 
     fn plain(self, bytes: &[u8], out: &mut [u8]) {
