@@ -1,4 +1,4 @@
-//! Tells which commit is measured.
+//! Tells which commit is measured; for the feature `wiredtiger`, makes the bindings of its header and says where its library is.
 
 use std::process::Command;
 
@@ -6,6 +6,8 @@ fn main() {
     println!("cargo:rerun-if-changed=../../.git/HEAD");
     println!("cargo:rerun-if-changed=../../crates");
     println!("cargo:rustc-env=PEERS_COMMIT={}", commit());
+    #[cfg(feature = "wiredtiger")]
+    wiredtiger::link();
 }
 
 /// The commit of the repository, with a mark if files differ from it; empty words without git.
@@ -19,5 +21,30 @@ fn commit() -> String {
     match git(&["status", "--porcelain", "--", "../../crates"]) {
         Some(changes) if !changes.is_empty() => format!("{commit}, changed"),
         _ => commit,
+    }
+}
+
+#[cfg(feature = "wiredtiger")]
+mod wiredtiger {
+    use std::path::PathBuf;
+
+    pub(super) fn link() {
+        println!("cargo:rerun-if-env-changed=WIREDTIGER_DIR");
+        let directory = std::env::var("WIREDTIGER_DIR")
+            .expect("WIREDTIGER_DIR must name the build directory of WiredTiger: see README.md");
+        println!("cargo:rustc-link-search=native={directory}");
+        println!("cargo:rustc-link-lib=static=wiredtiger");
+        println!("cargo:rustc-link-lib=dylib=lz4");
+        let out = PathBuf::from(std::env::var("OUT_DIR").expect("cargo sets OUT_DIR"));
+        bindgen::Builder::default()
+            .header(format!("{directory}/include/wiredtiger.h"))
+            .allowlist_type("__wt_(connection|session|cursor|item|event_handler)")
+            .allowlist_function("wiredtiger_(open|strerror|version)")
+            .allowlist_var("WT_NOTFOUND|WT_ROLLBACK")
+            .layout_tests(false)
+            .generate()
+            .expect("bindings of wiredtiger.h")
+            .write_to_file(out.join("wiredtiger.rs"))
+            .expect("cargo's directory can be written to");
     }
 }

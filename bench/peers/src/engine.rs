@@ -12,7 +12,7 @@ pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
 /// Bits for each key in filters, of every store that has filters and in which that can be chosen.
-#[cfg(feature = "leveldb")]
+#[cfg(any(feature = "rocksdb", feature = "leveldb"))]
 pub(crate) const FILTER_BITS_PER_KEY: u32 = 10;
 /// Bytes of a block of a table, of every store in which that can be chosen.
 pub(crate) const BLOCK_BYTES: usize = 4096;

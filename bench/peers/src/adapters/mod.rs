@@ -13,10 +13,14 @@ mod limits;
 mod lmdb;
 #[cfg(feature = "redb")]
 mod redb;
+#[cfg(feature = "rocksdb")]
+mod rocksdb;
 #[cfg(feature = "sled")]
 mod sled;
 #[cfg(feature = "surrealkv")]
 mod surrealkv;
+#[cfg(feature = "wiredtiger")]
+mod wiredtiger;
 
 #[cfg(test)]
 pub(crate) use faulty::Fault;
@@ -55,6 +59,9 @@ pub(crate) struct Adapter {
 pub(crate) const ORDER: &[&str] = &[
     "esker",
     "esker+mapped",
+    "rocksdb",
+    "rocksdb+hash-index",
+    "rocksdb+unordered",
     "leveldb",
     "fjall",
     "fjall+hash-index",
@@ -64,6 +71,7 @@ pub(crate) const ORDER: &[&str] = &[
     "lmdb",
     "lmdb+writemap",
     "redb",
+    "wiredtiger",
     "skiplist",
     "btreemap",
     "raw-write",
@@ -72,13 +80,13 @@ pub(crate) const ORDER: &[&str] = &[
 ];
 
 /// Workloads of point reads.
-#[cfg(any(feature = "esker", feature = "fjall"))]
+#[cfg(any(feature = "esker", feature = "fjall", feature = "rocksdb"))]
 const GETS: &[&str] = &["get_uniform", "get_zipf", "get_absent", "multi_get_32", "ycsb_c"];
 /// Workloads of scans.
 #[cfg(feature = "surrealkv")]
 const SCANS: &[&str] = &["scan_forward", "scan_backward", "seek_100"];
 /// Workloads of writes that need not survive a power cut.
-#[cfg(feature = "lmdb")]
+#[cfg(any(feature = "lmdb", feature = "rocksdb"))]
 const WRITES: &[&str] = &["fill_seq", "fill_batch", "fill_random", "overwrite", "delete"];
 
 const fn store(name: &'static str, about: &'static str, open: Open) -> Adapter {
@@ -104,6 +112,17 @@ pub(crate) const ADAPTERS: &[Adapter] = &[
     store("esker", "Esker as it is by default", esker::open),
     #[cfg(feature = "esker")]
     variant("esker+mapped", "`table_reads` mapped", ("esker", GETS), esker::open_mapped),
+    #[cfg(feature = "rocksdb")]
+    store("rocksdb", "log-structured merge-tree in C++", rocksdb::open),
+    #[cfg(feature = "rocksdb")]
+    variant("rocksdb+hash-index", "hash index in data blocks", ("rocksdb", GETS), rocksdb::open_hash_index),
+    #[cfg(feature = "rocksdb")]
+    variant(
+        "rocksdb+unordered",
+        "`unordered_write`: batches are not atomic for readers",
+        ("rocksdb", WRITES),
+        rocksdb::open_unordered,
+    ),
     #[cfg(feature = "leveldb")]
     store("leveldb", "log-structured merge-tree in C++, the system's library", leveldb::open),
     #[cfg(feature = "fjall")]
@@ -132,6 +151,8 @@ pub(crate) const ADAPTERS: &[Adapter] = &[
     ),
     #[cfg(feature = "redb")]
     store("redb", "copy-on-write B-tree in Rust", redb::open),
+    #[cfg(feature = "wiredtiger")]
+    store("wiredtiger", "B-tree with a log in C", wiredtiger::open),
     limit("skiplist", "crossbeam's SkipMap in memory, without a log", limits::skiplist::open),
     limit(
         "btreemap",

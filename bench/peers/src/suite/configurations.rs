@@ -70,7 +70,7 @@ const LONG: Length =
 /// What says how a store grows: filling, gets, ranges of 100, room.
 const GROWTH: &[&str] = &["fill_random", "get_uniform", "seek_100", "mixed"];
 /// Stores that can be expected to write 100 million records in the time there is.
-const LARGE: &[&str] = &["esker", "fjall", "lmdb"];
+const LARGE: &[&str] = &["esker", "rocksdb", "fjall", "lmdb"];
 
 /// 2 million records of 16 and 100 bytes, all of which fit the cache: what others are variations of.
 const CACHED: Configuration = Configuration {
@@ -123,7 +123,7 @@ pub(crate) const CONFIGURATIONS: &[Configuration] = &[
     },
     Configuration {
         name: "middle",
-        about: "as `cached`, with shorter workloads: a quarter of an hour with three engines",
+        about: "as `cached`, with shorter workloads: a quarter of an hour with four engines",
         length: MIDDLE,
         ..CACHED
     },
@@ -188,7 +188,7 @@ pub(crate) const CONFIGURATIONS: &[Configuration] = &[
             "wide-100m",
             "growth: 100 M records of 16 + 100 bytes, a cache for a tenth",
             100_000_000,
-            &["esker", "fjall"],
+            &["esker", "rocksdb"],
         )
     },
 ];
@@ -205,7 +205,7 @@ pub(super) struct Form {
 pub(super) const QUICK_FORM: Form = Form { name: "quick", configurations: &["quick"], engines: &[] };
 /// The quarter of an hour.
 pub(super) const MIDDLE_FORM: Form =
-    Form { name: "middle", configurations: &["middle"], engines: &["esker", "lmdb", "fjall"] };
+    Form { name: "middle", configurations: &["middle"], engines: &["esker", "rocksdb", "lmdb", "fjall"] };
 /// Everything but the long run.
 pub(super) const FULL_FORM: Form = Form {
     name: "full",

@@ -36,7 +36,7 @@ pub(crate) struct SuiteSettings {
     /// All engines in this binary on 200 K records: whether everything works.
     #[arg(long, group = "form")]
     quick: bool,
-    /// Three engines on 2 M records: a quarter of an hour.
+    /// Four engines on 2 M records: a quarter of an hour.
     #[arg(long, group = "form")]
     middle: bool,
     /// All engines, all configurations but the billion: many hours.

@@ -1,0 +1,157 @@
+//! RocksDB through the rocksdb crate.
+//!
+//! LZ4 on all levels, full Bloom filters, the HyperClock cache; the rest at its defaults. A multi-get is its batched one.
+
+use crate::engine::{
+    Abilities, BACKGROUND_THREADS, BLOCK_BYTES, Batch, Engine, EngineSettings, FILTER_BITS_PER_KEY, Result,
+    SeeEntry, SeeValue, SeeValues, Session,
+};
+use ::rocksdb::{
+    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DB, DBCompressionType, DBRawIterator,
+    DataBlockIndexType, Options, WriteBatch, WriteOptions,
+};
+use std::path::Path;
+
+const FAMILY: &str = "default";
+
+struct RocksDb {
+    database: DB,
+    is_power: bool,
+}
+
+/// Opens it with its defaults.
+pub(super) fn open(directory: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
+    open_with(directory, settings, |_, _| {})
+}
+
+/// Opens it with a hash index of three buckets for four entries in data blocks.
+pub(super) fn open_hash_index(directory: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
+    open_with(directory, settings, |_, table| {
+        table.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
+        table.set_data_block_hash_ratio(0.75);
+    })
+}
+
+/// Opens it with writes that readers may see in another order, and batches in parts.
+pub(super) fn open_unordered(directory: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
+    open_with(directory, settings, |options, _| options.set_unordered_write(true))
+}
+
+fn open_with(
+    directory: &Path,
+    settings: &EngineSettings,
+    more: impl Fn(&mut Options, &mut BlockBasedOptions),
+) -> Result<Box<dyn Engine>> {
+    let (mut options, mut table) = (Options::default(), BlockBasedOptions::default());
+    table.set_block_cache(&Cache::new_hyper_clock_cache(usize::try_from(settings.cache_bytes)?, 0));
+    table.set_block_size(BLOCK_BYTES);
+    table.set_bloom_filter(f64::from(FILTER_BITS_PER_KEY), false);
+    options.create_if_missing(true);
+    options.set_write_buffer_size(usize::try_from(settings.memtable_bytes)?);
+    options.set_max_background_jobs(BACKGROUND_THREADS as i32);
+    options.set_compression_type(DBCompressionType::Lz4);
+    more(&mut options, &mut table);
+    options.set_block_based_table_factory(&table);
+    let family = ColumnFamilyDescriptor::new(FAMILY, options.clone());
+    let database = DB::open_cf_descriptors(&options, directory, [family])?;
+    Ok(Box::new(RocksDb { database, is_power: settings.is_power() }))
+}
+
+impl Engine for RocksDb {
+    fn abilities(&self) -> Abilities {
+        Abilities { multi_get: "", ..Abilities::STORE }
+    }
+
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        let mut options = WriteOptions::default();
+        options.set_sync(self.is_power);
+        Ok(Box::new(RocksDbSession { database: &self.database, options }))
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.database.flush_wal(true)?;
+        Ok(self.database.flush()?)
+    }
+
+    fn compact(&mut self) -> Result<bool> {
+        self.database.compact_range(None::<&[u8]>, None::<&[u8]>);
+        Ok(true)
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(self.database.flush_wal(true)?)
+    }
+
+    fn version(&self) -> String {
+        "RocksDB 11.8 (crate 0.25)".to_owned()
+    }
+}
+
+struct RocksDbSession<'a> {
+    database: &'a DB,
+    options: WriteOptions,
+}
+
+impl Session for RocksDbSession<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        Ok(self.database.put_opt(key, value, &self.options)?)
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<()> {
+        Ok(self.database.delete_opt(key, &self.options)?)
+    }
+
+    fn write_batch(&mut self, batch: &Batch) -> Result<()> {
+        let mut writes = WriteBatch::default();
+        for (key, value) in batch.iter() {
+            writes.put(key, value);
+        }
+        Ok(self.database.write_opt(writes, &self.options)?)
+    }
+
+    fn get(&mut self, key: &[u8], see: &mut SeeValue<'_>) -> Result<bool> {
+        Ok(self.database.get_pinned(key)?.map(|value| see(&value)).is_some())
+    }
+
+    fn multi_get(&mut self, keys: &[&[u8]], see: &mut SeeValues<'_>) -> Result<()> {
+        let family = self.database.cf_handle(FAMILY).ok_or("the default column family is gone")?;
+        let values = self.database.batched_multi_get_cf(family, keys.iter().copied(), false);
+        for (place, value) in values.into_iter().enumerate() {
+            if let Some(value) = value? {
+                see(place, &value);
+            }
+        }
+        Ok(())
+    }
+
+    fn scan(&mut self, from: &[u8], limit: usize, see: &mut SeeEntry<'_>) -> Result<usize> {
+        let mut entries = self.database.raw_iterator();
+        entries.seek(from);
+        walk(entries, limit, see, |entries| entries.next())
+    }
+
+    fn scan_backward(&mut self, see: &mut SeeEntry<'_>) -> Result<usize> {
+        let mut entries = self.database.raw_iterator();
+        entries.seek_to_last();
+        walk(entries, usize::MAX, see, |entries| entries.prev())
+    }
+}
+
+fn walk<'a>(
+    mut entries: DBRawIterator<'a>,
+    limit: usize,
+    see: &mut SeeEntry<'_>,
+    step: impl Fn(&mut DBRawIterator<'a>),
+) -> Result<usize> {
+    let mut count = 0;
+    while let Some((key, value)) = entries.item() {
+        see(key, value);
+        count += 1;
+        if count == limit {
+            return Ok(count);
+        }
+        step(&mut entries);
+    }
+    entries.status()?;
+    Ok(count)
+}
