@@ -114,3 +114,17 @@ fn the_shell_advises_by_what_it_saw() {
     assert_eq!(operations["short_scans"], 1.0);
     assert_eq!(operations["puts"], 0.0);
 }
+
+#[test]
+fn a_keyspace_that_adapts_says_so() {
+    let place = filled();
+    assert!(!place.ok("strategy --data db").contains("adapts"));
+    assert!(json(&place.ok("strategy --data db --json"))["adaptation"].is_null());
+    place.ok("options --data db adaptive_compaction=10m");
+    let told = place.ok("strategy --data db");
+    assert!(told.contains("adapts in windows of 600 s, 0 changes since opening"), "{told}");
+    let told = json(&place.ok("strategy --data db --json"));
+    assert_eq!((&told["adaptation"]["window_s"], &told["adaptation"]["changes"]), (&600.into(), &0.into()));
+    let refused = place.run("options --data db adaptive_compaction=5s");
+    assert!(refused.code != 0 && refused.err.contains("adaptive_compaction"), "{refused:?}");
+}

@@ -76,6 +76,9 @@ impl Store {
         if let Err(error) = self.end_migrations(&keyspaces) {
             tracing::warn!(%error, "the end of a change of strategy could not be noted");
         }
+        if least == Class::Idle {
+            self.adapt(&keyspaces);
+        }
         // Equally urgent keyspaces take turns: first comes who follows the one that was served last.
         let last = self.last_compacted.load(Ordering::Relaxed);
         let turn = keyspaces.partition_point(|keyspace| keyspace.id.get() <= last);

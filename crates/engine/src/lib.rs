@@ -64,7 +64,7 @@ mod verify;
 mod view;
 mod wanted;
 
-pub use advice::{AdviceRequest, KeyspaceAdvice, ModelCheck, ModelTerm};
+pub use advice::{AdaptationInfo, AdviceRequest, KeyspaceAdvice, ModelCheck, ModelTerm};
 pub use amplification::{
     Amplification, Cause, CauseInfo, LevelAmplification, ReadAmplification, SpaceAmplification,
 };

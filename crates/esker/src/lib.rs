@@ -150,19 +150,20 @@ pub use esker_base::{Conflict, Corruption, Error, HistoryGone, KeyspaceId, Merge
 pub use esker_cache::CacheKind;
 pub use esker_codec::Codec;
 pub use esker_engine::{
-    AdviceRequest, Amplification, BackgroundRates, BackupId, BackupInfo, BackupReport, BackupVerification,
-    Backups, BlobFileInfo, BlockingWork, BulkLoadProgress, BulkLoadReport, BulkLoader, Cause, CauseInfo,
-    Change, ChangeBatch, ChangeIter, ChangedKeyspace, Changes, CheckpointReport, CompactionFilter,
-    CompareAndSet, Consumer, ConsumerInfo, CopyProgress, Cs265, Cursor, DEFAULT_KEYSPACE, Damage, Database,
-    Decision, DeletePromise, Durability, ExportReport, FilterInfo, FilterTuningInfo, Holder, HolderKind,
-    ImportReport, IngestMode, IngestOptions, IngestReport, Isolation, JobMetrics, KeyRange, Keys, Keyspace,
-    KeyspaceAdvice, KeyspaceLevels, KeyspaceMetrics, KeyspaceOptions, KeyspacePromises, KeyspaceStall, Layer,
-    LevelAmplification, LevelInfo, LogMetrics, MemoryMetrics, Merge, MergeError, MergeOperator, Metrics,
-    MigrationInfo, ModelCheck, ModelTerm, OpenTablesMetrics, OptionChange, OptionInfo, OptionScope,
-    OptionValue, Options, PerLevel, Preset, Pressure, PressureCause, PromiseState, Range, ReadAmplification,
-    RestoreReport, Retention, RunInfo, Savepoint, Snapshot, SpaceAmplification, SpacePromise, StallChange,
-    Stalls, TableInfo, TableWriter, Transaction, TransactionOptions, TransactionRange, Ttl, Value,
-    VerifyReport, View, WaitingWrites, WriteBatch, WriteState, WrittenTable, check_export, set,
+    AdaptationInfo, AdviceRequest, Amplification, BackgroundRates, BackupId, BackupInfo, BackupReport,
+    BackupVerification, Backups, BlobFileInfo, BlockingWork, BulkLoadProgress, BulkLoadReport, BulkLoader,
+    Cause, CauseInfo, Change, ChangeBatch, ChangeIter, ChangedKeyspace, Changes, CheckpointReport,
+    CompactionFilter, CompareAndSet, Consumer, ConsumerInfo, CopyProgress, Cs265, Cursor, DEFAULT_KEYSPACE,
+    Damage, Database, Decision, DeletePromise, Durability, ExportReport, FilterInfo, FilterTuningInfo,
+    Holder, HolderKind, ImportReport, IngestMode, IngestOptions, IngestReport, Isolation, JobMetrics,
+    KeyRange, Keys, Keyspace, KeyspaceAdvice, KeyspaceLevels, KeyspaceMetrics, KeyspaceOptions,
+    KeyspacePromises, KeyspaceStall, Layer, LevelAmplification, LevelInfo, LogMetrics, MemoryMetrics, Merge,
+    MergeError, MergeOperator, Metrics, MigrationInfo, ModelCheck, ModelTerm, OpenTablesMetrics,
+    OptionChange, OptionInfo, OptionScope, OptionValue, Options, PerLevel, Preset, Pressure, PressureCause,
+    PromiseState, Range, ReadAmplification, RestoreReport, Retention, RunInfo, Savepoint, Snapshot,
+    SpaceAmplification, SpacePromise, StallChange, Stalls, TableInfo, TableWriter, Transaction,
+    TransactionOptions, TransactionRange, Ttl, Value, VerifyReport, View, WaitingWrites, WriteBatch,
+    WriteState, WrittenTable, check_export, set,
 };
 pub use esker_env::{AsyncReads, ReadMode};
 pub use esker_filter::{FilterAllocation, FilterPolicy};
@@ -174,8 +175,8 @@ pub use esker_wal::WalRecovery;
 /// Which tree suits a workload: what [`Keyspace::advise`] asks and answers, and the same for data that is only stated.
 pub mod advice {
     pub use esker_model::advice::{
-        Advice, Alternative, Calibration, Design, Family, Figures, Knob, Operations, Parts, Prediction,
-        Prices, Question, Usage, advise,
+        AdaptiveRules, Advice, Alternative, Calibration, Decision, Design, Family, Figures, History, Knob,
+        Observation, Operations, Parts, Prediction, Prices, Question, Usage, advise, decide,
     };
 }
 

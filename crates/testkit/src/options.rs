@@ -263,6 +263,13 @@ pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
         ],
     },
     Row {
+        name: "adaptive compaction",
+        choices: &[
+            ("off", |options| options),
+            ("10 s", |options| options.adaptive_compaction(Duration::from_secs(10))),
+        ],
+    },
+    Row {
         name: "strategy",
         choices: &[
             ("partitioned", |options| strategy(options, "partitioned")),

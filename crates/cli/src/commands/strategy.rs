@@ -3,9 +3,10 @@
 use super::{Context, write_json};
 use crate::args::StrategyArgs;
 use crate::failure::{Exit, Failure};
-use crate::format::human_bytes;
-use esker::{Keyspace, MigrationInfo};
-use serde_json::json;
+use crate::format::{human_bytes, human_counted};
+use esker::{AdaptationInfo, Keyspace, MigrationInfo};
+use serde_json::{Value, json};
+use std::io::Write;
 
 pub(super) fn run(context: &mut Context<'_>, args: &StrategyArgs) -> Result<Exit, Failure> {
     let keyspace = context.existing_keyspace()?;
@@ -32,12 +33,14 @@ fn show(context: &mut Context<'_>, keyspace: &Keyspace) -> Result<(), Failure> {
     let options = keyspace.options().named_values();
     let strategy = options.into_iter().find(|(name, _)| name == "strategy").map(|(_, text)| text);
     let strategy = strategy.unwrap_or_default();
+    let adaptation = keyspace.adaptation();
     if context.shape.json {
         let migration = migration.as_ref().map(as_json);
         let members = [
             ("keyspace".to_owned(), name.to_string().into()),
             ("strategy".to_owned(), strategy.into()),
             ("migration".to_owned(), migration.into()),
+            ("adaptation".to_owned(), adaptation.as_ref().map(adaptation_json).into()),
         ];
         return write_json(context.out, members);
     }
@@ -46,6 +49,9 @@ fn show(context: &mut Context<'_>, keyspace: &Keyspace) -> Result<(), Failure> {
         Some(migration) => progress(&migration),
     };
     writeln!(context.out, "{}: {strategy}, {state}", name.escape_debug())?;
+    if let Some(adaptation) = &adaptation {
+        tell_adaptation(context.out, adaptation)?;
+    }
     Ok(())
 }
 
@@ -61,11 +67,29 @@ pub(super) fn progress(migration: &MigrationInfo) -> String {
     )
 }
 
-pub(super) fn as_json(migration: &MigrationInfo) -> serde_json::Value {
+pub(super) fn as_json(migration: &MigrationInfo) -> Value {
     json!({
         "from": migration.from.to_string(),
         "bytes_at_switch": migration.bytes_at_switch,
         "bytes_left": migration.bytes_left,
         "paused": migration.is_paused,
+    })
+}
+
+fn tell_adaptation(out: &mut dyn Write, told: &AdaptationInfo) -> Result<(), Failure> {
+    let changes = human_counted(told.changes, "change");
+    let last = told.last.as_deref().unwrap_or("the first window has not ended");
+    writeln!(out, "adapts in windows of {} s, {changes} since opening: {last}", told.window.as_secs())?;
+    Ok(())
+}
+
+fn adaptation_json(told: &AdaptationInfo) -> Value {
+    json!({
+        "window_s": told.window.as_secs(),
+        "agreeing_windows": told.agreeing_windows,
+        "needed_windows": told.needed_windows,
+        "rest_s": told.rest.as_secs(),
+        "changes": told.changes,
+        "last": told.last,
     })
 }

@@ -8,10 +8,13 @@
 //!
 //! Nothing of this is stored: a database that was just opened knows its tables, and of its use nothing.
 
+mod adapt;
 mod check;
 mod question;
 mod scans;
 
+pub use adapt::AdaptationInfo;
+pub(crate) use adapt::Adapting;
 pub use check::{ModelCheck, ModelTerm};
 pub(crate) use scans::{ScanCounts, ScanTally};
 
@@ -111,6 +114,24 @@ impl Keyspace {
             checks,
             advice,
         })
+    }
+
+    /// How the keyspace follows advice by itself, if it has the option `adaptive_compaction`; `None` if it does not.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let db = esker_engine::Database::open("data")?;
+    /// use std::time::Duration;
+    ///
+    /// let events = db.keyspace("events")?;
+    /// events.set_options(|options| options.adaptive_compaction(Duration::from_secs(600)))?;
+    /// if let Some(adaptation) = events.adaptation() {
+    ///     println!("{} changes, {}", adaptation.changes, adaptation.last.unwrap_or_default());
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn adaptation(&self) -> Option<AdaptationInfo> {
+        self.store().adaptation(self.state())
     }
 
     /// Changes strategy, write buffer and filters to those of a design. The tree migrates step by step ([`Keyspace::migration`]); filters

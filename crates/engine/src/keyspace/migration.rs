@@ -100,6 +100,23 @@ impl Store {
         KeyspaceOptions { switch, ..after }
     }
 
+    /// Bytes that would be out of form if these options took the place of those.
+    pub(crate) fn bytes_to_migrate(
+        &self,
+        keyspace: &KeyspaceState,
+        before: &KeyspaceOptions,
+        after: KeyspaceOptions,
+    ) -> u64 {
+        let Ok(writing) = self.writing() else { return 0 };
+        let (first_new, _) = writing.tables.counters();
+        let switch = Switch { from: before.strategy, first_new, bytes: 0, is_paused: false };
+        let after = KeyspaceOptions { switch: Some(switch), ..after };
+        if before.strategy == after.strategy {
+            return 0;
+        }
+        self.misplaced_bytes(&keyspace.view.load().tree, &after)
+    }
+
     /// Bytes of old files that are not in the form of the strategy.
     fn misplaced_bytes(&self, tree: &Tree, options: &KeyspaceOptions) -> u64 {
         let shape = Shape { migration: options.migration(), ..self.shape(tree, &[]) };

@@ -18,7 +18,7 @@ pub use migration::MigrationInfo;
 pub(crate) use migration::Switch;
 pub(crate) use registry::Registry;
 
-use crate::advice::ScanCounts;
+use crate::advice::{Adapting, ScanCounts};
 use crate::amplification::traffic::Traffic;
 use crate::easing::Easing;
 use crate::filters::FilterTuner;
@@ -74,6 +74,8 @@ pub(crate) struct KeyspaceState {
     pub(crate) traffic: Traffic,
     /// What its cursors counted.
     pub(crate) scans: Arc<ScanCounts>,
+    /// How it follows its workload, if it does.
+    pub(crate) adapting: Adapting,
     /// How often its tables are read, if its strategy goes by that.
     pub(crate) heat: Mutex<HeatBook>,
     /// How jobs compress.
@@ -110,6 +112,7 @@ impl KeyspaceState {
             dropped: AtomicBool::new(false),
             traffic: Traffic::default(),
             scans: Arc::default(),
+            adapting: Adapting::default(),
             heat: Mutex::default(),
             easing: Easing::default(),
             control: Mutex::default(),

@@ -53,6 +53,7 @@ pub struct KeyspaceOptions {
     pub(crate) blob_space_amp_permille: u32,
     pub(crate) max_space_amp_permille: Option<u64>,
     pub(crate) delete_within: Option<Duration>,
+    pub(crate) adaptive_compaction: Option<Duration>,
 }
 
 impl Default for KeyspaceOptions {
@@ -87,6 +88,7 @@ impl Default for KeyspaceOptions {
             blob_space_amp_permille: 1500,
             max_space_amp_permille: None,
             delete_within: None,
+            adaptive_compaction: None,
         }
     }
 }
@@ -280,6 +282,21 @@ impl KeyspaceOptions {
     pub fn delete_within(mut self, time: Duration) -> KeyspaceOptions {
         self.delete_within = Some(time);
         self
+    }
+
+    /// Lets the keyspace follow its workload: operations are observed in windows of this length, at least ten seconds, and when three in a row
+    /// show that another strategy, size ratio and filter memory would save 15 %, it changes to them, at most once in six windows. Ten minutes are
+    /// a good length. Default: it stays as it was chosen.
+    ///
+    /// [`crate::Keyspace::adaptation`] tells what it is about to do. The write buffer stays as it is.
+    pub fn adaptive_compaction(mut self, window: Duration) -> KeyspaceOptions {
+        self.adaptive_compaction = Some(window);
+        self
+    }
+
+    /// The window in milliseconds.
+    pub(crate) fn adaptive_window_ms(&self) -> Option<u64> {
+        self.adaptive_compaction.map(|window| u64::try_from(window.as_millis()).unwrap_or(u64::MAX))
     }
 
     /// The promised time in milliseconds.

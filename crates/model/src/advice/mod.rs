@@ -22,8 +22,11 @@
 //! differ in one of them only. Pages that the operating system keeps are not known; the price of a block read should be that of the
 //! mixture.
 //!
+//! [`decide()`] follows advice by itself, with patience.
+//!
 //! Pure and quick: some ten thousand designs, a few dozen milliseconds.
 
+mod adaptive;
 mod design;
 mod explain;
 mod figures;
@@ -31,6 +34,7 @@ mod prices;
 mod search;
 mod usage;
 
+pub use adaptive::{AdaptiveRules, Decision, History, Observation, decide};
 pub use design::{Design, Family};
 pub use figures::{Figures, Parts, Prediction};
 pub use prices::{Calibration, Prices};

@@ -214,6 +214,16 @@ impl Found {
     }
 }
 
+/// The cheapest design with this write buffer. Ties go to this design.
+pub(super) fn cheapest_with_buffer(question: &Question, present: &Design) -> Option<Prediction> {
+    let mut found = Found::default();
+    for strategy in strategies() {
+        found.try_filters(question, Design { strategy, ..*present });
+    }
+    found.try_design(question, present);
+    found.best()
+}
+
 /// Write buffers that are tried: powers of two up to the largest, and that one.
 fn write_buffers(usage: &Usage) -> Vec<f64> {
     let most = usage.most_write_buffer_bytes.max(1.0);

@@ -42,18 +42,34 @@ impl Operations {
         [lookups / total, (self.short_scans + self.long_scans) / total, self.writes() / total]
     }
 
+    /// So many times as many of each.
+    #[must_use]
+    pub fn times(&self, factor: f64) -> Operations {
+        self.with(&Operations::default(), |own, _| own * factor)
+    }
+
+    /// These and those.
+    #[must_use]
+    pub fn plus(&self, other: &Operations) -> Operations {
+        self.with(other, |own, other| own + other)
+    }
+
     /// What came since `before`; nothing of a kind whose count went back.
     pub fn since(&self, before: &Operations) -> Operations {
-        let grown = |now: f64, then: f64| (now - then).max(0.0);
+        self.with(before, |now, then| (now - then).max(0.0))
+    }
+
+    /// Each number made of this one and the other one.
+    fn with(&self, other: &Operations, of: impl Fn(f64, f64) -> f64) -> Operations {
         Operations {
-            present_reads: grown(self.present_reads, before.present_reads),
-            absent_reads: grown(self.absent_reads, before.absent_reads),
-            short_scans: grown(self.short_scans, before.short_scans),
-            short_scan_entries: grown(self.short_scan_entries, before.short_scan_entries),
-            long_scans: grown(self.long_scans, before.long_scans),
-            long_scan_entries: grown(self.long_scan_entries, before.long_scan_entries),
-            puts: grown(self.puts, before.puts),
-            deletes: grown(self.deletes, before.deletes),
+            present_reads: of(self.present_reads, other.present_reads),
+            absent_reads: of(self.absent_reads, other.absent_reads),
+            short_scans: of(self.short_scans, other.short_scans),
+            short_scan_entries: of(self.short_scan_entries, other.short_scan_entries),
+            long_scans: of(self.long_scans, other.long_scans),
+            long_scan_entries: of(self.long_scan_entries, other.long_scan_entries),
+            puts: of(self.puts, other.puts),
+            deletes: of(self.deletes, other.deletes),
         }
     }
 }

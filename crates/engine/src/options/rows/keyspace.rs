@@ -44,6 +44,9 @@ const MAX_SPACE_AMP: (Unit, u64, u64) = (Unit::Permille, 1050, 100_000);
 /// Promised times: memtables are sealed after an eighth, and the compaction lane looks every ten seconds.
 const DELETE_WITHIN_MS: (Unit, u64, u64) = (Unit::Milliseconds, 120_000, u64::MAX);
 
+/// Windows of adaptive keyspaces: the compaction lane looks every ten seconds.
+const ADAPTIVE_WINDOW_MS: (Unit, u64, u64) = (Unit::Milliseconds, 10_000, u64::MAX);
+
 type Own = Row<KeyspaceOptions>;
 
 const ROWS: &[Own] = &[
@@ -356,6 +359,16 @@ const ROWS: &[Own] = &[
     .or("none", "what is deleted goes when compactions meet it")
     .stored_as("delete_within_ms")
     .help("Time after which what was deleted or has expired is in no file any more: a promise.")
+    .changes(OptionChange::AtOnce),
+    Own::number(
+        "adaptive_compaction",
+        ADAPTIVE_WINDOW_MS,
+        |options| options.adaptive_compaction.map(super::milliseconds),
+        |options, ms| options.adaptive_compaction = ms.map(Duration::from_millis),
+    )
+    .or("none", "the strategy stays as it was chosen")
+    .stored_as("adaptive_compaction_ms")
+    .help("Time in which the workload is observed before strategy and filters follow it, such as 10m.")
     .changes(OptionChange::AtOnce),
 ];
 

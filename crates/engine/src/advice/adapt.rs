@@ -1,0 +1,154 @@
+//! Keyspaces that follow advice by themselves.
+//!
+//! A keyspace with the option `adaptive_compaction` is observed in windows of that length. The compaction lane looks whether one has ended
+//! whenever it looks for work, which it does every ten seconds at least; then it takes the operations of the window, asks
+//! [`esker_model::advice::decide`], and if that says so changes strategy and filters like anybody else may. What was measured
+//! since opening does not correct the formulas here: it was measured under several strategies.
+//!
+//! * AD4: nothing is decided while the tree migrates, and a window in which somebody changed the design says nothing.
+//! * AD5: who changes options at the same moment comes first.
+//!
+//! Nothing of it is stored but the option and the strategy: after an opening observation begins anew.
+
+use super::AdviceRequest;
+use crate::keyspace::KeyspaceState;
+use crate::options::KeyspaceOptions;
+use crate::store::Store;
+use esker_base::Result;
+use esker_model::advice::{
+    AdaptiveRules, Calibration, Decision, Design, History, Observation, Operations, Question, decide,
+};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a keyspace that adapts remembers. Its lock is taken before all others of the store, and no lane waits for it.
+#[derive(Debug, Default)]
+pub(crate) struct Adapting(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// When the window began, what had been asked for until then, and with which design.
+    window: Option<(u64, Operations, Design)>,
+    history: History,
+    last: Option<Decision>,
+    changes: u64,
+}
+
+/// How a keyspace adapts; see [`crate::Keyspace::adaptation`].
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct AdaptationInfo {
+    /// How long it is observed before each decision.
+    pub window: Duration,
+    /// Windows in a row in which a change was worth it.
+    pub agreeing_windows: u32,
+    /// How many there have to be.
+    pub needed_windows: u32,
+    /// How long after the last change there will be no other.
+    pub rest: Duration,
+    /// Changes since the database was opened.
+    pub changes: u64,
+    /// What the last window led to, as a sentence; `None` before the first has ended.
+    pub last: Option<String>,
+}
+
+impl Store {
+    /// Ends the windows that are over, and changes what is to be changed.
+    pub(crate) fn adapt(&self, keyspaces: &[Arc<KeyspaceState>]) {
+        for keyspace in keyspaces {
+            let options = keyspace.options();
+            let Some(window_ms) = options.adaptive_window_ms() else { continue };
+            // Another thread of the lane is at it.
+            let Some(mut state) = keyspace.adapting.0.try_lock() else { continue };
+            if let Err(error) = self.end_window(keyspace, &options, window_ms, &mut state) {
+                let name = keyspace.name();
+                tracing::warn!(keyspace = %name, %error, "the strategy could not be adapted");
+            }
+        }
+    }
+
+    fn end_window(
+        &self,
+        keyspace: &Arc<KeyspaceState>,
+        options: &Arc<KeyspaceOptions>,
+        window_ms: u64,
+        state: &mut State,
+    ) -> Result<()> {
+        let now_ms = self.monotonic_ns() / 1_000_000;
+        if state.window.is_some_and(|(began_ms, ..)| now_ms.saturating_sub(began_ms) < window_ms) {
+            return Ok(());
+        }
+        let present = options.design(self.memory.write_buffer_bytes);
+        let operations = self.operations(keyspace);
+        let Some((_, before, design)) = state.window.replace((now_ms, operations, present)) else {
+            return Ok(());
+        };
+        if design != present || options.switch.is_some() {
+            state.history = state.history.interrupted();
+            return Ok(());
+        }
+        let seen = operations.since(&before);
+        let decision = match self.question_of_window(keyspace, seen) {
+            None => Decision::Unknown,
+            Some(question) => {
+                let migration_bytes =
+                    |to: &Design| self.bytes_to_migrate(keyspace, options, adapted(options, to)) as f64;
+                let seen = Observation { question: &question, now_ms, migration_bytes: &migration_bytes };
+                let rules = AdaptiveRules::for_window(window_ms);
+                let (decision, history) = decide(&seen, &state.history, &rules);
+                if let Decision::Change(to, _) = decision {
+                    if !self.replace_options(keyspace, options, adapted(options, &to))? {
+                        return Ok(());
+                    }
+                    state.changes += 1;
+                    state.window =
+                        Some((now_ms, operations, keyspace.options().design(self.memory.write_buffer_bytes)));
+                    let name = keyspace.name();
+                    tracing::info!(keyspace = %name, from = %present.strategy, to = %to.strategy, "{decision}");
+                }
+                state.history = history;
+                decision
+            }
+        };
+        state.last = Some(decision);
+        Ok(())
+    }
+
+    /// What a window asked for, as a question; `None` if there is no data to speak of.
+    fn question_of_window(&self, keyspace: &Arc<KeyspaceState>, seen: Operations) -> Option<Question> {
+        let (question, _) = self.question_for(keyspace, &AdviceRequest::default(), seen, &seen).ok()?;
+        let known = Calibration { cache_skew: question.known.cache_skew, ..Calibration::default() };
+        Some(Question { known, ..question })
+    }
+
+    /// How a keyspace adapts, if it does.
+    pub(super) fn adaptation(&self, keyspace: &KeyspaceState) -> Option<AdaptationInfo> {
+        let window_ms = keyspace.options().adaptive_window_ms()?;
+        let rules = AdaptiveRules::for_window(window_ms);
+        let state = keyspace.adapting.0.lock();
+        let now_ms = self.monotonic_ns() / 1_000_000;
+        Some(AdaptationInfo {
+            window: Duration::from_millis(window_ms),
+            agreeing_windows: state.history.agreeing,
+            needed_windows: rules.windows,
+            rest: Duration::from_millis(state.history.rest_left_ms(now_ms, &rules)),
+            changes: state.changes,
+            last: state.last.map(|decision| decision.to_string()),
+        })
+    }
+}
+
+/// These options with strategy and filters of a design; the write buffer stays.
+fn adapted(options: &KeyspaceOptions, to: &Design) -> KeyspaceOptions {
+    let changed = options.clone().with_design(to);
+    let keeps_filter = options.filter.bits_per_key() == to.filter_bits_per_key;
+    KeyspaceOptions {
+        write_buffer_bytes: options.write_buffer_bytes,
+        filter: if keeps_filter { options.filter } else { changed.filter },
+        ..changed
+    }
+}
+
+#[cfg(test)]
+mod tests;
