@@ -15,6 +15,15 @@ pub fn head(key: &[u8], skip: usize) -> u64 {
     head_of_short(key, skip)
 }
 
+/// The first sixteen bytes of `key`, big-endian, zero-padded: `leading(a) < leading(b)` implies `a < b`, and equal ones say nothing.
+#[inline]
+pub fn leading(key: &[u8]) -> u128 {
+    match key.first_chunk() {
+        Some(first) => u128::from_be_bytes(*first),
+        None => u128::from(head(key, 0)) << 64 | u128::from(head(key, 8)),
+    }
+}
+
 fn head_of_short(key: &[u8], skip: usize) -> u64 {
     let left = key.get(skip..).unwrap_or_default();
     if let Some(last) = key.last_chunk::<8>()
@@ -63,6 +72,16 @@ pub fn prefix_successor(prefix: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn leading_bytes_are_those_of_the_padded_key() {
+        for len in 0..40 {
+            let key: Vec<u8> = (1..=len).collect();
+            let mut padded = [0u8; 16];
+            padded.iter_mut().zip(&key).for_each(|(to, from)| *to = *from);
+            assert_eq!(leading(&key), u128::from_be_bytes(padded), "{len} bytes");
+        }
+    }
 
     #[test]
     fn heads_respect_order() {

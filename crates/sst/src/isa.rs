@@ -10,12 +10,14 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod block_hash;
 mod portable;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx512::Avx512;
+pub(crate) use block_hash::block_hash;
 pub(crate) use portable::Portable;
 
 /// Heads in one node of the block index: two cache lines.

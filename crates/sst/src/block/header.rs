@@ -5,6 +5,7 @@
 //! the file: a block that was swapped, moved or left over from another file does not verify (BS6).
 
 use crate::flaw::{Flaw, damaged, unsupported};
+use crate::isa::block_hash;
 use esker_base::TableUid;
 use esker_base::checksum::xxh3_64;
 use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
@@ -182,7 +183,7 @@ fn place_of(uid: TableUid, offset: u64) -> u64 {
 /// The place is folded in after hashing: a seed would cost 30 ns a block to expand, and an exclusive-or tells a
 /// moved block just as surely.
 pub(crate) fn placed_checksum(uid: TableUid, offset: u64, bytes: &[u8]) -> u64 {
-    xxh3_64(bytes) ^ place_of(uid, offset)
+    block_hash(bytes) ^ place_of(uid, offset)
 }
 
 /// Checks the block whose file image `image` starts with, found at `offset` of the table `uid`.
