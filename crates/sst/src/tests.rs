@@ -8,6 +8,7 @@ mod faults;
 mod global_seqno;
 mod index_kinds;
 mod paging;
+mod quick_way;
 mod reading;
 mod sharing;
 mod watching;

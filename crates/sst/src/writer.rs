@@ -24,7 +24,7 @@ use crate::properties::TableProperties;
 use crate::range_section;
 use crate::read_ahead::Pace;
 use esker_base::checksum::key_hash;
-use esker_base::key::common_prefix_len;
+use esker_base::key::{common_prefix_len, leading};
 use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
 use esker_base::{Error, Result, TableUid, Tag};
 use esker_codec::{Codec, DictionaryEncoder};
@@ -53,8 +53,13 @@ pub struct TableWriter {
     properties: TableProperties,
     expiring: Expiring,
     staged: Staged,
-    /// Tag of the entry added last.
+    /// Tag of the entry added last, and the leading bytes of its key.
     last_tag: Tag,
+    last_leading: u128,
+    /// Entries of the block being staged whose key is that of the entry before.
+    repeated_keys: u64,
+    /// Whether nobody but block and filter has to hear of a plain put of a new key.
+    is_plain: bool,
     /// Last key of the block before the one being staged.
     closed_key: Vec<u8>,
     /// Lower bound of the block being staged, and the tag of its first entry if it continues a key.
@@ -104,6 +109,9 @@ impl TableWriter {
             expiring: Expiring::default(),
             staged: Staged::new(options.layout_options()),
             last_tag: Tag::OLDEST,
+            last_leading: 0,
+            repeated_keys: 0,
+            is_plain: options.layout == BlockLayout::Flat && !options.index.needs_locator(),
             closed_key: Vec::new(),
             separator: Vec::new(),
             continued_at: None,
@@ -141,9 +149,28 @@ impl TableWriter {
     /// whatever writing to the file meets.
     #[inline]
     pub fn add(&mut self, key: &[u8], tag: Tag, value: &[u8]) -> Result<()> {
+        let leading = leading(key);
+        let is_short = key.len() <= MAX_KEY_LEN && value.len() <= MAX_VALUE_LEN;
+        if !(self.is_plain && leading > self.last_leading && tag.is_plain_put() && is_short) {
+            return self.add_any(key, tag, value);
+        }
+        // The same as there, for the commonest case: leading bytes that are greater are those of a greater key.
+        if !self.staged.is_empty() && self.staged.would_exceed(self.block_size_bytes, key, tag, value, 0) {
+            self.close_block()?;
+            self.open_block(key, tag, true);
+        }
+        let hash = key_hash(key);
+        self.filter.add(hash);
+        (self.last_tag, self.last_leading) = (tag, leading);
+        self.staged.add(key, hash, tag, value, 0);
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn add_any(&mut self, key: &[u8], tag: Tag, value: &[u8]) -> Result<()> {
         let last_key = if self.staged.is_empty() { &self.closed_key[..] } else { self.staged.last_key() };
         let shared_len = common_prefix_len(last_key, key);
-        let is_first = self.properties.entries == 0;
+        let is_first = self.properties.entries == 0 && self.staged.is_empty();
         let is_new_key = match (last_key.get(shared_len), key.get(shared_len)) {
             (None, Some(_)) => true,
             (Some(last), Some(this)) if last < this => true,
@@ -168,27 +195,28 @@ impl TableWriter {
                 locator.add(hash, self.index.blocks() + waiting);
             }
         }
-        self.count(key, tag, value, is_new_key);
-        self.last_tag = tag;
+        self.repeated_keys += u64::from(!is_new_key);
+        self.expiring.count(tag, value);
+        (self.last_tag, self.last_leading) = (tag, leading(key));
         self.staged.add(key, hash, tag, value, shared_len);
         Ok(())
     }
 
-    #[inline]
-    fn count(&mut self, key: &[u8], tag: Tag, value: &[u8], is_new_key: bool) {
-        let properties = &mut self.properties;
-        properties.entries += 1;
-        properties.keys += u64::from(is_new_key);
-        properties.tombstones += u64::from(tag.is_tombstone());
-        self.expiring.count(tag, value);
-        properties.raw_key_bytes += key.len() as u64;
-        properties.raw_value_bytes += value.len() as u64;
-        properties.min_seqno = properties.min_seqno.min(tag.seqno());
-        properties.max_seqno = properties.max_seqno.max(tag.seqno());
-        properties.single_version &= is_new_key & tag.is_plain_put();
-        if properties.entries == 1 {
-            properties.min_key = key.to_vec();
+    /// Counts the staged entries, at least one, which make a block.
+    fn count_block(&mut self) {
+        let (totals, properties) = (self.staged.totals(), &mut self.properties);
+        if properties.entries == 0 {
+            properties.min_key = self.staged.first_key().to_vec();
         }
+        properties.entries += totals.entries;
+        properties.keys += totals.entries - self.repeated_keys;
+        properties.tombstones += totals.tombstones;
+        properties.raw_key_bytes += totals.key_bytes;
+        properties.raw_value_bytes += totals.value_bytes;
+        properties.min_seqno = properties.min_seqno.min(totals.min_seqno);
+        properties.max_seqno = properties.max_seqno.max(totals.max_seqno);
+        properties.single_version &= self.repeated_keys == 0 && totals.is_all_plain;
+        self.repeated_keys = 0;
     }
 
     #[cold]
@@ -267,6 +295,7 @@ impl TableWriter {
         if self.separator_bytes > MAX_SEPARATOR_BYTES {
             return Err(Error::invalid(format!("{}: the index exceeds 4 GiB", self.file.path().display())));
         }
+        self.count_block();
         self.closed_key.clear();
         self.closed_key.extend_from_slice(self.staged.last_key());
         if self.held.is_some() {
@@ -394,6 +423,12 @@ impl TableWriter {
     #[cfg(test)]
     pub(crate) fn add_to_filter(&mut self, hash: u64) {
         self.filter.add(hash);
+    }
+
+    /// Takes every entry the long way.
+    #[cfg(test)]
+    pub(crate) fn take_the_long_way(&mut self) {
+        self.is_plain = false;
     }
 
     fn finish_filter(&mut self) -> Option<Vec<u8>> {

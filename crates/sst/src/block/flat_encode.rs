@@ -5,6 +5,7 @@ use super::header::{FLAG_FIXED_SUFFIX, FLAG_WIDE_OFFSETS};
 use super::raw::{COPY_SLACK, copy_in_steps};
 use super::staged::Staged;
 use super::tags::{TAG_CODING_BYTES, TagCoding};
+use crate::isa::{Isa, with_kernel};
 use esker_base::coding::varint_len;
 use esker_codec::Rows;
 use esker_codec::columns::MAX_STRIDE;
@@ -13,7 +14,7 @@ use esker_codec::columns::MAX_STRIDE;
 pub(crate) const PAYLOAD_HEADER_BYTES: usize = 16;
 
 /// Directory bytes of an entry: fingerprint, narrow offset, head.
-const DIRECTORY_BYTES: usize = 5;
+pub(super) const DIRECTORY_BYTES: usize = 5;
 
 /// Bytes of a payload without the entries themselves, with narrow offsets.
 pub(crate) fn fixed_len(entries: usize, prefix_len: usize) -> usize {
@@ -121,44 +122,70 @@ pub(crate) fn encode(staged: &Staged, out: &mut Vec<u8>) -> u8 {
     // SAFETY: `plan.len` bytes and the slack of two copies behind them were reserved from `start`, and
     // `write_entries` initialises everything from here to `plan.len`.
     unsafe {
-        write_entries(staged, &plan, out.as_mut_ptr().add(start));
+        write_in_steps(staged, &plan, out.as_mut_ptr().add(start));
         out.set_len(start + plan.len);
     }
     plan.flags()
 }
 
-/// Writes directory and entries, which is everything behind the prefix.
+/// [`write_entries`] with this machine's vectors, so that a step of 32 bytes is one instruction, for the shape that most blocks have
+/// or for any.
 ///
 /// # Safety
-/// `plan.len + 2 * COPY_SLACK + 8` bytes from `to` must be writable, and `plan` must be that of `staged`.
-unsafe fn write_entries(staged: &Staged, plan: &Plan, to: *mut u8) {
+/// As [`write_entries`].
+unsafe fn write_in_steps(staged: &Staged, plan: &Plan, to: *mut u8) {
+    with_kernel!(
+        Isa::detect(),
+        |_K| (staged: &Staged, plan: &Plan, to: *mut u8) -> () {
+            // SAFETY: the caller's promise.
+            unsafe {
+                if plan.fixed_suffix && !plan.wide {
+                    write_entries::<true>(staged, plan, to);
+                } else {
+                    write_entries::<false>(staged, plan, to);
+                }
+            }
+        }
+        (staged, plan, to)
+    );
+}
+
+/// Writes directory and entries, which is everything behind the prefix. `PLAIN`: suffixes of one length and narrow offsets.
+///
+/// # Safety
+/// `plan.len + 2 * COPY_SLACK + 8` bytes from `to` must be writable, `plan` must be that of `staged`, and as plain as `PLAIN` says.
+#[inline(always)]
+unsafe fn write_entries<const PLAIN: bool>(staged: &Staged, plan: &Plan, to: *mut u8) {
     let mut from = staged.bytes().as_ptr();
     let mut at = plan.entries_at;
+    let (prefix_len, equal_len) = (plan.prefix_len, staged.last_key().len());
     for (i, entry) in staged.entries().iter().enumerate() {
-        let (key_len, value_len) = (usize::from(entry.key_len), entry.value_len as usize);
-        let suffix_len = key_len - plan.prefix_len;
+        let key_len = if PLAIN { equal_len } else { usize::from(entry.key_len) };
+        let suffix_len = key_len - prefix_len;
+        let own_len = suffix_len + entry.value_len as usize;
         // SAFETY: `from` walks over the keys and values of `staged`, which has `COPY_SLACK` bytes of capacity behind
         // them; `at` walks over the entries, whose lengths `plan` added up to `plan.len`; directory positions lie in
         // front of `entries_at`. A copy in steps may spill into bytes that a later entry overwrites, never backwards.
         unsafe {
-            let suffix = std::slice::from_raw_parts(from.add(plan.prefix_len), suffix_len);
+            let own = from.add(prefix_len);
             to.add(plan.fingerprints_at + i).write(fingerprint(entry.hash));
-            if plan.wide {
+            if plan.wide && !PLAIN {
                 to.add(plan.offsets_at + 4 * i).cast::<[u8; 4]>().write((at as u32).to_le_bytes());
             } else {
                 to.add(plan.offsets_at + 2 * i).cast::<[u8; 2]>().write((at as u16).to_le_bytes());
             }
-            to.add(plan.heads_at + 2 * i).cast::<[u8; 2]>().write(head_of_suffix(suffix).to_le_bytes());
+            let head = head_of_suffix(std::slice::from_raw_parts(own, suffix_len));
+            to.add(plan.heads_at + 2 * i).cast::<[u8; 2]>().write(head.to_le_bytes());
             // Eight bytes are written whatever the width; what is too much is overwritten.
             to.add(at).cast::<[u8; 8]>().write(plan.tags.distance(entry.tag).to_le_bytes());
             at += plan.tags.width();
-            if !plan.fixed_suffix {
+            if !plan.fixed_suffix && !PLAIN {
                 at = write_varint(to, at, suffix_len);
             }
-            copy_in_steps(suffix.as_ptr(), to.add(at), suffix_len);
-            copy_in_steps(from.add(key_len), to.add(at + suffix_len), value_len);
-            at += suffix_len + value_len;
-            from = from.add(key_len + value_len);
+            // The value follows the key, here and there.
+            copy_in_steps(own, to.add(at), own_len);
+            at += own_len;
+            from = own.add(own_len);
         }
     }
     debug_assert_eq!(at, plan.len);

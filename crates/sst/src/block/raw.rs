@@ -125,6 +125,50 @@ pub(crate) unsafe fn copy_in_steps(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
+/// Copies all of `from` without a call for the lengths of keys and small values, and without touching a byte behind either side: pieces
+/// from the front and from the back that may overlap. No loop, of which the compiler would make a call.
+///
+/// # Safety
+/// `from.len()` bytes must be writable at `to`, and must not overlap `from`.
+#[inline(always)]
+pub(crate) unsafe fn copy_exactly(from: &[u8], to: *mut u8) {
+    let (at, len) = (from.as_ptr(), from.len());
+    // SAFETY: every piece lies within `len` bytes, which are readable at `from` and writable at `to`.
+    unsafe {
+        match len {
+            16..=32 => {
+                copy_piece::<16>(at, to);
+                copy_piece::<16>(at.add(len - 16), to.add(len - 16));
+            }
+            33..=128 => {
+                copy_piece::<32>(at, to);
+                if len > 64 {
+                    copy_piece::<32>(at.add(32), to.add(32));
+                    copy_piece::<32>(at.add(len - 64), to.add(len - 64));
+                }
+                copy_piece::<32>(at.add(len - 32), to.add(len - 32));
+            }
+            _ => copy_other_length(from, to),
+        }
+    }
+}
+
+/// # Safety
+/// `N` bytes must be readable at `from` and writable at `to`.
+#[inline(always)]
+unsafe fn copy_piece<const N: usize>(from: *const u8, to: *mut u8) {
+    // SAFETY: the caller's promise; byte arrays need no alignment.
+    unsafe { to.cast::<[u8; N]>().write(from.cast::<[u8; N]>().read()) };
+}
+
+/// # Safety
+/// As [`copy_exactly`].
+#[inline(never)]
+unsafe fn copy_other_length(from: &[u8], to: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
+}
+
 /// Equality without a call for up to 16 bytes, the common lengths of keys.
 #[inline(always)]
 pub(crate) fn bytes_equal(a: &[u8], b: &[u8]) -> bool {
@@ -143,4 +187,21 @@ pub(crate) fn bytes_equal(a: &[u8], b: &[u8]) -> bool {
         return a.iter().zip(b).fold(0, |difference, (x, y)| difference | (x ^ y)) == 0;
     }
     a == b
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exact_copies_touch_nothing_else() {
+        let from: Vec<u8> = (0..1000u32).map(|at| (at % 251) as u8 + 1).collect();
+        for len in 0..700 {
+            let mut to = vec![0; len + 64];
+            // SAFETY: `to` has room behind its first 32 bytes.
+            unsafe { copy_exactly(&from[7..7 + len], to.as_mut_ptr().add(32)) };
+            assert_eq!(to[32..32 + len], from[7..7 + len]);
+            assert!(to[..32].iter().chain(&to[32 + len..]).all(|&byte| byte == 0), "{len} bytes");
+        }
+    }
 }

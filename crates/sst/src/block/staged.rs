@@ -6,11 +6,11 @@
 use super::delta_encode::{self, DeltaOptions};
 use super::flat_encode;
 use super::header::FRAME_BYTES;
-use super::raw::COPY_SLACK;
+use super::raw::{COPY_SLACK, copy_exactly};
 use super::tags::TagCoding;
-use esker_base::Tag;
 use esker_base::coding::varint_len;
 use esker_base::key::common_prefix_len;
+use esker_base::{SeqNo, Tag};
 
 /// One entry; its key and value follow those of the entry before.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +47,24 @@ pub(crate) struct Staged {
     kind_differences: u8,
     /// Bytes that delta coding takes so far, without tags, restart points and hash slots.
     delta_bytes: usize,
+    /// Most bytes that the block can have, whatever its prefix and tags turn out to be.
+    most_bytes: usize,
+}
+
+/// Most bytes of a block that has no entry.
+const MOST_OF_NONE: usize = FRAME_BYTES + flat_encode::PAYLOAD_HEADER_BYTES;
+
+/// What a block holds, told once it is full instead of entry by entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) entries: u64,
+    pub(crate) key_bytes: u64,
+    pub(crate) value_bytes: u64,
+    pub(crate) tombstones: u64,
+    pub(crate) min_seqno: SeqNo,
+    pub(crate) max_seqno: SeqNo,
+    /// Whether all entries are plain puts.
+    pub(crate) is_all_plain: bool,
 }
 
 impl Staged {
@@ -63,6 +81,7 @@ impl Staged {
             kind: 0,
             kind_differences: 0,
             delta_bytes: 0,
+            most_bytes: MOST_OF_NONE,
         }
     }
 
@@ -86,7 +105,39 @@ impl Staged {
         self.bytes.len()
     }
 
-    fn first_key(&self) -> &[u8] {
+    /// Whether the layout needs to know what each key shares with the one before it.
+    #[inline]
+    pub(crate) fn needs_shared_len(&self) -> bool {
+        matches!(self.options, LayoutOptions::Delta(_))
+    }
+
+    /// Counts the entries, at least one.
+    pub(crate) fn totals(&self) -> Totals {
+        let (first, entries) = (Tag::from_raw(self.min_tag), self.entries.len() as u64);
+        let is_one_kind = self.kind_differences == 0;
+        let key_bytes = if self.has_equal_lengths() {
+            entries * self.longest_key as u64
+        } else {
+            self.entries.iter().map(|entry| u64::from(entry.key_len)).sum()
+        };
+        let tombstones = if is_one_kind {
+            if first.is_tombstone() { entries } else { 0 }
+        } else {
+            self.entries.iter().filter(|entry| Tag::from_raw(entry.tag).is_tombstone()).count() as u64
+        };
+        Totals {
+            entries,
+            key_bytes,
+            value_bytes: self.bytes.len() as u64 - key_bytes,
+            tombstones,
+            min_seqno: first.seqno(),
+            max_seqno: Tag::from_raw(self.max_tag).seqno(),
+            is_all_plain: is_one_kind && first.is_plain_put(),
+        }
+    }
+
+    /// The key added first; empty if there is none.
+    pub(crate) fn first_key(&self) -> &[u8] {
         self.entries.first().map_or(&[], |entry| &self.bytes[..usize::from(entry.key_len)])
     }
 
@@ -127,9 +178,18 @@ impl Staged {
         };
         self.kind_differences |= self.kind ^ kind;
         self.last_key_at = self.bytes.len();
-        self.bytes.reserve(key.len() + value.len() + COPY_SLACK);
-        self.bytes.extend_from_slice(key);
-        self.bytes.extend_from_slice(value);
+        let end = self.last_key_at + key.len() + value.len();
+        if end + COPY_SLACK > self.bytes.capacity() {
+            self.bytes.reserve(end + COPY_SLACK - self.last_key_at);
+        }
+        // SAFETY: there is room for both up to `end`, which is initialised then; neither lies in a buffer that is borrowed mutably.
+        unsafe {
+            let to = self.bytes.as_mut_ptr().add(self.last_key_at);
+            copy_exactly(key, to);
+            copy_exactly(value, to.add(key.len()));
+            self.bytes.set_len(end);
+        }
+        self.most_bytes += self.most_of(key, value);
         if let LayoutOptions::Delta(options) = &self.options {
             self.delta_bytes += options.entry_len(self.entries.len(), shared_len, key.len(), value.len());
         }
@@ -156,13 +216,18 @@ impl Staged {
         value: &[u8],
         shared_len: usize,
     ) -> bool {
-        // What holds without knowing prefix or tags; enough for all but the last entries of a block.
-        const MOST_AROUND_AN_ENTRY: usize = 32;
-        let entries = self.entries.len() + 1;
-        let contents = self.bytes.len() + key.len() + value.len();
-        FRAME_BYTES + flat_encode::PAYLOAD_HEADER_BYTES + contents + entries * MOST_AROUND_AN_ENTRY
-            > limit_bytes
+        self.most_bytes + self.most_of(key, value) > limit_bytes
             && self.exact_len_with(key, tag, value, shared_len) > limit_bytes
+    }
+
+    /// Most bytes by which an entry makes a block longer.
+    #[inline]
+    fn most_of(&self, key: &[u8], value: &[u8]) -> usize {
+        // Flat: directory, tag and suffix length. Delta: three lengths, tag, restart point and four hash slots.
+        const AROUND_A_FLAT_ENTRY: usize = flat_encode::DIRECTORY_BYTES + 8 + 3;
+        const AROUND_A_DELTA_ENTRY: usize = 32;
+        let around = if self.needs_shared_len() { AROUND_A_DELTA_ENTRY } else { AROUND_A_FLAT_ENTRY };
+        key.len() + value.len() + around
     }
 
     #[inline(never)]
@@ -213,5 +278,6 @@ impl Staged {
         self.kind = 0;
         self.kind_differences = 0;
         self.delta_bytes = 0;
+        self.most_bytes = MOST_OF_NONE;
     }
 }
