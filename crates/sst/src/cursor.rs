@@ -90,7 +90,7 @@ impl Table {
             table: Arc::clone(self),
             purpose,
             global_seqno: self.global_seqno,
-            position: BlockCursor::new(),
+            position: BlockCursor::new(purpose != ReadPurpose::Compaction),
             number: 0,
             held: None,
             prepared: 0,
@@ -105,6 +105,25 @@ impl TableCursor {
     /// The table it walks.
     pub fn table(&self) -> &Arc<Table> {
         &self.table
+    }
+
+    /// Moves to the following entry if it is in the same block; else the cursor is on no entry and [`TableCursor::next_block`] is next.
+    /// The cursor must be valid.
+    #[inline]
+    pub fn step(&mut self) -> bool {
+        debug_assert!(self.is_valid());
+        // SAFETY: the block is held.
+        unsafe { self.position.next() };
+        self.position.is_valid()
+    }
+
+    /// Moves to the first entry of the block behind the one in which the cursor is, to none if it is the last.
+    ///
+    /// # Errors
+    /// What reading the block meets.
+    #[cold]
+    pub fn next_block(&mut self) -> Result<()> {
+        self.first_of(self.number + 1)
     }
 
     /// Enters block `number`, on no entry yet. After an error the cursor is in no block.
@@ -318,10 +337,7 @@ impl Cursor for TableCursor {
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        debug_assert!(self.is_valid());
-        // SAFETY: the block is held.
-        unsafe { self.position.next() };
-        if self.position.is_valid() { Ok(()) } else { self.first_of(self.number + 1) }
+        if self.step() { Ok(()) } else { self.next_block() }
     }
 
     #[inline]

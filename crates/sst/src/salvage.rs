@@ -183,7 +183,7 @@ fn decode<'a>(
 }
 
 fn visit_all(block: &BlockBytes, mut visit: impl FnMut(&[u8], Tag, &[u8])) {
-    let mut cursor = BlockCursor::new();
+    let mut cursor = BlockCursor::new(true);
     // SAFETY: the block outlives the cursor.
     unsafe {
         cursor.open(block);

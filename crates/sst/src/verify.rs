@@ -104,7 +104,7 @@ impl Table {
             BlockBytes::from_bytes(unpacked)
         });
         let block = decoded.map_err(|flaw| self.flaw_at(flaw, offset))?;
-        let mut cursor = BlockCursor::new();
+        let mut cursor = BlockCursor::new(true);
         // SAFETY: the buffers outlive the cursor and are borrowed until it is gone.
         unsafe {
             cursor.open(block);
@@ -257,7 +257,7 @@ impl Counts {
         let first_key = cursor.key().to_vec();
         self.blocks += 1;
         self.uncompressed_bytes += u64::from(header.raw_len);
-        let mut seeker = BlockCursor::new();
+        let mut seeker = BlockCursor::new(true);
         // SAFETY: the block is borrowed for longer than the cursor lives.
         unsafe { seeker.open(block) };
         while cursor.is_valid() {

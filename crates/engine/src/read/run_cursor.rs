@@ -3,6 +3,7 @@
 //! A part may be a slice of its file (virtual tables): the cursor shows only what lies inside the slice.
 
 use crate::tree::{Access, TreePart, TreeRun};
+use esker_base::key::head;
 use esker_base::{Result, SeqNo, Tag};
 use esker_iter::Cursor;
 use esker_sst::{Pace, ReadPurpose, TableCursor};
@@ -20,13 +21,15 @@ pub(crate) struct RunCursor {
     valid: bool,
     /// Whether the open part is a slice of its file; kept here so that a step looks at no other memory for it.
     sliced: bool,
+    /// The head of the end of the open part's slice: a key with a lesser head lies before the end.
+    end_head: u64,
     /// The job that reads it, if one does.
     pace: Option<Arc<dyn Pace>>,
 }
 
 impl RunCursor {
     pub(crate) fn new(run: Arc<TreeRun>, purpose: ReadPurpose) -> RunCursor {
-        RunCursor { cursor: None, run, purpose, at: 0, valid: false, sliced: false, pace: None }
+        RunCursor { cursor: None, run, purpose, at: 0, valid: false, sliced: false, end_head: 0, pace: None }
     }
 
     /// For a job that reads all of it, and is asked before each piece.
@@ -75,7 +78,12 @@ impl RunCursor {
             };
             self.cursor = Some(cursor);
             self.at = at;
-            self.sliced = self.run.parts[at].meta.sliced;
+            let meta = &self.run.parts[at].meta;
+            self.sliced = meta.sliced;
+            self.end_head = match &meta.range.end {
+                KeyEnd::Included(end) | KeyEnd::Excluded(end) => head(end, 0),
+                KeyEnd::Unbounded => u64::MAX,
+            };
         }
         Ok(self.cursor.as_mut().expect("opened just now"))
     }
@@ -93,6 +101,21 @@ impl RunCursor {
             return false;
         }
         !self.sliced || self.current_part().meta.contains(cursor.key())
+    }
+
+    /// Ends a step that led out of a block, or in a slice.
+    #[inline(never)]
+    fn finish_step(&mut self) -> Result<()> {
+        self.valid = false;
+        let cursor = self.cursor.as_mut().expect("the cursor is valid");
+        if !cursor.is_valid() {
+            cursor.next_block()?;
+        }
+        if self.is_inside() {
+            self.valid = true;
+            return Ok(());
+        }
+        self.first_from(self.at + 1)
     }
 
     /// Moves to the first entry of part `at` or, if that shows none, of the parts after it.
@@ -195,13 +218,13 @@ impl Cursor for RunCursor {
     #[inline]
     fn next(&mut self) -> Result<()> {
         debug_assert!(self.valid);
-        self.valid = false;
-        self.cursor.as_mut().expect("the cursor is valid").next()?;
-        if self.is_inside() {
-            self.valid = true;
+        // What is not sliced shows every entry, and a step forwards does not leave a slice at its start: within a block one number
+        // tells nearly always.
+        let cursor = self.cursor.as_mut().expect("the cursor is valid");
+        if cursor.step() && (!self.sliced || cursor.head(0) < self.end_head) {
             return Ok(());
         }
-        self.first_from(self.at + 1)
+        self.finish_step()
     }
 
     #[inline]

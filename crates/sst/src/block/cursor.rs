@@ -8,6 +8,7 @@
 use super::delta::Delta;
 use super::flat::Flat;
 use super::raw;
+use super::tags::TagCoding;
 use super::{BlockBytes, SLACK_BYTES, View, delta_encode, flat_encode};
 use crate::isa::{Kernel, prefetch};
 use esker_base::Tag;
@@ -72,6 +73,32 @@ impl KeyBuffer {
     }
 }
 
+/// Most bytes of a suffix that a step copies at once.
+const STEP_BYTES: usize = 32;
+
+/// What a step through a flat block needs where suffixes have one length and offsets are narrow: then an entry starts where the one before
+/// ends, and one offset and one tag tell all of it.
+#[derive(Clone, Copy, Debug)]
+struct Even {
+    offsets: *const u8,
+    payload_end: usize,
+    tags: TagCoding,
+    suffix_len: usize,
+}
+
+impl Even {
+    /// For a block whose entries can be walked over so, given that the key buffer is not a long one.
+    #[inline]
+    fn of(flat: &Flat) -> Option<Even> {
+        let suffix_len = flat.even_suffix_len()?;
+        let is_short = suffix_len <= STEP_BYTES
+            && flat.prefix_len() + STEP_BYTES <= INLINE_KEY_BYTES + raw::COPY_SLACK
+            && flat.prefix_len() + suffix_len <= INLINE_KEY_BYTES;
+        let (offsets, payload_end) = flat.narrow_offsets();
+        is_short.then(|| Even { offsets, payload_end, tags: flat.tags(), suffix_len })
+    }
+}
+
 /// What a cursor without a block points to: as much as any method reads from positions of zero.
 static NOTHING: [u8; SLACK_BYTES] = [0; SLACK_BYTES];
 
@@ -83,6 +110,14 @@ static NOTHING: [u8; SLACK_BYTES] = [0; SLACK_BYTES];
 #[derive(Debug)]
 pub(crate) struct BlockCursor {
     view: Option<View>,
+    /// Start of the payload.
+    base: *const u8,
+    /// The quick way from entry to entry, if the block has it.
+    even: Option<Even>,
+    /// Whether the entries ahead are to be fetched, because the block was not just read as a whole.
+    fetches_ahead: bool,
+    /// The head of the prefix of a flat block.
+    prefix_head: u64,
     count: usize,
     index: usize,
     /// Where the current entry's own key bytes lie in the payload, behind `own_from` bytes that it shares.
@@ -95,10 +130,15 @@ pub(crate) struct BlockCursor {
 }
 
 impl BlockCursor {
-    /// A cursor on no block.
-    pub(crate) fn new() -> BlockCursor {
+    /// A cursor on no block. `fetches_ahead`: whether it is to fetch the memory ahead of it, which only costs time where that is
+    /// close by.
+    pub(crate) fn new(fetches_ahead: bool) -> BlockCursor {
         BlockCursor {
             view: None,
+            base: NOTHING.as_ptr(),
+            even: None,
+            fetches_ahead,
+            prefix_head: 0,
             count: 0,
             index: 0,
             own_at: 0,
@@ -114,6 +154,8 @@ impl BlockCursor {
     #[inline]
     pub(crate) fn close(&mut self) {
         self.view = None;
+        self.even = None;
+        self.base = NOTHING.as_ptr();
         self.count = 0;
         self.index = 0;
         self.forget_entry();
@@ -144,9 +186,15 @@ impl BlockCursor {
                 unsafe {
                     let prefix = flat.base().add(flat_encode::PAYLOAD_HEADER_BYTES);
                     self.key.assemble(0, prefix, flat.prefix_len());
+                    self.prefix_head =
+                        raw::head_at(flat.base(), flat_encode::PAYLOAD_HEADER_BYTES, flat.prefix_len());
                 }
+                self.base = flat.base();
+                self.even = if self.key.long.is_empty() { Even::of(flat) } else { None };
             }
-            View::Delta(delta) => self.count = delta.count(),
+            View::Delta(delta) => {
+                (self.count, self.base, self.even) = (delta.count(), delta.base(), None);
+            }
         }
         self.view = Some(view);
         self.index = self.count;
@@ -182,15 +230,6 @@ impl BlockCursor {
         self.tag
     }
 
-    #[inline(always)]
-    fn base(&self) -> *const u8 {
-        match &self.view {
-            Some(View::Flat(flat)) => flat.base(),
-            Some(View::Delta(delta)) => delta.base(),
-            None => NOTHING.as_ptr(),
-        }
-    }
-
     /// The value of the entry.
     ///
     /// # Safety
@@ -198,7 +237,7 @@ impl BlockCursor {
     #[inline(always)]
     pub(crate) unsafe fn value(&self) -> &[u8] {
         // SAFETY: the range of a validated entry of a living block.
-        unsafe { raw::slice_at(self.base(), self.value_at, self.end - self.value_at) }
+        unsafe { raw::slice_at(self.base, self.value_at, self.end - self.value_at) }
     }
 
     /// Eight bytes of the key behind its first `skip`, as [`esker_base::key::head`].
@@ -207,7 +246,7 @@ impl BlockCursor {
     /// See [`BlockCursor`].
     #[inline(always)]
     pub(crate) unsafe fn head(&self, skip: usize) -> u64 {
-        let (base, own_len) = (self.base(), self.value_at - self.own_at);
+        let (base, own_len) = (self.base, self.value_at - self.own_at);
         // SAFETY: own bytes lie in the payload of a living block, which has more than eight bytes behind it, and
         // whatever lies behind `own_len` is masked out.
         unsafe {
@@ -218,6 +257,7 @@ impl BlockCursor {
             let own = raw::head_at(base, self.own_at, own_len);
             let shared_len = self.own_from - skip;
             let shared = match &self.view {
+                Some(View::Flat(_)) if skip == 0 => self.prefix_head,
                 Some(View::Flat(_)) => {
                     raw::head_at(base, flat_encode::PAYLOAD_HEADER_BYTES + skip, shared_len)
                 }
@@ -280,20 +320,63 @@ impl BlockCursor {
             self.index = self.count;
             return;
         }
+        if let Some(even) = self.even {
+            // SAFETY: the index is that of an entry, and the cursor is on the one before.
+            unsafe { self.step(&even, index) };
+            if self.fetches_ahead {
+                self.fetch_ahead();
+            }
+            return;
+        }
         // SAFETY: the index is that of an entry.
         unsafe {
-            match self.view {
+            match &self.view {
                 Some(View::Flat(flat)) => {
+                    let flat = *flat;
                     self.load_flat(&flat, index);
-                    // The streams of a prefetcher end with a page, and blocks are hardly longer.
-                    let ahead = flat.base().wrapping_add(self.end + AHEAD_BYTES);
-                    prefetch(ahead);
-                    prefetch(ahead.wrapping_add(64));
+                    self.fetch_ahead();
                 }
-                Some(View::Delta(delta)) => self.load_delta(&delta, index, self.end),
+                Some(View::Delta(delta)) => {
+                    let delta = *delta;
+                    self.load_delta(&delta, index, self.end);
+                }
                 None => {}
             }
         }
+    }
+
+    /// The streams of a prefetcher end with a page, and blocks are hardly longer.
+    #[inline(always)]
+    fn fetch_ahead(&self) {
+        let ahead = self.base.wrapping_add(self.end + AHEAD_BYTES);
+        prefetch(ahead);
+        prefetch(ahead.wrapping_add(64));
+    }
+
+    /// Moves from entry `index - 1` to entry `index`.
+    ///
+    /// # Safety
+    /// The block of `even` must be alive, `index < count`, and the cursor on the entry before.
+    #[inline(always)]
+    unsafe fn step(&mut self, even: &Even, index: usize) {
+        // The entry starts where the one before ends, by definition.
+        let at = self.end;
+        // SAFETY: F2 and F3: all of the entry lies in the payload, which has more than `STEP_BYTES` behind it, as the key buffer has
+        // behind the prefix; the offset read is that of an entry.
+        unsafe {
+            self.end = if index + 1 < self.count {
+                usize::from(raw::u16_at(even.offsets, 2 * (index + 1)))
+            } else {
+                even.payload_end
+            };
+            self.index = index;
+            self.tag = even.tags.tag_at(self.base, at);
+            self.own_at = at + even.tags.width();
+            self.value_at = self.own_at + even.suffix_len;
+            let suffix = self.base.add(self.own_at).cast::<[u8; STEP_BYTES]>().read();
+            self.key.inline.as_mut_ptr().add(self.own_from).cast::<[u8; STEP_BYTES]>().write(suffix);
+        }
+        self.key.len = self.own_from + even.suffix_len;
     }
 
     /// Moves to the preceding entry; to none before the first.
@@ -321,7 +404,7 @@ impl BlockCursor {
                         self.load_flat(&flat, index);
                         // Short scans follow: the next entries are likely wanted.
                         for line in 1..AHEAD_BYTES / 64 {
-                            prefetch(self.base().wrapping_add(self.end + 64 * line));
+                            prefetch(self.base.wrapping_add(self.end + 64 * line));
                         }
                     } else {
                         self.index = self.count;

@@ -82,7 +82,7 @@ fn assert_on(cursor: &BlockCursor, entries: &[Entry], at: usize) {
 }
 
 fn check_cursor<K: Kernel>(block: &BlockBytes, entries: &[Entry], shape: Shape, random: &SeededRandom) {
-    let mut cursor = BlockCursor::new();
+    let mut cursor = BlockCursor::new(true);
     // SAFETY: the block outlives the cursor; moves from an entry are made on valid cursors only.
     unsafe {
         cursor.open(block);
@@ -236,7 +236,7 @@ fn hash_slots_hold_what_they_should() {
 
 /// Reads everything a reader could, so that a wrong access would show.
 fn exercise(block: &BlockBytes, entries: &[Entry]) {
-    let mut cursor = BlockCursor::new();
+    let mut cursor = BlockCursor::new(true);
     // SAFETY: the block outlives the cursor.
     unsafe {
         cursor.open(block);

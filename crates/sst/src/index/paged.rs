@@ -112,7 +112,7 @@ impl PagedIndex {
         read: impl FnOnce(usize, Range<u64>, &BlockCursor) -> R,
     ) -> Result<R> {
         let mut at = self.trailer.root;
-        let mut cursor = BlockCursor::new();
+        let mut cursor = BlockCursor::new(true);
         for level in (0..self.trailer.levels).rev() {
             let page = source.page(at)?;
             find(source.isa(), &mut cursor, page.contents(), wanted, level == 0);
