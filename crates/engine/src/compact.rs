@@ -15,7 +15,6 @@ use crate::older::OlderParts;
 use crate::options::KeyspaceOptions;
 use crate::output::{OutputSpec, Outputs, write_tables};
 use crate::read::run_cursor::RunCursor;
-use crate::read::source::Source;
 use crate::scheduler::{Lane, Scheduler};
 use crate::store::Store;
 use crate::tree::{TreePart, TreeRun};
@@ -282,7 +281,7 @@ impl Store {
         let sources = inputs.iter().zip(runs).map(|(input, mut parts)| {
             parts.retain(|part| !deletes::hide_all_of(&deletes, part, boundaries));
             let run = Arc::new(TreeRun::new(input.level, parts.into()));
-            Source::Run(RunCursor::paced(run, Arc::clone(job) as Arc<dyn Pace>))
+            RunCursor::paced(run, Arc::clone(job) as Arc<dyn Pace>)
         });
         let merge = Merge::new(sources.collect());
         let is_whole = plan.parts().all(|(_, input)| input.slice.is_none());

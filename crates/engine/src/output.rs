@@ -14,10 +14,11 @@ use crate::large::{Relocation, Separator};
 use crate::options::KeyspaceOptions;
 use crate::paths;
 use crate::pending_deletes::PendingDeletes;
-use crate::read::source::Source;
 use esker_base::{FileNumber, KeyspaceId, PartId, Result, RunId, SeqNo, TableUid, Tag};
 use esker_env::{Env, OpenMode};
-use esker_iter::{Boundaries, CompactionFilter, Folding, InputDeletes, LargeValues, Merge, Retained};
+use esker_iter::{
+    Boundaries, CompactionFilter, Cursor, Folding, InputDeletes, LargeValues, Merge, Retained, Sink,
+};
 use esker_sst::{Expiring, Pace, TableOptions, TableSummary, TableWriter};
 use esker_strategy::{Cut, Cutter};
 use esker_version::{BlobFileMeta, KeyRange, LevelIndex, PartFlags, PartMeta, Place, VersionEdit};
@@ -211,10 +212,10 @@ impl<'a> Outputs<'a> {
 
 /// Writes what `merge` gives, and the range deletes of the inputs, less what nobody can see, into new tables; durable when
 /// it returns, their names included.
-pub(crate) fn write_tables<'a>(
+pub(crate) fn write_tables<'a, C: Cursor>(
     factory: &'a TableFactory,
     spec: &OutputSpec<'_>,
-    merge: Merge<Source>,
+    merge: Merge<C>,
     boundaries: Boundaries,
     deletes: InputDeletes,
     older_outside: impl FnMut(&[u8], SeqNo) -> bool,
@@ -230,11 +231,7 @@ pub(crate) fn write_tables<'a>(
     if spec.zero_seqnos {
         kept = kept.zeroing_seqnos();
     }
-    kept.seek_to_first()?;
-    while kept.is_valid() {
-        output.add(kept.entry(), kept.begins_key())?;
-        kept.next()?;
-    }
+    kept.write_all(&mut output)?;
     if kept.stats().unfoldable > 0 {
         let (keyspace, keys) = (spec.keyspace, kept.stats().unfoldable);
         tracing::warn!(%keyspace, keys, "operands could not be folded and stay as they are; reads say why");
@@ -273,6 +270,28 @@ struct OpenTable {
     references: References,
 }
 
+impl Sink for Output<'_, '_> {
+    /// Writes an entry; `begins_key` says whether it is the first of its key, because all versions of a key go into one table
+    /// (I2).
+    #[inline(always)]
+    fn write(&mut self, (key, tag, value): (&[u8], Tag, &[u8]), begins_key: bool) -> Result<()> {
+        if begins_key && (self.written_bytes >= self.stop_at_bytes || self.cutter.is_at_border(key)) {
+            self.see_to(key)?;
+        }
+        self.written_bytes += (key.len() + value.len()) as u64;
+        let open = match &mut self.writer {
+            Some(open) => open,
+            None => {
+                self.cutter.ends_before(key, 0, u64::MAX);
+                self.writer.insert(begin(self.factory, self.spec, &mut self.tables.files)?)
+            }
+        };
+        let placed = self.large.place(key, tag, value, &mut self.tables.files)?;
+        open.references.note(placed.pointer);
+        open.writer.add(key, placed.tag, placed.value)
+    }
+}
+
 impl<'a, 's> Output<'a, 's> {
     fn new(factory: &'a TableFactory, spec: &'s OutputSpec<'s>, deletes: PendingDeletes) -> Output<'a, 's> {
         Output {
@@ -290,26 +309,6 @@ impl<'a, 's> Output<'a, 's> {
             told_bytes: 0,
             told_payload_bytes: 0,
         }
-    }
-
-    /// Writes an entry; `begins_key` says whether it is the first of its key, because all versions of a key go into one table
-    /// (I2).
-    #[inline]
-    fn add(&mut self, (key, tag, value): (&[u8], Tag, &[u8]), begins_key: bool) -> Result<()> {
-        if begins_key && (self.written_bytes >= self.stop_at_bytes || self.cutter.is_at_border(key)) {
-            self.see_to(key)?;
-        }
-        self.written_bytes += (key.len() + value.len()) as u64;
-        let open = match &mut self.writer {
-            Some(open) => open,
-            None => {
-                self.cutter.ends_before(key, 0, u64::MAX);
-                self.writer.insert(begin(self.factory, self.spec, &mut self.tables.files)?)
-            }
-        };
-        let placed = self.large.place(key, tag, value, &mut self.tables.files)?;
-        open.references.note(placed.pointer);
-        open.writer.add(key, placed.tag, placed.value)
     }
 
     /// Sees to what is due before a key: a look at the job, and the end of the table.

@@ -58,6 +58,6 @@ pub use meaning::{Meaning, is_large, meaning, split_expiry, without_operator};
 pub use merge::Merge;
 pub use range_deletes::{DeletedHull, Fragment, RangeDelete, RangeDeletes, Stretch};
 pub use reader::{Large, LargeValues, Reader};
-pub use retained::{Retained, RetainedStats};
+pub use retained::{Retained, RetainedStats, Sink};
 pub use slice::{Entry, SliceCursor};
 pub use visible::Visible;

@@ -53,6 +53,7 @@ mod filtered;
 mod operands;
 #[cfg(test)]
 mod tests;
+mod writing;
 
 use crate::boundaries::Boundaries;
 use crate::compaction_filter::CompactionFilter;
@@ -67,6 +68,7 @@ use esker_base::{Error, Result, SeqNo, Tag, ValueKind};
 use filtered::Left;
 use operands::Gathered;
 use std::sync::Arc;
+pub use writing::Sink;
 
 /// What was not copied unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -295,17 +297,24 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "a cursor lends its entries, which `Iterator` cannot")]
     pub fn next(&mut self) -> Result<()> {
+        if self.leave()? { Ok(()) } else { self.find_and_note() }
+    }
+
+    /// Takes the cursor behind the current entry, unless what became of operands has a further one, which is the current one then:
+    /// `true`.
+    #[inline]
+    fn leave(&mut self) -> Result<bool> {
         debug_assert!(self.is_valid());
         match std::mem::replace(&mut self.position, Position::Nowhere) {
             Position::Withheld => {}
             Position::Gathered if self.show_gathered() => {
                 self.begins_key = false;
-                return Ok(());
+                return Ok(true);
             }
             Position::Gathered => {}
             _ => self.cursor.next()?,
         }
-        self.find_and_note()
+        Ok(false)
     }
 
     #[inline]

@@ -1,0 +1,179 @@
+//! Giving all entries away at once, to who writes them: [`Retained::write_all`].
+//!
+//! Asking for the next entry, for what is left of it and for the entry itself is dear where nothing else is done with it: each question finds
+//! out anew where the entry is. Given away in one loop, an entry is looked at once; and an entry that is a plain Put, visible and the
+//! first of its key passes through with one comparison of keys and no decision but that about its number (rule 3). All
+//! others go the way that [`Retained::next`] goes. Whether a key has one version or many, its newest goes the quick way.
+
+use super::Retained;
+use crate::cursor::Cursor;
+use esker_base::{Result, SeqNo, Tag};
+
+/// What takes the entries that [`Retained::write_all`] gives.
+pub trait Sink {
+    /// Takes the next entry: key, tag and value; `begins_key` says whether it is the first that is written of its key. Should be
+    /// `#[inline(always)]`: it is called from two places, and one of them counts.
+    ///
+    /// # Errors
+    /// Whatever is to end the writing.
+    fn write(&mut self, entry: (&[u8], Tag, &[u8]), begins_key: bool) -> Result<()>;
+}
+
+impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
+    /// Gives all entries to write to `sink`, in order: the same as [`seek_to_first`](Retained::seek_to_first) and
+    /// [`next`](Retained::next) until the end, in a third of the time. There is no current entry afterwards.
+    ///
+    /// # Errors
+    /// Those of the cursor, and of the sink.
+    pub fn write_all(&mut self, sink: &mut impl Sink) -> Result<()> {
+        self.restart();
+        self.cursor.seek_to_first()?;
+        loop {
+            if self.is_plain {
+                self.write_plain(sink)?;
+            }
+            self.find_and_note()?;
+            if !self.is_valid() {
+                return Ok(());
+            }
+            loop {
+                write_any(sink, self.entry(), self.begins_key)?;
+                if !self.leave()? {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Gives entries to `sink` as long as they are plain Puts, visible, and the newest of their key, which most are: nothing but the sequence
+    /// number can change of them. Stands then on the first that is not, which was not looked at, or on none.
+    #[inline]
+    fn write_plain(&mut self, sink: &mut impl Sink) -> Result<()> {
+        let group = &mut self.group;
+        while self.cursor.is_valid() {
+            let (key, mut tag, value) = self.cursor.entry();
+            let seqno = tag.seqno();
+            let is_plain = tag.is_plain_put() && seqno <= self.boundaries.visible();
+            if !is_plain || (group.is_begun && group.key.is(key)) {
+                break;
+            }
+            self.stats.tombstones += u64::from(group.withheld.is_some());
+            group.begin(key);
+            group.hidden_below = Some(seqno);
+            (group.is_any_kept, group.is_any_given) = (true, true);
+            if self.zeroes_seqnos
+                && seqno <= self.oldest
+                && seqno > SeqNo::ZERO
+                && !(self.older_outside)(key, seqno)
+            {
+                tag = Tag::from_parts(SeqNo::ZERO, tag.kind_byte());
+                group.is_any_zeroed = true;
+                self.stats.zeroed += 1;
+            }
+            sink.write((key, tag, value), true)?;
+            self.cursor.next()?;
+        }
+        Ok(())
+    }
+}
+
+/// Takes the entry out of line, so that the sink is compiled into the one loop where it counts.
+#[inline(never)]
+fn write_any(sink: &mut impl Sink, entry: (&[u8], Tag, &[u8]), begins_key: bool) -> Result<()> {
+    sink.write(entry, begins_key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::boundaries::Boundaries;
+    use crate::folding::Folding;
+    use crate::merge::Merge;
+    use crate::operator::MergeOperator;
+    use crate::slice::{Entry, SliceCursor};
+    use crate::testing::{Rng, deal, random_entries};
+    use esker_base::ValueKind;
+    use esker_base::kind::FLAG_EXPIRY;
+    use std::sync::Arc;
+
+    /// What was given, and how many entries may be.
+    struct Given(Vec<(Entry, bool)>, usize);
+
+    impl Sink for Given {
+        fn write(&mut self, (key, tag, value): (&[u8], Tag, &[u8]), begins_key: bool) -> Result<()> {
+            if self.0.len() == self.1 {
+                return Err(esker_base::Error::Closed);
+            }
+            self.0.push((Entry { key: key.to_vec(), tag, value: value.to_vec() }, begins_key));
+            Ok(())
+        }
+    }
+
+    /// Makes some entries expire, others operands, and one in a while something that is not known.
+    fn vary(rng: &mut Rng, entries: &mut [Entry]) {
+        for entry in entries {
+            let (seqno, is_put) = (entry.tag.seqno(), entry.tag.kind_byte() == ValueKind::Put as u8);
+            match rng.below(40) {
+                0 | 1 if is_put => {
+                    entry.tag = Tag::from_parts(seqno, ValueKind::Put as u8 | FLAG_EXPIRY);
+                    let expiry_ms = [5u64, 15][rng.below(2)];
+                    entry.value.splice(..0, expiry_ms.to_le_bytes());
+                }
+                2..=5 if is_put => entry.tag = Tag::new(seqno, ValueKind::Merge),
+                6 => entry.tag = Tag::from_parts(seqno, 0x0c),
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_given_is_what_stepping_finds() {
+        let (mut plain, mut all) = (0, 0);
+        for seed in 0..600 {
+            let mut rng = Rng::new(seed);
+            let space = 1 + rng.below(120);
+            let mut entries = random_entries(&mut rng, 150, space);
+            if rng.chance(70) {
+                vary(&mut rng, &mut entries);
+            }
+            let count = 1 + rng.below(4);
+            let sources = deal(&mut rng, &entries, count);
+            // Now and then entries are newer than what is visible.
+            let visible = if rng.chance(30) { 100 } else { 150 };
+            let snapshots: Vec<SeqNo> =
+                (0..rng.below(4)).map(|_| SeqNo::new(rng.below(150) as u64)).collect();
+            let boundaries = Boundaries::new(snapshots, SeqNo::new(visible)).reading_since(10);
+            let (zeroes, folds, vague) = (rng.chance(50), rng.chance(50), rng.below(5) as u8);
+            let make = || {
+                let merge = Merge::new(sources.iter().map(|source| SliceCursor::new(source)).collect());
+                let outside =
+                    |key: &[u8], _: SeqNo| key.last().is_some_and(|last| last % 5 == vague && vague > 0);
+                let folding = Arc::new(Folding::new(MergeOperator::append(b""), "k".into()));
+                let retained = Retained::new(merge, boundaries.clone(), outside)
+                    .folding(Some(folding).filter(|_| folds));
+                if zeroes { retained.zeroing_seqnos() } else { retained }
+            };
+            let mut stepping = make();
+            let mut found = Given(Vec::new(), usize::MAX);
+            let mut ended = stepping.seek_to_first();
+            while ended.is_ok() && stepping.is_valid() {
+                ended = found.write(stepping.entry(), stepping.begins_key()).and_then(|()| stepping.next());
+            }
+            let mut giving = make();
+            let mut given = Given(Vec::new(), usize::MAX);
+            let gave = giving.write_all(&mut given);
+            assert_eq!(given.0, found.0, "seed {seed}");
+            assert_eq!(giving.stats(), stepping.stats(), "seed {seed}");
+            assert_eq!(gave.map_err(|e| e.to_string()), ended.map_err(|e| e.to_string()), "seed {seed}");
+            plain += found.0.iter().filter(|(entry, begins)| entry.tag.is_plain_put() && *begins).count();
+            all += found.0.len();
+            // The sink's error ends it at once.
+            if let Some(enough) = found.0.len().checked_sub(1) {
+                let mut given = Given(Vec::new(), enough);
+                assert!(matches!(make().write_all(&mut given), Err(esker_base::Error::Closed)));
+                assert_eq!(given.0, found.0[..enough]);
+            }
+        }
+        assert!(plain > 10_000 && all - plain > 10_000, "{plain} plain entries of {all}");
+    }
+}
