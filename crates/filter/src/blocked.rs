@@ -14,7 +14,28 @@ use crate::probe::{self, ProbePath};
 /// Sets the bits of those of `hashes` that fall into `part`, the lines from number `first` on of a filter of `count`
 /// lines.
 pub(crate) fn fill(part: &mut [Line], first: usize, count: u32, probes: u8, hashes: &[u64]) {
-    let powers = &POWERS[..usize::from(probes)];
+    // The numbers of probes of common sizes, 8 to 12 bits a key, each without a loop over the probes.
+    match probes {
+        5 => fill_with(part, first, count, &first_powers::<5>(), hashes),
+        6 => fill_with(part, first, count, &first_powers::<6>(), hashes),
+        7 => fill_with(part, first, count, &first_powers::<7>(), hashes),
+        _ => fill_with(part, first, count, &POWERS[..usize::from(probes)], hashes),
+    }
+}
+
+fn first_powers<const N: usize>() -> [u32; N] {
+    std::array::from_fn(|i| POWERS[i])
+}
+
+#[inline(always)]
+fn fill_with<P: AsRef<[u32]> + ?Sized>(
+    part: &mut [Line],
+    first: usize,
+    count: u32,
+    powers: &P,
+    hashes: &[u64],
+) {
+    let powers = powers.as_ref();
     for group in hashes.chunks(AHEAD) {
         for &hash in group {
             probe::prefetch(part.as_ptr().wrapping_add(line_index(hash, count).wrapping_sub(first)));
