@@ -7,7 +7,7 @@
 //! # Where blocks come from
 //! * [`ReadPurpose::Point`] and [`ReadPurpose::Scan`] use the cache, the latter in a way that cannot push out what
 //!   lookups use. What is not there is read block by block at first and in growing windows as the walk goes on.
-//! * [`ReadPurpose::Compaction`] neither asks nor fills the cache: it reads each block once, 256 KiB at a time into a
+//! * [`ReadPurpose::Compaction`] neither asks nor fills the cache: it reads each block once, 64 KiB at a time into a
 //!   buffer of its own, and uncompressed blocks are decoded where they lie.
 //!
 //! # Safety argument

@@ -1,6 +1,6 @@
 //! Writing a table, entry by entry.
 //!
-//! Entries are staged until their block is full, the block is encoded into a buffer of a mebibyte, and the buffer goes
+//! Entries are staged until their block is full, the block is encoded into a buffer of 256 KiB, and the buffer goes
 //! to the file when it is full: sequential writes, memory bounded by the buffer, the index and the filter's hashes. Blocks that are to
 //! share a dictionary wait for it first ([`crate::held`]).
 //! Nothing is allocated per entry or per block. The file is complete and durable when [`TableWriter::finish`] returns;
@@ -33,8 +33,9 @@ use esker_filter::{FilterBuilder, FilterPolicy};
 use esker_iter::RangeDeletes;
 use std::sync::Arc;
 
-/// Bytes collected before they are written.
-const WRITE_BYTES: usize = 1 << 20;
+/// Bytes collected before they are written: few enough that they stay in the second-level cache from block to block, enough that the calls
+/// do not count.
+const WRITE_BYTES: usize = 256 << 10;
 
 /// Bytes that index pages take for a block, about: separator, place, and the page's directory.
 const PAGES_BYTES_A_BLOCK: u64 = 24;
