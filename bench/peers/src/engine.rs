@@ -57,14 +57,21 @@ pub(crate) struct Abilities {
     pub(crate) persists: bool,
     /// Writes acknowledged under [`Durability::Process`] are there after the process has ended without closing.
     pub(crate) survives_exit: bool,
+    /// A key that one thread sets again is never missing for others meanwhile.
+    pub(crate) replaces_whole: bool,
     /// How it answers a multi-get; empty if it has one of its own.
     pub(crate) multi_get: &'static str,
 }
 
 impl Abilities {
     /// Those of a store that does all that is asked for, but has no multi-get.
-    pub(crate) const STORE: Abilities =
-        Abilities { reads: true, persists: true, survives_exit: true, multi_get: "as many gets" };
+    pub(crate) const STORE: Abilities = Abilities {
+        reads: true,
+        persists: true,
+        survives_exit: true,
+        replaces_whole: true,
+        multi_get: "as many gets",
+    };
     /// Those of a structure in memory.
     pub(crate) const MEMORY: Abilities =
         Abilities { persists: false, survives_exit: false, ..Abilities::STORE };

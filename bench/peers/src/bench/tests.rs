@@ -53,8 +53,6 @@ fn every_engine_answers_rightly_and_has_its_rows() {
         let mut settings = settings(&directory, adapter.name);
         let out = directory.join(adapter.name);
         settings.out = Some(out.clone());
-        // SkipMap is known to lose keys that are set while others read them; all others must not.
-        settings.threads = if adapter.name == "skiplist" { vec![1] } else { vec![1, 2] };
         assert_eq!(run(settings, adapter).unwrap(), 0, "{}", adapter.name);
         let records = Record::read(&out).unwrap();
         let has = |workload: &str| records.iter().any(|record| record.workload == workload);

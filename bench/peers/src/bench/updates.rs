@@ -11,6 +11,11 @@ const LOOKED_UP: u64 = 10_000;
 /// One in so many records is deleted.
 const DELETED_SHARE: u64 = 4;
 
+/// Whether so many threads may set keys that others read.
+pub(super) fn can_share(engine: &dyn Engine, threads: usize) -> bool {
+    threads == 1 || engine.abilities().replaces_whole
+}
+
 impl Bench {
     /// Puts of random present records.
     pub(super) fn overwrites(&mut self, engine: &dyn Engine) -> Result<()> {
@@ -39,7 +44,7 @@ impl Bench {
     pub(super) fn mixed(&mut self, engine: &dyn Engine) -> Result<()> {
         let name = "mixed";
         for threads in self.settings.threads.clone() {
-            if !self.wants(name) {
+            if !self.wants(name) || !can_share(engine, threads) {
                 continue;
             }
             let operations = self.settings.operations;

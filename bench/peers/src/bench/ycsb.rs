@@ -6,6 +6,7 @@
 
 use super::drive::{Tally, Workload};
 use super::scans::scan_some;
+use super::updates::can_share;
 use super::{Bench, Choice, with_value};
 use crate::data::{Data, KEY_BUFFER_BYTES, Random, mix};
 use crate::engine::{Engine, Result, Session};
@@ -47,10 +48,10 @@ impl Bench {
 
     /// Runs one of them on records up to `end`, and returns the end behind what it inserted.
     fn one(&mut self, engine: &dyn Engine, name: &str, threads: usize, end: u64) -> Result<u64> {
-        if !self.wants(name) {
+        let which = name.as_bytes()[5];
+        if !self.wants(name) || (which != b'c' && !can_share(engine, threads)) {
             return Ok(end);
         }
-        let which = name.as_bytes()[5];
         let operations = if which == b'e' { self.settings.scans } else { self.settings.operations };
         let chosen = if which == b'd' {
             self.choose_ages(operations)
