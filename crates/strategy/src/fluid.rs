@@ -48,7 +48,8 @@ pub(crate) struct Partial {
 }
 
 impl Partial {
-    /// Level 0 collects twice what it does for leveling: merging it takes all of level 1, which is the only large job.
+    /// Level 0 collects twice what it does for leveling: each of its runs spans all keys, so that merging them takes all of level 1,
+    /// window by window.
     pub(crate) fn with(pick: Pick) -> Partial {
         Partial { pick, level0_runs: 8, least_memtables: 1, max_job_bytes: u64::MAX }
     }
@@ -208,7 +209,13 @@ impl Fluid {
         // Merges that go on until runs are gone may go window by window; the rest of the runs keeps the rule
         // firing. A level that is too large would stop firing after its first keys and never get to the
         // others.
-        let continues = draft.reason != Reason::TooLarge && matches!(draft.to, Position::Into { .. });
+        let fills_empty = |level| self.partial.is_some() && cx.shape.runs(level).is_empty();
+        let goes_on = match draft.to {
+            Position::Into { .. } => true,
+            // The first window becomes the level's run, which the others are merged into.
+            Position::Front(level) => fills_empty(level),
+        };
+        let continues = draft.reason != Reason::TooLarge && goes_on;
         if let Some(limit) = self.job_bytes(cx).filter(|_| continues && cx.options.slices)
             && bytes_of(&draft.inputs) > limit.saturating_mul(2)
             && !cx.can_move(&draft)

@@ -48,7 +48,7 @@ pub use fifo::FifoLimits;
 pub use kind::Strategy;
 pub use manual::{ManualMark, ManualStep};
 pub use migration::Migration;
-pub use options::{SizeRatio, StrategyOptions};
+pub use options::{IDLE_ALLOWANCE_BYTES, SizeRatio, StrategyOptions};
 pub use parts::Pick;
 pub use place::flush_placement;
 pub use plan::{

@@ -119,6 +119,11 @@ pub struct StrategyOptions {
     pub blob_space_amp_permille: u32,
 }
 
+/// What an idle database may rewrite in one go without its being worth it, and in a day: a store of 10 GiB, with half as much
+/// again for what lies above it and for a second pause. It converges whole as long as this lasts
+/// ([`StrategyOptions::idle_permille`] is 0 then).
+pub const IDLE_ALLOWANCE_BYTES: u64 = 16 << 30;
+
 impl Default for StrategyOptions {
     fn default() -> StrategyOptions {
         StrategyOptions {
