@@ -137,7 +137,7 @@ impl Opening {
 
     // ---- writable
 
-    fn open_writable(self, lock: Option<Box<dyn FileLock>>) -> Result<Arc<Store>> {
+    fn open_writable(mut self, lock: Option<Box<dyn FileLock>>) -> Result<Arc<Store>> {
         let fs = &*self.env.fs;
         let tables_dir = paths::tables(&self.dir);
         fs.create_dir_all(&tables_dir)?;
@@ -160,6 +160,8 @@ impl Opening {
         let durable =
             state.durable_position.map_or(LogPosition::ZERO, |(id, offset)| LogPosition::new(id, offset));
         let options = self.all_stored_options(&state)?;
+        let largest_buffer = options.values().filter_map(|options| options.write_buffer_bytes).max();
+        self.memory = self.memory.for_buffers_of(largest_buffer.unwrap_or(0));
         let mut replay = Replay::new(Some(&factory), &self.memory, &self.arenas, &files, state, options);
         let mut report = self.read_log(&mut replay, last_edit, durable)?;
         let (flushed, min_log_id) = (flushed_seqno(&replay.state), replay.state.min_log_id);

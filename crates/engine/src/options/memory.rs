@@ -1,13 +1,15 @@
 //! How one memory budget is divided.
 //!
-//! The rule for the cold start: a quarter of the budget, at most 64 MiB of payload, for memtables; the log keeps
+//! The rule for the cold start: a quarter of the budget, at most 64 MiB of payload or four memtables of the size asked for, for
+//! memtables; the log keeps
 //! at most as many bytes mapped as the memtables hold payload, and two segments ahead; merge buffers are fixed;
 //! indexes and filters take what the open tables need, and tables are closed when that is more than three quarters of what
 //! is left; the block cache gets the rest and is resized whenever the rest changes.
 
 use super::Options;
 
-/// Memtables may hold this many payload bytes at most, whatever the budget: four of [`MAX_WRITE_BUFFER_BYTES`].
+/// Memtables may hold this many payload bytes at most, whatever the budget: four of [`MAX_WRITE_BUFFER_BYTES`]; or four of the
+/// largest that a keyspace asks for, so that these fill before all memtables together have half of what they may have.
 const MAX_MEMTABLES_BYTES: u64 = 64 << 20;
 /// One memtable at most. Measured with 2 M entries of 16 and 100 bytes: buffers of 64 MiB were filled and drained at half the
 /// rate, because their arenas are never used again within such a load and first touch of fresh memory costs more
@@ -48,8 +50,16 @@ impl MemoryPlan {
         let wal_segment_bytes = options
             .wal_segment_bytes
             .unwrap_or_else(|| (write_buffer_bytes / 4).clamp(256 << 10, 16 << 20).next_multiple_of(4096));
-        let wal_bytes = memtables_bytes + memtables_bytes / 2;
-        MemoryPlan { budget_bytes, memtables_bytes, write_buffer_bytes, wal_segment_bytes, wal_bytes }
+        let plan =
+            MemoryPlan { budget_bytes, memtables_bytes, write_buffer_bytes, wal_segment_bytes, wal_bytes: 0 };
+        plan.for_buffers_of(options.keyspace.write_buffer_bytes.unwrap_or(0))
+    }
+
+    /// The same for keyspaces that ask for write buffers of up to `bytes`, as far as a quarter of the budget goes.
+    pub(crate) fn for_buffers_of(self, bytes: u64) -> MemoryPlan {
+        let wanted = bytes.saturating_mul(MEMTABLES).min(self.budget_bytes / 4);
+        let memtables_bytes = self.memtables_bytes.max(wanted);
+        MemoryPlan { memtables_bytes, wal_bytes: memtables_bytes + memtables_bytes / 2, ..self }
     }
 
     /// Released log segments kept for reuse: as many as the memtables' payload fills.
@@ -78,6 +88,23 @@ impl MemoryPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_large_write_buffer_is_filled_before_memtables_are_sealed_for_want_of_memory() {
+        let with_buffer = |bytes: u64| {
+            let keyspace = crate::KeyspaceOptions::default().write_buffer_size(bytes);
+            let options = Options::default().memory_budget(1 << 30).keyspace_options(keyspace);
+            MemoryPlan::new(&options, 1 << 30)
+        };
+        assert_eq!(with_buffer(64 << 20).memtables_bytes, 256 << 20);
+        assert_eq!(with_buffer(1 << 20).memtables_bytes, MAX_MEMTABLES_BYTES);
+        assert_eq!(with_buffer(512 << 20).memtables_bytes, 256 << 20, "a quarter of the budget is the most");
+        // Past half of their share memtables are sealed.
+        assert!(with_buffer(64 << 20).memtables_bytes / 2 > 64 << 20);
+        let usual = MemoryPlan::new(&Options::default().memory_budget(1 << 30), 1 << 30);
+        assert_eq!(usual.for_buffers_of(64 << 20), with_buffer(64 << 20));
+        assert_eq!(usual.for_buffers_of(1 << 20), usual);
+    }
 
     #[test]
     fn shares_fit_the_budget() {

@@ -70,7 +70,7 @@ const ROWS: &[Own] = &[
         |options, bytes| options.write_buffer_bytes = bytes,
     )
     .or("auto", "from the memory budget, at most 16 MiB")
-    .help("Payload at which the memtable is sealed and written to a table.")
+    .help("Payload at which the memtable is sealed and written to a table; four of them take at most a quarter of memory.")
     .changes(OptionChange::AtOnce)
     .always_stored(),
     Own::number(
