@@ -121,6 +121,9 @@ impl Store {
         let mut busy = keyspace.busy.lock();
         let wanted = self.next_plan(keyspace, &busy).filter(|wanted| wanted.plan.class >= least)?;
         let claim = Claim::new(self, keyspace, &mut busy, &wanted.plan);
+        if wanted.plan.class == Class::Idle {
+            self.leisure.lock().spend(wanted.plan.est_in_bytes, self.monotonic_ns());
+        }
         Some((wanted, claim))
     }
 

@@ -39,6 +39,7 @@ mod jobs;
 mod keyspace;
 mod lanes;
 mod large;
+mod leisure;
 mod metrics;
 mod older;
 mod open;

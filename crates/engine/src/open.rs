@@ -24,6 +24,7 @@ use crate::holders::Holders;
 use crate::install::Installed;
 use crate::jobs::Jobs;
 use crate::keyspace::{KeyspaceState, Registry};
+use crate::leisure::Leisure;
 use crate::metrics::Counters;
 use crate::options::{KeyspaceOptions, MemoryPlan, Options, default_open_tables};
 use crate::output::{TableFactory, UnclaimedFiles};
@@ -459,6 +460,7 @@ impl Opening {
                 old_segments: Mutex::new(Some(report)),
             }
         });
+        let leisure = Leisure::new(self.env.clock.monotonic_ns());
         let holders = Holders::new(Arc::clone(&self.env.clock), self.options.holder_warn_age);
         let store = Arc::new(Store {
             env: self.env,
@@ -490,6 +492,7 @@ impl Opening {
             last_compacted: AtomicU32::new(u32::MAX),
             last_activity: Mutex::default(),
             is_idle: AtomicBool::new(false),
+            leisure: Mutex::new(leisure),
             log_ages: Mutex::default(),
             failure: OnceLock::new(),
             closed: AtomicBool::new(false),

@@ -12,6 +12,7 @@ use crate::holders::Holders;
 use crate::install::Installed;
 use crate::jobs::Jobs;
 use crate::keyspace::{KeyspaceState, Registry};
+use crate::leisure::Leisure;
 use crate::metrics::Counters;
 use crate::options::{KeyspaceOptions, MemoryPlan, NamedKeyspaces};
 use crate::output::TableFactory;
@@ -77,6 +78,8 @@ pub(crate) struct Store {
     /// Since when nothing was written, as the compaction lane saw it; and whether that is long enough.
     pub(crate) last_activity: Mutex<Activity>,
     pub(crate) is_idle: AtomicBool,
+    /// What may still be rewritten when idle without being worth it.
+    pub(crate) leisure: Mutex<Leisure>,
     /// For promises on deletes.
     pub(crate) log_ages: Mutex<LogAges>,
 

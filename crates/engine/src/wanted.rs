@@ -10,7 +10,8 @@
 //! # Idle
 //! The database is idle when nothing was written between two looks that lie [`IDLE_AFTER`] apart. Then memtables that are worth
 //! a table are flushed, because tombstones in memory make seeks slow as long as nobody seals them, and the strategies may
-//! go on to converge. One write ends it: jobs that run go on, no further one begins.
+//! go on to converge, from an allowance ([`crate::leisure`]) where it is not worth the rewriting. One write ends it: jobs that
+//! run go on, no further one begins.
 
 use crate::keyspace::KeyspaceState;
 use crate::options::KeyspaceOptions;
@@ -54,6 +55,8 @@ pub(crate) struct Asked {
     options: Arc<KeyspaceOptions>,
     oldest: Option<Moment>,
     is_idle: bool,
+    /// Whether it may rewrite more than is worth it.
+    is_at_leisure: bool,
     /// On the monotonic clock.
     until_ns: u64,
 }
@@ -75,11 +78,13 @@ impl Store {
         let view = keyspace.view.load();
         let options = keyspace.options();
         let is_idle = self.is_idle.load(Ordering::Relaxed);
+        let is_at_leisure = is_idle && self.leisure.lock().is_left(self.monotonic_ns());
         let asked = Asked {
             version: Arc::clone(&view.tree.version),
             options: Arc::clone(&options),
             oldest: self.snapshots.summary().1,
             is_idle,
+            is_at_leisure,
             until_ns: self.monotonic_ns(),
         };
         if keyspace.wants_nothing(&asked) {
@@ -92,7 +97,10 @@ impl Store {
             migration: options.migration(),
             ..self.shape(&view.tree, &hidden).with_idle(is_idle)
         };
-        let of_strategy = self.strategy_options(&options);
+        let mut of_strategy = self.strategy_options(&options);
+        if is_at_leisure {
+            of_strategy.idle_permille = 0;
+        }
         let plan = options.strategy.plan(&shape, busy, &of_strategy);
         let collection = if plan.as_ref().is_some_and(|plan| plan.class > Class::Shape) {
             None
@@ -193,6 +201,7 @@ impl KeyspaceState {
                 && Arc::ptr_eq(&last.options, &asked.options)
                 && last.oldest == asked.oldest
                 && last.is_idle == asked.is_idle
+                && last.is_at_leisure == asked.is_at_leisure
                 && asked.until_ns < last.until_ns
         })
     }

@@ -6,7 +6,8 @@ use crate::source::Source;
 use crate::tables::{Sizes, Table, cut, key_at, position_of};
 use esker_base::{FileNumber, KeyspaceId, SeqNo, TableUid};
 use esker_strategy::{
-    Busy, CompactionPlan, Cut, JobId, PlanKind, Position, Shape, Strategy, StrategyOptions, validate,
+    Busy, CompactionPlan, Cut, IDLE_ALLOWANCE_BYTES, JobId, PlanKind, Position, Shape, Strategy,
+    StrategyOptions, validate,
 };
 use esker_version::{DatabaseState, EditOp, KeyRange, LevelIndex, PartMeta, Place, Version, VersionEdit};
 use std::collections::BTreeMap;
@@ -114,7 +115,11 @@ impl Tree {
     pub(crate) fn begin(&mut self, idle: bool, now_ms: u64) -> Result<Option<Job>, String> {
         let version = self.version();
         let shape = Shape { now_ms, expired_ms: now_ms, idle, ..Shape::new(&version) };
-        let Some(plan) = self.strategy.plan(&shape, &self.busy, &self.options) else { return Ok(None) };
+        // As the engine does it: from its allowance, an idle store converges whole.
+        let is_at_leisure = idle && self.file_bytes <= IDLE_ALLOWANCE_BYTES;
+        let idle_permille = if is_at_leisure { 0 } else { self.options.idle_permille };
+        let options = StrategyOptions { idle_permille, ..self.options.clone() };
+        let Some(plan) = self.strategy.plan(&shape, &self.busy, &options) else { return Ok(None) };
         validate(&version, &self.busy, &plan)?;
         let tables = if plan.kind == PlanKind::Merge { self.merge(&plan) } else { Vec::new() };
         let out_bytes = tables.iter().map(|table| whole(table.bytes)).sum();
