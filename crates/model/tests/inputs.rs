@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use esker_model::{Input, Machine, Outcome, Pace, Scenario, Workload, simulate};
+use esker_strategy::{Strategy, StrategyOptions};
 
 fn run(strategy: &str, workload: Workload) -> Outcome {
     simulate(&Scenario::new(strategy.parse().unwrap(), workload)).unwrap()
@@ -37,7 +38,9 @@ fn popular_keys_die_early() {
     // As the design's simulation had it for the default, but for zipf: it had 1.2 there, because it knew no limit of runs in level 0.
     // Flushes of popular keys are so small that sixteen of them are there before a quarter of garbage is.
     let near = |input, expected: f64| {
-        let outcome = run("partitioned", workload(input));
+        let options = StrategyOptions { garbage_permille: 250, ..StrategyOptions::default() };
+        let scenario = Scenario::with_options(Strategy::Partitioned, workload(input), options);
+        let outcome = simulate(&scenario).unwrap();
         let found = outcome.write_amplification;
         assert!((found / expected - 1.0).abs() < 0.2, "{input}: {found}");
         assert!(outcome.space.max < 1.36, "{input}: {:?}", outcome.space);

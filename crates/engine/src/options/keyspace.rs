@@ -203,7 +203,7 @@ impl KeyspaceOptions {
     }
 
     /// About how many bytes one compaction rewrites, where the strategy can divide its work: larger jobs are done key range by
-    /// key range, which bounds the room they need meanwhile. Default: four tables and at least 64 MiB for partitioned and partial strategies, no
+    /// key range, which bounds the room they need meanwhile. Default: two tables and at least 32 MiB for partitioned and partial strategies, no
     /// limit for the others.
     pub fn compaction_job_size(mut self, bytes: u64) -> KeyspaceOptions {
         self.max_job_bytes = Some(bytes);

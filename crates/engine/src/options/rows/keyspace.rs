@@ -243,7 +243,7 @@ const ROWS: &[Own] = &[
         |options| options.max_job_bytes,
         |options, bytes| options.max_job_bytes = bytes,
     )
-    .or("auto", "four tables and at least 64 MiB for partitioned and partial, no limit for the others")
+    .or("auto", "two tables and at least 32 MiB for partitioned and partial, no limit for the others")
     .also(&["max_compaction_bytes"])
     .help("Bytes that one compaction rewrites, about, where the strategy can divide its work.")
     .changes(OptionChange::AtOnce),
