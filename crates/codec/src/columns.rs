@@ -30,7 +30,7 @@
 //! ```
 //! Packed distances that all are below a radix may be written in groups, as digits of one number ([`groups`]): then the size's bits are 55 and
 //! the digits of a group, and the radix, a varint, stands in front of the groups, packed. Only bit-packing writes them: they save up to a quarter
-//! of numbers with few values and a fiftieth of those of 50,000, and take twice as long to read, which is more than the device would take for what they save.
+//! of numbers with few values and a fiftieth of those of 50,000, and take a sixth longer to read, as much as the device would take for what they save.
 //! The stride is 1 to 256, and widths of columns add up to it. Packed numbers have 0 to 56 bits each, low bits first; of places, as many
 //! as the last of them needs. Segments follow each other to the end and give exactly the block.
 //!

@@ -67,8 +67,8 @@ const NO_GAP: u8 = 0b10_0000;
 pub enum BlockBounds {
     /// None.
     Never,
-    /// Those without a filter: behind a filter of 10 bits a key there is one absent key in a hundred left to save, and of those the few between
-    /// two blocks.
+    /// Those without a filter. Of absent keys 3 % fall between blocks of 4 KiB with entries of 116 bytes, a third where entries have a kilobyte, and
+    /// all where each block has one; behind a filter of 10 bits a key it is the same share of one key in a hundred.
     #[default]
     Unfiltered,
     /// All.

@@ -10,12 +10,14 @@ pub(crate) struct Sample {
 }
 
 /// Makers of samples, by the bytes of a block.
-pub(crate) const SAMPLES: [fn(usize) -> Sample; 7] = [
+pub(crate) const SAMPLES: [fn(usize) -> Sample; 9] = [
     |block| cut("text", &text(), block),
     |block| cut("json", &json(), block),
-    |block| cut("integers, 64 bits within 2^16", &near(), block),
+    |block| cut("integers, 64 bits within 2^16", &near(1 << 16), block),
+    |block| cut("integers, 64 bits within 50,000", &near(50_000), block),
     |block| cut("integers, 64 bits, rising", &rising(), block),
     |block| cut("integers, 32 bits, few values", &few(), block),
+    |block| cut("integers, 64 bits, forty values", &forty(), block),
     |block| cut("binary records", &records(), block),
     |block| cut("random", &noise(), block),
 ];
@@ -124,9 +126,20 @@ fn json() -> Vec<u8> {
     out.into_bytes()
 }
 
-fn near() -> Vec<u8> {
+fn near(span: u64) -> Vec<u8> {
     let mut random = Random(3);
-    (0..SAMPLE_BYTES / 8).flat_map(|_| (5_000_000_000 + random.below(1 << 16)).to_le_bytes()).collect()
+    (0..SAMPLE_BYTES / 8).flat_map(|_| (5_000_000_000 + random.below(span)).to_le_bytes()).collect()
+}
+
+/// Numbers of 44 bits, small places among forty more often.
+fn forty() -> Vec<u8> {
+    let mut random = Random(8);
+    (0..SAMPLE_BYTES / 8)
+        .flat_map(|_| {
+            let bound = random.below(40) + 1;
+            (random.below(bound).wrapping_mul(0x2545_f491_4f6c_dd1d) >> 20).to_le_bytes()
+        })
+        .collect()
 }
 
 fn rising() -> Vec<u8> {
