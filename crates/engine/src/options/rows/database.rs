@@ -136,7 +136,7 @@ const ROWS: &[Own] = &[
     .help("How the block cache, which all keyspaces share, chooses what goes."),
     Own::flag("cache_filters", |options| options.cache_filters, |options, is| options.cache_filters = is)
         .also(&["cache_index_and_filter_blocks"])
-        .help("Whether filters go through the block cache instead of memory of their own, each as a whole and at most a sixteenth of it; indexes do by `index_type` b-tree-pages."),
+        .help("Whether filters lie in the block cache, each at most a sixteenth of it; indexes do by `index_type` b-tree-pages."),
     Own::number(
         "stall_limit",
         (Unit::Milliseconds, 0, u64::MAX),
