@@ -130,6 +130,18 @@ mod tests {
         }
     }
 
+    /// The first shard's turn brings nearly all into place where hashes lie at random, so that the others' have nothing to do.
+    #[test]
+    fn what_is_out_of_place_at_the_end_alone_is_moved() {
+        let mut hashes: Vec<u64> = (0..10_000).map(|at| seeded(at, 3)).collect();
+        hashes.sort_unstable_by_key(|&hash| shard_of(hash, 100));
+        let of_the_last_but_one = hashes.partition_point(|&hash| shard_of(hash, 100) < 98);
+        hashes.swap(of_the_last_but_one, 9_999);
+        for (shard, part) in partition(&mut hashes, 100).unwrap().iter().enumerate() {
+            assert!(part.iter().all(|&hash| shard_of(hash, 100) == shard), "shard {shard}");
+        }
+    }
+
     #[test]
     fn repetitions_are_dropped_where_they_make_a_shard_too_large() {
         let mut hashes: Vec<u64> = (0..100_000).map(|at| seeded(at % 1000, 0)).collect();

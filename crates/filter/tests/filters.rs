@@ -46,6 +46,20 @@ fn what_was_added_is_found_among_a_hundred_thousand() {
     }
 }
 
+/// Kinds that are solved in shards, with keys for two of the larger ones: each shard has a place of its own in the filter.
+#[test]
+fn what_was_added_is_found_in_each_of_several_shards() {
+    for kind in [FilterKind::Ribbon, FilterKind::BinaryFuse] {
+        let filter = Filter::decode(&build(kind.policy(10.0), (0..600_000).map(key))).unwrap();
+        assert_eq!(filter.kind(), Some(kind));
+        assert!(!filter.describe().contains(" 1 shards"), "{}", filter.describe());
+        let lost = (0..600_000).filter(|&number| !filter.may_contain(key(number))).count();
+        assert_eq!(lost, 0, "{kind:?}");
+        let passed = (600_000..700_000).filter(|&number| filter.may_contain(key(number))).count();
+        assert!(passed < 2_000, "{kind:?}: {passed} of 100,000 absent keys pass");
+    }
+}
+
 /// Hashes that no good hash function makes: the filter may be weak then, but it loses nothing.
 #[test]
 fn hashes_of_low_entropy_are_found() {

@@ -2,6 +2,7 @@ use super::peeling::{Scratch, build_shard, segments_for};
 use super::*;
 use crate::bits::FingerprintBits;
 use crate::shards::seeded as hash_of;
+use std::collections::BTreeMap;
 
 #[test]
 fn places_lie_in_three_neighbouring_segments() {
@@ -42,4 +43,23 @@ fn without_attempts_there_is_no_filter() {
     hashes.push(hashes[0]);
     assert!(build(&mut hashes, FingerprintBits::DEFAULT, 1, &|| false).is_none());
     assert!(build(&mut hashes, FingerprintBits::DEFAULT, ATTEMPTS, &|| false).is_some());
+}
+
+/// Three keys share a slot, 257 times together: a count of eight bits would say 1, and their sum is no key.
+#[test]
+fn a_slot_with_more_keys_than_can_be_counted_is_noticed() {
+    let segments = segments_for(257, 0);
+    let mut sharing: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+    for hash in (0..5_000).map(|at| hash_of(at, 5)) {
+        sharing.entry(Places::of(hash, 0, segments).slots[0]).or_default().push(hash);
+    }
+    let mut tried = 0;
+    for keys in sharing.values().filter(|keys| keys.len() >= 3) {
+        let mut hashes = [vec![keys[0]; 85], vec![keys[1]; 85], vec![keys[2]; 87]].concat();
+        let bits = FingerprintBits::DEFAULT;
+        assert!(build_shard(&mut Scratch::default(), &mut hashes, bits, 1).is_none());
+        assert!(build_shard(&mut Scratch::default(), &mut hashes, bits, ATTEMPTS).is_some());
+        tried += 1;
+    }
+    assert!(tried > 100, "{tried} slots have three keys");
 }
