@@ -103,12 +103,8 @@ unsafe fn find_from<K: Kernel>(
     newest: Tag,
 ) -> Result<Option<(Arc<Block>, Found)>> {
     loop {
-        let block = match table.cached_block(number, Admission::Point) {
-            Some(block) => block,
-            None => match table.load_block_for(index, number, key)? {
-                Some(block) => block,
-                None => return Ok(None),
-            },
+        let Some(block) = table.cached_block(number, Admission::Point) else {
+            return find_unread(table, index, number, key, hash, newest);
         };
         // SAFETY: the caller has the instructions.
         if let Some(found) = unsafe { block.contents().find::<K>(key, hash, newest) } {
@@ -118,6 +114,31 @@ unsafe fn find_from<K: Kernel>(
             return Ok(None);
         }
         number += 1;
+    }
+}
+
+/// As [`find_from`], from a block on that is not in the cache. Apart, so that what is cached pays nothing for what reading asks first.
+#[cold]
+#[inline(never)]
+fn find_unread(
+    table: &Table,
+    index: &BlockIndex,
+    mut number: usize,
+    key: &[u8],
+    hash: u64,
+    newest: Tag,
+) -> Result<Option<(Arc<Block>, Found)>> {
+    let Some(mut block) = table.load_block_for(index, number, key)? else { return Ok(None) };
+    loop {
+        // SAFETY: plain code needs no special instructions.
+        if let Some(found) = unsafe { block.contents().find::<Portable>(key, hash, newest) } {
+            return Ok(Some((block, found)));
+        }
+        if !table.continues_after(index, number, key)? {
+            return Ok(None);
+        }
+        number += 1;
+        block = table.block(number, Admission::Point)?;
     }
 }
 
