@@ -21,12 +21,11 @@ use crate::store::{Store, Writing};
 use crate::view::{MemtableView, SuperVersion};
 use esker_base::{Error, KeyspaceId, Result, SeqNo};
 use esker_memtable::{ArenaPool, Inserter, Memtable, MemtableKind};
+pub(crate) use esker_strategy::write_control::MAX_SEALED;
 use esker_wal::{PrivateSegment, Rotation};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Sealed memtables that one keyspace may queue before its writers wait.
-pub(crate) const MAX_SEALED: usize = 3;
 /// The log may grow to this many times its share of the budget before a rotation waits for flushes.
 const LOG_CAP_FACTOR: u64 = 2;
 /// A batch may take this share of the memory budget at most: it is held in the log and in a memtable at once.

@@ -1,26 +1,33 @@
 //! Time with a clock: writers come at a rate, jobs run beside them and share the disk.
 //!
-//! Everything changes at events only: a memtable is full, a job has written its output. Between two of them rates are
-//! constant, so time goes from event to event. The log and the tables share the disk; of what the log leaves the flush
-//! has half, and jobs the rest in equal parts, none faster than a thread can merge. Writers are slowed linearly, to what background work
-//! can sustain and less, by runs in level 0 from a number on and by memtables that wait for their flush; they stop at the
-//! hard limit and when no memtable is free.
+//! Everything changes at events only: a memtable is full, a job has written its output, the writers' pace is adapted. Between two of them
+//! rates are constant, so time goes from event to event. The log and the tables share the disk; of what the log leaves the flush
+//! has half, and jobs the rest in equal parts, none faster than a thread can merge.
+//!
+//! How fast writers may be, where they wait and what background work sustains is decided by the very functions of the store
+//! ([`esker_strategy::write_control`]), fed with the times that flushes and jobs take here.
 
 use crate::scenario::Scenario;
 use crate::settled;
 use crate::tally::Tally;
 use crate::tree::{Job, Tree};
+use esker_strategy::write_control::{
+    Capacity, MAX_SEALED, UNKNOWN_BYTES_PER_SECOND, admitted_bytes_per_second, memory_limits,
+    pressure_permille,
+};
 use esker_version::LevelIndex;
+use std::time::Duration;
 
-/// Full memtables that may wait for their flush before writers stop.
-const MOST_SEALED: usize = 4;
-/// Writers are never slower than this part of what background work sustains.
+/// What the log leaves of the disk at least.
 const LEAST_RATE: f64 = 1.0 / 16.0;
+/// While memtables wait for their flush, the writers' pace is adapted so often while one is filled. The store looks every ten milliseconds.
+const LOOKS_PER_MEMTABLE: f64 = 16.0;
 
 /// Something that writes.
 struct Writing<J> {
     left_bytes: f64,
     all_bytes: f64,
+    began_s: f64,
     job: J,
 }
 
@@ -41,9 +48,8 @@ struct Pacer<'a> {
     sealed_to: f64,
     flush: Option<Writing<f64>>,
     jobs: Vec<Writing<Job>>,
-    /// Bytes written to tables and operations since the beginning, for what background work can sustain.
-    written_bytes: f64,
-    done_operations: f64,
+    /// What background work sustains.
+    capacity: Capacity,
     stopped_since: Option<f64>,
 }
 
@@ -71,14 +77,16 @@ pub(crate) fn run(
         sealed_to,
         flush: None,
         jobs: Vec::new(),
-        written_bytes: 0.0,
-        done_operations: 0.0,
+        capacity: Capacity::default(),
         stopped_since: None,
     };
     let mut plans_after = 0u64;
+    let mut has_changed = true;
     while pacer.tree.flushed_to < until - 1e-6 * memtable {
-        pacer.begin_work(until)?;
-        pacer.step(until)?;
+        if has_changed {
+            pacer.begin_work(until)?;
+        }
+        has_changed = pacer.step(until)?;
         plans_after += 1;
         if plans_after > 100_000_000 {
             return Err(format!("{} does not come to an end", pacer.tree.strategy));
@@ -104,10 +112,19 @@ impl Pacer<'_> {
     }
 
     fn begin_work(&mut self, until: f64) -> Result<(), String> {
+        while self.jobs.len() < self.scenario.machine.threads {
+            let Some(job) = self.tree.begin(false, self.now_ms())? else { break };
+            let bytes = job.out_bytes as f64;
+            self.jobs.push(Writing { left_bytes: bytes, all_bytes: bytes, began_s: self.now_s, job });
+        }
         let rest = until - self.sealed_to;
+        // As in the store a seal waits for room in level 0 only while compaction can make some.
+        let must_wait =
+            !self.jobs.is_empty() && self.level0_runs() >= u64::from(self.scenario.level0_limits.1);
         if self.filled >= self.memtable.min(rest) - 1e-9 * self.memtable
-            && self.sealed.len() < MOST_SEALED
+            && self.sealed.len() < MAX_SEALED
             && rest > 0.0
+            && !must_wait
         {
             self.sealed_to += self.filled;
             self.sealed.push_back(self.sealed_to);
@@ -117,48 +134,58 @@ impl Pacer<'_> {
             && let Some(&to) = self.sealed.front()
         {
             let bytes = self.tree.flush_bytes(to) as f64;
-            self.flush = Some(Writing { left_bytes: bytes, all_bytes: bytes, job: to });
-        }
-        while self.jobs.len() < self.scenario.machine.threads {
-            let Some(job) = self.tree.begin(false, self.now_ms())? else { break };
-            let bytes = job.out_bytes as f64;
-            self.jobs.push(Writing { left_bytes: bytes, all_bytes: bytes, job });
+            self.flush = Some(Writing { left_bytes: bytes, all_bytes: bytes, began_s: self.now_s, job: to });
         }
         Ok(())
+    }
+
+    fn level0_runs(&self) -> u64 {
+        self.tree.version().runs_of(LevelIndex::FLUSH).len() as u64
+    }
+
+    /// Bytes a second that writers are let through with by the store's law; `None` for no limit.
+    fn admitted_bytes_per_s(&self) -> Option<u64> {
+        let memory = if self.sealed.is_empty() {
+            0
+        } else {
+            let memtable_bytes = self.tree.options.memtable_bytes;
+            let (soft, hard) =
+                memory_limits(memtable_bytes, memtable_bytes.saturating_mul(MAX_SEALED as u64));
+            let operations = self.sealed_to + self.filled - self.tree.flushed_to;
+            pressure_permille((operations * self.operation_bytes) as u64, soft, hard)
+        };
+        let (soft, hard) = self.scenario.level0_limits;
+        let level0 = if self.jobs.is_empty() {
+            0
+        } else {
+            pressure_permille(self.level0_runs(), soft.into(), hard.into())
+        };
+        let flushes = self.capacity.flush_bytes_per_second().unwrap_or(UNKNOWN_BYTES_PER_SECOND);
+        let compactions = self.capacity.compaction_bytes_per_second(self.scenario.machine.threads);
+        let rates = [
+            admitted_bytes_per_second(memory, flushes),
+            admitted_bytes_per_second(level0, compactions.unwrap_or(UNKNOWN_BYTES_PER_SECOND)),
+        ];
+        rates.into_iter().flatten().min()
     }
 
     /// Operations a second that writers are let through with, and whether that is less than they want.
     fn admitted(&self, until: f64) -> (f64, Pressure) {
         let wanted = self.wanted_bytes_per_s / self.operation_bytes;
-        let is_full = self.filled >= self.memtable * (1.0 - 1e-9);
         if self.sealed_to + self.filled >= until - 1e-6 * self.memtable {
             return (0.0, Pressure::None);
         }
-        if is_full {
+        if self.filled >= self.memtable * (1.0 - 1e-9) {
             return (0.0, Pressure::Stop);
         }
-        // Writers come faster than flushes go.
-        let waiting = (self.sealed.len().saturating_sub(1)) as f64 / (MOST_SEALED - 1) as f64;
-        let runs = self.tree.version().runs_of(LevelIndex::FLUSH).len() as f64;
-        let (slow, hard) =
-            (f64::from(self.scenario.level0_slow_runs), f64::from(self.tree.options.level0_hard_runs));
-        // Where compaction wants nothing, holding writers back would help nobody.
-        let level0 = if self.jobs.is_empty() { 0.0 } else { (runs - slow) / (hard - slow).max(1.0) };
-        let pressure = level0.clamp(0.0, 1.0).max(waiting * (1.0 - LEAST_RATE));
-        if pressure <= 0.0 {
-            return (wanted, Pressure::None);
+        match self.admitted_bytes_per_s().map(|bytes_per_s| bytes_per_s as f64 / self.operation_bytes) {
+            Some(allowed) if allowed < wanted => (allowed, Pressure::Slow),
+            _ => (wanted, Pressure::None),
         }
-        if pressure >= 1.0 {
-            return (0.0, Pressure::Stop);
-        }
-        let amplification = 1.0 + self.written_bytes / (self.done_operations * self.operation_bytes).max(1.0);
-        let sustained = self.scenario.machine.disk_bytes_per_s / amplification / self.operation_bytes;
-        let allowed = (sustained * 2.0 * (1.0 - pressure)).max(sustained * LEAST_RATE);
-        if allowed < wanted { (allowed, Pressure::Slow) } else { (wanted, Pressure::None) }
     }
 
-    /// To the next event.
-    fn step(&mut self, until: f64) -> Result<(), String> {
+    /// To the next event; whether it was more than a look at the pace.
+    fn step(&mut self, until: f64) -> Result<bool, String> {
         let (rate, pressure) = self.admitted(until);
         let disk = self.scenario.machine.disk_bytes_per_s;
         let left = (disk - rate * self.operation_bytes).max(disk * LEAST_RATE);
@@ -180,13 +207,23 @@ impl Pacer<'_> {
         let first_job = self.jobs.iter().enumerate().min_by(|a, b| a.1.left_bytes.total_cmp(&b.1.left_bytes));
         let (first_job, job_in) =
             first_job.map_or((0, f64::INFINITY), |(at, job)| (at, job.left_bytes / of_job));
-        let time = full_in.min(flushed_in).min(job_in);
+        // Where one is sealed and writers go on, pressure grows with what they write.
+        let is_growing = rate > 0.0 && !self.sealed.is_empty();
+        let look_in = if is_growing { self.memtable / LOOKS_PER_MEMTABLE / rate } else { f64::INFINITY };
+        let event_in = full_in.min(flushed_in).min(job_in);
+        let time = event_in.min(look_in);
         if !time.is_finite() {
             return Err(format!("{}: writers wait and nothing runs", self.tree.strategy));
         }
         self.pass(time, rate, (of_flush, of_job), pressure);
+        if look_in < event_in {
+            return Ok(false);
+        }
         if job_in <= time {
-            let job = self.jobs.swap_remove(first_job).job;
+            let Writing { all_bytes, began_s, job, .. } = self.jobs.swap_remove(first_job);
+            if all_bytes > 0.0 {
+                self.capacity.note_compaction(all_bytes as u64, seconds(self.now_s - began_s));
+            }
             self.tally.job(&job);
             let now_ms = self.now_ms();
             self.tree.end(job, now_ms)?;
@@ -198,10 +235,12 @@ impl Pacer<'_> {
             let flushed = flush.job - self.tree.flushed_to;
             let now_ms = self.now_ms();
             let bytes = self.tree.flush(flush.job, now_ms)?;
+            let payload_bytes = (flushed * self.operation_bytes) as u64;
+            self.capacity.note_flush(payload_bytes, bytes, seconds(self.now_s - flush.began_s));
             self.tally.flushed(flushed, bytes);
         }
         self.tally.sample(self.tree);
-        Ok(())
+        Ok(true)
     }
 
     /// Lets time pass in which nothing happens.
@@ -225,18 +264,20 @@ impl Pacer<'_> {
         }
         self.now_s += time;
         self.filled += rate * time;
-        self.done_operations += rate * time;
         let mut making = 0.0;
         let jobs = self.jobs.iter_mut().map(|job| (&mut job.left_bytes, job.all_bytes, of_job));
         let flush = self.flush.iter_mut().map(|flush| (&mut flush.left_bytes, flush.all_bytes, of_flush));
         for (left_bytes, all_bytes, bytes_per_s) in jobs.chain(flush) {
             let written = (bytes_per_s * time).min(*left_bytes);
             *left_bytes -= written;
-            self.written_bytes += written;
             making += all_bytes - *left_bytes;
         }
         self.tally.observe(self.tree, time, making as u64);
     }
+}
+
+fn seconds(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
 /// Whether writers are held back.

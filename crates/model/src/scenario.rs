@@ -3,6 +3,7 @@
 use crate::cost::{Costs, Form};
 use crate::workload::Workload;
 use esker_filter::FilterKind;
+use esker_strategy::write_control::level0_limits;
 use esker_strategy::{Strategy, StrategyOptions};
 
 /// How time passes.
@@ -59,8 +60,8 @@ pub struct Scenario {
     pub filter: FilterKind,
     /// Filter memory, in bits for each entry of the tree, divided over the runs by Monkey.
     pub filter_bits_per_key: f64,
-    /// Runs in level 0 from which on writers are slowed; at [`StrategyOptions::level0_hard_runs`] they stop.
-    pub level0_slow_runs: u32,
+    /// Runs in level 0 from which on writers are slowed, and at which they stop. Matters under [`Pace::Rate`] only.
+    pub level0_limits: (u32, u32),
     /// Most flushes of one pass that are simulated one by one; see [`crate::Scaling`].
     pub most_flushes: f64,
 }
@@ -82,7 +83,7 @@ impl Scenario {
         Scenario {
             workload,
             strategy,
-            level0_slow_runs: options.level0_hard_runs / 2,
+            level0_limits: level0_limits(&strategy, &options, None, None),
             options,
             pace: Pace::Settled,
             machine: Machine::default(),

@@ -62,6 +62,27 @@ fn deletes_leave_room() {
     }
 }
 
+/// Guards that deletes all over the keys, however many, do not have each flush merged with the whole tree for the sake of its tombstones: from a
+/// fourth of deletes on that wrote ten times.
+#[test]
+fn deletes_cost_about_what_overwrites_cost() {
+    for strategy in ["leveled:10", "tiered:4", "lazy-leveled:4", "partitioned"] {
+        let even = run(strategy, Workload::default());
+        for deleted_share in [0.2, 0.25, 0.3, 0.5, 0.7] {
+            let outcome = run(strategy, Workload { deleted_share, ..Workload::default() });
+            let (found, usual) = (outcome.write_amplification, even.write_amplification);
+            // Half of the keys may have a level less, where lazy leveling is leveling.
+            let most = 1.4 * usual.max(3.5);
+            assert!(found < most, "{strategy}, {deleted_share}: {found} where overwrites cost {usual}");
+            let (found, usual) = (outcome.space.max, even.space.max);
+            assert!(
+                found < 1.25 * usual,
+                "{strategy}, {deleted_share}: {found} times where overwrites take {usual}"
+            );
+        }
+    }
+}
+
 #[test]
 fn a_disk_that_keeps_up_lets_writers_run() {
     let paced = |strategy: &str, rate: f64, disk: f64| {
@@ -85,6 +106,30 @@ fn a_disk_that_keeps_up_lets_writers_run() {
     // Merging everything at once holds level 0 for long.
     let whole = paced("leveled:10", 300e6, 400e6);
     assert!(whole.stalls.stopped_s > hard.stalls.stopped_s, "{:?} {:?}", whole.stalls, hard.stalls);
+}
+
+/// By the store's law the queue before the flush settles half-way, so writers go as fast as flushes and nobody stops.
+#[test]
+fn writers_settle_at_what_flushes_sustain() {
+    let mut scenario = Scenario::new("none".parse().unwrap(), workload(Input::Load));
+    scenario.pace = Pace::Rate { bytes_per_s: 300e6 };
+    scenario.machine = Machine { disk_bytes_per_s: 100e6, ..Machine::default() };
+    let outcome = simulate(&scenario).unwrap();
+    // Each byte goes to the log and to a table; the first memtables are filled before anything is measured.
+    let least = 2.0 * outcome.user_bytes / 100e6;
+    assert!(
+        outcome.elapsed_s > 0.85 * least && outcome.elapsed_s < 1.3 * least,
+        "{} {least}",
+        outcome.elapsed_s
+    );
+    assert!(outcome.stalls.slowed_s > 0.5 * outcome.elapsed_s, "{:?}", outcome.stalls);
+    assert!(outcome.stalls.stopped_s < 0.1 * outcome.elapsed_s, "{:?}", outcome.stalls);
+    let most = Scenario { level0_limits: (2, 4), strategy: "leveled:10".parse().unwrap(), ..scenario };
+    let (usual, tight) = (Scenario { level0_limits: (12, 24), ..most.clone() }, simulate(&most).unwrap());
+    assert!(
+        tight.stalls.stopped_s > simulate(&usual).unwrap().stalls.stopped_s,
+        "limits of level 0 are kept to"
+    );
 }
 
 #[test]

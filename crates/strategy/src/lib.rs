@@ -39,6 +39,7 @@ pub mod shape;
 mod space;
 pub mod validate;
 mod worst_case;
+pub mod write_control;
 
 pub use busy::{Busy, BusyJob, JobId};
 pub use clean::oldest_gone_ms;

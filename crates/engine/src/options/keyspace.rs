@@ -10,13 +10,9 @@ use esker_filter::{FilterAllocation, FilterPolicy};
 use esker_iter::operator::MergeOperator;
 use esker_memtable::MemtableKind;
 use esker_sst::{BlockBounds, BlockLayout, IndexKind, TableOptions, TableReading};
+use esker_strategy::write_control::level0_limits;
 use esker_strategy::{Migration, Strategy, StrategyOptions};
 use std::time::Duration;
-
-/// Runs in level 0 at which writes stop, unless the strategy leaves more there.
-pub(in crate::options) const DEFAULT_LEVEL0_STOP_RUNS: u32 = 24;
-/// Runs that arrive while the merge that they wait for is under way, and are no sign of trouble.
-const LEVEL0_SLACK_RUNS: u32 = 2;
 
 /// Options of a keyspace. They are stored with it when it is created; opening it again uses the stored ones.
 #[derive(Clone, Debug, PartialEq)]
@@ -331,13 +327,7 @@ impl KeyspaceOptions {
     pub(crate) fn level0_limits(&self) -> (u32, u32) {
         let of_strategy =
             StrategyOptions { level0_trigger_runs: self.level0_trigger_runs, ..StrategyOptions::default() };
-        let Some(trigger) = self.strategy.level0_trigger(&of_strategy) else {
-            return (u32::MAX - 1, u32::MAX);
-        };
-        let by_default = || DEFAULT_LEVEL0_STOP_RUNS.max(trigger.saturating_add(2 * LEVEL0_SLACK_RUNS));
-        let hard = self.level0_stop_runs.unwrap_or_else(by_default);
-        let soft = self.level0_slowdown_runs.unwrap_or(hard / 2);
-        (soft.max(trigger.saturating_add(LEVEL0_SLACK_RUNS)).min(hard - 1), hard)
+        level0_limits(&self.strategy, &of_strategy, self.level0_slowdown_runs, self.level0_stop_runs)
     }
 
     /// The default TTL, if there is one.

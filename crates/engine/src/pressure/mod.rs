@@ -3,8 +3,8 @@
 //! # What happens
 //! Two queues lie between writers and the tree: sealed memtables before the flush, and runs of level 0 before compaction. Each
 //! has a hard limit, at which [`crate::room`] makes writers wait. Between a soft limit and that one lies *pressure*, and under
-//! pressure writers are admitted at a rate ([`law`]) that follows from it and from what background work sustains
-//! ([`capacity`], measured). A write that came too early is done first and pays afterwards: it waits, outside of all locks, until it
+//! pressure writers are admitted at a rate ([the law](esker_strategy::write_control::admitted_bytes_per_second)) that follows from it and from what background work sustains
+//! ([`Capacity`], measured). A write that came too early is done first and pays afterwards: it waits, outside of all locks, until it
 //! would have been on time ([`pace`]). So the queues settle half-way, a writer waits a millisecond at a time, and a stop
 //! comes only when the device gets sixteen times slower than it was.
 //!
@@ -23,25 +23,23 @@
 //! In stepped mode nobody is held back: there is nobody to wait for.
 
 mod blocking;
-mod capacity;
-mod law;
 mod pace;
 mod stalls;
 
 pub use blocking::BlockingWork;
-pub(crate) use capacity::Capacity;
-use capacity::UNKNOWN_BYTES_PER_SECOND;
 pub(crate) use pace::Pace;
 pub use stalls::{KeyspaceStall, Pressure, PressureCause, StallChange, Stalls, WaitingWrites, WriteState};
 
 use crate::batch::EncodedBatch;
 use crate::commit::CommitState;
 use crate::keyspace::KeyspaceState;
-use crate::room::MAX_SEALED;
 use crate::store::{Store, Writing};
 use esker_base::Error;
+use esker_strategy::write_control::{
+    Capacity, MAX_SEALED, UNKNOWN_BYTES_PER_SECOND, admitted_bytes_per_second, fullness_permille,
+    memory_limits,
+};
 use esker_version::LevelIndex;
-use law::{admitted_bytes_per_second, fullness_permille};
 use pace::rescaled_ns;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -56,10 +54,6 @@ pub(crate) const LONGEST_SLEEP: Duration = Duration::from_millis(10);
 
 /// Changes of state that are kept to be told.
 const MAX_CHANGES: usize = 64;
-
-/// The keyspace's memtables may hold so much of their limit before there is pressure, in eighths: of four memtables one and a
-/// half, so the one that is being flushed and half of the one that is being filled are free.
-const SOFT_MEMORY_EIGHTHS: u64 = 3;
 
 /// All keyspaces' memtables together, likewise: the active ones may hold half of the memory by themselves.
 const SOFT_SHARED_EIGHTHS: u64 = 5;
@@ -267,9 +261,7 @@ impl Store {
                 Err(_) => return free,
             }
         };
-        let memtables = (self.memory.memtables_bytes / limit + 1).clamp(2, MAX_SEALED as u64 + 1);
-        let hard = limit.saturating_mul(memtables);
-        let soft = (hard / 8 * SOFT_MEMORY_EIGHTHS).max(limit);
+        let (soft, hard) = memory_limits(limit, self.memory.memtables_bytes);
         let own = Pressure::new(PressureCause::Memory, own_sealed + own_active, soft, hard);
         let shared_hard = self.memory.memtables_bytes.max(hard);
         let shared_soft = shared_hard / 8 * SOFT_SHARED_EIGHTHS;

@@ -1,9 +1,9 @@
 //! What is told about writers that are held back.
 
 use super::blocking::BlockingWork;
-use super::law::{FULL_PERMILLE, pressure_permille};
 use crate::keyspace::KeyspaceState;
 use crate::store::Store;
+use esker_strategy::write_control::{FULL_PERMILLE, pressure_permille};
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;

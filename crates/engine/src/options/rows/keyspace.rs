@@ -3,7 +3,6 @@
 use super::{assign, listed, narrow, parsed, short, size};
 use crate::keyspace::Switch;
 use crate::options::KeyspaceOptions;
-use crate::options::keyspace::DEFAULT_LEVEL0_STOP_RUNS;
 use crate::options::table::units::Unit;
 use crate::options::table::{OptionChange, OptionScope, Row, Scope};
 use esker_base::{Error, Result};
@@ -12,6 +11,7 @@ use esker_filter::FilterKind;
 use esker_iter::operator::MergeOperator;
 use esker_memtable::MemtableKind;
 use esker_sst::{BlockBounds, BlockLayout, IndexKind};
+use esker_strategy::write_control::DEFAULT_LEVEL0_STOP_RUNS;
 use esker_strategy::{Pick, Strategy};
 use std::time::Duration;
 

@@ -14,7 +14,7 @@ const MEMORY: Duration = Duration::from_secs(5);
 const FLUSHES_REMEMBERED: f64 = 12.0;
 
 /// Bytes a second that are assumed as long as nothing was measured: so fast that nobody is held back for want of a measurement.
-pub(crate) const UNKNOWN_BYTES_PER_SECOND: u64 = 1_000_000_000;
+pub const UNKNOWN_BYTES_PER_SECOND: u64 = 1_000_000_000;
 
 /// Bytes that compactions write for each that is flushed, as long as there was no flush.
 const UNKNOWN_AMPLIFICATION: f64 = 4.0;
@@ -47,7 +47,7 @@ impl Speed {
 
 /// What one keyspace's background work sustains.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Capacity {
+pub struct Capacity {
     /// Payload bytes of flushed memtables, over the time that writing them took and over the time since the flush before.
     flush: Speed,
     arrival: Speed,
@@ -60,7 +60,7 @@ pub(crate) struct Capacity {
 
 impl Capacity {
     /// A flush of so many payload bytes, written as so many table bytes, took so long.
-    pub(crate) fn note_flush(&mut self, payload_bytes: u64, table_bytes: u64, took: Duration) {
+    pub fn note_flush(&mut self, payload_bytes: u64, table_bytes: u64, took: Duration) {
         self.flush.note(payload_bytes, took);
         let kept = (-1.0 / FLUSHES_REMEMBERED).exp();
         self.flushed = self.flushed * kept + table_bytes as f64;
@@ -68,33 +68,33 @@ impl Capacity {
     }
 
     /// So many payload bytes were flushed since the flush before, so long ago.
-    pub(crate) fn note_arrival(&mut self, payload_bytes: u64, since: Duration) {
+    pub fn note_arrival(&mut self, payload_bytes: u64, since: Duration) {
         self.arrival.note(payload_bytes, since);
     }
 
     /// Payload bytes a second that were written of late; `None` before the second flush.
-    pub(crate) fn arrival_bytes_per_second(&self) -> Option<f64> {
+    pub fn arrival_bytes_per_second(&self) -> Option<f64> {
         self.arrival.bytes_per_second()
     }
 
     /// Bytes a second that one compaction at a time writes; `None` before the first.
-    pub(crate) fn job_bytes_per_second(&self) -> Option<f64> {
+    pub fn job_bytes_per_second(&self) -> Option<f64> {
         self.compaction.bytes_per_second()
     }
 
     /// A compaction wrote so many bytes in that time.
-    pub(crate) fn note_compaction(&mut self, written_bytes: u64, took: Duration) {
+    pub fn note_compaction(&mut self, written_bytes: u64, took: Duration) {
         self.compaction.note(written_bytes, took);
         self.compacted += written_bytes as f64;
     }
 
     /// Payload bytes a second that one flush after the other takes; `None` before the first.
-    pub(crate) fn flush_bytes_per_second(&self) -> Option<u64> {
+    pub fn flush_bytes_per_second(&self) -> Option<u64> {
         self.flush.bytes_per_second().map(|measured| measured as u64)
     }
 
     /// Bytes a second of flushed tables that `jobs` compactions at once keep up with; `None` before the first.
-    pub(crate) fn compaction_bytes_per_second(&self, jobs: usize) -> Option<u64> {
+    pub fn compaction_bytes_per_second(&self, jobs: usize) -> Option<u64> {
         let one = self.compaction.bytes_per_second()?;
         Some((one * jobs.max(1) as f64 / self.amplification()) as u64)
     }

@@ -8,31 +8,31 @@
 //! A queue between the limits, `W` bytes wide, follows `Q' = r - c = c(1 - 2Q/W)`: one pole at `-2c/W`, so it settles at
 //! the half-way point without swinging. With a delay `t` between the queue and what is seen of it there is no overshoot as long as
 //! `W >= 2e * c * t`, about `5.4 * c * t`. Twelve runs of 16 MiB at 100 MB/s allow 370 ms, one and a half memtables at 200 MB/s
-//! 25 ms; the pace is adapted every [`super::ADAPT_INTERVAL`] and at each install.
+//! 25 ms; the store adapts the pace every 10 ms and at each install.
 //!
 //! Rejected: steps (RocksDB's former delays by factors of 0.8 and 1.25), which hunt around the right rate; a target that is
 //! computed from what a finished job left, which jumps by the size of the job and turns a slow-down into a stop.
 
 /// Pressure at the hard limit.
-pub(crate) const FULL_PERMILLE: u32 = 1000;
+pub const FULL_PERMILLE: u32 = 1000;
 
 /// The least share of the capacity that writers get: one in so many bytes.
 const FLOOR_DIVISOR: u64 = 16;
 
 /// Where `amount` lies between `soft` and `hard`, in 1/1000: 0 at or below the soft limit, 1000 and more from the hard one on.
-pub(crate) fn pressure_permille(amount: u64, soft: u64, hard: u64) -> u32 {
+pub fn pressure_permille(amount: u64, soft: u64, hard: u64) -> u32 {
     let over = u128::from(amount.saturating_sub(soft));
     let width = u128::from(hard.saturating_sub(soft).max(1));
     u32::try_from(over * u128::from(FULL_PERMILLE) / width).unwrap_or(u32::MAX)
 }
 
 /// How full a queue is that takes `hard` at most, in 1/1000.
-pub(crate) fn fullness_permille(amount: u64, hard: u64) -> u32 {
+pub fn fullness_permille(amount: u64, hard: u64) -> u32 {
     pressure_permille(amount, 0, hard)
 }
 
 /// Bytes a second that writers are admitted with; `None` for no limit.
-pub(crate) fn admitted_bytes_per_second(pressure_permille: u32, capacity_bytes: u64) -> Option<u64> {
+pub fn admitted_bytes_per_second(pressure_permille: u32, capacity_bytes: u64) -> Option<u64> {
     if pressure_permille == 0 {
         return None;
     }

@@ -1,0 +1,76 @@
+//! Write control: how fast writers may be, as pure functions of how full the queues before background work are.
+//!
+//! Two queues lie between writers and the tree: memtables before the flush, and runs of level 0 before compaction. Here is where their limits
+//! lie, what pressure between the limits means for the writers ([`admitted_bytes_per_second`]), and what background work sustains
+//! ([`Capacity`]). The store measures and holds its writers back by it; a simulation does the same with a clock of its own, so that
+//! both tell of the same stalls.
+
+mod capacity;
+mod law;
+
+pub use capacity::{Capacity, UNKNOWN_BYTES_PER_SECOND};
+pub use law::{FULL_PERMILLE, admitted_bytes_per_second, fullness_permille, pressure_permille};
+
+use crate::kind::Strategy;
+use crate::options::StrategyOptions;
+
+/// Sealed memtables that one keyspace may queue before its writers wait.
+pub const MAX_SEALED: usize = 3;
+
+/// Runs in level 0 at which writes stop, unless the strategy leaves more there.
+pub const DEFAULT_LEVEL0_STOP_RUNS: u32 = 24;
+
+/// Runs that arrive while the merge that they wait for is under way, and are no sign of trouble.
+const LEVEL0_SLACK_RUNS: u32 = 2;
+
+/// The keyspace's memtables may hold so much of their limit before there is pressure, in eighths: of four memtables one and a
+/// half, so the one that is being flushed and half of the one that is being filled are free.
+const SOFT_MEMORY_EIGHTHS: u64 = 3;
+
+/// Bytes of memtables of `memtable_bytes` each at which writes are slowed, and at which they stop: the active one is full and no further one
+/// may be sealed. `memory_bytes` is what sealed memtables may take.
+pub fn memory_limits(memtable_bytes: u64, memory_bytes: u64) -> (u64, u64) {
+    let memtable_bytes = memtable_bytes.max(1);
+    let memtables = (memory_bytes / memtable_bytes).saturating_add(1).clamp(2, MAX_SEALED as u64 + 1);
+    let hard = memtable_bytes.saturating_mul(memtables);
+    ((hard / 8 * SOFT_MEMORY_EIGHTHS).max(memtable_bytes), hard)
+}
+
+/// Runs of level 0 at which writes are slowed and at which they stop: what was chosen, by default above what the strategy leaves in level 0
+/// when nothing is amiss, and out of reach where it may have any number.
+pub fn level0_limits(
+    strategy: &Strategy,
+    options: &StrategyOptions,
+    slowdown_runs: Option<u32>,
+    stop_runs: Option<u32>,
+) -> (u32, u32) {
+    let Some(trigger) = strategy.level0_trigger(options) else { return (u32::MAX - 1, u32::MAX) };
+    let by_default = || DEFAULT_LEVEL0_STOP_RUNS.max(trigger.saturating_add(2 * LEVEL0_SLACK_RUNS));
+    let hard = stop_runs.unwrap_or_else(by_default);
+    let soft = slowdown_runs.unwrap_or(hard / 2);
+    (soft.max(trigger.saturating_add(LEVEL0_SLACK_RUNS)).min(hard.saturating_sub(1)), hard)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_of_level_0_lie_above_what_the_strategy_leaves_there() {
+        let options = StrategyOptions::default();
+        let limits = |strategy: &str| level0_limits(&strategy.parse().unwrap(), &options, None, None);
+        assert_eq!(limits("partitioned"), (12, 24));
+        assert_eq!(limits("leveled:10"), (12, 24));
+        assert_eq!(limits("tiered:16"), (18, 24));
+        assert_eq!(limits("tiered:32"), (34, 36));
+        assert_eq!(limits("none"), (u32::MAX - 1, u32::MAX));
+        assert_eq!(level0_limits(&Strategy::default(), &options, Some(50), Some(20)), (19, 20));
+    }
+
+    #[test]
+    fn the_memtable_that_is_flushed_and_half_of_the_next_are_free() {
+        assert_eq!(memory_limits(64, 1024), (96, 256));
+        assert_eq!(memory_limits(64, 64), (64, 128), "of two there is one");
+        assert_eq!(memory_limits(64, 0), (64, 128));
+    }
+}
