@@ -48,7 +48,7 @@ fn strategies_are_shown_and_changed() {
     assert_eq!(place.ok("strategy --pause"), "default: tiered:4, the tree has its form\n");
     assert_eq!(
         place.ok("strategy partial:4,oldest --wait --json"),
-        "{\"keyspace\":\"default\",\"strategy\":\"partial:4,oldest\",\"migration\":null}\n"
+        "{\"keyspace\":\"default\",\"strategy\":\"partial:4,oldest\",\"migration\":null,\"adaptation\":null}\n"
     );
     assert_eq!(place.ok("strategy --keyspace default"), "default: partial:4,oldest, the tree has its form\n");
     assert_eq!(place.ok("get k"), "v\n");
