@@ -4,8 +4,9 @@
 //! rewrites much for little: a store of 10 GiB that gets a megabyte between two pauses would be written anew in each of them.
 //! What is a tenth of the last level or more is always worth it (`StrategyOptions::idle_permille`). Less is merged from an
 //! allowance: it lets a store of 10 GiB converge whole after its first pause, and costs [`IDLE_ALLOWANCE_BYTES`](ALLOWANCE_BYTES) a day at most,
-//! whatever the pauses are like. An allowance is less to reason about than a rule by what has been merged how often, and it
-//! bounds the very thing that is to be bounded: what is written to the disk.
+//! whatever the pauses are like. All merges of an idle database draw on it, also those that are worth it and need none to begin:
+//! nobody looks again at which is which. An allowance is less to reason about than a rule by what has been merged how often, and
+//! it bounds the very thing that is to be bounded: what is written to the disk.
 
 use esker_strategy::IDLE_ALLOWANCE_BYTES as ALLOWANCE_BYTES;
 use std::time::Duration;

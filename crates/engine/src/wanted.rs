@@ -78,14 +78,15 @@ impl Store {
         let view = keyspace.view.load();
         let options = keyspace.options();
         let is_idle = self.is_idle.load(Ordering::Relaxed);
-        let is_at_leisure = is_idle && self.leisure.lock().is_left(self.monotonic_ns());
+        let now_ns = self.monotonic_ns();
+        let is_at_leisure = is_idle && self.leisure.lock().is_left(now_ns);
         let asked = Asked {
             version: Arc::clone(&view.tree.version),
             options: Arc::clone(&options),
             oldest: self.snapshots.summary().1,
             is_idle,
             is_at_leisure,
-            until_ns: self.monotonic_ns(),
+            until_ns: now_ns,
         };
         if keyspace.wants_nothing(&asked) {
             return None;
