@@ -124,14 +124,20 @@ pub(crate) trait Engine: Send + Sync {
     /// A handle for one thread.
     fn session(&self) -> Result<Box<dyn Session + '_>>;
 
-    /// Makes everything that was written durable, out of buffers in memory.
-    fn flush(&mut self) -> Result<()>;
+    /// Makes everything that was written durable, out of buffers in memory; nothing where nothing ever becomes durable.
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     /// Compacts everything; false if there is no such thing.
-    fn compact(&mut self) -> Result<bool>;
+    fn compact(&mut self) -> Result<bool> {
+        Ok(false)
+    }
 
-    /// Closes it in an orderly way.
-    fn close(self: Box<Self>) -> Result<()>;
+    /// Closes it in an orderly way; where there is no better one, after a flush.
+    fn close(mut self: Box<Self>) -> Result<()> {
+        self.flush()
+    }
 
     /// Its version, and whatever else tells this build from others.
     fn version(&self) -> String;
@@ -157,8 +163,10 @@ pub(crate) trait Session {
     /// Removes a key.
     fn delete(&mut self, key: &[u8]) -> Result<()>;
 
-    /// Writes records together, atomically where the store can.
-    fn write_batch(&mut self, batch: &Batch) -> Result<()>;
+    /// Writes records together, atomically where the store can; one after the other where it has no batches.
+    fn write_batch(&mut self, batch: &Batch) -> Result<()> {
+        batch.iter().try_for_each(|(key, value)| self.put(key, value))
+    }
 
     /// Lets `see` have the value, and says whether there is one.
     fn get(&mut self, key: &[u8], see: &mut SeeValue<'_>) -> Result<bool>;

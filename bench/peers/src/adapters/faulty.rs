@@ -77,18 +77,6 @@ impl Engine for Faulty {
         Ok(Box::new(FaultySession { store: self, inner: self.inner.session()? }))
     }
 
-    fn flush(&mut self) -> Result<()> {
-        Ok(())
-    }
-
-    fn compact(&mut self) -> Result<bool> {
-        Ok(false)
-    }
-
-    fn close(self: Box<Self>) -> Result<()> {
-        Ok(())
-    }
-
     fn version(&self) -> String {
         String::new()
     }

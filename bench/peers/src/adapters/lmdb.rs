@@ -63,10 +63,6 @@ impl Engine for Lmdb {
         Ok(self.environment.force_sync()?)
     }
 
-    fn compact(&mut self) -> Result<bool> {
-        Ok(false)
-    }
-
     fn close(self: Box<Self>) -> Result<()> {
         self.environment.force_sync()?;
         self.environment.prepare_for_closing().wait();

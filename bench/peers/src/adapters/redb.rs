@@ -73,10 +73,6 @@ impl Engine for Redb {
         Ok(true)
     }
 
-    fn close(self: Box<Self>) -> Result<()> {
-        Ok(self.database.begin_write()?.commit()?)
-    }
-
     fn version(&self) -> String {
         "redb 4".to_owned()
     }

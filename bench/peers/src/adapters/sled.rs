@@ -42,15 +42,6 @@ impl Engine for Sled {
         Ok(())
     }
 
-    fn compact(&mut self) -> Result<bool> {
-        Ok(false)
-    }
-
-    fn close(self: Box<Self>) -> Result<()> {
-        self.database.flush()?;
-        Ok(())
-    }
-
     fn version(&self) -> String {
         "sled 0.34".to_owned()
     }

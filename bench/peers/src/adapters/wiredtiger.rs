@@ -129,10 +129,6 @@ impl Engine for WiredTiger {
         self.with_session(|session| checked(unsafe { method((*session).checkpoint)?(session, ptr::null()) }))
     }
 
-    fn compact(&mut self) -> Result<bool> {
-        Ok(false)
-    }
-
     fn close(self: Box<Self>) -> Result<()> {
         Ok(())
     }

@@ -106,10 +106,6 @@ impl Engine for LevelDb {
         Ok(true)
     }
 
-    fn close(mut self: Box<Self>) -> Result<()> {
-        self.flush()
-    }
-
     fn version(&self) -> String {
         // SAFETY: constants.
         let (major, minor) = unsafe { (raw::leveldb_major_version(), raw::leveldb_minor_version()) };

@@ -1,6 +1,5 @@
 //! The standard library's BTreeMap behind a reader-writer lock, without a log.
 
-use super::boxed;
 use crate::engine::{Abilities, Batch, Engine, EngineSettings, Result, SeeEntry, SeeValue, Session};
 use std::collections::BTreeMap;
 use std::ops::Bound::{Included, Unbounded};
@@ -32,15 +31,7 @@ impl Engine for BTree {
     }
 
     fn session(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(boxed(BTreeSession(self)))
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        Ok(())
-    }
-
-    fn compact(&mut self) -> Result<bool> {
-        Ok(false)
+        Ok(Box::new(BTreeSession(self)))
     }
 
     fn close(self: Box<Self>) -> Result<()> {

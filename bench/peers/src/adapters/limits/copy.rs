@@ -1,10 +1,9 @@
 //! Records copied into memory that was touched before, and then all of them in one go: what the memory allows.
 
-use super::{boxed, no_reads};
-use crate::engine::{Abilities, Batch, Engine, EngineSettings, Result, SeeEntry, SeeValue, Session};
+use super::append::{self, Append};
+use crate::engine::{Abilities, Engine, EngineSettings, Result, Session};
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 
 /// Bytes that a thread reserves at a time.
 const PIECE_BYTES: usize = 1 << 20;
@@ -19,6 +18,7 @@ struct Pieces {
     full: Vec<Piece>,
 }
 
+#[derive(Default)]
 struct Piece {
     bytes: Vec<u8>,
     records: u64,
@@ -53,19 +53,7 @@ impl Engine for Copies {
     }
 
     fn session(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(boxed(CopySession { store: self, piece: Piece { bytes: Vec::new(), records: 0 } }))
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        Ok(())
-    }
-
-    fn compact(&mut self) -> Result<bool> {
-        Ok(false)
-    }
-
-    fn close(self: Box<Self>) -> Result<()> {
-        Ok(())
+        Ok(append::session(CopyEnd { store: self, piece: Piece::default() }))
     }
 
     fn version(&self) -> String {
@@ -86,47 +74,37 @@ impl Engine for Copies {
     }
 }
 
-struct CopySession<'a> {
+/// One thread's piece.
+struct CopyEnd<'a> {
     store: &'a Copies,
     piece: Piece,
 }
 
-impl Drop for CopySession<'_> {
-    fn drop(&mut self) {
-        let piece = Piece { bytes: std::mem::take(&mut self.piece.bytes), records: self.piece.records };
-        self.store.exchange(piece);
+impl CopyEnd<'_> {
+    /// Gives back the piece it has.
+    fn exchange(&mut self) {
+        let full = std::mem::take(&mut self.piece);
+        self.piece = self.store.exchange(full);
     }
 }
 
-impl Session for CopySession<'_> {
-    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        if self.piece.bytes.len() + key.len() + value.len() > self.piece.bytes.capacity().min(PIECE_BYTES) {
-            let full = Piece { bytes: std::mem::take(&mut self.piece.bytes), records: self.piece.records };
-            self.piece = self.store.exchange(full);
+impl Drop for CopyEnd<'_> {
+    fn drop(&mut self) {
+        self.exchange();
+    }
+}
+
+impl Append for CopyEnd<'_> {
+    fn append<'a>(&mut self, records: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Result<()> {
+        for (key, value) in records {
+            let bytes = &self.piece.bytes;
+            if bytes.len() + key.len() + value.len() > bytes.capacity().min(PIECE_BYTES) {
+                self.exchange();
+            }
+            self.piece.bytes.extend_from_slice(key);
+            self.piece.bytes.extend_from_slice(value);
+            self.piece.records += 1;
         }
-        self.piece.bytes.extend_from_slice(key);
-        self.piece.bytes.extend_from_slice(value);
-        self.piece.records += 1;
         Ok(())
-    }
-
-    fn delete(&mut self, _: &[u8]) -> Result<()> {
-        Err(no_reads())
-    }
-
-    fn write_batch(&mut self, batch: &Batch) -> Result<()> {
-        batch.iter().try_for_each(|(key, value)| self.put(key, value))
-    }
-
-    fn get(&mut self, _: &[u8], _: &mut SeeValue<'_>) -> Result<bool> {
-        Err(no_reads())
-    }
-
-    fn scan(&mut self, _: &[u8], _: usize, _: &mut SeeEntry<'_>) -> Result<usize> {
-        Err(no_reads())
-    }
-
-    fn scan_backward(&mut self, _: &mut SeeEntry<'_>) -> Result<usize> {
-        Err(no_reads())
     }
 }

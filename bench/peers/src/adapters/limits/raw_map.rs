@@ -1,8 +1,8 @@
 //! Records copied into a mapped file whose blocks are allocated: the limit of logs that are written through a map. Where writes
 //! are to survive a power cut, each is followed by an `msync(2)` of its pages.
 
-use super::{FRAME_BYTES, boxed, frame, no_reads};
-use crate::engine::{Abilities, Batch, Engine, EngineSettings, Result, SeeEntry, SeeValue, Session};
+use super::append::{self, Framed};
+use crate::engine::{Abilities, Engine, EngineSettings, Result, Session};
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -85,59 +85,14 @@ impl Engine for RawMap {
     }
 
     fn session(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(boxed(RawMapSession { store: self, bytes: Vec::with_capacity(FRAME_BYTES) }))
+        Ok(append::session(Framed::new(|bytes| self.append(bytes))))
     }
 
     fn flush(&mut self) -> Result<()> {
         Ok(self.file.sync_data()?)
     }
 
-    fn compact(&mut self) -> Result<bool> {
-        Ok(false)
-    }
-
-    fn close(self: Box<Self>) -> Result<()> {
-        Ok(self.file.sync_data()?)
-    }
-
     fn version(&self) -> String {
         "copies into a mapped, allocated file".to_owned()
-    }
-}
-
-struct RawMapSession<'a> {
-    store: &'a RawMap,
-    bytes: Vec<u8>,
-}
-
-impl Session for RawMapSession<'_> {
-    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.bytes.clear();
-        frame(&mut self.bytes, key, value);
-        self.store.append(&self.bytes)
-    }
-
-    fn delete(&mut self, key: &[u8]) -> Result<()> {
-        self.put(key, &[])
-    }
-
-    fn write_batch(&mut self, batch: &Batch) -> Result<()> {
-        self.bytes.clear();
-        for (key, value) in batch.iter() {
-            frame(&mut self.bytes, key, value);
-        }
-        self.store.append(&self.bytes)
-    }
-
-    fn get(&mut self, _: &[u8], _: &mut SeeValue<'_>) -> Result<bool> {
-        Err(no_reads())
-    }
-
-    fn scan(&mut self, _: &[u8], _: usize, _: &mut SeeEntry<'_>) -> Result<usize> {
-        Err(no_reads())
-    }
-
-    fn scan_backward(&mut self, _: &mut SeeEntry<'_>) -> Result<usize> {
-        Err(no_reads())
     }
 }

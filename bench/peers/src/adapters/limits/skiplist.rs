@@ -3,8 +3,7 @@
 //! Setting a key again is a removal and an insertion, so that concurrent readers can miss the key in between: it takes no part in
 //! workloads in which some threads read what others set.
 
-use super::boxed;
-use crate::engine::{Abilities, Batch, Engine, EngineSettings, Result, SeeEntry, SeeValue, Session};
+use crate::engine::{Abilities, Engine, EngineSettings, Result, SeeEntry, SeeValue, Session};
 use crossbeam_skiplist::SkipMap;
 use std::ops::Bound::{Included, Unbounded};
 use std::path::Path;
@@ -24,15 +23,7 @@ impl Engine for SkipList {
     }
 
     fn session(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(boxed(SkipListSession(&self.0)))
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        Ok(())
-    }
-
-    fn compact(&mut self) -> Result<bool> {
-        Ok(false)
+        Ok(Box::new(SkipListSession(&self.0)))
     }
 
     fn close(self: Box<Self>) -> Result<()> {
@@ -57,10 +48,6 @@ impl Session for SkipListSession<'_> {
     fn delete(&mut self, key: &[u8]) -> Result<()> {
         self.0.remove(key);
         Ok(())
-    }
-
-    fn write_batch(&mut self, batch: &Batch) -> Result<()> {
-        batch.iter().try_for_each(|(key, value)| self.put(key, value))
     }
 
     fn get(&mut self, key: &[u8], see: &mut SeeValue<'_>) -> Result<bool> {
