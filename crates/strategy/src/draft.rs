@@ -75,17 +75,35 @@ struct Piece {
     upper_runs: i64,
 }
 
+/// Where inputs may be divided, ascending: starts of parts, the smallest among them, but for those that divide more parts than
+/// the one before.
+///
+/// Tables of several runs that were cut at one border begin at the first key that each run has there, a little apart. A job that ended
+/// between two of those would take a few keys of the runs that begin before it, and leave a few behind that take a job of
+/// their own. Where no part ends between two starts, the later one divides what the earlier one divides and what begins there, so the
+/// earlier one is the better border. O(n log n) in parts.
+fn borders(inputs: &[PlanInput]) -> Vec<Key> {
+    let ranges = || inputs.iter().flat_map(|input| &input.parts).map(InputPart::range);
+    let mut starts: Vec<&Key> = ranges().map(|range| &range.start).collect();
+    starts.sort_unstable();
+    starts.dedup();
+    // Whether a part ends before a start, and not before the start that precedes it.
+    let mut ends_before = vec![false; starts.len() + 1];
+    for range in ranges() {
+        ends_before[starts.partition_point(|start| range.end.covers(start))] = true;
+    }
+    let divides = |&(at, _): &(usize, &Key)| at == 0 || ends_before[at];
+    starts.into_iter().enumerate().filter(divides).map(|(_, start)| start.clone()).collect()
+}
+
 /// The keys that [`narrow`] keeps, `None` if all.
 fn narrowed(inputs: &[PlanInput], to: Position, limit_bytes: u64) -> Option<KeyRange> {
     let target = to.in_reading_order();
-    let parts = || inputs.iter().flat_map(|input| &input.parts);
-    let mut starts: Vec<Key> = parts().map(|part| part.range().start.clone()).collect();
-    starts.sort_unstable();
-    starts.dedup();
+    let starts = borders(inputs);
     // The bytes of a part are spread evenly over the pieces that it spans. What changes from piece to piece is summed up below.
     let mut pieces = vec![Piece::default(); starts.len() + 1];
     for (input, part) in inputs.iter().flat_map(|input| input.parts.iter().map(move |part| (input, part))) {
-        let first = starts.partition_point(|start| *start < part.range().start);
+        let first = starts.partition_point(|start| *start <= part.range().start).saturating_sub(1);
         let behind = starts.partition_point(|start| part.range().end.covers(start)).max(first + 1);
         let bytes = i128::from(part.bytes() / (behind - first) as u64);
         let runs = i64::from(input.position() != target);

@@ -91,7 +91,7 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "BYTES", default_value = "400MiB", value_parser = parse_bytes)]
     pub(crate) disk: u64,
     /// Do the same on the engine, too, in a directory for temporary files or below --data, and print both
-    #[arg(long, conflicts_with_all = ["rate", "max_job"])]
+    #[arg(long, conflicts_with = "rate")]
     pub(crate) against_engine: bool,
     /// Threads that merge
     #[arg(long, value_name = "N", default_value_t = 2)]

@@ -129,6 +129,9 @@ fn open(scenario: &Scenario, directory: &Path) -> Result<Database, Failure> {
     if let Some(bytes) = scenario.options.table_bytes {
         keyspace = keyspace.table_size(bytes);
     }
+    if let Some(bytes) = scenario.options.max_job_bytes {
+        keyspace = keyspace.compaction_job_size(bytes);
+    }
     let options = Options::default()
         .env(Env::simulated(Arc::new(StdFileSystem), 1))
         .memory_budget(memtable_bytes.saturating_mul(8).saturating_add(256 << 20))
