@@ -6,6 +6,7 @@
 //!   stays in the modules that are named for it ([`arch`]).
 //! * `tidy`: sizes of files and functions, files that nothing compiles, words that do not belong, links that lead
 //!   nowhere ([`tidy`]).
+//! * `instructions`: how many instructions the hot paths take, beside what they may take ([`instructions`]).
 //! * `kill-loop`: the kill loop of `testkit`, as long as one likes ([`kill_loop`]).
 //!
 //! Every finding says what to do. A warning leaves the exit code alone; an error does not.
@@ -21,6 +22,7 @@
 
 mod arch;
 mod findings;
+mod instructions;
 mod kill_loop;
 mod repository;
 mod tidy;
@@ -34,6 +36,7 @@ usage: cargo xtask <command>
 
   arch                  dependencies between floors, third-party crates, unsafe code
   tidy                  sizes, dead files, words, links
+  instructions          what the hot paths take, by callgrind, beside bench/instructions.toml; --update writes that
   kill-loop --kills N   kill a writing process N times, reopen and check after each";
 
 fn main() -> ExitCode {
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
     match arguments.as_slice() {
         ["arch"] => check("arch", arch::check),
         ["tidy"] => check("tidy", tidy::check),
+        ["instructions", rest @ ..] => instructions::run(rest),
         ["kill-loop", rest @ ..] => kill_loop::run(rest),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

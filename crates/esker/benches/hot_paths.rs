@@ -1,0 +1,289 @@
+//! The hot paths, one after the other, for a tool that counts instructions: `cargo xtask instructions` runs this under callgrind
+//! and compares the counts with `bench/instructions.toml`.
+//!
+//! Nothing here depends on the machine's speed or on chance: clock and randomness are simulated, and keys come from their numbers. Data
+//! are of 16 and 100 bytes, few enough that a run takes seconds. Everything between [`counted`]'s calls (filling, warming, checking)
+//! does not count; each of its calls is one path, whose name and number of operations are printed in the order in which they are run.
+//!
+//! What counts is what the thread does that makes the call. So there are two databases: one with threads in the background, as programs
+//! have it, for what the foreground does ([`foreground`]); and one whose flushes and compactions are done by the calling thread itself
+//! ([`background`]), which pays for that with a look for work at every fourth write.
+
+#![forbid(unsafe_code)]
+// It answers to a tool on its standard output, and removes its directory.
+#![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a program beside the store")]
+
+use esker::parts::env::{Background, Env, StdFileSystem};
+use esker::{Codec, Cursor, Database, Durability, Keyspace, KeyspaceOptions, Options, PerLevel, Strategy};
+use std::error::Error;
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Records of the data set; no memtable of [`MEMORY_BYTES`] is sealed by so many.
+const RECORDS: u64 = 50_000;
+/// Operations of a path of single operations.
+const OPERATIONS: u64 = 20_000;
+/// Records of a batch.
+const BATCH: usize = 100;
+/// Keys of a multi-get.
+const KEYS: usize = 32;
+/// Entries that a seek passes.
+const PASSED: usize = 10;
+/// Runs that a compaction merges.
+const RUNS: u64 = 4;
+/// Everything is cached.
+const MEMORY_BYTES: u64 = 512 << 20;
+const SEED: u64 = 1;
+
+type Key = [u8; 16];
+type Value = [u8; 100];
+type Outcome = Result<(), Box<dyn Error>>;
+
+fn main() -> Outcome {
+    let directory = std::env::temp_dir().join(format!("esker-hot-paths-{}", std::process::id()));
+    let outcome = run(&directory);
+    std::fs::remove_dir_all(&directory).ok();
+    outcome
+}
+
+fn run(directory: &Path) -> Outcome {
+    let data = Data::new();
+    foreground(&open(&directory.join("foreground"), Background::Threads)?, &data)?;
+    background(&open(&directory.join("background"), Background::Stepped { seed: SEED })?, &data)
+}
+
+fn open(directory: &Path, background: Background) -> esker::Result<Database> {
+    let env = Env { background, ..Env::simulated(Arc::new(StdFileSystem), SEED) };
+    Options::default().memory_budget(MEMORY_BYTES).env(env).open(directory)
+}
+
+/// What programs wait for.
+fn foreground(database: &Database, data: &Data) -> Outcome {
+    let keyspace = database.keyspace("paths")?;
+    writes(database, &keyspace, data)?;
+    database.compact_all()?;
+    warm(&keyspace, data)?;
+    points(&keyspace, data)?;
+    scans(&keyspace, data)?;
+    over_two_sources(&keyspace, data)?;
+    Ok(database.close()?)
+}
+
+/// What programs pay for.
+fn background(database: &Database, data: &Data) -> Outcome {
+    let keyspace = database.keyspace("paths")?;
+    data.keys.iter().try_for_each(|key| keyspace.put(key, data.value))?;
+    counted("flush_an_entry", RECORDS, &mut || Ok(keyspace.flush()?))?;
+    merges(database, data)?;
+    Ok(database.close()?)
+}
+
+/// Runs `work`, which is `operations` times what `name` says. The tool finds this function by its name and counts what is done in
+/// it, by this thread; the name and the number tell it what it was.
+#[inline(never)]
+fn counted(name: &str, operations: u64, work: &mut dyn FnMut() -> Outcome) -> Outcome {
+    instructions_are_counted(work)?;
+    println!("{name} {operations}");
+    Ok(())
+}
+
+#[inline(never)]
+fn instructions_are_counted(work: &mut dyn FnMut() -> Outcome) -> Outcome {
+    black_box(work)()
+}
+
+/// What is stored, made beforehand.
+struct Data {
+    /// All keys, in random order.
+    keys: Vec<Key>,
+    /// Keys that are not stored, between the others.
+    absent: Vec<Key>,
+    /// As many places of keys as there are operations, at random.
+    places: Vec<usize>,
+    /// Half of it can be compressed.
+    value: Value,
+}
+
+impl Data {
+    fn new() -> Data {
+        let key = |number: u64| {
+            let mut key = *b"0000000000000000";
+            let mut rest = mix(number);
+            for digit in key.iter_mut().rev() {
+                *digit = b"0123456789abcdef"[(rest % 16) as usize];
+                rest /= 16;
+            }
+            key
+        };
+        let mut value = [b'.'; 100];
+        for (place, byte) in value.iter_mut().take(50).enumerate() {
+            *byte = mix(place as u64) as u8;
+        }
+        Data {
+            keys: (0..RECORDS).map(key).collect(),
+            absent: (RECORDS..RECORDS + OPERATIONS).map(key).collect(),
+            places: (0..OPERATIONS).map(|number| (mix(number ^ (SEED << 32)) % RECORDS) as usize).collect(),
+            value,
+        }
+    }
+
+    /// Keys of records at random.
+    fn some(&self) -> impl Iterator<Item = &Key> {
+        self.places.iter().map(|place| &self.keys[*place])
+    }
+}
+
+/// Mixes all bits of a number; no two numbers give the same (the finalizer of SplitMix64).
+fn mix(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// What was found must be what was expected: a path that does something else takes other instructions.
+fn expect(what: &str, found: u64, expected: u64) -> Outcome {
+    if found == expected { Ok(()) } else { Err(format!("{what}: {found} instead of {expected}").into()) }
+}
+
+/// Puts, alone and in batches, and gets in the memtable.
+fn writes(database: &Database, keyspace: &Keyspace, data: &Data) -> Outcome {
+    counted("put", RECORDS, &mut || {
+        Ok(data.keys.iter().try_for_each(|key| keyspace.put(key, data.value))?)
+    })?;
+    gets("get_in_memtable", keyspace, data)?;
+    counted("overwrite_in_memtable", OPERATIONS, &mut || {
+        Ok(data.some().try_for_each(|key| keyspace.put(key, data.value))?)
+    })?;
+    let batched = database.keyspace("batches")?;
+    let mut batch = database.batch();
+    counted("batch_put_of_100_a_record", RECORDS, &mut || {
+        for keys in data.keys.chunks(BATCH) {
+            batch.clear();
+            keys.iter().for_each(|key| batch.put(&batched, key, data.value));
+            database.write_ref(&batch, Durability::Process)?;
+        }
+        Ok(())
+    })?;
+    Ok(database.drop_keyspace("batches")?)
+}
+
+/// Brings everything into its caches, and the shortcuts to them with it.
+fn warm(keyspace: &Keyspace, data: &Data) -> Outcome {
+    let mut found = 0;
+    for key in &data.keys {
+        found += u64::from(keyspace.contains(key)?);
+    }
+    expect("records after a compaction", found, RECORDS)
+}
+
+fn gets(name: &str, keyspace: &Keyspace, data: &Data) -> Outcome {
+    let mut found = 0;
+    counted(name, OPERATIONS, &mut || {
+        for key in data.some() {
+            found += u64::from(keyspace.get_with(key, |value| black_box(value).is_some())?);
+        }
+        Ok(())
+    })?;
+    expect(name, found, OPERATIONS)
+}
+
+/// Gets in tables whose blocks are cached.
+fn points(keyspace: &Keyspace, data: &Data) -> Outcome {
+    gets("get_in_table", keyspace, data)?;
+    let mut found = 0;
+    counted("get_absent", OPERATIONS, &mut || {
+        for key in &data.absent {
+            found += u64::from(keyspace.get_with(key, |value| black_box(value).is_some())?);
+        }
+        Ok(())
+    })?;
+    expect("absent keys", found, 0)?;
+    let keys: Vec<&[u8]> = data.some().map(|key| key.as_slice()).collect();
+    let mut found = 0;
+    counted("multi_get_of_32_a_key", OPERATIONS / KEYS as u64 * KEYS as u64, &mut || {
+        for keys in keys.chunks_exact(KEYS) {
+            found += black_box(keyspace.multi_get(keys)?).iter().flatten().count();
+        }
+        Ok(())
+    })?;
+    expect("keys of multi-gets", found as u64, OPERATIONS / KEYS as u64 * KEYS as u64)
+}
+
+/// Seeks, and scans of one run.
+fn scans(keyspace: &Keyspace, data: &Data) -> Outcome {
+    counted("seek_and_10", OPERATIONS, &mut || {
+        for key in data.some() {
+            let mut cursor = keyspace.cursor()?;
+            cursor.seek(key)?;
+            walk(&mut cursor, PASSED, Cursor::next)?;
+        }
+        Ok(())
+    })?;
+    scan("scan_forward_an_entry", keyspace, Cursor::seek_to_first, Cursor::next)?;
+    scan("scan_backward_an_entry", keyspace, Cursor::seek_to_last, Cursor::prev)
+}
+
+fn scan(
+    name: &str,
+    keyspace: &Keyspace,
+    start: impl Fn(&mut Cursor) -> esker::Result<()>,
+    step: impl Fn(&mut Cursor) -> esker::Result<()>,
+) -> Outcome {
+    let mut passed = 0;
+    counted(name, RECORDS, &mut || {
+        let mut cursor = keyspace.cursor()?;
+        start(&mut cursor)?;
+        passed = walk(&mut cursor, usize::MAX, &step)?;
+        Ok(())
+    })?;
+    expect(name, passed, RECORDS)
+}
+
+/// Passes entries, and says how many.
+fn walk(
+    cursor: &mut Cursor,
+    most: usize,
+    step: impl Fn(&mut Cursor) -> esker::Result<()>,
+) -> esker::Result<u64> {
+    let mut passed = 0;
+    while passed < most
+        && let Some(entry) = cursor.entry()
+    {
+        black_box(entry);
+        passed += 1;
+        step(cursor)?;
+    }
+    Ok(passed as u64)
+}
+
+/// Changes that lie in the memtable above a run, scans of both, and deletes.
+fn over_two_sources(keyspace: &Keyspace, data: &Data) -> Outcome {
+    for key in data.some() {
+        keyspace.put(key, data.value)?;
+    }
+    scan("scan_forward_of_memtable_and_table_an_entry", keyspace, Cursor::seek_to_first, Cursor::next)?;
+    scan("scan_backward_of_memtable_and_table_an_entry", keyspace, Cursor::seek_to_last, Cursor::prev)?;
+    counted("delete", OPERATIONS, &mut || Ok(data.some().try_for_each(|key| keyspace.delete(key))?))
+}
+
+/// A compaction of runs that overlap everywhere.
+fn merges(database: &Database, data: &Data) -> Outcome {
+    let options = KeyspaceOptions::default().strategy(Strategy::None).compression(PerLevel::all(Codec::None));
+    let keyspace = database.keyspace_with("merges", options)?;
+    let mut sorted = data.keys.clone();
+    sorted.sort_unstable();
+    for run in 0..RUNS {
+        let mut loader = keyspace.bulk_load()?;
+        for (place, key) in sorted.iter().enumerate() {
+            if mix(place as u64) % RUNS == run {
+                loader.add(key, data.value)?;
+            }
+        }
+        loader.finish()?;
+        keyspace.flush()?;
+    }
+    counted("compaction_of_4_runs_an_entry", RECORDS, &mut || Ok(keyspace.compact(..)?))?;
+    expect("records after a merge", keyspace.iter().count() as u64, RECORDS)
+}
