@@ -163,6 +163,10 @@ pub trait File: Send + Sync + Debug {
 
     /// Tells the kernel that a range will be read soon. Only a hint; errors are ignored.
     fn will_need(&self, offset: u64, len: u64);
+
+    /// Tells the kernel that a range will not be written again before the next sync, so that it may go to the device now, beside
+    /// whatever the caller does next. Only a hint: nothing is durable before the sync, which also tells the errors.
+    fn begin_write_back(&self, _offset: u64, _len: u64) {}
 }
 
 /// What the kernel knows an open file by. Valid as long as the [`File`] it came from.

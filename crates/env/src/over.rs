@@ -94,6 +94,11 @@ pub trait FileOver: Send + Sync + Debug {
     fn will_need(&self, offset: u64, len: u64) {
         self.below().will_need(offset, len);
     }
+
+    /// [`File::begin_write_back`].
+    fn begin_write_back(&self, offset: u64, len: u64) {
+        self.below().begin_write_back(offset, len);
+    }
 }
 
 impl<F: FileOver> File for F {
@@ -144,6 +149,10 @@ impl<F: FileOver> File for F {
 
     fn will_need(&self, offset: u64, len: u64) {
         FileOver::will_need(self, offset, len);
+    }
+
+    fn begin_write_back(&self, offset: u64, len: u64) {
+        FileOver::begin_write_back(self, offset, len);
     }
 }
 

@@ -16,6 +16,7 @@ mod file;
 mod lock;
 mod mapping;
 mod platform;
+mod write_back;
 
 use crate::fs::{DirEntry, File, FileLock, FileSystem, LockKind, OpenMode};
 use esker_base::{Error, Result};

@@ -160,6 +160,9 @@ fn a_file_opened_for_reading_cannot_be_changed(subject: &Subject) {
     assert!(matches!(file.map_writable(1), Err(Error::Io(_))));
     file.sync_data().unwrap();
     file.will_need(0, 3);
+    file.begin_write_back(0, 3);
+    file.begin_write_back(0, 0);
+    file.begin_write_back(u64::MAX, u64::MAX);
     assert_eq!(subject.read("file"), b"abc");
 }
 

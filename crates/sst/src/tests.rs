@@ -12,6 +12,7 @@ mod quick_way;
 mod reading;
 mod sharing;
 mod watching;
+mod write_back;
 
 use crate::testing::Entry;
 use crate::{

@@ -37,6 +37,9 @@ use std::sync::Arc;
 /// do not count.
 const WRITE_BYTES: usize = 256 << 10;
 
+/// Bytes after which the device is told to begin: a millisecond of its work, so that little is left when the file is synced, and few calls.
+pub(crate) const WRITE_BACK_BYTES: u64 = 1 << 20;
+
 /// Bytes that index pages take for a block, about: separator, place, and the page's directory.
 const PAGES_BYTES_A_BLOCK: u64 = 24;
 
@@ -88,6 +91,8 @@ pub struct TableWriter {
     out: Vec<u8>,
     /// Bytes of the file written already; `out` follows them.
     written_bytes: u64,
+    /// Bytes of the file that were sent to the device already.
+    sent_bytes: u64,
 }
 
 impl TableWriter {
@@ -131,6 +136,7 @@ impl TableWriter {
             pace: None,
             out,
             written_bytes: 0,
+            sent_bytes: 0,
         })
     }
 
@@ -360,6 +366,11 @@ impl TableWriter {
     fn write_out(&mut self) -> Result<()> {
         self.file.write_at(&self.out, self.written_bytes)?;
         self.written_bytes += self.out.len() as u64;
+        let unsent_bytes = self.written_bytes - self.sent_bytes;
+        if unsent_bytes >= WRITE_BACK_BYTES {
+            self.file.begin_write_back(self.sent_bytes, unsent_bytes);
+            self.sent_bytes = self.written_bytes;
+        }
         self.out.clear();
         // What a giant value made the buffer grow to is given back.
         self.out.shrink_to(2 * WRITE_BYTES);

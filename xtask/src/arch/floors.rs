@@ -35,6 +35,7 @@ pub(super) const CRATES: &[Crate] = &[
             "src/memory.rs",
             "src/fs.rs",
             "src/std_fs/mapping.rs",
+            "src/std_fs/write_back.rs",
             "src/fault/strict/mapping.rs",
         ],
     },
@@ -124,6 +125,7 @@ pub(super) const THIRD_PARTY: &[ThirdParty] = &[
     ThirdParty { name: "hdrhistogram", users: &["esker-bench"] },
     ThirdParty { name: "indicatif", users: &["esker-cli"] },
     ThirdParty { name: "io-uring", users: &["esker-env"] },
+    ThirdParty { name: "libc", users: &["esker-env"] },
     ThirdParty { name: "liblzma", users: &["esker-codec"] },
     ThirdParty {
         name: "loom",

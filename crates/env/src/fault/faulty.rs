@@ -366,4 +366,8 @@ impl File for FaultFile {
     fn will_need(&self, offset: u64, len: u64) {
         self.inner.will_need(offset, len);
     }
+
+    fn begin_write_back(&self, offset: u64, len: u64) {
+        self.inner.begin_write_back(offset, len);
+    }
 }

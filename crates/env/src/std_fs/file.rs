@@ -1,6 +1,6 @@
 //! An open file of the machine.
 
-use super::{mapping, platform};
+use super::{mapping, platform, write_back};
 use crate::fs::{DIRECT_ALIGNMENT_BYTES, Descriptor, File, Mapping, check_direct_alignment};
 use esker_base::{Error, Result};
 use std::io::{self, ErrorKind};
@@ -125,5 +125,9 @@ impl File for StdFile {
 
     fn will_need(&self, offset: u64, len: u64) {
         platform::will_need(&self.file, offset, len);
+    }
+
+    fn begin_write_back(&self, offset: u64, len: u64) {
+        write_back::begin(&self.file, offset, len);
     }
 }
