@@ -24,7 +24,7 @@ pub struct Series {
 pub enum Across {
     /// Numbers: the series are lines.
     Numbers(Scaling),
-    /// Names: the series are bars, side by side.
+    /// Names: the series are bars, side by side, or one below the other where the names are long.
     Names(Vec<String>),
 }
 
@@ -59,6 +59,9 @@ pub struct Columns {
 }
 
 impl Plot {
+    /// How many lines, or kinds of bars, have a colour of their own.
+    pub const MOST_SERIES: usize = draw::COLOURS.len();
+
     /// Lines through the rows of `table` in which some columns say what is wanted.
     pub fn lines(
         name: &'static str,

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]
 
 use esker_experiments::claim::Verdict;
+use esker_experiments::plot::Plot;
 use esker_experiments::{Experiment, Report, Scale, Settings, Unwatched, Watcher};
 use std::path::PathBuf;
 
@@ -58,6 +59,10 @@ fn run_tiny(name: &str) {
     assert!(!report.outcome.tables.is_empty() && !report.outcome.plots.is_empty(), "{name}");
     for table in &report.outcome.tables {
         assert!(!table.is_empty(), "{name}: {} has no rows", table.name);
+    }
+    for plot in &report.outcome.plots {
+        assert!(plot.series.len() <= Plot::MOST_SERIES, "{name}: {} has colours twice", plot.name);
+        assert!(!plot.x_label.contains('_') && !plot.y_label.contains('_'), "{name}: {}", plot.name);
     }
     assert!(report.outcome.claims.iter().all(|claim| !claim.what.is_empty()));
     let out = scratch.0.join("out");

@@ -1,6 +1,7 @@
 //! The command that runs experiments.
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use esker_experiments::Experiment;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ use std::path::PathBuf;
 #[command(after_help = examples())]
 pub(crate) struct ExperimentArgs {
     /// Which experiments, or all
-    #[arg(value_name = "NAME", required = true, value_parser = parse_chosen)]
+    #[arg(value_name = "NAME", required = true, value_parser = chosen(), hide_possible_values = true)]
     pub(crate) chosen: Vec<Chosen>,
     /// The short form, less than a minute each; claims about large sizes are left out
     #[arg(long)]
@@ -51,14 +52,11 @@ impl ExperimentArgs {
     }
 }
 
-fn parse_chosen(name: &str) -> Result<Chosen, String> {
-    match name {
-        "all" => Ok(Chosen::All),
-        _ => Experiment::parse(name).map(Chosen::One).ok_or_else(|| {
-            let names: Vec<&str> = Experiment::ALL.iter().map(|experiment| experiment.name).collect();
-            format!("there are all, {}", names.join(", "))
-        }),
-    }
+/// Knows the names, and so which one was probably meant.
+fn chosen() -> impl TypedValueParser<Value = Chosen> {
+    let names = Experiment::ALL.iter().map(|experiment| experiment.name);
+    PossibleValuesParser::new(names.chain(["all"]))
+        .map(|name| Experiment::parse(&name).map_or(Chosen::All, Chosen::One))
 }
 
 fn examples() -> String {

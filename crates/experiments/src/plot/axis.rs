@@ -19,6 +19,10 @@ pub(super) struct Axis {
     range: Range<f64>,
     /// For named categories: the name of each whole number.
     names: Vec<String>,
+    /// Whether the names follow each other from above.
+    downwards: bool,
+    /// The numbers that have a mark, if they are not just round ones.
+    marks: Option<Vec<f64>>,
 }
 
 impl Axis {
@@ -41,12 +45,37 @@ impl Axis {
                 least / factor..most * factor
             }
         };
-        Axis { scaling, range, names: Vec::new() }
+        Axis { scaling, range, names: Vec::new(), downwards: false, marks: None }
     }
 
     /// An axis of categories; number `n` reaches from `n` to `n + 1`.
     pub(super) fn named(names: &[String]) -> Axis {
-        Axis { scaling: Scaling::Linear, range: 0.0..names.len().max(1) as f64, names: names.to_vec() }
+        let range = 0.0..names.len().max(1) as f64;
+        Axis { scaling: Scaling::Linear, range, names: names.to_vec(), downwards: false, marks: None }
+    }
+
+    /// The same from above, for an axis that stands.
+    pub(super) fn downwards(self) -> Axis {
+        Axis { downwards: true, ..self }
+    }
+
+    /// The same with marks at just these numbers, if their texts fit side by side on so many pixels: who measured at 1, 2, 4, 8 and 16
+    /// wants to see these.
+    pub(super) fn marked_at(
+        self,
+        numbers: impl Iterator<Item = f64>,
+        pixels: u32,
+        letter_pixels: u32,
+    ) -> Axis {
+        let mut marks: Vec<f64> = numbers.filter(|number| self.range.contains(number)).collect();
+        marks.sort_by(f64::total_cmp);
+        marks.dedup();
+        let width = |mark: f64| f64::from(short_number(mark).chars().count() as u32 * letter_pixels);
+        let fit = marks.is_sorted_by(|&one, &next| {
+            let between = (self.place(next) - self.place(one)) * f64::from(pixels);
+            between >= (width(one) + width(next)) / 2.0 + f64::from(letter_pixels)
+        });
+        Axis { marks: (fit && !marks.is_empty()).then_some(marks), ..self }
     }
 
     /// Where the axis begins.
@@ -54,8 +83,12 @@ impl Axis {
         self.range.start
     }
 
+    /// Where on the axis a value lies, from 0 to 1.
     fn place(&self, value: f64) -> f64 {
         let Range { start, end } = self.range;
+        if self.downwards {
+            return (end - value) / (end - start);
+        }
         match self.scaling {
             Scaling::Linear => (value - start) / (end - start),
             Scaling::Logarithmic => (value.max(start) / start).ln() / (end / start).ln(),
@@ -96,6 +129,9 @@ impl Ranged for Axis {
         if !self.names.is_empty() {
             return (0..self.names.len()).map(|at| at as f64 + 0.5).collect();
         }
+        if let Some(marks) = &self.marks {
+            return marks.clone();
+        }
         // Bold and light lines are the same ones: lines without a number only crowd the picture.
         let most = hint.bold_points();
         match self.scaling {
@@ -114,7 +150,11 @@ impl ValueFormatter<f64> for Axis {
         if self.names.is_empty() {
             return short_number(*value);
         }
-        self.names.get(value.floor() as usize).cloned().unwrap_or_default()
+        let name = self.names.get(value.floor() as usize).map_or("", String::as_str);
+        match name.parse::<f64>() {
+            Ok(number) if number.is_finite() => short_number(number),
+            _ => name.to_owned(),
+        }
     }
 }
 
@@ -149,6 +189,25 @@ mod tests {
         assert_eq!(wide.logarithmic_marks(), [10.0, 100.0, 1000.0, 10_000.0]);
         let narrow = Axis::over(Scaling::Logarithmic, [10.0, 90.0].into_iter(), 0.03);
         assert_eq!(narrow.logarithmic_marks(), [10.0, 20.0, 50.0]);
+    }
+
+    #[test]
+    fn marks_are_at_the_numbers_where_they_fit() {
+        let marked = |numbers: &[f64], pixels| {
+            let axis = Axis::over(Scaling::Logarithmic, numbers.iter().copied(), 0.03);
+            axis.marked_at(numbers.iter().rev().chain(numbers).copied(), pixels, 7).marks
+        };
+        let threads = [1.0, 2.0, 4.0, 8.0, 16.0];
+        assert_eq!(marked(&threads, 500), Some(threads.to_vec()));
+        assert_eq!(marked(&threads, 50), None);
+        assert_eq!((marked(&[], 500), marked(&[5.0], 50)), (None, Some(vec![5.0])));
+    }
+
+    #[test]
+    fn names_that_are_numbers_are_short_and_stand_from_above_where_they_lie() {
+        let axis = Axis::named(&["1000000".to_owned(), "none".to_owned()]);
+        assert_eq!([0.5, 1.5].map(|at| axis.format_ext(&at)), ["1 M", "none"]);
+        assert_eq!((axis.map(&0.0, (0, 100)), axis.downwards().map(&0.0, (0, 100))), (0, 100));
     }
 
     #[test]

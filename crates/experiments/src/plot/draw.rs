@@ -17,9 +17,16 @@ type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<Axis, Axis>>;
 
 const PLOT_SIZE: (u32, u32) = (680, 440);
 const TITLE_HEIGHT: u32 = 34;
+const MARGIN: u32 = 12;
+/// Room for the numbers of the vertical axis, and for what stands below the horizontal one.
+const NUMBERS_WIDTH: u32 = 68;
+const FOOT_HEIGHT: u32 = 48;
 /// Room for the legend: its lines and names of this many pixels a letter.
 const LEGEND_LEFT: u32 = 44;
 const LETTER_WIDTH: u32 = 7;
+/// Least height of a bar that lies, and what is free between those of two names.
+const LYING_BAR_HEIGHT: u32 = 6;
+const LYING_GAP: u32 = 12;
 const LEGEND_LINE_HEIGHT: u32 = 20;
 const MARKER_SIZE: i32 = 4;
 const FONT: &str = "sans-serif";
@@ -27,7 +34,7 @@ const INK: RGBColor = RGBColor(40, 40, 40);
 const GRID: RGBColor = RGBColor(224, 224, 224);
 
 /// Okabe and Ito's, without the yellow that is not to be seen on white; then darker ones.
-const COLOURS: [RGBColor; 12] = [
+pub(super) const COLOURS: [RGBColor; 18] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
     RGBColor(0, 158, 115),
@@ -40,11 +47,17 @@ const COLOURS: [RGBColor; 12] = [
     RGBColor(127, 140, 30),
     RGBColor(0, 80, 70),
     RGBColor(160, 160, 160),
+    RGBColor(20, 30, 140),
+    RGBColor(190, 20, 50),
+    RGBColor(130, 205, 110),
+    RGBColor(250, 170, 170),
+    RGBColor(110, 60, 10),
+    RGBColor(90, 200, 200),
 ];
 
 pub(super) fn svg(plot: &Plot) -> Result<String, String> {
-    let longest = plot.series.iter().map(|series| series.name.chars().count()).max().unwrap_or(0) as u32;
-    let size = (PLOT_SIZE.0 + LEGEND_LEFT + LETTER_WIDTH * longest + 12, PLOT_SIZE.1 + TITLE_HEIGHT);
+    let (width, height) = chart_size(plot);
+    let size = (width + legend_width(plot), height + TITLE_HEIGHT);
     let mut text = String::new();
     {
         let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
@@ -56,6 +69,30 @@ pub(super) fn svg(plot: &Plot) -> Result<String, String> {
     Ok(text)
 }
 
+fn width_of<'a>(texts: impl Iterator<Item = &'a String>) -> u32 {
+    LETTER_WIDTH * texts.map(|text| text.chars().count()).max().unwrap_or(0) as u32
+}
+
+/// The name of what is alone says nothing that the title does not.
+fn legend_width(plot: &Plot) -> u32 {
+    let widest = width_of(plot.series.iter().map(|series| &series.name));
+    if plot.series.len() > 1 { LEGEND_LEFT + widest + MARGIN } else { 0 }
+}
+
+/// The names of bars that lie one below the other, because their names are too long to stand side by side.
+pub(super) fn lying(plot: &Plot) -> Option<&[String]> {
+    let Across::Names(names) = &plot.across else { return None };
+    let each = (PLOT_SIZE.0 - NUMBERS_WIDTH - 2 * MARGIN) / (names.len() as u32).max(1);
+    (width_of(names.iter()) > each).then_some(names)
+}
+
+fn chart_size(plot: &Plot) -> (u32, u32) {
+    let needed = |names: &[String]| {
+        names.len() as u32 * (LYING_BAR_HEIGHT * plot.series.len() as u32 + LYING_GAP) + FOOT_HEIGHT
+    };
+    (PLOT_SIZE.0, lying(plot).map_or(0, needed).max(PLOT_SIZE.1))
+}
+
 type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
 fn draw(plot: &Plot, root: &Area<'_>) -> Drawn {
@@ -64,23 +101,33 @@ fn draw(plot: &Plot, root: &Area<'_>) -> Drawn {
     let style = TextStyle::from((FONT, 17).into_font()).color(&INK);
     title.draw_text(&plot.title, &style, (16, 12))?;
     let (left, right) = rest.split_horizontally(PLOT_SIZE.0);
-    legend(plot, &right)?;
-    let x = match &plot.across {
-        Across::Names(names) => Axis::named(names),
-        Across::Numbers(scaling) => Axis::over(*scaling, numbers(plot, |point| point.0), 0.03),
+    if plot.series.len() > 1 {
+        legend(plot, &right)?;
+    }
+    let values = Axis::over(plot.upwards, numbers(plot, |point| point.1), 0.06);
+    let bottom = values.bottom();
+    let (x, y, names_width) = match (&plot.across, lying(plot)) {
+        (_, Some(names)) => {
+            (values, Axis::named(names).downwards(), width_of(names.iter()) + 2 * MARGIN + LETTER_WIDTH)
+        }
+        (Across::Names(names), None) => (Axis::named(names), values, NUMBERS_WIDTH),
+        (Across::Numbers(scaling), None) => {
+            let numbers = numbers(plot, |point| point.0);
+            let room = PLOT_SIZE.0 - NUMBERS_WIDTH - 2 * MARGIN;
+            let x = Axis::over(*scaling, numbers.clone(), 0.03).marked_at(numbers, room, LETTER_WIDTH);
+            (x, values, NUMBERS_WIDTH)
+        }
     };
-    let y = Axis::over(plot.upwards, numbers(plot, |point| point.1), 0.06);
-    let bottom = y.bottom();
     let mut chart = ChartBuilder::on(&left)
-        .margin(12)
-        .set_label_area_size(LabelAreaPosition::Left, 68)
-        .set_label_area_size(LabelAreaPosition::Bottom, 48)
+        .margin(MARGIN)
+        .set_label_area_size(LabelAreaPosition::Left, names_width)
+        .set_label_area_size(LabelAreaPosition::Bottom, FOOT_HEIGHT)
         .build_cartesian_2d(x, y)?;
     mesh(plot, &mut chart)?;
     for (number, series) in plot.series.iter().enumerate() {
         match &plot.across {
             Across::Numbers(_) => line(&mut chart, number, series)?,
-            Across::Names(_) => bars(&mut chart, number, plot.series.len(), bottom, series)?,
+            Across::Names(_) => bars(&mut chart, plot, number, bottom, series)?,
         }
     }
     Ok(())
@@ -93,11 +140,17 @@ fn numbers(plot: &Plot, part: fn(&(f64, f64)) -> f64) -> impl Iterator<Item = f6
 fn mesh(plot: &Plot, chart: &mut Chart<'_>) -> Drawn {
     let label = TextStyle::from((FONT, 13).into_font()).color(&INK);
     let mut mesh = chart.configure_mesh();
-    if matches!(plot.across, Across::Names(_)) {
+    let (across, upwards) = if lying(plot).is_some() {
+        mesh.disable_y_mesh();
+        (plot.y_label, plot.x_label)
+    } else {
+        (plot.x_label, plot.y_label)
+    };
+    if lying(plot).is_none() && matches!(plot.across, Across::Names(_)) {
         mesh.disable_x_mesh();
     }
-    mesh.x_desc(plot.x_label)
-        .y_desc(plot.y_label)
+    mesh.x_desc(across)
+        .y_desc(upwards)
         .label_style(label.clone())
         .axis_desc_style(TextStyle::from((FONT, 14).into_font()).color(&INK))
         .axis_style(INK)
@@ -125,13 +178,15 @@ fn line(chart: &mut Chart<'_>, number: usize, series: &Series) -> Drawn {
     Ok(())
 }
 
-fn bars(chart: &mut Chart<'_>, number: usize, of: usize, bottom: f64, series: &Series) -> Drawn {
+fn bars(chart: &mut Chart<'_>, plot: &Plot, number: usize, bottom: f64, series: &Series) -> Drawn {
     // A fifth of a category stays free between it and the next.
-    let width = 0.8 / of as f64;
+    let width = 0.8 / plot.series.len() as f64;
     let left = 0.1 + width * number as f64;
     let style = ShapeStyle::from(colour(number)).filled();
+    let lies = lying(plot).is_some();
     let bar = |&(category, value): &(f64, f64)| {
-        Rectangle::new([(category + left, bottom), (category + left + width, value)], style)
+        let corners = [(category + left, bottom), (category + left + width, value)];
+        Rectangle::new(if lies { corners.map(|(along, up)| (up, along)) } else { corners }, style)
     };
     chart.draw_series(series.points.iter().map(bar))?;
     Ok(())

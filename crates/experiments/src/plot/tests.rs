@@ -38,6 +38,47 @@ fn pictures_are_well_formed() {
     }
 }
 
+/// The names that an axis of a picture has: how many, and how far apart.
+fn labels_of(svg: &str, names: &[String]) -> Vec<(i32, i32)> {
+    let number = |tag: &str, name: &str| -> i32 {
+        tag.split_once(name).unwrap().1.split('"').nth(1).unwrap().parse().unwrap()
+    };
+    let place = |name: &String| {
+        let before = svg.split_once(&format!("\n{name}\n")).unwrap().0;
+        let tag = &before[before.rfind("<text").unwrap()..];
+        (number(tag, " x="), number(tag, " y="))
+    };
+    names.iter().map(place).collect()
+}
+
+#[test]
+fn long_names_stand_one_below_the_other_and_short_ones_side_by_side() {
+    for (letters, count, lies) in [(3, 5, false), (20, 16, true), (20, 2, false), (3, 60, true)] {
+        let columns = [Column::key("kind"), Column::key("of"), Column::measured("y", 1)];
+        let mut table = Table::new("t", "x", &columns);
+        let names: Vec<String> =
+            (0..count).map(|number| format!("{}{number:02}", "w".repeat(letters - 2))).collect();
+        for name in &names {
+            table.push(vec![Cell::from(name.as_str()), "all".into(), 5.0.into()]);
+        }
+        let plot = Plot::bars("p", "t", &table, &[], Columns { series: "of", x: "kind", y: "y" });
+        assert_eq!(draw::lying(&plot).is_some(), lies, "{letters} {count}");
+        for pair in labels_of(&plot.svg().unwrap(), &names).windows(2) {
+            let [one, next] = pair else { unreachable!() };
+            let apart = if lies { next.1 - one.1 } else { next.0 - one.0 };
+            assert!(apart >= if lies { 14 } else { 6 * letters as i32 }, "{letters} {count}: {apart}");
+        }
+    }
+}
+
+#[test]
+fn what_is_alone_has_no_legend_and_colours_differ() {
+    let one = Plot::bars("p", "t", &table(), &[("entries", "100")], Columns { x: "kind", ..COLUMNS });
+    assert_eq!(one.svg().unwrap().matches("\nart\n").count(), 1, "the axis, and not the legend");
+    let colours = draw::COLOURS;
+    assert!((1..colours.len()).all(|number| !colours[..number].contains(&colours[number])));
+}
+
 #[test]
 fn nothing_gives_an_empty_picture() {
     let empty =

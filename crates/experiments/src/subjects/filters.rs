@@ -157,7 +157,10 @@ fn plots(context: &Context<'_>, kinds: &Table, bits: &Table, budget: &Table) -> 
         by_keys("batch", "Filters: lookups of present keys, 32 at a time", "batch_ns", "ns a key"),
         Plot::bars(
             "bits",
-            "Filters: bits a key for 1 % false positives",
+            &format!(
+                "Filters: bits a key for 1 % false positives, {} keys",
+                context.pick("1000", "100 K", "1 M")
+            ),
             bits,
             &[("keys", most)],
             Columns { series: "keys", x: "kind", y: "bits_per_key" },
