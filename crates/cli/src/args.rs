@@ -441,7 +441,7 @@ Examples:
   esker inspect wal esker-data/wal/0001.seg --limit 20
   esker inspect manifest esker-data/MANIFEST-000003 --json")]
 pub(crate) struct InspectArgs {
-    /// What the file is: table, wal or manifest
+    /// What the file is: table, blob, wal or manifest
     #[arg(value_name = "KIND", hide_possible_values = true)]
     pub(crate) kind: FileKind,
     /// The file
