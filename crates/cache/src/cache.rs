@@ -64,13 +64,20 @@ pub struct BlockCache<V> {
     kind: CacheKind,
     shards: Box<[CachePadded<Mutex<Shard<V>>>]>,
     budget: CachePadded<Budget>,
-    /// Hits by shortcuts, by stripe and kind.
-    shortcut_hits: Box<[CachePadded<KindCounters>]>,
+    /// What is counted without a shard's lock, by stripe.
+    counted: Box<[CachePadded<Counted>]>,
     pub(crate) numbers: Mutex<Numbers>,
 }
 
 /// A counter for each kind of block.
 type KindCounters = [AtomicU64; BlockKind::ALL.len()];
+
+/// What callers count.
+#[derive(Default)]
+struct Counted {
+    shortcut_hits: KindCounters,
+    misses: KindCounters,
+}
 
 /// Threads spread their counting over as many lines, so that they seldom meet.
 const STRIPES: usize = 16;
@@ -144,7 +151,7 @@ impl<V: Charge + Clone> BlockCache<V> {
                 capacity: AtomicUsize::new(capacity_bytes),
                 used: AtomicUsize::new(0),
             }),
-            shortcut_hits: (0..STRIPES).map(|_| CachePadded::default()).collect(),
+            counted: (0..STRIPES).map(|_| CachePadded::default()).collect(),
             numbers: Mutex::new(Numbers::starting_at(0)),
         }
     }
@@ -163,8 +170,26 @@ impl<V: Charge + Clone> BlockCache<V> {
     /// The block, if it is there. `kind` is what the caller expects it to be; a miss is counted for it.
     #[inline]
     pub fn get(&self, key: &CacheKey, kind: BlockKind, admission: Admission) -> Option<V> {
+        let found = self.find(key, kind, admission);
+        if found.is_none() {
+            self.count_miss(kind);
+        }
+        found
+    }
+
+    /// As [`BlockCache::get`], but a miss is not counted: whoever then finds that the block has to be loaded says so by
+    /// [`BlockCache::count_miss`]. For callers who may learn otherwise that they do not need it.
+    #[inline]
+    pub fn find(&self, key: &CacheKey, kind: BlockKind, admission: Admission) -> Option<V> {
         let hash = hash_of(key);
-        self.shards[self.shard_of(hash)].lock().get(hash, key, kind, admission)
+        self.shards[self.shard_of(hash)].lock().find(hash, key, kind, admission)
+    }
+
+    /// Counts that a block was not there and is loaded now.
+    #[inline]
+    pub fn count_miss(&self, kind: BlockKind) {
+        let stripe = STRIPE.with(|&stripe| stripe);
+        self.counted[stripe].misses[kind as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// The block, if it is there, without counting the question or taking it for a use: for who has asked already and waited since.
@@ -354,8 +379,10 @@ impl<V: Charge + Clone> BlockCache<V> {
             }
         }
         for (sum, kind) in stats.kinds.iter_mut().zip(BlockKind::ALL) {
-            let stripes = self.shortcut_hits.iter();
-            sum.hits += stripes.map(|stripe| stripe[kind as usize].load(Ordering::Relaxed)).sum::<u64>();
+            for stripe in &self.counted {
+                sum.hits += stripe.shortcut_hits[kind as usize].load(Ordering::Relaxed);
+                sum.misses += stripe.misses[kind as usize].load(Ordering::Relaxed);
+            }
         }
         stats
     }
@@ -364,7 +391,7 @@ impl<V: Charge + Clone> BlockCache<V> {
     #[inline]
     pub fn count_shortcut_hits(&self, kind: BlockKind, count: u64) {
         let stripe = STRIPE.with(|&stripe| stripe);
-        self.shortcut_hits[stripe][kind as usize].fetch_add(count, Ordering::Relaxed);
+        self.counted[stripe].shortcut_hits[kind as usize].fetch_add(count, Ordering::Relaxed);
     }
 
     fn scan_share_of_a_shard(&self) -> usize {

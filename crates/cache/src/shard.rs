@@ -29,9 +29,9 @@ impl<V: Charge + Clone> Shard<V> {
         self.policy.scanned_bytes()
     }
 
-    /// A lookup, which is counted.
+    /// A lookup, which is counted if it finds the block.
     #[inline]
-    pub(crate) fn get(
+    pub(crate) fn find(
         &mut self,
         hash: u64,
         key: &CacheKey,
@@ -39,11 +39,7 @@ impl<V: Charge + Clone> Shard<V> {
         admission: Admission,
     ) -> Option<V> {
         let found = self.policy.get(hash, key, kind, admission);
-        let counters = &mut self.kinds[kind as usize];
-        match found {
-            Some(_) => counters.hits += 1,
-            None => counters.misses += 1,
-        }
+        self.kinds[kind as usize].hits += u64::from(found.is_some());
         found
     }
 

@@ -11,7 +11,7 @@ use std::ops::{AddAssign, Index};
 pub struct KindStats {
     /// Lookups that found the block.
     pub hits: u64,
-    /// Lookups that did not.
+    /// Lookups that did not, and had to load it.
     pub misses: u64,
     /// Blocks that entered.
     pub inserts: u64,

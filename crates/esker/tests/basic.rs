@@ -220,3 +220,28 @@ fn a_directory_is_open_once_and_read_only_opens_change_nothing() {
         Err(Error::NotFound(_))
     ));
 }
+
+/// The keys of a table are known without opening it: a walk backwards from its first one needs the table before it alone.
+#[test]
+fn a_walk_backwards_opens_no_table_that_it_does_not_enter() {
+    let dir = TestDir::new("backwards");
+    let open = || Options::default().keyspace_options(tiny()).open(dir.path()).unwrap();
+    let db = open();
+    for number in 0..3_000 {
+        db.put(key(number), value(number, 0)).unwrap();
+    }
+    db.compact_all().unwrap();
+    let levels = db.levels();
+    let tables = &levels[0].levels.last().unwrap().runs[0].tables;
+    assert!(tables.len() > 2, "{tables:?}");
+    let (before, border) = (tables[0].largest.clone(), tables[1].smallest.clone());
+    db.close().unwrap();
+    for border in [&border[..], &border[..border.len() - 1], &[&before[..], b"\0"].concat()] {
+        let db = open();
+        let opened = db.metrics().open_tables.opened;
+        let (found, _) = db.default_keyspace().range(..border).next_back().unwrap().unwrap();
+        assert!(*found == before[..] || *found < *border, "{}", found.escape_ascii());
+        assert_eq!(db.metrics().open_tables.opened - opened, 1, "{}", border.escape_ascii());
+        db.close().unwrap();
+    }
+}

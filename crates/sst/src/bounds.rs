@@ -258,13 +258,20 @@ impl Table {
     /// What reading pages of the index meets, if it lies in pages.
     #[cold]
     pub(crate) fn excludes(&self, index: &BlockIndex, number: usize, key: &[u8]) -> Result<bool> {
-        let Some(bounds) = &self.bounds else { return Ok(false) };
-        if let Some(border) = number.checked_sub(1).and_then(|before| bounds.border(before))
-            && border.is_before_first(&self.separator(index, number)?, key)
-        {
-            return Ok(true);
+        Ok(self.begins_behind(index, number, key)? || self.ends_before(index, number, key)?)
+    }
+
+    /// Whether all keys of block `number`, which must exist, are greater than `key`, as far as that can be told without reading it.
+    ///
+    /// # Errors
+    /// As [`Table::excludes`].
+    #[cold]
+    pub(crate) fn begins_behind(&self, index: &BlockIndex, number: usize, key: &[u8]) -> Result<bool> {
+        let border = || self.bounds.as_ref()?.border(number.checked_sub(1)?);
+        match border() {
+            Some(border) => Ok(border.is_before_first(&self.separator(index, number)?, key)),
+            None => Ok(false),
         }
-        self.ends_before(index, number, key)
     }
 
     /// Whether all keys of block `number`, which must exist, are less than `key`, as far as that can be told without reading it.

@@ -18,13 +18,14 @@
 
 use crate::block::cursor::BlockCursor;
 use crate::block::{Block, BlockBytes};
+use crate::index::BlockIndex;
 use crate::isa::{Kernel, with_kernel};
 use crate::load::{unpack, verify_numbered};
 use crate::lookup::prefetch_slots;
 use crate::read_ahead::{Pace, ReadAhead};
 use crate::table::Table;
 use esker_base::{Result, SeqNo, Tag};
-use esker_cache::Admission;
+use esker_cache::{Admission, BlockKind};
 use esker_codec::id;
 use esker_iter::Cursor;
 use std::sync::Arc;
@@ -178,6 +179,7 @@ impl TableCursor {
             self.read_ahead.note(number);
             return self.table.load_block(number, admission);
         }
+        self.table.cache.count_miss(BlockKind::Data);
         let offset = self.table.place(number)?.start;
         let image = self.read_ahead.image(&self.table, number)?;
         let block = self.table.copied_from_image(image, offset, number);
@@ -253,7 +255,7 @@ impl TableCursor {
             // After an error the cursor is on no entry.
             None => self.table.locate(index, key, newest).inspect_err(|_| self.position.close())?,
         };
-        if self.table.bounds.is_some() && self.passes_unread(number, key)? {
+        if self.table.bounds.is_some() && self.skips_unread(number, key, Table::ends_before)? {
             return self.first_of(number + 1);
         }
         self.enter(number)?;
@@ -266,16 +268,52 @@ impl TableCursor {
         self.first_of(number + 1)
     }
 
-    /// Whether block `number` would have to be read to find that it ends before `key`. After an error the cursor is on no entry.
+    /// Moves to the last entry of a lesser key: in the block where the key belongs, or else in the one before, and in no other.
+    ///
+    /// # Safety
+    /// The kernel's instructions must be available.
+    #[inline(always)]
+    unsafe fn seek_before_with<K: Kernel>(&mut self, key: &[u8]) -> Result<()> {
+        let Some(index) = &self.table.index else { return Ok(()) };
+        let number = match index.tree() {
+            // SAFETY: the caller has the instructions.
+            Some(_) => unsafe {
+                index.locate_near::<K>(key, Tag::NEWEST, |first| prefetch_slots(&self.table, first))
+            },
+            // After an error the cursor is on no entry.
+            None => self.table.locate(index, key, Tag::NEWEST).inspect_err(|_| self.position.close())?,
+        };
+        if self.table.bounds.is_some() && self.skips_unread(number, key, Table::begins_behind)? {
+            return self.last_before(number);
+        }
+        self.enter(number)?;
+        // SAFETY: as above; the block is held.
+        unsafe { self.position.seek::<K>(key, Tag::NEWEST) };
+        if self.position.is_valid() {
+            return self.prev();
+        }
+        self.prefetch_block(number.wrapping_sub(1));
+        // SAFETY: the block is held.
+        unsafe { self.position.move_to_last() };
+        Ok(())
+    }
+
+    /// Whether block `number` would have to be read to find that nothing in it is wanted, as `is_outside` tells of the key. After an error the
+    /// cursor is on no entry.
     #[cold]
-    fn passes_unread(&mut self, number: usize, key: &[u8]) -> Result<bool> {
+    fn skips_unread(
+        &mut self,
+        number: usize,
+        key: &[u8],
+        is_outside: fn(&Table, &BlockIndex, usize, &[u8]) -> Result<bool>,
+    ) -> Result<bool> {
         let is_at_hand = (self.position.count() > 0 && self.number == number)
             || (self.ahead.is_some() && self.prepared == number)
             || self.read_ahead.holds(number)
             || self.table.slots.get(number).is_some_and(|slot| slot.get().is_some())
             || self.table.verified.as_ref().is_some_and(|verified| verified.contains(number));
         let Some(index) = self.table.index.as_ref().filter(|_| !is_at_hand) else { return Ok(false) };
-        self.table.ends_before(index, number, key).inspect_err(|_| self.position.close())
+        is_outside(&self.table, index, number, key).inspect_err(|_| self.position.close())
     }
 
     /// Moves on to a greater key: the entry found is newer than what is looked for, although the file does not say so.
@@ -330,9 +368,14 @@ impl Cursor for TableCursor {
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        // To the first entry that is not less than the key, and one back.
-        self.seek_to(key, Tag::NEWEST)?;
-        if self.position.is_valid() { self.prev() } else { self.seek_to_last() }
+        with_kernel!(
+            self.table.isa,
+            |K| (cursor: &mut TableCursor, key: &[u8]) -> Result<()> {
+                // SAFETY: compiled once for each kernel, and called for the one that exists.
+                unsafe { cursor.seek_before_with::<K>(key) }
+            }
+            (self, key)
+        )
     }
 
     #[inline]

@@ -29,7 +29,8 @@ impl Table {
         CacheKey { table: self.number, block: number as u32 }
     }
 
-    /// Block `number`, which must exist, if it is in the cache.
+    /// Block `number`, which must exist, if it is in the cache. That it is not there is counted when it is read: bounds may still say that
+    /// nobody needs it.
     #[inline(always)]
     pub(crate) fn cached_block(&self, number: usize, admission: Admission) -> Option<Arc<Block>> {
         // There are slots, or none at all: what keeps the number within bounds also chooses the kind of cache, and a table whose
@@ -48,7 +49,7 @@ impl Table {
     /// A block that is not in its slot, or has none, but may be in the cache.
     #[cold]
     fn block_without_slot(&self, number: usize, admission: Admission) -> Option<Arc<Block>> {
-        let found = self.cache.get(&self.cache_key(number), BlockKind::Data, admission)?;
+        let found = self.cache.find(&self.cache_key(number), BlockKind::Data, admission)?;
         // No block has the number of the filter.
         let CachedPart::Block(block) = found else { return None };
         self.install(&block, number);
@@ -74,6 +75,7 @@ impl Table {
     /// Reads block `number`, which must exist, and puts it into the cache.
     #[cold]
     pub(crate) fn load_block(&self, number: usize, admission: Admission) -> Result<Arc<Block>> {
+        self.cache.count_miss(BlockKind::Data);
         let block = self.read_block(number)?;
         Ok(self.admit(block, number, admission))
     }

@@ -11,7 +11,7 @@ use crate::isa::{Kernel, prefetch, with_kernel};
 use crate::table::Table;
 use crate::value::{PinnedValue, TableHit};
 use esker_base::{Result, SeqNo, Tag};
-use esker_cache::Admission;
+use esker_cache::{Admission, BlockKind};
 use esker_env::{PendingRead, ReadQueue};
 use std::sync::Arc;
 
@@ -223,6 +223,7 @@ fn begin_reads(wanted: &[(usize, &Table, usize)], queue: &ReadQueue) -> Result<V
         let is_first =
             |(_, other, same): &(usize, &Table, usize)| *same == number && std::ptr::eq(*other, table);
         if wanted.iter().position(is_first) == Some(at) {
+            table.cache.count_miss(BlockKind::Data);
             requests.push(table.read_request(number)?);
             of.push(at);
         }

@@ -243,6 +243,11 @@ pub(crate) struct Rates {
     runs: Vec<(LevelIndex, f64, f64)>,
 }
 
+/// Zero of nothing: the library's sum of no numbers is -0, and is shown so.
+fn sum<'a>(runs: impl Iterator<Item = &'a (LevelIndex, f64, f64)>) -> f64 {
+    runs.fold(0.0, |sum, (_, _, rate)| sum + rate)
+}
+
 impl Rates {
     /// Of the tables of a tree. One that is not open is taken to have the filter that the options say.
     pub(crate) fn of(tree: &Tree, policy: FilterPolicy) -> Rates {
@@ -263,11 +268,11 @@ impl Rates {
     }
 
     pub(crate) fn of_level(&self, level: LevelIndex) -> f64 {
-        self.runs.iter().filter(|(of, ..)| *of == level).map(|(_, _, rate)| rate).sum()
+        sum(self.runs.iter().filter(|(of, ..)| *of == level))
     }
 
     fn absent(&self) -> f64 {
-        self.runs.iter().map(|(_, _, rate)| rate).sum()
+        sum(self.runs.iter())
     }
 
     /// The mean over entries of one search, and one in vain for each newer run whose filter errs.

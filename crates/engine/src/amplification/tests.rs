@@ -126,6 +126,12 @@ fn deleted_data_is_not_taken_for_alive() {
 }
 
 #[test]
+fn nothing_is_searched_in_vain_where_nothing_is() {
+    let reads = told(&open()).reads;
+    assert_eq!(format!("{:.4}", reads.expected_absent), "0.0000");
+}
+
+#[test]
 fn one_lookup_in_sixty_four_is_followed_through_memtable_and_runs() {
     let db = open();
     flush(&db, 0..KEYS);

@@ -204,7 +204,8 @@ impl Cursor for RunCursor {
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
         self.valid = false;
         let at = self.run.lower_bound(key);
-        if at == self.run.parts.len() {
+        // Where the part has lesser keys; it need not be opened to learn that it has none.
+        if self.run.parts.get(at).is_none_or(|part| key <= part.meta.smallest()) {
             return self.last_before(at);
         }
         self.open(at)?.seek_before(key)?;

@@ -12,7 +12,7 @@ use crate::{
 };
 use esker_base::checksum::key_hash;
 use esker_base::{Error, SeqNo, Tag, ValueKind};
-use esker_cache::CacheKind;
+use esker_cache::{BlockKind, CacheKind};
 use esker_env::{FileSystem, OpenMode, SeededRandom};
 use esker_filter::FilterPolicy;
 use esker_iter::Cursor;
@@ -107,6 +107,108 @@ fn a_key_between_two_blocks_costs_no_read() {
             let number = table.locate(table.index.as_ref().unwrap(), next, Tag::NEWEST).unwrap();
             let place = table.place(number).unwrap();
             assert_eq!(reads(&seek), place.end - place.start, "{kind}: {}", absent.escape_ascii());
+        }
+    }
+}
+
+/// The last entry before a key is in the block where the key belongs or in the one before it, and no other block is read to find it. With
+/// bounds it is known beforehand which of the two.
+#[test]
+fn the_last_entry_before_a_key_costs_one_read() {
+    for kind in IndexKind::ALL {
+        for bounds in [BlockBounds::Never, BlockBounds::Always] {
+            let (file, table) = noted(TableOptions { bounds, ..bounded(kind) }, 0);
+            let data = 0..table.data_end;
+            for (block, (absent, next)) in gaps(&table).iter().enumerate().step_by(7) {
+                let last = (u32::from_be_bytes(next[..].try_into().unwrap()) - 1_000).to_be_bytes();
+                let behind_last = [&last[..], &[0]].concat();
+                let read = |key: &[u8]| {
+                    file.clear();
+                    let mut cursor = table.cursor(ReadPurpose::Point);
+                    cursor.seek_before(key).unwrap();
+                    assert_eq!(cursor.key(), last);
+                    file.bytes_read_of(&data)
+                };
+                let len = |block| table.place(block).map(|place| place.end - place.start).unwrap();
+                // What is known of the block before the gap is enough for a key just behind its end.
+                assert_eq!(read(&behind_last), len(block), "{kind}, {bounds}: {}", last.escape_ascii());
+                let in_gap = read(absent);
+                match bounds {
+                    BlockBounds::Always => {
+                        assert_eq!(in_gap, len(block), "{kind}: {}", absent.escape_ascii());
+                    }
+                    _ => assert!(in_gap <= len(block) + len(block + 1), "{kind}"),
+                }
+                assert!(read(next) <= len(block) + len(block + 1), "{kind}, {bounds}");
+            }
+        }
+    }
+}
+
+/// A block that nobody had to read is not one that the cache missed.
+#[test]
+fn misses_are_counted_where_blocks_are_read() {
+    for cache in CacheKind::ALL {
+        for index in IndexKind::ALL {
+            let fs = new_fs();
+            let len = write(&fs, &thousands(), bounded(index)).file_bytes;
+            let cache = cache_of(cache, 64 << 20);
+            let home = TableHome::alone(Arc::clone(&cache)).unwrap();
+            let file = fs.open(path(), OpenMode::Read).unwrap();
+            let table = Table::open_for(file, len, Some(IDENTITY), home, TableReading { index });
+            let table = Arc::new(table.unwrap());
+            let loads = || (cache.stats()[BlockKind::Data].misses, cache.stats()[BlockKind::Data].inserts);
+            let before = loads();
+            let gaps = gaps(&table);
+            for (absent, _) in &gaps {
+                let hash = key_hash(absent);
+                assert!(table.get(absent, hash, SeqNo::MAX).unwrap().is_none());
+                let (mut pending, mut hits) = (1, [None]);
+                multi_get(
+                    &[Lookup { table: &table, key: absent, hash }],
+                    SeqNo::MAX,
+                    &mut pending,
+                    &mut hits,
+                )
+                .unwrap();
+            }
+            assert_eq!(loads(), before, "{index}: no block was read");
+            // By seeks, lookups of one and of several keys, and a walk: all that is read is counted once, and brought in once.
+            let quarter = table.blocks() as u64 / 4;
+            let keys: Vec<&[u8]> = gaps.iter().map(|(_, next)| &next[..]).collect();
+            let (sought, rest) = keys.split_at(keys.len() / 4);
+            let (looked_up, rest) = rest.split_at(keys.len() / 4);
+            for key in sought {
+                let mut cursor = table.cursor(ReadPurpose::Point);
+                for round in 0..2 {
+                    cursor.prepare_seek(key, round);
+                }
+                cursor.seek(key, SeqNo::MAX).unwrap();
+                assert_eq!(cursor.key(), *key);
+            }
+            for key in looked_up {
+                assert!(table.get(key, key_hash(key), SeqNo::MAX).unwrap().is_some());
+            }
+            for keys in rest.chunks(8).take(3) {
+                let lookup = |key: &&'_ [u8]| (key_hash(key), key.to_vec());
+                let asked: Vec<(u64, Vec<u8>)> = keys.iter().chain(keys).map(lookup).collect();
+                let lookups: Vec<Lookup<'_>> =
+                    asked.iter().map(|(hash, key)| Lookup { table: &table, key, hash: *hash }).collect();
+                let (mut pending, mut hits) = ((1 << lookups.len()) - 1, vec![None; lookups.len()]);
+                multi_get(&lookups, SeqNo::MAX, &mut pending, &mut hits).unwrap();
+                assert_eq!(pending, 0);
+            }
+            let (misses, inserts) = loads();
+            assert!(
+                misses == inserts && misses >= 2 * quarter,
+                "{index}: {misses} missed, {inserts} brought in"
+            );
+            let mut cursor = table.cursor(ReadPurpose::Scan);
+            cursor.seek_to_first().unwrap();
+            while cursor.is_valid() {
+                cursor.next().unwrap();
+            }
+            assert_eq!(loads(), (table.blocks() as u64, table.blocks() as u64), "{index}");
         }
     }
 }
