@@ -469,3 +469,61 @@ pub const DATABASE: &[Row<Options>] = &[
         ],
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_filter::FilterKind;
+
+    /// What the choices make of an option, without parameters and by level.
+    fn chosen<T>(rows: &[Row<T>], start: impl Fn() -> T, value: impl Fn(&T) -> String) -> Vec<String> {
+        let choices = rows.iter().flat_map(|row| row.choices);
+        let texts = choices.map(|(_, choose)| value(&choose(start())));
+        let names = texts.flat_map(|text| text.split(',').map(str::to_owned).collect::<Vec<String>>());
+        names.flat_map(|name| [name.split(':').next().unwrap_or_default().to_owned(), name]).collect()
+    }
+
+    fn of_keyspaces(option: &str) -> Vec<String> {
+        let value = |options: &KeyspaceOptions| {
+            options.values().into_iter().find(|value| value.name == option).map(|value| value.text)
+        };
+        chosen(KEYSPACE, KeyspaceOptions::default, |options| value(options).unwrap_or_default())
+    }
+
+    fn of_databases(option: &str) -> Vec<String> {
+        let value = |options: &Options| {
+            options.values().into_iter().find(|value| value.name == option).map(|value| value.text)
+        };
+        chosen(DATABASE, Options::default, |options| value(options).unwrap_or_default())
+    }
+
+    /// A new kind of anything joins the generator, or this fails.
+    #[test]
+    fn every_kind_is_among_the_choices() {
+        let codecs = Codec::ALL.iter().map(|codec| match codec {
+            Codec::ZstdDictionary { .. } => codec.to_string(),
+            _ => codec.to_string().split(':').next().unwrap_or_default().to_owned(),
+        });
+        for (option, names) in [
+            ("memtable", MemtableKind::ALL.iter().map(|kind| kind.name().to_owned()).collect::<Vec<_>>()),
+            ("filter", FilterKind::ALL.iter().map(|kind| kind.name().to_owned()).collect()),
+            ("index_type", IndexKind::ALL.iter().map(|kind| kind.name().to_owned()).collect()),
+            ("block_bounds", BlockBounds::ALL.iter().map(|bounds| bounds.name().to_owned()).collect()),
+            ("compression", codecs.collect()),
+        ] {
+            let chosen = of_keyspaces(option);
+            for name in names {
+                assert!(chosen.contains(&name), "{option} {name} is not among {chosen:?}");
+            }
+        }
+        for (option, names) in [
+            ("cache_kind", CacheKind::ALL.map(|kind| kind.name().to_owned()).to_vec()),
+            ("table_reads", ReadMode::ALL.map(|mode| mode.name().to_owned()).to_vec()),
+        ] {
+            let chosen = of_databases(option);
+            for name in names {
+                assert!(chosen.contains(&name), "{option} {name} is not among {chosen:?}");
+            }
+        }
+    }
+}
