@@ -56,6 +56,16 @@ impl Preset {
             ],
         },
         Preset {
+            name: "cs265-by-level",
+            help: "Compression by level as the CS265 final report chooses it (2.7.3), the stronger the deeper: LZ4, Snappy, Zstandard 3 and 10.",
+            database: &[],
+            keyspace: &[
+                // Levels 0, 1 to 2, 3 to 5, and all deeper ones, where data rests.
+                ("compression", "lz4,snappy,snappy,zstd:3,zstd:3,zstd:3,zstd:10"),
+                ("compression_last", "same"),
+            ],
+        },
+        Preset {
             name: "byron",
             help: "The choices of the byron report: skiplist, golden ratio between levels, prefix compression, filters by volume.",
             database: &[],

@@ -1,6 +1,7 @@
 //! Every preset is made of options and values that there are, and works.
 
 use super::*;
+use esker_version::LevelIndex;
 
 #[test]
 fn every_preset_sets_what_it_says() {
@@ -51,6 +52,19 @@ fn the_parameters_of_the_report_have_its_names_defaults_and_ranges() {
     ] {
         assert!(named.contains(&(name.to_owned(), value.to_owned())), "{name}: {named:?}");
     }
+}
+
+/// The table of 2.7.3, and that the level where data rests has the strongest.
+#[test]
+fn compression_by_level_is_that_of_the_report() {
+    let options = Options::preset("cs265-by-level").unwrap().keyspace;
+    let of_level = |level| options.compression.pick(level).to_string();
+    let levels: Vec<String> = (0..8).map(|level| of_level(LevelIndex::new(level).unwrap())).collect();
+    assert_eq!(
+        levels,
+        ["lz4", "snappy", "snappy", "zstd:3", "zstd:3", "zstd:3", "zstd:10", "zstd:10"].map(str::to_owned)
+    );
+    assert_eq!(of_level(LevelIndex::LAST), "zstd:10");
 }
 
 /// What the report lists in 4.7.1.
