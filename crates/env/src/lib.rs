@@ -10,6 +10,7 @@
 //! | [`over`] | files and file systems that lie over others |
 //! | [`std_fs`] | [`StdFileSystem`], the machine's own |
 //! | [`memory`] | [`Region`], large pieces of anonymous memory |
+//! | [`slabs`] | memory for blocks, many small pieces of such regions |
 //! | [`clock`], [`random`] | time and randomness, the machine's and a test's |
 //! | [`reads`] | [`ReadQueue`], reads that overlap |
 //! | [`counting`] | [`CountingFs`], which counts what is written and held |
@@ -17,7 +18,7 @@
 //! | [`world`] | [`Env`], all of it in one value, and the starting of threads |
 //! | `sharing` | [`Env::share_out`], work that is done on several threads and waited for |
 //!
-//! Unsafe code is found in [`memory`], in [`fs`] ([`Mapping`]), in the two modules `mapping` and in `reads/uring`, nowhere else.
+//! Unsafe code is found in [`memory`], [`slabs`], in [`fs`] ([`Mapping`]), in the two modules `mapping` and in `reads/uring`, nowhere else.
 
 mod aligned;
 pub mod clock;
@@ -30,6 +31,7 @@ pub mod over;
 pub mod random;
 pub mod reads;
 mod sharing;
+pub mod slabs;
 pub mod std_fs;
 pub mod world;
 

@@ -6,7 +6,7 @@
 //! [`BlockBytes`] are bytes that were validated. Their layout's search code then reads without bounds checks; the
 //! argument why that is sound is written at the head of [`flat`] and [`delta`]. It rests on two facts that this
 //! file establishes for all `BlockBytes`: the payload passed its layout's validation, and at least [`SLACK_BYTES`]
-//! readable bytes follow it. A [`Block`] owns such bytes, for the cache; a compaction reads them in place.
+//! readable bytes follow it. A [`Block`](shared::Block) owns such bytes, for the cache; a compaction reads them in place.
 
 pub(crate) mod cursor;
 pub(crate) mod delta;
@@ -15,24 +15,23 @@ pub(crate) mod flat;
 pub(crate) mod flat_encode;
 pub(crate) mod header;
 pub(crate) mod raw;
+pub(crate) mod shared;
 pub(crate) mod staged;
 pub(crate) mod tags;
 #[cfg(test)]
 mod tests;
 
 use crate::flaw::{Flaw, damaged};
-use crate::home::TableHome;
 use crate::isa::{Kernel, LANE_BYTES};
 use delta::Delta;
 use esker_base::Tag;
-use esker_cache::Charge;
 use esker_codec::{Codec, DictionaryEncoder, id};
 use flat::Flat;
 pub use header::{BlockHeader, BlockLayout};
 use header::{HEADER_BYTES, TRAILER_BYTES};
+pub(crate) use shared::BlockBuffer;
+pub use shared::{Block, BlockRef};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
 
 /// Bytes behind the payload of a block in memory, so that vectors can be loaded from any position in it.
 pub(crate) const SLACK_BYTES: usize = LANE_BYTES;
@@ -40,35 +39,6 @@ pub(crate) const SLACK_BYTES: usize = LANE_BYTES;
 /// A validated block in memory: header, decompressed payload, [`SLACK_BYTES`] of anything.
 #[repr(transparent)]
 pub(crate) struct BlockBytes([u8]);
-
-/// A block in memory of its own, behind an `Arc`: what the cache holds.
-///
-/// Reference count, housekeeping and bytes are one allocation, so a lookup that has found the block's address touches no
-/// memory between it and the block's directory. Block sizes vary, so the directories of blocks do not all fall into
-/// the same sets of the first-level cache, as they would at strides of 4096 bytes.
-///
-/// Invariant: `bytes` has [`BlockBytes::memory_len`] of the header's raw length, so that the address alone tells the
-/// length (see [`Block::from_address`]).
-#[repr(C)]
-pub struct Block {
-    /// The home of its table, which knows the slot that may point to it.
-    home: Weak<TableHome>,
-    /// Used by a lookup that the cache did not see.
-    used: AtomicBool,
-    /// In the cache.
-    resident: AtomicBool,
-    bytes: BlockBytes,
-}
-
-/// Where [`Block::bytes`] starts.
-const BYTES_AT: usize = size_of::<Weak<TableHome>>() + 2;
-
-/// Memory for a block, to be filled: what will be an `Arc<Block>` once it is validated.
-pub(crate) struct BlockBuffer {
-    /// [`BYTES_AT`] bytes for housekeeping, then `len` bytes, then nothing or padding.
-    words: Arc<[u64]>,
-    len: usize,
-}
 
 /// An entry found: its tag, and where its value lies in the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,110 +61,6 @@ impl Found {
 pub(crate) enum View {
     Flat(Flat),
     Delta(Delta),
-}
-
-impl BlockBuffer {
-    /// Memory for a block whose payload has `raw_len` bytes, zeroed.
-    pub(crate) fn new(raw_len: usize) -> BlockBuffer {
-        let len = BlockBytes::memory_len(raw_len);
-        let words = Arc::new_zeroed_slice((BYTES_AT + len).div_ceil(size_of::<u64>()));
-        // SAFETY: zero is a valid number.
-        BlockBuffer { words: unsafe { words.assume_init() }, len }
-    }
-
-    /// The bytes to fill: header, payload and slack.
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        let words = Arc::get_mut(&mut self.words).expect("nobody else knows the buffer yet");
-        // SAFETY: `new` made room for `len` bytes behind the housekeeping; numbers are bytes, all of them initialised.
-        unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast::<u8>().add(BYTES_AT), self.len) }
-    }
-
-    /// The block, if its header and payload are valid and the header states the length that the buffer was made for.
-    /// The checksum has been verified before.
-    pub(crate) fn finish(mut self, home: Weak<TableHome>) -> Result<Arc<Block>, Flaw> {
-        let (len, header) = (self.len, check(self.bytes_mut())?);
-        if len != BlockBytes::memory_len(header.raw_len as usize) {
-            return damaged(format!("a block of {} bytes does not fit its memory", header.raw_len));
-        }
-        let block = std::ptr::slice_from_raw_parts_mut(Arc::into_raw(self.words).cast_mut().cast::<u8>(), len)
-            as *mut Block;
-        // SAFETY: nobody else knows the buffer. `Block` has `BYTES_AT` bytes of housekeeping and `len` bytes, is aligned
-        // like a word, and padded to whole words as the buffer is, so the allocation is what an `Arc<Block>` has; its
-        // first fields are written here, and its bytes were validated.
-        unsafe {
-            (&raw mut (*block).home).write(home);
-            (&raw mut (*block).used).write(AtomicBool::new(false));
-            (&raw mut (*block).resident).write(AtomicBool::new(false));
-            Ok(Arc::from_raw(block))
-        }
-    }
-}
-
-impl Block {
-    /// The fat pointer of a block from its address.
-    ///
-    /// # Safety
-    /// A block must be alive at `address`, whose provenance must be exposed.
-    #[inline(always)]
-    pub(crate) unsafe fn from_address(address: usize) -> *const Block {
-        let base = std::ptr::with_exposed_provenance::<u8>(address);
-        // SAFETY: the block is alive, and its bytes start with a header.
-        let raw_len = unsafe { raw::u32_at(base, BYTES_AT + header::RAW_LEN_AT) };
-        std::ptr::slice_from_raw_parts(base, BlockBytes::memory_len(raw_len as usize)) as *const Block
-    }
-
-    /// Whether it is in the cache.
-    #[inline]
-    pub(crate) fn is_resident(&self) -> bool {
-        self.resident.load(Ordering::Relaxed)
-    }
-
-    /// Notes that a lookup used it by its slot.
-    #[inline(always)]
-    pub(crate) fn note_use(&self) {
-        // Stored only if it changes, so that a hot block's line is not written to more than needed.
-        if !self.used.load(Ordering::Relaxed) {
-            self.used.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// What the block says of itself.
-    pub fn header(&self) -> BlockHeader {
-        self.bytes.header()
-    }
-
-    /// Its contents.
-    #[inline(always)]
-    pub(crate) fn contents(&self) -> &BlockBytes {
-        &self.bytes
-    }
-
-    /// Bytes of memory that the block takes.
-    #[inline]
-    pub fn memory_bytes(&self) -> usize {
-        size_of_val(self)
-    }
-}
-
-impl Charge for Block {
-    fn charge_bytes(&self) -> usize {
-        self.memory_bytes()
-    }
-
-    fn entered(&self) {
-        self.resident.store(true, Ordering::Relaxed);
-    }
-
-    fn left(&self) {
-        self.resident.store(false, Ordering::Relaxed);
-        if let Some(home) = self.home.upgrade() {
-            home.empty_slot(self.header().number as usize, std::ptr::from_ref(self).addr());
-        }
-    }
-
-    fn take_use(&self) -> bool {
-        self.used.load(Ordering::Relaxed) && self.used.swap(false, Ordering::Relaxed)
-    }
 }
 
 impl BlockBytes {
@@ -293,12 +159,6 @@ impl BlockBytes {
             // SAFETY: the block is alive and validated.
             unsafe { delta.prefetch_directory(hash) };
         }
-    }
-}
-
-impl std::fmt::Debug for Block {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Block").field(&self.header()).finish()
     }
 }
 

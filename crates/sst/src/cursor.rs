@@ -17,7 +17,7 @@
 //! also the only place that replaces `held`.
 
 use crate::block::cursor::BlockCursor;
-use crate::block::{Block, BlockBytes};
+use crate::block::{BlockBytes, BlockRef};
 use crate::index::BlockIndex;
 use crate::isa::{Kernel, with_kernel};
 use crate::load::{unpack, verify_numbered};
@@ -60,10 +60,10 @@ pub struct TableCursor {
     /// Number of the block entered, if the position is in one.
     number: usize,
     /// Keeps the block alive, if it is shared.
-    held: Option<Arc<Block>>,
+    held: Option<BlockRef>,
     /// The block that a seek was prepared for, once it is known and once it is held.
     prepared: usize,
-    ahead: Option<Arc<Block>>,
+    ahead: Option<BlockRef>,
     read_ahead: ReadAhead,
     /// A decompressed block that is not shared.
     unpacked: Vec<u8>,
@@ -172,7 +172,7 @@ impl TableCursor {
 
     /// Gets a block that is not in the cache: alone, or with what follows if the walk has come from the block before.
     #[cold]
-    fn load(&mut self, number: usize) -> Result<Arc<Block>> {
+    fn load(&mut self, number: usize) -> Result<BlockRef> {
         let admission = self.purpose.admission();
         let goes_on = self.read_ahead.continues_at(number) || self.read_ahead.holds(number);
         if !goes_on {

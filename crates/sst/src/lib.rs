@@ -61,7 +61,7 @@ mod value;
 mod verify;
 mod writer;
 
-pub use block::{Block, BlockHeader, BlockLayout};
+pub use block::{Block, BlockHeader, BlockLayout, BlockRef};
 pub use bounds::BlockBounds;
 pub use cursor::{ReadPurpose, TableCursor};
 pub use expiring::Expiring;

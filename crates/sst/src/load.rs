@@ -2,7 +2,7 @@
 //! (BS6).
 
 use crate::block::header::{FRAME_BYTES, HEADER_BYTES, verify_image};
-use crate::block::{Block, BlockBuffer, BlockHeader};
+use crate::block::{BlockBuffer, BlockHeader, BlockRef};
 use crate::flaw::{Flaw, damaged};
 use crate::index::BlockIndex;
 use crate::part::CachedPart;
@@ -32,7 +32,7 @@ impl Table {
     /// Block `number`, which must exist, if it is in the cache. That it is not there is counted when it is read: bounds may still say that
     /// nobody needs it.
     #[inline(always)]
-    pub(crate) fn cached_block(&self, number: usize, admission: Admission) -> Option<Arc<Block>> {
+    pub(crate) fn cached_block(&self, number: usize, admission: Admission) -> Option<BlockRef> {
         // There are slots, or none at all: what keeps the number within bounds also chooses the kind of cache, and a table whose
         // index is in pages has none.
         let Some(slot) = self.slots.get(number) else { return self.block_without_slot(number, admission) };
@@ -48,7 +48,7 @@ impl Table {
 
     /// A block that is not in its slot, or has none, but may be in the cache.
     #[cold]
-    fn block_without_slot(&self, number: usize, admission: Admission) -> Option<Arc<Block>> {
+    fn block_without_slot(&self, number: usize, admission: Admission) -> Option<BlockRef> {
         let found = self.cache.find(&self.cache_key(number), BlockKind::Data, admission)?;
         // No block has the number of the filter.
         let CachedPart::Block(block) = found else { return None };
@@ -57,7 +57,7 @@ impl Table {
     }
 
     /// Puts a block that the cache holds, or held a moment ago, into its slot, if it has one.
-    fn install(&self, block: &Arc<Block>, number: usize) {
+    fn install(&self, block: &BlockRef, number: usize) {
         if let Some(slot) = self.slots.get(number) {
             slot.install(block, |block| block.is_resident());
         }
@@ -65,7 +65,7 @@ impl Table {
 
     /// Block `number`, which must exist, from the cache or the file.
     #[inline(always)]
-    pub(crate) fn block(&self, number: usize, admission: Admission) -> Result<Arc<Block>> {
+    pub(crate) fn block(&self, number: usize, admission: Admission) -> Result<BlockRef> {
         match self.cached_block(number, admission) {
             Some(block) => Ok(block),
             None => self.load_block(number, admission),
@@ -74,7 +74,7 @@ impl Table {
 
     /// Reads block `number`, which must exist, and puts it into the cache.
     #[cold]
-    pub(crate) fn load_block(&self, number: usize, admission: Admission) -> Result<Arc<Block>> {
+    pub(crate) fn load_block(&self, number: usize, admission: Admission) -> Result<BlockRef> {
         self.cache.count_miss(BlockKind::Data);
         let block = self.read_block(number)?;
         Ok(self.admit(block, number, admission))
@@ -87,7 +87,7 @@ impl Table {
         index: &BlockIndex,
         number: usize,
         key: &[u8],
-    ) -> Result<Option<Arc<Block>>> {
+    ) -> Result<Option<BlockRef>> {
         if self.bounds.is_some() && self.excludes(index, number, key)? {
             return Ok(None);
         }
@@ -95,8 +95,8 @@ impl Table {
     }
 
     /// Puts a block that was just read into the cache and its slot; answers the one to use.
-    pub(crate) fn admit(&self, block: Arc<Block>, number: usize, admission: Admission) -> Arc<Block> {
-        let part = CachedPart::Block(Arc::clone(&block));
+    pub(crate) fn admit(&self, block: BlockRef, number: usize, admission: Admission) -> BlockRef {
+        let part = CachedPart::Block(BlockRef::clone(&block));
         let part = self.cache.insert(self.cache_key(number), part, BlockKind::Data, admission);
         let block = if let CachedPart::Block(resident) = part { resident } else { block };
         self.install(&block, number);
@@ -104,7 +104,7 @@ impl Table {
     }
 
     /// Reads block `number`, which must exist, past the cache.
-    pub(crate) fn read_block(&self, number: usize) -> Result<Arc<Block>> {
+    pub(crate) fn read_block(&self, number: usize) -> Result<BlockRef> {
         let place = self.place(number)?;
         // The place lies in the file; spans of blocks are bounded by what a block may hold.
         let span = (place.end - place.start) as usize;
@@ -139,7 +139,7 @@ impl Table {
     }
 
     /// The block that was asked for by [`Table::read_request`].
-    pub(crate) fn block_of_read(&self, read: PendingRead, number: usize) -> Result<Arc<Block>> {
+    pub(crate) fn block_of_read(&self, read: PendingRead, number: usize) -> Result<BlockRef> {
         let (image, offset) = (read.wait()?, self.place(number)?.start);
         self.copied_from_image(&image, offset, number).map_err(|flaw| self.flaw_at(flaw, offset))
     }
@@ -150,12 +150,12 @@ impl Table {
         image: &[u8],
         offset: u64,
         number: usize,
-    ) -> Result<Arc<Block>, Flaw> {
+    ) -> Result<BlockRef, Flaw> {
         let header = verify_numbered(image, self.uid, offset, number)?;
         self.unpacked(&header, image)
     }
 
-    fn unpacked(&self, header: &BlockHeader, image: &[u8]) -> Result<Arc<Block>, Flaw> {
+    fn unpacked(&self, header: &BlockHeader, image: &[u8]) -> Result<BlockRef, Flaw> {
         let mut buffer = BlockBuffer::new(header.raw_len as usize);
         unpack(header, image, self.dictionary.as_ref(), buffer.bytes_mut())?;
         buffer.finish(Arc::downgrade(&self.home))

@@ -1,6 +1,6 @@
 //! Looking up one key.
 
-use crate::block::{Block, Found};
+use crate::block::{BlockRef, Found};
 use crate::index::BlockIndex;
 use crate::isa::{Kernel, NODE_KEYS, Portable, prefetch, with_kernel};
 use crate::slots::Slot;
@@ -8,7 +8,6 @@ use crate::table::Table;
 use crate::value::{PinnedValue, TableHit};
 use esker_base::{Result, SeqNo, Tag};
 use esker_cache::Admission;
-use std::sync::Arc;
 
 impl Table {
     /// The newest version of `key` that a reader at `seqno` sees, be it a put or a delete. `hash` is
@@ -55,10 +54,10 @@ impl Table {
     }
 }
 
-fn find(table: &Table, key: &[u8], hash: u64, seqno: SeqNo) -> Result<Option<(Arc<Block>, Found)>> {
+fn find(table: &Table, key: &[u8], hash: u64, seqno: SeqNo) -> Result<Option<(BlockRef, Found)>> {
     with_kernel!(
         table.isa,
-        |K| (table: &Table, key: &[u8], hash: u64, seqno: SeqNo) -> Result<Option<(Arc<Block>, Found)>> {
+        |K| (table: &Table, key: &[u8], hash: u64, seqno: SeqNo) -> Result<Option<(BlockRef, Found)>> {
             // SAFETY: compiled once for each kernel, and called for the one that exists.
             unsafe { find_with::<K>(table, key, hash, seqno) }
         }
@@ -74,7 +73,7 @@ unsafe fn find_with<K: Kernel>(
     key: &[u8],
     hash: u64,
     seqno: SeqNo,
-) -> Result<Option<(Arc<Block>, Found)>> {
+) -> Result<Option<(BlockRef, Found)>> {
     let Some(index) = &table.index else { return Ok(None) };
     if seqno < table.global_seqno {
         return Ok(None);
@@ -101,7 +100,7 @@ unsafe fn find_from<K: Kernel>(
     key: &[u8],
     hash: u64,
     newest: Tag,
-) -> Result<Option<(Arc<Block>, Found)>> {
+) -> Result<Option<(BlockRef, Found)>> {
     loop {
         let Some(block) = table.cached_block(number, Admission::Point) else {
             return find_unread(table, index, number, key, hash, newest);
@@ -127,7 +126,7 @@ fn find_unread(
     key: &[u8],
     hash: u64,
     newest: Tag,
-) -> Result<Option<(Arc<Block>, Found)>> {
+) -> Result<Option<(BlockRef, Found)>> {
     let Some(mut block) = table.load_block_for(index, number, key)? else { return Ok(None) };
     loop {
         // SAFETY: plain code needs no special instructions.
@@ -150,7 +149,7 @@ fn find_otherwise(
     key: &[u8],
     hash: u64,
     newest: Tag,
-) -> Result<Option<(Arc<Block>, Found)>> {
+) -> Result<Option<(BlockRef, Found)>> {
     if let Some(locator) = index.locator() {
         for number in locator.candidates(hash) {
             let cached = table.cached_block(number, Admission::Point);
@@ -179,7 +178,7 @@ fn find_ordered(
     key: &[u8],
     hash: u64,
     newest: Tag,
-) -> Result<Option<(Arc<Block>, Found)>> {
+) -> Result<Option<(BlockRef, Found)>> {
     let number = table.locate(index, key, newest)?;
     // SAFETY: plain code needs no special instructions.
     unsafe { find_from::<Portable>(table, index, number, key, hash, newest) }
@@ -188,7 +187,7 @@ fn find_ordered(
 /// Asks for the slots of the blocks of one index node, all of them: which one it is, is not known yet.
 #[inline(always)]
 pub(crate) fn prefetch_slots(table: &Table, first: usize) {
-    const BYTES: usize = NODE_KEYS * size_of::<Slot<Arc<Block>>>();
+    const BYTES: usize = NODE_KEYS * size_of::<Slot<BlockRef>>();
     let slots = table.slots.as_ptr().wrapping_add(first).cast::<u8>();
     for line in 0..BYTES / 64 {
         prefetch(slots.wrapping_add(64 * line));

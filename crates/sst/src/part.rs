@@ -1,6 +1,6 @@
 //! What the cache holds of tables.
 
-use crate::block::Block;
+use crate::block::BlockRef;
 use esker_cache::{BlockCache, Charge};
 use esker_filter::Filter;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ pub type TableCache = BlockCache<CachedPart>;
 #[derive(Clone, Debug)]
 pub enum CachedPart {
     /// Entries.
-    Block(Arc<Block>),
+    Block(BlockRef),
     /// The filter, if it is paged.
     Filter(Arc<Filter>),
 }
 
-const _: () = assert!(size_of::<CachedPart>() == size_of::<Arc<Block>>());
+const _: () = assert!(size_of::<CachedPart>() == size_of::<BlockRef>());
 
 impl Charge for CachedPart {
     fn charge_bytes(&self) -> usize {

@@ -34,11 +34,12 @@
 //!   writes are 10 ns of 350. To be reconsidered for machines with many cores, where hot slots are shared.
 //! * Weak pointers: upgrading writes to the same line as cloning does, and the memory of what was evicted would stay.
 
-use crate::block::Block;
+use crate::block::BlockRef;
 use crate::isa::prefetch;
 use esker_base::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::marker::PhantomData;
-use std::sync::{Arc, Weak};
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
 
 /// The bit of a slot's word that a reader holds while it takes a count.
 const LOCKED: usize = 1;
@@ -46,10 +47,7 @@ const LOCKED: usize = 1;
 const DOOMED: usize = 2;
 const FLAGS: usize = LOCKED | DOOMED;
 
-/// What lies in front of a block: its counts.
-const COUNT_BYTES: usize = 16;
-
-/// Cache lines from there that are prefetched: the directory of a flat block of 4 KiB ends in the fifth.
+/// Cache lines of a block that are prefetched: the directory of a flat block of 4 KiB ends in the fifth.
 const PREFETCHED_LINES: usize = 5;
 
 /// A counted pointer that fits a slot.
@@ -74,34 +72,31 @@ pub(crate) unsafe trait Pointer: Clone + Send + Sync {
     unsafe fn clone_from_word(word: usize) -> Self;
 }
 
-// SAFETY: the pointer of an `Arc` is that of an allocation, aligned like `Block`, which the count keeps alive; blocks may
-// be shared among threads.
-unsafe impl Pointer for Arc<Block> {
+// SAFETY: the address of a block is that of a piece of memory, aligned to its count; the count keeps it alive, and blocks may be shared
+// among threads.
+unsafe impl Pointer for BlockRef {
     fn into_word(self) -> usize {
-        Arc::into_raw(self).cast::<u8>().expose_provenance()
+        self.into_address()
     }
 
     #[inline(always)]
-    unsafe fn from_word(word: usize) -> Arc<Block> {
-        // SAFETY: the word is the address that `into_word` exposed; the caller takes each count back once.
-        unsafe { Arc::from_raw(Block::from_address(word)) }
+    unsafe fn from_word(word: usize) -> BlockRef {
+        // SAFETY: the caller's promise.
+        unsafe { BlockRef::from_address(word) }
     }
 
     #[inline(always)]
-    unsafe fn clone_from_word(word: usize) -> Arc<Block> {
-        // SAFETY: as above; the count that is not taken back keeps the block alive.
-        unsafe {
-            let block = Block::from_address(word);
-            Arc::increment_strong_count(block);
-            Arc::from_raw(block)
-        }
+    unsafe fn clone_from_word(word: usize) -> BlockRef {
+        // SAFETY: the caller's promise; the count that is not taken back stays the word's.
+        let own = ManuallyDrop::new(unsafe { BlockRef::from_address(word) });
+        BlockRef::clone(&own)
     }
 }
 
-const _: () = assert!(align_of::<Weak<()>>() >= 4, "slots keep flags in the low bits of addresses");
+const _: () = assert!(align_of::<usize>() >= 4, "slots keep flags in the low bits of addresses");
 
 /// The slots of a table, one for each block.
-pub(crate) type Slots = Arc<[Slot<Arc<Block>>]>;
+pub(crate) type Slots = Arc<[Slot<BlockRef>]>;
 
 /// Slots for as many blocks, all empty.
 pub(crate) fn empty_slots(blocks: usize) -> Slots {
@@ -193,7 +188,7 @@ impl<P: Pointer> Slot<P> {
     /// Prefetches the first lines of the block that the slot holds, its count among them.
     #[inline(always)]
     pub(crate) fn prefetch_block(&self) {
-        let start = (self.word.load(Ordering::Relaxed) & !FLAGS).wrapping_sub(COUNT_BYTES);
+        let start = self.word.load(Ordering::Relaxed) & !FLAGS;
         for line in 0..PREFETCHED_LINES {
             prefetch(std::ptr::without_provenance(start.wrapping_add(64 * line)));
         }

@@ -1,6 +1,6 @@
 //! A value found in a table.
 
-use crate::block::{Block, Found};
+use crate::block::{BlockRef, Found};
 use esker_base::Tag;
 use esker_env::File;
 use std::ops::Deref;
@@ -18,14 +18,14 @@ pub struct PinnedValue {
 /// What keeps the bytes in memory.
 #[derive(Clone)]
 enum Keeper {
-    Block(Arc<Block>),
+    Block(BlockRef),
     /// A file that is mapped.
     File(Arc<dyn File>),
 }
 
 impl PinnedValue {
     #[inline(always)]
-    pub(crate) fn new(block: Arc<Block>, found: Found) -> PinnedValue {
+    pub(crate) fn new(block: BlockRef, found: Found) -> PinnedValue {
         PinnedValue { keeper: Keeper::Block(block), start: u64::from(found.start), len: found.len }
     }
 

@@ -323,7 +323,10 @@ impl Flat {
             while mask != 0 {
                 let i = at + mask.trailing_zeros() as usize;
                 mask &= mask - 1;
+                // The key comes with the first line; what reads the value does not wait for the others afterwards.
                 // SAFETY: bits are set below `lane` only, so `i < count`.
+                unsafe { self.prefetch_entry(i) };
+                // SAFETY: as above.
                 let entry = unsafe { self.entry(i) };
                 // SAFETY: the block is alive.
                 if unsafe { self.has_key(&entry, key) } {

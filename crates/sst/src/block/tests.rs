@@ -5,7 +5,7 @@ use super::delta_encode::DeltaOptions;
 use super::header::HEADER_BYTES;
 use super::staged::{LayoutOptions, Staged};
 use super::{
-    Block, BlockBuffer, BlockBytes, BlockLayout, Compression, SLACK_BYTES, Scratch, View, append_image,
+    BlockBuffer, BlockBytes, BlockLayout, BlockRef, Compression, SLACK_BYTES, Scratch, View, append_image,
 };
 use crate::isa::{Isa, Kernel, Portable};
 use crate::testing::{Entry, SHAPES, Shape, entries, expected, key_of};
@@ -15,7 +15,7 @@ use esker_base::{SeqNo, Tag};
 use esker_codec::{Codec, History};
 use esker_env::SeededRandom;
 use std::cmp::Reverse;
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 
 /// No compression.
 const RAW: Compression<'_> = Compression { codec: Codec::None, dictionary: None };
@@ -46,7 +46,7 @@ fn image(layout: LayoutOptions, entries: &[Entry]) -> Vec<u8> {
     out
 }
 
-fn block(layout: LayoutOptions, entries: &[Entry]) -> Arc<Block> {
+fn block(layout: LayoutOptions, entries: &[Entry]) -> BlockRef {
     let image = image(layout, entries);
     let mut buffer = BlockBuffer::new(image.len() - HEADER_BYTES);
     let (bytes, slack) = buffer.bytes_mut().split_at_mut(image.len());

@@ -5,7 +5,7 @@ use super::paged::{PageSource, PagedIndex};
 use super::pages::PageAt;
 use super::section::DecodedIndex;
 use crate::block::header::{FRAME_BYTES, verify_image};
-use crate::block::{Block, BlockBuffer};
+use crate::block::{BlockBuffer, BlockRef};
 use crate::flaw::{Flaw, damaged};
 use crate::isa::{Isa, with_kernel};
 use crate::part::CachedPart;
@@ -99,7 +99,7 @@ impl Table {
         Ok(next.tag != Tag::NEWEST && next.separator == key)
     }
 
-    fn read_page(&self, page: PageAt) -> Result<Arc<Block>> {
+    fn read_page(&self, page: PageAt) -> Result<BlockRef> {
         let span = page.span as usize;
         if span < FRAME_BYTES {
             return Err(self.damage(page, format!("an index page cannot have {span} bytes")));
@@ -125,13 +125,13 @@ fn check_page(image: &[u8], uid: esker_base::TableUid, page: PageAt) -> Result<(
 
 /// Pages come through the cache, where they are told from blocks by their numbers, which are greater.
 impl PageSource for Table {
-    fn page(&self, page: PageAt) -> Result<Arc<Block>> {
+    fn page(&self, page: PageAt) -> Result<BlockRef> {
         let key = CacheKey { table: self.number, block: page.number };
         if let Some(CachedPart::Block(cached)) = self.cache.get(&key, BlockKind::Index, Admission::Point) {
             return Ok(cached);
         }
         let block = self.read_page(page)?;
-        let part = CachedPart::Block(Arc::clone(&block));
+        let part = CachedPart::Block(BlockRef::clone(&block));
         match self.cache.insert(key, part, BlockKind::Index, Admission::Point) {
             CachedPart::Block(resident) => Ok(resident),
             CachedPart::Filter(_) => Ok(block),

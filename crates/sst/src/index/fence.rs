@@ -6,7 +6,7 @@ use super::pages::{self, PageAt};
 use super::section::{DecodedIndex, Separators};
 use super::{BlockIndex, IndexKind, TableShape};
 use crate::block::header::FRAME_BYTES;
-use crate::block::{Block, BlockBuffer};
+use crate::block::{BlockBuffer, BlockRef};
 use crate::footer::FILE_HEADER_BYTES;
 use crate::isa::{Isa, with_kernel};
 use crate::part::{CachedPart, TableCache};
@@ -14,7 +14,7 @@ use esker_base::checksum::key_hash;
 use esker_base::{Error, Result, TableUid, Tag};
 use esker_cache::{Admission, BlockKind, CacheKey};
 use std::path::Path;
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 
 /// An index over sorted keys, as tables have over their blocks: the keys are the *fences*, the least keys of successive
 /// blocks, and a search answers the block that a key falls into.
@@ -176,7 +176,7 @@ fn locator_of(separators: &Separators) -> Result<Locator> {
 }
 
 impl PageSource for PagesInMemory {
-    fn page(&self, page: PageAt) -> Result<Arc<Block>> {
+    fn page(&self, page: PageAt) -> Result<BlockRef> {
         let key = CacheKey { table: 0, block: page.number };
         if let Some(CachedPart::Block(cached)) = self.cache.get(&key, BlockKind::Index, Admission::Point) {
             return Ok(cached);
@@ -186,7 +186,12 @@ impl PageSource for PagesInMemory {
         buffer.bytes_mut()[..span].copy_from_slice(&self.section[at..at + span]);
         let block = buffer.finish(Weak::new());
         let block = block.map_err(|flaw| flaw.into_error(Path::new("fences"), page.start))?;
-        self.cache.insert(key, CachedPart::Block(Arc::clone(&block)), BlockKind::Index, Admission::Point);
+        self.cache.insert(
+            key,
+            CachedPart::Block(BlockRef::clone(&block)),
+            BlockKind::Index,
+            Admission::Point,
+        );
         Ok(block)
     }
 

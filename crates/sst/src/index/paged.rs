@@ -5,18 +5,17 @@
 
 use super::pages::{Child, PageAt, TRAILER_BYTES, Trailer};
 use crate::block::cursor::BlockCursor;
-use crate::block::{Block, BlockBytes};
+use crate::block::{BlockBytes, BlockRef};
 use crate::flaw::{Flaw, damaged};
 use crate::footer::FILE_HEADER_BYTES;
 use crate::isa::{Isa, Kernel, with_kernel};
 use esker_base::{Error, Result, TableUid, Tag};
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Where pages come from.
 pub(crate) trait PageSource {
     /// The page, verified.
-    fn page(&self, page: PageAt) -> Result<Arc<Block>>;
+    fn page(&self, page: PageAt) -> Result<BlockRef>;
 
     /// The error for a page that leads to nowhere.
     fn damage(&self, page: PageAt, detail: String) -> Error;

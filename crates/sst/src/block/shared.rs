@@ -1,0 +1,330 @@
+//! A block in memory of its own, counted: what the cache holds, slots point to and values keep.
+//!
+//! Count, housekeeping and bytes are one piece of memory, so a lookup that has found the block's address touches nothing
+//! between it and the block's directory. The memory comes from [`esker_env::slabs`], in huge pages once there is much of it; that is why
+//! blocks are counted here and not by an `Arc`, which knows the global allocator only.
+//!
+//! # Invariants
+//! * BR1. Each [`BlockRef`], and each word that [`BlockRef::into_address`] gave, owns one of the counts; the block is freed by the one that
+//!   gives back the last.
+//! * BR2. Whoever gives a count back has done with the block before, and whoever frees it does so after all others: the decrement
+//!   releases, and the last one acquires.
+//! * BR3. `bytes` has [`BlockBytes::memory_len`] of the header's raw length, so that the address alone tells the length.
+
+use super::header::RAW_LEN_AT;
+use super::{BlockBytes, BlockHeader, check, raw};
+use crate::flaw::{Flaw, damaged};
+use crate::home::TableHome;
+use esker_cache::Charge;
+use esker_env::slabs::{self, Origin};
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::Weak;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+
+/// See the file's head.
+///
+/// Block sizes vary, so the directories of blocks do not all fall into the same sets of the first-level cache, as they would at strides
+/// of 4096 bytes.
+#[repr(C)]
+pub struct Block {
+    count: AtomicUsize,
+    /// The home of its table, which knows the slot that may point to it.
+    home: Weak<TableHome>,
+    /// Used by a lookup that the cache did not see.
+    used: AtomicBool,
+    /// In the cache.
+    resident: AtomicBool,
+    origin: Origin,
+    bytes: BlockBytes,
+}
+
+/// Where [`Block::bytes`] starts.
+const BYTES_AT: usize = size_of::<AtomicUsize>() + size_of::<Weak<TableHome>>() + 3;
+
+const _: () = assert!(align_of::<AtomicUsize>() <= slabs::PIECE_ALIGNMENT_BYTES);
+
+/// More references than this are a leak that is about to overflow the count.
+const MOST_REFERENCES: usize = isize::MAX as usize;
+
+/// A counted reference to a [`Block`].
+pub struct BlockRef(NonNull<Block>);
+
+// SAFETY: blocks are immutable but for atomics, and their count is atomic.
+unsafe impl Send for BlockRef {}
+// SAFETY: as above.
+unsafe impl Sync for BlockRef {}
+
+/// Memory for a block, to be filled: what will be a block once it is validated.
+pub(crate) struct BlockBuffer {
+    /// [`BYTES_AT`] bytes for housekeeping, then `len` bytes, then nothing or padding.
+    piece: NonNull<u8>,
+    origin: Origin,
+    len: usize,
+}
+
+// SAFETY: memory with one owner.
+unsafe impl Send for BlockBuffer {}
+// SAFETY: as above.
+unsafe impl Sync for BlockBuffer {}
+
+/// Bytes of the piece of a block with so many bytes after the housekeeping: what `size_of_val` tells of it.
+fn piece_len(len: usize) -> usize {
+    (BYTES_AT + len).next_multiple_of(align_of::<AtomicUsize>())
+}
+
+impl BlockBuffer {
+    /// Memory for a block whose payload has `raw_len` bytes, of anything.
+    pub(crate) fn new(raw_len: usize) -> BlockBuffer {
+        let len = BlockBytes::memory_len(raw_len);
+        let (piece, origin) = slabs::allocate(piece_len(len));
+        BlockBuffer { piece, origin, len }
+    }
+
+    /// The bytes to fill: header, payload and slack.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: `new` made room for `len` bytes behind the housekeeping, all of them initialised, which nobody else knows.
+        unsafe { std::slice::from_raw_parts_mut(self.piece.as_ptr().add(BYTES_AT), self.len) }
+    }
+
+    /// The block, if its header and payload are valid and the header states the length that the buffer was made for.
+    /// The checksum has been verified before.
+    pub(crate) fn finish(mut self, home: Weak<TableHome>) -> Result<BlockRef, Flaw> {
+        let (len, header) = (self.len, check(self.bytes_mut())?);
+        if len != BlockBytes::memory_len(header.raw_len as usize) {
+            return damaged(format!("a block of {} bytes does not fit its memory", header.raw_len));
+        }
+        let (piece, origin) = (self.piece, self.origin);
+        std::mem::forget(self);
+        // SAFETY: nobody else knows the piece. It has `BYTES_AT` bytes for the fields before the bytes, is aligned for them, and they
+        // are written here; its bytes were validated.
+        unsafe {
+            let block = pointer(piece, len);
+            (&raw mut (*block.as_ptr()).count).write(AtomicUsize::new(1));
+            (&raw mut (*block.as_ptr()).home).write(home);
+            (&raw mut (*block.as_ptr()).used).write(AtomicBool::new(false));
+            (&raw mut (*block.as_ptr()).resident).write(AtomicBool::new(false));
+            (&raw mut (*block.as_ptr()).origin).write(origin);
+            Ok(BlockRef(block))
+        }
+    }
+}
+
+impl Drop for BlockBuffer {
+    fn drop(&mut self) {
+        // SAFETY: taken with this length, and not given out.
+        unsafe { slabs::free(self.piece, piece_len(self.len), self.origin) };
+    }
+}
+
+/// The fat pointer of the block in a piece.
+#[inline(always)]
+fn pointer(piece: NonNull<u8>, len: usize) -> NonNull<Block> {
+    let block = std::ptr::slice_from_raw_parts_mut(piece.as_ptr(), len) as *mut Block;
+    // SAFETY: the piece is not at 0.
+    unsafe { NonNull::new_unchecked(block) }
+}
+
+impl BlockRef {
+    /// The address, which owns the count from now on.
+    pub(crate) fn into_address(self) -> usize {
+        let address = self.0.cast::<u8>().as_ptr().expose_provenance();
+        std::mem::forget(self);
+        address
+    }
+
+    /// The count back from an address.
+    ///
+    /// # Safety
+    /// The address must come from [`BlockRef::into_address`], and each be taken back once.
+    #[inline(always)]
+    pub(crate) unsafe fn from_address(address: usize) -> BlockRef {
+        // SAFETY: the address is that of a block, which the count keeps alive and whose bytes start with a header (BR3).
+        unsafe {
+            let piece = NonNull::new_unchecked(std::ptr::with_exposed_provenance_mut::<u8>(address));
+            let raw_len = raw::u32_at(piece.as_ptr(), BYTES_AT + RAW_LEN_AT);
+            BlockRef(pointer(piece, BlockBytes::memory_len(raw_len as usize)))
+        }
+    }
+}
+
+impl Deref for BlockRef {
+    type Target = Block;
+
+    #[inline(always)]
+    fn deref(&self) -> &Block {
+        // SAFETY: BR1.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Clone for BlockRef {
+    #[inline(always)]
+    fn clone(&self) -> BlockRef {
+        // Relaxed: the new reference is made from one that sees the block already.
+        if self.count.fetch_add(1, Ordering::Relaxed) > MOST_REFERENCES {
+            std::process::abort();
+        }
+        BlockRef(self.0)
+    }
+}
+
+impl Drop for BlockRef {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.count.fetch_sub(1, Ordering::Release) == 1 {
+            // SAFETY: that was the last count (BR1).
+            unsafe { release(self.0) };
+        }
+    }
+}
+
+/// Frees a block.
+///
+/// # Safety
+/// All its counts have been given back.
+#[cold]
+#[inline(never)]
+unsafe fn release(block: NonNull<Block>) {
+    // BR2: everything that others did with the block was before.
+    fence(Ordering::Acquire);
+    // SAFETY: nobody else has the block. Of its fields the home alone has something to drop.
+    unsafe {
+        let (len, origin) = (size_of_val(block.as_ref()), block.as_ref().origin);
+        (&raw mut (*block.as_ptr()).home).drop_in_place();
+        slabs::free(block.cast::<u8>(), len, origin);
+    }
+}
+
+impl Block {
+    /// Whether it is in the cache.
+    #[inline]
+    pub(crate) fn is_resident(&self) -> bool {
+        self.resident.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a lookup used it by its slot.
+    #[inline(always)]
+    pub(crate) fn note_use(&self) {
+        // Stored only if it changes, so that a hot block's line is not written to more than needed.
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// What the block says of itself.
+    pub fn header(&self) -> BlockHeader {
+        self.bytes.header()
+    }
+
+    /// Its contents.
+    #[inline(always)]
+    pub(crate) fn contents(&self) -> &BlockBytes {
+        &self.bytes
+    }
+
+    /// Bytes of memory that the block takes.
+    #[inline]
+    pub fn memory_bytes(&self) -> usize {
+        size_of_val(self)
+    }
+}
+
+impl Charge for Block {
+    fn charge_bytes(&self) -> usize {
+        self.memory_bytes()
+    }
+
+    fn entered(&self) {
+        self.resident.store(true, Ordering::Relaxed);
+    }
+
+    fn left(&self) {
+        self.resident.store(false, Ordering::Relaxed);
+        if let Some(home) = self.home.upgrade() {
+            home.empty_slot(self.header().number as usize, std::ptr::from_ref(self).addr());
+        }
+    }
+
+    fn take_use(&self) -> bool {
+        self.used.load(Ordering::Relaxed) && self.used.swap(false, Ordering::Relaxed)
+    }
+}
+
+impl std::fmt::Debug for Block {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Block").field(&self.header()).finish()
+    }
+}
+
+impl std::fmt::Debug for BlockRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Debug::fmt(&**self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::staged::{LayoutOptions, Staged};
+    use super::super::{BlockLayout, Compression, Scratch, append_image};
+    use super::*;
+    use esker_base::{SeqNo, Tag};
+    use esker_codec::Codec;
+    use std::sync::Arc;
+
+    /// A block of some entries whose home can be counted: a weak reference of the block's own.
+    fn block(home: &Arc<TableHome>) -> BlockRef {
+        let mut staged = Staged::new(LayoutOptions::Flat);
+        for at in 0..30u32 {
+            staged.add(&at.to_be_bytes(), u64::from(at), Tag::visible_at(SeqNo::new(7)), &[at as u8; 100], 0);
+        }
+        let raw = Compression { codec: Codec::None, dictionary: None };
+        let mut image = Vec::new();
+        let scratch = &mut Scratch::default();
+        let header = append_image(&mut staged, BlockLayout::Flat, 0, &raw, scratch, &mut image);
+        let mut buffer = BlockBuffer::new(header.raw_len as usize);
+        buffer.bytes_mut()[..image.len()].copy_from_slice(&image);
+        buffer.finish(Arc::downgrade(home)).expect("what was just encoded")
+    }
+
+    fn home() -> Arc<TableHome> {
+        let cache = esker_cache::BlockCache::new(1 << 20);
+        TableHome::alone(Arc::new(cache)).unwrap()
+    }
+
+    #[test]
+    fn the_last_reference_frees_the_block_and_lets_its_home_go() {
+        let home = home();
+        let first = block(&home);
+        assert_eq!(Arc::weak_count(&home), 1);
+        let second = first.clone();
+        let address = first.into_address();
+        // SAFETY: taken back once.
+        let first = unsafe { BlockRef::from_address(address) };
+        assert_eq!((first.header(), first.memory_bytes()), (second.header(), second.memory_bytes()));
+        assert!(std::ptr::eq(&raw const *first, &raw const *second), "address and length");
+        drop(first);
+        assert_eq!(Arc::weak_count(&home), 1, "one reference is left");
+        drop(second);
+        assert_eq!(Arc::weak_count(&home), 0);
+    }
+
+    #[test]
+    fn references_come_and_go_on_all_threads() {
+        let home = home();
+        let first = block(&home);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                let own = first.clone();
+                scope.spawn(move || {
+                    for _ in 0..2_000 {
+                        assert_eq!(own.clone().header().entries, 30);
+                    }
+                });
+            }
+        });
+        assert_eq!(first.count.load(Ordering::Relaxed), 1);
+        drop(first);
+        assert_eq!(Arc::weak_count(&home), 0);
+    }
+}
