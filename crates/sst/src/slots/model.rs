@@ -15,7 +15,7 @@ struct Page {
 // SAFETY: the contents are written before the page is shared; loom checks that.
 unsafe impl Sync for Page {}
 
-/// Stands for `Arc<Block>`; loom's own counts strong references and complains about those that are never dropped.
+/// Stands for a `BlockRef`; loom's own counts strong references and complains about those that are never dropped.
 #[derive(Clone)]
 struct Shared(Arc<Page>);
 
@@ -48,7 +48,7 @@ impl Shared {
     }
 }
 
-// SAFETY: as for `Arc<Block>`.
+// SAFETY: as for `BlockRef`.
 unsafe impl Pointer for Shared {
     fn into_word(self) -> usize {
         Arc::into_raw(self.0).expose_provenance()
