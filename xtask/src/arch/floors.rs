@@ -29,10 +29,11 @@ pub(super) const CRATES: &[Crate] = &[
     Crate {
         name: "esker-env",
         place: Place::Floor(1),
-        // Memory maps and reserved memory; their simulation keeps the same contract.
+        // Memory maps, reserved memory and its pieces; their simulation keeps the same contract.
         unsafe_modules: &[
             "src/reads/uring.rs",
             "src/memory.rs",
+            "src/slabs.rs",
             "src/fs.rs",
             "src/std_fs/mapping.rs",
             "src/std_fs/write_back.rs",
