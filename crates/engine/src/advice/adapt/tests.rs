@@ -50,6 +50,13 @@ impl World {
 
     /// A window of so many puts and short scans, to its end.
     fn window(&mut self, puts: u64, scans: u64) -> AdaptationInfo {
+        self.pass_window(puts, scans);
+        self.look();
+        self.db.default_keyspace().adaptation().unwrap()
+    }
+
+    /// A window that nobody has looked at yet.
+    fn pass_window(&mut self, puts: u64, scans: u64) {
         for _ in 0..puts {
             let number = self.draw();
             self.put(number);
@@ -60,8 +67,6 @@ impl World {
             assert!(taken > 0);
         }
         self.clock.advance(WINDOW);
-        self.look();
-        self.db.default_keyspace().adaptation().unwrap()
     }
 
     /// Windows of this kind until the strategy changes; how many.
@@ -176,4 +181,37 @@ fn a_change_by_hand_starts_the_observation_anew() {
     // What was chosen is what is stored, and the write buffer is not the keyspace's to choose.
     assert_eq!(world.design().write_buffer_bytes, 16384.0);
     world.db.close().unwrap();
+}
+
+/// AD5: a change by hand after the lane has read the options, and before it replaces them. Nothing of it is undone, and neither is counted as
+/// the lane's; where it left the design as it was, the next window goes on.
+#[test]
+fn a_change_by_hand_at_the_same_moment_comes_first() {
+    for (by_hand, strategy) in [(None, "leveled:4"), (Some("leveled:5"), "leveled:5")] {
+        let mut world = World::new("leveled:4", Some(WINDOW));
+        world.window(4000, 0);
+        assert_eq!(world.window(4000, 0).agreeing_windows, 2);
+        // The third window would change the strategy.
+        world.pass_window(4000, 0);
+        let keyspace = world.db.default_keyspace();
+        let (store, state) = (world.db.store(), keyspace.state());
+        let read_by_lane = state.options();
+        keyspace
+            .set_options(|options| {
+                let options = options.compaction_job_runs(7);
+                by_hand.map_or(options.clone(), |by_hand| options.strategy(by_hand.parse().unwrap()))
+            })
+            .unwrap();
+        let window_ms = WINDOW.as_millis() as u64;
+        store.end_window(state, &read_by_lane, window_ms, &mut state.adapting.0.lock()).unwrap();
+        assert_eq!((world.strategy().as_str(), keyspace.options().max_job_runs), (strategy, Some(7)));
+        assert_eq!(keyspace.adaptation().unwrap().changes, 0);
+
+        world.db.drain().unwrap();
+        let told = world.window(4000, 0);
+        let (changes, agreeing) = if by_hand.is_some() { (0, 0) } else { (1, 0) };
+        assert_eq!((told.changes, told.agreeing_windows), (changes, agreeing), "{told:?}");
+        assert_eq!(world.db.default_keyspace().options().max_job_runs, Some(7));
+        world.db.close().unwrap();
+    }
 }
