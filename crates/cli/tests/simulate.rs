@@ -19,7 +19,15 @@ fn strategies_are_compared() {
     assert_eq!(rows.len(), 2);
     assert_eq!(rows[1]["strategy"], "fluid:10,3,1");
     assert!(rows[0]["elapsed_s"].as_f64().unwrap() > 1.0, "{chosen}");
-    for wrong in ["--strategies nope", "--entries 0", "--deletes 2", "--input sideways", "--rate 0"] {
+    for wrong in [
+        "--strategies nope",
+        "--entries 0",
+        "--deletes 2",
+        "--input sideways",
+        "--rate 0",
+        "--ttl 0",
+        "--against-engine --input load --ttl 1",
+    ] {
         let ran = place.run(&format!("simulate {wrong}"));
         assert!(ran.code == 2 && ran.out.is_empty(), "{wrong}: {ran:?}");
     }
@@ -28,21 +36,27 @@ fn strategies_are_compared() {
 /// The engine flushes and merges real keys; what it writes and what room it takes is what the simulation said, within 15 %.
 #[test]
 fn the_engine_does_what_the_simulation_says() {
-    assert_agrees("--strategies leveled:10 tiered:4 lazy-leveled:4 partial:10", 4);
+    assert_agrees("--warm-up 1 --strategies leveled:10 tiered:4 lazy-leveled:4 partial:10", 4);
 }
 
 /// The same with jobs as small, for their tree, as those of ten million entries: level 0 is merged window by window. Real runs begin
 /// a few keys apart where those of the model begin at one.
 #[test]
 fn the_engine_does_so_window_by_window() {
-    assert_agrees("--max-job 336KiB --strategies partial:10 partitioned", 2);
+    assert_agrees("--warm-up 1 --max-job 336KiB --strategies partial:10 partitioned", 2);
+}
+
+/// And where entries expire, which merges turn into tombstones and drop, and tables that hold nothing else go as a whole.
+#[test]
+fn the_engine_does_so_with_entries_that_expire() {
+    assert_agrees("--ttl 1 --warm-up 2 --max-job 336KiB --strategies leveled:10 partitioned", 2);
 }
 
 fn assert_agrees(options: &str, strategies: usize) {
     let place = Place::new();
     // As ten million entries are to 64 MiB, but with a hundredth of them.
     let answer = place.ok(&format!(
-        "simulate --against-engine --data . --entries 100000 --write-buffer-size 656KiB --table-size 168KiB --warm-up 1 \
+        "simulate --against-engine --data . --entries 100000 --write-buffer-size 656KiB --table-size 168KiB \
          --passes 2 {options} --json"
     ));
     assert_eq!(answer.lines().count(), strategies);

@@ -1,7 +1,8 @@
 //! What tables hold, as intervals of time.
 //!
 //! Time is counted in operations. The load of all keys takes the time from `-keys` to 0 and overwrites follow, so an
-//! interval that begins with the load holds all that there is.
+//! interval that begins with the load holds all that there is. Where entries expire, a merge turns those whose time is over into tombstones, which
+//! an interval remembers as the moment of writing from which on they were alive then.
 
 /// One past the last position of the key space. Keys are eight bytes, so their order is that of positions; 48 bits leave
 /// products in range and are far finer than any table.
@@ -14,13 +15,30 @@ pub(crate) struct Ages {
     pub(crate) from: f64,
     /// Where it ends.
     pub(crate) to: f64,
+    /// What was written before this had expired when it was looked at last; `from` if nothing had.
+    pub(crate) alive_from: f64,
 }
 
 impl Ages {
+    /// An interval of which nothing has expired.
+    pub(crate) fn new(from: f64, to: f64) -> Ages {
+        Ages { from, to, alive_from: from }
+    }
+
+    /// The same after a look at it when everything before a moment had expired.
+    #[must_use]
+    pub(crate) fn without_expired(self, before: f64) -> Ages {
+        Ages { alive_from: self.alive_from.max(before).clamp(self.from, self.to), ..self }
+    }
+
     /// The smallest interval that contains both. Between runs of a tree nothing lies, so for neighbours it is the union.
     #[must_use]
     pub(crate) fn hull(self, other: Ages) -> Ages {
-        Ages { from: self.from.min(other.from), to: self.to.max(other.to) }
+        Ages {
+            from: self.from.min(other.from),
+            to: self.to.max(other.to),
+            alive_from: self.alive_from.min(other.alive_from),
+        }
     }
 }
 
@@ -79,7 +97,7 @@ mod tests {
     use super::*;
 
     fn segment(start: u64, end: u64, from: f64, to: f64) -> Segment {
-        Segment { start, end, ages: Ages { from, to } }
+        Segment { start, end, ages: Ages::new(from, to) }
     }
 
     #[test]

@@ -87,7 +87,12 @@ impl Scenario {
             options,
             pace: Pace::Settled,
             machine: Machine::default(),
-            warm_up_passes: if once { 0.0 } else { (1.0 / cycle).ceil() * cycle },
+            // What was loaded at once has to have expired.
+            warm_up_passes: if once {
+                0.0
+            } else {
+                (workload.ttl_passes.unwrap_or(1.0).max(1.0) / cycle).ceil() * cycle
+            },
             passes: if once { 1.0 } else { (2.0 / cycle).ceil() * cycle },
             table_overhead: 1.0,
             filter: FilterKind::BlockedBloom,
@@ -116,6 +121,9 @@ impl Scenario {
         }
         if !(0.0..=0.95).contains(&workload.deleted_share) {
             return Err(format!("the part of deletes is 0 to 0.95, not {}", workload.deleted_share));
+        }
+        if workload.ttl_passes.is_some_and(|passes| !(passes > 0.0 && passes <= 1000.0)) {
+            return Err("entries live for more than 0 and at most 1000 passes".into());
         }
         let positive = [
             ("passes", self.passes),

@@ -21,7 +21,7 @@ struct Zone {
 }
 
 /// What something holds, as parts of all keys or as counts.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Held {
     pub(crate) values: f64,
     pub(crate) tombstones: f64,
@@ -47,6 +47,8 @@ pub(crate) struct Source {
     pub(crate) workload: Workload,
     keys: f64,
     deletes: f64,
+    /// How long an entry lives, in operations.
+    lifetime: Option<f64>,
     popularities: Vec<Popularity>,
     zones: Vec<Zone>,
 }
@@ -61,6 +63,7 @@ impl Source {
             workload,
             keys: workload.keys.max(1) as f64,
             deletes: workload.deletes(),
+            lifetime: workload.lifetime(),
             popularities: popularities(&workload),
             zones,
         }
@@ -68,7 +71,7 @@ impl Source {
 
     /// All that was there when overwrites begin.
     pub(crate) fn loaded(&self) -> Segment {
-        Segment { start: 0, end: SPAN, ages: Ages { from: -self.keys, to: 0.0 } }
+        Segment { start: 0, end: SPAN, ages: Ages::new(-self.keys, 0.0) }
     }
 
     /// What the operations of an interval write, as segments of equal rate, ascending.
@@ -104,11 +107,26 @@ impl Source {
     /// The same interval in another form where that makes no difference to what it holds: an interval with all of
     /// the load and without deletes has every key, whatever came later. It keeps neighbours alike.
     pub(crate) fn normal(&self, segment: Segment) -> Segment {
-        let has_every_key = segment.ages.from <= -self.keys && segment.ages.to >= 0.0 && self.deletes == 0.0;
-        if has_every_key {
-            return Segment { ages: Ages { from: -self.keys, to: 0.0 }, ..segment };
+        let nothing_goes = self.deletes == 0.0 && self.lifetime.is_none();
+        if nothing_goes && segment.ages.from <= -self.keys && segment.ages.to >= 0.0 {
+            return Segment { ages: Ages::new(-self.keys, 0.0), ..segment };
         }
         segment
+    }
+
+    /// The moment of writing before which everything has expired at `now`.
+    pub(crate) fn alive_from(&self, now: f64) -> f64 {
+        self.lifetime.map_or(f64::NEG_INFINITY, |lifetime| now - lifetime)
+    }
+
+    /// What of `ages` was written so early that nothing is older.
+    pub(crate) fn back_to_the_beginning(&self, ages: Ages) -> Ages {
+        Ages { from: ages.from.min(-self.keys), ..ages }
+    }
+
+    /// When the first of the entries of an interval was written.
+    pub(crate) fn first_write(&self, ages: Ages) -> f64 {
+        if ages.from <= -self.keys { ages.alive_from } else { ages.from }
     }
 
     /// The entries of a segment, which must not cross the border of a zone; of one that does, those by the first one's rate.
@@ -136,24 +154,53 @@ impl Source {
 
     fn parts_held(&self, segment: &Segment) -> Held {
         if self.workload.input == Input::Sequential {
-            return Held { values: 1.0, tombstones: 0.0 };
+            let values = self.alive_of_a_sweep(segment);
+            let tombstones = if segment.ages.from <= -self.keys { 0.0 } else { 1.0 - values };
+            return Held { values, tombstones };
         }
-        let Ages { from, to } = segment.ages;
+        let Ages { from, to, alive_from } = segment.ages;
         // Of the keys that are alive in the long run, those that the interval's part of the load brought.
-        let loaded = (to.min(0.0) - from.min(0.0)) / self.keys * (1.0 - self.deletes);
+        let loaded = |from: f64| (to.min(0.0) - from.min(0.0)) / self.keys * (1.0 - self.deletes);
         let zone = self.zones.iter().find(|zone| segment.start < zone.end);
-        let writes = zone.map_or(1.0, |zone| zone.rate) * (to.max(0.0) - from.max(0.0)) / self.keys;
-        let (mut touched, mut all) = (0.0, 0.0);
+        let rate = zone.map_or(1.0, |zone| zone.rate);
+        let writes = |from: f64| rate * (to.max(0.0) - from.max(0.0)) / self.keys;
+        let (mut values, mut all) = (0.0, 0.0);
         for class in &self.popularities {
-            let untouched = (-writes * class.writes_of_a_key).exp();
-            touched += class.keys * (1.0 - untouched);
-            all += class.keys * (1.0 - untouched * (1.0 - loaded));
+            let untouched = |from: f64| (-writes(from) * class.writes_of_a_key).exp();
+            let touched = 1.0 - untouched(alive_from);
+            values += class.keys * (touched * (1.0 - self.deletes) + untouched(from) * loaded(alive_from));
+            all += class.keys * (1.0 - untouched(from) * (1.0 - loaded(from)));
         }
-        let tombstones = touched * self.deletes;
-        let values = all - tombstones;
+        // Everything else that there is hides what is older.
         let nothing_is_older = from <= -self.keys;
-        Held { values, tombstones: if nothing_is_older { 0.0 } else { tombstones } }
+        Held { values, tombstones: if nothing_is_older { 0.0 } else { (all - values).max(0.0) } }
     }
+
+    /// The part of a piece whose last sweep is not so long ago that it had expired.
+    fn alive_of_a_sweep(&self, segment: &Segment) -> f64 {
+        let Ages { from, to, alive_from } = segment.ages;
+        if alive_from <= from {
+            return 1.0;
+        }
+        let phase = |position: u64| position as f64 / SPAN as f64 * self.keys;
+        let (first, end) = (phase(segment.start), phase(segment.end));
+        let middle = (first + end) / 2.0;
+        let sweeps = ((to + self.keys - middle) / self.keys).floor().max(0.0);
+        let began = (sweeps - 1.0) * self.keys;
+        ((began + end - alive_from) / (end - first).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0)
+    }
+}
+
+/// The part of all keys whose last write is no longer ago than they live, in the long run.
+pub(crate) fn alive_share(workload: &Workload) -> f64 {
+    let Some(ttl_passes) = workload.ttl_passes else { return 1.0 };
+    if workload.input.starts_empty() {
+        return ttl_passes.min(1.0);
+    }
+    let forever = Source::new(Workload { deleted_share: 0.0, ttl_passes: None, ..*workload });
+    let lifetime = ttl_passes * forever.keys;
+    let written = Segment { start: 0, end: SPAN, ages: Ages::new(0.0, lifetime) };
+    forever.held_across(&written).values / forever.keys
 }
 
 fn popularities(workload: &Workload) -> Vec<Popularity> {
@@ -199,7 +246,7 @@ mod tests {
     }
 
     fn everywhere(from: f64, to: f64) -> Segment {
-        Segment { start: 0, end: SPAN, ages: Ages { from, to } }
+        Segment { start: 0, end: SPAN, ages: Ages::new(from, to) }
     }
 
     #[test]
@@ -240,9 +287,44 @@ mod tests {
     }
 
     #[test]
+    fn what_has_expired_is_a_tombstone_until_nothing_is_older() {
+        let workload = Workload { keys: 1000, ttl_passes: Some(0.5), ..Workload::default() };
+        let source = Source::new(workload);
+        let held = |from: f64, to: f64, before: f64| {
+            let segment = everywhere(from, to);
+            source.held(&Segment { ages: segment.ages.without_expired(before), ..segment })
+        };
+        // Of 1000 draws the keys of the last 500 are alive; those that only the first 500 met are not.
+        let alive = 1000.0 * (1.0 - (-0.5f64).exp());
+        let found = held(0.0, 1000.0, 500.0);
+        assert!((found.values - alive).abs() < 1e-6, "{found:?}");
+        assert!((found.entries() - 1000.0 * (1.0 - (-1.0f64).exp())).abs() < 1e-6, "{found:?}");
+        let bottom = held(-1000.0, 1000.0, 500.0);
+        assert!((bottom.values - alive).abs() < 1e-6 && bottom.tombstones == 0.0, "{bottom:?}");
+        assert!((workload.live_bytes() - alive * 116.0).abs() < 1e-3);
+        // A look changes nothing before its time, and all of it after.
+        assert_eq!(held(0.0, 1000.0, -1.0), source.held(&everywhere(0.0, 1000.0)));
+        assert_eq!(held(0.0, 1000.0, 2000.0).values, 0.0);
+    }
+
+    #[test]
+    fn a_sweep_expires_from_its_beginning() {
+        let workload =
+            Workload { keys: 1000, input: Input::Sequential, ttl_passes: Some(0.5), ..Workload::default() };
+        let source = Source::new(workload);
+        let values = |part: (u64, u64), ages: Ages| {
+            source.held(&Segment { start: SPAN / 10 * part.0, end: SPAN / 10 * part.1, ages }).values
+        };
+        let ages = Ages::new(-1000.0, 500.0).without_expired(-100.0);
+        // The second sweep has passed the first half; the last tenth of the first was written after -100.
+        assert!((values((0, 5), ages) - 500.0).abs() < 1e-3);
+        assert!(values((5, 9), ages) < 1e-3 && (values((9, 10), ages) - 100.0).abs() < 1e-3);
+    }
+
+    #[test]
     fn zones_have_their_own_rates() {
         let source = source(Input::HotRange, 0.0);
-        let written = source.written(Ages { from: 0.0, to: 10.0 });
+        let written = source.written(Ages::new(0.0, 10.0));
         let held: Vec<f64> = written.iter().map(|segment| source.held(segment).values).collect();
         assert!((held[0] - 8.0).abs() < 0.3 && (held[1] - 2.0).abs() < 0.1, "{held:?}");
         let across = source.held_across(&everywhere(0.0, 10.0)).values;
@@ -254,7 +336,7 @@ mod tests {
         let source = source(Input::Sequential, 0.0);
         let positions = |from, to| -> Vec<(u64, u64)> {
             let tenths = |at: u64| (at * 10 + SPAN / 2) / SPAN;
-            let swept = source.written(Ages { from, to });
+            let swept = source.written(Ages::new(from, to));
             swept.iter().map(|segment| (tenths(segment.start), tenths(segment.end))).collect()
         };
         assert_eq!(positions(-1000.0, -900.0), [(0, 1)]);

@@ -156,7 +156,7 @@ mod tests {
             .map(|at| Segment {
                 start: SPAN / 50 * at,
                 end: SPAN / 50 * (at + 1),
-                ages: Ages { from: at as f64 * 10.0, to: at as f64 * 10.0 + 100.0 + at as f64 },
+                ages: Ages::new(at as f64 * 10.0, at as f64 * 10.0 + 100.0 + at as f64),
             })
             .collect();
         let tables = cut(&Cut::plain(700), &segments, &source, &sizes);

@@ -4,13 +4,13 @@ use crate::content::{Ages, SPAN, Segment, clipped, merged};
 use crate::scenario::Scenario;
 use crate::source::Source;
 use crate::tables::{Sizes, Table, cut, key_at, position_of};
-use esker_base::{FileNumber, KeyspaceId, SeqNo, TableUid};
+use esker_base::{FileNumber, KeyspaceId, PartId, SeqNo, TableUid};
 use esker_strategy::{
-    Busy, CompactionPlan, Cut, IDLE_ALLOWANCE_BYTES, JobId, PlanKind, Position, Shape, Strategy,
+    Busy, CompactionPlan, Cut, IDLE_ALLOWANCE_BYTES, JobId, PlanKind, Position, RunPosition, Shape, Strategy,
     StrategyOptions, validate,
 };
 use esker_version::{DatabaseState, EditOp, KeyRange, LevelIndex, PartMeta, Place, Version, VersionEdit};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 const KEYSPACE: KeyspaceId = KeyspaceId(0);
@@ -85,7 +85,8 @@ impl Tree {
 
     /// Writes the operations from [`Tree::flushed_to`] on as tables; how many bytes that were.
     pub(crate) fn flush(&mut self, to: f64, now_ms: u64) -> Result<u64, String> {
-        let written = self.source.written(Ages { from: self.flushed_to, to });
+        let ages = Ages::new(self.flushed_to, to).without_expired(self.source.alive_from(to));
+        let written = self.source.written(ages);
         self.flushed_to = to;
         let (Some(first), Some(last)) = (written.first(), written.last()) else { return Ok(0) };
         let hull = KeyRange::inclusive(key_at(first.start), key_at(last.end - 1));
@@ -95,7 +96,7 @@ impl Tree {
 
     /// Bytes that a flush up to a moment would write.
     pub(crate) fn flush_bytes(&self, to: f64) -> u64 {
-        let written = self.source.written(Ages { from: self.flushed_to, to });
+        let written = self.source.written(Ages::new(self.flushed_to, to));
         written.iter().map(|segment| self.sizes.bytes(self.source.held(segment))).sum::<f64>() as u64
     }
 
@@ -114,21 +115,22 @@ impl Tree {
     /// The next job that the strategy wants, begun.
     pub(crate) fn begin(&mut self, idle: bool, now_ms: u64) -> Result<Option<Job>, String> {
         let version = self.version();
-        let shape = Shape { now_ms, expired_ms: now_ms, idle, ..Shape::new(&version) };
+        let expired_ms = self.moment_ms(self.flushed_to);
+        let shape = Shape { now_ms, expired_ms, idle, ..Shape::new(&version) };
         // As the engine does it: from its allowance, an idle store converges whole.
         let is_at_leisure = idle && self.file_bytes <= IDLE_ALLOWANCE_BYTES;
         let idle_permille = if is_at_leisure { 0 } else { self.options.idle_permille };
         let options = StrategyOptions { idle_permille, ..self.options.clone() };
         let Some(plan) = self.strategy.plan(&shape, &self.busy, &options) else { return Ok(None) };
         validate(&version, &self.busy, &plan)?;
-        let tables = if plan.kind == PlanKind::Merge { self.merge(&plan) } else { Vec::new() };
+        let tables = if plan.kind == PlanKind::Merge { self.merge(&version, &plan) } else { Vec::new() };
         let out_bytes = tables.iter().map(|table| whole(table.bytes)).sum();
         let id = self.busy.add(&plan);
         Ok(Some(Job { id, plan, tables, out_bytes }))
     }
 
     /// What the inputs hold together, as tables.
-    fn merge(&self, plan: &CompactionPlan) -> Vec<Table> {
+    fn merge(&self, version: &Version, plan: &CompactionPlan) -> Vec<Table> {
         let lists: Vec<Vec<Segment>> = plan
             .inputs
             .iter()
@@ -141,7 +143,18 @@ impl Tree {
                 parts.flatten().collect()
             })
             .collect();
-        let mut segments: Vec<Segment> = merged(&lists).into_iter().map(|s| self.source.normal(s)).collect();
+        let expires = self.source.workload.ttl_passes.is_some();
+        let alive_from = self.source.alive_from(self.flushed_to);
+        let older = if expires { older_parts(version, plan) } else { Vec::new() };
+        let merged = merged(&lists).into_iter().map(|segment| {
+            let mut ages = segment.ages.without_expired(alive_from);
+            if expires && !older.iter().any(|&(start, end)| start < segment.end && segment.start < end) {
+                // What was older has expired and gone, tables as a whole.
+                ages = self.source.back_to_the_beginning(ages);
+            }
+            self.source.normal(Segment { ages, ..segment })
+        });
+        let mut segments: Vec<Segment> = merged.collect();
         segments.dedup_by(|next, last| {
             let joins = last.end == next.start && last.ages == next.ages;
             if joins {
@@ -194,14 +207,30 @@ impl Tree {
         let bytes = whole(table.bytes);
         let mut part = PartMeta::new(self.state.take_part_id(), file, bytes, TableUid(file.get()), range);
         let ages = table.segments.iter().map(|segment| segment.ages);
-        let ages = ages.reduce(Ages::hull).unwrap_or(Ages { from: 0.0, to: 0.0 });
+        let ages = ages.reduce(Ages::hull).unwrap_or(Ages::new(0.0, 0.0));
         part.raw_bytes = bytes;
         part.entries = whole(table.held.entries());
         part.tombstones = table.held.tombstones.round() as u64;
         part.max_seqno = self.seqno_before(ages.to);
-        part.min_seqno = SeqNo::new(self.seqno_before(ages.from).get() + 1).min(part.max_seqno);
+        // Where nothing is older, what has expired is gone, and with it the first writes of the interval.
+        let oldest = table.segments.iter().map(|segment| self.source.first_write(segment.ages));
+        let oldest = oldest.fold(ages.to, f64::min);
+        part.min_seqno = SeqNo::new(self.seqno_before(oldest).get() + 1).min(part.max_seqno);
         part.created_ms = now_ms;
+        if let Some(lifetime) = self.source.workload.lifetime()
+            && table.held.values >= 0.5
+        {
+            part.expiring = (table.held.values.round() as u64).min(part.entries);
+            part.min_expiry_ms = Some(self.moment_ms(ages.alive_from.max(ages.from) + lifetime));
+            part.latest_expiry_ms = Some(self.moment_ms(ages.to + lifetime));
+            part.max_expiry_ms = part.latest_expiry_ms.filter(|_| part.tombstones == 0);
+        }
         part
+    }
+
+    /// A moment for expiry, which counts in operations: each takes a millisecond.
+    fn moment_ms(&self, time: f64) -> u64 {
+        (time - self.source.loaded().ages.from).max(0.0) as u64
     }
 
     /// The sequence number of the last operation before a moment.
@@ -224,12 +253,15 @@ impl Tree {
         let everything = Segment {
             start: 0,
             end: SPAN,
-            ages: Ages { from: self.source.loaded().ages.from, to: self.flushed_to },
+            ages: Ages::new(self.source.loaded().ages.from, self.flushed_to)
+                .without_expired(self.source.alive_from(self.flushed_to)),
         };
         if self.source.workload.input == crate::workload::Input::Sequential {
             // What the sweep has passed.
             let passed = (self.flushed_to - everything.ages.from) / self.source.workload.keys.max(1) as f64;
-            return self.sizes.bytes(self.source.held(&everything)) * passed.min(1.0);
+            let alive = passed.min(1.0).min(self.source.workload.ttl_passes.unwrap_or(1.0));
+            let all = Ages { alive_from: everything.ages.from, ..everything.ages };
+            return self.sizes.bytes(self.source.held(&Segment { ages: all, ..everything })) * alive;
         }
         self.sizes.bytes(self.source.held_across(&everything))
     }
@@ -253,6 +285,16 @@ impl Tree {
 pub(crate) struct RunExtent {
     pub(crate) entries: u64,
     pub(crate) covered: f64,
+}
+
+/// Where what is older than the output of a plan lies, as far as the plan does not take it.
+fn older_parts(version: &Version, plan: &CompactionPlan) -> Vec<(u64, u64)> {
+    let target = plan.to.in_reading_order();
+    let taken: BTreeSet<PartId> = plan.parts().map(|(_, input)| input.part.id).collect();
+    let older =
+        version.runs().filter(|(level, run)| RunPosition { level: *level, order: run.order } > target);
+    let parts = older.flat_map(|(_, run)| run.overlapping(&plan.hull));
+    parts.filter(|part| !taken.contains(&part.id)).map(|part| extent(&part.range)).collect()
 }
 
 /// A count of something that is there, however small.

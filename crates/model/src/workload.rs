@@ -1,5 +1,6 @@
 //! What is written to a tree.
 
+use crate::source::alive_share;
 use std::fmt;
 use std::str::FromStr;
 
@@ -96,6 +97,8 @@ pub struct Workload {
     /// Which part of overwrites are deletes, 0 to 0.95. A key is alive iff its last operation was a put, so in the long run this
     /// is the part of all keys that is not there.
     pub deleted_share: f64,
+    /// How long an entry lives after it was written, as passes over all keys; for good if `None`.
+    pub ttl_passes: Option<f64>,
 }
 
 impl Default for Workload {
@@ -107,6 +110,7 @@ impl Default for Workload {
             value_bytes: 100,
             input: Input::Uniform,
             deleted_share: 0.0,
+            ttl_passes: None,
         }
     }
 }
@@ -124,7 +128,12 @@ impl Workload {
 
     /// Bytes of all keys and values that are alive in the long run.
     pub fn live_bytes(&self) -> f64 {
-        self.keys as f64 * self.entry_bytes() * (1.0 - self.deletes())
+        self.keys as f64 * self.entry_bytes() * (1.0 - self.deletes()) * alive_share(self)
+    }
+
+    /// How long an entry lives, in operations.
+    pub(crate) fn lifetime(&self) -> Option<f64> {
+        self.ttl_passes.map(|passes| passes * self.keys.max(1) as f64)
     }
 
     /// The part of operations that are deletes; none where every key is written once.

@@ -97,6 +97,7 @@ fn with_intervals(strategy: Strategy, input: Input, deleted_percent: u64) -> Fou
         value_bytes: 1,
         input,
         deleted_share: deleted_percent as f64 / 100.0,
+        ttl_passes: None,
     };
     let mut scenario = Scenario::with_options(strategy, workload, options(strategy));
     (scenario.warm_up_passes, scenario.passes) = (WARM_UP as f64, PASSES as f64);

@@ -155,3 +155,33 @@ fn equal_scenarios_give_equal_outcomes() {
     let scenario = Scenario::new("partitioned".parse().unwrap(), workload(Input::Zipf { theta: 0.8 }));
     assert_eq!(simulate(&scenario), simulate(&scenario));
 }
+
+/// What is over makes room: all tables are smaller than where everything stays.
+#[test]
+fn what_expires_leaves_room() {
+    for strategy in ["leveled:10", "tiered:4", "lazy-leveled:4", "partitioned", "partial:10"] {
+        let outcome = run(strategy, Workload { ttl_passes: Some(0.5), ..Workload::default() });
+        let forever = run(strategy, Workload::default());
+        let bytes = |outcome: &Outcome, live: f64| outcome.space.mean * live;
+        let alive = 1.0 - (-0.5f64).exp();
+        assert!(bytes(&outcome, alive) < bytes(&forever, 1.0), "{strategy}: {:?}", outcome.space);
+        assert!(outcome.space.mean > 1.0 && outcome.space.mean < 4.0, "{strategy}: {:?}", outcome.space);
+    }
+    // Long after the last entry was overwritten nothing has expired of what is not there any more.
+    let (long, forever) = (
+        run("leveled:10", Workload { ttl_passes: Some(20.0), ..Workload::default() }),
+        run("leveled:10", Workload::default()),
+    );
+    assert!((long.space.mean / forever.space.mean - 1.0).abs() < 0.02, "{:?}", long.space);
+}
+
+/// In order of time nothing is rewritten: tables go as they are when the last of their entries has expired.
+#[test]
+fn a_sweep_that_expires_goes_by_whole_tables() {
+    let workload = Workload { ttl_passes: Some(0.5), ..workload(Input::Sequential) };
+    let mut scenario = Scenario::new("tiered:4".parse().unwrap(), workload);
+    scenario.passes = 3.0;
+    let outcome = simulate(&scenario).unwrap();
+    assert!(outcome.write_amplification < 1.6, "{outcome:?}");
+    assert!(outcome.free_jobs > 0 && outcome.space.mean < 2.0, "{outcome:?}");
+}

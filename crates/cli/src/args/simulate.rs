@@ -30,6 +30,7 @@ Examples:
   esker simulate --entries 1e9 --strategies leveled:10 lazy-leveled:4 partitioned
   esker simulate --entries 1e12 --write-buffer-size 1GiB --strategies all
   esker simulate --input zipf:0.99 --deletes 0.3 --passes 5
+  esker simulate --ttl 0.5 --strategies leveled:10 lazy-leveled:4 partitioned
   esker simulate --against-engine --passes 2 --strategies leveled:10 tiered:4 lazy-leveled:4 partitioned
   esker simulate --entries 1e9 --rate 60MiB --disk 400MiB --threads 2 --json
 
@@ -60,6 +61,9 @@ pub(crate) struct SimulateArgs {
     /// The part of overwrites that are deletes, 0 to 0.95; so many of the keys are gone at any time
     #[arg(long, value_name = "PART", default_value_t = 0.0)]
     pub(crate) deletes: f64,
+    /// How long an entry lives after it was written, in passes over all keys: 0.5 [default: for good]
+    #[arg(long, value_name = "PASSES")]
+    pub(crate) ttl: Option<f64>,
     /// Bytes of a key
     #[arg(long, value_name = "BYTES", default_value_t = 16)]
     pub(crate) key_bytes: u32,

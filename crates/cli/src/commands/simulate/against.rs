@@ -1,23 +1,28 @@
 //! `simulate --against-engine`: the same scenario on the engine, one step after the other.
 //!
-//! The engine runs without threads and with a clock that stands still: after each flush it works until it wants nothing, as
+//! The engine runs without threads and with a clock that stands still, or goes on by a millisecond with each write where entries expire: after each flush it works until it wants nothing, as
 //! the settled simulation does, and never thinks itself idle. What differs is what a simulation cannot know: keys that are
 //! drawn by chance, tables that end at blocks, and bytes that blocks, indexes and filters take.
 
 use crate::args::Global;
 use crate::failure::Failure;
-use esker::parts::env::{Env, FileSystem, Random, SeededRandom, StdFileSystem};
+use esker::parts::env::{Env, FileSystem, ManualClock, Random, SeededRandom, StdFileSystem};
 use esker::parts::model::{Input, Outcome, Scenario};
 use esker::{Codec, Database, KeyspaceMetrics, KeyspaceOptions, Options, PerLevel};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The tree is looked at so many times while a memtable fills.
 const LOOKS_PER_MEMTABLE: f64 = 128.0;
 /// A prime above all counts of keys: multiplied by it, neighbours in popularity lie far apart, and no two meet.
 const SCATTER: u128 = 18_446_744_073_709_551_557;
+/// When the clock of the engine begins, in milliseconds since 1970.
+const START_MS: u64 = 1_600_000_000_000;
+/// How far it goes with each write where entries expire: the shortest time to live that there is.
+const WRITE_INTERVAL: Duration = Duration::from_millis(1);
 /// Bytes of the number in a key.
 const NUMBER_BYTES: usize = 8;
 
@@ -104,11 +109,18 @@ pub(super) fn measure(global: &Global, scenario: &Scenario) -> Result<Measured, 
     if (workload.key_bytes as usize) < NUMBER_BYTES {
         return Err(Failure::usage(format!("keys of the engine have at least {NUMBER_BYTES} bytes here")));
     }
+    if workload.ttl_passes.is_some() && workload.input.starts_empty() {
+        return Err(Failure::usage(
+            "entries that expire are compared with the engine where they are overwritten",
+        ));
+    }
     let parent = global.data.clone().unwrap_or_else(std::env::temp_dir);
     let directory = Scratch(parent.join(format!("esker-simulate-{}", std::process::id())));
-    let database = open(scenario, &directory.0)?;
+    let clock = Arc::new(ManualClock::new(START_MS));
+    let database = open(scenario, &directory.0, Arc::<ManualClock>::clone(&clock))?;
     let mut writer = Writer {
         database: &database,
+        clock: &clock,
         scenario,
         random: SeededRandom::new(1),
         key: vec![0; workload.key_bytes as usize],
@@ -120,7 +132,7 @@ pub(super) fn measure(global: &Global, scenario: &Scenario) -> Result<Measured, 
     measured
 }
 
-fn open(scenario: &Scenario, directory: &Path) -> Result<Database, Failure> {
+fn open(scenario: &Scenario, directory: &Path, clock: Arc<ManualClock>) -> Result<Database, Failure> {
     let memtable_bytes = scenario.options.memtable_bytes;
     let mut keyspace = KeyspaceOptions::default()
         .strategy(scenario.strategy)
@@ -132,8 +144,12 @@ fn open(scenario: &Scenario, directory: &Path) -> Result<Database, Failure> {
     if let Some(bytes) = scenario.options.max_job_bytes {
         keyspace = keyspace.compaction_job_size(bytes);
     }
+    if let Some(passes) = scenario.workload.ttl_passes {
+        keyspace = keyspace
+            .default_ttl(WRITE_INTERVAL.mul_f64((passes * scenario.workload.keys as f64).round().max(1.0)));
+    }
     let options = Options::default()
-        .env(Env::simulated(Arc::new(StdFileSystem), 1))
+        .env(Env { clock, ..Env::simulated(Arc::new(StdFileSystem), 1) })
         .memory_budget(memtable_bytes.saturating_mul(8).saturating_add(256 << 20))
         .keyspace_options(keyspace);
     Ok(options.open(directory)?)
@@ -141,6 +157,7 @@ fn open(scenario: &Scenario, directory: &Path) -> Result<Database, Failure> {
 
 struct Writer<'a> {
     database: &'a Database,
+    clock: &'a ManualClock,
     scenario: &'a Scenario,
     random: SeededRandom,
     key: Vec<u8>,
@@ -186,7 +203,7 @@ impl Writer<'_> {
             table_overhead = live_bytes as f64 / (keys as f64 * workload.entry_bytes());
         }
         let written = |metrics: &KeyspaceMetrics| metrics.flushed_bytes + metrics.compacted_out_bytes;
-        let live = live_bytes as f64 * (1.0 - workload.deleted_share);
+        let live = live_bytes as f64 * (workload.live_bytes() / (keys as f64 * workload.entry_bytes()));
         Ok(Measured {
             table_overhead,
             write_amplification: (written(&after) - written(&before)) as f64
@@ -221,6 +238,9 @@ impl Writer<'_> {
                 self.put(number)?;
             }
             self.done += 1;
+            if self.scenario.workload.ttl_passes.is_some() {
+                self.clock.advance(WRITE_INTERVAL);
+            }
             if operation % look_every == 0 {
                 self.look(rests);
             }

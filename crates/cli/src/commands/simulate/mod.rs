@@ -13,13 +13,7 @@ use std::io::Write;
 
 pub(crate) fn run(global: &Global, args: &SimulateArgs, out: &mut dyn Write) -> Result<Exit, Failure> {
     let strategies = args.chosen().map_err(Failure::usage)?;
-    let workload = Workload {
-        keys: args.entries,
-        key_bytes: args.key_bytes,
-        value_bytes: args.value_bytes,
-        input: args.input,
-        deleted_share: args.deletes,
-    };
+    let workload = workload_of(args);
     let options = StrategyOptions {
         memtable_bytes: args.write_buffer_size,
         table_bytes: args.table_size,
@@ -53,7 +47,11 @@ pub(crate) fn run(global: &Global, args: &SimulateArgs, out: &mut dyn Write) -> 
         }
         let formula = Form::of(&strategy, &scenario.options)
             // Formulas speak of even overwrites.
-            .filter(|_| workload.input == Input::Uniform && workload.deleted_share == 0.0)
+            .filter(|_| {
+                workload.input == Input::Uniform
+                    && workload.deleted_share == 0.0
+                    && workload.ttl_passes.is_none()
+            })
             .map(|form| Costs::of(&form, scenario.flushes_per_pass()));
         if global.shape.json {
             let mut answer = as_json(&scenario, &outcome, formula.as_ref());
@@ -78,12 +76,24 @@ pub(crate) fn run(global: &Global, args: &SimulateArgs, out: &mut dyn Write) -> 
     Ok(Exit::Done)
 }
 
+fn workload_of(args: &SimulateArgs) -> Workload {
+    Workload {
+        keys: args.entries,
+        key_bytes: args.key_bytes,
+        value_bytes: args.value_bytes,
+        input: args.input,
+        deleted_share: args.deletes,
+        ttl_passes: args.ttl,
+    }
+}
+
 fn head(out: &mut dyn Write, args: &SimulateArgs, workload: &Workload) -> Result<(), Failure> {
     let deletes =
         if args.deletes > 0.0 { format!(", {:.0} % deletes", 100.0 * args.deletes) } else { String::new() };
+    let expiry = args.ttl.map_or(String::new(), |passes| format!(", each gone after {passes} passes"));
     writeln!(
         out,
-        "{} entries of {} + {} bytes ({}), {}{deletes}; memtables of {}, filters of {} bits a key",
+        "{} entries of {} + {} bytes ({}), {}{deletes}{expiry}; memtables of {}, filters of {} bits a key",
         human_count(args.entries),
         args.key_bytes,
         args.value_bytes,
@@ -196,6 +206,7 @@ fn as_json(scenario: &Scenario, outcome: &Outcome, formula: Option<&Costs>) -> V
         "value_bytes": workload.value_bytes,
         "input": workload.input.to_string(),
         "deletes": workload.deleted_share,
+        "ttl_passes": workload.ttl_passes,
         "write_buffer_bytes": scenario.options.memtable_bytes,
         "warm_up_passes": scenario.warm_up_passes,
         "passes": scenario.passes,
