@@ -57,7 +57,7 @@ impl std::fmt::Debug for StreamHash {
 ///
 /// Keys of 9 to 16 bytes, which most are, take a dozen instructions in place: the library's function is a call with a choice among
 /// seven lengths.
-#[inline]
+#[inline(always)]
 pub fn key_hash(key: &[u8]) -> u64 {
     /// What XXH3 mixes into inputs of this length: words 3 and 4 of its secret, and 5 and 6.
     const LOW_SECRET: u64 = 0x6782_737b_ea42_39b9;

@@ -37,6 +37,14 @@ impl FilterBuilder {
         FilterBuilder { policy, hashes: Vec::new(), lines: Vec::new() }
     }
 
+    /// Adds the hash of a key that is not the one added last.
+    #[inline]
+    pub fn add_new(&mut self, hash: u64) {
+        if self.policy != FilterPolicy::None {
+            self.hashes.push(hash);
+        }
+    }
+
     /// The policy of the next [`FilterBuilder::finish`]; levels may differ in theirs.
     pub fn set_policy(&mut self, policy: FilterPolicy) {
         if policy == FilterPolicy::None {

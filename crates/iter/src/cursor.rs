@@ -30,6 +30,13 @@ pub trait Cursor {
     /// Moves to the following entry. The cursor must be valid.
     fn next(&mut self) -> Result<()>;
 
+    /// As [`next`](Cursor::next), for the one loop through which all entries of a flush or compaction pass: what most steps take is to
+    /// be compiled into it, and only into it, so cursors that have a quick way override this.
+    #[inline(always)]
+    fn pass(&mut self) -> Result<()> {
+        self.next()
+    }
+
     /// Moves to the preceding entry. The cursor must be valid.
     fn prev(&mut self) -> Result<()>;
 

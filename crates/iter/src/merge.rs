@@ -178,9 +178,16 @@ impl<C: Cursor> Merge<C> {
             self.winner = if source.is_valid() { 0 } else { NONE };
             return Ok(());
         }
+        self.find_winner::<BACKWARD>(winner);
+        Ok(())
+    }
+
+    /// Finds the source that stands on the first entry, of at least two, once the last one has moved.
+    #[inline(always)]
+    fn find_winner<const BACKWARD: bool>(&mut self, winner: usize) {
         let rank = rank::<C, BACKWARD>(&self.sources[winner], self.skip);
         if rank < self.second_rank {
-            return Ok(());
+            return;
         }
         self.second_rank = 0;
         let (sources, skip) = (self.sources.as_slice(), self.skip);
@@ -196,7 +203,11 @@ impl<C: Cursor> Merge<C> {
         if first.rank == EXHAUSTED && !self.sources[self.winner].is_valid() {
             self.winner = NONE;
         }
-        Ok(())
+    }
+
+    #[inline(never)]
+    fn next_out_of_line(&mut self) -> Result<()> {
+        self.next()
     }
 
     /// Steps against the direction walked so far.
@@ -316,6 +327,22 @@ impl<C: Cursor> Cursor for Merge<C> {
     #[inline]
     fn next(&mut self) -> Result<()> {
         if self.backward { self.turn::<false>() } else { self.advance::<false>() }
+    }
+
+    #[inline(always)]
+    fn pass(&mut self) -> Result<()> {
+        let winner = self.winner;
+        match self.sources.as_mut_slice() {
+            sources @ [_, _, ..] if !self.backward => {
+                if let Err(error) = sources[winner].pass() {
+                    self.winner = NONE;
+                    return Err(error);
+                }
+                self.find_winner::<false>(winner);
+                Ok(())
+            }
+            _ => self.next_out_of_line(),
+        }
     }
 
     #[inline]

@@ -558,6 +558,12 @@ impl Group {
     #[inline]
     fn begin(&mut self, key: &[u8]) {
         self.key.set(key);
+        self.begin_with_its_key();
+    }
+
+    /// Begins with the key that is set already.
+    #[inline]
+    fn begin_with_its_key(&mut self) {
         self.is_begun = true;
         self.hidden_below = None;
         self.withheld = None;

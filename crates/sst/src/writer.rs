@@ -154,22 +154,44 @@ impl TableWriter {
     /// # Errors
     /// [`Error::Internal`] if the order is violated, [`Error::InvalidArgument`] if key or value is too long, and
     /// whatever writing to the file meets.
-    #[inline]
+    #[inline(always)]
     pub fn add(&mut self, key: &[u8], tag: Tag, value: &[u8]) -> Result<()> {
+        let leading = leading(key);
+        // Leading bytes that are greater are those of a greater key, and what certainly fits into the block is not too long for a value.
+        let is_quick = self.is_plain
+            && leading > self.last_leading
+            && tag.is_plain_put()
+            && key.len() <= MAX_KEY_LEN
+            && self.staged.certainly_fits(self.block_size_bytes, key, tag, value);
+        if !is_quick {
+            return self.add_out_of_line(key, tag, value);
+        }
+        self.add_plain(key, leading, tag, value);
+        Ok(())
+    }
+
+    /// Adds a plain put of a greater key to the block.
+    #[inline(always)]
+    fn add_plain(&mut self, key: &[u8], leading: u128, tag: Tag, value: &[u8]) {
+        let hash = key_hash(key);
+        self.filter.add_new(hash);
+        (self.last_tag, self.last_leading) = (tag, leading);
+        self.staged.add_flat(key, hash, tag, value);
+    }
+
+    /// As [`TableWriter::add`], for what may end the block, and for what is not plain.
+    #[inline(never)]
+    fn add_out_of_line(&mut self, key: &[u8], tag: Tag, value: &[u8]) -> Result<()> {
         let leading = leading(key);
         let is_short = key.len() <= MAX_KEY_LEN && value.len() <= MAX_VALUE_LEN;
         if !(self.is_plain && leading > self.last_leading && tag.is_plain_put() && is_short) {
             return self.add_any(key, tag, value);
         }
-        // The same as there, for the commonest case: leading bytes that are greater are those of a greater key.
         if !self.staged.is_empty() && self.staged.would_exceed(self.block_size_bytes, key, tag, value, 0) {
             self.close_block()?;
             self.open_block(key, tag, true);
         }
-        let hash = key_hash(key);
-        self.filter.add(hash);
-        (self.last_tag, self.last_leading) = (tag, leading);
-        self.staged.add(key, hash, tag, value, 0);
+        self.add_plain(key, leading, tag, value);
         Ok(())
     }
 

@@ -118,6 +118,11 @@ impl RunCursor {
         self.first_from(self.at + 1)
     }
 
+    #[inline(never)]
+    fn next_out_of_line(&mut self) -> Result<()> {
+        self.next()
+    }
+
     /// Moves to the first entry of part `at` or, if that shows none, of the parts after it.
     fn first_from(&mut self, mut at: usize) -> Result<()> {
         self.valid = false;
@@ -226,6 +231,20 @@ impl Cursor for RunCursor {
             return Ok(());
         }
         self.finish_step()
+    }
+
+    #[inline(always)]
+    fn pass(&mut self) -> Result<()> {
+        debug_assert!(self.valid);
+        if let Some(cursor) = &mut self.cursor
+            && cursor.step_evenly()
+        {
+            if !self.sliced || cursor.head(0) < self.end_head {
+                return Ok(());
+            }
+            return self.finish_step();
+        }
+        self.next_out_of_line()
     }
 
     #[inline]

@@ -87,25 +87,33 @@ impl Tournament {
         mut entrant: Entrant,
         mut precedes: impl FnMut(u32, u32) -> bool,
     ) -> Entrant {
-        let nodes = self.nodes();
-        let mut at = (nodes.len() + entrant.source as usize) / 2;
+        if self.len > INLINE {
+            return self.replay_spilled(entrant, precedes);
+        }
+        let mut at = (self.len + entrant.source as usize) / 2;
         while at > 0 {
-            let waiting = nodes[at];
-            let mut loses = waiting.rank < entrant.rank;
-            if waiting.rank == entrant.rank {
-                loses = precedes(waiting.source, entrant.source);
-            }
-            nodes[at] = Entrant {
-                rank: select_unpredictable(loses, entrant.rank, waiting.rank),
-                source: select_unpredictable(loses, entrant.source, waiting.source),
-            };
-            entrant = Entrant {
-                rank: select_unpredictable(loses, waiting.rank, entrant.rank),
-                source: select_unpredictable(loses, waiting.source, entrant.source),
-            };
+            // The places are fewer than `INLINE`; saying so spares the check.
+            let place = &mut self.inline[at % INLINE];
+            (*place, entrant) = play(*place, entrant, &mut precedes);
             at /= 2;
         }
-        nodes[0] = entrant;
+        self.inline[0] = entrant;
+        entrant
+    }
+
+    #[inline(never)]
+    fn replay_spilled(
+        &mut self,
+        mut entrant: Entrant,
+        mut precedes: impl FnMut(u32, u32) -> bool,
+    ) -> Entrant {
+        let mut at = (self.len + entrant.source as usize) / 2;
+        while at > 0 {
+            let place = &mut self.spilled[at];
+            (*place, entrant) = play(*place, entrant, &mut precedes);
+            at /= 2;
+        }
+        self.spilled[0] = entrant;
         entrant
     }
 
@@ -121,6 +129,28 @@ impl Tournament {
         }
         least
     }
+}
+
+/// One match: loser and winner.
+#[inline(always)]
+fn play(
+    waiting: Entrant,
+    entrant: Entrant,
+    precedes: &mut impl FnMut(u32, u32) -> bool,
+) -> (Entrant, Entrant) {
+    if waiting.rank == entrant.rank {
+        return if precedes(waiting.source, entrant.source) {
+            (entrant, waiting)
+        } else {
+            (waiting, entrant)
+        };
+    }
+    let loses = waiting.rank < entrant.rank;
+    let choose = |yes: Entrant, no: Entrant| Entrant {
+        rank: select_unpredictable(loses, yes.rank, no.rank),
+        source: select_unpredictable(loses, yes.source, no.source),
+    };
+    (choose(entrant, waiting), choose(waiting, entrant))
 }
 
 #[cfg(test)]

@@ -2,11 +2,15 @@
 //!
 //! Asking for the next entry, for what is left of it and for the entry itself is dear where nothing else is done with it: each question finds
 //! out anew where the entry is. Given away in one loop, an entry is looked at once; and an entry that is a plain Put, visible and the
-//! first of its key passes through with one comparison of keys and no decision but that about its number (rule 3). All
+//! first of its key passes through with one comparison of numbers and no decision but that about its number (rule 3). All
 //! others go the way that [`Retained::next`] goes. Whether a key has one version or many, its newest goes the quick way.
+//!
+//! * WP1: while entries pass, what is known of the last key lies in `Passed`, and the group lags behind. Whoever looks at the group makes
+//!   it tell first; after an error nobody looks.
 
-use super::Retained;
+use super::{Group, Retained, RetainedStats};
 use crate::cursor::Cursor;
+use esker_base::key::leading;
 use esker_base::{Result, SeqNo, Tag};
 
 /// What takes the entries that [`Retained::write_all`] gives.
@@ -49,31 +53,77 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     /// number can change of them. Stands then on the first that is not, which was not looked at, or on none.
     #[inline]
     fn write_plain(&mut self, sink: &mut impl Sink) -> Result<()> {
-        let group = &mut self.group;
+        let mut passed = Passed::none_since(&self.group);
         while self.cursor.is_valid() {
             let (key, mut tag, value) = self.cursor.entry();
             let seqno = tag.seqno();
-            let is_plain = tag.is_plain_put() && seqno <= self.boundaries.visible();
-            if !is_plain || (group.is_begun && group.key.is(key)) {
+            if !tag.is_plain_put() || seqno > self.boundaries.visible() {
                 break;
             }
-            self.stats.tombstones += u64::from(group.withheld.is_some());
-            group.begin(key);
-            group.hidden_below = Some(seqno);
-            (group.is_any_kept, group.is_any_given) = (true, true);
-            if self.zeroes_seqnos
+            let leading = leading(key);
+            if leading <= passed.leading {
+                // Perhaps the same key: the group tells once it is that of the last entry again.
+                passed.tell(&mut self.group, &mut self.stats);
+                if self.group.is_begun && self.group.key.is(key) {
+                    break;
+                }
+            }
+            let zeroes = self.zeroes_seqnos
                 && seqno <= self.oldest
                 && seqno > SeqNo::ZERO
-                && !(self.older_outside)(key, seqno)
-            {
+                && !(self.older_outside)(key, seqno);
+            if zeroes {
                 tag = Tag::from_parts(SeqNo::ZERO, tag.kind_byte());
-                group.is_any_zeroed = true;
                 self.stats.zeroed += 1;
             }
+            passed = Passed { leading, key_len: key.len(), seqno, is_zeroed: zeroes, is_any: true };
+            if key.len() > LEADING_BYTES {
+                self.group.key.set(key);
+            }
             sink.write((key, tag, value), true)?;
-            self.cursor.next()?;
+            self.cursor.pass()?;
         }
+        passed.tell(&mut self.group, &mut self.stats);
         Ok(())
+    }
+}
+
+/// Bytes of a key that [`leading`] tells.
+const LEADING_BYTES: usize = 16;
+
+/// The last entry that passed, as much as numbers tell of it: the group hears of it once somebody asks.
+#[derive(Clone, Copy)]
+struct Passed {
+    /// The leading bytes of its key; greater ones are those of another key.
+    leading: u128,
+    key_len: usize,
+    seqno: SeqNo,
+    is_zeroed: bool,
+    /// Whether there is one that the group has not heard of.
+    is_any: bool,
+}
+
+impl Passed {
+    /// None has passed since this group began.
+    fn none_since(group: &Group) -> Passed {
+        let leading = if group.is_begun { leading(group.key.as_slice()) } else { 0 };
+        Passed { leading, key_len: 0, seqno: SeqNo::ZERO, is_zeroed: false, is_any: false }
+    }
+
+    /// Makes the group that of the last entry's key, if there is one that it has not heard of. Longer keys than the leading bytes it has already.
+    #[inline(never)]
+    fn tell(&mut self, group: &mut Group, stats: &mut RetainedStats) {
+        if !std::mem::take(&mut self.is_any) {
+            return;
+        }
+        stats.tombstones += u64::from(group.withheld.is_some());
+        if self.key_len <= LEADING_BYTES {
+            group.key.set(&self.leading.to_be_bytes()[..self.key_len]);
+        }
+        group.begin_with_its_key();
+        group.hidden_below = Some(self.seqno);
+        (group.is_any_kept, group.is_any_given) = (true, true);
+        group.is_any_zeroed = self.is_zeroed;
     }
 }
 
@@ -136,6 +186,9 @@ mod tests {
             if rng.chance(70) {
                 vary(&mut rng, &mut entries);
             }
+            // Keys whose leading bytes tell nothing of their order, or little.
+            let shared = &b"leading bytes 16"[..[0, 0, 12, 16][rng.below(4)]];
+            entries.iter_mut().for_each(|entry| drop(entry.key.splice(..0, shared.iter().copied())));
             let count = 1 + rng.below(4);
             let sources = deal(&mut rng, &entries, count);
             // Now and then entries are newer than what is visible.

@@ -2,8 +2,9 @@
 //!
 //! The cursor holds positions and a copy of the key, nothing that borrows: the table cursor owns the block's memory and
 //! this cursor side by side. Values are lent from the block. Keys are stored in pieces, so the cursor assembles
-//! the current one in a small buffer; [`BlockCursor::head`] reads the pieces instead, because reading eight bytes
-//! back that were just written in two stores stalls (17-30 ns an entry of a merge instead of 11-21).
+//! the current one in a small buffer. Reading eight bytes back that were just written in two stores stalls (17-30 ns an entry of
+//! a merge instead of 11-21), so [`BlockCursor::head`] reads the pieces instead, and where the common prefix is shorter than a word
+//! ([`Joined`]) the first word of the key is put together in a register and stored whole.
 
 use super::delta::Delta;
 use super::flat::Flat;
@@ -86,6 +87,35 @@ struct Even {
     suffix_len: usize,
 }
 
+/// How the first word of a key comes about where the prefix is shorter than a word: its bytes, and behind them the first of the suffix.
+#[derive(Clone, Copy, Debug)]
+struct Joined {
+    /// The prefix as a little-endian word, zeros behind it.
+    prefix: u64,
+    /// By how many bits the suffix's word is shifted behind it.
+    shift: u32,
+    /// Bytes of the suffix in the first word, if it is that long.
+    in_first: usize,
+    /// Those bytes of the big-endian first word that are the key's.
+    head_mask: u64,
+}
+
+impl Joined {
+    /// For a prefix of less than a word, and keys of this length.
+    #[inline]
+    fn of(flat: &Flat, key_len: usize) -> Option<Joined> {
+        let shift = 8 * flat.prefix_len() as u32;
+        // SAFETY: the prefix lies in the payload, which has more than eight bytes behind it.
+        let head = unsafe { raw::head_at(flat.base(), flat_encode::PAYLOAD_HEADER_BYTES, flat.prefix_len()) };
+        (shift < u64::BITS).then(|| Joined {
+            prefix: head.swap_bytes(),
+            shift,
+            in_first: 8 - flat.prefix_len(),
+            head_mask: if key_len >= 8 { u64::MAX } else { !(u64::MAX >> (8 * key_len)) },
+        })
+    }
+}
+
 impl Even {
     /// For a block whose entries can be walked over so, given that the key buffer is not a long one.
     #[inline]
@@ -114,10 +144,15 @@ pub(crate) struct BlockCursor {
     base: *const u8,
     /// The quick way from entry to entry, if the block has it.
     even: Option<Even>,
+    /// How the first word of its keys comes about, if it has it and that is not the prefix.
+    joined: Option<Joined>,
     /// Whether the entries ahead are to be fetched, because the block was not just read as a whole.
     fetches_ahead: bool,
     /// The head of the prefix of a flat block.
     prefix_head: u64,
+    /// The head of the current key, if the step to it joined the first word.
+    head: u64,
+    has_head: bool,
     count: usize,
     index: usize,
     /// Where the current entry's own key bytes lie in the payload, behind `own_from` bytes that it shares.
@@ -137,8 +172,11 @@ impl BlockCursor {
             view: None,
             base: NOTHING.as_ptr(),
             even: None,
+            joined: None,
             fetches_ahead,
             prefix_head: 0,
+            head: 0,
+            has_head: false,
             count: 0,
             index: 0,
             own_at: 0,
@@ -154,7 +192,7 @@ impl BlockCursor {
     #[inline]
     pub(crate) fn close(&mut self) {
         self.view = None;
-        self.even = None;
+        (self.even, self.joined) = (None, None);
         self.base = NOTHING.as_ptr();
         self.count = 0;
         self.index = 0;
@@ -176,6 +214,7 @@ impl BlockCursor {
     #[inline]
     pub(crate) unsafe fn open(&mut self, block: &BlockBytes) {
         self.forget_entry();
+        self.has_head = false;
         let view = block.view();
         match &view {
             View::Flat(flat) => {
@@ -191,9 +230,12 @@ impl BlockCursor {
                 }
                 self.base = flat.base();
                 self.even = if self.key.long.is_empty() { Even::of(flat) } else { None };
+                self.joined =
+                    self.even.and_then(|even| Joined::of(flat, flat.prefix_len() + even.suffix_len));
             }
             View::Delta(delta) => {
-                (self.count, self.base, self.even) = (delta.count(), delta.base(), None);
+                (self.count, self.base) = (delta.count(), delta.base());
+                (self.even, self.joined) = (None, None);
             }
         }
         self.view = Some(view);
@@ -246,6 +288,17 @@ impl BlockCursor {
     /// See [`BlockCursor`].
     #[inline(always)]
     pub(crate) unsafe fn head(&self, skip: usize) -> u64 {
+        if skip == 0 && self.has_head {
+            return self.head;
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.head_of_pieces(skip) }
+    }
+
+    /// # Safety
+    /// See [`BlockCursor`].
+    #[inline]
+    unsafe fn head_of_pieces(&self, skip: usize) -> u64 {
         let (base, own_len) = (self.base, self.value_at - self.own_at);
         // SAFETY: own bytes lie in the payload of a living block, which has more than eight bytes behind it, and
         // whatever lies behind `own_len` is masked out.
@@ -345,6 +398,23 @@ impl BlockCursor {
         }
     }
 
+    /// Moves to the following entry if the block has the quick way and that entry; else nothing happens.
+    ///
+    /// # Safety
+    /// See [`BlockCursor`].
+    #[inline(always)]
+    pub(crate) unsafe fn next_evenly(&mut self) -> bool {
+        let index = self.index + 1;
+        match self.even {
+            Some(even) if index < self.count && !self.fetches_ahead => {
+                // SAFETY: the index is that of an entry, and the cursor is on the one before.
+                unsafe { self.step(&even, index) };
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// The streams of a prefetcher end with a page, and blocks are hardly longer.
     #[inline(always)]
     fn fetch_ahead(&self) {
@@ -361,8 +431,8 @@ impl BlockCursor {
     unsafe fn step(&mut self, even: &Even, index: usize) {
         // The entry starts where the one before ends, by definition.
         let at = self.end;
-        // SAFETY: F2 and F3: all of the entry lies in the payload, which has more than `STEP_BYTES` behind it, as the key buffer has
-        // behind the prefix; the offset read is that of an entry.
+        // SAFETY: F2 and F3: all of the entry lies in the payload, which has `STEP_BYTES` and eight more behind it, as the key buffer has
+        // behind the prefix or the first word; the offset read is that of an entry.
         unsafe {
             self.end = if index + 1 < self.count {
                 usize::from(raw::u16_at(even.offsets, 2 * (index + 1)))
@@ -373,8 +443,17 @@ impl BlockCursor {
             self.tag = even.tags.tag_at(self.base, at);
             self.own_at = at + even.tags.width();
             self.value_at = self.own_at + even.suffix_len;
-            let suffix = self.base.add(self.own_at).cast::<[u8; STEP_BYTES]>().read();
-            self.key.inline.as_mut_ptr().add(self.own_from).cast::<[u8; STEP_BYTES]>().write(suffix);
+            let (from, to) = (self.base.add(self.own_at), self.key.inline.as_mut_ptr());
+            if let Some(joined) = &self.joined {
+                let first = joined.prefix | raw::u64_at(from, 0) << joined.shift;
+                let rest = from.add(joined.in_first).cast::<[u8; STEP_BYTES]>().read();
+                to.cast::<[u8; 8]>().write(first.to_le_bytes());
+                to.add(8).cast::<[u8; STEP_BYTES]>().write(rest);
+                (self.head, self.has_head) = (first.swap_bytes() & joined.head_mask, true);
+            } else {
+                let suffix = from.cast::<[u8; STEP_BYTES]>().read();
+                to.add(self.own_from).cast::<[u8; STEP_BYTES]>().write(suffix);
+            }
         }
         self.key.len = self.own_from + even.suffix_len;
     }
@@ -428,6 +507,7 @@ impl BlockCursor {
             self.own_at = entry.suffix_at;
             self.value_at = entry.value_at();
             self.end = entry.end;
+            self.has_head = false;
             self.key.assemble(self.own_from, flat.base().add(entry.suffix_at), entry.suffix_len);
         }
     }

@@ -2,7 +2,7 @@
 
 use super::header::BlockHeader;
 use super::header::{FLAG_FIXED_SUFFIX, FLAG_WIDE_OFFSETS};
-use super::raw::{COPY_SLACK, copy_in_steps};
+use super::raw::{STEP_BYTES, copy_in_steps, copy_steps};
 use super::staged::Staged;
 use super::tags::{TAG_CODING_BYTES, TagCoding};
 use crate::isa::{Isa, with_kernel};
@@ -20,6 +20,12 @@ pub(super) const DIRECTORY_BYTES: usize = 5;
 pub(crate) fn fixed_len(entries: usize, prefix_len: usize) -> usize {
     PAYLOAD_HEADER_BYTES + prefix_len + entries * DIRECTORY_BYTES
 }
+
+/// Entries whose suffix and value have no more than so many bytes are copied in as many steps as the longest of their block.
+const LONGEST_STEPPED: usize = 128;
+
+/// Bytes that writing entries may touch behind the last of them, there and where they come from.
+pub(super) const ENTRY_SLACK: usize = LONGEST_STEPPED;
 
 /// The byte of a key's hash that the directory holds.
 #[inline(always)]
@@ -77,6 +83,8 @@ struct Plan {
     heads_at: usize,
     entries_at: usize,
     len: usize,
+    /// In how many steps each entry can be copied, if all are short and the payload is plain; else 0.
+    steps: usize,
 }
 
 impl Plan {
@@ -99,7 +107,22 @@ impl Plan {
         let heads_at = offsets_at + count * if wide { 4 } else { 2 };
         let entries_at = heads_at + 2 * count;
         let len = entries_at + contents;
-        Plan { prefix_len, tags, fixed_suffix, wide, fingerprints_at, offsets_at, heads_at, entries_at, len }
+        let longest_value = staged.entries().iter().map(|entry| entry.value_len).max().unwrap_or(0) as usize;
+        let longest = staged.last_key().len() - prefix_len + longest_value;
+        let is_stepped = fixed_suffix && !wide && longest <= LONGEST_STEPPED;
+        let steps = if is_stepped { longest.div_ceil(STEP_BYTES) } else { 0 };
+        Plan {
+            prefix_len,
+            tags,
+            fixed_suffix,
+            wide,
+            fingerprints_at,
+            offsets_at,
+            heads_at,
+            entries_at,
+            len,
+            steps,
+        }
     }
 
     fn flags(&self) -> u8 {
@@ -112,14 +135,14 @@ impl Plan {
 pub(crate) fn encode(staged: &Staged, out: &mut Vec<u8>) -> u8 {
     let plan = Plan::of(staged);
     let start = out.len();
-    out.reserve(plan.len + 2 * COPY_SLACK + 8);
+    out.reserve(plan.len + ENTRY_SLACK + 8);
     out.extend_from_slice(&plan.tags.encode());
     out.extend_from_slice(&(plan.prefix_len as u16).to_le_bytes());
     let suffix_len = if plan.fixed_suffix { staged.last_key().len() - plan.prefix_len } else { 0 };
     out.extend_from_slice(&(suffix_len as u16).to_le_bytes());
     out.extend_from_slice(&[0; PAYLOAD_HEADER_BYTES - TAG_CODING_BYTES - 4]);
     out.extend_from_slice(&staged.bytes()[..plan.prefix_len]);
-    // SAFETY: `plan.len` bytes and the slack of two copies behind them were reserved from `start`, and
+    // SAFETY: `plan.len` bytes and the slack of a copy and a tag behind them were reserved from `start`, and
     // `write_entries` initialises everything from here to `plan.len`.
     unsafe {
         write_in_steps(staged, &plan, out.as_mut_ptr().add(start));
@@ -139,10 +162,13 @@ unsafe fn write_in_steps(staged: &Staged, plan: &Plan, to: *mut u8) {
         |_K| (staged: &Staged, plan: &Plan, to: *mut u8) -> () {
             // SAFETY: the caller's promise.
             unsafe {
-                if plan.fixed_suffix && !plan.wide {
-                    write_entries::<true>(staged, plan, to);
-                } else {
-                    write_entries::<false>(staged, plan, to);
+                match plan.steps {
+                    1 => write_entries::<true, 1>(staged, plan, to),
+                    2 => write_entries::<true, 2>(staged, plan, to),
+                    3 => write_entries::<true, 3>(staged, plan, to),
+                    4 => write_entries::<true, 4>(staged, plan, to),
+                    _ if plan.fixed_suffix && !plan.wide => write_entries::<true, 0>(staged, plan, to),
+                    _ => write_entries::<false, 0>(staged, plan, to),
                 }
             }
         }
@@ -150,12 +176,13 @@ unsafe fn write_in_steps(staged: &Staged, plan: &Plan, to: *mut u8) {
     );
 }
 
-/// Writes directory and entries, which is everything behind the prefix. `PLAIN`: suffixes of one length and narrow offsets.
+/// Writes directory and entries, which is everything behind the prefix. `PLAIN`: suffixes of one length and narrow offsets. `STEPS`: in how many
+/// steps every entry is copied, so that none of them needs a decision; 0 if each needs its own.
 ///
 /// # Safety
-/// `plan.len + 2 * COPY_SLACK + 8` bytes from `to` must be writable, `plan` must be that of `staged`, and as plain as `PLAIN` says.
+/// `plan.len + ENTRY_SLACK + 8` bytes from `to` must be writable, `plan` must be that of `staged`, and as plain as `PLAIN` says.
 #[inline(always)]
-unsafe fn write_entries<const PLAIN: bool>(staged: &Staged, plan: &Plan, to: *mut u8) {
+unsafe fn write_entries<const PLAIN: bool, const STEPS: usize>(staged: &Staged, plan: &Plan, to: *mut u8) {
     let mut from = staged.bytes().as_ptr();
     let mut at = plan.entries_at;
     let (prefix_len, equal_len) = (plan.prefix_len, staged.last_key().len());
@@ -163,7 +190,7 @@ unsafe fn write_entries<const PLAIN: bool>(staged: &Staged, plan: &Plan, to: *mu
         let key_len = if PLAIN { equal_len } else { usize::from(entry.key_len) };
         let suffix_len = key_len - prefix_len;
         let own_len = suffix_len + entry.value_len as usize;
-        // SAFETY: `from` walks over the keys and values of `staged`, which has `COPY_SLACK` bytes of capacity behind
+        // SAFETY: `from` walks over the keys and values of `staged`, which has `ENTRY_SLACK` bytes of capacity behind
         // them; `at` walks over the entries, whose lengths `plan` added up to `plan.len`; directory positions lie in
         // front of `entries_at`. A copy in steps may spill into bytes that a later entry overwrites, never backwards.
         unsafe {
@@ -183,7 +210,11 @@ unsafe fn write_entries<const PLAIN: bool>(staged: &Staged, plan: &Plan, to: *mu
                 at = write_varint(to, at, suffix_len);
             }
             // The value follows the key, here and there.
-            copy_in_steps(own, to.add(at), own_len);
+            if STEPS > 0 {
+                copy_steps::<STEPS>(own, to.add(at));
+            } else {
+                copy_in_steps(own, to.add(at), own_len);
+            }
             at += own_len;
             from = own.add(own_len);
         }

@@ -98,6 +98,23 @@ unsafe fn long_varint_at(base: *const u8, mut at: usize) -> (usize, usize) {
     }
 }
 
+/// Bytes that a step of a copy moves: a register of AVX2.
+pub(crate) const STEP_BYTES: usize = 32;
+
+/// Copies so many steps.
+///
+/// # Safety
+/// `STEPS * STEP_BYTES` bytes must lie within one allocation behind each pointer (the source's may be uninitialised), and the two must
+/// not overlap.
+#[inline(always)]
+pub(crate) unsafe fn copy_steps<const STEPS: usize>(from: *const u8, to: *mut u8) {
+    // SAFETY: the caller's promise; any bytes are valid. One piece of a length that the compiler knows is no call.
+    unsafe { std::ptr::copy_nonoverlapping(from.cast::<Steps<STEPS>>(), to.cast::<Steps<STEPS>>(), 1) };
+}
+
+/// Any bytes of so many steps.
+type Steps<const STEPS: usize> = MaybeUninit<[[u8; STEP_BYTES]; STEPS]>;
+
 /// Bytes that [`copy_in_steps`] may touch behind the end of both sides.
 pub(crate) const COPY_SLACK: usize = 31;
 
@@ -153,6 +170,26 @@ pub(crate) unsafe fn copy_exactly(from: &[u8], to: *mut u8) {
     }
 }
 
+/// As [`copy_exactly`], for a key. Keys of up to two words are copied by words, because a cursor has just put them together in its buffer so, and
+/// a wider read of what was just written stalls.
+///
+/// # Safety
+/// As [`copy_exactly`].
+#[inline(always)]
+pub(crate) unsafe fn copy_key(from: &[u8], to: *mut u8) {
+    let (at, len) = (from.as_ptr(), from.len());
+    if let 8..=16 = len {
+        // SAFETY: both pieces lie within `len` bytes.
+        unsafe {
+            copy_piece::<8>(at, to);
+            copy_piece::<8>(at.add(len - 8), to.add(len - 8));
+        }
+    } else {
+        // SAFETY: the caller's promise.
+        unsafe { copy_exactly(from, to) };
+    }
+}
+
 /// # Safety
 /// `N` bytes must be readable at `from` and writable at `to`.
 #[inline(always)]
@@ -200,6 +237,10 @@ mod tests {
             let mut to = vec![0; len + 64];
             // SAFETY: `to` has room behind its first 32 bytes.
             unsafe { copy_exactly(&from[7..7 + len], to.as_mut_ptr().add(32)) };
+            assert_eq!(to[32..32 + len], from[7..7 + len]);
+            to.fill(0);
+            // SAFETY: as above.
+            unsafe { copy_key(&from[7..7 + len], to.as_mut_ptr().add(32)) };
             assert_eq!(to[32..32 + len], from[7..7 + len]);
             assert!(to[..32].iter().chain(&to[32 + len..]).all(|&byte| byte == 0), "{len} bytes");
         }

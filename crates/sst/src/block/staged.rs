@@ -4,9 +4,9 @@
 //! here and encoded at once. Keys and values lie back to back in one buffer that is recycled from block to block.
 
 use super::delta_encode::{self, DeltaOptions};
-use super::flat_encode;
+use super::flat_encode::{self, ENTRY_SLACK};
 use super::header::FRAME_BYTES;
-use super::raw::{COPY_SLACK, copy_exactly};
+use super::raw::{copy_exactly, copy_key};
 use super::tags::TagCoding;
 use esker_base::coding::varint_len;
 use esker_base::key::common_prefix_len;
@@ -42,13 +42,15 @@ pub(crate) struct Staged {
     shortest_key: usize,
     min_tag: u64,
     max_tag: u64,
-    /// Kind byte of the first entry, and the bits in which others differ from it.
-    kind: u8,
+    /// Tag and key length of the first entry: only what differs from them has to be looked at. Without an entry everything differs.
+    first_tag: u64,
+    first_key_len: usize,
+    /// Most bytes of the block for each entry besides key and value, if the next one is like the first.
+    around_bytes: usize,
+    /// The bits in which the kinds of others differ from that of the first.
     kind_differences: u8,
     /// Bytes that delta coding takes so far, without tags, restart points and hash slots.
     delta_bytes: usize,
-    /// Most bytes that the block can have, whatever its prefix and tags turn out to be.
-    most_bytes: usize,
 }
 
 /// Most bytes of a block that has no entry.
@@ -78,10 +80,11 @@ impl Staged {
             shortest_key: usize::MAX,
             min_tag: u64::MAX,
             max_tag: 0,
-            kind: 0,
+            first_tag: u64::MAX,
+            first_key_len: usize::MAX,
+            around_bytes: 0,
             kind_differences: 0,
             delta_bytes: 0,
-            most_bytes: MOST_OF_NONE,
         }
     }
 
@@ -168,35 +171,38 @@ impl Staged {
     /// The caller keeps keys and values within their limits, and adds what is too large for a block to an empty one.
     #[inline]
     pub(crate) fn add(&mut self, key: &[u8], hash: u64, tag: Tag, value: &[u8], shared_len: usize) {
+        let shared_len = if self.entries.is_empty() { 0 } else { shared_len };
+        if let LayoutOptions::Delta(options) = &self.options {
+            self.delta_bytes += options.entry_len(self.entries.len(), shared_len, key.len(), value.len());
+        }
+        self.push(key, hash, tag, value, shared_len);
+    }
+
+    /// As [`Staged::add`], for the flat layout, which does not ask what keys have in common.
+    #[inline(always)]
+    pub(crate) fn add_flat(&mut self, key: &[u8], hash: u64, tag: Tag, value: &[u8]) {
+        debug_assert!(!self.needs_shared_len());
+        self.push(key, hash, tag, value, 0);
+    }
+
+    #[inline(always)]
+    fn push(&mut self, key: &[u8], hash: u64, tag: Tag, value: &[u8], shared_len: usize) {
         debug_assert!(key.len() <= usize::from(u16::MAX) && u32::try_from(value.len()).is_ok());
-        let kind = tag.kind_byte();
-        let shared_len = if self.entries.is_empty() {
-            self.kind = kind;
-            0
-        } else {
-            shared_len
-        };
-        self.kind_differences |= self.kind ^ kind;
         self.last_key_at = self.bytes.len();
         let end = self.last_key_at + key.len() + value.len();
-        if end + COPY_SLACK > self.bytes.capacity() {
-            self.bytes.reserve(end + COPY_SLACK - self.last_key_at);
+        if end + ENTRY_SLACK > self.bytes.capacity() {
+            self.make_room(end + ENTRY_SLACK - self.last_key_at);
         }
         // SAFETY: there is room for both up to `end`, which is initialised then; neither lies in a buffer that is borrowed mutably.
         unsafe {
             let to = self.bytes.as_mut_ptr().add(self.last_key_at);
-            copy_exactly(key, to);
+            copy_key(key, to);
             copy_exactly(value, to.add(key.len()));
             self.bytes.set_len(end);
         }
-        self.most_bytes += self.most_of(key, value);
-        if let LayoutOptions::Delta(options) = &self.options {
-            self.delta_bytes += options.entry_len(self.entries.len(), shared_len, key.len(), value.len());
+        if !self.is_like_first(key, tag) {
+            self.note_other(tag, key.len());
         }
-        self.longest_key = self.longest_key.max(key.len());
-        self.shortest_key = self.shortest_key.min(key.len());
-        self.min_tag = self.min_tag.min(tag.raw());
-        self.max_tag = self.max_tag.max(tag.raw());
         self.entries.push(StagedEntry {
             tag: tag.raw(),
             hash,
@@ -204,6 +210,53 @@ impl Staged {
             key_len: key.len() as u16,
             shared_len: shared_len as u16,
         });
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self, bytes: usize) {
+        self.bytes.reserve(bytes);
+    }
+
+    /// Notes tag and key length of an entry that differs from the first in them, or is the first.
+    #[inline]
+    fn note_other(&mut self, tag: Tag, key_len: usize) {
+        if self.entries.is_empty() {
+            (self.first_tag, self.first_key_len) = (tag.raw(), key_len);
+            // As long as all entries are like the first, neither tags nor suffix lengths are written.
+            let is_flat = !self.needs_shared_len();
+            self.around_bytes = if is_flat { flat_encode::DIRECTORY_BYTES } else { self.most_around() };
+        } else {
+            self.around_bytes = self.most_around();
+        }
+        self.kind_differences |= Tag::from_raw(self.first_tag).kind_byte() ^ tag.kind_byte();
+        self.longest_key = self.longest_key.max(key_len);
+        self.shortest_key = self.shortest_key.min(key_len);
+        self.min_tag = self.min_tag.min(tag.raw());
+        self.max_tag = self.max_tag.max(tag.raw());
+    }
+
+    /// Whether the block, without compression, is certainly not larger than `limit_bytes` with this entry in it too.
+    #[inline(always)]
+    pub(crate) fn certainly_fits(&self, limit_bytes: usize, key: &[u8], tag: Tag, value: &[u8]) -> bool {
+        let around = if self.is_like_first(key, tag) { self.around_bytes } else { self.most_around() };
+        let contents = self.bytes.len() + key.len() + value.len();
+        MOST_OF_NONE + contents + around * (self.entries.len() + 1) <= limit_bytes
+    }
+
+    /// Whether tag and key length are those of the first entry.
+    #[inline(always)]
+    fn is_like_first(&self, key: &[u8], tag: Tag) -> bool {
+        tag.raw() == self.first_tag && key.len() == self.first_key_len
+    }
+
+    /// Most bytes that a block has for an entry besides its key and value.
+    #[inline]
+    fn most_around(&self) -> usize {
+        // Flat: directory, tag and suffix length. Delta: three lengths, tag, restart point and four hash slots.
+        const AROUND_A_FLAT_ENTRY: usize = flat_encode::DIRECTORY_BYTES + 8 + 3;
+        const AROUND_A_DELTA_ENTRY: usize = 32;
+        if self.needs_shared_len() { AROUND_A_DELTA_ENTRY } else { AROUND_A_FLAT_ENTRY }
     }
 
     /// Whether the block, without compression, would be larger than `limit_bytes` with this entry in it too.
@@ -216,25 +269,16 @@ impl Staged {
         value: &[u8],
         shared_len: usize,
     ) -> bool {
-        self.most_bytes + self.most_of(key, value) > limit_bytes
+        !self.certainly_fits(limit_bytes, key, tag, value)
             && self.exact_len_with(key, tag, value, shared_len) > limit_bytes
-    }
-
-    /// Most bytes by which an entry makes a block longer.
-    #[inline]
-    fn most_of(&self, key: &[u8], value: &[u8]) -> usize {
-        // Flat: directory, tag and suffix length. Delta: three lengths, tag, restart point and four hash slots.
-        const AROUND_A_FLAT_ENTRY: usize = flat_encode::DIRECTORY_BYTES + 8 + 3;
-        const AROUND_A_DELTA_ENTRY: usize = 32;
-        let around = if self.needs_shared_len() { AROUND_A_DELTA_ENTRY } else { AROUND_A_FLAT_ENTRY };
-        key.len() + value.len() + around
     }
 
     #[inline(never)]
     fn exact_len_with(&self, key: &[u8], tag: Tag, value: &[u8], shared_len: usize) -> usize {
         let entries = self.entries.len() + 1;
         let (min, max) = (self.min_tag.min(tag.raw()), self.max_tag.max(tag.raw()));
-        let same_kind = self.kind_differences == 0 && (self.is_empty() || self.kind == tag.kind_byte());
+        let first_kind = Tag::from_raw(self.first_tag).kind_byte();
+        let same_kind = self.kind_differences == 0 && (self.is_empty() || first_kind == tag.kind_byte());
         let tag_bytes = entries * TagCoding::covering(min, max, same_kind).width();
         let payload = match &self.options {
             LayoutOptions::Flat => {
@@ -275,9 +319,9 @@ impl Staged {
         self.shortest_key = usize::MAX;
         self.min_tag = u64::MAX;
         self.max_tag = 0;
-        self.kind = 0;
+        self.first_tag = u64::MAX;
+        self.first_key_len = usize::MAX;
         self.kind_differences = 0;
         self.delta_bytes = 0;
-        self.most_bytes = MOST_OF_NONE;
     }
 }

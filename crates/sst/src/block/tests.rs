@@ -13,7 +13,7 @@ use esker_base::checksum::key_hash;
 use esker_base::key::{common_prefix_len, head};
 use esker_base::{SeqNo, Tag};
 use esker_codec::{Codec, History};
-use esker_env::SeededRandom;
+use esker_env::{Random, SeededRandom};
 use std::cmp::Reverse;
 use std::sync::Weak;
 
@@ -344,4 +344,52 @@ fn rows_of_flat_blocks_lie_where_they_are_said_to() {
         Codec::Delta.compress_with(&payload, &rows, None, &mut History::default(), &mut scratch).bytes.len();
     // Two bytes of the value, one of the fingerprint, and little of anything else: a quarter.
     assert!(stored * 4 < payload.len(), "{stored} bytes of {}", payload.len());
+}
+
+/// Keys of one length are put together from words, by the length of the prefix, and entries copied in steps, by their own length: all of them.
+#[test]
+fn keys_of_every_length_behind_every_prefix() {
+    let random = SeededRandom::new(23);
+    for key_len in 1..=45usize {
+        for prefix_len in 0..key_len.min(12) {
+            let value_len = random.below(150);
+            let mut keys: Vec<Vec<u8>> = (0..20)
+                .map(|_| {
+                    let own = (prefix_len..key_len).map(|_| random.next_u64() as u8);
+                    b"prefix bytes"[..prefix_len].iter().copied().chain(own).collect()
+                })
+                .collect();
+            keys.sort();
+            keys.dedup();
+            let entries: Vec<Entry> = keys
+                .into_iter()
+                .map(|key| {
+                    let value = (0..random.below(value_len + 1)).map(|_| random.next_u64() as u8).collect();
+                    Entry {
+                        key,
+                        tag: Tag::new(SeqNo::new(random.below(3)), esker_base::ValueKind::Put),
+                        value,
+                    }
+                })
+                .collect();
+            let block = block(LayoutOptions::Flat, &entries);
+            let mut cursor = BlockCursor::new(false);
+            // SAFETY: the block outlives the cursor; moves from an entry are made on valid cursors only.
+            unsafe {
+                cursor.open(block.contents());
+                cursor.move_to_first();
+                for at in 0..entries.len() {
+                    assert_on(&cursor, &entries, at);
+                    if !cursor.next_evenly() {
+                        assert!(
+                            at + 1 == entries.len() || key_len - prefix_len > 32,
+                            "{key_len}, {prefix_len}"
+                        );
+                        cursor.next();
+                    }
+                }
+                assert!(!cursor.is_valid());
+            }
+        }
+    }
 }
