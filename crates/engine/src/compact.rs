@@ -213,7 +213,7 @@ impl Store {
         let moved = tables.moved(plan.est_in_bytes, self.monotonic_ns().saturating_sub(start_ns));
         keyspace.traffic.note_merge(plan, (keys_taken(plan), tables.entries()), moved);
         let took = Duration::from_nanos(self.monotonic_ns().saturating_sub(start_ns));
-        keyspace.control.lock().capacity.note_compaction(tables.bytes(), took);
+        keyspace.control.lock().capacity.note_compaction(tables.bytes(), plan.bytes_into_last(), took);
         let installed = self.install_merge(keyspace, plan, tables);
         drop(frozen);
         installed

@@ -64,8 +64,9 @@ impl Store {
     fn try_flush_sealed(&self, keyspace: &Arc<KeyspaceState>) -> Result<()> {
         let writing = self.writing()?;
         let _one_at_a_time = keyspace.flushing.lock();
-        let view = keyspace.view.load();
-        let mut left = &view.sealed[..];
+        // Not the view: it would keep what compactions replace meanwhile from being deleted.
+        let sealed = keyspace.view.load().sealed.clone();
+        let mut left = &sealed[..];
         while let Some((newer, group)) = oldest_group(left) {
             match &group[0].ingested {
                 Some(run) => self.install_ingested(writing, keyspace, group, run)?,

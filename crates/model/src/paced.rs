@@ -12,12 +12,14 @@ use crate::settled;
 use crate::tally::Tally;
 use crate::tree::{Job, Tree};
 use esker_strategy::write_control::{
-    Capacity, MAX_SEALED, UNKNOWN_BYTES_PER_SECOND, admitted_bytes_per_second, memory_limits,
-    pressure_permille,
+    Capacity, GarbageQueue, MAX_SEALED, UNKNOWN_BYTES_PER_SECOND, admitted_bytes_per_second,
+    base_and_newer_bytes, memory_limits, pressure_permille,
 };
 use esker_version::LevelIndex;
 use std::time::Duration;
 
+/// What merges found to replace something, job by job: what lies further back counts for this much less with each.
+const MERGES_REMEMBERED: f64 = 0.75;
 /// What the log leaves of the disk at least.
 const LEAST_RATE: f64 = 1.0 / 16.0;
 /// While memtables wait for their flush, the writers' pace is adapted so often while one is filled. The store looks every ten milliseconds.
@@ -50,6 +52,9 @@ struct Pacer<'a> {
     jobs: Vec<Writing<Job>>,
     /// What background work sustains.
     capacity: Capacity,
+    /// Bytes that came into the last level in late merges, and those of them that replaced something there.
+    arrived: f64,
+    replaced: f64,
     stopped_since: Option<f64>,
 }
 
@@ -78,6 +83,8 @@ pub(crate) fn run(
         flush: None,
         jobs: Vec::new(),
         capacity: Capacity::default(),
+        arrived: 0.0,
+        replaced: 0.0,
         stopped_since: None,
     };
     let mut plans_after = 0u64;
@@ -162,11 +169,34 @@ impl Pacer<'_> {
         };
         let flushes = self.capacity.flush_bytes_per_second().unwrap_or(UNKNOWN_BYTES_PER_SECOND);
         let compactions = self.capacity.compaction_bytes_per_second(self.scenario.machine.threads);
+        let taken = self.capacity.taken_bytes_per_second(self.scenario.machine.threads);
         let rates = [
             admitted_bytes_per_second(memory, flushes),
             admitted_bytes_per_second(level0, compactions.unwrap_or(UNKNOWN_BYTES_PER_SECOND)),
+            admitted_bytes_per_second(self.garbage_permille(), taken.unwrap_or(UNKNOWN_BYTES_PER_SECOND)),
         ];
         rates.into_iter().flatten().min()
+    }
+
+    /// How far what newer data replaces lies above its budget.
+    fn garbage_permille(&self) -> u32 {
+        if self.jobs.is_empty() {
+            return 0;
+        }
+        let (base_bytes, above_bytes) = base_and_newer_bytes(&self.tree.version());
+        let in_memory = (self.sealed_to + self.filled - self.tree.flushed_to) * self.operation_bytes;
+        let newer_bytes = above_bytes + in_memory as u64;
+        let share = (self.arrived > 0.0).then(|| self.replaced / self.arrived);
+        let (strategy, options) = (&self.tree.strategy, &self.tree.options);
+        let queue = GarbageQueue::of(strategy, options, (base_bytes, newer_bytes), share, &self.capacity);
+        queue.map_or(0, |queue| queue.permille())
+    }
+
+    /// What a merge into the last level dropped of what it took, as the store counts it.
+    fn note_replaced(&mut self, job: &Job, taken_bytes: u64) {
+        let dropped_bytes = job.plan.est_in_bytes.saturating_sub(job.out_bytes).min(taken_bytes);
+        self.arrived = self.arrived * MERGES_REMEMBERED + taken_bytes as f64;
+        self.replaced = self.replaced * MERGES_REMEMBERED + dropped_bytes as f64;
     }
 
     /// Operations a second that writers are let through with, and whether that is less than they want.
@@ -207,8 +237,8 @@ impl Pacer<'_> {
         let first_job = self.jobs.iter().enumerate().min_by(|a, b| a.1.left_bytes.total_cmp(&b.1.left_bytes));
         let (first_job, job_in) =
             first_job.map_or((0, f64::INFINITY), |(at, job)| (at, job.left_bytes / of_job));
-        // Where one is sealed and writers go on, pressure grows with what they write.
-        let is_growing = rate > 0.0 && !self.sealed.is_empty();
+        // Where one is sealed, or garbage presses, and writers go on, pressure grows with what they write.
+        let is_growing = rate > 0.0 && (!self.sealed.is_empty() || pressure != Pressure::None);
         let look_in = if is_growing { self.memtable / LOOKS_PER_MEMTABLE / rate } else { f64::INFINITY };
         let event_in = full_in.min(flushed_in).min(job_in);
         let time = event_in.min(look_in);
@@ -222,7 +252,10 @@ impl Pacer<'_> {
         if job_in <= time {
             let Writing { all_bytes, began_s, job, .. } = self.jobs.swap_remove(first_job);
             if all_bytes > 0.0 {
-                self.capacity.note_compaction(all_bytes as u64, seconds(self.now_s - began_s));
+                let taken_bytes = job.plan.bytes_into_last();
+                self.note_replaced(&job, taken_bytes);
+                let took = seconds(self.now_s - began_s);
+                self.capacity.note_compaction(all_bytes as u64, taken_bytes, took);
             }
             self.tally.job(&job);
             let now_ms = self.now_ms();

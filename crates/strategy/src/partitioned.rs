@@ -19,6 +19,7 @@ use crate::clean;
 use crate::column::{Columns, Load};
 use crate::draft::{Context, Draft, input_from};
 use crate::fluid::is_busy;
+use crate::options::StrategyOptions;
 use crate::plan::{Class, CompactionPlan, PlanInput, Position, Reason};
 use crate::space::{self, Allowance};
 use esker_version::{LevelIndex, PartMeta, Run};
@@ -28,6 +29,9 @@ use std::sync::Arc;
 const MAX_RUNS_OVER_WINDOW: u32 = 24;
 /// A window this many times denser than the budget is merged at once.
 const VERY_DENSE: u128 = 4;
+/// What is to lie above the last level at most, in percent of the share that the options speak of: by default 235 of 1000 of the last level, so
+/// that all tables stay below 1.25 of what is alive.
+const MOST_GARBAGE_PERCENT: u64 = 124;
 
 pub(crate) fn plan(cx: &Context<'_>) -> Option<CompactionPlan> {
     clean::plan_free(cx)
@@ -88,20 +92,47 @@ fn garbage_bytes(cx: &Context<'_>) -> u64 {
 fn wanted_garbage_bytes(cx: &Context<'_>, base_bytes: u64) -> u64 {
     if base_bytes == 0 {
         // Nothing rests yet: two full tiers of flushes.
-        return flushed_tier_bytes(cx).saturating_mul(2);
+        return flushed_tier_bytes(cx.options).saturating_mul(2);
     }
-    let bytes = u128::from(base_bytes) * u128::from(cx.options.garbage_permille) / 1000;
-    u64::try_from(bytes).unwrap_or(u64::MAX).max(small_garbage_bytes(cx))
+    garbage_budget_bytes(cx.options, base_bytes)
+}
+
+/// Bytes that may lie above a last level of so many, before they are merged: what is to lie there at most, less a flush that comes on top at once and
+/// a fifth that comes while it is merged; but no less than two thirds of the share that there is without large flushes.
+pub(crate) fn garbage_budget_bytes(options: &StrategyOptions, base_bytes: u64) -> u64 {
+    let wanted = garbage_share_bytes(options, base_bytes);
+    let flushes = options.memtable_bytes.saturating_mul(6) / 5;
+    let left = most_garbage_bytes(options, base_bytes).saturating_sub(flushes);
+    left.max(wanted / 3 * 2).min(wanted).max(small_garbage_bytes(options))
+}
+
+/// Where writers and merges that follow them at full speed are to meet: so many bytes above a last level of so many, just after a flush. It is what is to
+/// lie there at most, with a little left; but where flushes are large, a flush more than the budget and a little, or merges would have to rest.
+pub(crate) fn garbage_target_bytes(options: &StrategyOptions, base_bytes: u64) -> u64 {
+    let flush = options.memtable_bytes;
+    let most = most_garbage_bytes(options, base_bytes).saturating_sub(flush / 10 * 3);
+    most.max(garbage_budget_bytes(options, base_bytes).saturating_add(flush / 10 * 11))
+}
+
+/// What is to lie above a last level of so many bytes at most, while writers and merges both go at full speed.
+fn most_garbage_bytes(options: &StrategyOptions, base_bytes: u64) -> u64 {
+    garbage_share_bytes(options, base_bytes) / 100 * MOST_GARBAGE_PERCENT
+}
+
+/// The share of a last level of so many bytes that the options speak of.
+pub(crate) fn garbage_share_bytes(options: &StrategyOptions, base_bytes: u64) -> u64 {
+    let bytes = u128::from(base_bytes) * u128::from(options.garbage_permille) / 1000;
+    u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 /// Bytes that may lie above the last level whatever its size.
-fn small_garbage_bytes(cx: &Context<'_>) -> u64 {
-    flushed_tier_bytes(cx).min(cx.options.small_garbage_bytes)
+fn small_garbage_bytes(options: &StrategyOptions) -> u64 {
+    flushed_tier_bytes(options).min(options.small_garbage_bytes)
 }
 
 /// Bytes of as many flushes as make a tier.
-fn flushed_tier_bytes(cx: &Context<'_>) -> u64 {
-    cx.options.memtable_bytes.saturating_mul(u64::from(cx.options.tier_runs))
+fn flushed_tier_bytes(options: &StrategyOptions) -> u64 {
+    options.memtable_bytes.saturating_mul(u64::from(options.tier_runs))
 }
 
 /// Bytes that one tier may have.
@@ -188,7 +219,7 @@ fn dense(cx: &Context<'_>, class: Class) -> Option<CompactionPlan> {
         vec![true; loads.len()]
     } else {
         // As long as little lies above, its bytes do not count, however dense they are: only the runs do.
-        let bytes_count = upper_bytes > small_garbage_bytes(cx);
+        let bytes_count = upper_bytes > small_garbage_bytes(cx.options);
         let is_eligible = |(part, load): (&Arc<PartMeta>, &Load)| {
             load.runs >= MAX_RUNS_OVER_WINDOW || (bytes_count && is_very_dense(cx, part.bytes, *load))
         };

@@ -306,6 +306,6 @@ fn deleting_everything_leaves_nothing() {
 fn the_default_stays_below_a_quarter_of_garbage() {
     let garbage_permille = StrategyOptions::default().garbage_permille;
     let (writes, greatest, drained) = overwrite(Strategy::Partitioned, garbage_permille, 462, 5);
-    assert!(greatest <= 125 && drained == 100, "{greatest} %, drained {drained} %");
-    assert!(writes <= 360, "a byte is written {writes} / 100 times");
+    assert!(greatest <= 125 && drained <= 102, "{greatest} %, drained {drained} %");
+    assert!(writes <= 380, "a byte is written {writes} / 100 times");
 }

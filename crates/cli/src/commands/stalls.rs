@@ -111,6 +111,7 @@ fn pressure_as_json(pressure: &Pressure) -> serde_json::Value {
         PressureCause::SharedMemory => "shared memory",
         PressureCause::Level0 => "level 0",
         PressureCause::Space => "room",
+        PressureCause::Garbage => "garbage",
         _ => "other",
     };
     json!({

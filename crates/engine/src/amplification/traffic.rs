@@ -138,6 +138,11 @@ pub(crate) struct Book {
 }
 
 impl Traffic {
+    /// [`Book::replaced`] without the rest of the book.
+    pub(crate) fn replaced(&self) -> Option<f64> {
+        self.0.lock().replaced()
+    }
+
     /// The book at this moment.
     pub(crate) fn book(&self) -> Book {
         self.0.lock().clone()

@@ -44,12 +44,12 @@ impl Nearness {
         let is_flush = facts.class == Class::Flush;
         let of_lane = match cause {
             PressureCause::Memory | PressureCause::SharedMemory => is_flush,
-            PressureCause::Level0 | PressureCause::Space => !is_flush,
+            PressureCause::Level0 | PressureCause::Space | PressureCause::Garbage => !is_flush,
         };
         let empties_queue = match cause {
             PressureCause::SharedMemory => true,
             PressureCause::Level0 => id == keyspace && facts.from.contains(&LevelIndex::FLUSH),
-            PressureCause::Memory | PressureCause::Space => id == keyspace,
+            PressureCause::Memory | PressureCause::Space | PressureCause::Garbage => id == keyspace,
         };
         match () {
             () if !of_lane => None,
@@ -74,7 +74,9 @@ impl Store {
             .most(self.monotonic_ns(), |id, facts| Nearness::of(worst.cause, keyspace.id, id, facts));
         let (lane, sustained) = match worst.cause {
             PressureCause::Memory | PressureCause::SharedMemory => (Lane::Flush, of_flushes),
-            PressureCause::Level0 | PressureCause::Space => (Lane::Compaction, of_one_merge),
+            PressureCause::Level0 | PressureCause::Space | PressureCause::Garbage => {
+                (Lane::Compaction, of_one_merge)
+            }
         };
         let ends_in = job.as_ref().and_then(|job| ends_in(job, sustained));
         let error = self.scheduler.error(lane).map(|error| error.to_string());

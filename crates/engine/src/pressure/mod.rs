@@ -2,7 +2,8 @@
 //!
 //! # What happens
 //! Two queues lie between writers and the tree: sealed memtables before the flush, and runs of level 0 before compaction. Each
-//! has a hard limit, at which [`crate::room`] makes writers wait. Between a soft limit and that one lies *pressure*, and under
+//! has a hard limit, at which [`crate::room`] makes writers wait. A third, garbage that newer data leaves behind ([`GarbageQueue`]), has none: it
+//! costs room, and slows writers to half of what merges sustain at most. Between a soft limit and that one lies *pressure*, and under
 //! pressure writers are admitted at a rate ([the law](esker_strategy::write_control::admitted_bytes_per_second)) that follows from it and from what background work sustains
 //! ([`Capacity`], measured). A write that came too early is done first and pays afterwards: it waits, outside of all locks, until it
 //! would have been on time ([`pace`]). So the queues settle half-way, a writer waits a millisecond at a time, and a stop
@@ -15,7 +16,8 @@
 //! * PC3: pressure is read off the present shape, not counted by events: what a job changes is seen at the next look, and nothing
 //!   can be forgotten. Looks are at installs, after seals, and by writers under pressure every [`ADAPT_INTERVAL`].
 //! * PC4: a keyspace's pressure holds back its own writers only; memory, which all share, holds back those who write.
-//! * PC5: where compaction has nothing to do, runs of level 0 are no pressure: waiting would not make them fewer.
+//! * PC5: where compaction has nothing to do, runs of level 0 and garbage are no pressure: waiting would not make them fewer. Nor is data that
+//!   replaces nothing, however much comes of it: merges would not make it less.
 //!
 //! # Rejected
 //! Sleeping before the write, as RocksDB does: the thread at the head of its queue sleeps for all, and a small write waits for a
@@ -36,8 +38,8 @@ use crate::keyspace::KeyspaceState;
 use crate::store::{Store, Writing};
 use esker_base::Error;
 use esker_strategy::write_control::{
-    Capacity, MAX_SEALED, UNKNOWN_BYTES_PER_SECOND, admitted_bytes_per_second, fullness_permille,
-    memory_limits,
+    Capacity, GarbageQueue, MAX_SEALED, UNKNOWN_BYTES_PER_SECOND, admitted_bytes_per_second,
+    base_and_newer_bytes, fullness_permille, memory_limits,
 };
 use esker_version::LevelIndex;
 use pace::rescaled_ns;
@@ -119,6 +121,7 @@ struct Queues {
     memory: Pressure,
     level0: Pressure,
     space: Pressure,
+    garbage: Pressure,
 }
 
 impl Store {
@@ -197,7 +200,7 @@ impl Store {
         let mut control = keyspace.control.lock();
         let now_ns = self.env.clock.monotonic_ns();
         control.looked_ns = now_ns;
-        let queues = self.queues(keyspace);
+        let queues = self.queues(keyspace, &control.capacity);
         let rate = self.rate_under(&queues, &control.capacity);
         control.note(&queues, rate, self.time.now_ms());
         if rate == control.rate {
@@ -217,19 +220,23 @@ impl Store {
         let flush = capacity.flush_bytes_per_second().unwrap_or(UNKNOWN_BYTES_PER_SECOND);
         let compaction = capacity.compaction_bytes_per_second(self.compaction_threads);
         let compaction = compaction.unwrap_or(UNKNOWN_BYTES_PER_SECOND);
+        let taken = capacity.taken_bytes_per_second(self.compaction_threads);
+        let taken = taken.unwrap_or(UNKNOWN_BYTES_PER_SECOND);
         let rates = [
             admitted_bytes_per_second(queues.memory.permille, flush),
             admitted_bytes_per_second(queues.level0.permille, compaction),
             admitted_bytes_per_second(queues.space.permille, compaction),
+            admitted_bytes_per_second(queues.garbage.permille, taken),
         ];
         rates.into_iter().flatten().min()
     }
 
-    fn queues(&self, keyspace: &KeyspaceState) -> Queues {
+    fn queues(&self, keyspace: &KeyspaceState, capacity: &Capacity) -> Queues {
         Queues {
             memory: self.memory_pressure(keyspace),
             level0: self.level0_pressure(keyspace),
             space: self.space_pressure(keyspace),
+            garbage: self.garbage_pressure(keyspace, capacity),
         }
     }
 
@@ -302,6 +309,31 @@ impl Store {
         Pressure::new(PressureCause::Space, used, soft, hard)
     }
 
+    /// What newer data replaces and merges have not yet dropped, where the strategy has a budget for it. A tree on its way from one strategy to
+    /// another is in neither's form, and is not hurried.
+    fn garbage_pressure(&self, keyspace: &KeyspaceState, capacity: &Capacity) -> Pressure {
+        let free = Pressure::none(PressureCause::Garbage);
+        let (options, view) = (keyspace.options(), keyspace.view.load());
+        let (base_bytes, above_bytes) = base_and_newer_bytes(&view.tree.version);
+        let sealed_bytes: u64 = view.sealed.iter().map(|memtable| memtable.bytes()).sum();
+        let queue = GarbageQueue::of(
+            &options.strategy,
+            &self.strategy_options(&options),
+            (base_bytes, above_bytes + sealed_bytes + view.active.memtable.payload_bytes()),
+            keyspace.traffic.replaced(),
+            capacity,
+        );
+        let Some(queue) = queue.filter(|_| options.migration().is_none()) else { return free };
+        let permille = queue.permille();
+        Pressure {
+            cause: PressureCause::Garbage,
+            amount: queue.bytes,
+            soft: queue.soft_bytes,
+            hard: queue.hard_bytes,
+            permille: if permille > 0 && self.can_compact(keyspace) { permille } else { 0 },
+        }
+    }
+
     /// What a write that must not wait is told if it would be too early.
     #[cold]
     pub(crate) fn refuse_early(
@@ -348,7 +380,7 @@ impl Control {
 
     /// Remembers what is to be told when the state changes.
     fn note(&mut self, queues: &Queues, rate: Option<u64>, now_ms: u64) {
-        let all = [queues.space, queues.memory, queues.level0];
+        let all = [queues.garbage, queues.space, queues.memory, queues.level0];
         let worst = all.into_iter().max_by_key(|pressure| pressure.permille).unwrap_or(queues.level0);
         let state = rate.map(|_| worst.cause);
         if state == self.state {

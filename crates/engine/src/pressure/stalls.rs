@@ -83,6 +83,8 @@ pub enum PressureCause {
     Level0,
     /// Bytes of tables and what jobs write, where room was promised.
     Space,
+    /// Bytes above the last level and in memtables that replace older ones, where merges are to keep them within a budget.
+    Garbage,
 }
 
 /// Writes that wait for a kind of background work.
@@ -133,9 +135,9 @@ impl Store {
     }
 
     fn stall_of(&self, keyspace: &KeyspaceState) -> KeyspaceStall {
-        let queues = self.queues(keyspace);
         let control = keyspace.control.lock();
-        let mut pressures = vec![queues.memory, queues.level0, queues.space];
+        let queues = self.queues(keyspace, &control.capacity);
+        let mut pressures = vec![queues.memory, queues.level0, queues.space, queues.garbage];
         pressures.sort_by_key(|pressure| std::cmp::Reverse(pressure.permille));
         let rate = keyspace.admitted_bytes_per_second.load(Ordering::Relaxed);
         let state = match rate {
@@ -168,6 +170,13 @@ impl fmt::Display for Pressure {
         match self.cause {
             PressureCause::Level0 => {
                 write!(f, "level 0 has {amount} runs (slower from {soft}, stop at {hard})")
+            }
+            PressureCause::Garbage => {
+                let (amount, soft, hard) = (Mebibytes(amount), Mebibytes(soft), Mebibytes(hard));
+                write!(
+                    f,
+                    "{amount} that newer data replaces wait for compaction (slower from {soft}, slowest from {hard})"
+                )
             }
             PressureCause::Memory | PressureCause::SharedMemory | PressureCause::Space => {
                 let whose = match self.cause {

@@ -5,9 +5,13 @@ use super::*;
 use crate::jobs::JobFacts;
 use crate::options::Options;
 use crate::{Database, Keyspace, KeyspaceOptions};
+use esker_base::SeqNo;
 use esker_env::fault::{FaultFs, Operation, StrictFs};
 use esker_env::{Background, Env};
-use esker_strategy::{Class, Reason};
+use esker_strategy::{
+    Busy, Class, CompactionPlan, ManualMark, ManualStep, Reason, Strategy, StrategyOptions,
+};
+use esker_version::{Key, KeyEnd, KeyRange, VersionEdit};
 use std::sync::mpsc::{Sender, channel};
 
 const BUFFER_BYTES: u64 = 64 << 10;
@@ -95,6 +99,37 @@ fn a_stall_names_the_flush_that_is_waited_for() {
     drop(gate);
     db.flush().unwrap();
     assert_eq!(only(&db).blocking, None);
+    db.close().unwrap();
+}
+
+/// IN3: a flush takes long beside compactions; if it held the tree that it began with, all that these replace would stay until its end, and most
+/// of the room that they free.
+#[test]
+fn a_flush_keeps_no_table_that_was_replaced() {
+    let faults = FaultFs::new(Arc::new(StrictFs::new()));
+    let db = open(&faults);
+    put(db.default_keyspace(), BUFFER_BYTES / 4);
+    db.flush().unwrap();
+    let gate = hold_flush(&faults);
+    put(db.default_keyspace(), 3 * BUFFER_BYTES / 2);
+    let store = db.store();
+    while store.jobs.progress(0).is_empty() {
+        std::thread::yield_now();
+    }
+    let keyspace = store.find_keyspace("default").unwrap();
+    let replaced = store.install(&keyspace, &[], |version, _| {
+        let mut edit = VersionEdit::new();
+        for (level, run) in version.runs() {
+            for part in run.parts() {
+                edit.remove_part(keyspace.id, level, run.id, part);
+            }
+        }
+        edit
+    });
+    replaced.unwrap();
+    assert_eq!(store.files.held_bytes(keyspace.id), 0, "the flush is under way, and nobody reads");
+    drop(gate);
+    db.flush().unwrap();
     db.close().unwrap();
 }
 
@@ -264,4 +299,59 @@ fn limits_of_level_0_lie_above_what_the_strategy_leaves_there() {
     assert_eq!(limits("tiered:32"), (34, 36));
     let low = KeyspaceOptions::default().level0_slowdown_runs(50).level0_stop_runs(20);
     assert_eq!(low.level0_limits(), (19, 20));
+}
+
+/// What newer data replaces is pressure beyond its budget, as long as merges cannot follow; what it adds is none, however much comes.
+#[test]
+fn garbage_is_pressure_and_growth_is_not() {
+    const KEYS: u64 = 6000;
+    let keyspace = KeyspaceOptions::default().write_buffer_size(BUFFER_BYTES).level0_stop_runs(1000);
+    let env = Env::simulated(Arc::new(StrictFs::new()), 1);
+    let options = Options::default().memory_budget(8 << 20).keyspace_options(keyspace);
+    let db = options.env(env).open("/db").unwrap();
+    let (store, state) = (db.store(), db.default_keyspace().state());
+    // A prime walks through all keys in an order that is not theirs.
+    let pass = |first: u64, round: u8| {
+        let mut seen = Vec::new();
+        for at in 0..KEYS {
+            let key = (first + at * 3571 % KEYS).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            db.put(key.to_be_bytes(), [round; 1016]).unwrap();
+            seen.push(store.garbage_pressure(state, &Capacity::default()));
+        }
+        seen
+    };
+    let most = |seen: &[Pressure]| seen.iter().map(|pressure| pressure.permille).max();
+    assert_eq!(most(&pass(0, 0)), Some(0), "all keys are new");
+    db.compact_all().unwrap();
+    assert_eq!(most(&pass(KEYS, 0)), Some(0), "all keys are new, and something rests below them");
+    db.compact_all().unwrap();
+    assert!(most(&pass(0, 1)) < Some(500), "merges keep up, and writers are held back below their pace");
+    db.drain().unwrap();
+    // As if a job had all of the last level: nothing can be merged into it.
+    let whole = manual_plan(&db);
+    let mark = state.busy.lock().add(&whole);
+    let seen = pass(0, 2);
+    assert_eq!((seen[0].permille, most(&seen)), (0, Some(750)), "{:?}", seen.last());
+    let last = seen.last().unwrap();
+    let over = 1000 * (last.amount - last.soft) / (last.hard - last.soft);
+    assert_eq!(u64::from(last.permille), over.min(750), "{last:?}");
+    state.busy.lock().remove(mark);
+    db.drain().unwrap();
+    assert_eq!(store.garbage_pressure(state, &Capacity::default()).permille, 0, "garbage is gone");
+    db.close().unwrap();
+}
+
+/// A merge of all that there is.
+fn manual_plan(db: &Database) -> CompactionPlan {
+    let state = db.default_keyspace().state();
+    let (store, view, options) = (db.store(), state.view.load(), state.options());
+    let everything = KeyRange { start: Key::default(), end: KeyEnd::Unbounded };
+    let mark = ManualMark { seqno: SeqNo::MAX, part: store.writing().unwrap().tables.counters().1 };
+    let shape = store.shape(&view.tree, &[]);
+    let of_strategy = StrategyOptions { max_job_bytes: Some(u64::MAX), ..store.strategy_options(&options) };
+    let step = Strategy::default().plan_manual(&shape, &Busy::default(), &of_strategy, &everything, mark);
+    match step {
+        ManualStep::Plan(plan) => *plan,
+        other => panic!("{other:?}"),
+    }
 }

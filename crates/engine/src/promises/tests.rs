@@ -210,7 +210,7 @@ fn what_measurements_rule_out_is_refused_with_the_numbers() {
     {
         let mut control = state.control.lock();
         control.capacity.note_arrival(100_000_000, Duration::from_secs(1));
-        control.capacity.note_compaction(200_000_000, Duration::from_secs(1));
+        control.capacity.note_compaction(200_000_000, 0, Duration::from_secs(1));
     }
     let refused = world.db.default_keyspace().set_options(|options| options.max_space_amp(1.05)).unwrap_err();
     let told = refused.to_string();

@@ -53,6 +53,8 @@ pub struct Capacity {
     arrival: Speed,
     /// Bytes that one compaction at a time writes.
     compaction: Speed,
+    /// Bytes that one compaction at a time takes from above the last level into it.
+    taken: Speed,
     /// Bytes flushed and bytes written by compactions, those that lie back counted for less.
     flushed: f64,
     compacted: f64,
@@ -82,9 +84,11 @@ impl Capacity {
         self.compaction.bytes_per_second()
     }
 
-    /// A compaction wrote so many bytes in that time.
-    pub fn note_compaction(&mut self, written_bytes: u64, took: Duration) {
+    /// A compaction wrote so many bytes in that time, and so many of those that it read came into the last level from above
+    /// ([`CompactionPlan::bytes_into_last`](crate::CompactionPlan::bytes_into_last)).
+    pub fn note_compaction(&mut self, written_bytes: u64, taken_bytes: u64, took: Duration) {
         self.compaction.note(written_bytes, took);
+        self.taken.note(taken_bytes, took);
         self.compacted += written_bytes as f64;
     }
 
@@ -97,6 +101,19 @@ impl Capacity {
     pub fn compaction_bytes_per_second(&self, jobs: usize) -> Option<u64> {
         let one = self.compaction.bytes_per_second()?;
         Some((one * jobs.max(1) as f64 / self.amplification()) as u64)
+    }
+
+    /// Bytes a second that `jobs` compactions at once take into the last level; `None` before the first. Unlike
+    /// [`Capacity::compaction_bytes_per_second`] it does not follow what is flushed: where merges fall behind, they write little for each
+    /// byte that is flushed, and seem to keep up with whatever comes.
+    pub fn taken_bytes_per_second(&self, jobs: usize) -> Option<u64> {
+        self.taken.bytes_per_second().map(|one| (one * jobs.max(1) as f64) as u64)
+    }
+
+    /// Bytes that one compaction takes into the last level while a flush writes one, 0 to 1; 0 as long as either is unknown.
+    pub(crate) fn taken_while_flushing(&self) -> f64 {
+        let speeds = self.taken.bytes_per_second().zip(self.flush.bytes_per_second());
+        speeds.map_or(0.0, |(taken, flushed)| (taken / flushed.max(1.0)).clamp(0.0, 1.0))
     }
 
     /// Bytes that compactions write for each that is flushed.
@@ -139,7 +156,7 @@ mod tests {
         );
         for _ in 0..200 {
             capacity.note_flush(16 * MB, 16 * MB, Duration::from_millis(100));
-            capacity.note_compaction(48 * MB, Duration::from_millis(480));
+            capacity.note_compaction(48 * MB, 12 * MB, Duration::from_millis(480));
         }
         assert_eq!(capacity.flush_bytes_per_second(), Some(160 * MB));
         // 100 MB/s each, three bytes for each that is flushed.
@@ -147,5 +164,17 @@ mod tests {
         assert!((one / 33.3e6 - 1.0).abs() < 0.02, "{one}");
         let two = capacity.compaction_bytes_per_second(2).unwrap() as f64;
         assert!((two / one - 2.0).abs() < 0.01);
+        let taken = capacity.taken_bytes_per_second(2).unwrap() as f64;
+        assert!((taken / 50e6 - 1.0).abs() < 0.01, "{taken}");
+        let meanwhile = capacity.taken_while_flushing();
+        assert!((meanwhile / (25.0 / 160.0) - 1.0).abs() < 0.01, "{meanwhile}");
+        // Merges that fall behind: half as many, and just as fast. What they take says so, what they write for each flushed byte does not.
+        for _ in 0..200 {
+            capacity.note_flush(32 * MB, 32 * MB, Duration::from_millis(200));
+            capacity.note_compaction(48 * MB, 12 * MB, Duration::from_millis(480));
+        }
+        let (taken, seeming) = (capacity.taken_bytes_per_second(1), capacity.compaction_bytes_per_second(1));
+        assert!((taken.unwrap() as f64 / 25e6 - 1.0).abs() < 0.01, "{taken:?}");
+        assert!((seeming.unwrap() as f64 / 66.7e6 - 1.0).abs() < 0.02, "{seeming:?}");
     }
 }

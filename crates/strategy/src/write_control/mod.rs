@@ -1,14 +1,17 @@
 //! Write control: how fast writers may be, as pure functions of how full the queues before background work are.
 //!
-//! Two queues lie between writers and the tree: memtables before the flush, and runs of level 0 before compaction. Here is where their limits
+//! Two queues lie between writers and the tree: memtables before the flush, and runs of level 0 before compaction. A third is what newer data
+//! replaces and merges have not dropped ([`GarbageQueue`]). Here is where their limits
 //! lie, what pressure between the limits means for the writers ([`admitted_bytes_per_second`]), and what background work sustains
 //! ([`Capacity`]). The store measures and holds its writers back by it; a simulation does the same with a clock of its own, so that
 //! both tell of the same stalls.
 
 mod capacity;
+mod garbage;
 mod law;
 
 pub use capacity::{Capacity, UNKNOWN_BYTES_PER_SECOND};
+pub use garbage::{GarbageQueue, MOST_PRESSURE_PERMILLE, base_and_newer_bytes};
 pub use law::{FULL_PERMILLE, admitted_bytes_per_second, fullness_permille, pressure_permille};
 
 use crate::kind::Strategy;

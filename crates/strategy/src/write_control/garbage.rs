@@ -1,0 +1,180 @@
+//! Garbage as a queue: what newer data has replaced and merges have not yet dropped.
+//!
+//! # Why
+//! Level 0 tells little of a tree whose runs are merged on into tiers: writers who are faster than merges leave ever more above the last
+//! level, and level 0 stays as it is. What fills then is the disk. So the strategy that keeps garbage within a budget
+//! has its writers held back when there is more.
+//!
+//! # What is counted
+//! Bytes above the last level and in memtables, as far as they replace something. How much of it does is what the last merges found: new
+//! keys are growth, however many, and hold nobody back, nor does anything before the first merge has told. Memtables
+//! count from the first byte on, so that the queue grows and shrinks evenly, not by a memtable at once: a writer at a steady pace is
+//! what comes of it.
+//!
+//! # The limits
+//! Half-way between them writers are as fast as merges. There the most that lies above the last level, just after a flush, is to be what
+//! the strategy aims at (a quarter of the last level by default); and as that much is in tables when a flush ends, so much more is in memory as was written
+//! while it lasted: a share of a memtable that follows from how fast flushes and merges are. The width leaves room for
+//! a memtable and a part of the budget, because the queue must not be narrower than what a job takes out of it at once (see the
+//! [law](super::admitted_bytes_per_second)).
+//!
+//! The law's floor is higher here, [`MOST_PRESSURE_PERMILLE`]: garbage costs room and harms nobody, so writers keep half of what merges sustain, and
+//! the queue shrinks at that speed.
+//!
+//! # Rejected
+//! Limits for the bytes of tables alone: each flush is a step of a memtable, and so is each change of the pace. Limits at the budget: a flush more than
+//! the budget is what merges that keep up leave, and with one that is being filled writers were held back while merges rested.
+//! What is flushed over what compactions write for a measure of speed: merges that fall behind write little for each flushed byte, and seem
+//! to keep up with any.
+
+use super::capacity::Capacity;
+use super::law::pressure_permille;
+use crate::kind::Strategy;
+use crate::options::StrategyOptions;
+use crate::partitioned;
+use esker_version::{LevelIndex, Version};
+
+/// The most that garbage may press: writers keep half of what merges sustain.
+pub const MOST_PRESSURE_PERMILLE: u32 = 750;
+
+/// The width of the queue: a memtable, and this share of the budget.
+const WIDTH_DIVISOR: u64 = 6;
+
+/// How much garbage a tree has, and how much it may have.
+///
+/// ```
+/// use esker_strategy::{Strategy, StrategyOptions};
+/// use esker_strategy::write_control::{Capacity, GarbageQueue};
+///
+/// let options = StrategyOptions { memtable_bytes: 16 << 20, ..StrategyOptions::default() };
+/// let of = |newer_bytes, share| {
+///     let bytes = (1000 << 20, newer_bytes);
+///     GarbageQueue::of(&Strategy::default(), &options, bytes, Some(share), &Capacity::default())
+/// };
+/// // 1000 MiB at rest; of 260 MiB above it, in tables and memory, nine tenths replace something.
+/// let queue = of(260 << 20, 0.9).unwrap();
+/// assert_eq!([queue.bytes, queue.soft_bytes, queue.hard_bytes].map(|bytes| bytes >> 20), [234, 206, 254]);
+/// assert!((550..600).contains(&queue.permille()));
+/// assert_eq!(of(260 << 20, 0.0).unwrap().permille(), 0, "new keys");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GarbageQueue {
+    /// What newer data replaces and merges have not dropped.
+    pub bytes: u64,
+    /// From where on writers are slowed.
+    pub soft_bytes: u64,
+    /// Where the law would stop them; they never get so little.
+    pub hard_bytes: u64,
+}
+
+impl GarbageQueue {
+    /// That of a run that everything is merged into, and of newer data in tables and memory, by their bytes. Of the newer a share replaces
+    /// something, if merges have told which. `None` where garbage has no budget of its own: in strategies that merge by other rules,
+    /// before anything has come to rest, and in stores so small that one memtable exceeds their share of garbage.
+    pub fn of(
+        strategy: &Strategy,
+        options: &StrategyOptions,
+        (base_bytes, newer_bytes): (u64, u64),
+        replaced_share: Option<f64>,
+        capacity: &Capacity,
+    ) -> Option<GarbageQueue> {
+        let memtable_bytes = options.memtable_bytes;
+        let is_small = partitioned::garbage_share_bytes(options, base_bytes) < memtable_bytes.max(1);
+        if *strategy != Strategy::Partitioned || is_small {
+            return None;
+        }
+        let budget = partitioned::garbage_budget_bytes(options, base_bytes);
+        let width = memtable_bytes.saturating_add(budget / WIDTH_DIVISOR);
+        let while_flushing = (memtable_bytes as f64 * capacity.taken_while_flushing()) as u64;
+        let middle = partitioned::garbage_target_bytes(options, base_bytes).saturating_add(while_flushing);
+        let soft_bytes = middle.saturating_sub(width / 2);
+        let share = replaced_share.unwrap_or(0.0).clamp(0.0, 1.0);
+        Some(GarbageQueue {
+            bytes: (newer_bytes as f64 * share) as u64,
+            soft_bytes,
+            hard_bytes: soft_bytes.saturating_add(width),
+        })
+    }
+
+    /// Where it lies between its limits, in 1/1000, at most [`MOST_PRESSURE_PERMILLE`].
+    pub fn permille(&self) -> u32 {
+        pressure_permille(self.bytes, self.soft_bytes, self.hard_bytes).min(MOST_PRESSURE_PERMILLE)
+    }
+}
+
+/// Bytes of the run that everything is merged into, and of all runs above it.
+pub fn base_and_newer_bytes(version: &Version) -> (u64, u64) {
+    let base = version.runs_of(LevelIndex::LAST).last();
+    let newer = version.runs().filter(|(_, run)| base.is_none_or(|base| base.id != run.id));
+    let parts = newer.flat_map(|(_, run)| run.parts());
+    (base.map_or(0, |run| run.bytes()), parts.fold(0, |sum, part| sum.saturating_add(part.effective_bytes())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const MIB: u64 = 1 << 20;
+
+    fn of(strategy: &str, memtable: u64, base: u64, newer: u64, share: Option<f64>) -> Option<GarbageQueue> {
+        let options = StrategyOptions { memtable_bytes: memtable * MIB, ..StrategyOptions::default() };
+        let bytes = (base * MIB, newer * MIB);
+        GarbageQueue::of(&strategy.parse().unwrap(), &options, bytes, share, &Capacity::default())
+    }
+
+    #[test]
+    fn what_was_not_seen_to_replace_anything_is_no_garbage() {
+        let permille = |newer, share| of("partitioned", 16, 1000, newer, share).unwrap().permille();
+        assert_eq!(permille(100_000, None), 0, "no merge has told yet");
+        assert_eq!(permille(100_000, Some(0.0)), 0, "new keys");
+        assert_eq!(permille(200, Some(1.0)), 0, "the budget, and not a flush");
+        assert_eq!(permille(2000, Some(0.1)), 0, "most of it is growth");
+        let mut last = 0;
+        for newer in (220..300).step_by(10) {
+            let now = permille(newer, Some(1.0));
+            assert!(now > last || now == MOST_PRESSURE_PERMILLE, "{newer}: {now} after {last}");
+            last = now;
+        }
+        assert_eq!(permille(100_000, Some(1.0)), MOST_PRESSURE_PERMILLE);
+    }
+
+    #[test]
+    fn only_who_has_a_budget_has_a_queue() {
+        for other in ["none", "leveled:10", "tiered:4", "lazy-leveled:4", "partial:10", "fifo:1GiB"] {
+            assert_eq!(of(other, 16, 1000, 900, Some(1.0)), None, "{other}");
+        }
+        assert_eq!(of("partitioned", 16, 0, 900, Some(1.0)), None, "nothing rests");
+        assert_eq!(of("partitioned", 64, 330, 900, Some(1.0)), None, "a memtable is more than the share");
+        assert!(of("partitioned", 64, 340, 900, Some(1.0)).is_some());
+    }
+
+    /// Half-way, where writers are as fast as merges, tables are within 1.25 of what rests just after a flush, and merges have not come to rest just
+    /// before one.
+    #[test]
+    fn half_way_is_within_the_room_and_beyond_the_budget() {
+        for (memtable, base) in [(4, 1000), (16, 1000), (16, 100_000), (64, 1163), (64, 100_000)] {
+            let queue = of("partitioned", memtable, base, 0, None).unwrap();
+            let middle = u64::midpoint(queue.soft_bytes, queue.hard_bytes);
+            let options = StrategyOptions { memtable_bytes: memtable * MIB, ..StrategyOptions::default() };
+            let budget = partitioned::garbage_budget_bytes(&options, base * MIB);
+            assert!(middle * 4 <= base * MIB, "{memtable} {base}: {queue:?}");
+            assert!(middle - memtable * MIB > budget, "{memtable} {base}: {queue:?}, {budget}");
+        }
+    }
+
+    /// What is written while a flush lasts is in memory when its table comes.
+    #[test]
+    fn slow_flushes_leave_more_in_memory() {
+        let (strategy, options) = (Strategy::default(), StrategyOptions::default());
+        let mut capacity = Capacity::default();
+        let soft = |capacity: &Capacity| {
+            GarbageQueue::of(&strategy, &options, (1 << 30, 0), None, capacity).unwrap().soft_bytes
+        };
+        let unknown = soft(&capacity);
+        capacity.note_flush(200 * MIB, 200 * MIB, Duration::from_secs(1));
+        capacity.note_compaction(300 * MIB, 100 * MIB, Duration::from_secs(1));
+        let more = (soft(&capacity) - unknown) as f64 / options.memtable_bytes as f64;
+        assert!((more - 0.5).abs() < 0.01, "{more}");
+    }
+}
