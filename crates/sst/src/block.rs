@@ -6,7 +6,7 @@
 //! [`BlockBytes`] are bytes that were validated. Their layout's search code then reads without bounds checks; the
 //! argument why that is sound is written at the head of [`flat`] and [`delta`]. It rests on two facts that this
 //! file establishes for all `BlockBytes`: the payload passed its layout's validation, and at least [`SLACK_BYTES`]
-//! readable bytes follow it. A [`Block`](shared::Block) owns such bytes, for the cache; a compaction reads them in place.
+//! readable bytes follow it. A [`Block`] owns such bytes, for the cache; a compaction reads them in place.
 
 pub(crate) mod cursor;
 pub(crate) mod delta;
