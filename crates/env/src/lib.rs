@@ -18,7 +18,8 @@
 //! | [`world`] | [`Env`], all of it in one value, and the starting of threads |
 //! | `sharing` | [`Env::share_out`], work that is done on several threads and waited for |
 //!
-//! Unsafe code is found in [`memory`], [`slabs`], in [`fs`] ([`Mapping`]), in the two modules `mapping` and in `reads/uring`, nowhere else.
+//! Unsafe code is found in [`memory`], [`slabs`], in [`fs`] ([`Mapping`]), in the two modules `mapping`, in
+//! `std_fs/write_back` and in `reads/uring`, nowhere else.
 
 mod aligned;
 pub mod clock;

@@ -313,7 +313,12 @@ impl Store {
     /// another is in neither's form, and is not hurried.
     fn garbage_pressure(&self, keyspace: &KeyspaceState, capacity: &Capacity) -> Pressure {
         let free = Pressure::none(PressureCause::Garbage);
-        let (options, view) = (keyspace.options(), keyspace.view.load());
+        let options = keyspace.options();
+        // Before the walk over all parts: most strategies have no budget that it could be held against.
+        if !GarbageQueue::is_for(&options.strategy) || options.migration().is_some() {
+            return free;
+        }
+        let view = keyspace.view.load();
         let (base_bytes, above_bytes) = base_and_newer_bytes(&view.tree.version);
         let sealed_bytes: u64 = view.sealed.iter().map(|memtable| memtable.bytes()).sum();
         let queue = GarbageQueue::of(
@@ -323,7 +328,7 @@ impl Store {
             keyspace.traffic.replaced(),
             capacity,
         );
-        let Some(queue) = queue.filter(|_| options.migration().is_none()) else { return free };
+        let Some(queue) = queue else { return free };
         let permille = queue.permille();
         Pressure {
             cause: PressureCause::Garbage,

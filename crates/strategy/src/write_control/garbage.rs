@@ -68,6 +68,11 @@ pub struct GarbageQueue {
 }
 
 impl GarbageQueue {
+    /// Whether a strategy has a budget for garbage.
+    pub fn is_for(strategy: &Strategy) -> bool {
+        *strategy == Strategy::Partitioned
+    }
+
     /// That of a run that everything is merged into, and of newer data in tables and memory, by their bytes. Of the newer a share replaces
     /// something, if merges have told which. `None` where garbage has no budget of its own: in strategies that merge by other rules,
     /// before anything has come to rest, and in stores so small that one memtable exceeds their share of garbage.
@@ -80,7 +85,7 @@ impl GarbageQueue {
     ) -> Option<GarbageQueue> {
         let memtable_bytes = options.memtable_bytes;
         let is_small = partitioned::garbage_share_bytes(options, base_bytes) < memtable_bytes.max(1);
-        if *strategy != Strategy::Partitioned || is_small {
+        if !GarbageQueue::is_for(strategy) || is_small {
             return None;
         }
         let budget = partitioned::garbage_budget_bytes(options, base_bytes);
