@@ -151,15 +151,20 @@ impl Fluid {
         }
     }
 
-    /// How many of the oldest of these runs one job takes: in a migration no more than its limit of bytes allows, and two at least, because
-    /// there may be far more runs than any rule of this tree would let come together.
-    fn runs_of_a_step(&self, cx: &Context<'_>, runs: &[Arc<Run>]) -> usize {
-        let Some(limit) = self.job_bytes(cx).filter(|_| cx.migrates()) else { return runs.len() };
-        let sums = runs.iter().rev().scan(0u64, |sum, run| {
+    /// How many of these runs, oldest first, one job makes a run of: in a migration no more than its limit of bytes allows, and two at least,
+    /// because there may be far more and far larger runs than any rule of this tree would let come together.
+    fn runs_of_a_step<'r>(
+        &self,
+        cx: &Context<'_>,
+        runs: impl ExactSizeIterator<Item = &'r Arc<Run>>,
+    ) -> usize {
+        let count = runs.len();
+        let Some(limit) = self.job_bytes(cx).filter(|_| cx.migrates()) else { return count };
+        let sums = runs.scan(0u64, |sum, run| {
             *sum = sum.saturating_add(run.bytes());
             Some(*sum)
         });
-        sums.take_while(|&sum| sum <= limit).count().max(2).min(runs.len())
+        sums.take_while(|&sum| sum <= limit).count().max(2).min(count)
     }
 
     /// Whether a level that is too large goes down by parts: those of a migration do, where one run goes into one.
@@ -311,9 +316,17 @@ impl Fluid {
         }
         let most = cx.options.max_job_runs.unwrap_or(self.level0_trigger(cx.options).saturating_mul(2));
         runs.truncate(most.max(1) as usize);
-        let inputs = runs.into_iter().filter_map(|run| input_from(LevelIndex::FLUSH, run, None)).collect();
         let depth = self.depth(cx);
-        Some(self.merge_down(cx, inputs, self.next(LevelIndex::FLUSH, depth), depth, Reason::Level0Runs))
+        let down = |runs: &[&Arc<Run>]| {
+            let inputs = runs.iter().filter_map(|run| input_from(LevelIndex::FLUSH, run, None)).collect();
+            self.merge_down(cx, inputs, self.next(LevelIndex::FLUSH, depth), depth, Reason::Level0Runs)
+        };
+        let draft = down(&runs);
+        Some(match draft.to {
+            // As in the levels below: what becomes a run of its own has to go whole.
+            Position::Front(_) => down(&runs[..self.runs_of_a_step(cx, runs.iter().copied())]),
+            Position::Into { .. } => draft,
+        })
     }
 
     fn level_candidate(&self, cx: &Context<'_>, level: LevelIndex, depth: u8) -> Option<Candidate> {
@@ -354,7 +367,9 @@ impl Fluid {
             let draft = down(oldest);
             match draft.to {
                 // What goes into a run goes window by window; what becomes a run of its own has to go whole.
-                Position::Front(_) => down(&oldest[oldest.len() - self.runs_of_a_step(cx, oldest)..]),
+                Position::Front(_) => {
+                    down(&oldest[oldest.len() - self.runs_of_a_step(cx, oldest.iter().rev())..])
+                }
                 Position::Into { .. } => draft,
             }
         };
