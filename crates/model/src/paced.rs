@@ -12,9 +12,10 @@ use crate::settled;
 use crate::tally::Tally;
 use crate::tree::{Job, Tree};
 use esker_strategy::write_control::{
-    Capacity, GarbageQueue, MAX_SEALED, UNKNOWN_BYTES_PER_SECOND, admitted_bytes_per_second,
-    base_and_newer_bytes, memory_limits, pressure_permille,
+    Capacity, GarbageQueue, MAX_SEALED, UNKNOWN_BYTES_PER_SECOND, admitted_bytes_per_second, memory_limits,
+    pressure_permille,
 };
+use esker_strategy::{base_bytes, upper_bytes};
 use esker_version::LevelIndex;
 use std::time::Duration;
 
@@ -183,12 +184,13 @@ impl Pacer<'_> {
         if self.jobs.is_empty() {
             return 0;
         }
-        let (base_bytes, above_bytes) = base_and_newer_bytes(&self.tree.version());
+        let version = self.tree.version();
         let in_memory = (self.sealed_to + self.filled - self.tree.flushed_to) * self.operation_bytes;
-        let newer_bytes = above_bytes + in_memory as u64;
+        let newer_bytes = upper_bytes(&version) + in_memory as u64;
         let share = (self.arrived > 0.0).then(|| self.replaced / self.arrived);
         let (strategy, options) = (&self.tree.strategy, &self.tree.options);
-        let queue = GarbageQueue::of(strategy, options, (base_bytes, newer_bytes), share, &self.capacity);
+        let queue =
+            GarbageQueue::of(strategy, options, (base_bytes(&version), newer_bytes), share, &self.capacity);
         queue.map_or(0, |queue| queue.permille())
     }
 

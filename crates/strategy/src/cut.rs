@@ -2,6 +2,7 @@
 
 use crate::options::StrategyOptions;
 use crate::plan::Position;
+use crate::shape::base_run;
 use esker_base::key::head;
 use esker_version::{LevelIndex, Run, Version};
 use std::sync::Arc;
@@ -48,7 +49,7 @@ pub(crate) fn merge_partner(version: &Version, level: LevelIndex) -> Option<&Arc
     let below = version.levels().iter().find(|below| below.index > level)?;
     match below.runs() {
         [only] => Some(only),
-        _ => version.runs_of(LevelIndex::LAST).last(),
+        _ => base_run(version),
     }
 }
 

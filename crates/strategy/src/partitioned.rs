@@ -21,6 +21,7 @@ use crate::draft::{Context, Draft, input_from};
 use crate::fluid::is_busy;
 use crate::options::StrategyOptions;
 use crate::plan::{Class, CompactionPlan, PlanInput, Position, Reason};
+use crate::shape::base_bytes;
 use crate::space::{self, Allowance};
 use esker_version::{LevelIndex, PartMeta, Run};
 use std::sync::Arc;
@@ -82,7 +83,7 @@ fn tier_levels() -> impl Iterator<Item = LevelIndex> {
 
 /// Bytes that may lie above the last level.
 fn garbage_bytes(cx: &Context<'_>) -> u64 {
-    let base_bytes = cx.shape.base().map_or(0, |run| run.bytes());
+    let base_bytes = base_bytes(cx.shape.version);
     let promised =
         Allowance::new(cx.options, base_bytes).map_or(u64::MAX, |allowance| allowance.garbage_bytes);
     wanted_garbage_bytes(cx, base_bytes).min(promised)

@@ -5,6 +5,29 @@ use esker_base::{PartId, SeqNo};
 use esker_version::{LevelIndex, PartMeta, Run, Version};
 use std::sync::Arc;
 
+/// The run that everything is merged into in the end, and that is taken for what is alive: the oldest of the last level.
+pub fn base_run(version: &Version) -> Option<&Arc<Run>> {
+    version.runs_of(LevelIndex::LAST).last()
+}
+
+/// Everything above [`base_run`], oldest run first.
+pub fn upper_runs(version: &Version) -> impl Iterator<Item = (LevelIndex, &Arc<Run>)> {
+    // It is the last in reading order, because it is the oldest of the last level.
+    let skip = usize::from(base_run(version).is_some());
+    version.runs().rev().skip(skip)
+}
+
+/// Bytes of [`base_run`]; zero where there is none.
+pub fn base_bytes(version: &Version) -> u64 {
+    base_run(version).map_or(0, |run| run.bytes())
+}
+
+/// Bytes of all runs above [`base_run`], of slices what they hold. O(parts).
+pub fn upper_bytes(version: &Version) -> u64 {
+    let parts = upper_runs(version).flat_map(|(_, run)| run.parts());
+    parts.fold(0, |sum, part| sum.saturating_add(part.effective_bytes()))
+}
+
 /// A tree and the circumstances, as a strategy sees them. Nothing else goes into a decision: no clock, no
 /// randomness, no floats, so that equal shapes give equal plans everywhere.
 #[derive(Clone, Copy, Debug)]
@@ -54,15 +77,14 @@ impl<'a> Shape<'a> {
         self.version.runs_of(level)
     }
 
-    /// The run that the partitioned machinery takes for the last: the oldest of the last level.
+    /// [`base_run`].
     pub(crate) fn base(&self) -> Option<&'a Arc<Run>> {
-        self.runs(LevelIndex::LAST).last()
+        base_run(self.version)
     }
 
-    /// Everything above [`Shape::base`], oldest run first.
+    /// [`upper_runs`].
     pub(crate) fn upper(&self) -> impl Iterator<Item = (LevelIndex, &'a Arc<Run>)> {
-        let skip = usize::from(self.base().is_some());
-        self.version.runs().rev().skip(skip)
+        upper_runs(self.version)
     }
 
     pub(crate) fn heat_of(&self, part: &PartMeta) -> u64 {

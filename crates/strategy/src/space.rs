@@ -16,6 +16,7 @@ use crate::column::Columns;
 use crate::draft::Context;
 use crate::options::StrategyOptions;
 use crate::plan::{Class, CompactionPlan, Reason};
+use crate::shape::base_bytes;
 
 /// Live data that even the smallest store is taken to have, in memtables.
 const LEAST_LIVE_MEMTABLES: u64 = 4;
@@ -63,7 +64,7 @@ fn share(bytes: u64, permille: u64) -> u64 {
 
 /// The column over the densest window, where more lies above the last level than the promise allows.
 pub(crate) fn plan(cx: &Context<'_>) -> Option<CompactionPlan> {
-    let base_bytes = cx.shape.base().map_or(0, |run| run.bytes());
+    let base_bytes = base_bytes(cx.shape.version);
     let allowance = Allowance::new(cx.options, base_bytes)?;
     let parts = cx.shape.upper().flat_map(|(_, run)| run.parts());
     let upper_bytes =

@@ -39,8 +39,9 @@ use crate::store::{Store, Writing};
 use esker_base::Error;
 use esker_strategy::write_control::{
     Capacity, GarbageQueue, MAX_SEALED, UNKNOWN_BYTES_PER_SECOND, admitted_bytes_per_second,
-    base_and_newer_bytes, fullness_permille, memory_limits,
+    fullness_permille, memory_limits,
 };
+use esker_strategy::{base_bytes, upper_bytes};
 use esker_version::LevelIndex;
 use pace::rescaled_ns;
 use std::collections::VecDeque;
@@ -319,12 +320,12 @@ impl Store {
             return free;
         }
         let view = keyspace.view.load();
-        let (base_bytes, above_bytes) = base_and_newer_bytes(&view.tree.version);
+        let version = &view.tree.version;
         let sealed_bytes: u64 = view.sealed.iter().map(|memtable| memtable.bytes()).sum();
         let queue = GarbageQueue::of(
             &options.strategy,
             &self.strategy_options(&options),
-            (base_bytes, above_bytes + sealed_bytes + view.active.memtable.payload_bytes()),
+            (base_bytes(version), upper_bytes(version) + sealed_bytes + view.active.memtable.payload_bytes()),
             keyspace.traffic.replaced(),
             capacity,
         );

@@ -31,8 +31,7 @@ use crate::keyspace::KeyspaceState;
 use crate::options::KeyspaceOptions;
 use crate::store::Store;
 use esker_base::{Error, Result};
-use esker_strategy::{Allowance, BlobAccount};
-use esker_version::{LevelIndex, Version};
+use esker_strategy::{Allowance, BlobAccount, base_bytes};
 
 /// DW1 and DW2: the share of the promised time after which memtables are sealed and log segments left.
 const SEAL_DIVISOR: u64 = 8;
@@ -132,11 +131,6 @@ impl Store {
             one_job * self.compaction_threads as f64 / 1e6,
         )))
     }
-}
-
-/// Bytes of the oldest run of the last level, which is taken for what is alive.
-fn base_bytes(version: &Version) -> u64 {
-    version.runs_of(LevelIndex::LAST).last().map_or(0, |run| run.bytes())
 }
 
 #[cfg(test)]

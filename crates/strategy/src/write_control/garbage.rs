@@ -32,7 +32,6 @@ use super::law::pressure_permille;
 use crate::kind::Strategy;
 use crate::options::StrategyOptions;
 use crate::partitioned;
-use esker_version::{LevelIndex, Version};
 
 /// The most that garbage may press: writers keep half of what merges sustain.
 pub const MOST_PRESSURE_PERMILLE: u32 = 750;
@@ -105,14 +104,6 @@ impl GarbageQueue {
     pub fn permille(&self) -> u32 {
         pressure_permille(self.bytes, self.soft_bytes, self.hard_bytes).min(MOST_PRESSURE_PERMILLE)
     }
-}
-
-/// Bytes of the run that everything is merged into, and of all runs above it.
-pub fn base_and_newer_bytes(version: &Version) -> (u64, u64) {
-    let base = version.runs_of(LevelIndex::LAST).last();
-    let newer = version.runs().filter(|(_, run)| base.is_none_or(|base| base.id != run.id));
-    let parts = newer.flat_map(|(_, run)| run.parts());
-    (base.map_or(0, |run| run.bytes()), parts.fold(0, |sum, part| sum.saturating_add(part.effective_bytes())))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ mod garbage;
 mod law;
 
 pub use capacity::{Capacity, UNKNOWN_BYTES_PER_SECOND};
-pub use garbage::{GarbageQueue, MOST_PRESSURE_PERMILLE, base_and_newer_bytes};
+pub use garbage::{GarbageQueue, MOST_PRESSURE_PERMILLE};
 pub use law::{FULL_PERMILLE, admitted_bytes_per_second, fullness_permille, pressure_permille};
 
 use crate::kind::Strategy;
