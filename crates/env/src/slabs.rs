@@ -22,6 +22,8 @@
 //! * SB4. A slab with a free piece, and no other, is in its class's list, at the place that its head names.
 //! * SB5. A slab that becomes empty goes back to the system if another with room is left; so a class keeps at most one empty slab, and
 //!   filling and emptying a single piece does not map and unmap.
+//! * SB6. A slab is made outside of its class's lock, by one thread of a class at a time. The kernel clears its 2 MiB when its head is written, which
+//!   takes a tenth of a millisecond and more; whoever wants a piece meanwhile takes it from the global allocator and waits for nobody.
 //!
 //! # Rejected
 //! A pool for each cache: values that readers keep outlive it, so each block would need a counted pointer to its pool. Huge pages for the
@@ -70,6 +72,19 @@ struct Class {
     roomy: Vec<NonNull<Slab>>,
     /// Given out by the global allocator.
     heap_bytes: usize,
+    /// Somebody makes a slab (SB6).
+    is_growing: bool,
+}
+
+/// Where a piece comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    /// Here it is.
+    Piece(NonNull<u8>),
+    /// The global allocator; it is counted already.
+    Elsewhere,
+    /// From a slab that whoever asked is to make now, and to hand in by [`Class::grow`].
+    Grow,
 }
 
 // SAFETY: slabs are memory without thread affinity, touched under the class's lock only (SB1).
@@ -113,13 +128,18 @@ fn layout(len: usize) -> Layout {
 /// Ends the process, as all allocation does, when there is no memory.
 pub fn allocate(len: usize) -> (NonNull<u8>, Origin) {
     if let Some((class, bytes)) = class_of(len) {
-        let mut class = ALL[class].lock();
-        if class.heap_bytes >= SMALL_BYTES
-            && let Some(piece) = class.take(bytes)
-        {
+        let asked = ALL[class].lock().ask(bytes);
+        let piece = match asked {
+            Answer::Piece(piece) => Some(piece),
+            Answer::Elsewhere => None,
+            Answer::Grow => {
+                let slab = Slab::create(bytes);
+                ALL[class].lock().grow(slab, bytes)
+            }
+        };
+        if let Some(piece) = piece {
             return (piece, Origin::Slab);
         }
-        class.heap_bytes += bytes;
     }
     // SAFETY: the layout is not empty.
     let piece = NonNull::new(unsafe { alloc_zeroed(layout(len)) });
@@ -150,15 +170,40 @@ pub unsafe fn free(piece: NonNull<u8>, len: usize, origin: Origin) {
 
 impl Class {
     const fn new() -> Class {
-        Class { roomy: Vec::new(), heap_bytes: 0 }
+        Class { roomy: Vec::new(), heap_bytes: 0, is_growing: false }
     }
 
-    /// A piece of a slab; `None` if the system has no region to give.
-    fn take(&mut self, piece_bytes: usize) -> Option<NonNull<u8>> {
-        if self.roomy.is_empty() {
-            let slab = Slab::create(piece_bytes)?;
+    /// Where the next piece comes from.
+    fn ask(&mut self, piece_bytes: usize) -> Answer {
+        if self.heap_bytes >= SMALL_BYTES {
+            if let Some(piece) = self.take() {
+                return Answer::Piece(piece);
+            }
+            if !self.is_growing {
+                self.is_growing = true;
+                return Answer::Grow;
+            }
+        }
+        self.heap_bytes += piece_bytes;
+        Answer::Elsewhere
+    }
+
+    /// Takes a new slab in, and a piece of it out; `None` if the system had no region to give: then the piece is counted as coming
+    /// from elsewhere.
+    fn grow(&mut self, slab: Option<NonNull<Slab>>, piece_bytes: usize) -> Option<NonNull<u8>> {
+        self.is_growing = false;
+        if let Some(slab) = slab {
             self.add(slab);
         }
+        let piece = self.take();
+        if piece.is_none() {
+            self.heap_bytes += piece_bytes;
+        }
+        piece
+    }
+
+    /// A piece of a slab with room, if there is one.
+    fn take(&mut self) -> Option<NonNull<u8>> {
         let slab = *self.roomy.last()?;
         // SAFETY: a slab of this class, whose lock is held (SB1), with room (SB4).
         let (piece, is_full) = unsafe { (Slab::take(slab), (*slab.as_ptr()).is_full()) };
@@ -327,6 +372,24 @@ mod tests {
         }
         let class = ALL[class].lock();
         assert_eq!((class.heap_bytes, class.roomy.len()), (0, 1), "one empty slab is kept");
+    }
+
+    /// SB6: the first to find no room makes a slab, and nobody waits for it.
+    #[test]
+    fn others_go_elsewhere_while_a_slab_is_made() {
+        const BYTES: usize = 4096;
+        let mut class = Class { heap_bytes: SMALL_BYTES, ..Class::new() };
+        assert_eq!(class.ask(BYTES), Answer::Grow);
+        assert_eq!([class.ask(BYTES), class.ask(BYTES)], [Answer::Elsewhere; 2]);
+        assert_eq!(class.grow(None, BYTES), None, "the system has no memory");
+        assert_eq!(class.heap_bytes, SMALL_BYTES + 3 * BYTES);
+        assert_eq!(class.ask(BYTES), Answer::Grow, "and is asked again");
+        let first = class.grow(Slab::create(BYTES), BYTES).unwrap();
+        let Answer::Piece(second) = class.ask(BYTES) else { panic!("the slab has room") };
+        assert_eq!((first.as_ptr().addr() + BYTES, class.roomy.len()), (second.as_ptr().addr(), 1));
+        let slab = class.roomy[0];
+        // SAFETY: the class, which alone knew the slab, is forgotten, and nobody uses the pieces.
+        drop(unsafe { slab.read() });
     }
 
     #[test]
