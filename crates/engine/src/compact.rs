@@ -231,8 +231,13 @@ impl Store {
         let writing = self.writing()?;
         // Sampled after the inputs were fixed (RV4): every version in them is at or below `visible`.
         let boundaries = self.snapshots.sample(&self.visible, &self.time);
-        let tree = Arc::clone(&keyspace.view.load().tree);
-        let version = Arc::clone(&tree.version);
+        // Of the tree the job keeps its inputs and what those point to (BF4), and of the rest what the manifest says of it, or all that
+        // other jobs replace while it runs would stay until its end.
+        let (version, values) = {
+            let view = keyspace.view.load();
+            let inputs = plan.parts().map(|(_, input)| &*input.part);
+            (Arc::clone(&view.tree.version), view.tree.large.of_parts(inputs))
+        };
         let pieces = pieces_of(self, keyspace.id, plan);
         // What a dropped keyspace's files answer is no damage.
         keyspace.check_living()?;
@@ -248,15 +253,13 @@ impl Store {
             job,
             plan,
             options,
-            // Every file that the inputs point to is in the present tree, which the job keeps (BF4).
-            relocation: Relocation { victims: victims.clone(), values: Arc::clone(&tree.large) },
+            relocation: Relocation { victims: victims.clone(), values: Arc::new(values) },
             taken: plan.parts().map(|(_, input)| input.part.id).collect(),
             version,
             boundaries,
             filter,
             compaction_filter,
         };
-        drop(tree);
         job.note_pieces(pieces.len());
         let threads = pieces.len();
         let written = self.env.share_out("esker-piece", threads, pieces, |range| {

@@ -13,6 +13,7 @@ use esker_iter::{Cursor, Merge, RangeDeletes};
 use esker_sst::{Pace, ReadPurpose};
 use esker_strategy::{Class, CompactionPlan, PlanKind, SizeRatio, Strategy};
 use esker_version::LevelIndex;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -223,6 +224,41 @@ fn a_dropped_keyspace_ends_all_pieces() {
     let told = keyspace.compact(..);
     assert!(matches!(told, Err(Error::NotFound(_))), "{told:?}");
     assert!(hook.shown() < 20_000, "{} entries were looked at", hook.shown());
+}
+
+/// IN3 and BF4: a merge takes long beside others; if it held the tree that it began with, all that these replace would stay until its end, tables and blob
+/// files alike. Here another merge runs from its beginning to its end in the middle of one.
+#[test]
+fn a_job_keeps_nothing_but_its_inputs() {
+    let hook = Hook::new(10);
+    let options = keyspace_options().strategy(Strategy::None).blob_threshold(200).blob_file_size(16 << 10);
+    let db = stepped(1, options.compaction_filter(Arc::clone(&hook) as Arc<dyn CompactionFilter>));
+    for prefix in ["a", "b"] {
+        (0..100u64).for_each(|key| db.put(format!("{prefix}{key:03}"), vec![7; 1000]).unwrap());
+        db.default_keyspace().flush().unwrap();
+    }
+    let (store, id) = (Arc::clone(db.store()), db.default_keyspace().state().id);
+    let of_tree = |db: &Database| -> Vec<_> {
+        let view = db.default_keyspace().state().view.load();
+        view.tree.large.iter().map(|file| file.path().to_path_buf()).collect()
+    };
+    let (other, files) = (db.clone(), of_tree(&db));
+    let seen = Arc::new(OnceLock::new());
+    let told = Arc::clone(&seen);
+    let act = move || {
+        other.default_keyspace().compact("b".."c").unwrap();
+        store.files.delete_doomed();
+        let exists = |path: &PathBuf| store.env.fs.file_len(path).unwrap().is_some();
+        let left = files.iter().filter(|path| exists(path)).count();
+        told.set((store.files.held_bytes(id), left, of_tree(&other).len())).unwrap();
+    };
+    hook.act.set(Box::new(act)).ok().unwrap();
+    let before = of_tree(&db).len();
+    db.default_keyspace().compact("a".."b").unwrap();
+    let &(held_bytes, left, named) = seen.get().expect("one ran inside of the other");
+    assert_eq!(held_bytes, 0, "tables that nobody reads");
+    assert_eq!((left, named), (before / 2, before / 2), "blob files of {before}");
+    assert_eq!(hook.shown(), 200);
 }
 
 fn facts(class: Class) -> JobFacts {

@@ -11,7 +11,7 @@ use esker_base::{Error, FileNumber, KeyspaceId, Result};
 use esker_blob::{BlobCheck, BlobPointer, BlobReader};
 use esker_env::OpenMode;
 use esker_iter::LargeValues;
-use esker_version::{BlobFileMeta, Version};
+use esker_version::{BlobFileMeta, PartMeta, Version};
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -152,6 +152,13 @@ pub(crate) struct LargeMap {
 }
 
 impl LargeMap {
+    /// Those of these that some part points to. A job that has no more than these keeps no blob file that others empty while it runs.
+    pub(crate) fn of_parts<'p>(&self, parts: impl Iterator<Item = &'p PartMeta>) -> LargeMap {
+        let pointed_to = parts.flat_map(|part| part.blobs.iter());
+        let named = pointed_to.filter_map(|blob| Some((blob.file, Arc::clone(self.files.get(&blob.file)?))));
+        LargeMap { files: named.collect() }
+    }
+
     /// Those of a version.
     pub(crate) fn new(keyspace: KeyspaceId, version: &Version, files: &Arc<TableFiles>) -> LargeMap {
         let named =

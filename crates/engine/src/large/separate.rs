@@ -17,7 +17,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Relocation {
     pub(crate) victims: BTreeSet<FileNumber>,
-    /// Of the tree that the job's inputs are of; it keeps the files for as long as the job runs.
+    /// Those that the job's inputs point to; it keeps the files for as long as the job runs.
     pub(crate) values: Arc<LargeMap>,
 }
 
