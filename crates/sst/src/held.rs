@@ -11,7 +11,7 @@
 use crate::block::staged::Staged;
 use crate::block::{self, BlockHeader, BlockLayout, Scratch};
 use crate::options::MAX_BLOCK_SIZE_BYTES;
-use esker_base::Tag;
+use esker_base::{Result, Tag};
 use esker_codec::dictionary::SAMPLE_BYTES;
 use esker_codec::{Codec, DictionaryEncoder, History};
 
@@ -80,23 +80,29 @@ impl Held {
         self.blocks.push(HeldBlock { header, separator: separator.to_vec(), continued_at });
     }
 
-    /// The dictionary, if one pays. `is_all`: no block follows.
+    /// The dictionary, if one pays. `is_all`: no block follows. Asks `look` before the training, which nothing ends, and before each block.
+    ///
+    /// # Errors
+    /// Those of `look`.
     pub(crate) fn train(
         &self,
         codec: Codec,
         is_all: bool,
         scratch: &mut Scratch,
-    ) -> Option<DictionaryEncoder> {
-        let Codec::ZstdDictionary { level } = codec else { return None };
+        look: &dyn Fn() -> Result<()>,
+    ) -> Result<Option<DictionaryEncoder>> {
+        let Codec::ZstdDictionary { level } = codec else { return Ok(None) };
+        look()?;
         let mut samples = Vec::with_capacity(self.payloads.len().min(2 * SAMPLE_BYTES));
         // A giant value is no sample of anything.
         for (_, payload) in self.blocks().filter(|(_, payload)| payload.len() <= MAX_BLOCK_SIZE_BYTES) {
             samples.extend_from_slice(payload);
         }
         let lengths: Vec<usize> = samples.chunks(PIECE_BYTES).map(<[u8]>::len).collect();
-        let dictionary = DictionaryEncoder::train(&samples, &lengths, level)?;
+        let Some(dictionary) = DictionaryEncoder::train(&samples, &lengths, level) else { return Ok(None) };
         let mut len = 0;
         for (_, payload) in self.blocks() {
+            look()?;
             let stored = codec.compress_with(
                 payload,
                 &[],
@@ -107,7 +113,7 @@ impl Held {
             len += stored.bytes.len();
         }
         let saved = self.plain_bytes.saturating_sub(len) * if is_all { 1 } else { LIKELY_MULTIPLE };
-        (saved > dictionary.bytes().len()).then_some(dictionary)
+        Ok((saved > dictionary.bytes().len()).then_some(dictionary))
     }
 
     /// Each block and its payload.

@@ -7,6 +7,7 @@ mod dictionaries;
 mod faults;
 mod global_seqno;
 mod index_kinds;
+mod looks;
 mod paging;
 mod quick_way;
 mod reading;

@@ -86,7 +86,7 @@ pub struct TableWriter {
     held: Option<Box<Held>>,
     dictionary: Option<DictionaryEncoder>,
     scratch: Scratch,
-    /// Who is asked at the end, which takes longest.
+    /// Who is asked while what belongs to all blocks is made and written.
     pace: Option<Arc<dyn Pace>>,
     out: Vec<u8>,
     /// Bytes of the file written already; `out` follows them.
@@ -140,7 +140,8 @@ impl TableWriter {
         })
     }
 
-    /// For a job that may be called off: it is asked while the filter is made, and before the file is synced.
+    /// For a job that may be called off: it is asked while dictionary, filter and index are made and written, after some milliseconds of
+    /// work each, and before the file is synced. One thing goes on for longer: training a dictionary, 60 to 100 ms.
     pub fn set_pace(&mut self, pace: Arc<dyn Pace>) {
         self.pace = Some(pace);
     }
@@ -355,8 +356,11 @@ impl TableWriter {
     /// Trains the dictionary and writes the blocks that waited for it. `is_all`: no block follows.
     fn release_held(&mut self, is_all: bool) -> Result<()> {
         let Some(held) = self.held.take() else { return Ok(()) };
-        self.dictionary = held.train(self.codec, is_all, &mut self.scratch);
+        let pace = self.pace.clone();
+        let look = || pace.as_ref().map_or(Ok(()), |pace| pace.look());
+        self.dictionary = held.train(self.codec, is_all, &mut self.scratch, &look)?;
         for (held, payload) in held.blocks() {
+            look()?;
             let start = self.out.len();
             let compression = Compression { codec: self.codec, dictionary: self.dictionary.as_ref() };
             let header =
@@ -386,12 +390,18 @@ impl TableWriter {
     }
 
     fn write_out(&mut self) -> Result<()> {
-        self.file.write_at(&self.out, self.written_bytes)?;
-        self.written_bytes += self.out.len() as u64;
-        let unsent_bytes = self.written_bytes - self.sent_bytes;
-        if unsent_bytes >= WRITE_BACK_BYTES {
-            self.file.begin_write_back(self.sent_bytes, unsent_bytes);
-            self.sent_bytes = self.written_bytes;
+        for piece in self.out.chunks(WRITE_BACK_BYTES as usize) {
+            if self.out.len() > WRITE_BACK_BYTES as usize {
+                // Index and filter of a large table, which come in one.
+                self.look()?;
+            }
+            self.file.write_at(piece, self.written_bytes)?;
+            self.written_bytes += piece.len() as u64;
+            let unsent_bytes = self.written_bytes - self.sent_bytes;
+            if unsent_bytes >= WRITE_BACK_BYTES {
+                self.file.begin_write_back(self.sent_bytes, unsent_bytes);
+                self.sent_bytes = self.written_bytes;
+            }
         }
         self.out.clear();
         // What a giant value made the buffer grow to is given back.
@@ -424,9 +434,11 @@ impl TableWriter {
         let mut directory = Vec::new();
         // What most readers leave out comes first, so that the rest is one piece.
         self.append_pages(&index, data_end, &mut directory)?;
-        if let Some(locator) =
-            self.locator.take().and_then(|locator| locator.finish(self.properties.blocks as usize))
-        {
+        let (blocks, look) = (self.properties.blocks as usize, || self.look());
+        let locator =
+            self.locator.as_ref().map(|locator| locator.finish(blocks, &look)).transpose()?.flatten();
+        self.locator = None;
+        if let Some(locator) = locator {
             self.append_section(SectionKind::LOCATOR, &locator, &mut directory);
         }
         self.append_section(SectionKind::INDEX, &index, &mut directory);
@@ -496,7 +508,7 @@ impl TableWriter {
         let decoded = DecodedIndex::decode(index, FILE_HEADER_BYTES as u64, data_end);
         let decoded = decoded.map_err(|flaw| flaw.into_error(self.file.path(), data_end))?;
         let offset = self.written_bytes + self.out.len() as u64;
-        if let Some(pages) = pages::encode(&decoded, self.uid, offset) {
+        if let Some(pages) = pages::encode(&decoded, self.uid, offset, &|| self.look())? {
             self.append_section(SectionKind::INDEX_PAGES, &pages, directory);
         }
         Ok(())

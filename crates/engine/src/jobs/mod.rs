@@ -2,11 +2,15 @@
 //!
 //! # Looks
 //! A flush or merge shares one [`Job`] with all of its threads and *looks* at it between blocks of work: before each window that is read
-//! of an input, after each [`OUTPUT_BYTES_PER_LOOK`] that were written, between the shards of a filter. A look that finds a reason to end answers
+//! of an input, after each [`OUTPUT_BYTES_PER_LOOK`] that were written, and between pieces of what belongs to a whole table: shards of a filter, keys of a
+//! locator, pages of an index, blocks that waited for a dictionary, mebibytes of all that when it is written. A look that finds a reason to end answers
 //! an error, which ends the job like any other error: its outputs are deleted, its inputs stay, and nothing was
 //! changed. So calling off is neither a state of its own nor a way through the code that only tests take.
 //!
 //! A job that is held to a rate ([`rate`]) waits at its looks.
+//!
+//! Two things go on without a look: training a dictionary (60 to 100 ms, once a table, and only with that codec), and the sync of a file, for which little is left,
+//! because files go to the device while they are written.
 //!
 //! Reasons to end are: the database closes; the keyspace was dropped; another piece of the same job failed; something more urgent waits
 //! for the thread of a job of the lowest classes ([`Job::yield_now`]).

@@ -154,7 +154,7 @@ impl FenceIndex {
 }
 
 fn in_pages(decoded: &DecodedIndex, data_end: u64) -> Result<(BlockIndex, PagesInMemory)> {
-    let section = pages::encode(decoded, UID, data_end);
+    let section = pages::encode(decoded, UID, data_end, &|| Ok(()))?;
     let section = section.ok_or_else(|| Error::invalid("there are too many fences for pages"))?;
     let at = data_end..data_end + section.len() as u64;
     let index = PagedIndex::decode(&section, UID, at, decoded.separators.len() as u64, data_end);
@@ -169,7 +169,7 @@ fn locator_of(separators: &Separators) -> Result<Locator> {
     for block in 0..separators.len() {
         builder.add(key_hash(separators.get(block)), block as u32);
     }
-    let section = builder.finish(separators.len());
+    let section = builder.finish(separators.len(), &|| Ok(()))?;
     let section = section.ok_or_else(|| Error::invalid("there are too many fences for a locator"))?;
     let locator = Locator::decode(&section, separators.len());
     locator.map_err(|flaw| flaw.into_error(Path::new("fences"), 0))

@@ -21,6 +21,7 @@
 
 use crate::flaw::{Flaw, damaged, unsupported};
 use crate::isa::prefetch;
+use esker_base::Result;
 use esker_base::coding::Reader;
 
 /// The format that this build writes, and the newest that it reads.
@@ -36,6 +37,8 @@ const MIN_FINGERPRINT_BITS: u32 = 12;
 const MAX_FINGERPRINT_BITS: u32 = 24;
 /// Most keys of a table: 1.8 GB of locator. It keeps all lengths within 32 bits of buckets.
 const MAX_KEYS: usize = 1 << 28;
+/// Keys that are put into buckets between two looks: at 50 to 160 ns each, for a cache miss or two, some milliseconds.
+pub(crate) const KEYS_PER_LOOK: usize = 1 << 16;
 
 /// How wide slots are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -237,18 +240,25 @@ impl LocatorBuilder {
     }
 
     /// The section of a table with so many blocks. `None` if there are no keys, or more keys or blocks than fit: lookups
-    /// then use filter and search tree.
-    pub(crate) fn finish(&self, blocks: usize) -> Option<Vec<u8>> {
+    /// then use filter and search tree. Asks `look` after each [`KEYS_PER_LOOK`].
+    ///
+    /// # Errors
+    /// Those of `look`.
+    pub(crate) fn finish(&self, blocks: usize, look: &dyn Fn() -> Result<()>) -> Result<Option<Vec<u8>>> {
         if self.hashes.is_empty() || self.hashes.len() > MAX_KEYS {
-            return None;
+            return Ok(None);
         }
-        let width = SlotWidth::for_blocks(blocks)?;
+        let Some(width) = SlotWidth::for_blocks(blocks) else { return Ok(None) };
         let count = (self.hashes.len() as f64 / width.filled_per_bucket()).ceil() as usize;
         let mut locator = Locator { width, buckets: vec![Bucket([0; 64]); count], longest: 1, keys: 0 };
         let mut filled = vec![0u8; count];
-        for (&hash, &block) in self.hashes.iter().zip(&self.blocks) {
-            locator.insert(&mut filled, hash, block);
+        for (hashes, blocks) in self.hashes.chunks(KEYS_PER_LOOK).zip(self.blocks.chunks(KEYS_PER_LOOK)) {
+            look()?;
+            for (&hash, &block) in hashes.iter().zip(blocks) {
+                locator.insert(&mut filled, hash, block);
+            }
         }
+        look()?;
         let mut section = Vec::with_capacity(HEADER_BYTES + count * BUCKET_BYTES);
         section.extend_from_slice(&[VERSION, width.bytes as u8, width.block_bits as u8, 0]);
         section.extend_from_slice(&(count as u32).to_le_bytes());
@@ -256,7 +266,7 @@ impl LocatorBuilder {
         section.extend_from_slice(&[0; 4]);
         section.extend_from_slice(&(self.hashes.len() as u64).to_le_bytes());
         locator.buckets.iter().for_each(|bucket| section.extend_from_slice(&bucket.0));
-        Some(section)
+        Ok(Some(section))
     }
 }
 
@@ -289,6 +299,10 @@ mod tests {
     use super::*;
     use esker_env::{Random, SeededRandom};
 
+    fn finish(builder: &LocatorBuilder, blocks: usize) -> Option<Vec<u8>> {
+        builder.finish(blocks, &|| Ok(())).unwrap()
+    }
+
     /// A section of keys in blocks of thirty, and their hashes.
     fn build(keys: usize, blocks: usize, random: &SeededRandom) -> (Vec<u8>, Vec<u64>) {
         let mut builder = LocatorBuilder::default();
@@ -296,7 +310,7 @@ mod tests {
         for (at, &hash) in hashes.iter().enumerate() {
             builder.add(hash, (at * blocks / keys) as u32);
         }
-        (builder.finish(blocks).unwrap(), hashes)
+        (finish(&builder, blocks).unwrap(), hashes)
     }
 
     #[test]
@@ -327,11 +341,11 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused_and_not_cut_short() {
         let mut builder = LocatorBuilder::default();
-        assert!(builder.finish(0).is_none() && builder.finish(5).is_none(), "no keys, no locator");
+        assert!(finish(&builder, 0).is_none() && finish(&builder, 5).is_none(), "no keys, no locator");
         builder.add(7, 0);
-        assert!(builder.finish(1 << 28).is_some());
+        assert!(finish(&builder, 1 << 28).is_some());
         assert!(
-            builder.finish((1 << 28) + 1).is_none(),
+            finish(&builder, (1 << 28) + 1).is_none(),
             "no block number of 29 bits beside 12 of a fingerprint"
         );
     }
@@ -341,7 +355,7 @@ mod tests {
         // All homes are bucket 0, and fingerprints of one block are equal only if the keys' are.
         let mut builder = LocatorBuilder::default();
         (0..100).for_each(|key| builder.add(key + 1, (key % 3) as u32));
-        let locator = Locator::decode(&builder.finish(3).unwrap(), 3).unwrap();
+        let locator = Locator::decode(&finish(&builder, 3).unwrap(), 3).unwrap();
         assert!(locator.longest >= 7);
         assert!((0..100).all(|key| locator.candidates(key + 1).eq([(key % 3) as usize])));
         assert_eq!(locator.candidates(101).count(), 0);

@@ -26,7 +26,7 @@ use crate::block::{self, BlockLayout, Compression, Scratch};
 use crate::flaw::{Flaw, damaged};
 use esker_base::coding::{Reader, put_varint};
 use esker_base::key::common_prefix_len;
-use esker_base::{TableUid, Tag};
+use esker_base::{Result, TableUid, Tag};
 use esker_codec::Codec;
 use std::ops::Range;
 
@@ -36,6 +36,8 @@ const PAGE_BYTES: usize = 4096;
 pub(crate) const TRAILER_BYTES: usize = 40;
 /// More levels than pages of two entries can have.
 const MOST_LEVELS: u8 = 33;
+/// Blocks that are put into pages between two looks: some milliseconds.
+const BLOCKS_PER_LOOK: usize = 1 << 14;
 
 /// Where a page lies, and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,11 +198,20 @@ impl Pages {
     }
 }
 
-/// The section for an index, to lie at `offset`. `None` if there are no blocks, or too many to number the pages behind them.
-pub(crate) fn encode(index: &DecodedIndex, uid: TableUid, offset: u64) -> Option<Vec<u8>> {
-    let blocks = u32::try_from(index.separators.len()).ok().filter(|&blocks| blocks > 0)?;
+/// The section for an index, to lie at `offset`. `None` if there are no blocks, or too many to number the pages behind them. Asks
+/// `look` after each [`BLOCKS_PER_LOOK`].
+///
+/// # Errors
+/// Those of `look`.
+pub(crate) fn encode(
+    index: &DecodedIndex,
+    uid: TableUid,
+    offset: u64,
+    look: &dyn Fn() -> Result<()>,
+) -> Result<Option<Vec<u8>>> {
+    let blocks = u32::try_from(index.separators.len()).ok().filter(|&blocks| blocks > 0);
     // There are fewer pages than blocks, and one more if there is one block.
-    blocks.checked_mul(2)?;
+    let Some(blocks) = blocks.filter(|blocks| blocks.checked_mul(2).is_some()) else { return Ok(None) };
     let mut pages = Pages {
         uid,
         offset,
@@ -214,6 +225,9 @@ pub(crate) fn encode(index: &DecodedIndex, uid: TableUid, offset: u64) -> Option
     };
     let mut continuations = index.continuations.iter().peekable();
     for block in 0..index.separators.len() {
+        if block.is_multiple_of(BLOCKS_PER_LOOK) {
+            look()?;
+        }
         let continued = continuations.next_if(|continuation| continuation.block as usize == block);
         let tag = continued.map_or(Tag::NEWEST, |continuation| continuation.tag);
         let (start, end) = (index.starts[block], index.starts[block + 1]);
@@ -229,11 +243,15 @@ pub(crate) fn encode(index: &DecodedIndex, uid: TableUid, offset: u64) -> Option
         pages.close();
         levels += 1;
     }
-    let (_, _, root) = pages.level.pop()?;
-    let root = PageAt { number: root.page? as u32, start: root.start, span: u32::try_from(root.span).ok()? };
+    let Some(root) = pages.level.pop().and_then(|(_, _, root)| place_of(&root)) else { return Ok(None) };
     let continues = !index.continuations.is_empty();
     let trailer = Trailer { root, pages: pages.pages, blocks, levels, continues };
     let trailer_at = offset + pages.out.len() as u64;
     pages.out.extend_from_slice(&trailer.encode(uid, trailer_at));
-    Some(pages.out)
+    Ok(Some(pages.out))
+}
+
+/// The page that a child is; `None` if it is a block.
+fn place_of(child: &Child) -> Option<PageAt> {
+    Some(PageAt { number: child.page? as u32, start: child.start, span: u32::try_from(child.span).ok()? })
 }
