@@ -37,6 +37,13 @@ pub trait Cursor {
         self.next()
     }
 
+    /// As [`next`](Cursor::next), for who is done with the current key: other versions of it may be passed over where that is cheaper than
+    /// meeting them, but no entry of a greater key. The cursor must be valid.
+    #[inline(always)]
+    fn next_key(&mut self) -> Result<()> {
+        self.next()
+    }
+
     /// Moves to the preceding entry. The cursor must be valid.
     fn prev(&mut self) -> Result<()>;
 
@@ -78,5 +85,80 @@ pub trait Cursor {
     fn prepare_seek(&mut self, key: &[u8], round: u32) -> bool {
         let _ = (key, round);
         false
+    }
+}
+
+/// A cursor in a place of its own.
+impl<C: Cursor> Cursor for Box<C> {
+    fn seek_to_first(&mut self) -> Result<()> {
+        (**self).seek_to_first()
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        (**self).seek_to_last()
+    }
+
+    #[inline]
+    fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        (**self).seek(key, seqno)
+    }
+
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        (**self).seek_before(key)
+    }
+
+    #[inline(always)]
+    fn next(&mut self) -> Result<()> {
+        (**self).next()
+    }
+
+    #[inline(always)]
+    fn pass(&mut self) -> Result<()> {
+        (**self).pass()
+    }
+
+    #[inline(always)]
+    fn next_key(&mut self) -> Result<()> {
+        (**self).next_key()
+    }
+
+    #[inline(always)]
+    fn prev(&mut self) -> Result<()> {
+        (**self).prev()
+    }
+
+    #[inline(always)]
+    fn is_valid(&self) -> bool {
+        (**self).is_valid()
+    }
+
+    #[inline(always)]
+    fn key(&self) -> &[u8] {
+        (**self).key()
+    }
+
+    #[inline(always)]
+    fn tag(&self) -> Tag {
+        (**self).tag()
+    }
+
+    #[inline(always)]
+    fn value(&self) -> &[u8] {
+        (**self).value()
+    }
+
+    #[inline(always)]
+    fn entry(&self) -> (&[u8], Tag, &[u8]) {
+        (**self).entry()
+    }
+
+    #[inline(always)]
+    fn head(&self, skip: usize) -> u64 {
+        (**self).head(skip)
+    }
+
+    #[inline]
+    fn prepare_seek(&mut self, key: &[u8], round: u32) -> bool {
+        (**self).prepare_seek(key, round)
     }
 }

@@ -8,6 +8,7 @@
 //!   sees is a tombstone, or hidden by a range delete, or there is none. An entry that has expired breaks a gap: for a
 //!   reader at an earlier time it has not.
 
+use crate::key_buffer::KeyBuffer;
 use esker_base::SeqNo;
 use std::fmt::Debug;
 
@@ -37,7 +38,7 @@ pub(crate) const MIN_GAP: u32 = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Walk {
     /// The first of them, or a key before it with nothing in between.
-    start: Vec<u8>,
+    start: KeyBuffer,
     has_start: bool,
     /// Keys walked over since the start, and of them those that no gap was known for.
     passed: u32,
@@ -47,13 +48,14 @@ pub(crate) struct Walk {
 
 impl Walk {
     /// A seek to `key`: nothing lies between it and what comes next.
+    #[inline]
     pub(crate) fn sought(&mut self, key: &[u8]) {
-        self.start.clear();
-        self.start.extend_from_slice(key);
+        self.start.set(key);
         (self.has_start, self.passed, self.unknown) = (true, 0, 0);
     }
 
     /// A key that has a value lies behind.
+    #[inline]
     pub(crate) fn interrupt(&mut self) {
         (self.has_start, self.passed, self.unknown) = (false, 0, 0);
     }
@@ -81,9 +83,8 @@ impl Walk {
 
     /// A known gap is leapt over.
     pub(crate) fn leap(&mut self, gap: &Gap) {
-        if !self.has_start || *gap.start < *self.start {
-            self.start.clear();
-            self.start.extend_from_slice(&gap.start);
+        if !self.has_start || *gap.start < *self.start.as_slice() {
+            self.start.set(&gap.start);
             self.has_start = true;
         }
         self.passed = self.passed.max(MIN_GAP);
@@ -91,9 +92,10 @@ impl Walk {
     }
 
     /// The walk ends in front of `end`: tells of it if it was worth it.
+    #[inline]
     pub(crate) fn end(&mut self, gaps: &dyn Gaps, end: Option<&[u8]>, seqno: SeqNo) {
         if self.has_start && self.unknown >= MIN_GAP {
-            gaps.note(&self.start, end, seqno);
+            gaps.note(self.start.as_slice(), end, seqno);
         }
         self.interrupt();
     }

@@ -16,8 +16,8 @@
 //! are equal, because then the branch is a coin toss.
 //!
 //! # Invariants
-//! * Walking forwards at entry e, every other source stands on its first entry after e; backwards, on its last
-//!   entry before e; or it is exhausted in that direction.
+//! * Walking forwards at entry e, every other source stands on its first entry after e, or behind that where only versions of a key lie
+//!   between that was given up ([`Cursor::next_key`]); backwards, on its last entry before e; or it is exhausted in that direction.
 //! * Hence a change of direction must move *every* other source over e. They are sought anew, not stepped: an entry
 //!   written meanwhile into a live memtable (C6) may lie between a source's old place and e, and exhausted sources
 //!   have no place to step from.
@@ -164,13 +164,11 @@ impl<C: Cursor> Merge<C> {
         }
     }
 
-    /// Moves the source that stands on the current entry, and finds the new first.
-    #[inline]
-    fn advance<const BACKWARD: bool>(&mut self) -> Result<()> {
+    /// Moves the source that stands on the current entry by `step`, and finds the new first.
+    #[inline(always)]
+    fn advance<const BACKWARD: bool>(&mut self, step: impl FnOnce(&mut C) -> Result<()>) -> Result<()> {
         let winner = self.winner;
-        let source = &mut self.sources[winner];
-        let moved = if BACKWARD { source.prev() } else { source.next() };
-        if let Err(error) = moved {
+        if let Err(error) = step(&mut self.sources[winner]) {
             self.winner = NONE;
             return Err(error);
         }
@@ -215,7 +213,7 @@ impl<C: Cursor> Merge<C> {
     fn turn<const BACKWARD: bool>(&mut self) -> Result<()> {
         if self.sources.len() == 1 {
             self.backward = BACKWARD;
-            return self.advance::<BACKWARD>();
+            return self.advance::<BACKWARD>(|source| if BACKWARD { source.prev() } else { source.next() });
         }
         let winner = self.winner;
         let tag = self.sources[winner].tag();
@@ -326,7 +324,12 @@ impl<C: Cursor> Cursor for Merge<C> {
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        if self.backward { self.turn::<false>() } else { self.advance::<false>() }
+        if self.backward { self.turn::<false>() } else { self.advance::<false>(C::next) }
+    }
+
+    #[inline(always)]
+    fn next_key(&mut self) -> Result<()> {
+        if self.backward { self.turn::<false>() } else { self.advance::<false>(C::next_key) }
     }
 
     #[inline(always)]
@@ -345,32 +348,32 @@ impl<C: Cursor> Cursor for Merge<C> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn prev(&mut self) -> Result<()> {
-        if self.backward { self.advance::<true>() } else { self.turn::<true>() }
+        if self.backward { self.advance::<true>(C::prev) } else { self.turn::<true>() }
     }
 
-    #[inline]
+    #[inline(always)]
     fn is_valid(&self) -> bool {
         self.winner != NONE
     }
 
-    #[inline]
+    #[inline(always)]
     fn key(&self) -> &[u8] {
         self.sources[self.winner].key()
     }
 
-    #[inline]
+    #[inline(always)]
     fn tag(&self) -> Tag {
         self.sources[self.winner].tag()
     }
 
-    #[inline]
+    #[inline(always)]
     fn value(&self) -> &[u8] {
         self.sources[self.winner].value()
     }
 
-    #[inline]
+    #[inline(always)]
     fn entry(&self) -> (&[u8], Tag, &[u8]) {
         self.sources[self.winner].entry()
     }

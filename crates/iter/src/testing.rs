@@ -155,6 +155,19 @@ impl Cursor for Strict<'_> {
         self.call(Cursor::next)
     }
 
+    /// Passes all other versions of the key at every second call, and none at the others.
+    fn next_key(&mut self) -> Result<()> {
+        assert!(self.is_valid());
+        let key = self.calls.is_multiple_of(2).then(|| self.key().to_vec());
+        self.call(|inner| {
+            inner.next()?;
+            while inner.is_valid() && key.as_deref() == Some(inner.key()) {
+                inner.next()?;
+            }
+            Ok(())
+        })
+    }
+
     fn prev(&mut self) -> Result<()> {
         assert!(self.is_valid());
         self.call(Cursor::prev)

@@ -119,6 +119,7 @@ pub struct Visible<C> {
 
 impl<C: Cursor> Visible<C> {
     /// What a reader at `seqno` sees of `cursor`; invalid until a seek.
+    #[inline(always)]
     pub fn new(cursor: C, seqno: SeqNo) -> Visible<C> {
         Visible {
             cursor,
@@ -141,6 +142,7 @@ impl<C: Cursor> Visible<C> {
 
     /// Shows only keys within `bounds`. The next call must be a seek.
     #[must_use]
+    #[inline(always)]
     pub fn within(mut self, bounds: Bounds) -> Visible<C> {
         self.bounds = bounds;
         self.position = Position::Nowhere;
@@ -149,6 +151,7 @@ impl<C: Cursor> Visible<C> {
 
     /// Says what the reader is beside its sequence number. Without it, it reads at time zero: nothing has expired.
     #[must_use]
+    #[inline(always)]
     pub fn reading_as(mut self, reader: Reader) -> Visible<C> {
         self.reader = reader;
         self.position = Position::Nowhere;
@@ -158,6 +161,7 @@ impl<C: Cursor> Visible<C> {
     /// Promises that the cursor meets at most one version of each key and none newer than `seqno`: one table that
     /// is marked single-version with `max_seqno` of at most `seqno`. This skips all work for visibility.
     #[must_use]
+    #[inline(always)]
     pub fn assume_single_version(mut self) -> Visible<C> {
         self.single_version = true;
         self.position = Position::Nowhere;
@@ -175,6 +179,7 @@ impl<C: Cursor> Visible<C> {
 
     /// Asks `gaps` for keys without a value, and tells it of them. The cursor must be over all there is of the keyspace.
     #[must_use]
+    #[inline(always)]
     pub fn minding(mut self, gaps: Arc<dyn Gaps>) -> Visible<C> {
         self.gaps = Some(gaps);
         self
@@ -243,7 +248,10 @@ impl<C: Cursor> Visible<C> {
     pub fn entry(&self) -> Option<(&[u8], &[u8])> {
         match self.position {
             Position::Nowhere => None,
-            Position::OnCursor => Some((self.cursor.key(), self.cursor.value())),
+            Position::OnCursor => {
+                let (key, _, value) = self.cursor.entry();
+                Some((key, value))
+            }
             Position::OnExpiring => Some((self.cursor.key(), behind_expiry(self.cursor.value()))),
             Position::Fetched => Some((self.cursor.key(), &self.value)),
             Position::Held | Position::Folded => Some((self.key.as_slice(), &self.value)),
@@ -319,7 +327,7 @@ impl<C: Cursor> Visible<C> {
     }
 
     /// Moves to the following key. There must be a current one.
-    #[inline]
+    #[inline(always)]
     #[expect(clippy::should_implement_trait, reason = "a cursor lends its entries, which `Iterator` cannot")]
     pub fn next(&mut self) -> Result<()> {
         debug_assert!(self.is_valid());
@@ -328,17 +336,37 @@ impl<C: Cursor> Visible<C> {
             self.cursor.next()?;
             return self.find_single::<false>();
         }
-        if !position.is_buffered() {
-            self.key.set(self.cursor.key());
-            self.cursor.next()?;
-        } else if position == Position::Held {
-            self.cursor.seek(self.key.as_slice(), SeqNo::ZERO)?;
+        if position.is_buffered() {
+            if position == Position::Held {
+                self.cursor.seek(self.key.as_slice(), SeqNo::ZERO)?;
+            }
+            return self.search_forward(true);
         }
-        self.find_forward(true)
+        self.key.set(self.cursor.key());
+        // The usual cases first: entries of the key just left, in older sources, and then one of another key, visible, with a plain value.
+        for _ in 0..MAX_STEPS {
+            self.cursor.next_key()?;
+            if !self.cursor.is_valid() {
+                return Ok(());
+            }
+            let (key, tag, _) = self.cursor.entry();
+            if self.key.is(key) {
+                check_hidden(tag, key)?;
+                continue;
+            }
+            if tag <= self.plain_newest && tag.is_plain_put() {
+                if !self.bounds.is_behind(key) {
+                    self.position = Position::OnCursor;
+                }
+                return Ok(());
+            }
+            break;
+        }
+        self.search_forward(true)
     }
 
     /// Moves to the preceding key. There must be a current one.
-    #[inline]
+    #[inline(always)]
     pub fn prev(&mut self) -> Result<()> {
         debug_assert!(self.is_valid());
         let position = std::mem::replace(&mut self.position, Position::Nowhere);
@@ -357,7 +385,7 @@ impl<C: Cursor> Visible<C> {
 
     /// Goes on to the first visible key from where the cursor stands. With `decided`, `self.key` has been shown or
     /// is excluded, and what is left of it is passed over.
-    #[inline]
+    #[inline(always)]
     fn find_forward(&mut self, decided: bool) -> Result<()> {
         if self.single_version && !decided {
             return self.find_single::<false>();
@@ -366,8 +394,7 @@ impl<C: Cursor> Visible<C> {
             return Ok(());
         }
         // The usual case first: an entry of another key, visible, with a plain value.
-        let tag = self.cursor.tag();
-        let key = self.cursor.key();
+        let (key, tag, _) = self.cursor.entry();
         if tag <= self.plain_newest && tag.is_plain_put() && !(decided && self.key.is(key)) {
             if !self.bounds.is_behind(key) {
                 self.position = Position::OnCursor;
@@ -377,6 +404,7 @@ impl<C: Cursor> Visible<C> {
         self.search_forward(decided)
     }
 
+    #[inline(never)]
     fn search_forward(&mut self, mut decided: bool) -> Result<()> {
         let newest = Tag::visible_at(self.seqno);
         if decided {
@@ -414,7 +442,7 @@ impl<C: Cursor> Visible<C> {
             }
             steps += 1;
             if steps <= MAX_STEPS {
-                self.cursor.next()?;
+                if decided { self.cursor.next_key()? } else { self.cursor.next()? }
             } else if !decided {
                 self.cursor.seek(self.key.as_slice(), self.seqno)?;
             } else if tag.seqno() > SeqNo::ZERO {
@@ -463,7 +491,7 @@ impl<C: Cursor> Visible<C> {
 
     /// Stands on the entry of the cursor, the newest visible version of its key, which has this tag; `false` if the key
     /// has no value by it.
-    #[inline]
+    #[inline(always)]
     fn stand(&mut self, tag: Tag) -> Result<bool> {
         if let Some(cover) = &mut self.cover
             && tag.seqno() < cover.at(self.cursor.key())?
@@ -531,15 +559,31 @@ impl<C: Cursor> Visible<C> {
     }
 
     /// Goes on from where the cursor stands, when every entry is the only version of its key.
-    #[inline]
+    #[inline(always)]
     fn find_single<const BACKWARD: bool>(&mut self) -> Result<()> {
+        if !self.cursor.is_valid() {
+            return Ok(());
+        }
+        let (key, tag, _) = self.cursor.entry();
+        // One comparison keeps the promise never to show what cannot be read.
+        if tag <= self.plain_newest && tag.is_plain_put() {
+            if !(if BACKWARD { self.bounds.is_before(key) } else { self.bounds.is_behind(key) }) {
+                self.position = Position::OnCursor;
+            }
+            return Ok(());
+        }
+        self.search_single::<BACKWARD>()
+    }
+
+    /// The same for entries that are not plain puts.
+    #[inline(never)]
+    fn search_single<const BACKWARD: bool>(&mut self) -> Result<()> {
         while self.cursor.is_valid() {
-            let (tag, key) = (self.cursor.tag(), self.cursor.key());
+            let (key, tag, _) = self.cursor.entry();
             debug_assert!(tag <= Tag::visible_at(self.seqno), "not all entries are visible");
             if if BACKWARD { self.bounds.is_before(key) } else { self.bounds.is_behind(key) } {
                 return Ok(());
             }
-            // One comparison keeps the promise never to show what cannot be read.
             if self.stand(tag)? {
                 return Ok(());
             }

@@ -211,6 +211,15 @@ impl Cursor for MemtableCursor {
         Ok(())
     }
 
+    /// Past the chain of versions.
+    #[inline]
+    fn next_key(&mut self) -> Result<()> {
+        debug_assert!(self.is_valid(), "next on an invalid cursor");
+        let head = self.position.next(self.memtable.memory());
+        self.stand_on_newest(head);
+        Ok(())
+    }
+
     #[inline]
     fn prev(&mut self) -> Result<()> {
         debug_assert!(self.is_valid(), "prev on an invalid cursor");
@@ -242,5 +251,10 @@ impl Cursor for MemtableCursor {
     #[inline]
     fn value(&self) -> &[u8] {
         self.entry.value(self.memtable.memory())
+    }
+
+    #[inline]
+    fn entry(&self) -> (&[u8], Tag, &[u8]) {
+        self.entry.parts(self.memtable.memory())
     }
 }

@@ -126,6 +126,12 @@ impl Entry {
         unsafe { memory.bytes(key_at + key_len, len) }
     }
 
+    /// Key, tag and value.
+    #[inline(always)]
+    pub(crate) fn parts(self, memory: &Memory) -> (&[u8], Tag, &[u8]) {
+        (self.key(memory), self.tag(memory), self.value(memory))
+    }
+
     #[inline(always)]
     fn key_range(self, memory: &Memory) -> (usize, usize) {
         let packed = self.header(memory).peek(KEY);

@@ -64,12 +64,26 @@ fn check_probes(memtable: &Arc<Memtable>, model: &Model, keys: &mut Keys, rng: &
         for _ in 0..rng.below(12) {
             assert_at(&cursor, place);
             let Some((key, tag, _)) = place else { break };
-            if rng.below(2) == 0 {
-                place = model.after(key, tag);
-                cursor.next().unwrap();
-            } else {
-                place = model.preceding(key, tag);
-                cursor.prev().unwrap();
+            match rng.below(3) {
+                0 => {
+                    place = model.after(key, tag);
+                    cursor.next().unwrap();
+                }
+                1 => {
+                    // Any number of versions may be passed over, but nothing of another key.
+                    place = model.after(key, tag);
+                    cursor.next_key().unwrap();
+                    while let Some((at, tag, _)) = place
+                        && at == key
+                        && (!cursor.is_valid() || (cursor.key(), cursor.tag()) != (at, tag))
+                    {
+                        place = model.after(at, tag);
+                    }
+                }
+                _ => {
+                    place = model.preceding(key, tag);
+                    cursor.prev().unwrap();
+                }
             }
         }
         assert_at(&cursor, place);

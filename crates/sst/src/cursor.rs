@@ -2,7 +2,8 @@
 //!
 //! A cursor holds the table, the memory of the block it is in, and a position in it; nothing is allocated while it
 //! walks through cached blocks. When it enters a block it prefetches the first lines of the one it will enter next,
-//! so that the step over costs no miss.
+//! so that the step over costs no miss; and a walk that came from a neighbouring block asks with each step for the same place in the
+//! next one, so that all of it is there by then, in either direction.
 //!
 //! # Where blocks come from
 //! * [`ReadPurpose::Point`] and [`ReadPurpose::Scan`] use the cache, the latter in a way that cannot push out what
@@ -82,6 +83,7 @@ impl Table {
     }
 
     /// A cursor on no entry.
+    #[inline]
     pub fn cursor(self: &Arc<Self>, purpose: ReadPurpose) -> TableCursor {
         let read_ahead = match purpose {
             ReadPurpose::Compaction => ReadAhead::full(),
@@ -110,11 +112,21 @@ impl TableCursor {
 
     /// Moves to the following entry if it is in the same block; else the cursor is on no entry and [`TableCursor::next_block`] is next.
     /// The cursor must be valid.
-    #[inline]
+    #[inline(always)]
     pub fn step(&mut self) -> bool {
         debug_assert!(self.is_valid());
         // SAFETY: the block is held.
         unsafe { self.position.next() };
+        self.position.is_valid()
+    }
+
+    /// Moves to the preceding entry if it is in the same block; else the cursor is on no entry and [`TableCursor::previous_block`] is
+    /// next. The cursor must be valid.
+    #[inline(always)]
+    pub fn step_back(&mut self) -> bool {
+        debug_assert!(self.is_valid());
+        // SAFETY: the block is held.
+        unsafe { self.position.prev() };
         self.position.is_valid()
     }
 
@@ -134,6 +146,15 @@ impl TableCursor {
     #[cold]
     pub fn next_block(&mut self) -> Result<()> {
         self.first_of(self.number + 1)
+    }
+
+    /// Moves to the last entry of the block before that in which the cursor is, to none if it is the first.
+    ///
+    /// # Errors
+    /// What reading the block meets.
+    #[cold]
+    pub fn previous_block(&mut self) -> Result<()> {
+        self.last_before(self.number)
     }
 
     /// Enters block `number`, on no entry yet. After an error the cursor is in no block.
@@ -222,7 +243,7 @@ impl TableCursor {
             return Ok(());
         }
         self.enter(number)?;
-        self.prefetch_block(number + 1);
+        self.walk_towards(number + 1);
         // SAFETY: the block is held.
         unsafe { self.position.move_to_first() };
         Ok(())
@@ -235,10 +256,22 @@ impl TableCursor {
             return Ok(());
         };
         self.enter(number)?;
-        self.prefetch_block(number.wrapping_sub(1));
+        self.walk_towards(number.wrapping_sub(1));
         // SAFETY: the block is held.
         unsafe { self.position.move_to_last() };
         Ok(())
+    }
+
+    /// Asks for the first lines of the block that a walk will enter next, if there is one and it is in memory, and has the steps to come
+    /// ask for the rest.
+    #[inline]
+    fn walk_towards(&mut self, number: usize) {
+        if self.purpose != ReadPurpose::Compaction
+            && let Some(slot) = self.table.slots.get(number)
+        {
+            slot.prefetch_block();
+            self.position.walk_towards(slot.address());
+        }
     }
 
     /// Asks for the first lines of a block, if there is one and it is in memory.
@@ -394,34 +427,31 @@ impl Cursor for TableCursor {
 
     #[inline]
     fn prev(&mut self) -> Result<()> {
-        debug_assert!(self.is_valid());
-        // SAFETY: as above.
-        unsafe { self.position.prev() };
-        if self.position.is_valid() { Ok(()) } else { self.last_before(self.number) }
+        if self.step_back() { Ok(()) } else { self.previous_block() }
     }
 
-    #[inline]
+    #[inline(always)]
     fn is_valid(&self) -> bool {
         self.position.is_valid()
     }
 
-    #[inline]
+    #[inline(always)]
     fn key(&self) -> &[u8] {
         self.position.key()
     }
 
-    #[inline]
+    #[inline(always)]
     fn tag(&self) -> Tag {
         self.position.tag().at_global(self.global_seqno)
     }
 
-    #[inline]
+    #[inline(always)]
     fn value(&self) -> &[u8] {
         // SAFETY: the block is held.
         unsafe { self.position.value() }
     }
 
-    #[inline]
+    #[inline(always)]
     fn head(&self, skip: usize) -> u64 {
         // SAFETY: as above.
         unsafe { self.position.head(skip) }

@@ -99,6 +99,7 @@ pub(crate) struct ReadAhead {
 
 impl ReadAhead {
     /// A window that grows from single blocks.
+    #[inline]
     pub(crate) fn growing() -> ReadAhead {
         ReadAhead {
             buffer: Vec::new(),

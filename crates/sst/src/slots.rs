@@ -185,10 +185,16 @@ impl<P: Pointer> Slot<P> {
         }
     }
 
+    /// Where the block begins that the slot holds; 0 if there is none. To ask for its memory, and for nothing else.
+    #[inline(always)]
+    pub(crate) fn address(&self) -> usize {
+        self.word.load(Ordering::Relaxed) & !FLAGS
+    }
+
     /// Prefetches the first lines of the block that the slot holds, its count among them.
     #[inline(always)]
     pub(crate) fn prefetch_block(&self) {
-        let start = self.word.load(Ordering::Relaxed) & !FLAGS;
+        let start = self.address();
         for line in 0..PREFETCHED_LINES {
             prefetch(std::ptr::without_provenance(start.wrapping_add(64 * line)));
         }

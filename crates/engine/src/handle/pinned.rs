@@ -69,6 +69,11 @@ impl Pinned {
         self.reader_with(self.view.large())
     }
 
+    /// What the iterators of this moment are where nothing expires: the time is not asked for.
+    pub(crate) fn reader_of_what_stays(&self) -> Reader {
+        Reader::default().folding(self.view.semantics.folding().cloned()).with_large(self.view.large())
+    }
+
     /// What iterators over keys alone are.
     pub(crate) fn reader_of_keys(&mut self) -> Reader {
         self.reader_with(Large::Skipped)

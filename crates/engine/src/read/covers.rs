@@ -5,7 +5,7 @@
 //! of the same sources ([`cover_of`]), under which its sources seek over what is hidden ([`covered`]).
 
 use super::run_cursor::RunCursor;
-use super::source::Source;
+use super::source::{CoveredSource, Source};
 use crate::tree::TreeRun;
 use crate::view::{MemtableView, SuperVersion};
 use esker_base::{Result, SeqNo, Tag};
@@ -98,13 +98,15 @@ pub(crate) fn covered(source: Source, view: Option<&MemtableView>, cover: &Cover
             // The active memtable may get newer entries at any moment.
             match view.and_then(MemtableView::seal_seqno) {
                 None => Source::Memtable(cursor),
-                Some(newest) => Source::CoveredMemtable(Box::new(Covered::new(
+                Some(newest) => Source::Covered(Box::new(CoveredSource::Memtable(Covered::new(
                     SealedCursor { cursor, newest },
                     cover.clone(),
-                ))),
+                )))),
             }
         }
-        Source::Run(cursor) => Source::CoveredRun(Box::new(Covered::new(cursor, cover.clone()))),
+        Source::Run(cursor) => {
+            Source::Covered(Box::new(CoveredSource::Run(Covered::new(*cursor, cover.clone()))))
+        }
         covered => covered,
     }
 }

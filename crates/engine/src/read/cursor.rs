@@ -4,12 +4,13 @@ use crate::advice::ScanTally;
 use crate::handle::Pinned;
 use crate::holders::Holding;
 use crate::read::covers;
+use crate::read::run_cursor::RunCursor;
 use crate::read::source::Source;
+use crate::tree::TreeRun;
 use crate::view::SuperVersion;
 use esker_base::{Result, SeqNo};
 use esker_iter::{Bounds, Cover, Merge, Reader, Visible};
 use esker_sst::ReadPurpose;
-use esker_version::PartFlags;
 use std::sync::Arc;
 
 /// A position in a keyspace, showing the state at the moment it was made.
@@ -31,12 +32,41 @@ use std::sync::Arc;
 /// ```
 pub struct Cursor {
     // Before the view: what the cursor borrows from is dropped after it.
-    entries: Visible<Merge<Source>>,
+    entries: Entries,
     _view: Arc<SuperVersion>,
     /// Its place among the holders.
     _holding: Option<Holding>,
     /// What it returned.
     tally: ScanTally,
+}
+
+/// Where a cursor's entries come from. In places of their own, so that handing a cursor out moves a pointer.
+enum Entries {
+    /// One run of one version of each key, as a tree that rests is: there is nothing to merge and nothing to hide.
+    Single(Box<Visible<Box<RunCursor>>>),
+    Merged(Box<Visible<Merge<Source>>>),
+}
+
+macro_rules! each {
+    ($self:expr, $entries:ident => $call:expr) => {
+        match $self {
+            Entries::Single($entries) => $call,
+            Entries::Merged($entries) => $call,
+        }
+    };
+}
+
+impl Entries {
+    fn of(pinned: &mut Pinned, bounds: Bounds) -> Entries {
+        let Some(run) = only_source(&pinned.view, pinned.seqno).cloned() else {
+            let reader = pinned.reader();
+            return Entries::Merged(Box::new(visible(pinned, reader, bounds)));
+        };
+        let reader = if run.facts().all_stay { pinned.reader_of_what_stays() } else { pinned.reader() };
+        let cursor = Box::new(RunCursor::new(run, ReadPurpose::Scan));
+        let entries = Visible::new(cursor, pinned.seqno).reading_as(reader).within(bounds);
+        Entries::Single(Box::new(entries.assume_single_version()))
+    }
 }
 
 impl std::fmt::Debug for Cursor {
@@ -49,13 +79,8 @@ impl Cursor {
     /// A cursor within `bounds` over what a reader of that moment sees. The view holds every version that such a
     /// reader needs, so no snapshot has to be registered for it.
     pub(crate) fn new(mut pinned: Pinned, bounds: Bounds) -> Cursor {
-        let reader = pinned.reader();
-        Cursor {
-            entries: visible(&pinned, reader, bounds),
-            _view: pinned.view,
-            _holding: None,
-            tally: ScanTally::default(),
-        }
+        let entries = Entries::of(&mut pinned, bounds);
+        Cursor { entries, _view: pinned.view, _holding: None, tally: ScanTally::default() }
     }
 
     /// This cursor, listed among the holders while it lives, and with its scans counted.
@@ -73,73 +98,76 @@ impl Cursor {
         reader: Reader,
     ) -> Cursor {
         let entries = Visible::new(Merge::new(sources), seqno).reading_as(reader).under(cover);
-        Cursor { entries, _view: view, _holding: None, tally: ScanTally::default() }
+        Cursor {
+            entries: Entries::Merged(Box::new(entries)),
+            _view: view,
+            _holding: None,
+            tally: ScanTally::default(),
+        }
     }
 
     /// Moves to the first entry.
     pub fn seek_to_first(&mut self) -> Result<()> {
         self.tally.begin();
-        self.entries.seek_to_first()
+        each!(&mut self.entries, entries => entries.seek_to_first())
     }
 
     /// Moves to the last entry.
     pub fn seek_to_last(&mut self) -> Result<()> {
         self.tally.begin();
-        self.entries.seek_to_last()
+        each!(&mut self.entries, entries => entries.seek_to_last())
     }
 
     /// Moves to the first entry whose key is not less than `key`.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         self.tally.begin();
-        self.entries.seek(key.as_ref())
+        let key = key.as_ref();
+        each!(&mut self.entries, entries => entries.seek(key))
     }
 
     /// Moves to the last entry whose key is not greater than `key`.
     pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         self.tally.begin();
-        self.entries.seek_for_prev(key.as_ref())
+        let key = key.as_ref();
+        each!(&mut self.entries, entries => entries.seek_for_prev(key))
     }
 
     /// Moves to the next entry; does nothing if there is no current one.
-    #[inline]
     #[expect(clippy::should_implement_trait, reason = "a cursor lends its entries, which `Iterator` cannot")]
     pub fn next(&mut self) -> Result<()> {
         self.tally.count();
-        if self.entries.is_valid() { self.entries.next() } else { Ok(()) }
+        each!(&mut self.entries, entries => if entries.is_valid() { entries.next() } else { Ok(()) })
     }
 
     /// Moves to the previous entry; does nothing if there is no current one.
-    #[inline]
     pub fn prev(&mut self) -> Result<()> {
         self.tally.count();
-        if self.entries.is_valid() { self.entries.prev() } else { Ok(()) }
+        each!(&mut self.entries, entries => if entries.is_valid() { entries.prev() } else { Ok(()) })
     }
 
     /// The current key and value; `None` before the first seek and past either end.
-    #[inline]
     pub fn entry(&self) -> Option<(&[u8], &[u8])> {
-        self.entries.entry()
+        each!(&self.entries, entries => entries.entry())
     }
 
     /// The current key.
-    #[inline]
     pub fn key(&self) -> Option<&[u8]> {
-        self.entries.is_valid().then(|| self.entries.key())
+        each!(&self.entries, entries => entries.is_valid().then(|| entries.key()))
     }
 
     /// When the current value expires, in milliseconds since 1970; `None` if it does not, or if there is none.
     pub fn expiry_ms(&self) -> Option<u64> {
-        if self.entries.is_valid() { self.entries.expiry_ms() } else { None }
+        each!(&self.entries, entries => if entries.is_valid() { entries.expiry_ms() } else { None })
     }
 
     /// The current value.
-    #[inline]
     pub fn value(&self) -> Option<&[u8]> {
-        self.entries.is_valid().then(|| self.entries.value())
+        each!(&self.entries, entries => entries.is_valid().then(|| entries.value()))
     }
 }
 
 /// What a reader of that moment sees, merged and filtered.
+#[inline]
 pub(crate) fn visible(pinned: &Pinned, reader: Reader, bounds: Bounds) -> Visible<Merge<Source>> {
     let Pinned { view, seqno, .. } = pinned;
     let seqno = *seqno;
@@ -149,22 +177,28 @@ pub(crate) fn visible(pinned: &Pinned, reader: Reader, bounds: Bounds) -> Visibl
         return entries.minding(gaps_of(view)).under(cover);
     }
     let sources = Source::all_of(view, ReadPurpose::Scan);
-    let single_version = is_single_version(view, sources.len(), seqno);
+    // Not asked of the memtables again: one may have got its first entry meanwhile.
+    let is_single_version = sources.len() == 1 && only_run_of_single_versions(view, seqno).is_some();
     let entries = Visible::new(Merge::new(sources), seqno).reading_as(reader).within(bounds);
-    if single_version { entries.assume_single_version() } else { entries.minding(gaps_of(view)) }
+    if is_single_version { entries.assume_single_version() } else { entries.minding(gaps_of(view)) }
 }
 
 fn gaps_of(view: &SuperVersion) -> Arc<dyn esker_iter::Gaps> {
     Arc::clone(&view.semantics.gaps) as Arc<dyn esker_iter::Gaps>
 }
 
-/// Whether the one source is a run of tables that hold one version of each key, all puts, all visible at `seqno`:
-/// then there is nothing to merge and nothing to hide.
-fn is_single_version(view: &SuperVersion, sources: usize, seqno: SeqNo) -> bool {
-    let [run] = view.tree.runs.as_slice() else { return false };
-    sources == 1
-        && run
-            .parts
-            .iter()
-            .all(|part| part.meta.flags.has(PartFlags::SINGLE_VERSION) && part.meta.max_seqno <= seqno)
+/// The only run of a view if its tables hold one version of each key, all puts, all visible at `seqno`. If it is the only source as well, there
+/// is nothing to merge and nothing to hide.
+#[inline]
+fn only_run_of_single_versions(view: &SuperVersion, seqno: SeqNo) -> Option<&Arc<TreeRun>> {
+    let [run] = view.tree.runs.as_slice() else { return None };
+    run.facts().single_version_up_to.is_some_and(|newest| newest <= seqno).then_some(run)
+}
+
+/// The only source of a view, if it is such a run.
+#[inline]
+fn only_source(view: &SuperVersion, seqno: SeqNo) -> Option<&Arc<TreeRun>> {
+    let run = only_run_of_single_versions(view, seqno)?;
+    let is_alone = view.memtables().all(|view| view.is_empty()) && !view.has_range_deletes();
+    is_alone.then_some(run)
 }

@@ -28,6 +28,7 @@ pub(crate) struct RunCursor {
 }
 
 impl RunCursor {
+    #[inline(always)]
     pub(crate) fn new(run: Arc<TreeRun>, purpose: ReadPurpose) -> RunCursor {
         RunCursor { cursor: None, run, purpose, at: 0, valid: false, sliced: false, end_head: 0, pace: None }
     }
@@ -88,7 +89,7 @@ impl RunCursor {
         Ok(self.cursor.as_mut().expect("opened just now"))
     }
 
-    #[inline]
+    #[inline(always)]
     fn table_cursor(&self) -> &TableCursor {
         self.cursor.as_ref().expect("only called while valid")
     }
@@ -116,6 +117,21 @@ impl RunCursor {
             return Ok(());
         }
         self.first_from(self.at + 1)
+    }
+
+    /// As [`RunCursor::finish_step`], backwards.
+    #[inline(never)]
+    fn finish_step_back(&mut self) -> Result<()> {
+        self.valid = false;
+        let cursor = self.cursor.as_mut().expect("the cursor is valid");
+        if !cursor.is_valid() {
+            cursor.previous_block()?;
+        }
+        if self.is_inside() {
+            self.valid = true;
+            return Ok(());
+        }
+        self.last_before(self.at)
     }
 
     #[inline(never)]
@@ -221,7 +237,7 @@ impl Cursor for RunCursor {
         self.last_before(at)
     }
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Result<()> {
         debug_assert!(self.valid);
         // What is not sliced shows every entry, and a step forwards does not leave a slice at its start: within a block one number
@@ -247,44 +263,42 @@ impl Cursor for RunCursor {
         self.next_out_of_line()
     }
 
-    #[inline]
+    #[inline(always)]
     fn prev(&mut self) -> Result<()> {
         debug_assert!(self.valid);
-        self.valid = false;
-        self.cursor.as_mut().expect("the cursor is valid").prev()?;
-        if self.is_inside() {
-            self.valid = true;
+        let cursor = self.cursor.as_mut().expect("the cursor is valid");
+        if cursor.step_back() && !self.sliced {
             return Ok(());
         }
-        self.last_before(self.at)
+        self.finish_step_back()
     }
 
-    #[inline]
+    #[inline(always)]
     fn is_valid(&self) -> bool {
         self.valid
     }
 
-    #[inline]
+    #[inline(always)]
     fn key(&self) -> &[u8] {
         self.table_cursor().key()
     }
 
-    #[inline]
+    #[inline(always)]
     fn tag(&self) -> Tag {
         self.table_cursor().tag()
     }
 
-    #[inline]
+    #[inline(always)]
     fn value(&self) -> &[u8] {
         self.table_cursor().value()
     }
 
-    #[inline]
+    #[inline(always)]
     fn entry(&self) -> (&[u8], Tag, &[u8]) {
         self.table_cursor().entry()
     }
 
-    #[inline]
+    #[inline(always)]
     fn head(&self, skip: usize) -> u64 {
         self.table_cursor().head(skip)
     }

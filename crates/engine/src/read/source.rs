@@ -2,6 +2,7 @@
 
 use super::covers::{SealedCursor, covered};
 use super::run_cursor::RunCursor;
+use crate::tree::TreeRun;
 use crate::view::{MemtableView, SuperVersion};
 use esker_base::{Result, SeqNo, Tag};
 use esker_iter::{Cover, Covered, Cursor};
@@ -10,26 +11,43 @@ use esker_sst::ReadPurpose;
 use esker_version::LevelIndex;
 use std::sync::Arc;
 
-/// A cursor over one source of a keyspace.
-#[expect(clippy::large_enum_variant, reason = "a box would be one more cache miss on every step of a scan")]
+/// A cursor over one source of a keyspace. Cursors over runs lie in places of their own: they are large, and a merge of one or two sources,
+/// as most are, is made for a few entries each time.
 pub(crate) enum Source {
     Memtable(MemtableCursor),
-    Run(RunCursor),
-    /// A sealed memtable that is read under range deletes.
-    CoveredMemtable(Box<Covered<SealedCursor>>),
-    /// A run that is read under range deletes.
-    CoveredRun(Box<Covered<RunCursor>>),
+    Run(Box<RunCursor>),
+    /// Anything that is read under range deletes.
+    Covered(Box<CoveredSource>),
+}
+
+/// What is read under range deletes: apart, so that the steps of all other readers stay short.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it lies in a place of its own, one for each source of a reader"
+)]
+pub(crate) enum CoveredSource {
+    /// A sealed memtable.
+    Memtable(Covered<SealedCursor>),
+    Run(Covered<RunCursor>),
 }
 
 impl Source {
     /// Cursors over everything a view holds, newest source first. Empty memtables are left out.
     pub(crate) fn all_of(view: &SuperVersion, purpose: ReadPurpose) -> Vec<Source> {
-        let memtables = view.memtables().filter(|view| !view.is_empty());
-        let runs = view.tree.runs.iter();
-        memtables
-            .map(|view| Source::of_memtable(view, purpose))
-            .chain(runs.map(|run| Source::Run(RunCursor::new(Arc::clone(run), purpose))))
-            .collect()
+        let mut sources = Vec::with_capacity(1 + view.sealed.len() + view.tree.runs.len());
+        for view in view.memtables().filter(|view| !view.is_empty()) {
+            sources.push(Source::of_memtable(view, purpose));
+        }
+        for run in &view.tree.runs {
+            sources.push(Source::of_run(run, purpose));
+        }
+        sources
+    }
+
+    /// A cursor over a run.
+    #[inline]
+    fn of_run(run: &Arc<TreeRun>, purpose: ReadPurpose) -> Source {
+        Source::Run(Box::new(RunCursor::new(Arc::clone(run), purpose)))
     }
 
     /// As [`Source::all_of`], for a reader under range deletes: what `cover` hides as a whole is sought over.
@@ -37,7 +55,7 @@ impl Source {
         let memtables = view.memtables().filter(|view| !view.is_empty());
         let memtables = memtables.map(|view| covered(Source::of_memtable(view, purpose), Some(view), cover));
         let runs = view.tree.runs.iter();
-        let runs = runs.map(|run| Source::Run(RunCursor::new(Arc::clone(run), purpose)));
+        let runs = runs.map(|run| Source::of_run(run, purpose));
         memtables.chain(runs.map(|run| covered(run, None, cover))).collect()
     }
 
@@ -45,7 +63,7 @@ impl Source {
     fn of_memtable(view: &MemtableView, purpose: ReadPurpose) -> Source {
         match &view.ingested {
             None => Source::Memtable(view.memtable.cursor()),
-            Some(run) => Source::Run(RunCursor::new(Arc::clone(run), purpose)),
+            Some(run) => Source::of_run(run, purpose),
         }
     }
 
@@ -55,7 +73,7 @@ impl Source {
             None => view.memtables().map(|view| Source::of_memtable(view, ReadPurpose::Scan)).collect(),
             Some(level) => {
                 let runs = view.tree.runs.iter().filter(|run| run.level == level);
-                runs.map(|run| Source::Run(RunCursor::new(Arc::clone(run), ReadPurpose::Scan))).collect()
+                runs.map(|run| Source::of_run(run, ReadPurpose::Scan)).collect()
             }
         }
     }
@@ -64,8 +82,9 @@ impl Source {
 impl std::fmt::Debug for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Source::Memtable(_) | Source::CoveredMemtable(_) => "Memtable",
-            Source::Run(_) | Source::CoveredRun(_) => "Run",
+            Source::Memtable(_) => "Memtable",
+            Source::Run(_) => "Run",
+            Source::Covered(_) => "Covered",
         })
     }
 }
@@ -75,8 +94,16 @@ macro_rules! each {
         match $self {
             Source::Memtable($cursor) => $call,
             Source::Run($cursor) => $call,
-            Source::CoveredMemtable($cursor) => $call,
-            Source::CoveredRun($cursor) => $call,
+            Source::Covered($cursor) => $call,
+        }
+    };
+}
+
+macro_rules! each_covered {
+    ($self:expr, $cursor:ident => $call:expr) => {
+        match $self {
+            CoveredSource::Memtable($cursor) => $call,
+            CoveredSource::Run($cursor) => $call,
         }
     };
 }
@@ -87,12 +114,10 @@ impl Cursor for Source {
         each!(self, cursor => cursor.prepare_seek(key, round))
     }
 
-    #[inline]
     fn seek_to_first(&mut self) -> Result<()> {
         each!(self, cursor => cursor.seek_to_first())
     }
 
-    #[inline]
     fn seek_to_last(&mut self) -> Result<()> {
         each!(self, cursor => cursor.seek_to_last())
     }
@@ -102,48 +127,114 @@ impl Cursor for Source {
         each!(self, cursor => cursor.seek(key, seqno))
     }
 
-    #[inline]
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
         each!(self, cursor => cursor.seek_before(key))
     }
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Result<()> {
         each!(self, cursor => cursor.next())
     }
 
-    #[inline]
+    #[inline(always)]
+    fn next_key(&mut self) -> Result<()> {
+        each!(self, cursor => cursor.next_key())
+    }
+
+    #[inline(always)]
     fn prev(&mut self) -> Result<()> {
         each!(self, cursor => cursor.prev())
     }
 
-    #[inline]
+    #[inline(always)]
     fn is_valid(&self) -> bool {
         each!(self, cursor => cursor.is_valid())
     }
 
-    #[inline]
+    #[inline(always)]
     fn key(&self) -> &[u8] {
         each!(self, cursor => cursor.key())
     }
 
-    #[inline]
+    #[inline(always)]
     fn tag(&self) -> Tag {
         each!(self, cursor => cursor.tag())
     }
 
-    #[inline]
+    #[inline(always)]
     fn value(&self) -> &[u8] {
         each!(self, cursor => cursor.value())
     }
 
-    #[inline]
+    #[inline(always)]
     fn entry(&self) -> (&[u8], Tag, &[u8]) {
         each!(self, cursor => cursor.entry())
     }
 
-    #[inline]
+    #[inline(always)]
     fn head(&self, skip: usize) -> u64 {
         each!(self, cursor => cursor.head(skip))
+    }
+}
+
+impl Cursor for CoveredSource {
+    fn prepare_seek(&mut self, key: &[u8], round: u32) -> bool {
+        each_covered!(self, cursor => cursor.prepare_seek(key, round))
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        each_covered!(self, cursor => cursor.seek_to_first())
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        each_covered!(self, cursor => cursor.seek_to_last())
+    }
+
+    fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        each_covered!(self, cursor => cursor.seek(key, seqno))
+    }
+
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        each_covered!(self, cursor => cursor.seek_before(key))
+    }
+
+    #[inline(never)]
+    fn next(&mut self) -> Result<()> {
+        each_covered!(self, cursor => cursor.next())
+    }
+
+    #[inline(never)]
+    fn prev(&mut self) -> Result<()> {
+        each_covered!(self, cursor => cursor.prev())
+    }
+
+    #[inline(never)]
+    fn is_valid(&self) -> bool {
+        each_covered!(self, cursor => cursor.is_valid())
+    }
+
+    #[inline(never)]
+    fn key(&self) -> &[u8] {
+        each_covered!(self, cursor => cursor.key())
+    }
+
+    #[inline(never)]
+    fn tag(&self) -> Tag {
+        each_covered!(self, cursor => cursor.tag())
+    }
+
+    #[inline(never)]
+    fn value(&self) -> &[u8] {
+        each_covered!(self, cursor => cursor.value())
+    }
+
+    #[inline(never)]
+    fn entry(&self) -> (&[u8], Tag, &[u8]) {
+        each_covered!(self, cursor => cursor.entry())
+    }
+
+    #[inline(never)]
+    fn head(&self, skip: usize) -> u64 {
+        each_covered!(self, cursor => cursor.head(skip))
     }
 }

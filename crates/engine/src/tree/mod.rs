@@ -12,7 +12,7 @@ use crate::amplification::reads::ReadWatch;
 use crate::deletes::{HiddenPart, hidden_parts};
 use crate::large::LargeMap;
 use esker_base::{KeyspaceId, Result, SeqNo, key};
-use esker_version::{LevelIndex, PartMeta, Version};
+use esker_version::{LevelIndex, PartFlags, PartMeta, Version};
 use std::sync::{Arc, OnceLock};
 
 /// A version together with the files of its parts, in the order in which a reader asks them.
@@ -43,6 +43,28 @@ pub(crate) struct TreeRun {
     pub(crate) deleting: Box<[usize]>,
     /// First eight bytes of each part's largest key: most searches compare nothing else.
     largest_heads: Box<[u64]>,
+    facts: RunFacts,
+}
+
+/// What is true of all entries of a run, so that a reader need not ask each. Known beforehand, because a reader of ten entries would spend
+/// more time on asking a thousand parts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunFacts {
+    /// One version of each key, all puts, and none newer than this; `None` if it is not so.
+    pub(crate) single_version_up_to: Option<SeqNo>,
+    /// None expires.
+    pub(crate) all_stay: bool,
+}
+
+impl RunFacts {
+    fn of(parts: &[TreePart]) -> RunFacts {
+        let is_single = parts.iter().all(|part| part.meta.flags.has(PartFlags::SINGLE_VERSION));
+        let newest = parts.iter().map(|part| part.meta.max_seqno).max().unwrap_or(SeqNo::ZERO);
+        RunFacts {
+            single_version_up_to: is_single.then_some(newest),
+            all_stay: parts.iter().all(|part| part.meta.expiring == 0),
+        }
+    }
 }
 
 /// A part of a run and the file that holds it.
@@ -90,6 +112,7 @@ impl Tree {
                 parts: run.parts.iter().map(part).collect(),
                 deleting: run.deleting.clone(),
                 largest_heads: run.largest_heads.clone(),
+                facts: run.facts,
             })
         };
         let runs = self.runs.iter().map(renewed).collect();
@@ -125,7 +148,14 @@ impl TreeRun {
             |part: &TreePart| part.meta.range.end.key().map_or(u64::MAX, |key| key::head(key, 0));
         let largest_heads = parts.iter().map(head_of_end).collect();
         let deleting = (0..parts.len()).filter(|&at| parts[at].meta.range_deletes > 0).collect();
-        TreeRun { level, parts, deleting, largest_heads }
+        let facts = RunFacts::of(&parts);
+        TreeRun { level, parts, deleting, largest_heads, facts }
+    }
+
+    /// What is true of all its entries.
+    #[inline]
+    pub(crate) fn facts(&self) -> RunFacts {
+        self.facts
     }
 
     /// Whether some part holds range deletes.

@@ -14,7 +14,7 @@ use super::{BlockBytes, SLACK_BYTES, View, delta_encode, flat_encode};
 use crate::isa::{Kernel, prefetch};
 use esker_base::Tag;
 
-/// How far ahead of the entry that a cursor is on memory is asked for: four entries of 116 bytes.
+/// How far ahead of the entry that a cursor is on memory is asked for in the block that a seek led to: four entries of 116 bytes.
 const AHEAD_BYTES: usize = 512;
 
 /// Keys of up to this many bytes need no memory of their own.
@@ -30,6 +30,7 @@ struct KeyBuffer {
 }
 
 impl KeyBuffer {
+    #[inline(always)]
     fn new() -> KeyBuffer {
         KeyBuffer { inline: [0; INLINE_KEY_BYTES + raw::COPY_SLACK], long: Vec::new(), len: 0 }
     }
@@ -148,6 +149,9 @@ pub(crate) struct BlockCursor {
     joined: Option<Joined>,
     /// Whether the entries ahead are to be fetched, because the block was not just read as a whole.
     fetches_ahead: bool,
+    /// Where the block begins that the walk will enter next, if it is known: each step asks for the same place in it as the one it is at
+    /// here. Null after a seek, when what lies ahead in this block is asked for.
+    towards: *const u8,
     /// The head of the prefix of a flat block.
     prefix_head: u64,
     /// The head of the current key, if the step to it joined the first word.
@@ -167,6 +171,7 @@ pub(crate) struct BlockCursor {
 impl BlockCursor {
     /// A cursor on no block. `fetches_ahead`: whether it is to fetch the memory ahead of it, which only costs time where that is
     /// close by.
+    #[inline(always)]
     pub(crate) fn new(fetches_ahead: bool) -> BlockCursor {
         BlockCursor {
             view: None,
@@ -174,6 +179,7 @@ impl BlockCursor {
             even: None,
             joined: None,
             fetches_ahead,
+            towards: std::ptr::null(),
             prefix_head: 0,
             head: 0,
             has_head: false,
@@ -215,6 +221,7 @@ impl BlockCursor {
     pub(crate) unsafe fn open(&mut self, block: &BlockBytes) {
         self.forget_entry();
         self.has_head = false;
+        self.towards = std::ptr::null();
         let view = block.view();
         match &view {
             View::Flat(flat) => {
@@ -240,6 +247,12 @@ impl BlockCursor {
         }
         self.view = Some(view);
         self.index = self.count;
+    }
+
+    /// A walk goes on to the block at this address; 0 if that is not known.
+    #[inline]
+    pub(crate) fn walk_towards(&mut self, address: usize) {
+        self.towards = std::ptr::without_provenance(address);
     }
 
     /// Whether it is on an entry.
@@ -381,6 +394,14 @@ impl BlockCursor {
             }
             return;
         }
+        // SAFETY: the index is that of an entry, and the cursor is on the one before.
+        unsafe { self.next_unevenly(index) }
+    }
+
+    /// # Safety
+    /// The block must be alive, `index < count`, and the cursor on the entry before.
+    #[inline(never)]
+    unsafe fn next_unevenly(&mut self, index: usize) {
         // SAFETY: the index is that of an entry.
         unsafe {
             match &self.view {
@@ -415,12 +436,22 @@ impl BlockCursor {
         }
     }
 
-    /// The streams of a prefetcher end with a page, and blocks are hardly longer.
+    /// Asks for what a walk forwards comes to. The streams of a prefetcher end with a page, and blocks are hardly longer.
     #[inline(always)]
     fn fetch_ahead(&self) {
-        let ahead = self.base.wrapping_add(self.end + AHEAD_BYTES);
+        let own = self.base.wrapping_add(AHEAD_BYTES);
+        let ahead = if self.towards.is_null() { own } else { self.towards }.wrapping_add(self.end);
         prefetch(ahead);
         prefetch(ahead.wrapping_add(64));
+    }
+
+    /// Asks for what a walk backwards comes to.
+    #[inline(always)]
+    fn fetch_behind(&self) {
+        let own = self.base.wrapping_sub(AHEAD_BYTES);
+        let behind = if self.towards.is_null() { own } else { self.towards }.wrapping_add(self.own_at);
+        prefetch(behind);
+        prefetch(behind.wrapping_add(64));
     }
 
     /// Moves from entry `index - 1` to entry `index`.
@@ -431,14 +462,26 @@ impl BlockCursor {
     unsafe fn step(&mut self, even: &Even, index: usize) {
         // The entry starts where the one before ends, by definition.
         let at = self.end;
+        let end = if index + 1 < self.count {
+            // SAFETY: the offset read is that of an entry.
+            usize::from(unsafe { raw::u16_at(even.offsets, 2 * (index + 1)) })
+        } else {
+            even.payload_end
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.stand(even, index, at, end) }
+    }
+
+    /// Stands on entry `index`, which starts at `at` and ends at `end`.
+    ///
+    /// # Safety
+    /// The block of `even` must be alive, and `index`, `at` and `end` be those of an entry of it.
+    #[inline(always)]
+    unsafe fn stand(&mut self, even: &Even, index: usize, at: usize, end: usize) {
         // SAFETY: F2 and F3: all of the entry lies in the payload, which has `STEP_BYTES` and eight more behind it, as the key buffer has
-        // behind the prefix or the first word; the offset read is that of an entry.
+        // behind the prefix or the first word.
         unsafe {
-            self.end = if index + 1 < self.count {
-                usize::from(raw::u16_at(even.offsets, 2 * (index + 1)))
-            } else {
-                even.payload_end
-            };
+            self.end = end;
             self.index = index;
             self.tag = even.tags.tag_at(self.base, at);
             self.own_at = at + even.tags.width();
@@ -458,14 +501,42 @@ impl BlockCursor {
         self.key.len = self.own_from + even.suffix_len;
     }
 
-    /// Moves to the preceding entry; to none before the first.
+    /// Moves to the preceding entry; to none before the first. It must be on an entry.
     ///
     /// # Safety
     /// See [`BlockCursor`].
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn prev(&mut self) {
-        // SAFETY: wrapping below zero gives no index.
-        unsafe { self.move_to_index(self.index.wrapping_sub(1)) }
+        let Some(index) = self.index.checked_sub(1) else {
+            self.index = self.count;
+            return;
+        };
+        if let Some(even) = self.even {
+            // The entry ends where the one after it starts.
+            let end = self.own_at - even.tags.width();
+            // SAFETY: the index is that of an entry, whose offset this is.
+            unsafe {
+                let at = usize::from(raw::u16_at(even.offsets, 2 * index));
+                self.stand(&even, index, at, end);
+            }
+            if self.fetches_ahead {
+                self.fetch_behind();
+            }
+            return;
+        }
+        // SAFETY: as above.
+        unsafe { self.prev_unevenly(index) }
+    }
+
+    /// # Safety
+    /// The block must be alive and `index < count`.
+    #[inline(never)]
+    unsafe fn prev_unevenly(&mut self, index: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { self.move_to_index(index) }
+        if self.fetches_ahead {
+            self.fetch_behind();
+        }
     }
 
     /// Moves to the first entry that is not before the version `newest` of `key`; to none if all are.
@@ -474,6 +545,7 @@ impl BlockCursor {
     /// See [`BlockCursor`]; the kernel's instructions must be available.
     #[inline(always)]
     pub(crate) unsafe fn seek<K: Kernel>(&mut self, key: &[u8], newest: Tag) {
+        self.towards = std::ptr::null();
         // SAFETY: the caller's promise.
         unsafe {
             match self.view {

@@ -33,6 +33,7 @@ fn assert_on(cursor: &impl Cursor, entries: &[Entry], at: usize) {
             (cursor.key(), cursor.tag(), cursor.value()),
             (&entry.key[..], entry.tag, &entry.value[..])
         );
+        assert_eq!(cursor.head(0), esker_base::key::head(&entry.key, 0));
         assert_eq!(cursor.head(4), esker_base::key::head(&entry.key, 4));
     }
 }
