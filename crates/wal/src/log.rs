@@ -208,7 +208,11 @@ impl Log {
             segment_ready: Condvar::new(),
             // Nothing of this life is durable yet, not even the first header; what earlier lives wrote is in
             // tables by the time that somebody asks.
-            lane: FlushLane::new(start.last_seqno.get(), LogPosition::new(start.log_id, 0)),
+            lane: FlushLane::new(
+                start.last_seqno.get(),
+                LogPosition::new(start.log_id, 0),
+                Arc::clone(&env.clock),
+            ),
             manifest_edit: AtomicU64::new(start.manifest_edit),
             counters: Mutex::new(LogCounters::default()),
             raises_at_preparation: AtomicU64::new(0),

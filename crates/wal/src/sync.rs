@@ -10,6 +10,15 @@
 //! captures after that follower's record was complete. The lane's own lock is never held over the capture (the
 //! writers' lock comes before it in the lock order) nor over a system call.
 //!
+//! **Groups.** Callers queue up until somebody claims the lane; then they are the *group* of that flush, all of whom it
+//! covers, because each had published its record before it came. Those who come later are the next group, but for the few whom
+//! the capture happens to cover. A flush is put off for a bounded moment while those of the last round are about to come again
+//! ([`gathering`] says why, GA1 to GA3). Nobody leads meanwhile: whoever completes the group finds that there is nothing to wait
+//! for and leads itself, which needs no hand-over, and the first of the group watches the time.
+//!
+//! **GA4.** While callers are queued, a flush is under way, or one of them is awake, or one watches the time. The end of each flush
+//! and poison wake everybody; a watch ends in a claim or an error.
+//!
 //! **CP7.** `durable <= S` where every byte of the log up to the position of S was complete *before* the flush
 //! that succeeded began. Under the writers' lock no record is half copied, so the captured pair has that
 //! property, and the flush begins after the capture.
@@ -28,7 +37,8 @@
 //! once. Every wait in here tests it, and whoever sets it notifies.
 //!
 //! Rejected: a queue of waiters with one condition variable each (wakes fewer threads, but a flush costs a
-//! hundred times what waking does); a timer that flushes periodically (adds latency to a lone writer). A second
+//! hundred times what waking does); a timer that flushes periodically (adds latency to a lone writer); a leader that
+//! yields its processor until the others have come (on a busy machine it gets it back after somebody else's time slice). A second
 //! lane, one flush on the wire while the next one gathers, can come behind the same calls once it is shown to
 //! gain 5 % with eight writers.
 
@@ -36,7 +46,12 @@ use crate::record::LogPosition;
 use esker_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use esker_base::sync::{CachePadded, Condvar, Mutex, MutexGuard};
 use esker_base::{Error, Result};
+use esker_env::Clock;
+use gathering::Gathering;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+mod gathering;
 
 /// The shared flush; see the head of this file.
 #[derive(Debug)]
@@ -49,6 +64,7 @@ pub(crate) struct FlushLane {
     poisoned: CachePadded<AtomicBool>,
     state: Mutex<LaneState>,
     changed: Condvar,
+    clock: Arc<dyn Clock>,
 }
 
 /// A durable position that the log may not tell yet.
@@ -63,6 +79,13 @@ pub(crate) struct PendingMark {
 struct LaneState {
     /// Whether somebody leads a flush at the moment.
     in_flight: bool,
+    /// How often the lane was claimed: the number of the group that is queued.
+    claims: u64,
+    /// Callers in the group that is queued.
+    queued: u32,
+    /// Callers in the group of the flush under way.
+    group: u32,
+    gathering: Gathering,
     /// Everything before this place is durable.
     durable: LogPosition,
     /// Why the log takes no more writes.
@@ -70,6 +93,38 @@ struct LaneState {
 }
 
 impl LaneState {
+    /// Joins the group that is queued; gives its number.
+    fn join(&mut self, now_ns: u64) -> u64 {
+        if self.queued == 0 {
+            self.gathering.round_begins(now_ns);
+        }
+        self.queued += 1;
+        self.claims
+    }
+
+    /// Leaves a group again, unless its flush took it along.
+    fn leave(&mut self, group: u64) {
+        if self.claims == group {
+            self.queued -= 1;
+        }
+    }
+
+    /// The group that is queued becomes that of a flush.
+    fn claim(&mut self) {
+        self.in_flight = true;
+        self.claims += 1;
+        self.group = std::mem::take(&mut self.queued);
+        self.gathering.claimed();
+    }
+
+    /// What a caller is told, if there is something to tell.
+    fn verdict(&self, is_durable: bool) -> Option<Result<()>> {
+        if is_durable {
+            return Some(Ok(()));
+        }
+        self.cause.as_ref().map(|cause| Err(Error::ReadOnly { cause: cause.clone() }))
+    }
+
     fn poison(&mut self, cause: Arc<str>, flag: &AtomicBool) {
         if self.cause.is_none() {
             self.cause = Some(cause);
@@ -80,13 +135,23 @@ impl LaneState {
 
 impl FlushLane {
     /// A lane for a log that is durable up to here.
-    pub(crate) fn new(seqno: u64, position: LogPosition) -> FlushLane {
+    pub(crate) fn new(seqno: u64, position: LogPosition, clock: Arc<dyn Clock>) -> FlushLane {
+        let state = LaneState {
+            in_flight: false,
+            claims: 0,
+            queued: 0,
+            group: 0,
+            gathering: Gathering::new(),
+            durable: position,
+            cause: None,
+        };
         FlushLane {
             durable_seqno: CachePadded(AtomicU64::new(seqno)),
             raises: CachePadded(AtomicU64::new(0)),
             poisoned: CachePadded(AtomicBool::new(false)),
-            state: Mutex::new(LaneState { in_flight: false, durable: position, cause: None }),
+            state: Mutex::new(state),
             changed: Condvar::new(),
+            clock,
         }
     }
 
@@ -160,21 +225,77 @@ impl FlushLane {
             return Ok(());
         }
         let mut state = self.lock();
+        let mut group = state.join(self.clock.monotonic_ns());
         loop {
-            if self.durable_seqno() >= seqno {
-                return Ok(());
+            if let Some(verdict) = state.verdict(self.durable_seqno() >= seqno) {
+                state.leave(group);
+                return verdict;
             }
-            if let Some(cause) = &state.cause {
-                return Err(Error::ReadOnly { cause: cause.clone() });
+            if state.in_flight {
+                state = self.wait(state);
+                continue;
             }
-            if !state.in_flight {
+            if state.claims != group {
+                // The flush that took it along covered less: only a number that nobody has given out yet is beyond it.
+                group = state.join(self.clock.monotonic_ns());
+            }
+            let Some(limit) = state.gathering.limit(state.queued) else { break };
+            if state.gathering.is_watched() {
+                state = self.wait(state);
+                continue;
+            }
+            state = self.watch(state, limit);
+            if state.claims == group && state.cause.is_none() {
                 break;
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        state.in_flight = true;
+        state.claim();
         drop(state);
         self.lead(seqno, capture, flush)
+    }
+
+    /// Waits until the lane is claimed by somebody else, or poisoned, or the time is over.
+    fn watch<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, LaneState>,
+        limit: Duration,
+    ) -> MutexGuard<'a, LaneState> {
+        let claims = state.claims;
+        state.gathering.watch();
+        let mut is_over = false;
+        // Woken without a reason: whoever ended the last flush may ring only now.
+        while !is_over && state.claims == claims && state.cause.is_none() {
+            (state, is_over) = self.wait_at_most(state, limit);
+        }
+        state
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, LaneState>) -> MutexGuard<'a, LaneState> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a change, and says whether the time was over before one.
+    #[cfg(not(loom))]
+    fn wait_at_most<'a>(
+        &self,
+        state: MutexGuard<'a, LaneState>,
+        limit: Duration,
+    ) -> (MutexGuard<'a, LaneState>, bool) {
+        let waited = self.changed.wait_timeout(state, limit);
+        let (state, outcome) = waited.unwrap_or_else(PoisonError::into_inner);
+        (state, outcome.timed_out())
+    }
+
+    /// Models have no time: others run for as long as it pleases the model, and then the time is over.
+    #[cfg(loom)]
+    fn wait_at_most<'a>(
+        &'a self,
+        state: MutexGuard<'a, LaneState>,
+        _: Duration,
+    ) -> (MutexGuard<'a, LaneState>, bool) {
+        drop(state);
+        esker_base::sync::thread::yield_now();
+        (self.lock(), true)
     }
 
     fn lead(
@@ -185,8 +306,9 @@ impl FlushLane {
     ) -> Result<()> {
         let leader = Leader { lane: self };
         let (captured, position) = capture();
+        let began_ns = self.clock.monotonic_ns();
         match flush(position) {
-            Ok(()) => leader.succeeded(captured, position),
+            Ok(()) => leader.succeeded(captured, position, began_ns),
             Err(error) => return Err(leader.failed(&error)),
         }
         if captured < seqno {
@@ -204,11 +326,14 @@ struct Leader<'a> {
 }
 
 impl Leader<'_> {
-    fn succeeded(self, seqno: u64, position: LogPosition) {
+    fn succeeded(self, seqno: u64, position: LogPosition, began_ns: u64) {
         let lane = self.lane;
+        let now_ns = lane.clock.monotonic_ns();
         std::mem::forget(self);
         let mut state = lane.lock();
         state.in_flight = false;
+        let (group, queued) = (state.group, state.queued);
+        state.gathering.ended(group, queued, now_ns.saturating_sub(began_ns), now_ns);
         if position > state.durable {
             state.durable = position;
             lane.raises.fetch_add(1, Ordering::Relaxed);

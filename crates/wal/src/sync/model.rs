@@ -3,9 +3,11 @@
 use super::*;
 use esker_base::LogId;
 use esker_base::sync::{Arc, thread};
+use esker_env::ManualClock;
 
 struct World {
     lane: FlushLane,
+    clock: std::sync::Arc<ManualClock>,
     end: Mutex<u64>,
     on_disk: AtomicU64,
     flushes: AtomicU64,
@@ -13,8 +15,10 @@ struct World {
 
 impl World {
     fn new() -> Arc<World> {
+        let clock = std::sync::Arc::new(ManualClock::new(0));
         Arc::new(World {
-            lane: FlushLane::new(0, LogPosition::ZERO),
+            lane: FlushLane::new(0, LogPosition::ZERO, clock.clone()),
+            clock,
             end: Mutex::new(0),
             on_disk: AtomicU64::new(0),
             flushes: AtomicU64::new(0),
@@ -36,6 +40,8 @@ impl World {
             if fails(self.flushes.fetch_add(1, Ordering::Relaxed)) {
                 return Err(Error::internal("the device is gone"));
             }
+            // A flush takes time, so that the next group is waited for.
+            self.clock.advance(Duration::from_millis(1));
             self.on_disk.fetch_max(position.offset, Ordering::Relaxed);
             Ok(())
         })

@@ -1,5 +1,6 @@
 use super::*;
 use esker_base::LogId;
+use esker_env::{ManualClock, SystemClock};
 use std::sync::Barrier;
 use std::sync::atomic::AtomicUsize;
 
@@ -18,8 +19,12 @@ struct World {
 
 impl World {
     fn new() -> World {
+        World::with_clock(Arc::new(ManualClock::new(0)))
+    }
+
+    fn with_clock(clock: Arc<dyn Clock>) -> World {
         World {
-            lane: FlushLane::new(0, place(0)),
+            lane: FlushLane::new(0, place(0), clock),
             end: Mutex::new(0),
             on_disk: AtomicU64::new(0),
             flushes: AtomicUsize::new(0),
@@ -53,7 +58,8 @@ impl World {
 fn nobody_is_told_too_early_and_flushes_are_shared() {
     const THREADS: usize = 8;
     const WRITES: usize = 2000;
-    let world = World::new();
+    // Flushes that take time, so that groups are waited for.
+    let world = World::with_clock(Arc::new(SystemClock::new()));
     let start = Barrier::new(THREADS);
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
@@ -180,4 +186,85 @@ fn marks_are_pending_once_for_each_raise() {
     assert_eq!((mark.raises, mark.position), (1, place(1)));
     world.sync(seqno).unwrap();
     assert_eq!(world.lane.raises(), 1);
+}
+
+/// Seven come while one flush is held up. When it ends they wait for its caller, who comes again: one flush for all eight.
+#[test]
+fn the_next_flush_waits_for_those_of_the_last_round() {
+    let clock = Arc::new(ManualClock::new(0));
+    let world = World::with_clock(clock.clone());
+    // The limit is never reached: only the eighth ends the wait.
+    world.lane.lock().gathering.set_longest(Duration::from_secs(3600));
+    let leading = Barrier::new(2);
+    let go_on = Barrier::new(2);
+    std::thread::scope(|scope| {
+        let world = &world;
+        let first = world.append();
+        let (leading, go_on) = (&leading, &go_on);
+        let leader = scope.spawn(move || {
+            let flush = |_| {
+                leading.wait();
+                go_on.wait();
+                clock.advance(Duration::from_secs(7200));
+                Ok(())
+            };
+            world.lane.sync_up_to(first, || world.capture(), flush)?;
+            // The others are queued and one of them watches, or they did not wait.
+            while !world.lane.lock().gathering.is_watched() && world.flushes.load(Ordering::Relaxed) == 0 {
+                std::thread::yield_now();
+            }
+            world.sync(world.append())
+        });
+        leading.wait();
+        let followers: Vec<_> = (0..7).map(|_| scope.spawn(|| world.sync(world.append()))).collect();
+        while world.lane.lock().queued < 7 {
+            std::thread::yield_now();
+        }
+        go_on.wait();
+        for writer in followers.into_iter().chain([leader]) {
+            writer.join().unwrap().unwrap();
+        }
+    });
+    assert_eq!(world.flushes.load(Ordering::Relaxed), 1, "besides the one that was held up");
+    assert_eq!(world.lane.durable_seqno(), 9);
+    assert_eq!(world.lane.lock().queued, 0);
+}
+
+/// One of two stays away: the other one's wait ends by itself.
+#[test]
+fn a_wait_ends_although_nobody_comes() {
+    let clock = Arc::new(ManualClock::new(0));
+    let world = World::with_clock(clock.clone());
+    world.lane.lock().gathering.ended(2, 0, 1_000_000, 0);
+    let flush = |_| {
+        clock.advance(Duration::from_millis(1));
+        Ok(())
+    };
+    let waits = || world.lane.lock().gathering.limit(1).is_some();
+    assert!(waits());
+    world.lane.sync_up_to(world.append(), || world.capture(), flush).unwrap();
+    assert_eq!(world.lane.durable_seqno(), 1);
+    assert!(!waits(), "GA1: nobody else was there in the last round");
+}
+
+/// A log that is poisoned while a group gathers lets nobody wait on.
+#[test]
+fn poison_ends_a_wait_for_the_group() {
+    let world = World::with_clock(Arc::new(ManualClock::new(0)));
+    {
+        let mut state = world.lane.lock();
+        state.gathering.set_longest(Duration::from_secs(3600));
+        state.gathering.ended(3, 0, u64::MAX, 0);
+    }
+    std::thread::scope(|scope| {
+        let waiting: Vec<_> = (0..2).map(|_| scope.spawn(|| world.sync(world.append()))).collect();
+        while world.lane.lock().queued < 2 {
+            std::thread::yield_now();
+        }
+        world.lane.poison("the device is gone".into());
+        for writer in waiting {
+            assert!(matches!(writer.join().unwrap(), Err(Error::ReadOnly { .. })));
+        }
+    });
+    assert_eq!(world.flushes.load(Ordering::Relaxed), 0);
 }
