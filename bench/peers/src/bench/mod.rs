@@ -82,7 +82,7 @@ impl Bench {
             self.points(engine.as_ref())?;
             self.scans(engine.as_ref(), live)?;
             live += self.ycsb(engine.as_ref())?;
-            self.mixed(engine.as_ref())?;
+            self.mixed(engine.as_mut())?;
         }
         self.overwrites(engine.as_ref())?;
         let note = format!("{anonymous_mib:.0} MiB of it at the start of the program");

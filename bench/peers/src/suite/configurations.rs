@@ -204,8 +204,11 @@ pub(super) struct Form {
 /// The check.
 pub(super) const QUICK_FORM: Form = Form { name: "quick", configurations: &["quick"], engines: &[] };
 /// The quarter of an hour.
-pub(super) const MIDDLE_FORM: Form =
-    Form { name: "middle", configurations: &["middle"], engines: &["esker", "rocksdb", "lmdb", "fjall"] };
+pub(super) const MIDDLE_FORM: Form = Form {
+    name: "middle",
+    configurations: &["middle"],
+    engines: &["esker", "rocksdb", "lmdb", "fjall", "raw-write"],
+};
 /// Everything but the long run.
 pub(super) const FULL_FORM: Form = Form {
     name: "full",
