@@ -364,7 +364,10 @@ impl Store {
             keyspace.check_living()?;
             let seen = self.scheduler.generation();
             match self.plan_manual(keyspace, &range, mark) {
-                Manual::Done => return Ok(()),
+                Manual::Done => {
+                    self.rest_if_still_at(mark.seqno);
+                    return Ok(());
+                }
                 Manual::Run(plan, claim) => {
                     let facts = JobFacts::of_plan(&plan);
                     // Never of the lowest classes, so that it always begins.

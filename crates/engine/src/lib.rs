@@ -51,6 +51,7 @@ mod pressure;
 mod promises;
 mod read;
 mod replay;
+mod rest;
 mod room;
 mod scheduler;
 mod semantics;

@@ -502,6 +502,7 @@ impl Opening {
         });
         store.rebalance_memory();
         store.settle_log_reuse();
+        store.rest();
         start_lanes(&store)?;
         Ok(store)
     }

@@ -71,7 +71,7 @@ impl Store {
     ) -> Result<Room> {
         // The log first: rotating may seal memtables, and those that take their places must fit this batch too.
         if !state.log.has_room(batch.payload.len()) {
-            let room = self.rotate_log(writing, state, private)?;
+            let room = self.make_log_room(writing, state, batch.payload.len(), private)?;
             if room != Room::Ready {
                 return Ok(room);
             }
@@ -173,13 +173,36 @@ impl Store {
         Ok((Arc::new(MemtableView::new(memtable, self.time.now_ms())), inserter))
     }
 
+    /// Ends the log's rest, which may be all it takes ([`crate::rest`]), or goes on in another segment.
     #[cold]
+    fn make_log_room(
+        &self,
+        writing: &Writing,
+        state: &mut CommitState,
+        payload_len: usize,
+        private: &mut Option<PrivateSegment>,
+    ) -> Result<Room> {
+        if self.wake_log(state) && state.log.has_room(payload_len) {
+            return Ok(Room::Ready);
+        }
+        self.rotate_log(writing, state, private)
+    }
+
+    fn wake_log(&self, state: &mut CommitState) -> bool {
+        let rested = state.log.wake();
+        if rested {
+            self.scheduler.request(Lane::Log);
+        }
+        rested
+    }
+
     pub(crate) fn rotate_log(
         &self,
         writing: &Writing,
         state: &mut CommitState,
         private: &mut Option<PrivateSegment>,
     ) -> Result<Room> {
+        self.wake_log(state);
         let sealed = self.sealed_bytes.load(Ordering::Relaxed);
         let is_over = sealed + state.active_bytes > self.memory.memtables_bytes
             || writing.log.live_bytes() > self.memory.wal_bytes * LOG_CAP_FACTOR;

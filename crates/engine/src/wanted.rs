@@ -10,8 +10,8 @@
 //! # Idle
 //! The database is idle when nothing was written between two looks that lie [`IDLE_AFTER`] apart. Then memtables that are worth
 //! a table are flushed, because tombstones in memory make seeks slow as long as nobody seals them, and the strategies may
-//! go on to converge, from an allowance ([`crate::leisure`]) where it is not worth the rewriting. One write ends it: jobs that
-//! run go on, no further one begins.
+//! go on to converge, from an allowance ([`crate::leisure`]) where it is not worth the rewriting. The log rests ([`crate::rest`]). One write
+//! ends it: jobs that run go on, no further one begins.
 
 use crate::keyspace::KeyspaceState;
 use crate::options::KeyspaceOptions;
@@ -165,7 +165,7 @@ impl Store {
         self.env.clock.monotonic_ns()
     }
 
-    /// Finds out whether the database is idle, and if so, has the memtables flushed that are worth it.
+    /// Finds out whether the database is idle, and if so, has the memtables flushed that are worth it, and lets the log rest.
     pub(crate) fn note_activity(&self) -> Result<()> {
         let now_ns = self.monotonic_ns();
         let seqno = SeqNo::new(self.visible.load(Ordering::Acquire));
@@ -184,6 +184,7 @@ impl Store {
                     self.seal_if_filled(keyspace)?;
                 }
             }
+            self.rest();
         }
         Ok(())
     }

@@ -15,6 +15,12 @@
 //! Segments are reused within one life of the database only: those found at open are read and deleted, never
 //! written (WL1, WL4). What somebody wants to read as changes is not reused but kept; see [`crate::history`].
 //!
+//! **Rest.** A log that nobody writes to needs no segments ahead of the writer and none for reuse. [`LogWriter::rest`] lets it have none, and
+//! [`Log::delete_surplus`] removes them; then no preparation is wanted. The writer finds out without a test of its own: at rest it is told that
+//! half of the room that is left in its segment is all there is, and whoever runs out of that goes the way of a rotation, where
+//! [`LogWriter::wake`] gives back the other half and asks for segments again. So a few records now and then make no files, and many find the next segment
+//! under way before the present one is full.
+//!
 //! **Locks.** The writers' lock of the engine comes first, then the pool's, then the lane's. None of the two here
 //! is held over a system call.
 
@@ -47,7 +53,8 @@ const MAX_SEGMENT_BYTES: u64 = 1 << 30;
 const PAGE: u64 = 4096;
 /// The first segment of a life is no larger, because whoever opens the database waits for it. Where
 /// extents cannot be allocated it is filled with zeros, and 16 MiB of them take some 40 ms. The next ones are prepared in the background.
-const FIRST_SEGMENT_BYTES: u64 = 256 << 10;
+/// A log that rests has none larger.
+pub(crate) const SMALL_SEGMENT_BYTES: u64 = 256 << 10;
 /// How many prepared segments are kept ahead of the writer: one thread fills 16 MiB in 30 ms, which is about what the
 /// preparation of the next takes when the device is busy.
 const READY_AHEAD: usize = 2;
@@ -146,6 +153,8 @@ struct Pool {
     /// Slot numbers that have a file.
     slots: BTreeSet<u32>,
     preparing: bool,
+    /// Whether the log has no use for Ready segments; see [`LogWriter::rest`].
+    resting: bool,
     /// See [`Log::set_recycling`].
     recycles: bool,
     /// Why the last preparation failed.
@@ -165,6 +174,13 @@ struct LiveSegment {
     closed: Option<SegmentFile>,
     /// Whether a flush that began after it was closed has succeeded.
     synced: bool,
+}
+
+impl Pool {
+    /// Whether one more segment should be prepared.
+    fn wants_segment(&self) -> bool {
+        !self.closed && !self.resting && !self.preparing && self.ready.len() < READY_AHEAD
+    }
 }
 
 impl Log {
@@ -200,6 +216,7 @@ impl Log {
                 live: VecDeque::new(),
                 slots,
                 preparing: false,
+                resting: false,
                 recycles: true,
                 failure: None,
                 closed: false,
@@ -217,7 +234,7 @@ impl Log {
             counters: Mutex::new(LogCounters::default()),
             raises_at_preparation: AtomicU64::new(0),
         });
-        let first = log.prepare(log.options.segment_bytes.min(FIRST_SEGMENT_BYTES), Fill::Allocated)?;
+        let first = log.prepare(log.options.segment_bytes.min(SMALL_SEGMENT_BYTES), Fill::Allocated)?;
         let writer = LogWriter::begin(log.clone(), first, start)?;
         Ok((log, writer))
     }
@@ -237,7 +254,7 @@ impl Log {
     /// Whether the writer would find no Ready segment, or soon will not: time for [`Log::prepare_next`].
     pub fn needs_preparation(&self) -> bool {
         let pool = self.pool.lock();
-        !pool.closed && !pool.preparing && pool.ready.len() < READY_AHEAD
+        pool.wants_segment()
     }
 
     /// Makes one more segment Ready unless enough are; `true` if it did. Takes as long as writing and syncing
@@ -249,7 +266,7 @@ impl Log {
     pub fn prepare_next(&self) -> Result<bool> {
         {
             let mut pool = self.pool.lock();
-            if pool.closed || pool.preparing || pool.ready.len() >= READY_AHEAD {
+            if !pool.wants_segment() {
                 return Ok(false);
             }
             pool.preparing = true;
@@ -294,13 +311,7 @@ impl Log {
             pool.recycles = recycles;
             if begins { std::mem::take(&mut pool.ready) } else { Vec::new() }
         };
-        let mut outcome = Ok(());
-        for segment in waiting {
-            // Each is tried, whatever became of those before.
-            let deleted = self.delete(segment);
-            outcome = outcome.and(deleted);
-        }
-        outcome
+        self.delete_all(waiting)
     }
 
     /// Waits until a Ready segment exists. To be called without the writers' lock, before anything was consumed.
@@ -348,6 +359,50 @@ impl Log {
         let size = (DATA_START + record_len(payload_len, true) + END_ROOM).next_multiple_of(PAGE);
         let segment = self.prepare(size.max(self.options.segment_bytes), Fill::Allocated)?;
         Ok(PrivateSegment { log: self.clone(), segment: Some(segment) })
+    }
+
+    /// Prepares a segment for a log that is about to rest, to be gone on in by [`LogWriter::rotate_to_private`]. To be called
+    /// before the writers' lock is taken; an unused one deletes itself when dropped.
+    ///
+    /// # Errors
+    /// [`Error::Full`] or [`Error::Io`]; nothing is left behind.
+    pub fn prepare_small(self: &Arc<Log>) -> Result<PrivateSegment> {
+        let segment = self.prepare(self.small_segment_bytes(), Fill::Allocated)?;
+        Ok(PrivateSegment { log: self.clone(), segment: Some(segment) })
+    }
+
+    /// Bytes of the smallest segments: the first one, and those of a log that rests.
+    pub fn small_segment_bytes(&self) -> u64 {
+        self.options.segment_bytes.min(SMALL_SEGMENT_BYTES)
+    }
+
+    /// Deletes the segments that a resting log has no use for; gives their number. Does nothing if it has been woken meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Io`] for the first that could not be deleted; the next open will.
+    pub fn delete_surplus(&self) -> Result<usize> {
+        let surplus = {
+            let mut pool = self.pool.lock();
+            // After the close the directory may be somebody else's.
+            if pool.resting && !pool.closed { std::mem::take(&mut pool.ready) } else { Vec::new() }
+        };
+        let count = surplus.len();
+        self.delete_all(surplus).map(|()| count)
+    }
+
+    /// Deletes segments. Each is tried, whatever became of those before.
+    fn delete_all(&self, segments: Vec<SegmentFile>) -> Result<()> {
+        let mut outcome = Ok(());
+        for segment in segments {
+            let deleted = self.delete(segment);
+            outcome = outcome.and(deleted);
+        }
+        outcome
+    }
+
+    /// Whether the log rests now; gives whether it did so before.
+    pub(crate) fn set_resting(&self, resting: bool) -> bool {
+        std::mem::replace(&mut self.pool.lock().resting, resting)
     }
 
     /// Makes a new file Ready, whichever its size.
@@ -400,13 +455,8 @@ impl Log {
         }
         let surplus = self.keep(closed);
         self.segment_ready.notify_all();
-        let mut outcome = Ok(released);
-        for segment in surplus {
-            let deleted = self.delete(segment);
-            outcome = outcome.and_then(|released| deleted.map(|()| released));
-        }
-        let deleted = self.delete_history(surplus_history);
-        outcome.and_then(|released| deleted.map(|()| released))
+        let outcome = self.delete_all(surplus);
+        outcome.and(self.delete_history(surplus_history)).map(|()| released)
     }
 
     /// Makes segments Ready again as far as they are wanted; gives back the others.
@@ -414,7 +464,7 @@ impl Log {
         let count = released.len();
         let mut pool = self.pool.lock();
         let free = self.options.kept_segments.saturating_sub(pool.ready.len());
-        let mut left = if pool.closed || !pool.recycles { 0 } else { free };
+        let mut left = if pool.closed || pool.resting || !pool.recycles { 0 } else { free };
         let wanted = |segment: &mut SegmentFile| {
             let wanted = left > 0 && segment.size_bytes == self.options.segment_bytes;
             left -= usize::from(wanted);

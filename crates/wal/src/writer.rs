@@ -42,7 +42,7 @@ pub struct LogWriter {
     segment: SegmentFile,
     identity: SegmentIdentity,
     cursor: u64,
-    /// Where the last record must end; the room for the end record is behind it.
+    /// Where the last record must end; the room for the end record is behind it. Of a resting log less than there is.
     limit: u64,
     last_seqno: SeqNo,
     next_log_id: LogId,
@@ -180,6 +180,28 @@ impl LogWriter {
         }
         self.append_record(RecordKind::Mark, self.last_seqno.plus(1), 0, &[], crc32c(&[]), pending)?;
         Ok(true)
+    }
+
+    /// Bytes of the active segment's file.
+    pub fn segment_bytes(&self) -> u64 {
+        self.segment.size_bytes
+    }
+
+    /// Lets the log rest until [`LogWriter::wake`]: no segments are prepared or reused, and [`Log::delete_surplus`] removes those that there are. Half
+    /// of the room that is left can be written to before the writer is told that there is none.
+    pub fn rest(&mut self) {
+        if !self.log.set_resting(true) {
+            self.limit = self.cursor + (self.limit - self.cursor) / 2;
+        }
+    }
+
+    /// Ends the rest, if there is one: all of the segment can be used, and segments are wanted again. `true` if it was one.
+    pub fn wake(&mut self) -> bool {
+        let rested = self.log.set_resting(false);
+        if rested {
+            self.limit = self.segment.size_bytes - END_ROOM;
+        }
+        rested
     }
 
     /// Goes on in the next Ready segment. `wall_ms` is the wall clock in milliseconds since 1970.

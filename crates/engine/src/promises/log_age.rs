@@ -63,9 +63,15 @@ impl Store {
     /// Seals every memtable that needs the segment, and begins another if it is the one being written; `false` if there is
     /// nothing in it, or no room for it now.
     fn leave_segment(&self, writing: &Writing, segment: LogId, ages: &mut LogAges) -> Result<bool> {
+        let (last, position) = writing.commit.lock().end();
+        if ages.begun == Some((segment, last)) {
+            return Ok(false);
+        }
+        // A log at rest has no segment to go on in; and what comes is as likely little as much.
+        let mut small = if position.log_id == segment { Some(writing.log.prepare_small()?) } else { None };
         let mut state = writing.commit.lock();
         let (last, position) = state.end();
-        if state.closed || ages.begun == Some((segment, last)) {
+        if state.closed || (position.log_id == segment && small.is_none()) {
             return Ok(false);
         }
         let active = state.keyspaces.iter().flatten();
@@ -78,7 +84,7 @@ impl Store {
             self.seal(&mut state, id, &crate::batch::Share::nothing(id))?;
         }
         if position.log_id == segment {
-            if let Room::Wait(lane) = self.rotate_log(writing, &mut state, &mut None)? {
+            if let Room::Wait(lane) = self.rotate_log(writing, &mut state, &mut small)? {
                 drop(state);
                 self.scheduler.request(lane);
                 return Ok(false);
@@ -89,7 +95,7 @@ impl Store {
     }
 
     /// Releases segments that nothing needs: an edit that says so, with nothing else in it (WL7).
-    fn release_log(&self) -> Result<()> {
+    pub(crate) fn release_log(&self) -> Result<()> {
         let Some(keyspace) = self.find_keyspace(DEFAULT_KEYSPACE) else { return Ok(()) };
         self.install(&keyspace, &[], |_, _| VersionEdit::new())?;
         self.scheduler.request(Lane::Log);

@@ -1,11 +1,11 @@
 //! The life cycle of segments, and marks.
 
-use crate::world::{DIR, Known, Manifest, SEGMENT_BYTES, World, batch, options, start, verify};
+use crate::world::{DIR, Known, Manifest, SEGMENT_BYTES, World, batch, make_parent, options, start, verify};
 use esker_base::checksum::crc32c;
-use esker_base::{Error, LogId};
+use esker_base::{Error, LogId, SeqNo};
 use esker_env::fault::{Crash, StrictFs, StrictOptions};
 use esker_env::{Env, FileSystem, StdFileSystem};
-use esker_wal::{Log, LogOptions, LogPosition, Rotation};
+use esker_wal::{Log, LogOptions, LogPosition, LogWriter, Rotation};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -32,6 +32,62 @@ fn released_segments_are_used_again_up_to_a_bound() {
     assert_eq!(world.log.counters().prepared, prepared);
     assert!(world.log.needs_preparation());
     verify(&world.fs.crash(Crash::Process), &world.known(), false, "recycled");
+}
+
+/// A log that rests has one small file, takes some records without another, and asks for segments before it needs them.
+#[test]
+fn a_resting_log_keeps_one_small_file_and_wakes_in_time() {
+    let fs = StrictFs::new();
+    make_parent(&fs);
+    let env = Env::simulated(Arc::new(fs.clone()), 1);
+    let large = LogOptions { segment_bytes: 1 << 20, kept_segments: 4, ..options(true) };
+    let (log, mut writer) = Log::create(&env, DIR.as_ref(), &start(&Manifest::NEW, LogId(1)), large).unwrap();
+    let files = || -> Vec<u64> {
+        let listed = fs.list(DIR.as_ref()).unwrap();
+        listed.iter().map(|file| fs.file_len(&Path::new(DIR).join(&file.name)).unwrap().unwrap()).collect()
+    };
+    let write = |writer: &mut LogWriter| {
+        let first = writer.last_seqno().get() + 1;
+        let batch = batch(first, 1);
+        let payload = batch.payload();
+        if !writer.has_room(payload.len()) {
+            return false;
+        }
+        writer.append(SeqNo::new(first), 1, payload, crc32c(payload)).unwrap();
+        true
+    };
+    while log.prepare_next().unwrap() {}
+    writer.rotate(7).unwrap();
+    while log.prepare_next().unwrap() {}
+    write(&mut writer);
+    assert_eq!(files(), [256 << 10, 1 << 20, 1 << 20, 1 << 20]);
+    let mut small = log.prepare_small().unwrap();
+    let current = writer.rotate_to_private(&mut small, 7).unwrap();
+    writer.rest();
+    log.release_below(current).unwrap();
+    log.delete_surplus().unwrap();
+    assert_eq!(files(), [log.small_segment_bytes()]);
+    assert!(!log.needs_preparation() && !log.prepare_next().unwrap(), "a resting log wants no segments");
+
+    while write(&mut writer) {}
+    let half = writer.position().offset;
+    assert!((100 << 10..140 << 10).contains(&half), "told at {half} that there is no room");
+    writer.rest();
+    assert!(!write(&mut writer), "to rest again gives no room");
+    assert!(writer.wake() && log.needs_preparation());
+    while write(&mut writer) {}
+    assert!(writer.position().offset > 250 << 10);
+    assert!(!writer.wake(), "it was awake");
+    assert_eq!(writer.rotate(7).unwrap(), Rotation::NoneReady);
+    // Woken before the surplus is deleted: what is Ready stays.
+    while log.prepare_next().unwrap() {}
+    writer.rest();
+    writer.wake();
+    assert_eq!((log.delete_surplus().unwrap(), log.has_ready()), (0, true));
+    let last = writer.last_seqno().get();
+    let manifest = Manifest { min_log_id: current, flushed: 1, ..Manifest::NEW };
+    let known = Known { written: last, ..Known::new(manifest) };
+    verify(&fs.crash(Crash::Process), &known, false, "rested");
 }
 
 /// WL4: what is Ready is on the disk in full, or rotation could meet a full disk after all.

@@ -284,18 +284,34 @@ impl World {
             self.close_active();
             self.writer.rotate_to_private(&mut private, 7).unwrap();
         } else if !self.writer.has_room(payload.len()) {
-            self.rotate();
+            self.writer.wake();
+            if !self.writer.has_room(payload.len()) {
+                self.rotate();
+            }
         }
         self.writer.append(SeqNo::new(first), count, payload, crc32c(payload)).unwrap();
         self.promise(Promise::Written(first + u64::from(count) - 1));
     }
 
     pub(crate) fn rotate(&mut self) {
+        self.writer.wake();
         if !self.log.has_ready() {
             assert!(self.log.prepare_next().unwrap());
         }
         self.close_active();
         assert!(matches!(self.writer.rotate(7), Ok(Rotation::Done(_))));
+    }
+
+    /// Goes on in a small segment if `leaves`, and rests.
+    pub(crate) fn rest(&mut self, leaves: bool) {
+        if leaves {
+            let mut small = self.log.prepare_small().unwrap();
+            self.close_active();
+            self.writer.wake();
+            self.writer.rotate_to_private(&mut small, 7).unwrap();
+        }
+        self.writer.rest();
+        self.log.delete_surplus().unwrap();
     }
 
     fn close_active(&mut self) {
@@ -340,6 +356,10 @@ impl World {
             94..98 => {
                 let keep = self.below(3) as usize;
                 self.flush(keep);
+            }
+            98 => {
+                let leaves = self.below(2) == 0;
+                self.rest(leaves);
             }
             _ => {
                 self.writer.append_mark().unwrap();

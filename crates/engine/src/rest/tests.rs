@@ -1,0 +1,123 @@
+//! Which files of the log there are, and that nothing of it is lost: on the simulated file system, step by step.
+
+use crate::scheduler::{LOOK_INTERVAL, Lane};
+use crate::{Database, Options};
+use esker_env::fault::{Crash, Fault, FaultFs, Operation, Rule, StrictFs, When};
+use esker_env::{Env, FileSystem, ManualClock};
+use std::path::Path;
+use std::sync::Arc;
+
+const SMALL: u64 = 256 << 10;
+const WAL: &str = "/db/wal";
+
+struct World {
+    fs: StrictFs,
+    faults: FaultFs,
+    clock: Arc<ManualClock>,
+    db: Database,
+}
+
+impl World {
+    fn new() -> World {
+        let fs = StrictFs::new();
+        let faults = FaultFs::over_strict(fs.clone());
+        let clock = Arc::new(ManualClock::new(1_000_000));
+        let env =
+            Env { clock: Arc::<ManualClock>::clone(&clock), ..Env::simulated(Arc::new(faults.clone()), 1) };
+        let db = Options::default().memory_budget(64 << 20).env(env).open("/db").expect("a database");
+        let world = World { fs, faults, clock, db };
+        world.settle();
+        world
+    }
+
+    fn settle(&self) {
+        self.db.store().scheduler.request(Lane::Compaction);
+        while self.db.step_background() {}
+    }
+
+    /// Two looks between which nothing is written.
+    fn idle(&self) {
+        for _ in 0..2 {
+            self.clock.advance(LOOK_INTERVAL);
+            self.settle();
+        }
+    }
+
+    fn fill(&self, round: u8) {
+        (0..40_000).for_each(|number| self.put(number, round));
+        self.settle();
+    }
+
+    fn put(&self, number: u32, round: u8) {
+        self.db.put(number.to_be_bytes(), [round; 40]).expect("a put");
+    }
+
+    fn log_bytes(&self) -> Vec<u64> {
+        let files = self.fs.list(Path::new(WAL)).expect("a directory");
+        let bytes = |name: &str| self.fs.file_len(&Path::new(WAL).join(name)).expect("a length");
+        files.iter().filter_map(|file| bytes(&file.name)).collect()
+    }
+
+    /// What somebody finds who opens the database after this process was killed.
+    fn expect_after_kill(&self, number: u32, round: u8) {
+        let env = Env::simulated(Arc::new(self.fs.crash(Crash::Process)), 2);
+        let db = Options::default().env(env).open("/db").expect("a database");
+        assert_eq!(db.get(number.to_be_bytes()).expect("a get").as_deref(), Some(&[round; 40][..]));
+    }
+}
+
+#[test]
+fn a_database_at_rest_has_one_small_log_file() {
+    let world = World::new();
+    assert_eq!(world.log_bytes(), [SMALL], "just opened");
+    world.put(1, 1);
+    world.settle();
+    assert_eq!(world.log_bytes(), [SMALL], "one record needs no other file");
+    world.fill(2);
+    assert!(world.log_bytes().len() > 3, "{:?}", world.log_bytes());
+    world.db.compact_all().expect("a compaction");
+    world.settle();
+    assert_eq!(world.log_bytes(), [SMALL], "after a compaction that was asked for");
+    world.fill(3);
+    assert!(world.log_bytes().len() > 3, "{:?}", world.log_bytes());
+    world.idle();
+    world.idle();
+    assert_eq!(world.log_bytes(), [SMALL], "idle");
+    world.expect_after_kill(7, 3);
+    // RS3: nothing is left for the sake of rest once it is small.
+    let edits = world.db.metrics().log.segments_prepared;
+    world.idle();
+    assert_eq!(world.db.metrics().log.segments_prepared, edits);
+    world.fill(4);
+    world.put(7, 5);
+    world.expect_after_kill(7, 5);
+}
+
+/// RS1: a record that only the log has keeps its segment, whatever else is let go.
+#[test]
+fn what_memtables_need_stays() {
+    let world = World::new();
+    world.fill(1);
+    world.db.flush().expect("a flush");
+    world.put(7, 9);
+    world.settle();
+    let before = world.log_bytes();
+    world.idle();
+    let after = world.log_bytes();
+    assert!(after.len() < before.len() && after.iter().any(|bytes| *bytes > SMALL), "{before:?} {after:?}");
+    world.expect_after_kill(7, 9);
+}
+
+/// RS4: what was asked for was done.
+#[test]
+fn no_compaction_fails_for_the_sake_of_rest() {
+    let world = World::new();
+    world.fill(1);
+    world.faults.add(Rule::new(Fault::Full, When::From(1)).on(Operation::Create).path("wal/"));
+    world.db.compact_all().expect("a compaction, if no rest");
+    assert!(world.log_bytes().len() > 3, "on a full disk the files at hand are kept");
+    assert!(world.faults.injected() > 0);
+    world.faults.heal();
+    world.idle();
+    assert_eq!(world.log_bytes(), [SMALL]);
+}
