@@ -277,10 +277,8 @@ impl TableCursor {
     /// Asks for the first lines of a block, if there is one and it is in memory.
     #[inline]
     fn prefetch_block(&self, number: usize) {
-        if self.purpose != ReadPurpose::Compaction
-            && let Some(slot) = self.table.slots.get(number)
-        {
-            slot.prefetch_block();
+        if self.purpose != ReadPurpose::Compaction {
+            self.table.prefetch_block(number);
         }
     }
 

@@ -69,6 +69,7 @@ pub use footer::{FORMAT_VERSION, Section, SectionKind};
 pub use home::{OpenTables, TableHome};
 pub use index::{AccessPattern, AdaptiveIndex, FenceIndex, IndexKind};
 pub use inspect::{BlockFacts, IndexFacts, LayoutFacts, SlotCounts};
+pub use lookup::Approach;
 pub use multi_get::{Lookup, MAX_LOOKUPS, multi_get};
 pub use options::{MAX_BLOCK_SIZE_BYTES, TableOptions, TableReading, TableSummary};
 pub use part::{CachedPart, TableCache};

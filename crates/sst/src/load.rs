@@ -6,6 +6,7 @@ use crate::block::{BlockBuffer, BlockHeader, BlockRef};
 use crate::flaw::{Flaw, damaged};
 use crate::index::BlockIndex;
 use crate::part::CachedPart;
+use crate::slots::Slot;
 use crate::table::Table;
 use esker_base::{Result, TableUid};
 use esker_cache::{Admission, BlockKind, CacheKey};
@@ -29,16 +30,31 @@ impl Table {
         CacheKey { table: self.number, block: number as u32 }
     }
 
+    /// Asks for the first lines of block `number`, if it is in memory and has a slot.
+    #[inline(always)]
+    pub(crate) fn prefetch_block(&self, number: usize) {
+        if let Some(slot) = self.slots.get(number) {
+            slot.prefetch_block();
+        }
+    }
+
     /// Block `number`, which must exist, if it is in the cache. That it is not there is counted when it is read: bounds may still say that
     /// nobody needs it.
     #[inline(always)]
     pub(crate) fn cached_block(&self, number: usize, admission: Admission) -> Option<BlockRef> {
+        // Taking a count waits for its line; the block's other lines come meanwhile.
+        self.prefetch_block(number);
+        self.prefetched_block(number, admission)
+    }
+
+    /// As [`Table::cached_block`], after [`Table::prefetch_block`].
+    #[inline(always)]
+    pub(crate) fn prefetched_block(&self, number: usize, admission: Admission) -> Option<BlockRef> {
         // There are slots, or none at all: what keeps the number within bounds also chooses the kind of cache, and a table whose
         // index is in pages has none.
-        let Some(slot) = self.slots.get(number) else { return self.block_without_slot(number, admission) };
-        // Taking a count waits for its line; the block's other lines come meanwhile.
-        slot.prefetch_block();
-        let Some(block) = slot.get() else { return self.block_without_slot(number, admission) };
+        let Some(block) = self.slots.get(number).and_then(Slot::get) else {
+            return self.block_without_slot(number, admission);
+        };
         if admission == Admission::Point {
             block.note_use();
         }

@@ -9,7 +9,31 @@ use crate::value::{PinnedValue, TableHit};
 use esker_base::{Result, SeqNo, Tag};
 use esker_cache::Admission;
 
+/// A lookup that knows its block: where [`Table::approach`] came to.
+#[derive(Clone, Copy, Debug)]
+pub struct Approach<'t> {
+    table: &'t Table,
+    index: &'t BlockIndex,
+    /// The block that holds the key, or the first of those that do.
+    number: usize,
+    newest: Tag,
+}
+
 impl Table {
+    /// Begins to look for `key` as a reader at `seqno`: finds its block, and asks for the lines of memory that [`Approach::get`] looks
+    /// at first, if the block is in memory. Waits for nothing but the index, so whoever has something else to find out meanwhile, as what
+    /// the filter says, does not pay for it. `None` if it takes more than that to say which block it is: then [`Table::get`] finds out.
+    #[inline]
+    pub fn approach(&self, key: &[u8], seqno: SeqNo) -> Option<Approach<'_>> {
+        let index = self.index.as_ref()?;
+        if seqno < self.global_seqno || index.tree().is_none() || self.verified.is_some() {
+            return None;
+        }
+        let newest = Tag::visible_at(seqno);
+        let number = locate(self, index, key, newest);
+        Some(Approach { table: self, index, number, newest })
+    }
+
     /// The newest version of `key` that a reader at `seqno` sees, be it a put or a delete. `hash` is
     /// [`esker_base::checksum::key_hash`] of the key.
     ///
@@ -21,18 +45,10 @@ impl Table {
     /// Damage of the block, and whatever reading it meets.
     #[inline]
     pub fn get(&self, key: &[u8], hash: u64, seqno: SeqNo) -> Result<Option<TableHit>> {
-        if self.verified.is_some() {
-            return self.get_mapped(key, hash, seqno);
+        match self.approach(key, seqno) {
+            Some(approach) => approach.get(key, hash),
+            None => self.get_otherwise(key, hash, seqno),
         }
-        let found = find(self, key, hash, seqno)?;
-        if found.is_none() {
-            self.note_absent(key, hash, seqno);
-        }
-        let hit = |(block, found): (_, Found)| TableHit {
-            tag: found.tag.at_global(self.global_seqno),
-            value: PinnedValue::new(block, found),
-        };
-        Ok(found.map(hit))
     }
 
     /// As [`Table::get`], but lends tag and value to `read` instead of giving out a value that keeps the block.
@@ -47,45 +63,77 @@ impl Table {
         seqno: SeqNo,
         read: impl FnOnce(Tag, &[u8]) -> R,
     ) -> Result<Option<R>> {
-        let found = find(self, key, hash, seqno)?;
+        let found = match self.approach(key, seqno) {
+            Some(approach) => find_from(&approach, key, hash)?,
+            None => find_otherwise(self, key, hash, seqno)?,
+        };
         Ok(found.map(|(block, found)| {
             read(found.tag.at_global(self.global_seqno), block.contents().slice(found.range()))
         }))
     }
+
+    /// As [`Table::get`], where there is no approach.
+    #[inline(never)]
+    fn get_otherwise(&self, key: &[u8], hash: u64, seqno: SeqNo) -> Result<Option<TableHit>> {
+        if self.verified.is_some() {
+            return self.get_mapped(key, hash, seqno);
+        }
+        let found = find_otherwise(self, key, hash, seqno)?;
+        Ok(self.hit_of(found, key, hash, seqno))
+    }
+
+    #[inline(always)]
+    fn hit_of(
+        &self,
+        found: Option<(BlockRef, Found)>,
+        key: &[u8],
+        hash: u64,
+        seqno: SeqNo,
+    ) -> Option<TableHit> {
+        let Some((block, found)) = found else {
+            self.note_absent(key, hash, seqno);
+            return None;
+        };
+        Some(TableHit { tag: found.tag.at_global(self.global_seqno), value: PinnedValue::new(block, found) })
+    }
 }
 
-fn find(table: &Table, key: &[u8], hash: u64, seqno: SeqNo) -> Result<Option<(BlockRef, Found)>> {
+impl Approach<'_> {
+    /// What [`Table::get`] answers; the key must be the one that was approached.
+    ///
+    /// # Errors
+    /// As [`Table::get`].
+    #[inline]
+    pub fn get(&self, key: &[u8], hash: u64) -> Result<Option<TableHit>> {
+        let found = find_from(self, key, hash)?;
+        Ok(self.table.hit_of(found, key, hash, self.newest.seqno()))
+    }
+}
+
+/// The block that an approach comes to; its first lines are asked for.
+fn locate(table: &Table, index: &BlockIndex, key: &[u8], newest: Tag) -> usize {
     with_kernel!(
         table.isa,
-        |K| (table: &Table, key: &[u8], hash: u64, seqno: SeqNo) -> Result<Option<(BlockRef, Found)>> {
+        |K| (table: &Table, index: &BlockIndex, key: &[u8], newest: Tag) -> usize {
             // SAFETY: compiled once for each kernel, and called for the one that exists.
-            unsafe { find_with::<K>(table, key, hash, seqno) }
+            let number = unsafe { index.locate_near::<K>(key, newest, |first| prefetch_slots(table, first)) };
+            table.prefetch_block(number);
+            number
         }
-        (table, key, hash, seqno)
+        (table, index, key, newest)
     )
 }
 
-/// # Safety
-/// The kernel's instructions must be available.
-#[inline(always)]
-unsafe fn find_with<K: Kernel>(
-    table: &Table,
-    key: &[u8],
-    hash: u64,
-    seqno: SeqNo,
-) -> Result<Option<(BlockRef, Found)>> {
-    let Some(index) = &table.index else { return Ok(None) };
-    if seqno < table.global_seqno {
-        return Ok(None);
-    }
-    let newest = Tag::visible_at(seqno);
-    if index.tree().is_none() {
-        return find_otherwise(table, index, key, hash, newest);
-    }
-    // SAFETY: the caller has the instructions.
-    let number = unsafe { index.locate_near::<K>(key, newest, |first| prefetch_slots(table, first)) };
-    // SAFETY: as above.
-    unsafe { find_from::<K>(table, index, number, key, hash, newest) }
+fn find_from(approach: &Approach<'_>, key: &[u8], hash: u64) -> Result<Option<(BlockRef, Found)>> {
+    with_kernel!(
+        approach.table.isa,
+        |K| (approach: &Approach<'_>, key: &[u8], hash: u64) -> Result<Option<(BlockRef, Found)>> {
+            let Approach { table, index, number, newest } = *approach;
+            // SAFETY: compiled once for each kernel, and called for the one that exists.
+            unsafe { find_in_blocks::<K>(table, index, number, key, hash, newest) }
+        }
+        (approach, key, hash)
+    )
 }
 
 /// Looks into block `number`, and into those behind it that continue the key.
@@ -93,7 +141,7 @@ unsafe fn find_with<K: Kernel>(
 /// # Safety
 /// The kernel's instructions must be available.
 #[inline(always)]
-unsafe fn find_from<K: Kernel>(
+unsafe fn find_in_blocks<K: Kernel>(
     table: &Table,
     index: &BlockIndex,
     mut number: usize,
@@ -102,7 +150,7 @@ unsafe fn find_from<K: Kernel>(
     newest: Tag,
 ) -> Result<Option<(BlockRef, Found)>> {
     loop {
-        let Some(block) = table.cached_block(number, Admission::Point) else {
+        let Some(block) = table.prefetched_block(number, Admission::Point) else {
             return find_unread(table, index, number, key, hash, newest);
         };
         // SAFETY: the caller has the instructions.
@@ -116,7 +164,7 @@ unsafe fn find_from<K: Kernel>(
     }
 }
 
-/// As [`find_from`], from a block on that is not in the cache. Apart, so that what is cached pays nothing for what reading asks first.
+/// As [`find_in_blocks`], from a block on that is not in the cache. Apart, so that what is cached pays nothing for what reading asks first.
 #[cold]
 #[inline(never)]
 fn find_unread(
@@ -141,15 +189,14 @@ fn find_unread(
     }
 }
 
-/// As [`find_with`], for all forms of the index but the tree.
+/// As [`find_from`], where there is no approach.
 #[inline(never)]
-fn find_otherwise(
-    table: &Table,
-    index: &BlockIndex,
-    key: &[u8],
-    hash: u64,
-    newest: Tag,
-) -> Result<Option<(BlockRef, Found)>> {
+fn find_otherwise(table: &Table, key: &[u8], hash: u64, seqno: SeqNo) -> Result<Option<(BlockRef, Found)>> {
+    let Some(index) = &table.index else { return Ok(None) };
+    if seqno < table.global_seqno {
+        return Ok(None);
+    }
+    let newest = Tag::visible_at(seqno);
     if let Some(locator) = index.locator() {
         for number in locator.candidates(hash) {
             let cached = table.cached_block(number, Admission::Point);
@@ -181,7 +228,7 @@ fn find_ordered(
 ) -> Result<Option<(BlockRef, Found)>> {
     let number = table.locate(index, key, newest)?;
     // SAFETY: plain code needs no special instructions.
-    unsafe { find_from::<Portable>(table, index, number, key, hash, newest) }
+    unsafe { find_in_blocks::<Portable>(table, index, number, key, hash, newest) }
 }
 
 /// Asks for the slots of the blocks of one index node, all of them: which one it is, is not known yet.

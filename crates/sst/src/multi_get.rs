@@ -106,14 +106,12 @@ unsafe fn multi_get_with<K: Kernel>(
     // SAFETY: the caller has the instructions.
     unsafe { descend::<K>(lookups, &mut stage, newest) };
     for (place, &key) in stage.places[..stage.count].iter().zip(&stage.keys) {
-        if let Some(slot) = lookups[usize::from(key)].table.slots.get(*place) {
-            slot.prefetch_block();
-        }
+        lookups[usize::from(key)].table.prefetch_block(*place);
     }
     let mut blocks: [Option<BlockRef>; MAX_LOOKUPS] = [const { None }; MAX_LOOKUPS];
     let mut missing = 0u32;
     for (i, &key) in stage.keys[..stage.count].iter().enumerate() {
-        blocks[i] = lookups[usize::from(key)].table.cached_block(stage.places[i], Admission::Point);
+        blocks[i] = lookups[usize::from(key)].table.prefetched_block(stage.places[i], Admission::Point);
         missing |= u32::from(blocks[i].is_none()) << i;
     }
     if missing != 0 {

@@ -195,6 +195,9 @@ impl<P: Pointer> Slot<P> {
     #[inline(always)]
     pub(crate) fn prefetch_block(&self) {
         let start = self.address();
+        if start == 0 {
+            return;
+        }
         for line in 0..PREFETCHED_LINES {
             prefetch(std::ptr::without_provenance(start.wrapping_add(64 * line)));
         }

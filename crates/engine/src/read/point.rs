@@ -4,11 +4,12 @@ use crate::Value;
 use crate::amplification::reads::Witness;
 use crate::handle::Pinned;
 use crate::read::covers::cover_at;
+use crate::read::expectation;
 use crate::read::resolve::{Resolved, resolve};
 use crate::tree::{Access, TreePart};
 use esker_base::{Result, SeqNo, Tag, checksum};
 use esker_filter::watch::is_sampled;
-use esker_sst::{PinnedValue, Table};
+use esker_sst::{Approach, PinnedValue, Table};
 
 /// Runs whose filters are prefetched together before the first source is asked. More runs than this are asked one
 /// after the other: a lookup through that many is slow for other reasons.
@@ -64,7 +65,7 @@ fn search<'v>(pinned: &'v Pinned, key: &[u8], hash: u64, witness: &mut impl Witn
     for memtable in view.memtables() {
         if let Some(run) = &memtable.ingested {
             if let Some(part) = run.part_for(key)
-                && let Some(found) = wanted.in_part(part, &mut (), 0)?
+                && let Some(found) = wanted.in_part(part, &mut (), 0, None)?
             {
                 return Ok(found);
             }
@@ -84,16 +85,25 @@ fn search<'v>(pinned: &'v Pinned, key: &[u8], hash: u64, witness: &mut impl Witn
             });
         }
     }
-    for (at, part) in candidates.iter().enumerate() {
+    // The oldest run holds most of the keys. Where lookups found theirs in it lately, its index is searched and the lines of the block are
+    // asked for while those of the filters are under way. What a filter refuses after all was fetched in vain.
+    let oldest = runs.len().wrapping_sub(1);
+    let likely = if expectation::is_high() { candidates.get(oldest).copied().flatten() } else { None };
+    let table = likely.and_then(|part| part.file.opened());
+    let approach = table.and_then(|table| table.approach(key, seqno));
+    for (at, part) in candidates.iter().enumerate().take(runs.len()) {
+        let approach = if at == oldest { approach.as_ref() } else { None };
         if let Some(part) = part
-            && let Some(found) = wanted.in_part(part, witness, at)?
+            && let Some(found) = wanted.in_part(part, witness, at, approach)?
         {
+            expectation::note(at == oldest);
             return Ok(found);
         }
     }
+    expectation::note(false);
     for (at, run) in runs.iter().enumerate().skip(PREFETCHED_RUNS) {
         if let Some(part) = run.part_for(key)
-            && let Some(found) = wanted.in_part(part, witness, at)?
+            && let Some(found) = wanted.in_part(part, witness, at, None)?
         {
             return Ok(found);
         }
@@ -126,16 +136,18 @@ impl Wanted<'_> {
         resolve(&self.pinned.view, &mut { self.pinned.time }, (tag, self.key, value))
     }
 
-    /// What a part of the run at this place tells about the key; `None` if it holds no visible version.
+    /// What a part of the run at this place tells about the key; `None` if it holds no visible version. The approach, if there is one, is
+    /// to the key in this part's table.
     #[inline]
     fn in_part(
         &self,
         part: &TreePart,
         witness: &mut impl Witness,
         run: usize,
+        approach: Option<&Approach<'_>>,
     ) -> Result<Option<Found<'static>>> {
         match part.file.opened_for_use() {
-            Some(table) => self.in_table(part, table, witness, run),
+            Some(table) => self.in_table(part, table, witness, run, approach),
             None => self.in_closed(part, witness, run),
         }
     }
@@ -148,7 +160,7 @@ impl Wanted<'_> {
         witness: &mut impl Witness,
         run: usize,
     ) -> Result<Option<Found<'static>>> {
-        self.in_table(part, &*part.file.open(Access::Use)?, witness, run)
+        self.in_table(part, &*part.file.open(Access::Use)?, witness, run, None)
     }
 
     #[inline]
@@ -158,6 +170,7 @@ impl Wanted<'_> {
         table: &Table,
         witness: &mut impl Witness,
         run: usize,
+        approach: Option<&Approach<'_>>,
     ) -> Result<Option<Found<'static>>> {
         if part.meta.sliced && !part.meta.contains(self.key) {
             return Ok(None);
@@ -167,7 +180,11 @@ impl Wanted<'_> {
             return Ok(None);
         }
         witness.searches(run);
-        let Some(hit) = table.get(self.key, self.hash, self.pinned.seqno)? else { return Ok(None) };
+        let hit = match approach {
+            Some(approach) => approach.get(self.key, self.hash)?,
+            None => table.get(self.key, self.hash, self.pinned.seqno)?,
+        };
+        let Some(hit) = hit else { return Ok(None) };
         witness.finds(run, part);
         if self.is_plain(hit.tag) {
             return Ok(Some(Found::Pinned(hit.value)));

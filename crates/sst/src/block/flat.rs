@@ -88,9 +88,10 @@ impl Flat {
     /// The view of a payload, which [`Flat::validate`] must have accepted before anything unsafe is called.
     #[inline(always)]
     pub(crate) fn new(header: &BlockHeader, payload: &[u8]) -> Flat {
-        let field = |at: usize| usize::from(u16::from_le_bytes([payload[at], payload[at + 1]]));
-        // Short payloads are refused before; the bounds check costs nothing beside the copy.
-        let tags: [u8; TAG_CODING_BYTES] = payload[..TAG_CODING_BYTES].try_into().expect("ten bytes");
+        // Short payloads are refused before; one check is enough for all fields.
+        let front: &[u8; PAYLOAD_HEADER_BYTES] = payload.first_chunk().expect("sixteen bytes");
+        let field = |at: usize| usize::from(u16::from_le_bytes([front[at], front[at + 1]]));
+        let tags: [u8; TAG_CODING_BYTES] = *front.first_chunk().expect("ten bytes");
         Flat {
             base: payload.as_ptr(),
             len: header.raw_len as usize,
@@ -307,6 +308,34 @@ impl Flat {
     /// The block must be alive, and the kernel's instructions available.
     #[inline(always)]
     pub(crate) unsafe fn find<K: Kernel>(&self, key: &[u8], hash: u64, newest: Tag) -> Option<Found> {
+        if self.count > LANE_BYTES {
+            // SAFETY: the caller's promise.
+            return unsafe { self.find_in_lanes::<K>(key, hash, newest) };
+        }
+        // SAFETY: F1, and 64 bytes behind the fingerprints are readable. Bits are set below `count` only.
+        unsafe {
+            let fingerprints = self.base.add(self.fingerprints_at());
+            let mask = K::match_bytes(fingerprints, self.count, fingerprint(hash));
+            if mask == 0 {
+                return None;
+            }
+            // The first is nearly always the one, so it comes without a loop, for which much would be made ready.
+            let first = mask.trailing_zeros() as usize;
+            self.prefetch_entry(first);
+            let entry = self.entry(first);
+            if self.has_key(&entry, key) && entry.tag <= newest {
+                return Some(entry.found());
+            }
+            self.answer_among(0, mask, key, newest).flatten()
+        }
+    }
+
+    /// As [`Flat::find`], for any number of entries.
+    ///
+    /// # Safety
+    /// As for [`Flat::find`].
+    #[inline(always)]
+    unsafe fn find_in_lanes<K: Kernel>(&self, key: &[u8], hash: u64, newest: Tag) -> Option<Found> {
         let (mut at, mut to) = (0, self.count);
         if self.count > MOST_BY_FINGERPRINT_ALONE {
             let suffix = key.get(self.prefix_len..)?;
@@ -317,27 +346,50 @@ impl Flat {
         while at < to {
             let lane = (to - at).min(LANE_BYTES);
             // SAFETY: F1, and 64 bytes behind the fingerprints are readable.
-            let mut mask = unsafe {
+            let mask = unsafe {
                 K::match_bytes(self.base.add(self.fingerprints_at() + at), lane, fingerprint(hash))
             };
-            while mask != 0 {
-                let i = at + mask.trailing_zeros() as usize;
-                mask &= mask - 1;
-                // The key comes with the first line; what reads the value does not wait for the others afterwards.
-                // SAFETY: bits are set below `lane` only, so `i < count`.
-                unsafe { self.prefetch_entry(i) };
-                // SAFETY: as above.
-                let entry = unsafe { self.entry(i) };
-                // SAFETY: the block is alive.
-                if unsafe { self.has_key(&entry, key) } {
-                    if entry.tag <= newest {
-                        return Some(entry.found());
-                    }
-                    // SAFETY: as above.
-                    return unsafe { self.find_older(i + 1, key, newest) };
+            if mask != 0 {
+                // SAFETY: bits are set below `lane` only, so they name entries below `count`.
+                let answer = unsafe { self.answer_among(at, mask, key, newest) };
+                if let Some(answer) = answer {
+                    return answer;
                 }
             }
             at += lane;
+        }
+        None
+    }
+
+    /// What the entries say of whose numbers, counted from `at`, the bits are set: `None` if none of them has the key.
+    ///
+    /// # Safety
+    /// The block must be alive, and the numbers less than `count`.
+    #[inline(never)]
+    unsafe fn answer_among(
+        &self,
+        at: usize,
+        mut mask: u64,
+        key: &[u8],
+        newest: Tag,
+    ) -> Option<Option<Found>> {
+        while mask != 0 {
+            let i = at + mask.trailing_zeros() as usize;
+            mask &= mask - 1;
+            // The key comes with the first line; what reads the value does not wait for the others afterwards.
+            // SAFETY: the caller's promise.
+            let entry = unsafe {
+                self.prefetch_entry(i);
+                self.entry(i)
+            };
+            // SAFETY: the block is alive.
+            if unsafe { self.has_key(&entry, key) } {
+                if entry.tag <= newest {
+                    return Some(Some(entry.found()));
+                }
+                // SAFETY: as above.
+                return Some(unsafe { self.find_older(i + 1, key, newest) });
+            }
         }
         None
     }

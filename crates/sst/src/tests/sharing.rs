@@ -309,3 +309,22 @@ fn threads_share_paged_filters() {
         assert_within_budget(&cache, &tables);
     }
 }
+
+#[test]
+fn an_approach_finds_what_it_came_to_though_the_block_left_meanwhile() {
+    let cache = Arc::new(TableCache::new(60_000));
+    let (tables, entries) = tables(&cache);
+    for entry in entries.iter().step_by(41) {
+        let hash = key_hash(&entry.key);
+        get(&tables[0], entry);
+        let approach = tables[0].approach(&entry.key, SeqNo::MAX).expect("a tree tells the block");
+        cache.set_capacity_bytes(0);
+        assert_eq!(full_slots(&tables), 0, "the block is gone");
+        cache.set_capacity_bytes(60_000);
+        // Another table's block may lie where it lay.
+        get(&tables[1], entry);
+        let hit = approach.get(&entry.key, hash).unwrap();
+        assert_eq!(hit.map(|hit| hit.value.to_vec()).as_ref(), Some(&entry.value));
+    }
+    assert_within_budget(&cache, &tables);
+}

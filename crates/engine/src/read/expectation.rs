@@ -1,0 +1,55 @@
+//! Whether the next lookup will find its key in the oldest run.
+//!
+//! Asked by lookups that could begin there before the filters have answered, which is worth as much to those that find the key as it
+//! costs those that do not. So it goes by the majority of late: a number that grows by one with each lookup that found its key there,
+//! and falls by one with each that passed all filters by and did not. It is the thread's own, because one that threads share would be
+//! written to by all of them; whatever it says, lookups answer the same.
+
+use std::cell::Cell;
+
+/// Where the number ends: so many lookups of the other kind turn the expectation, from one end to the middle twice as many.
+const MOST: u8 = 15;
+
+thread_local! {
+    static FOUND: Cell<u8> = const { Cell::new(MOST) };
+}
+
+/// Whether most of the thread's last lookups that came as far found their key in the oldest run.
+#[inline]
+pub(super) fn is_high() -> bool {
+    FOUND.get() > MOST / 2
+}
+
+/// How a lookup ended that the memtables did not answer.
+#[inline]
+pub(super) fn note(was_in_oldest: bool) {
+    let found = FOUND.get();
+    FOUND.set(if was_in_oldest { (found + 1).min(MOST) } else { found.saturating_sub(1) });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_majority_of_late_decides() {
+        for _ in 0..100 {
+            note(true);
+        }
+        assert!(is_high());
+        (0..8).for_each(|_| note(false));
+        assert!(!is_high(), "half of what is remembered");
+        for _ in 0..100 {
+            note(false);
+        }
+        (0..7).for_each(|_| note(true));
+        assert!(!is_high());
+        note(true);
+        assert!(is_high());
+        // One absent key among many present ones changes nothing.
+        for at in 0..1_000 {
+            note(at % 4 != 0);
+            assert!(is_high() || at < 4);
+        }
+    }
+}
