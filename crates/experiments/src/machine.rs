@@ -75,6 +75,18 @@ pub(crate) fn read(path: &str) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 
+/// Ticks of processor time in a second, as Linux tells it to programs.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// Processor time of this process, if the system tells it.
+pub(crate) fn processor_seconds() -> Option<f64> {
+    let text = read("/proc/self/stat")?;
+    // The name of the program may hold anything but ends with the last parenthesis.
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+    let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
+    Some((ticks(11)? + ticks(12)?) / TICKS_PER_SECOND)
+}
+
 /// The value of the first line `name : value`.
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| {

@@ -1,4 +1,4 @@
-//! The little statistics that results need: medians with their spread, and how surprising a histogram is.
+//! The little statistics that results need: medians with their spread, means with their deviation, and how surprising a histogram is.
 
 /// What several rounds gave for one quantity.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -9,6 +9,10 @@ pub struct Sample {
     pub least: f64,
     /// The most that a round gave.
     pub most: f64,
+    /// The rounds' mean, where a document reports means.
+    pub mean: f64,
+    /// The standard deviation that the rounds stand for (with one less than their number below it); 0 of one round.
+    pub deviation: f64,
 }
 
 impl Sample {
@@ -22,12 +26,16 @@ impl Sample {
             0 => (sorted[middle - 1] + sorted[middle]) / 2.0,
             _ => sorted[middle],
         };
-        Some(Sample { median, least, most })
+        let count = sorted.len() as f64;
+        let mean = sorted.iter().sum::<f64>() / count;
+        let squares: f64 = sorted.iter().map(|value| (value - mean) * (value - mean)).sum();
+        let deviation = if sorted.len() == 1 { 0.0 } else { (squares / (count - 1.0)).sqrt() };
+        Some(Sample { median, least, most, mean, deviation })
     }
 
     /// A quantity that was measured once, or that is the same in every round.
     pub const fn exact(value: f64) -> Sample {
-        Sample { median: value, least: value, most: value }
+        Sample { median: value, least: value, most: value, mean: value, deviation: 0.0 }
     }
 
     /// Half the distance from the least to the most, as a share of the median: 0.05 reads as "5 % around it".
@@ -38,7 +46,13 @@ impl Sample {
     /// The same in another unit.
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Sample {
-        Sample { median: self.median * factor, least: self.least * factor, most: self.most * factor }
+        Sample {
+            median: self.median * factor,
+            least: self.least * factor,
+            most: self.most * factor,
+            mean: self.mean * factor,
+            deviation: self.deviation * factor.abs(),
+        }
     }
 }
 

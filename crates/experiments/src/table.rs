@@ -331,7 +331,7 @@ mod tests {
             Column::number("share", 2),
         ];
         let mut table = Table::new("t", "a table", &columns);
-        let sample = Sample { median: 12.34, least: 12.0, most: 13.0 };
+        let sample = Sample { median: 12.34, least: 12.0, most: 13.0, mean: 12.5, deviation: 0.4 };
         table.push(vec!["art".into(), 500_000u64.into(), sample.into(), 0.5.into()]);
         table.push(vec!["a, \"b\"".into(), 7u64.into(), 1234.0.into(), Cell::Missing]);
         table

@@ -7,12 +7,17 @@ fn assert_close(found: f64, expected: f64, tolerance: f64) {
 #[test]
 fn medians_and_spreads() {
     let odd = Sample::of(&[3.0, 1.0, 2.0]).unwrap();
-    assert_eq!(odd, Sample { median: 2.0, least: 1.0, most: 3.0 });
+    assert_eq!(odd, Sample { median: 2.0, least: 1.0, most: 3.0, mean: 2.0, deviation: 1.0 });
     assert_eq!(odd.spread(), 0.5);
     assert_eq!(Sample::of(&[4.0, 1.0, 2.0, 3.0]).unwrap().median, 2.5);
     assert_eq!(Sample::of(&[]), None);
     assert_eq!(Sample::exact(7.0).spread(), 0.0);
     assert_eq!(odd.scaled(10.0).most, 30.0);
+    assert_eq!((odd.scaled(-10.0).mean, odd.scaled(-10.0).deviation), (-20.0, 10.0));
+    assert_eq!(Sample::of(&[7.0]).unwrap(), Sample::exact(7.0));
+    let uneven = Sample::of(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
+    assert_eq!(uneven.mean, 5.0);
+    assert_close(uneven.deviation, (32.0f64 / 7.0).sqrt(), 1e-12);
 }
 
 #[test]

@@ -187,6 +187,9 @@ fn speed(ns_per_byte: Measured) -> Option<Measured> {
         median: of(ns_per_byte.median),
         least: of(ns_per_byte.most),
         most: of(ns_per_byte.least),
+        // The harmonic mean of the rounds' speeds, and its deviation to first order.
+        mean: of(ns_per_byte.mean),
+        deviation: of(ns_per_byte.mean) * ns_per_byte.deviation / ns_per_byte.mean,
     })
 }
 

@@ -29,8 +29,6 @@ const CHECK_EVERY: u64 = 101;
 const LOOKS: u64 = 200;
 /// What a value is that was never overwritten.
 const LOADED: u32 = u32::MAX;
-/// Ticks of processor time in a second, as Linux tells it to programs.
-const TICKS_PER_SECOND: f64 = 100.0;
 
 /// How large it is.
 pub(super) struct Form {
@@ -257,7 +255,7 @@ impl<'a> World<'a> {
         self.fs.forget_most_held();
         self.written_before = self.fs.written_bytes();
         let stalled_ms = self.database.metrics().stall_ms;
-        let (cpu, start_ns) = (processor_seconds(), clock.monotonic_ns());
+        let (cpu, start_ns) = (machine::processor_seconds(), clock.monotonic_ns());
         for put in 0..entries {
             let record = scatter(put ^ self.seed) % entries;
             let number = put as u32;
@@ -276,7 +274,7 @@ impl<'a> World<'a> {
         found.drained = Rested { seconds: seconds(), ..self.rested() };
         found.most_held_bytes = self.fs.most_held_bytes();
         found.stall_ms = self.database.metrics().stall_ms - stalled_ms;
-        found.cpu_seconds = cpu.zip(processor_seconds()).map(|(before, after)| after - before);
+        found.cpu_seconds = cpu.zip(machine::processor_seconds()).map(|(before, after)| after - before);
         found.expected_absent = self.metrics().amplification.reads.expected_absent;
         Ok(())
     }
@@ -371,13 +369,4 @@ impl<'a> World<'a> {
 #[expect(clippy::disallowed_methods, reason = "calm is that nothing happens for a while")]
 fn pause(time: Duration) {
     std::thread::sleep(time);
-}
-
-/// Processor time of this process, if the system tells it.
-fn processor_seconds() -> Option<f64> {
-    let text = machine::read("/proc/self/stat")?;
-    // The name of the program may hold anything but ends with the last parenthesis.
-    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
-    let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
-    Some((ticks(11)? + ticks(12)?) / TICKS_PER_SECOND)
 }
