@@ -100,6 +100,7 @@ impl Experiment {
         subjects::codecs::EXPERIMENT,
         subjects::strategies::EXPERIMENT,
         subjects::csc443::EXPERIMENT,
+        subjects::byron::EXPERIMENT,
     ];
 
     /// The one of this name.

@@ -15,13 +15,15 @@
 //! # Map
 //! [`experiment`] what an experiment is, and the list of them; [`subjects`] the experiments; [`context`] rounds, clock and
 //! scratch files; [`keys`] the keys they share; [`statistics`], [`claim`] and [`comparison`] what is made of numbers;
-//! [`table`], [`plot`] and [`report`] how they are shown; [`machine`] where they come from.
+//! [`table`], [`plot`] and [`report`] how they are shown; [`machine`] where they come from, and `counters` what its processor
+//! counts meanwhile.
 
 #![forbid(unsafe_code)]
 
 pub mod claim;
 pub mod comparison;
 mod context;
+mod counters;
 pub mod error;
 pub mod experiment;
 mod keys;

@@ -1,5 +1,6 @@
 //! The experiments, a module each.
 
+pub(crate) mod byron;
 pub(crate) mod caches;
 pub(crate) mod codecs;
 pub(crate) mod csc443;
