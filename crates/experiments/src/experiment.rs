@@ -101,6 +101,7 @@ impl Experiment {
         subjects::strategies::EXPERIMENT,
         subjects::csc443::EXPERIMENT,
         subjects::byron::EXPERIMENT,
+        subjects::fractio::EXPERIMENT,
     ];
 
     /// The one of this name.

@@ -172,7 +172,7 @@ macro_rules! tiny {
     };
 }
 
-tiny!(hashes, memtables, filters, indexes, caches, codecs, strategies, csc443, byron);
+tiny!(hashes, memtables, filters, indexes, caches, codecs, strategies, csc443, byron, fractio);
 
 /// A run says beforehand how many steps it has; otherwise progress would be a guess.
 #[test]
