@@ -141,7 +141,9 @@ impl Opening {
     fn open_writable(mut self, lock: Option<Box<dyn FileLock>>) -> Result<Arc<Store>> {
         let fs = &*self.env.fs;
         let tables_dir = paths::tables(&self.dir);
+        // Both names are durable by the commit point, which syncs the directory that they are in.
         fs.create_dir_all(&tables_dir)?;
+        fs.create_dir_all(&paths::wal(&self.dir))?;
         let (mut state, last_edit) = match esker_version::recover(fs, &self.dir)? {
             Found::Database(recovered) => (recovered.state, recovered.last_edit),
             Found::Nothing | Found::NoCurrent { .. } => {

@@ -113,7 +113,7 @@ impl Catalog {
         db_uuid: &[u8; 16],
         min_log_id: LogId,
     ) -> Result<()> {
-        let copies = HeaderCopies::read(&mut Window::new(file.clone())?)?;
+        let copies = HeaderCopies::read(&mut Window::on_header(file.clone())?)?;
         match copies.strange() {
             Some(fault @ SegmentHeaderFault::Unsupported { .. }) => {
                 return Err(Error::Unsupported(format!("{}: {fault}", path.display()).into()));

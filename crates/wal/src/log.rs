@@ -33,7 +33,7 @@ use crate::sync::FlushLane;
 use crate::writer::LogWriter;
 use esker_base::limits::MAX_RECORD_LEN;
 use esker_base::{Error, LogId, Result, SeqNo};
-use esker_env::fs::parent_dir;
+use esker_env::fs::{DirEntry, parent_dir};
 use esker_env::{Env, File, FileSystem, Random};
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeSet, VecDeque};
@@ -185,6 +185,7 @@ impl Pool {
 
 impl Log {
     /// Begins a new life of the log in `dir`, which is made if missing: the first segment is prepared and active.
+    /// A directory that is there must have a durable name.
     ///
     /// Files that stand there already are left alone until [`Log::delete_old`].
     ///
@@ -198,9 +199,7 @@ impl Log {
         options: LogOptions,
     ) -> Result<(Arc<Log>, LogWriter)> {
         options.check()?;
-        env.fs.create_dir_all(dir)?;
-        env.fs.sync_dir(&parent_dir(dir))?;
-        let names = env.fs.list(dir)?;
+        let names = list_or_make(&*env.fs, dir)?;
         let slots = names.iter().filter_map(|entry| parse_slot_file_name(&entry.name)).collect();
         let history = History::new(start.history.clone(), options.history_limit_bytes);
         let log = Arc::new(Log {
@@ -652,6 +651,18 @@ impl Log {
             closed: None,
             synced: false,
         });
+    }
+}
+
+/// What is in a directory, which is made if it is missing.
+fn list_or_make(fs: &dyn FileSystem, dir: &Path) -> Result<Vec<DirEntry>> {
+    match fs.list(dir) {
+        Err(error) if error.is_not_found() => {
+            fs.create_dir_all(dir)?;
+            fs.sync_dir(&parent_dir(dir))?;
+            Ok(Vec::new())
+        }
+        listed => listed,
     }
 }
 

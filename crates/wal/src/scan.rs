@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 /// Bytes fetched at least by one read.
 const READ_BYTES: u64 = 1 << 20;
+/// Bytes of the first read of a file of which as a rule nothing but the header is wanted.
+const HEADER_READ_BYTES: u64 = 4 << 10;
 /// Bytes of the first read after [`Window::forget`]: somebody follows the writers record by record. Further reads double it.
 const FIRST_READ_BYTES: u64 = 16 << 10;
 
@@ -32,6 +34,11 @@ impl Window {
     pub(crate) fn new(file: Arc<dyn File>) -> Result<Window> {
         let file_len = file.len()?;
         Ok(Window { file, file_len, start: 0, buffer: Vec::new(), read_bytes: READ_BYTES })
+    }
+
+    /// A window for the header: whoever opens a database waits until the headers of all segments are read.
+    pub(crate) fn on_header(file: Arc<dyn File>) -> Result<Window> {
+        Ok(Window { read_bytes: HEADER_READ_BYTES, ..Window::new(file)? })
     }
 
     pub(crate) fn file_len(&self) -> u64 {
@@ -214,4 +221,24 @@ impl SegmentReader {
 #[inline]
 fn upper_half(word: &[u8]) -> u32 {
     u32::from_le_bytes([word[4], word[5], word[6], word[7]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_env::fault::StrictFs;
+    use esker_env::{FileSystem, OpenMode};
+    use std::path::Path;
+
+    #[test]
+    fn a_window_on_the_header_reads_a_page_and_then_more() {
+        let fs = StrictFs::new();
+        let file = fs.open(Path::new("/segment"), OpenMode::CreateNew).unwrap();
+        file.write_at(&vec![7; 3 << 20], 0).unwrap();
+        let mut window = Window::on_header(file.clone()).unwrap();
+        assert_eq!(window.bytes(0, 100).unwrap().len() as u64, HEADER_READ_BYTES);
+        assert_eq!(window.bytes(HEADER_READ_BYTES, 100).unwrap().len() as u64, 2 * HEADER_READ_BYTES);
+        assert_eq!(window.bytes(0, 1 << 20).unwrap().len() as u64, 1 << 20);
+        assert_eq!(Window::new(file).unwrap().bytes(0, 100).unwrap().len() as u64, READ_BYTES);
+    }
 }

@@ -266,3 +266,14 @@ fn a_surplus_segment_that_cannot_be_removed_is_reported_and_found_again() {
     let recovered = read_back(&world.strict, &manifest, WalRecovery::Strict).unwrap();
     assert_eq!(recovered.report.removable.len(), 4);
 }
+
+/// A directory that is there is not synced into its parent again: that costs whoever opens a database a commit of the journal.
+#[test]
+fn a_new_life_syncs_the_directory_once() {
+    let faulty = Faulty::new(true);
+    let syncs = || faulty.faults.calls(Operation::SyncDir);
+    assert_eq!(syncs(), 2, "the parent for the directory, the directory for the first segment");
+    let env = Env::simulated(Arc::new(faulty.faults.clone()), 3);
+    Log::create(&env, Path::new(DIR), &start(&Manifest::NEW, LogId(9)), options(true)).unwrap();
+    assert_eq!(syncs(), 3, "the directory for the first segment");
+}
