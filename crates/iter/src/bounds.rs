@@ -52,8 +52,12 @@ impl Bounds {
     }
 
     /// Whether `key` lies before the range.
-    #[inline]
+    #[inline(always)]
     pub fn is_before(&self, key: &[u8]) -> bool {
+        !matches!(self.lower, Bound::Unbounded) && self.is_before_lower(key)
+    }
+
+    fn is_before_lower(&self, key: &[u8]) -> bool {
         match &self.lower {
             Bound::Unbounded => false,
             Bound::Included(lower) => key < lower,
@@ -62,8 +66,12 @@ impl Bounds {
     }
 
     /// Whether `key` lies behind the range.
-    #[inline]
+    #[inline(always)]
     pub fn is_behind(&self, key: &[u8]) -> bool {
+        !matches!(self.upper, Bound::Unbounded) && self.is_behind_upper(key)
+    }
+
+    fn is_behind_upper(&self, key: &[u8]) -> bool {
         match &self.upper {
             Bound::Unbounded => false,
             Bound::Included(upper) => key > upper,

@@ -13,7 +13,8 @@
 //! One source alone is passed straight through. A source that has won [`STREAK`] times in a row is compared with
 //! the second's rank only, one well-predicted branch instead of a walk up the tree, until that fails: a large run
 //! beside small ones, or disjoint ranges. Doing so at each step instead loses up to a third when the sources
-//! are equal, because then the branch is a coin toss.
+//! are equal, because then the branch is a coin toss. Where the rank is the second's, the eight bytes behind it are compared with the second's, which are
+//! kept as well: decimal keys lie in groups of equal rank.
 //!
 //! # Invariants
 //! * Walking forwards at entry e, every other source stands on its first entry after e, or behind that where only versions of a key lie
@@ -66,6 +67,9 @@ pub struct Merge<C> {
     skip: usize,
     /// While a source dominates, the least rank of the others, else 0. A winner with a lesser rank wins again.
     second_rank: u64,
+    /// What settles an equal rank then, the eight bytes behind it in the direction of the walk: a winner with less there wins again. 0 if
+    /// they are not known.
+    second_tail: u64,
     streak: u32,
     /// The key at which the direction changes. Kept for its memory.
     pivot: Vec<u8>,
@@ -86,6 +90,7 @@ impl<C: Cursor> Merge<C> {
             backward: false,
             skip: 0,
             second_rank: 0,
+            second_tail: 0,
             streak: 0,
             pivot: Vec::new(),
         }
@@ -128,7 +133,7 @@ impl<C: Cursor> Merge<C> {
             place(number, source)?;
         }
         self.backward = BACKWARD;
-        self.second_rank = 0;
+        (self.second_rank, self.second_tail) = (0, 0);
         self.streak = 0;
         if let [source] = self.sources.as_slice() {
             self.winner = if source.is_valid() { 0 } else { NONE };
@@ -164,11 +169,17 @@ impl<C: Cursor> Merge<C> {
         }
     }
 
-    /// Moves the source that stands on the current entry by `step`, and finds the new first.
+    /// Moves the source that stands on the current entry, and finds the new first.
     #[inline(always)]
-    fn advance<const BACKWARD: bool>(&mut self, step: impl FnOnce(&mut C) -> Result<()>) -> Result<()> {
+    fn advance<const BACKWARD: bool, const DONE_WITH_KEY: bool>(&mut self) -> Result<()> {
         let winner = self.winner;
-        if let Err(error) = step(&mut self.sources[winner]) {
+        let source = &mut self.sources[winner];
+        let moved = match (BACKWARD, DONE_WITH_KEY) {
+            (true, _) => source.prev(),
+            (false, true) => source.next_key(),
+            (false, false) => source.next(),
+        };
+        if let Err(error) = moved {
             self.winner = NONE;
             return Err(error);
         }
@@ -184,10 +195,11 @@ impl<C: Cursor> Merge<C> {
     #[inline(always)]
     fn find_winner<const BACKWARD: bool>(&mut self, winner: usize) {
         let rank = rank::<C, BACKWARD>(&self.sources[winner], self.skip);
-        if rank < self.second_rank {
+        if rank < self.second_rank || rank == self.second_rank && self.wins_by_tail::<BACKWARD>(rank, winner)
+        {
             return;
         }
-        self.second_rank = 0;
+        (self.second_rank, self.second_tail) = (0, 0);
         let (sources, skip) = (self.sources.as_slice(), self.skip);
         let first = self.tree.replay(Entrant { rank, source: winner as u32 }, |a, b| {
             precedes::<C, BACKWARD>(sources, skip, a, b)
@@ -196,11 +208,30 @@ impl<C: Cursor> Merge<C> {
         self.streak = if self.winner == winner { self.streak + 1 } else { 0 };
         if self.streak == STREAK {
             self.streak = 0;
-            self.second_rank = self.tree.second_rank();
+            self.remember_second::<BACKWARD>();
         }
         if first.rank == EXHAUSTED && !self.sources[self.winner].is_valid() {
             self.winner = NONE;
         }
+    }
+
+    /// From now on the winner is compared with the second alone.
+    #[inline(never)]
+    fn remember_second<const BACKWARD: bool>(&mut self) {
+        // Where two others have the same rank, either may be the second.
+        let (second, is_alone) = self.tree.second();
+        self.second_rank = second.rank;
+        self.second_tail = if is_alone && second.rank != EXHAUSTED {
+            tail::<C, BACKWARD>(&self.sources[second.source as usize], self.skip)
+        } else {
+            0
+        };
+    }
+
+    /// Whether the winner, whose rank is that of the second, comes before it all the same.
+    #[inline(never)]
+    fn wins_by_tail<const BACKWARD: bool>(&self, rank: u64, winner: usize) -> bool {
+        rank != EXHAUSTED && tail::<C, BACKWARD>(&self.sources[winner], self.skip) < self.second_tail
     }
 
     #[inline(never)]
@@ -213,7 +244,7 @@ impl<C: Cursor> Merge<C> {
     fn turn<const BACKWARD: bool>(&mut self) -> Result<()> {
         if self.sources.len() == 1 {
             self.backward = BACKWARD;
-            return self.advance::<BACKWARD>(|source| if BACKWARD { source.prev() } else { source.next() });
+            return self.advance::<BACKWARD, false>();
         }
         let winner = self.winner;
         let tag = self.sources[winner].tag();
@@ -250,6 +281,13 @@ fn rank<C: Cursor, const BACKWARD: bool>(source: &C, skip: usize) -> u64 {
     }
     let head = source.head(skip);
     if BACKWARD { !head } else { head }
+}
+
+/// What comes behind the rank of a source's current entry, the lesser the earlier.
+#[inline]
+fn tail<C: Cursor, const BACKWARD: bool>(source: &C, skip: usize) -> u64 {
+    let tail = source.head(skip + size_of::<u64>());
+    if BACKWARD { !tail } else { tail }
 }
 
 /// Whether source `a` comes before source `b` although their ranks are equal: by the next eight bytes of their keys,
@@ -324,12 +362,12 @@ impl<C: Cursor> Cursor for Merge<C> {
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        if self.backward { self.turn::<false>() } else { self.advance::<false>(C::next) }
+        if self.backward { self.turn::<false>() } else { self.advance::<false, false>() }
     }
 
     #[inline(always)]
     fn next_key(&mut self) -> Result<()> {
-        if self.backward { self.turn::<false>() } else { self.advance::<false>(C::next_key) }
+        if self.backward { self.turn::<false>() } else { self.advance::<false, true>() }
     }
 
     #[inline(always)]
@@ -350,7 +388,7 @@ impl<C: Cursor> Cursor for Merge<C> {
 
     #[inline(always)]
     fn prev(&mut self) -> Result<()> {
-        if self.backward { self.advance::<true>(C::prev) } else { self.turn::<true>() }
+        if self.backward { self.advance::<true, false>() } else { self.turn::<true>() }
     }
 
     #[inline(always)]

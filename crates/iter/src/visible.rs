@@ -244,7 +244,7 @@ impl<C: Cursor> Visible<C> {
     }
 
     /// The current key and value, if there are any.
-    #[inline]
+    #[inline(always)]
     pub fn entry(&self) -> Option<(&[u8], &[u8])> {
         match self.position {
             Position::Nowhere => None,

@@ -331,7 +331,7 @@ impl Keyspace {
     /// A cursor over what was pinned, listed among the holders.
     pub(crate) fn cursor_of(&self, pinned: Pinned, bounds: Bounds) -> Cursor {
         let holding = self.handle.store.holders.hold_view(HolderKind::Cursor, self.state.id, &pinned);
-        pinned.cursor(bounds).held(holding, ScanTally::new(&self.state.scans))
+        Cursor::new(pinned, bounds, holding, ScanTally::new(&self.state.scans))
     }
 
     /// A range over what could be pinned, listed among the holders.

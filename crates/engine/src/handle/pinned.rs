@@ -1,7 +1,6 @@
 //! A moment of a keyspace, pinned: what every read goes through.
 
 use crate::Value;
-use crate::read::cursor::Cursor;
 use crate::read::multi;
 use crate::read::point::{self, Found};
 use crate::read::range::Range;
@@ -58,10 +57,6 @@ impl Pinned {
 
     pub(crate) fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
         multi::multi_get(self, keys)
-    }
-
-    pub(crate) fn cursor(self, bounds: Bounds) -> Cursor {
-        Cursor::new(self, bounds)
     }
 
     /// What the iterators of this moment are. Asking again gives the same only once the time is fixed.

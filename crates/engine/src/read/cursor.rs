@@ -76,16 +76,11 @@ impl std::fmt::Debug for Cursor {
 }
 
 impl Cursor {
-    /// A cursor within `bounds` over what a reader of that moment sees. The view holds every version that such a
-    /// reader needs, so no snapshot has to be registered for it.
-    pub(crate) fn new(mut pinned: Pinned, bounds: Bounds) -> Cursor {
+    /// A cursor within `bounds` over what a reader of that moment sees, listed among the holders while it lives, and with its scans
+    /// counted. The view holds every version that such a reader needs, so no snapshot has to be registered for it.
+    pub(crate) fn new(mut pinned: Pinned, bounds: Bounds, holding: Holding, tally: ScanTally) -> Cursor {
         let entries = Entries::of(&mut pinned, bounds);
-        Cursor { entries, _view: pinned.view, _holding: None, tally: ScanTally::default() }
-    }
-
-    /// This cursor, listed among the holders while it lives, and with its scans counted.
-    pub(crate) fn held(self, holding: Holding, tally: ScanTally) -> Cursor {
-        Cursor { _holding: Some(holding), tally, ..self }
+        Cursor { entries, _view: pinned.view, _holding: Some(holding), tally }
     }
 
     /// A cursor over what a reader at `seqno` would see if there were only these sources of `view` and the range deletes

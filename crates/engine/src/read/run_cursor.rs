@@ -54,6 +54,7 @@ impl RunCursor {
     }
 
     /// Makes part `at` the open one, because a key was looked for there.
+    #[inline]
     fn open(&mut self, at: usize) -> Result<&mut TableCursor> {
         self.open_for(at, Access::Use)
     }
@@ -71,13 +72,18 @@ impl RunCursor {
                 Access::Use => file.opened_for_use(),
                 Access::Pass | Access::Once => file.opened(),
             };
-            let cursor = match (in_cell, &self.pace) {
-                (Some(table), None) => table.cursor(self.purpose),
-                (Some(table), Some(pace)) => table.paced_cursor(Arc::clone(pace)),
-                (None, None) => file.open(access)?.cursor(self.purpose),
-                (None, Some(pace)) => file.open(Access::Once)?.paced_cursor(Arc::clone(pace)),
+            let opened;
+            let table = match in_cell {
+                Some(table) => table,
+                None => {
+                    opened = file.open(if self.pace.is_some() { Access::Once } else { access })?;
+                    &opened
+                }
             };
-            self.cursor = Some(cursor);
+            match &self.pace {
+                None => self.cursor = Some(table.cursor(self.purpose)),
+                Some(pace) => self.cursor = Some(table.paced_cursor(Arc::clone(pace))),
+            }
             self.at = at;
             let meta = &self.run.parts[at].meta;
             self.sliced = meta.sliced;

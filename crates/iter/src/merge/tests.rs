@@ -62,6 +62,70 @@ fn walks_like_one_sorted_list() {
     }
 }
 
+/// Keys in groups of equal first eight bytes, most of them in one source: while it dominates, it is compared with the second by
+/// the bytes that follow.
+#[test]
+fn a_source_that_dominates_wins_ties_by_what_follows() {
+    for seed in 0..200u64 {
+        let rng = &mut Rng::new(seed);
+        let put = |number: u64| Entry {
+            key: format!("group{:03}{:03}", number / 90, number % 90).into_bytes(),
+            tag: Tag::new(SeqNo::new(1 + number), ValueKind::Put),
+            value: Vec::new(),
+        };
+        let all: Vec<Entry> = (0..360).map(put).collect();
+        let mut dealt = vec![Vec::new(); 2 + rng.below(3)];
+        for entry in &all {
+            let source = if rng.chance(93) { 0 } else { rng.below(dealt.len()) };
+            dealt[source].push(entry.clone());
+        }
+        let mut merge = Merge::new(dealt.iter().map(|entries| SliceCursor::new(entries)).collect());
+        merge.seek_to_first().unwrap();
+        for entry in &all {
+            assert_eq!(merge.key(), entry.key, "seed {seed}");
+            merge.next().unwrap();
+        }
+        assert!(!merge.is_valid());
+        merge.seek_to_last().unwrap();
+        for entry in all.iter().rev() {
+            assert_eq!(merge.key(), entry.key, "seed {seed}");
+            merge.prev().unwrap();
+        }
+        assert!(!merge.is_valid());
+    }
+}
+
+/// Who is done with each key at once meets the newest version of each, whatever the sources pass over, and may turn at any time.
+#[test]
+fn who_is_done_with_a_key_misses_no_other() {
+    for seed in 0..100u64 {
+        let rng = &mut Rng::new(seed);
+        let (count, space) = (rng.below(300), 1 + rng.below(60));
+        let all = random_entries(rng, count, space);
+        let sources = 1 + rng.below(5);
+        let dealt = deal(rng, &all, sources);
+        let fuse = Fuse::never();
+        let mut merge = Merge::new(dealt.iter().map(|entries| Strict::new(entries, &fuse)).collect());
+        merge.seek_to_first().unwrap();
+        for versions in all.chunk_by(|a, b| a.key == b.key) {
+            assert_eq!((merge.key(), merge.tag()), (&versions[0].key[..], versions[0].tag), "seed {seed}");
+            if rng.chance(10) && versions[0].key != all[0].key {
+                merge.prev().unwrap();
+                assert!(merge.key() < &versions[0].key[..], "seed {seed}");
+                merge.next().unwrap();
+                assert_eq!(merge.tag(), versions[0].tag, "seed {seed}");
+            }
+            let mut met = versions.iter();
+            while merge.is_valid() && merge.key() == versions[0].key {
+                let tag = merge.tag();
+                assert!(met.any(|version| version.tag == tag), "seed {seed}");
+                merge.next_key().unwrap();
+            }
+        }
+        assert!(!merge.is_valid(), "seed {seed}");
+    }
+}
+
 #[test]
 fn an_error_is_returned_and_ends_the_walk_until_a_seek() {
     let mut met = 0;

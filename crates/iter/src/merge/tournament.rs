@@ -117,17 +117,21 @@ impl Tournament {
         entrant
     }
 
-    /// The least rank of all but the winner. Whoever is second lost to the winner directly, so it waits on the
-    /// winner's path.
-    pub(super) fn second_rank(&mut self) -> u64 {
+    /// One with the least rank of all but the winner, and whether no other of those on the winner's path has the same rank. There must be
+    /// two entrants at least. Whoever is second lost to the winner directly, so it waits on the winner's path.
+    pub(super) fn second(&mut self) -> (Entrant, bool) {
         let nodes = self.nodes();
         let mut at = (nodes.len() + nodes[0].source as usize) / 2;
-        let mut least = u64::MAX;
-        while at > 0 {
-            least = least.min(nodes[at].rank);
+        let (mut least, mut is_alone) = (nodes[at], true);
+        while at > 1 {
             at /= 2;
+            if nodes[at].rank < least.rank {
+                (least, is_alone) = (nodes[at], true);
+            } else if nodes[at].rank == least.rank {
+                is_alone = false;
+            }
         }
-        least
+        (least, is_alone)
     }
 }
 
@@ -171,7 +175,8 @@ mod tests {
                 let winner = tree.winner();
                 assert_eq!(winner.rank, expected, "{len} sources");
                 if len > 1 {
-                    assert_eq!(tree.second_rank(), expected + 1);
+                    let (second, is_alone) = tree.second();
+                    assert_eq!((second.rank, is_alone), (expected + 1, true));
                 }
                 heads[winner.source as usize] += len as u64;
                 let entrant = Entrant { rank: heads[winner.source as usize], source: winner.source };

@@ -154,7 +154,7 @@ pub(crate) struct BlockCursor {
     towards: *const u8,
     /// The head of the prefix of a flat block.
     prefix_head: u64,
-    /// The head of the current key, if the step to it joined the first word.
+    /// The head of the current key, if a step led to it.
     head: u64,
     has_head: bool,
     count: usize,
@@ -496,6 +496,8 @@ impl BlockCursor {
             } else {
                 let suffix = from.cast::<[u8; STEP_BYTES]>().read();
                 to.add(self.own_from).cast::<[u8; STEP_BYTES]>().write(suffix);
+                // The prefix is a word at least.
+                (self.head, self.has_head) = (self.prefix_head, true);
             }
         }
         self.key.len = self.own_from + even.suffix_len;
