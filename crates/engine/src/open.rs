@@ -504,7 +504,6 @@ impl Opening {
         });
         store.rebalance_memory();
         store.settle_log_reuse();
-        store.rest();
         start_lanes(&store)?;
         Ok(store)
     }

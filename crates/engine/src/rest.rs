@@ -2,8 +2,11 @@
 //!
 //! Under load the log has segments ahead of the writers and keeps as many for reuse as memtables hold, 80 MiB by default: making a segment
 //! costs more than writing it. A database that nobody writes to would keep them on the disk for ever, and one of some kilobytes be as
-//! large as that. So the log rests ([`LogWriter::rest`](esker_wal::LogWriter::rest)) from the opening on, again when the database is idle
+//! large as that. So the log rests ([`LogWriter::rest`](esker_wal::LogWriter::rest)) when the database is idle
 //! ([`crate::wanted`]), and after a compaction that was asked for, unless somebody wrote meanwhile: who asks for one wants the room.
+//!
+//! Rejected: resting from the opening on. Who opens a database mostly writes at once, and a log that is woken and flushed at the same time
+//! fills its segments with zeros while the first writes wait for the device.
 //!
 //! # What holds
 //! * RS1. The segment being written is left for a small one only if no memtable needs a record of any segment, and the
