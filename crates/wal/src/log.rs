@@ -233,7 +233,7 @@ impl Log {
             counters: Mutex::new(LogCounters::default()),
             raises_at_preparation: AtomicU64::new(0),
         });
-        let first = log.prepare(log.options.segment_bytes.min(SMALL_SEGMENT_BYTES), Fill::Allocated)?;
+        let first = log.prepare(log.small_segment_bytes(), Fill::Allocated)?;
         let writer = LogWriter::begin(log.clone(), first, start)?;
         Ok((log, writer))
     }
