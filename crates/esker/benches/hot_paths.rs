@@ -30,6 +30,12 @@ const BATCH: usize = 100;
 const KEYS: usize = 32;
 /// Entries that a seek passes.
 const PASSED: usize = 10;
+/// Seeks of a path of short scans, and entries that each passes.
+const SEEKS: usize = 4_000;
+const SCANNED: usize = 50;
+/// Records inserted above a run before short scans, and hot records that are updated, each many times.
+const INSERTED: usize = 250;
+const HOT: u64 = RECORDS / 10;
 /// Runs that a compaction merges.
 const RUNS: u64 = 4;
 /// Everything is cached.
@@ -67,6 +73,7 @@ fn foreground(database: &Database, data: &Data) -> Outcome {
     points(&keyspace, data)?;
     scans(&keyspace, data)?;
     over_two_sources(&keyspace, data)?;
+    short_scans(database, data)?;
     Ok(database.close()?)
 }
 
@@ -266,6 +273,40 @@ fn over_two_sources(keyspace: &Keyspace, data: &Data) -> Outcome {
     scan("scan_forward_of_memtable_and_table_an_entry", keyspace, Cursor::seek_to_first, Cursor::next)?;
     scan("scan_backward_of_memtable_and_table_an_entry", keyspace, Cursor::seek_to_last, Cursor::prev)?;
     counted("delete", OPERATIONS, &mut || Ok(data.some().try_for_each(|key| keyspace.delete(key))?))
+}
+
+/// Short scans of a run with a few records above it, and then with a tenth of its records updated above it, the hottest ones often: the scans of
+/// YCSB E, alone and after A.
+fn short_scans(database: &Database, data: &Data) -> Outcome {
+    let keyspace = database.keyspace("short")?;
+    data.keys.iter().try_for_each(|key| keyspace.put(key, data.value))?;
+    database.compact_all()?;
+    warm(&keyspace, data)?;
+    data.absent.iter().take(INSERTED).try_for_each(|key| keyspace.put(key, data.value))?;
+    short_scan("seek_and_50_among_inserts", &keyspace, data, Cursor::next)?;
+    short_scan("seek_and_50_back_among_inserts", &keyspace, data, Cursor::prev)?;
+    for number in 0..OPERATIONS {
+        let hot = mix(number) % (1 + mix(number + OPERATIONS) % HOT);
+        keyspace.put(data.keys[hot as usize], data.value)?;
+    }
+    short_scan("seek_and_50_after_updates", &keyspace, data, Cursor::next)?;
+    short_scan("seek_and_50_back_after_updates", &keyspace, data, Cursor::prev)
+}
+
+fn short_scan(
+    name: &str,
+    keyspace: &Keyspace,
+    data: &Data,
+    step: impl Fn(&mut Cursor) -> esker::Result<()>,
+) -> Outcome {
+    counted(name, SEEKS as u64, &mut || {
+        for key in data.some().take(SEEKS) {
+            let mut cursor = keyspace.cursor()?;
+            cursor.seek(key)?;
+            walk(&mut cursor, SCANNED, &step)?;
+        }
+        Ok(())
+    })
 }
 
 /// A compaction of runs that overlap everywhere.

@@ -72,6 +72,34 @@ pub trait Cursor {
         esker_base::key::head(self.key(), skip)
     }
 
+    /// How many entries from the current one on, in the direction of `BACKWARD` and the current one included, are known to come before `bound` by
+    /// their keys, and to be the only version of their key here; all that are known of if there is no bound. Zero is always right. It
+    /// is to be found by looking at memory at hand, once for many steps. The cursor must be valid.
+    #[inline]
+    fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> u32 {
+        let _ = bound;
+        0
+    }
+
+    /// Moves to the next entry of a stretch, which must not be at its end.
+    #[inline(always)]
+    fn step_in_stretch<const BACKWARD: bool>(&mut self) {
+        unreachable!("this cursor has told of no stretch");
+    }
+
+    /// Moves on if it is known that the next entry, in the direction of `BACKWARD` and of the walk so far, is the only version of its key; whether it
+    /// is. Else nothing happens. The cursor must be valid.
+    #[inline(always)]
+    fn step_alone<const BACKWARD: bool>(&mut self) -> bool {
+        false
+    }
+
+    /// Whether it is known that no other version of the current key lies ahead in the direction of the walk.
+    #[inline(always)]
+    fn is_alone(&self) -> bool {
+        false
+    }
+
     /// Starts to fetch, without waiting for it, what a following [`seek`](Cursor::seek) or
     /// [`seek_before`](Cursor::seek_before) to `key` will touch, and says whether a further round could fetch
     /// more, once what this round asked for has arrived.
@@ -155,6 +183,26 @@ impl<C: Cursor> Cursor for Box<C> {
     #[inline(always)]
     fn head(&self, skip: usize) -> u64 {
         (**self).head(skip)
+    }
+
+    #[inline]
+    fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> u32 {
+        (**self).stretch::<BACKWARD>(bound)
+    }
+
+    #[inline(always)]
+    fn step_in_stretch<const BACKWARD: bool>(&mut self) {
+        (**self).step_in_stretch::<BACKWARD>();
+    }
+
+    #[inline(always)]
+    fn step_alone<const BACKWARD: bool>(&mut self) -> bool {
+        (**self).step_alone::<BACKWARD>()
+    }
+
+    #[inline(always)]
+    fn is_alone(&self) -> bool {
+        (**self).is_alone()
     }
 
     #[inline]

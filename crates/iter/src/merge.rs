@@ -16,12 +16,21 @@
 //! are equal, because then the branch is a coin toss. Where the rank is the second's, the eight bytes behind it are compared with the second's, which are
 //! kept as well: decimal keys lie in groups of equal rank.
 //!
+//! # Stretches
+//! A source that holds one version of each key, as most runs do, is asked how many of its entries come before the first entry of all others: a block
+//! finds that by one search for the others' key, and then so many steps are taken without a look at rank, key or version
+//! ([`Cursor::stretch`]). So a run beside a memtable with few keys costs about what the run alone does, in both directions. The question
+//! costs as much as a few steps, so it is asked of the first source after a seek that has an answer, and of one that dominates, for as long as the
+//! answers are worth it ([`Merge::look_ahead`]).
+//!
 //! # Invariants
 //! * Walking forwards at entry e, every other source stands on its first entry after e, or behind that where only versions of a key lie
 //!   between that was given up ([`Cursor::next_key`]); backwards, on its last entry before e; or it is exhausted in that direction.
 //! * Hence a change of direction must move *every* other source over e. They are sought anew, not stepped: an entry
 //!   written meanwhile into a live memtable (C6) may lie between a source's old place and e, and exhausted sources
 //!   have no place to step from.
+//! * While a stretch lasts, the others' first entry stays where it is, and its key lies behind the stretch strictly. So no entry of the stretch after the
+//!   present one has another version anywhere, and every move but a step in the stretch ends it.
 //! * After an error the merge is invalid, whatever the other sources hold (C5).
 //!
 //! Rejected: a binary heap (1.5 to 2.5 times slower, its sift is all branches), SIMD minimum over up to eight heads
@@ -47,6 +56,13 @@ const MAX_PREPARE_ROUNDS: u32 = 4;
 /// The winner when there is none.
 const NONE: usize = usize::MAX;
 
+/// Stands for whichever source first tells of a stretch.
+const ANY: usize = usize::MAX - 1;
+
+/// What a source that has just been found to dominate may lose before it is taken not to: see [`Merge::look_ahead`].
+const FULL_CREDIT: u32 = 8;
+const LEAST_CREDIT: u32 = 4;
+
 /// The rank of an exhausted source.
 const EXHAUSTED: u64 = u64::MAX;
 
@@ -71,6 +87,13 @@ pub struct Merge<C> {
     /// they are not known.
     second_tail: u64,
     streak: u32,
+    /// The source that is asked for stretches when it wins, [`ANY`] or [`NONE`].
+    dominant: usize,
+    /// What stretches were worth of late.
+    credit: u32,
+    /// Entries from the current one on that are known to come before those of all other sources, and to be the only versions of their keys; zero if
+    /// that is not known of the current one either.
+    stretch: u32,
     /// The key at which the direction changes. Kept for its memory.
     pivot: Vec<u8>,
 }
@@ -80,6 +103,7 @@ impl<C: Cursor> Merge<C> {
     ///
     /// # Panics
     /// If there are 2^32 - 1 sources or more.
+    #[inline(always)]
     pub fn new(sources: Vec<C>) -> Merge<C> {
         assert!(u32::try_from(sources.len()).is_ok_and(|len| len < u32::MAX), "too many sources");
         let tree = Tournament::new(sources.len());
@@ -92,6 +116,9 @@ impl<C: Cursor> Merge<C> {
             second_rank: 0,
             second_tail: 0,
             streak: 0,
+            dominant: NONE,
+            credit: 0,
+            stretch: 0,
             pivot: Vec::new(),
         }
     }
@@ -134,7 +161,8 @@ impl<C: Cursor> Merge<C> {
         }
         self.backward = BACKWARD;
         (self.second_rank, self.second_tail) = (0, 0);
-        self.streak = 0;
+        (self.streak, self.stretch) = (0, 0);
+        (self.dominant, self.credit) = (ANY, FULL_CREDIT);
         if let [source] = self.sources.as_slice() {
             self.winner = if source.is_valid() { 0 } else { NONE };
         } else if !self.sources.is_empty() {
@@ -153,6 +181,9 @@ impl<C: Cursor> Merge<C> {
         }
         let winner = self.tree.winner().source as usize;
         self.winner = if sources[winner].is_valid() { winner } else { NONE };
+        if self.winner != NONE {
+            self.look_ahead::<BACKWARD>();
+        }
     }
 
     /// In builds with assertions, checks the promise of [`Merge::set_skip`] for the entries at hand.
@@ -174,6 +205,12 @@ impl<C: Cursor> Merge<C> {
     fn advance<const BACKWARD: bool, const DONE_WITH_KEY: bool>(&mut self) -> Result<()> {
         let winner = self.winner;
         let source = &mut self.sources[winner];
+        if self.stretch > 1 {
+            self.stretch -= 1;
+            source.step_in_stretch::<BACKWARD>();
+            return Ok(());
+        }
+        self.stretch = 0;
         let moved = match (BACKWARD, DONE_WITH_KEY) {
             (true, _) => source.prev(),
             (false, true) => source.next_key(),
@@ -187,16 +224,20 @@ impl<C: Cursor> Merge<C> {
             self.winner = if source.is_valid() { 0 } else { NONE };
             return Ok(());
         }
-        self.find_winner::<BACKWARD>(winner);
+        self.find_winner::<BACKWARD, true>(winner);
         Ok(())
     }
 
-    /// Finds the source that stands on the first entry, of at least two, once the last one has moved.
+    /// Finds the source that stands on the first entry, of at least two, once the last one has moved. `LOOKS_AHEAD`: who walks on may do so in
+    /// stretches.
     #[inline(always)]
-    fn find_winner<const BACKWARD: bool>(&mut self, winner: usize) {
+    fn find_winner<const BACKWARD: bool, const LOOKS_AHEAD: bool>(&mut self, winner: usize) {
         let rank = rank::<C, BACKWARD>(&self.sources[winner], self.skip);
         if rank < self.second_rank || rank == self.second_rank && self.wins_by_tail::<BACKWARD>(rank, winner)
         {
+            if LOOKS_AHEAD && self.dominant == winner {
+                self.look_ahead::<BACKWARD>();
+            }
             return;
         }
         (self.second_rank, self.second_tail) = (0, 0);
@@ -209,10 +250,45 @@ impl<C: Cursor> Merge<C> {
         if self.streak == STREAK {
             self.streak = 0;
             self.remember_second::<BACKWARD>();
+            (self.dominant, self.credit) = (winner, FULL_CREDIT);
         }
         if first.rank == EXHAUSTED && !self.sources[self.winner].is_valid() {
             self.winner = NONE;
+        } else if LOOKS_AHEAD && (self.winner == self.dominant || self.dominant == ANY) {
+            self.look_ahead::<BACKWARD>();
         }
+    }
+
+    /// Asks the winner how far it goes on before the first of the others. A question costs as much as a few steps through the tree, so who is asked in
+    /// vain too often is not asked again before it dominates.
+    #[inline(never)]
+    fn look_ahead<const BACKWARD: bool>(&mut self) {
+        let bound = self.first_of_others::<BACKWARD>().map(|other| self.sources[other].key());
+        self.stretch = self.sources[self.winner].stretch::<BACKWARD>(bound);
+        if self.stretch > 0 {
+            self.dominant = self.winner;
+            self.credit = self.credit / 2 + self.stretch;
+        } else {
+            self.credit -= 1;
+        }
+        if self.credit < LEAST_CREDIT {
+            self.dominant = NONE;
+        }
+    }
+
+    /// The source that stands on the first entry of all but the winner; `None` if all others are exhausted.
+    fn first_of_others<const BACKWARD: bool>(&self) -> Option<usize> {
+        if let [_, _] = self.sources.as_slice() {
+            return Some(1 - self.winner).filter(|other| self.sources[*other].is_valid());
+        }
+        let others = (0..self.sources.len()).filter(|other| *other != self.winner);
+        let ranked = others.map(|other| (rank::<C, BACKWARD>(&self.sources[other], self.skip), other));
+        let is_first = |a: &(u64, usize), b: &(u64, usize)| {
+            a.0 < b.0
+                || a.0 == b.0 && precedes::<C, BACKWARD>(&self.sources, self.skip, a.1 as u32, b.1 as u32)
+        };
+        let first = ranked.reduce(|first, other| if is_first(&other, &first) { other } else { first });
+        first.map(|(_, other)| other).filter(|other| self.sources[*other].is_valid())
     }
 
     /// From now on the winner is compared with the second alone.
@@ -375,11 +451,12 @@ impl<C: Cursor> Cursor for Merge<C> {
         let winner = self.winner;
         match self.sources.as_mut_slice() {
             sources @ [_, _, ..] if !self.backward => {
+                self.stretch = 0;
                 if let Err(error) = sources[winner].pass() {
                     self.winner = NONE;
                     return Err(error);
                 }
-                self.find_winner::<false>(winner);
+                self.find_winner::<false, false>(winner);
                 Ok(())
             }
             _ => self.next_out_of_line(),
@@ -389,6 +466,21 @@ impl<C: Cursor> Cursor for Merge<C> {
     #[inline(always)]
     fn prev(&mut self) -> Result<()> {
         if self.backward { self.advance::<true, false>() } else { self.turn::<true>() }
+    }
+
+    #[inline(always)]
+    fn step_alone<const BACKWARD: bool>(&mut self) -> bool {
+        if self.stretch <= 1 || self.backward != BACKWARD {
+            return false;
+        }
+        self.stretch -= 1;
+        self.sources[self.winner].step_in_stretch::<BACKWARD>();
+        true
+    }
+
+    #[inline(always)]
+    fn is_alone(&self) -> bool {
+        self.stretch > 0
     }
 
     #[inline(always)]

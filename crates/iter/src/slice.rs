@@ -3,6 +3,9 @@
 use crate::cursor::Cursor;
 use esker_base::{Result, SeqNo, Tag};
 
+/// Entries that are counted at once as a stretch: as many as a block may hold.
+const MOST_IN_STRETCH: usize = 32;
+
 /// One version of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -37,6 +40,13 @@ impl<'a> SliceCursor<'a> {
             "entries must be in internal order without duplicates"
         );
         SliceCursor { entries, at: entries.len() }
+    }
+
+    /// Whether entry `at` is the only version of its key.
+    fn is_only_version(&self, at: usize) -> bool {
+        let key = &self.entries[at].key;
+        let is_other = |at: usize| self.entries.get(at).is_none_or(|entry| entry.key != *key);
+        is_other(at.wrapping_sub(1)) && is_other(at + 1)
     }
 
     #[inline]
@@ -83,6 +93,31 @@ impl Cursor for SliceCursor<'_> {
         debug_assert!(self.is_valid());
         self.step_back_from(self.at);
         Ok(())
+    }
+
+    fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> u32 {
+        let is_before = |at: usize| match (bound, self.entries[at].key.as_slice()) {
+            (None, _) => true,
+            (Some(bound), key) => {
+                if BACKWARD {
+                    key > bound
+                } else {
+                    key < bound
+                }
+            }
+        };
+        let belongs = |at: &usize| is_before(*at) && self.is_only_version(*at);
+        let counted = if BACKWARD {
+            (0..=self.at).rev().take(MOST_IN_STRETCH).take_while(belongs).count()
+        } else {
+            (self.at..self.entries.len()).take(MOST_IN_STRETCH).take_while(belongs).count()
+        };
+        counted as u32
+    }
+
+    #[inline]
+    fn step_in_stretch<const BACKWARD: bool>(&mut self) {
+        self.at = if BACKWARD { self.at - 1 } else { self.at + 1 };
     }
 
     #[inline]

@@ -85,6 +85,10 @@ impl Fuse {
         self.0.set(calls);
     }
 
+    fn is_set(&self) -> bool {
+        self.0.get().is_some()
+    }
+
     pub(crate) fn is_blown(&self) -> bool {
         self.0.get() == Some(0)
     }
@@ -171,6 +175,18 @@ impl Cursor for Strict<'_> {
     fn prev(&mut self) -> Result<()> {
         assert!(self.is_valid());
         self.call(Cursor::prev)
+    }
+
+    /// None where steps are to fail, because a step in a stretch cannot.
+    fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> u32 {
+        assert!(self.is_valid());
+        if self.fuse.is_set() { 0 } else { self.inner.stretch::<BACKWARD>(bound) }
+    }
+
+    fn step_in_stretch<const BACKWARD: bool>(&mut self) {
+        assert!(self.inner.stretch::<BACKWARD>(None) > 1, "a step beyond the stretch");
+        self.calls += 1;
+        self.inner.step_in_stretch::<BACKWARD>();
     }
 
     fn is_valid(&self) -> bool {

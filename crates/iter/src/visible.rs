@@ -73,6 +73,8 @@ enum Position {
     OnExpiring,
     /// The cursor stands on it, and its value, which lies elsewhere, is in the buffer.
     Fetched,
+    /// The cursor stands on it, came there backwards, and it is the only version of its key.
+    Only,
     /// In the buffers. The cursor stands on the last entry of an earlier key, or is exhausted backwards.
     Held,
     /// In the buffers. The cursor stands on an older version of the key or on a later key, or is exhausted forwards.
@@ -84,6 +86,12 @@ impl Position {
     #[inline]
     fn is_buffered(self) -> bool {
         matches!(self, Position::Held | Position::Folded)
+    }
+
+    /// Whether the cursor stands on the current entry and came there forwards.
+    #[inline(always)]
+    fn is_on_cursor(self) -> bool {
+        matches!(self, Position::OnCursor | Position::OnExpiring | Position::Fetched)
     }
 }
 
@@ -220,7 +228,7 @@ impl<C: Cursor> Visible<C> {
         match self.position {
             Position::Held | Position::Folded | Position::Fetched => &self.value,
             Position::OnExpiring => behind_expiry(self.cursor.value()),
-            Position::OnCursor | Position::Nowhere => self.cursor.value(),
+            Position::OnCursor | Position::Only | Position::Nowhere => self.cursor.value(),
         }
     }
 
@@ -239,7 +247,7 @@ impl<C: Cursor> Visible<C> {
             Position::OnExpiring => split_expiry(self.cursor.tag(), self.cursor.key(), self.cursor.value())
                 .ok()
                 .map(|(expiry_ms, _)| expiry_ms),
-            Position::OnCursor | Position::Nowhere => None,
+            Position::OnCursor | Position::Only | Position::Nowhere => None,
         }
     }
 
@@ -248,7 +256,7 @@ impl<C: Cursor> Visible<C> {
     pub fn entry(&self) -> Option<(&[u8], &[u8])> {
         match self.position {
             Position::Nowhere => None,
-            Position::OnCursor => {
+            Position::OnCursor | Position::Only => {
                 let (key, _, value) = self.cursor.entry();
                 Some((key, value))
             }
@@ -336,11 +344,20 @@ impl<C: Cursor> Visible<C> {
             self.cursor.next()?;
             return self.find_single::<false>();
         }
-        if position.is_buffered() {
-            if position == Position::Held {
-                self.cursor.seek(self.key.as_slice(), SeqNo::ZERO)?;
+        if position.is_on_cursor() && self.cursor.step_alone::<false>() {
+            // It has no other version, so neither the key left behind is of interest nor what is to come.
+            let (key, tag, _) = self.cursor.entry();
+            if tag <= self.plain_newest && tag.is_plain_put() {
+                if !self.bounds.is_behind(key) {
+                    self.position = Position::OnCursor;
+                }
+                return Ok(());
             }
-            return self.search_forward(true);
+            self.walk.interrupt();
+            return self.search_forward(false);
+        }
+        if !position.is_on_cursor() {
+            return self.next_after(position);
         }
         self.key.set(self.cursor.key());
         // The usual cases first: entries of the key just left, in older sources, and then one of another key, visible, with a plain value.
@@ -365,6 +382,18 @@ impl<C: Cursor> Visible<C> {
         self.search_forward(true)
     }
 
+    /// Moves to the following key from one that was in the buffers or was met backwards.
+    #[inline(never)]
+    fn next_after(&mut self, position: Position) -> Result<()> {
+        if position == Position::Only {
+            self.key.set(self.cursor.key());
+        }
+        if position != Position::Folded {
+            self.cursor.seek(self.key.as_slice(), SeqNo::ZERO)?;
+        }
+        self.search_forward(true)
+    }
+
     /// Moves to the preceding key. There must be a current one.
     #[inline(always)]
     pub fn prev(&mut self) -> Result<()> {
@@ -374,7 +403,19 @@ impl<C: Cursor> Visible<C> {
             self.cursor.prev()?;
             return self.find_single::<true>();
         }
-        if !position.is_buffered() {
+        if position == Position::Only {
+            if !self.cursor.step_alone::<true>() {
+                self.cursor.prev()?;
+                return self.find_backward();
+            }
+            let (key, tag, _) = self.cursor.entry();
+            if tag <= self.plain_newest && tag.is_plain_put() {
+                if !self.bounds.is_before(key) {
+                    self.position = Position::Only;
+                }
+                return Ok(());
+            }
+        } else if !position.is_buffered() {
             self.key.set(self.cursor.key());
             self.cursor.seek_before(self.key.as_slice())?;
         } else if position == Position::Folded {

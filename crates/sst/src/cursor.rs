@@ -139,6 +139,37 @@ impl TableCursor {
         unsafe { self.position.next_evenly() }
     }
 
+    /// How many entries from the current one on, in the direction of `BACKWARD` and within the block, come before `bound`, given that the table has one
+    /// version of each key: so many steps less one lead to an entry without a look at its key. Zero where that is not told quickly. The
+    /// cursor must be valid.
+    #[inline]
+    pub fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> usize {
+        debug_assert!(self.is_valid());
+        if BACKWARD { self.stretch_backward(bound) } else { self.stretch_forward(bound) }
+    }
+
+    fn stretch_forward(&self, bound: Option<&[u8]>) -> usize {
+        with_kernel!(
+            self.table.isa,
+            |K| (cursor: &TableCursor, bound: Option<&[u8]>) -> usize {
+                // SAFETY: compiled once for each kernel, and called for the one that exists; the block is held.
+                unsafe { cursor.position.stretch::<K, false>(bound) }
+            }
+            (self, bound)
+        )
+    }
+
+    fn stretch_backward(&self, bound: Option<&[u8]>) -> usize {
+        with_kernel!(
+            self.table.isa,
+            |K| (cursor: &TableCursor, bound: Option<&[u8]>) -> usize {
+                // SAFETY: as above.
+                unsafe { cursor.position.stretch::<K, true>(bound) }
+            }
+            (self, bound)
+        )
+    }
+
     /// Moves to the first entry of the block behind the one in which the cursor is, to none if it is the last.
     ///
     /// # Errors

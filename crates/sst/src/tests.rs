@@ -12,6 +12,7 @@ mod paging;
 mod quick_way;
 mod reading;
 mod sharing;
+mod stretches;
 mod watching;
 mod write_back;
 

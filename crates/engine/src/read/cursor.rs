@@ -161,21 +161,35 @@ impl Cursor {
     }
 }
 
-/// What a reader of that moment sees, merged and filtered.
-#[inline]
+/// What a reader of that moment sees, merged and filtered. Large, so it is compiled into whoever has a place for it and made there.
+#[inline(always)]
 pub(crate) fn visible(pinned: &Pinned, reader: Reader, bounds: Bounds) -> Visible<Merge<Source>> {
     let Pinned { view, seqno, .. } = pinned;
     let seqno = *seqno;
     if let Some(cover) = covers::cover_of(view, seqno) {
-        let sources = Source::all_under(view, &cover, ReadPurpose::Scan);
-        let entries = Visible::new(Merge::new(sources), seqno).reading_as(reader).within(bounds);
-        return entries.minding(gaps_of(view)).under(cover);
+        return visible_under(cover, view, seqno, reader, bounds);
     }
     let sources = Source::all_of(view, ReadPurpose::Scan);
     // Not asked of the memtables again: one may have got its first entry meanwhile.
-    let is_single_version = sources.len() == 1 && only_run_of_single_versions(view, seqno).is_some();
+    if sources.len() == 1 && only_run_of_single_versions(view, seqno).is_some() {
+        let entries = Visible::new(Merge::new(sources), seqno).reading_as(reader).within(bounds);
+        return entries.assume_single_version();
+    }
+    Visible::new(Merge::new(sources), seqno).reading_as(reader).within(bounds).minding(gaps_of(view))
+}
+
+/// The same for a reader under range deletes.
+#[cold]
+fn visible_under(
+    cover: Cover,
+    view: &SuperVersion,
+    seqno: SeqNo,
+    reader: Reader,
+    bounds: Bounds,
+) -> Visible<Merge<Source>> {
+    let sources = Source::all_under(view, &cover, ReadPurpose::Scan);
     let entries = Visible::new(Merge::new(sources), seqno).reading_as(reader).within(bounds);
-    if is_single_version { entries.assume_single_version() } else { entries.minding(gaps_of(view)) }
+    entries.minding(gaps_of(view)).under(cover)
 }
 
 fn gaps_of(view: &SuperVersion) -> Arc<dyn esker_iter::Gaps> {

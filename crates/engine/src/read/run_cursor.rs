@@ -279,6 +279,23 @@ impl Cursor for RunCursor {
         self.finish_step_back()
     }
 
+    /// Within a block, where the run has one version of each key. What is sliced is walked over with a look at each key.
+    fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> u32 {
+        let is_single = self.run.facts().single_version_up_to.is_some();
+        if !is_single || self.sliced || self.purpose == ReadPurpose::Compaction {
+            return 0;
+        }
+        // Blocks have less than 2^32 entries.
+        self.table_cursor().stretch::<BACKWARD>(bound) as u32
+    }
+
+    #[inline(always)]
+    fn step_in_stretch<const BACKWARD: bool>(&mut self) {
+        let cursor = self.cursor.as_mut().expect("the cursor is valid");
+        let is_in_block = if BACKWARD { cursor.step_back() } else { cursor.step() };
+        debug_assert!(is_in_block, "a stretch ends with the block");
+    }
+
     #[inline(always)]
     fn is_valid(&self) -> bool {
         self.valid

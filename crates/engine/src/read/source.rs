@@ -149,6 +149,22 @@ impl Cursor for Source {
     }
 
     #[inline(always)]
+    fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> u32 {
+        match self {
+            Source::Run(run) => run.stretch::<BACKWARD>(bound),
+            Source::Memtable(_) | Source::Covered(_) => 0,
+        }
+    }
+
+    #[inline(always)]
+    fn step_in_stretch<const BACKWARD: bool>(&mut self) {
+        match self {
+            Source::Run(run) => run.step_in_stretch::<BACKWARD>(),
+            Source::Memtable(_) | Source::Covered(_) => unreachable!("only runs tell of stretches"),
+        }
+    }
+
+    #[inline(always)]
     fn is_valid(&self) -> bool {
         each!(self, cursor => cursor.is_valid())
     }

@@ -403,3 +403,84 @@ fn a_seek_prepares_all_sources_before_it_searches_any() {
     Merge::new(vec![staged()]).seek(b"k", SeqNo::MAX).unwrap();
     assert_eq!(*calls.borrow(), ["seek"]);
 }
+
+/// A cursor that counts how often its keys are looked at.
+struct Looked<'a>(SliceCursor<'a>, &'a std::cell::Cell<usize>);
+
+impl Looked<'_> {
+    fn look(&self) {
+        self.1.set(self.1.get() + 1);
+    }
+}
+
+impl Cursor for Looked<'_> {
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.0.seek_to_first()
+    }
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.0.seek_to_last()
+    }
+    fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        self.0.seek(key, seqno)
+    }
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.0.seek_before(key)
+    }
+    fn next(&mut self) -> Result<()> {
+        self.0.next()
+    }
+    fn prev(&mut self) -> Result<()> {
+        self.0.prev()
+    }
+    fn is_valid(&self) -> bool {
+        self.0.is_valid()
+    }
+    fn key(&self) -> &[u8] {
+        self.look();
+        self.0.key()
+    }
+    fn tag(&self) -> Tag {
+        self.0.tag()
+    }
+    fn value(&self) -> &[u8] {
+        self.0.value()
+    }
+    fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> u32 {
+        self.look();
+        self.0.stretch::<BACKWARD>(bound)
+    }
+    fn step_in_stretch<const BACKWARD: bool>(&mut self) {
+        self.0.step_in_stretch::<BACKWARD>();
+    }
+}
+
+/// One source beside sparse others is walked over without a look at its keys but for one in a stretch.
+#[test]
+fn a_source_that_dominates_is_walked_over_in_stretches() {
+    let entry = |number: u64| Entry {
+        key: number.to_be_bytes().to_vec(),
+        tag: Tag::new(SeqNo::new(1 + number), ValueKind::Put),
+        value: Vec::new(),
+    };
+    let large: Vec<Entry> = (0..3_000).filter(|number| number % 50 != 7).map(entry).collect();
+    let small: Vec<Entry> = (0..3_000).filter(|number| number % 50 == 7).map(entry).collect();
+    let looks = std::cell::Cell::new(0);
+    let mut merge =
+        Merge::new([&small, &large].map(|entries| Looked(SliceCursor::new(entries), &looks)).into());
+    let mut passed = 0;
+    merge.seek_to_first().unwrap();
+    while merge.is_valid() {
+        assert_eq!(merge.tag().seqno(), SeqNo::new(1 + passed));
+        passed += 1;
+        merge.next().unwrap();
+    }
+    merge.seek_to_last().unwrap();
+    while merge.is_valid() {
+        assert_eq!(merge.tag().seqno(), SeqNo::new(passed));
+        passed -= 1;
+        merge.prev().unwrap();
+    }
+    assert_eq!(passed, 0);
+    // Sixty stretches in either direction, interrupted once by what the slice counts at once, with a few looks each.
+    assert!(looks.get() < 2_000, "{} looks at 6,000 entries", looks.get());
+}

@@ -36,6 +36,7 @@ pub(super) struct Tournament {
 
 impl Tournament {
     /// A tree for `len` entrants, all still to be seeded.
+    #[inline(always)]
     pub(super) fn new(len: usize) -> Tournament {
         let spilled = if len > INLINE { vec![NOBODY; len] } else { Vec::new() };
         Tournament { len, inline: [NOBODY; INLINE], spilled }

@@ -25,6 +25,13 @@ impl<C: Cursor> Visible<C> {
             return self.find_single::<true>();
         }
         while self.cursor.is_valid() && !self.bounds.is_before(self.cursor.key()) {
+            if self.cursor.is_alone() {
+                let tag = self.cursor.tag();
+                if tag <= self.plain_newest && tag.is_plain_put() {
+                    self.position = Position::Only;
+                    return Ok(());
+                }
+            }
             self.key.set(self.cursor.key());
             let Some(candidate) = self.pass_versions()? else { continue };
             if self.is_covered(candidate.tag)? {

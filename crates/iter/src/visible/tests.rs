@@ -253,6 +253,39 @@ fn single_version_sources_show_the_same() {
     }
 }
 
+/// Entries between those of other sources are lent from where they lie, in both directions.
+#[test]
+fn what_lies_alone_is_lent_on_the_way_back_as_well() {
+    let entry = |number: u64, seqno: u64| Entry {
+        key: number.to_be_bytes().to_vec(),
+        tag: Tag::new(SeqNo::new(seqno), ValueKind::Put),
+        value: format!("{number} at {seqno}").into_bytes(),
+    };
+    let run: Vec<Entry> = (0..200).map(|number| entry(number, 1)).collect();
+    let newer: Vec<Entry> = (0..200).step_by(20).map(|number| entry(number, 2)).collect();
+    let mut visible =
+        Visible::new(Merge::new([&newer, &run].map(|entries| SliceCursor::new(entries)).into()), SeqNo::MAX);
+    let is_lent = |value: &[u8]| run.iter().any(|entry| std::ptr::eq(entry.value.as_ptr(), value.as_ptr()));
+    for seek in [Visible::seek_to_last, Visible::seek_to_first] {
+        seek(&mut visible).unwrap();
+        let forward = visible.key() == 0u64.to_be_bytes();
+        let (mut met, mut lent) = (0, 0);
+        while visible.is_valid() {
+            let number = if forward { met } else { 199 - met };
+            let seqno = if number % 20 == 0 { 2 } else { 1 };
+            let expected = entry(number, seqno);
+            assert_eq!(
+                (visible.key(), visible.tag(), visible.value()),
+                (&expected.key[..], expected.tag, &expected.value[..])
+            );
+            (met, lent) = (met + 1, lent + u64::from(is_lent(visible.value())));
+            if forward { visible.next().unwrap() } else { visible.prev().unwrap() }
+        }
+        assert_eq!(met, 200);
+        assert!(lent > 150, "{lent} of 190 are lent");
+    }
+}
+
 #[test]
 fn an_error_is_returned_and_never_looks_like_the_end() {
     let mut met = 0;

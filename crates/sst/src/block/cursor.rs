@@ -569,6 +569,30 @@ impl BlockCursor {
         }
     }
 
+    /// How many entries from the current one on, in the direction of `BACKWARD`, come before `bound`, where no key of the block has two versions.
+    /// Zero where that is not told quickly.
+    ///
+    /// # Safety
+    /// See [`BlockCursor`]; the kernel's instructions must be available.
+    #[inline(always)]
+    pub(crate) unsafe fn stretch<K: Kernel, const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> usize {
+        let (Some(View::Flat(flat)), Some(_)) = (&self.view, &self.even) else { return 0 };
+        let Some(bound) = bound else {
+            return if BACKWARD { self.index + 1 } else { self.count - self.index };
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            let at = flat.lower_bound::<K>(bound, Tag::NEWEST);
+            if BACKWARD {
+                // The bound itself does not come before the bound.
+                let from = at + usize::from(at < self.count && flat.is_key(at, bound));
+                (self.index + 1).saturating_sub(from)
+            } else {
+                at.saturating_sub(self.index)
+            }
+        }
+    }
+
     /// # Safety
     /// The block of `flat` must be alive and `index < count`.
     #[inline(always)]

@@ -406,6 +406,16 @@ impl Flat {
         unsafe { raw::bytes_equal(self.suffix(entry), back) && raw::bytes_equal(self.prefix(), front) }
     }
 
+    /// Whether entry `i` is a version of `key`.
+    ///
+    /// # Safety
+    /// The block must be alive and `i < count`.
+    #[inline(always)]
+    pub(crate) unsafe fn is_key(&self, i: usize, key: &[u8]) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { self.has_key(&self.entry(i), key) }
+    }
+
     /// Looks for an older version of `key` from entry `i` on, the entry before being too new.
     ///
     /// # Safety
