@@ -7,12 +7,13 @@ use esker_model::{Outcome, Scenario, Workload, simulate};
 use esker_strategy::StrategyOptions;
 
 /// Strategy, entries, and as designed: write amplification, runs on average, space before a merge. The design's own simulation had
-/// real keys; where it and its formula differ by more than a tenth, this is nearer to the simulation.
+/// real keys; where it and its formula differ by more than a tenth, this is nearer to the simulation. Partial leveling at ten million
+/// entries writes less than designed, 4.5 and 3.7, since what a small first level has no room for goes through it.
 const TABLE: [(&str, f64, f64, f64, f64); 21] = [
-    ("partial:4", 1e7, 4.5, 6.0, 1.78),
-    ("partial:10", 1e7, 3.7, 5.0, 1.56),
+    ("partial:4", 1e7, 3.6, 6.0, 1.78),
+    ("partial:10", 1e7, 2.95, 5.0, 1.56),
     ("golden-ratio", 1e7, 5.8, 4.7, 2.4),
-    ("partial:4", 1e9, 10.8, 10.0, 1.34),
+    ("partial:4", 1e9, 10.7, 10.0, 1.34),
     ("partial:10", 1e9, 13.7, 8.0, 1.12),
     ("leveled:4", 1e7, 4.5, 3.0, 1.48),
     ("leveled:10", 1e7, 5.3, 2.5, 1.23),

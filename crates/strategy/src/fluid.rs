@@ -49,7 +49,7 @@ pub(crate) struct Partial {
 
 impl Partial {
     /// Level 0 collects twice what it does for leveling: each of its runs spans all keys, so that merging them takes all of level 1,
-    /// window by window.
+    /// window by window, and of the level below where level 1 is too small to take them in.
     pub(crate) fn with(pick: Pick) -> Partial {
         Partial { pick, level0_runs: 8, least_memtables: 1, max_job_bytes: u64::MAX }
     }
@@ -293,6 +293,27 @@ impl Fluid {
         Position::Front(level)
     }
 
+    /// The run of the first level, if a window of level 0 takes it along to the level below: under partial leveling, where that level holds
+    /// less than half of what level 0 brings at once, and has no room for the window.
+    ///
+    /// Merged into a level so small, nearly all of a batch would go on at once and be written twice. What goes through is written
+    /// once, and the level keeps what it has room for, which saves that much of the level below. A larger level is worth writing to: what is
+    /// densest in it goes down.
+    fn passed_run<'a>(
+        &self,
+        cx: &Context<'a>,
+        batch_runs: u32,
+        first: LevelIndex,
+        depth: u8,
+    ) -> Option<&'a Arc<Run>> {
+        self.partial.filter(|_| cx.options.slices && !first.is_last())?;
+        let [run] = cx.shape.runs(first) else { return None };
+        let capacity = self.capacity(cx, first, depth);
+        let batch_bytes = u128::from(batch_runs) * u128::from(cx.options.memtable_bytes);
+        let with_window = u128::from(run.bytes()) + u128::from(self.job_bytes(cx)?);
+        (capacity * 2 < batch_bytes && with_window > capacity).then_some(run)
+    }
+
     fn candidates(&self, cx: &Context<'_>) -> Vec<Candidate> {
         let depth = self.depth(cx);
         let trigger = self.level0_trigger(cx.options);
@@ -317,9 +338,18 @@ impl Fluid {
         let most = cx.options.max_job_runs.unwrap_or(self.level0_trigger(cx.options).saturating_mul(2));
         runs.truncate(most.max(1) as usize);
         let depth = self.depth(cx);
+        let first = self.next(LevelIndex::FLUSH, depth);
+        // A few runs of an idle database are not dense enough for it.
+        let is_batch = trigger >= self.level0_trigger(cx.options);
+        let batch_runs = trigger.min(most.max(1));
+        let passed = if is_batch { self.passed_run(cx, batch_runs, first, depth) } else { None };
+        let to = if passed.is_some() { self.next(first, depth) } else { first };
         let down = |runs: &[&Arc<Run>]| {
-            let inputs = runs.iter().filter_map(|run| input_from(LevelIndex::FLUSH, run, None)).collect();
-            self.merge_down(cx, inputs, self.next(LevelIndex::FLUSH, depth), depth, Reason::Level0Runs)
+            let mut inputs: Vec<PlanInput> =
+                runs.iter().filter_map(|run| input_from(LevelIndex::FLUSH, run, None)).collect();
+            let hull = passed.and_then(|_| hull_of(&inputs));
+            inputs.extend(passed.and_then(|run| input_from(first, run, hull.as_ref())));
+            self.merge_down(cx, inputs, to, depth, Reason::Level0Runs)
         };
         let draft = down(&runs);
         Some(match draft.to {

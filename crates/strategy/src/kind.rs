@@ -84,8 +84,9 @@ pub enum Strategy {
     },
     /// Leveling in which a part of a level goes down at a time (LevelDB; the CS265 report's partial compaction).
     ///
-    /// Writes about 0.7 of leveling's, because level 0 collects 8 runs and levels can be smaller (T=10: 3.7), runs m+9, space as
-    /// leveling's and more of level 0 (1.56). Jobs are a tenth of leveling's and smaller.
+    /// Writes 0.55 to 0.75 of leveling's, because level 0 collects 8 runs, which go through a level that is too small for them, and the
+    /// least overlap is chosen below (T=10: 2.9), runs m+9, space as leveling's and more of level 0 (1.52). Jobs are a tenth of
+    /// leveling's and smaller.
     Partial {
         /// How much larger a level is than the one before.
         size_ratio: SizeRatio,

@@ -206,9 +206,8 @@ fn partial(t: f64, k0: f64, least_level: f64, b: f64, m: u32) -> Costs {
     if m == 0 {
         writes += b / k0;
     } else {
-        // A batch of flushes rewrites all of level 1; each table that level i sheds meets T/2 of the next on average, because the
-        // least overlap is chosen.
-        writes += (first + k0) / k0 + t * first / (2.0 * first + k0) + f64::from(m - 1) * t / 2.0;
+        // Each table that level i sheds meets T/2 of the next on average, because the least overlap is chosen.
+        writes += first_level(t, k0, first) + f64::from(m - 1) * t / 2.0;
     }
     let mut shape = vec![RunClass { size: 1.0, count: (k0 - 1.0) / 2.0 }];
     shape.extend((0..m).rev().map(|up| RunClass { size: b / t.powi(up as i32 + 1), count: 1.0 }));
@@ -225,6 +224,17 @@ fn partial(t: f64, k0: f64, least_level: f64, b: f64, m: u32) -> Costs {
         cycle: 1.0 / t,
         shape,
     }
+}
+
+/// What a byte is written into level 1 and from there into the next, where a batch of `k0` flushes comes at once.
+fn first_level(t: f64, k0: f64, first: f64) -> f64 {
+    if 2.0 * first < k0 {
+        // As much as a batch goes through to the next level, and takes along what level 1 has there; the rest of the batch fills that up.
+        let through = k0 / (k0 + first);
+        return (through * t * first + first) / k0;
+    }
+    // A batch rewrites all of level 1.
+    (first + k0) / k0 + t * first / (2.0 * first + k0)
 }
 
 fn partitioned(k: f64, g: f64, b: f64, m: u32) -> Costs {
