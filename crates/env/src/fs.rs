@@ -133,7 +133,7 @@ pub trait File: Send + Sync + Debug {
         Ok(self.len()? == 0)
     }
 
-    /// Changes the length.
+    /// Changes the length. What was allocated behind it is given back, also if the length is that already.
     fn set_len(&self, len: u64) -> Result<()>;
 
     /// Allocates real extents for a range, so that writing there cannot run out of space. The length grows to

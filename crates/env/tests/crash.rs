@@ -473,6 +473,19 @@ fn without_a_trace_only_the_present_can_be_crashed() {
 }
 
 #[test]
+fn what_was_allocated_behind_the_end_goes_with_a_new_length_or_the_same() {
+    let fs = StrictFs::new();
+    let file = fs.open("/file".as_ref(), OpenMode::CreateNew).unwrap();
+    file.write_at(&[1; 5000], 0).unwrap();
+    for len in [5000, 4096] {
+        assert!(file.allocate(0, 10 * 4096, true).unwrap());
+        assert_eq!(fs.used_bytes(), 10 * 4096);
+        file.set_len(len).unwrap();
+        assert_eq!((file.len().unwrap(), fs.used_bytes()), (len, len.next_multiple_of(4096)));
+    }
+}
+
+#[test]
 fn a_full_disk_takes_what_fits_and_recovers() {
     let options = StrictOptions { capacity_bytes: Some(3 * 4096), ..StrictOptions::default() };
     let fs = StrictFs::with_options(options);

@@ -23,7 +23,7 @@
 //! whole lookups are compiled for each instruction set and chosen at run time.
 //!
 //! Map, bottom up: `isa` the instruction sets; `block` the two layouts of entries and what frames them; `index` the
-//! block index, stored and in memory; `range_section`, `footer` and `properties` the rest of the format; `options` and `writer` make
+//! block index, stored and in memory; `range_section`, `footer` and `properties` the rest of the format; `options`, `outgoing` and `writer` make
 //! tables; `tail` reads the end of a file and `table` opens it, `filter_access` asks its filter, `home` is what stays of tables while they are closed; `part` is what the cache holds of them; `slots`, `load` and `read_ahead` get
 //! blocks, `lookup`, `multi_get` and `cursor` read entries; `verify`, `inspect` and `salvage` are for people.
 
@@ -45,6 +45,7 @@ mod lookup;
 mod mapped;
 mod multi_get;
 mod options;
+mod outgoing;
 mod part;
 mod properties;
 mod range_section;

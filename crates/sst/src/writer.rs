@@ -20,6 +20,7 @@ use crate::index::locator::LocatorBuilder;
 use crate::index::pages;
 use crate::index::section::{DecodedIndex, IndexEncoder, separator};
 use crate::options::{TableOptions, TableSummary};
+use crate::outgoing::Outgoing;
 use crate::properties::TableProperties;
 use crate::range_section;
 use crate::read_ahead::Pace;
@@ -33,13 +34,6 @@ use esker_filter::{FilterBuilder, FilterPolicy};
 use esker_iter::RangeDeletes;
 use std::sync::Arc;
 
-/// Bytes collected before they are written: few enough that they stay in the second-level cache from block to block, enough that the calls
-/// do not count.
-const WRITE_BYTES: usize = 256 << 10;
-
-/// Bytes after which the device is told to begin: a millisecond of its work, so that little is left when the file is synced, and few calls.
-pub(crate) const WRITE_BACK_BYTES: u64 = 1 << 20;
-
 /// Bytes that index pages take for a block, about: separator, place, and the page's directory.
 const PAGES_BYTES_A_BLOCK: u64 = 24;
 
@@ -49,7 +43,7 @@ const MAX_SEPARATOR_BYTES: u64 = u32::MAX as u64;
 /// Writes one table.
 #[derive(Debug)]
 pub struct TableWriter {
-    file: Arc<dyn File>,
+    out: Outgoing,
     layout: BlockLayout,
     block_size_bytes: usize,
     codec: Codec,
@@ -86,13 +80,6 @@ pub struct TableWriter {
     held: Option<Box<Held>>,
     dictionary: Option<DictionaryEncoder>,
     scratch: Scratch,
-    /// Who is asked while what belongs to all blocks is made and written.
-    pace: Option<Arc<dyn Pace>>,
-    out: Vec<u8>,
-    /// Bytes of the file written already; `out` follows them.
-    written_bytes: u64,
-    /// Bytes of the file that were sent to the device already.
-    sent_bytes: u64,
 }
 
 impl TableWriter {
@@ -103,10 +90,10 @@ impl TableWriter {
     #[expect(clippy::needless_pass_by_value, reason = "options are made for the call; some will be kept")]
     pub fn new(file: Arc<dyn File>, options: TableOptions) -> Result<TableWriter> {
         options.validate()?;
-        let mut out = Vec::with_capacity(WRITE_BYTES + options.block_size_bytes + 4096);
-        out.extend_from_slice(&encode_file_header(options.uid));
+        let mut out = Outgoing::new(file, options.block_size_bytes + 4096);
+        out.bytes.extend_from_slice(&encode_file_header(options.uid));
         Ok(TableWriter {
-            file,
+            out,
             layout: options.layout,
             block_size_bytes: options.block_size_bytes,
             codec: options.codec,
@@ -133,21 +120,17 @@ impl TableWriter {
             held: matches!(options.codec, Codec::ZstdDictionary { .. }).then(Box::default),
             dictionary: None,
             scratch: Scratch::default(),
-            pace: None,
-            out,
-            written_bytes: 0,
-            sent_bytes: 0,
         })
     }
 
     /// For a job that may be called off: it is asked while dictionary, filter and index are made and written, after some milliseconds of
     /// work each, and before the file is synced. One thing goes on for longer: training a dictionary, 60 to 100 ms.
     pub fn set_pace(&mut self, pace: Arc<dyn Pace>) {
-        self.pace = Some(pace);
+        self.out.set_pace(pace);
     }
 
     fn look(&self) -> Result<()> {
-        self.pace.as_ref().map_or(Ok(()), |pace| pace.look())
+        self.out.look()
     }
 
     /// Adds the next entry, in internal order: a greater key than the last one, or the same key with a lesser tag.
@@ -254,7 +237,7 @@ impl TableWriter {
         let last = if self.staged.is_empty() { &self.closed_key[..] } else { self.staged.last_key() };
         Error::internal(format!(
             "{}: entry {} (tag {:#x}) added behind {} (tag {:#x})",
-            self.file.path().display(),
+            self.out.path().display(),
             key.escape_ascii(),
             tag.raw(),
             last.escape_ascii(),
@@ -274,8 +257,8 @@ impl TableWriter {
         let fixed = (FOOTER_BYTES + 3 * DIRECTORY_ENTRY_BYTES + 400) as u64;
         let held = self.held.as_ref().map_or(0, |held| held.estimated_bytes())
             + self.dictionary.as_ref().map_or(0, |dictionary| dictionary.bytes().len());
-        self.written_bytes
-            + (self.out.len() + staged + self.index.len() + held) as u64
+        self.out.end()
+            + (staged + self.index.len() + held) as u64
             + filter
             + locator
             + self.bounds.as_ref().map_or(0, BoundsEncoder::len) as u64
@@ -290,7 +273,7 @@ impl TableWriter {
         let locator = self.locator.as_ref().map_or(0, LocatorBuilder::memory_bytes);
         let (staged, filter) = (self.staged.raw_len(), self.filter.memory_bytes());
         let bounds = self.bounds.as_ref().map_or(0, BoundsEncoder::len);
-        self.out.capacity() + staged + self.index.len() + bounds + filter + locator + held
+        self.out.bytes.capacity() + staged + self.index.len() + bounds + filter + locator + held
     }
 
     /// Sets the table's range deletes; to be called at most once. They need not lie between the first and the last key.
@@ -323,7 +306,7 @@ impl TableWriter {
     fn close_block(&mut self) -> Result<()> {
         self.separator_bytes += self.separator.len() as u64;
         if self.separator_bytes > MAX_SEPARATOR_BYTES {
-            return Err(Error::invalid(format!("{}: the index exceeds 4 GiB", self.file.path().display())));
+            return Err(Error::invalid(format!("{}: the index exceeds 4 GiB", self.out.path().display())));
         }
         self.count_block();
         self.closed_key.clear();
@@ -331,14 +314,14 @@ impl TableWriter {
         if self.held.is_some() {
             return self.hold_block();
         }
-        let start = self.out.len();
+        let start = self.out.bytes.len();
         let header = block::append_image(
             &mut self.staged,
             self.layout,
             self.index.blocks(),
             &Compression { codec: self.codec, dictionary: self.dictionary.as_ref() },
             &mut self.scratch,
-            &mut self.out,
+            &mut self.out.bytes,
         );
         self.end_block(start, &header)
     }
@@ -356,15 +339,20 @@ impl TableWriter {
     /// Trains the dictionary and writes the blocks that waited for it. `is_all`: no block follows.
     fn release_held(&mut self, is_all: bool) -> Result<()> {
         let Some(held) = self.held.take() else { return Ok(()) };
-        let pace = self.pace.clone();
+        let pace = self.out.pace().cloned();
         let look = || pace.as_ref().map_or(Ok(()), |pace| pace.look());
         self.dictionary = held.train(self.codec, is_all, &mut self.scratch, &look)?;
         for (held, payload) in held.blocks() {
             look()?;
-            let start = self.out.len();
+            let start = self.out.bytes.len();
             let compression = Compression { codec: self.codec, dictionary: self.dictionary.as_ref() };
-            let header =
-                block::append_stored(held.header, payload, &compression, &mut self.scratch, &mut self.out);
+            let header = block::append_stored(
+                held.header,
+                payload,
+                &compression,
+                &mut self.scratch,
+                &mut self.out.bytes,
+            );
             self.separator.clone_from(&held.separator);
             self.continued_at = held.continued_at;
             self.end_block(start, &header)?;
@@ -374,39 +362,17 @@ impl TableWriter {
 
     /// Completes the block whose header and stored bytes were appended from `start` on.
     fn end_block(&mut self, start: usize, header: &BlockHeader) -> Result<()> {
-        let offset = self.written_bytes + start as u64;
-        let checksum = placed_checksum(self.uid, offset, &self.out[start..]);
-        self.out.extend_from_slice(&checksum.to_le_bytes());
+        let image = &self.out.bytes[start..];
+        let offset = self.out.end() - image.len() as u64;
+        let checksum = placed_checksum(self.uid, offset, image);
+        self.out.bytes.extend_from_slice(&checksum.to_le_bytes());
         self.properties.uncompressed_bytes += u64::from(header.raw_len);
         debug_assert_eq!(
-            self.out.len() - start,
+            self.out.bytes.len() - start,
             block::header::HEADER_BYTES + header.stored_len as usize + TRAILER_BYTES
         );
-        self.index.add(&self.separator, self.continued_at, (self.out.len() - start) as u64);
-        if self.out.len() >= WRITE_BYTES {
-            self.write_out()?;
-        }
-        Ok(())
-    }
-
-    fn write_out(&mut self) -> Result<()> {
-        for piece in self.out.chunks(WRITE_BACK_BYTES as usize) {
-            if self.out.len() > WRITE_BACK_BYTES as usize {
-                // Index and filter of a large table, which come in one.
-                self.look()?;
-            }
-            self.file.write_at(piece, self.written_bytes)?;
-            self.written_bytes += piece.len() as u64;
-            let unsent_bytes = self.written_bytes - self.sent_bytes;
-            if unsent_bytes >= WRITE_BACK_BYTES {
-                self.file.begin_write_back(self.sent_bytes, unsent_bytes);
-                self.sent_bytes = self.written_bytes;
-            }
-        }
-        self.out.clear();
-        // What a giant value made the buffer grow to is given back.
-        self.out.shrink_to(2 * WRITE_BYTES);
-        Ok(())
+        self.index.add(&self.separator, self.continued_at, (self.out.bytes.len() - start) as u64);
+        self.out.flow()
     }
 
     /// Completes the file and makes it durable.
@@ -418,7 +384,7 @@ impl TableWriter {
             self.close_block()?;
         }
         self.release_held(true)?;
-        let data_end = self.written_bytes + self.out.len() as u64;
+        let data_end = self.out.end();
         self.properties.max_key = std::mem::take(&mut self.closed_key);
         self.properties.blocks = u64::from(self.index.blocks());
         self.properties.data_bytes = data_end - FILE_HEADER_BYTES as u64;
@@ -453,16 +419,14 @@ impl TableWriter {
             self.append_section(SectionKind::RANGE_DELETES, &section, &mut directory);
         }
         if let Some(dictionary) = &self.dictionary {
-            let offset = self.written_bytes + self.out.len() as u64;
+            let offset = self.out.end();
             let section = dictionary::encode(self.uid, offset, dictionary.bytes());
             self.append_section(SectionKind::DICTIONARY, &section, &mut directory);
         }
         self.append_section(SectionKind::PROPERTIES, &properties, &mut directory);
         self.append_end(data_end, &directory);
-        self.write_out()?;
-        self.look()?;
-        self.file.sync_data()?;
-        Ok(self.summary())
+        let file_bytes = self.out.finish()?;
+        Ok(self.summary(file_bytes))
     }
 
     /// A key that only the filter hears of.
@@ -483,7 +447,7 @@ impl TableWriter {
             self.filter.set_policy(policy);
         }
         let (filter, built) = {
-            let pace = self.pace.as_ref();
+            let pace = self.out.pace();
             self.filter.finish_unless(&|| pace.is_some_and(|pace| pace.look().is_err()))
         };
         // What was asked for is not always what could be built.
@@ -506,8 +470,8 @@ impl TableWriter {
             return Ok(());
         }
         let decoded = DecodedIndex::decode(index, FILE_HEADER_BYTES as u64, data_end);
-        let decoded = decoded.map_err(|flaw| flaw.into_error(self.file.path(), data_end))?;
-        let offset = self.written_bytes + self.out.len() as u64;
+        let decoded = decoded.map_err(|flaw| flaw.into_error(self.out.path(), data_end))?;
+        let offset = self.out.end();
         if let Some(pages) = pages::encode(&decoded, self.uid, offset, &|| self.look())? {
             self.append_section(SectionKind::INDEX_PAGES, &pages, directory);
         }
@@ -515,18 +479,18 @@ impl TableWriter {
     }
 
     fn append_section(&mut self, kind: SectionKind, bytes: &[u8], directory: &mut Vec<u8>) {
-        let offset = self.written_bytes + self.out.len() as u64;
+        let offset = self.out.end();
         // Lookups without these are slow but right.
         let optional =
             [SectionKind::FILTER, SectionKind::INDEX_PAGES, SectionKind::LOCATOR, SectionKind::BOUNDS];
         let is_optional = optional.contains(&kind);
         Section::describing(kind, is_optional, self.uid, offset, bytes).encode(directory);
-        self.out.extend_from_slice(bytes);
+        self.out.bytes.extend_from_slice(bytes);
     }
 
     fn append_end(&mut self, data_end: u64, directory: &[u8]) {
-        let directory_offset = self.written_bytes + self.out.len() as u64;
-        self.out.extend_from_slice(directory);
+        let directory_offset = self.out.end();
+        self.out.bytes.extend_from_slice(directory);
         let footer = Footer {
             uid: self.uid,
             data_end,
@@ -535,13 +499,13 @@ impl TableWriter {
             file_bytes: directory_offset + (directory.len() + FOOTER_BYTES) as u64,
             directory_checksum: placed_checksum(self.uid, directory_offset, directory),
         };
-        self.out.extend_from_slice(&footer.encode());
+        self.out.bytes.extend_from_slice(&footer.encode());
     }
 
-    fn summary(self) -> TableSummary {
+    fn summary(self, file_bytes: u64) -> TableSummary {
         let properties = self.properties;
         TableSummary {
-            file_bytes: self.written_bytes,
+            file_bytes,
             data_bytes: properties.data_bytes,
             raw_bytes: properties.raw_key_bytes + properties.raw_value_bytes,
             entries: properties.entries,

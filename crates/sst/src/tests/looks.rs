@@ -2,7 +2,7 @@
 
 use super::{new_fs, options, path};
 use crate::index::locator::KEYS_PER_LOOK;
-use crate::writer::WRITE_BACK_BYTES;
+use crate::outgoing::WRITE_BACK_BYTES;
 use crate::{IndexKind, Pace, TableOptions, TableWriter};
 use esker_base::{Error, Result, SeqNo, Tag, ValueKind};
 use esker_codec::Codec;

@@ -1,10 +1,10 @@
-//! What a writer has written goes to the device while it writes on.
+//! What a writer has written goes to the system in aligned pieces, into space that was reserved for it, and to the device while it writes on.
 
-use super::{new_fs, options, path};
+use super::{new_fs, open, options, path};
+use crate::outgoing::{MAX_RESERVED_BYTES, PIECE_BYTES, WRITE_BACK_BYTES};
 use crate::testing::{Shape, entries};
-use crate::writer::WRITE_BACK_BYTES;
 use crate::{TableOptions, TableWriter};
-use esker_base::Result;
+use esker_base::{Error, Result};
 use esker_codec::Codec;
 use esker_env::{File, FileOver, FileSystem, OpenMode, SeededRandom};
 use parking_lot::Mutex;
@@ -15,6 +15,16 @@ use std::sync::Arc;
 struct Sent {
     file: Arc<dyn File>,
     state: Mutex<State>,
+    reserving: Reserving,
+}
+
+/// What becomes of reservations.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Reserving {
+    #[default]
+    Granted,
+    Unknown,
+    Failing,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +33,12 @@ struct State {
     sent: u64,
     /// Bytes that were left to send when the file was synced.
     left: Option<u64>,
+    /// Writes so far that did not begin or did not end at the border of a piece.
+    unaligned: u64,
+    /// End of what is reserved, how often that was asked for, and whether what lies behind the end was given back.
+    reserved: u64,
+    asked: u64,
+    is_trimmed: bool,
 }
 
 impl FileOver for Sent {
@@ -33,6 +49,9 @@ impl FileOver for Sent {
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         let mut state = self.state.lock();
         assert!(offset >= state.sent, "{offset} is written again after it was sent: {state:?}");
+        let piece = PIECE_BYTES as u64;
+        let is_whole = offset.is_multiple_of(piece) && (bytes.len() as u64).is_multiple_of(piece);
+        state.unaligned += u64::from(!is_whole);
         state.written = state.written.max(offset + bytes.len() as u64);
         self.file.write_at(bytes, offset)
     }
@@ -46,6 +65,33 @@ impl FileOver for Sent {
         self.file.begin_write_back(offset, len);
     }
 
+    fn allocate(&self, offset: u64, len: u64, keep_len: bool) -> Result<bool> {
+        let mut state = self.state.lock();
+        state.asked += 1;
+        match self.reserving {
+            Reserving::Unknown => return Ok(false),
+            Reserving::Failing => return Err(Error::Closed),
+            Reserving::Granted => {}
+        }
+        assert!(keep_len, "the length tells how much is written");
+        assert_eq!(offset, state.reserved, "in order and without gaps");
+        let most = state.written + (state.written + 2 * WRITE_BACK_BYTES).min(MAX_RESERVED_BYTES);
+        assert!(offset + len <= most, "{len} bytes at {offset} reserved for {state:?}");
+        state.reserved += len;
+        self.file.allocate(offset, len, keep_len)
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        let mut state = self.state.lock();
+        assert_eq!(
+            (len, state.left),
+            (state.written, None),
+            "nothing but what is reserved goes, before the sync"
+        );
+        state.is_trimmed = true;
+        self.file.set_len(len)
+    }
+
     fn sync_data(&self) -> Result<()> {
         let mut state = self.state.lock();
         state.left = Some(state.written - state.sent);
@@ -53,18 +99,52 @@ impl FileOver for Sent {
     }
 }
 
-#[test]
-fn little_is_left_for_the_sync() {
-    let file = new_fs().open(path(), OpenMode::CreateNew).unwrap();
-    let file = Arc::new(Sent { file, state: Mutex::default() });
+/// Writes a table of some pieces; what happened to its file, its length, and what it takes of the device.
+fn write(reserving: Reserving) -> (State, u64, u64) {
+    let fs = new_fs();
+    let file = fs.open(path(), OpenMode::CreateNew).unwrap();
+    let file = Arc::new(Sent { file, state: Mutex::default(), reserving });
     let uncompressed = TableOptions { codec: Codec::None, ..options() };
     let mut writer = TableWriter::new(Arc::clone(&file) as _, uncompressed).unwrap();
-    for entry in entries(Shape::Random, 60_000, 0, &SeededRandom::new(5)) {
+    let entries = entries(Shape::Random, 60_000, 0, &SeededRandom::new(5));
+    for entry in &entries {
         writer.add(&entry.key, entry.tag, &[7; 100]).unwrap();
     }
     let bytes = writer.finish().unwrap().file_bytes;
-    assert!(bytes > 4 * WRITE_BACK_BYTES, "{bytes}");
+    assert_eq!(open(&fs, 100_000).properties().entries, entries.len() as u64);
     let state = *file.state.lock();
+    (state, bytes, fs.used_bytes())
+}
+
+#[test]
+fn little_is_left_for_the_sync() {
+    let (state, bytes, _) = write(Reserving::Granted);
+    assert!(bytes > 4 * WRITE_BACK_BYTES, "{bytes}");
     assert_eq!(state.written, bytes);
     assert!(state.left.is_some_and(|left| left < WRITE_BACK_BYTES), "{state:?}");
+}
+
+#[test]
+fn all_but_the_end_goes_in_whole_pieces() {
+    let (state, _, _) = write(Reserving::Granted);
+    // Index, filter and what follows may come in more than one.
+    assert!(state.unaligned <= 2, "{state:?}");
+}
+
+#[test]
+fn what_was_reserved_for_nothing_is_given_back() {
+    let (state, bytes, used_bytes) = write(Reserving::Granted);
+    assert!(state.reserved > bytes && state.is_trimmed, "{state:?}");
+    assert!(state.asked < 10, "{state:?}");
+    assert!(used_bytes < bytes + (64 << 10), "{used_bytes} for {bytes}");
+}
+
+#[test]
+fn where_nothing_can_be_reserved_nothing_is_asked_again() {
+    let granted = write(Reserving::Granted);
+    for reserving in [Reserving::Unknown, Reserving::Failing] {
+        let (state, bytes, _) = write(reserving);
+        assert_eq!((state.asked, state.is_trimmed), (1, false), "{reserving:?}");
+        assert_eq!(bytes, granted.1);
+    }
 }

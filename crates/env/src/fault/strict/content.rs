@@ -132,9 +132,10 @@ impl Content {
         }
     }
 
-    /// Cuts or grows the file. What is cut off gives up its blocks, what grows is a hole.
+    /// Cuts or grows the file. What is cut off gives up its blocks, and so does what was allocated behind the end of a file that does not
+    /// grow; what grows is a hole.
     pub(super) fn set_len(&mut self, len: u64) {
-        if len < self.len {
+        if len <= self.len {
             let kept_pages = len.div_ceil(PAGE);
             let last = len / PAGE;
             if matches!(self.page(last), Page::Data(_))
