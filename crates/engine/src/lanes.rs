@@ -134,13 +134,13 @@ impl Store {
             // The mark tells the next open that nothing before it can be missing.
             writing.commit.lock().log.append_mark()?;
         }
-        self.store_time(writing)?;
+        self.close_manifest(writing)?;
         self.files.delete_doomed();
         Ok(())
     }
 
     /// Stores the time up to which entries were judged, if it has grown since the last edit (TM2).
-    fn store_time(&self, writing: &Writing) -> Result<()> {
+    pub(crate) fn store_time(&self, writing: &Writing) -> Result<()> {
         let mut installed = writing.manifest.lock();
         let last_ms = self.time.last_ms();
         if last_ms > installed.state.time_floor_ms {

@@ -15,6 +15,9 @@
 //! Numbers never go back (RC3): file numbers rise past every name seen in the directory, log ids and sequence numbers past
 //! every valid record, discarded ones included.
 //!
+//! After a close that left everything in tables phase 5 has nothing to say, and the open goes on with the manifest that it found
+//! ([`resuming`]).
+//!
 //! A read-only open takes a shared lock, keeps what it replays in private memory, and changes no file.
 
 use crate::changes::{Bell, Consumers, history_for_reading, settle_history};
@@ -40,7 +43,7 @@ use crate::time::Time;
 use crate::tree::{OpenAmount, TableFiles, Tree};
 use crate::view::{MemtableView, SuperVersion, ViewCell};
 use esker_base::sync::CachePadded;
-use esker_base::{Error, FileNumber, KeyspaceId, Result, SeqNo};
+use esker_base::{Error, FileNumber, KeyspaceId, LogId, Result, SeqNo};
 use esker_env::fs::parent_dir;
 use esker_env::{AsyncReads, Background, Env, FileLock, FileSystem, LockKind, OpenMode, ReadQueue};
 use esker_memtable::ArenaPool;
@@ -57,6 +60,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, OnceLock};
+
+mod resuming;
 
 /// Makes a directory and those above it, and their names durable: what is in a directory survives a power cut only if
 /// the directory does.
@@ -144,17 +149,19 @@ impl Opening {
         // Both names are durable by the commit point, which syncs the directory that they are in.
         fs.create_dir_all(&tables_dir)?;
         fs.create_dir_all(&paths::wal(&self.dir))?;
-        let (mut state, last_edit) = match esker_version::recover(fs, &self.dir)? {
-            Found::Database(recovered) => (recovered.state, recovered.last_edit),
+        let (mut state, last_edit, closed) = match esker_version::recover(fs, &self.dir)? {
+            Found::Database(recovered) => (recovered.state, recovered.last_edit, recovered.closed),
             Found::Nothing | Found::NoCurrent { .. } => {
                 self.check_nothing_to_lose()?;
-                (DatabaseState::new(self.new_uuid()), 0)
+                (DatabaseState::new(self.new_uuid()), 0, None)
             }
         };
         self.phase("manifest read");
         self.time.raise(state.time_floor_ms);
-        self.add_default_keyspace(&mut state)?;
-        state.next_file = state.next_file.max(self.above_all_names(&tables_dir)?);
+        let is_complete = !self.add_default_keyspace(&mut state)?;
+        let above_names = self.above_all_names(&tables_dir)?;
+        let is_unchanged = is_complete && above_names <= state.next_file;
+        state.next_file = state.next_file.max(above_names);
         let numbers = (state.next_file, state.next_part);
         let factory = TableFactory::new(self.env.clone(), self.dir.clone(), state.uuid, numbers);
         let files = self.table_files()?;
@@ -167,24 +174,51 @@ impl Opening {
         self.memory = self.memory.for_buffers_of(largest_buffer.unwrap_or(0));
         let mut replay = Replay::new(Some(&factory), &self.memory, &self.arenas, &files, state, options);
         let mut report = self.read_log(&mut replay, last_edit, durable)?;
-        let (flushed, min_log_id) = (flushed_seqno(&replay.state), replay.state.min_log_id);
-        let replayed = replay.entries_applied;
-        let (mut state, written) = replay.finish(report.greatest_seqno)?;
         self.phase("log replayed");
+        let found =
+            resuming::Found { closed, last_edit, is_unchanged, state: &replay.state, report: &report };
+        let resumed = self.resume(&found)?;
         self.time.raise(report.latest_wall_ms);
-        state.time_floor_ms = self.time.now_ms();
-        state.min_log_id = state.min_log_id.max(report.next_log_id);
-        state.durable_position = None;
-        let history = settle_history(fs, &mut state, &mut report, flushed, min_log_id)?;
-        let manifest = self.commit(&factory, &mut state, last_edit, written)?;
+        let replayed = replay.entries_applied;
+        let (state, manifest, log_id, history) = match resumed {
+            Some(manifest) => {
+                let state = replay.into_unchanged();
+                let (log_id, history) = (state.min_log_id, KeptHistory::none(state.last_seqno));
+                (state, manifest, log_id, history)
+            }
+            None => {
+                let (state, manifest, history) =
+                    self.begin_manifest(replay, &factory, last_edit, &mut report)?;
+                (state, manifest, report.next_log_id, history)
+            }
+        };
         self.phase("manifest committed");
         self.delete_orphans(&state, manifest.number(), &tables_dir)?;
-        let (log, writer) = self.begin_log(&state, manifest.last_edit(), &report, history)?;
+        let (log, writer) = self.begin_log(&state, manifest.last_edit(), log_id, history)?;
         self.phase("log begun");
         tracing::info!(dir = %self.dir.display(), replayed, warning = report.warning, "database opened");
         let history = KeptHistory::default();
         let assembly = Assembly { state, files, lock, memtables: BTreeMap::new(), history };
         self.assemble(assembly, Some((manifest, factory, log, writer, report)))
+    }
+
+    /// Puts what was replayed into tables, and writes a manifest that says so.
+    fn begin_manifest(
+        &self,
+        replay: Replay<'_>,
+        factory: &TableFactory,
+        last_edit: u64,
+        report: &mut RecoveryReport,
+    ) -> Result<(DatabaseState, Manifest, KeptHistory)> {
+        let (flushed, min_log_id) = (flushed_seqno(&replay.state), replay.state.min_log_id);
+        let (mut state, written) = replay.finish(report.greatest_seqno)?;
+        self.phase("log in tables");
+        state.time_floor_ms = self.time.now_ms();
+        state.min_log_id = state.min_log_id.max(report.next_log_id);
+        state.durable_position = None;
+        let history = settle_history(&*self.env.fs, &mut state, report, flushed, min_log_id)?;
+        let manifest = self.commit(factory, &mut state, last_edit, written)?;
+        Ok((state, manifest, history))
     }
 
     /// The one commit point: a manifest that says all of `state` begins to count, and with it the tables that were `written`. They
@@ -229,9 +263,10 @@ impl Opening {
         uuid
     }
 
-    fn add_default_keyspace(&self, state: &mut DatabaseState) -> Result<()> {
+    /// `true` if it was missing.
+    fn add_default_keyspace(&self, state: &mut DatabaseState) -> Result<bool> {
         if state.keyspace_named(DEFAULT_KEYSPACE).is_some() {
-            return Ok(());
+            return Ok(false);
         }
         let mut edit = VersionEdit::new();
         edit.push(EditOp::CreateKeyspace {
@@ -240,7 +275,7 @@ impl Opening {
             options: self.options.default_keyspace()?.encode().into(),
         });
         state.apply(&edit)?;
-        Ok(())
+        Ok(true)
     }
 
     /// A file number above every name in the directory, so that no number is used twice, not even after an
@@ -328,12 +363,12 @@ impl Opening {
         &self,
         state: &DatabaseState,
         manifest_edit: u64,
-        report: &RecoveryReport,
+        log_id: LogId,
         history: KeptHistory,
     ) -> Result<(Arc<Log>, LogWriter)> {
         let start = LogStart {
             db_uuid: state.uuid,
-            log_id: report.next_log_id,
+            log_id,
             last_seqno: state.last_seqno,
             manifest_edit,
             wall_ms: self.time.now_ms(),

@@ -231,6 +231,12 @@ impl<'a> Replay<'a> {
         Ok((self.state, self.written))
     }
 
+    /// Ends a replay of nothing.
+    pub(crate) fn into_unchanged(self) -> DatabaseState {
+        debug_assert!(self.entries_applied == 0 && self.written.is_none());
+        self.state
+    }
+
     /// Ends a read-only replay: the memtables, newest first, by keyspace.
     pub(crate) fn into_memtables(
         mut self,

@@ -8,6 +8,9 @@
 //!   and a good record behind a bad one is damage.
 //! * A manifest that was read, or whose last append failed, is never appended to again: nobody knows what its
 //!   end looks like on the disk. A new one is begun with a snapshot of everything.
+//! * The exception is a manifest that was closed ([`Manifest::close`]). Who closes knows that every append was synced, and says so by
+//!   a record without fields. Nobody syncs that: if it is lost the manifest is one that was read, like others. Who goes on writes the next
+//!   edit in its place ([`Manifest::resume`]), so nothing is ever durable behind a record that may not be.
 //! * RC1: the rename of `CURRENT` is the one moment at which a new manifest begins to count. Everything it
 //!   says is durable before; nothing is appended to it before the rename is durable, because until then a
 //!   power cut may bring the old one back, which must be equivalent.
@@ -26,6 +29,7 @@
 use crate::current::{CURRENT_NAME, CURRENT_TEMPORARY_NAME, Current, manifest_name};
 use crate::edit::{EditOp, VersionEdit};
 use crate::frame::{FORMAT, ManifestHeader, RECORD_ALIGN, encode_record};
+use crate::recover::Closed;
 use crate::state::DatabaseState;
 use esker_base::{Error, FileNumber, Result};
 use esker_env::{Env, File, FileSystem, OpenMode};
@@ -35,6 +39,8 @@ use std::sync::Arc;
 
 /// Room that is kept allocated behind the last record.
 const AHEAD_BYTES: u64 = 1 << 20;
+/// A manifest that is longer is not gone on with by the next open unless most of it is the snapshot: reading edits takes time.
+const MAX_RESUMED_BYTES: u64 = 128 << 10;
 /// A manifest is not replaced for its size before it has this many bytes.
 const MIN_ROLLOVER_BYTES: u64 = 4 << 20;
 /// It is replaced when it is this many times as large as the snapshot it began with.
@@ -154,6 +160,36 @@ impl Manifest {
         }
     }
 
+    /// Goes on with a manifest that was closed. `None` if it has grown so long that a new one is better.
+    ///
+    /// # Errors
+    /// If the file cannot be opened; nothing has changed.
+    pub fn resume(env: &Env, dir: &Path, closed: &Closed, last_edit: u64) -> Result<Option<Manifest>> {
+        let Closed { header, end, snapshot_bytes } = *closed;
+        if end > MAX_RESUMED_BYTES.max(snapshot_bytes.saturating_mul(2)) {
+            return Ok(None);
+        }
+        let file = env.fs.open(&dir.join(manifest_name(header.number)), OpenMode::ReadWrite)?;
+        let prepared = Prepared { file, header, end, allocated: end };
+        let manifest = Manifest::begin(env.clone(), dir.to_path_buf(), prepared, last_edit);
+        Ok(Some(Manifest { snapshot_bytes, ..manifest }))
+    }
+
+    /// Says that all edits are durable, if they are, so that the next open may go on with this manifest. Nothing can be appended any
+    /// more.
+    ///
+    /// # Errors
+    /// If that could not be written. The next open then begins a new manifest, which is slower and no worse.
+    pub fn close(&mut self) -> Result<()> {
+        if let Some(error) = self.broken.replace(Error::Closed) {
+            return Err(error);
+        }
+        let mut record = Vec::new();
+        encode_record(&mut record, self.header.salt, self.last_edit + 1, &[]);
+        self.make_room(record.len() as u64)?;
+        self.file.write_at(&record, self.end)
+    }
+
     fn begin(env: Env, dir: PathBuf, prepared: Prepared, last_edit: u64) -> Manifest {
         let Prepared { file, header, end, allocated } = prepared;
         Manifest {
@@ -199,6 +235,7 @@ impl Manifest {
         if let Some(error) = &self.broken {
             return Err(AppendError::NotWritten(error.clone()));
         }
+        debug_assert!(!edit.is_empty(), "an edit without fields says that the database was closed");
         let edit_no = self.last_edit + 1;
         let mut payload = Vec::new();
         edit.encode(&mut payload);

@@ -1,8 +1,8 @@
 //! Reading what a manifest says: the first step of an open, and of inspection.
 //!
 //! Nothing here changes a file, so recovery may be interrupted and repeated at will (RC1, RC2). A manifest
-//! that was read is never appended to: its tail may be torn. A writable open ends by writing a new one
-//! ([`crate::Manifest::create`]).
+//! that was read is not appended to, because its tail may be torn: a writable open ends by writing a new one
+//! ([`crate::Manifest::create`]). Only one that was closed may be gone on with ([`Closed`]).
 
 use crate::current::{CURRENT_NAME, Current, LOCK_NAME, manifest_name};
 use crate::edit::VersionEdit;
@@ -39,8 +39,22 @@ pub struct Recovered {
     pub last_edit: u64,
     /// Bytes at its end that were being written when the power went, and are ignored.
     pub torn_bytes: u64,
+    /// Who wrote it says that all of it is durable: [`crate::Manifest::resume`] goes on with it.
+    pub closed: Option<Closed>,
     /// Everything in the directory but the lock file, as listed before the manifest was read.
     pub entries: Vec<DirEntry>,
+}
+
+/// A manifest whose last record has no fields: the writer's word, given when the database was closed, that every record before it is
+/// durable. Of that record itself nothing is known, it was not synced; so the next edit is written in its place. A manifest that says
+/// so once more after a life without edits is still right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Closed {
+    pub(crate) header: ManifestHeader,
+    /// Where the last record begins.
+    pub(crate) end: u64,
+    /// Where the first one ends.
+    pub(crate) snapshot_bytes: u64,
 }
 
 /// Finds out what a directory holds and, if it is a database, reads its manifest.
@@ -73,9 +87,9 @@ pub fn recover(fs: &dyn FileSystem, dir: &Path) -> Result<Found> {
             "the manifest belongs to another database or has another number",
         ));
     }
-    let (state, last_edit, torn_bytes) = file.replay()?;
+    let Replayed { state, last_edit, torn_bytes, closed } = file.replay()?;
     let manifest = current.manifest;
-    Ok(Found::Database(Box::new(Recovered { state, manifest, last_edit, torn_bytes, entries })))
+    Ok(Found::Database(Box::new(Recovered { state, manifest, last_edit, torn_bytes, closed, entries })))
 }
 
 /// The bytes of a manifest file. The whole file is in memory: it holds one snapshot and at most three times
@@ -86,6 +100,14 @@ pub struct ManifestFile {
     bytes: Vec<u8>,
     /// What the file says of itself.
     pub header: ManifestHeader,
+}
+
+/// What the records of a manifest come to.
+struct Replayed {
+    state: DatabaseState,
+    last_edit: u64,
+    torn_bytes: u64,
+    closed: Option<Closed>,
 }
 
 /// A record of a manifest, decoded.
@@ -135,26 +157,39 @@ impl ManifestFile {
         raw.tail()
     }
 
-    /// Adds up all edits: the state, the number of the last edit, and the bytes of a torn tail.
-    fn replay(&self) -> Result<(DatabaseState, u64, u64)> {
+    /// Adds up all edits.
+    fn replay(&self) -> Result<Replayed> {
         let mut state = DatabaseState { uuid: self.header.uuid, ..DatabaseState::default() };
         let mut last_edit = None;
+        let mut snapshot_bytes = None;
+        // Where an edit without fields begins, as long as none with fields follows.
+        let mut end = None;
         for record in self.records() {
             let record = record?;
             let damaged = |detail: String| Error::corruption(&self.path, record.offset, detail);
             if last_edit.is_none() != record.edit.is_snapshot() {
                 return Err(damaged(format!("edit {} is not where a snapshot belongs", record.edit_no)));
             }
+            if last_edit.is_some() {
+                snapshot_bytes.get_or_insert(record.offset);
+            }
+            if record.edit.is_empty() {
+                end.get_or_insert(record.offset);
+                continue;
+            }
             let applied = state.apply(&record.edit);
             applied.map_err(|error| damaged(format!("edit {} does not fit: {error}", record.edit_no)))?;
-            last_edit = Some(record.edit_no);
+            (last_edit, end) = (Some(record.edit_no), None);
         }
         let Some(last_edit) = last_edit else {
             let start = crate::frame::HEADER_LEN as u64;
             return Err(Error::corruption(&self.path, start, "the manifest does not begin with a snapshot"));
         };
-        let torn_bytes = if let Tail::Torn { bytes, .. } = self.tail() { bytes } else { 0 };
-        Ok((state, last_edit, torn_bytes))
+        let tail = self.tail();
+        let torn_bytes = if let Tail::Torn { bytes, .. } = tail { bytes } else { 0 };
+        let closed = end.zip(snapshot_bytes).filter(|_| tail == Tail::Clean);
+        let closed = closed.map(|(end, snapshot_bytes)| Closed { header: self.header, end, snapshot_bytes });
+        Ok(Replayed { state, last_edit, torn_bytes, closed })
     }
 }
 

@@ -35,7 +35,14 @@ impl Installer {
         let (mut state, last_edit, entries) = match recover(&*env.fs, dir)? {
             Found::Nothing => (DatabaseState::new([9; 16]), 0, Vec::new()),
             Found::NoCurrent { entries } => (DatabaseState::new([9; 16]), 0, entries),
-            Found::Database(found) => (found.state, found.last_edit, found.entries),
+            Found::Database(found) => {
+                if let Some(closed) = found.closed
+                    && let Some(manifest) = Manifest::resume(&env, dir, &closed, found.last_edit)?
+                {
+                    return Ok(Installer { env, state: found.state, manifest });
+                }
+                (found.state, found.last_edit, found.entries)
+            }
         };
         let seen = entries.iter().filter_map(|entry| parse_manifest_name(&entry.name)).max();
         state.next_file = state.next_file.max(seen.map_or(FileNumber(0), FileNumber::next));
@@ -167,6 +174,10 @@ fn run_workload(fs: &StrictFs) {
         if at == 3 {
             assert_eq!(installer.roll_over(), Outcome::Installed);
         }
+        if [2, 4, 5].contains(&at) {
+            installer.manifest.close().unwrap();
+            installer = Installer::open(Arc::new(fs.clone())).unwrap();
+        }
     }
 }
 
@@ -251,6 +262,11 @@ fn run_with_faults(fs: &FaultFs) -> Option<usize> {
         if at == 3 && installer.roll_over() == Outcome::Poisoned {
             return Some(at + 1);
         }
+        if [2, 4, 5].contains(&at) {
+            // Whether it says so or not, the next open finds every edit.
+            let _ = installer.manifest.close();
+            installer = (0..3).find_map(|_| Installer::open(shared.clone()).ok())?;
+        }
     }
     Some(edits.len())
 }
@@ -296,6 +312,32 @@ fn check_one_fault(call: u64, fault: Fault, poisoned: &mut u32, survived: &mut u
         let mut edit = VersionEdit::new();
         assert_eq!(reopened.install(edit.push(EditOp::TimeFloor(77))), Outcome::Installed, "{what}");
     }
+}
+
+/// Guards that what nobody knows to be durable is not gone on with, and that what is closed is, without a sync.
+#[test]
+fn only_a_manifest_that_was_closed_is_gone_on_with() {
+    let fs = FaultFs::over_strict(StrictFs::new());
+    let open = || Installer::open(Arc::new(fs.clone())).unwrap();
+    let mut installer = open();
+    // The directory above is synced by every open.
+    let syncs = || fs.calls(Operation::SyncData) + fs.calls(Operation::SyncAll);
+    let first = installer.manifest.number();
+    for edit in &edits()[..3] {
+        installer.manifest.close().unwrap();
+        let before = syncs();
+        installer = open();
+        assert_eq!((installer.manifest.number(), syncs()), (first, before));
+        assert_eq!(installer.install(edit), Outcome::Installed);
+    }
+    let second = open();
+    assert_ne!(second.manifest.number(), first, "the last record may be anything");
+    let mut installer = open();
+    fs.add(Rule::new(Fault::Io, When::Nth(1)).on(Operation::SyncData));
+    assert!(installer.manifest.append(&edits()[3]).is_err());
+    installer.manifest.close().unwrap_err();
+    let failed = installer.manifest.number();
+    assert_ne!(open().manifest.number(), failed, "an edit whose sync failed is in the page cache alone");
 }
 
 #[test]

@@ -3,7 +3,9 @@
 //! Preparation does everything that can fail or is slow, so that nothing of it is left for the writers (WL4):
 //! real extents are allocated, because a store to a hole of a full file system kills the process; zeros are
 //! written once, because a store into an allocated but unwritten extent would make the file system change the
-//! extent at the next flush; data and directory entry are synced; the file is mapped.
+//! extent at the next flush; data and directory entry are synced; the file is mapped. Of a log that is not being flushed
+//! neither is done: the next flush syncs what it needs, names included, and until then nothing in the segment was promised to outlive
+//! a power cut. So whoever opens the database or fills its log faster than segments come waits for no device.
 //!
 //! Zeros are written in pieces of at most 64 KiB. The page cache keeps what one write brings in as one folio and
 //! tracks dirtiness per folio: after fills of 1 MiB a flush of one record writes 1 MiB.
@@ -64,7 +66,10 @@ impl SegmentFile {
         let path = dir.join(slot_file_name(slot));
         let file = fs.open(&path, OpenMode::CreateNew)?;
         let prepared = fill(&*file, size_bytes, how).and_then(|allocated| {
-            fs.sync_dir(dir)?;
+            if how == Fill::Written {
+                file.sync_data()?;
+                fs.sync_dir(dir)?;
+            }
             let lane = fs.open(&path, OpenMode::ReadWrite)?;
             Ok((allocated, lane))
         });
@@ -158,16 +163,15 @@ impl WriteStore {
 pub(crate) enum Fill {
     /// They are written. Later flushes then change no metadata: for a log that is flushed all the time.
     Written,
-    /// Allocated extents read as zeros, and making them durable writes nothing but metadata. The first flush of each page
-    /// converts its extent. Where extents cannot be allocated ahead, the zeros are written.
+    /// Allocated extents read as zeros. The first flush of each page converts its extent. Where extents cannot be allocated
+    /// ahead, the zeros are written. Neither size nor name are durable before the next flush of the log, which has to see to both.
     Allocated,
 }
 
-/// Allocates, fills and syncs; tells whether the file system allocated extents ahead.
+/// Allocates and fills; tells whether the file system allocated extents ahead.
 fn fill(file: &dyn File, size_bytes: u64, fill: Fill) -> Result<bool> {
     let allocated = file.allocate(0, size_bytes, false)?;
     if allocated && fill == Fill::Allocated {
-        file.sync_data()?;
         return Ok(true);
     }
     let zeros = vec![0u8; FILL_BYTES];
@@ -177,6 +181,5 @@ fn fill(file: &dyn File, size_bytes: u64, fill: Fill) -> Result<bool> {
         file.write_at(&zeros[..piece], at)?;
         at += piece as u64;
     }
-    file.sync_data()?;
     Ok(allocated)
 }

@@ -1,7 +1,7 @@
 //! The life cycle of segments, and what all threads share of the log.
 //!
 //! ```text
-//! Absent -> Allocated -> Zeroed and synced -> Ready -> Active -> Closed -> Released -> Ready | Deleted
+//! Absent -> Allocated | Zeroed and synced -> Ready -> Active -> Closed -> Released -> Ready | Deleted
 //!           \_______ prepare_next _______/    rotate    rotate   release_below
 //! ```
 //!
@@ -157,6 +157,9 @@ struct Pool {
     resting: bool,
     /// See [`Log::set_recycling`].
     recycles: bool,
+    /// Segments that were made without making their names durable, and how many of them are by now.
+    names_made: u64,
+    names_durable: u64,
     /// Why the last preparation failed.
     failure: Option<Error>,
     closed: bool,
@@ -217,6 +220,8 @@ impl Log {
                 preparing: false,
                 resting: false,
                 recycles: true,
+                names_made: 0,
+                names_durable: 0,
                 failure: None,
                 closed: false,
                 history,
@@ -256,7 +261,7 @@ impl Log {
         pool.wants_segment()
     }
 
-    /// Makes one more segment Ready unless enough are; `true` if it did. Takes as long as writing and syncing
+    /// Makes one more segment Ready unless enough are; `true` if it did. May take as long as writing and syncing
     /// a segment. Of several concurrent callers one works, the others return at once.
     ///
     /// # Errors
@@ -272,7 +277,7 @@ impl Log {
         }
         // Populated pages are dirty, and the flush of one record would write the whole segment (1.5); flushing a page of
         // an extent that was never written costs a change of metadata. So a log that is being flushed gets written zeros
-        // and no populated pages, and one that is not gets neither the writes nor the page faults.
+        // and no populated pages, and one that is not gets neither the writes nor the page faults, and waits for no device.
         let raises = self.lane.raises();
         let is_flushed = self.raises_at_preparation.swap(raises, Ordering::Relaxed) != raises;
         let prepared = if is_flushed {
@@ -416,7 +421,10 @@ impl Log {
         let salt = self.random.next_u64();
         let prepared = SegmentFile::prepare(&*self.fs, &self.dir, slot, size_bytes, self.map, salt, fill);
         match &prepared {
-            Ok(_) => self.counters.lock().prepared += 1,
+            Ok(_) => {
+                self.pool.lock().names_made += u64::from(fill == Fill::Allocated);
+                self.counters.lock().prepared += 1;
+            }
             Err(_) => {
                 self.pool.lock().slots.remove(&slot);
                 self.counters.lock().preparations_failed += 1;
@@ -536,9 +544,25 @@ impl Log {
                 self.pool.lock().mark_synced(*log_id);
             }
         }
+        self.sync_names()?;
         let mut counters = self.counters.lock();
         counters.flushes += 1;
         counters.files_synced += files.len() as u64;
+        Ok(())
+    }
+
+    /// Makes the names of all segments durable that were made before (WL4).
+    fn sync_names(&self) -> Result<()> {
+        let made = {
+            let pool = self.pool.lock();
+            if pool.names_durable == pool.names_made {
+                return Ok(());
+            }
+            pool.names_made
+        };
+        self.fs.sync_dir(&self.dir)?;
+        let mut pool = self.pool.lock();
+        pool.names_durable = pool.names_durable.max(made);
         Ok(())
     }
 

@@ -107,6 +107,11 @@ impl LogWriter {
         LogPosition::new(self.identity.log_id(), self.cursor)
     }
 
+    /// The id of the segment that follows the active one; greater than every id that this life has used.
+    pub fn next_log_id(&self) -> LogId {
+        self.next_log_id
+    }
+
     /// The last sequence number in the log.
     #[inline]
     pub fn last_seqno(&self) -> SeqNo {

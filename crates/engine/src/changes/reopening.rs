@@ -6,6 +6,7 @@
 //! so whatever a later open finds there, it is not read.
 
 use esker_base::{LogId, Result, SeqNo};
+use esker_env::fs::parent_dir;
 use esker_env::{FileSystem, OpenMode};
 use esker_version::{DatabaseState, LogLife};
 use esker_wal::{KeptHistory, RecoveryReport};
@@ -27,9 +28,13 @@ pub(crate) fn settle_history(
     history.give_up_before(behind.unwrap_or(SeqNo::MAX));
     lives = history.lives(&lives);
     keep_damaged(state, report, &history);
+    let mut dir = None;
     for segment in history.segments.iter().filter(|segment| segment.log_id >= min_log_id) {
         fs.open(&segment.path, OpenMode::ReadWrite)?.sync_data()?;
+        dir = Some(parent_dir(&segment.path));
     }
+    // A life that was never flushed may not have made the name of its first segment durable (WL4).
+    dir.map_or(Ok(()), |dir| fs.sync_dir(&dir))?;
     // Whoever had everything that survived has everything before the next write, whatever numbers that one gets.
     for seqno in state.consumers.values_mut().filter(|seqno| **seqno >= end.max(flushed)) {
         *seqno = state.last_seqno;

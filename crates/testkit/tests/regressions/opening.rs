@@ -48,6 +48,38 @@ fn a_database_whose_creation_was_interrupted_survives_a_power_cut_after_the_next
     }
 }
 
+/// Guards that nobody waits for the device where the close has said everything, and that what is promised afterwards is kept all
+/// the same: the first flush of the log makes durable what the open did not. Six flushes, one after the other, were 9 ms.
+#[test]
+fn an_open_after_a_clean_close_waits_for_no_flush_of_the_device() {
+    let syncs = |world: &World| -> u64 {
+        let operations = Operation::ALL.into_iter().filter(|operation| operation.is_sync());
+        operations.map(|operation| world.faults.calls(operation)).sum()
+    };
+    let mut world = World::new(4);
+    for round in 0..4u8 {
+        let db = world.options().open("/db").unwrap();
+        // Manifest, directory, CURRENT, directory, and what was replayed.
+        assert!(syncs(&world) >= 4, "round {round}: an open after a crash believes nothing");
+        assert_eq!(db.default_keyspace().iter().count(), usize::from(round));
+        if round != 2 {
+            db.put([round, 0], b"merely written").unwrap();
+            db.delete([round, 0]).unwrap();
+        }
+        put_durably(&db, &[round]);
+        settle(&db);
+        db.close().unwrap();
+        drop(db);
+        // What was closed does not need what was not flushed.
+        let crash = if round % 2 == 0 { Crash::Process } else { Crash::PowerNoneLost };
+        world = world.crashed(crash);
+        let db = world.options().open("/db").unwrap();
+        assert_eq!(syncs(&world), 0, "round {round}");
+        put_durably(&db, &[round]);
+        world = world.crashed(Crash::PowerAllLost);
+    }
+}
+
 /// A medium that cannot be written to: every call that changes something fails.
 fn write_protect(world: &World) {
     let changing = Operation::ALL.into_iter().filter(|operation| operation.is_change());

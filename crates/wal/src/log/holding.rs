@@ -74,7 +74,7 @@ impl Log {
                 opened => opened?.sync_data()?,
             }
         }
-        Ok(())
+        self.sync_names()
     }
 
     /// The smallest position from which the history is whole.
