@@ -97,7 +97,7 @@ pub use options::{
 pub use pressure::{
     BlockingWork, KeyspaceStall, Pressure, PressureCause, StallChange, Stalls, WaitingWrites, WriteState,
 };
-pub use promises::{DeletePromise, KeyspacePromises, PromiseState, SpacePromise};
+pub use promises::{DeletePromise, DeleteShortfall, KeyspacePromises, PromiseState, SpacePromise};
 pub use read::cursor::Cursor;
 pub use read::keys::Keys;
 pub use read::layer::Layer;

@@ -539,6 +539,7 @@ impl Opening {
         });
         store.rebalance_memory();
         store.settle_log_reuse();
+        store.warn_of_deadlines();
         start_lanes(&store)?;
         Ok(store)
     }

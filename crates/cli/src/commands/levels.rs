@@ -249,6 +249,7 @@ fn promises_as_json(promises: &KeyspacePromises) -> serde_json::Value {
             "oldest_ms": deletes.oldest.map(milliseconds),
             "held_by_snapshot_ms": deletes.held_by_snapshot.map(milliseconds),
             "state": deletes.state.to_string(),
+            "shortfall": deletes.shortfall.as_ref().map(ToString::to_string),
         })
     });
     json!({ "space": space, "deletes": deletes })

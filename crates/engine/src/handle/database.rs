@@ -384,6 +384,7 @@ impl Database {
         store.check_open()?;
         rates.validate()?;
         store.files.rates.set(rates);
+        store.warn_of_deadlines();
         Ok(())
     }
 

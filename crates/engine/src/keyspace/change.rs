@@ -121,6 +121,9 @@ impl Store {
         if before.max_space_amp_permille != after.max_space_amp_permille {
             self.check_feasible(keyspace, &after)?;
         }
+        if before.delete_within != after.delete_within {
+            self.check_deadline(keyspace, after.delete_within)?;
+        }
         let mut edit = VersionEdit::new();
         edit.push(EditOp::SetKeyspaceOptions { id: keyspace.id, options: after.encode().into() });
         self.make_durable(writing, &mut installed, &edit)?;

@@ -275,6 +275,10 @@ impl KeyspaceOptions {
     /// Memtables are flushed after an eighth of the time at the latest, the log is not kept for reuse, and tables with deletes are
     /// merged down in time. A snapshot that is older than a delete keeps what was deleted; [`crate::Database::promises`] says so. Backups,
     /// checkpoints and log kept for readers of changes are not covered, nor is time during which the database is closed.
+    ///
+    /// Deletes may lie all over the keys, so that all tables have to be rewritten in three quarters of this time. Where compactions were
+    /// measured to be slower, or are held to a lower rate, setting it is refused with the numbers; where it becomes so later,
+    /// [`crate::Database::promises`] says why.
     pub fn delete_within(mut self, time: Duration) -> KeyspaceOptions {
         self.delete_within = Some(time);
         self

@@ -18,12 +18,16 @@
 //! * DW5: replaced tables, until their last reader lets go: a snapshot, cursor or range that is older than the delete keeps it, and
 //!   then the promise is missed on that account; [`DeletePromise`] says so.
 //!
+//! What cannot be kept where deletes lie all over the keys is refused, and told of when it becomes so: [`DeleteShortfall`].
+//!
 //! A backup, a checkpoint, and log that is kept for readers of changes are copies that somebody asked for; nothing is promised for
 //! them. Deleted files are given back to the file system, which does not overwrite them. While the database is closed nobody works.
 
+mod deadline;
 mod log_age;
 mod report;
 
+pub use deadline::DeleteShortfall;
 pub(crate) use log_age::LogAges;
 pub use report::{DeletePromise, KeyspacePromises, PromiseState, SpacePromise};
 

@@ -1,6 +1,6 @@
 //! What is told about promises.
 
-use super::Room;
+use super::{DeleteShortfall, Room};
 use crate::keyspace::KeyspaceState;
 use crate::store::Store;
 use esker_strategy::oldest_gone_ms;
@@ -55,7 +55,7 @@ pub struct SpacePromise {
 }
 
 /// How old the oldest deleted or expired data in tables and memtables is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct DeletePromise {
     /// Within which time it was promised to be gone.
@@ -68,6 +68,8 @@ pub struct DeletePromise {
     pub held_by_snapshot: Option<Duration>,
     /// Whether it is kept.
     pub state: PromiseState,
+    /// Why it will not be kept where deletes lie all over the keys, if so.
+    pub shortfall: Option<DeleteShortfall>,
 }
 
 impl SpacePromise {
@@ -137,7 +139,8 @@ impl Store {
         let held_by_snapshot =
             snapshot.filter(|_| state != PromiseState::Kept).map(|moment| since(moment.read_time_ms));
         let (oldest, range) = oldest.map_or((None, None), |(ms, range)| (Some(since(ms)), range));
-        Some(DeletePromise { within, oldest, range, held_by_snapshot, state })
+        let shortfall = self.delete_shortfall(keyspace, within);
+        Some(DeletePromise { within, oldest, range, held_by_snapshot, state, shortfall })
     }
 }
 
@@ -184,6 +187,9 @@ impl fmt::Display for DeletePromise {
         }
         if let Some(age) = self.held_by_snapshot {
             write!(f, "; a snapshot of {} s may hold it", age.as_secs())?;
+        }
+        if let Some(shortfall) = &self.shortfall {
+            write!(f, "; cannot be kept: {shortfall}")?;
         }
         Ok(())
     }

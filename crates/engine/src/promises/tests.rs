@@ -221,6 +221,39 @@ fn what_measurements_rule_out_is_refused_with_the_numbers() {
     world.db.close().unwrap();
 }
 
+/// The same for deletes: the tables cannot be rewritten in time. Told where options are set, and later where the rate has become too low.
+#[test]
+fn a_deadline_that_measurements_rule_out_is_refused_with_the_numbers() {
+    let world = World::new(raw);
+    fill(&world.db);
+    world.db.compact_all().unwrap();
+    let state = world.db.store().find_keyspace("default").unwrap();
+    let keyspace = world.db.default_keyspace();
+    let measure = |bytes_per_second| {
+        for _ in 0..100 {
+            let second = Duration::from_secs(1);
+            state.control.lock().capacity.note_compaction(bytes_per_second, 0, second);
+        }
+    };
+    let promise =
+        |seconds| keyspace.set_options(|options| options.delete_within(Duration::from_secs(seconds)));
+    measure(100);
+    let told = promise(120).unwrap_err().to_string();
+    for part in ["delete_within = 120 s", "\"default\"", "in 90 s", "what was measured", "can be promised"] {
+        assert!(told.contains(part), "{told}");
+    }
+    assert!(world.db.promises().is_empty(), "nothing was changed");
+    promise(100_000).unwrap();
+    assert_eq!(world.deletes().shortfall, None);
+    measure(1 << 20);
+    promise(120).unwrap();
+    assert_eq!(world.deletes().shortfall, None);
+    measure(100);
+    let told = world.deletes().to_string();
+    assert!(told.contains("cannot be kept") && told.contains("MB of tables"), "{told}");
+    world.db.close().unwrap();
+}
+
 /// A merge must not make deletes younger: the clock of a delete starts once.
 #[test]
 fn merges_keep_the_time_of_the_oldest_delete() {

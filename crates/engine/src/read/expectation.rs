@@ -30,6 +30,38 @@ pub(super) fn note(was_in_oldest: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{KeyspaceOptions, Options};
+    use esker_env::Env;
+    use esker_env::fault::StrictFs;
+    use std::sync::Arc;
+
+    /// A lookup that began in the oldest run is to end in each run with that run's version: all of them have every key that a newer
+    /// one has, so an approach to the oldest that answered for another would answer something older.
+    #[test]
+    fn what_began_in_the_oldest_run_answers_for_no_other() {
+        let env = Env::simulated(Arc::new(StrictFs::new()), 7);
+        let keyspace = KeyspaceOptions::default().strategy(esker_strategy::Strategy::None);
+        let db = Options::default().keyspace_options(keyspace).env(env).open("/db").unwrap();
+        let steps = [1u64, 2, 4, 8];
+        for step in steps {
+            for key in (0..400u64).step_by(step as usize) {
+                db.put(key.to_be_bytes(), step.to_be_bytes()).unwrap();
+            }
+            db.default_keyspace().flush().unwrap();
+        }
+        assert_eq!(db.metrics().keyspaces[0].runs, steps.len());
+        // Twice: the first round opens the tables. Two keys of the oldest run alone before each keep up the expectation.
+        let is_found = |key: u64, step: u64| {
+            assert_eq!(db.get(key.to_be_bytes()).unwrap().as_deref(), Some(&step.to_be_bytes()[..]), "{key}");
+        };
+        for key in (0..400u64).chain(0..400) {
+            is_found(1, 1);
+            is_found(3, 1);
+            assert!(is_high(), "lookups begin in the oldest run");
+            is_found(key, 1 << key.trailing_zeros().min(3));
+        }
+        db.close().unwrap();
+    }
 
     #[test]
     fn the_majority_of_late_decides() {
