@@ -176,6 +176,8 @@ pub struct AmplificationRow {
 pub struct MergeRow {
     /// What was measured.
     pub workload: Workload,
+    /// How often that was done; times and rates are the means.
+    pub passes: u64,
     /// Entries that were merged.
     pub entries: u64,
     /// Runs that they came from.
@@ -336,16 +338,17 @@ impl<W: Write, N: Write> Report for Table<W, N> {
 
     fn merge(&mut self, row: &MergeRow) -> io::Result<()> {
         let megabytes = |bytes: u64| bytes as f64 / 1e6;
-        let MergeRow { workload, entries, input_runs, seconds, user_seconds, system_seconds, .. } = row;
+        let MergeRow { workload, passes, entries, input_runs, seconds, user_seconds, system_seconds, .. } =
+            row;
         writeln!(
             self.out,
-            "{workload}: {entries} entries of {input_runs} runs, {:.0} MB into {:.0} MB, in {seconds:.3} s",
+            "{workload}: {entries} entries of {input_runs} runs, {:.0} MB into {:.0} MB, in {seconds:.3} s, the mean of {passes} passes",
             megabytes(row.input_bytes),
             megabytes(row.output_bytes),
         )?;
         writeln!(
             self.out,
-            "  processor time {user_seconds:.2} s in the program, {system_seconds:.2} s in the system: \
+            "  processor time {user_seconds:.3} s in the program, {system_seconds:.3} s in the system: \
              {:.1} M entries/s of program time, {:.1} M entries/s of both",
             row.entries_per_user_second / 1e6,
             *entries as f64 / (user_seconds + system_seconds).max(1e-9) / 1e6,
