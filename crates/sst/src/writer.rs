@@ -124,7 +124,7 @@ impl TableWriter {
     }
 
     /// For a job that may be called off: it is asked while dictionary, filter and index are made and written, after some milliseconds of
-    /// work each, and before the file is synced. One thing goes on for longer: training a dictionary, 60 to 100 ms.
+    /// work each, and before the file is synced. One thing goes on for longer: training a dictionary, about 20 ms of processor time.
     pub fn set_pace(&mut self, pace: Arc<dyn Pace>) {
         self.out.set_pace(pace);
     }

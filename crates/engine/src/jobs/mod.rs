@@ -9,7 +9,7 @@
 //!
 //! A job that is held to a rate ([`rate`]) waits at its looks.
 //!
-//! Two things go on without a look: training a dictionary (60 to 100 ms, once a table, and only with that codec), and the sync of a file, for which little is left,
+//! Two things go on without a look: training a dictionary (about 20 ms of processor time, once a table, and only with that codec), and the sync of a file, for which little is left,
 //! because files go to the device while they are written.
 //!
 //! Reasons to end are: the database closes; the keyspace was dropped; another piece of the same job failed; something more urgent waits
