@@ -21,7 +21,7 @@
 //! # Map
 //! [`settings`] what can be chosen; `data` keys, values and patterns; `sample` clocks and histograms; `store` the
 //! database and what is known of its contents; `workloads` the timed loops; `deletes` reading
-//! where much was deleted; `reopen` opening, after a clean close and after a kill; `blob` large
+//! where much was deleted; `rest` after an idle time; `reopen` opening, after a clean close and after a kill; `blob` large
 //! values; `overwrite` writing without a break; `compact` the merge loop; [`report`] rows and the table;
 //! [`run()`] the whole; `host` the little it asks of the operating system.
 
@@ -36,6 +36,7 @@ mod host;
 mod overwrite;
 mod reopen;
 pub mod report;
+mod rest;
 pub mod run;
 mod sample;
 pub mod settings;

@@ -9,6 +9,7 @@ use crate::host::resident_anonymous_bytes;
 use crate::overwrite;
 use crate::reopen;
 use crate::report::{MemoryRow, Report, Row};
+use crate::rest;
 use crate::settings::{Group, Settings, Workload};
 use crate::store::{DataSet, Store};
 use crate::workloads::Prepared;
@@ -65,6 +66,7 @@ impl Run<'_> {
                 Group::Deleted => self.deleted(workload)?,
                 Group::Blob => self.overwrite_large()?,
                 Group::Overwrite => self.overwrite()?,
+                Group::Rest => self.rest()?,
                 Group::Compact => self.merge()?,
                 _ => self.measure(workload)?,
             }
@@ -142,6 +144,14 @@ impl Run<'_> {
         let (measured, note) =
             deletes::measure(workload, self.store(), self.settings, &self.data, &self.clock)?;
         self.report.row(&Row::new(workload, self.settings, &measured))?;
+        Ok(note.map_or(Ok(()), |note| self.report.note(&note))?)
+    }
+
+    /// Measures reading after a rest.
+    fn rest(&mut self) -> Result<(), BenchError> {
+        self.see_to_data()?;
+        let (measured, note) = rest::measure(self.store(), self.settings, &self.data, &self.clock)?;
+        self.report.row(&Row::new(Workload::ReadRested, self.settings, &measured))?;
         Ok(note.map_or(Ok(()), |note| self.report.note(&note))?)
     }
 

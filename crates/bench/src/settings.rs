@@ -58,6 +58,8 @@ pub enum Workload {
     Compact,
     /// Puts of random present keys for so many seconds, each of them timed.
     Overwrite,
+    /// Gets of random present keys after a rest, and how many runs of tables are left then.
+    ReadRested,
 }
 
 /// Workloads that belong together.
@@ -83,14 +85,16 @@ pub enum Group {
     Compact,
     /// Overwriting without a break.
     Overwrite,
-    /// All of them but `deleted`, `blob`, `compact` and `overwrite`.
+    /// Reading after a rest.
+    Rest,
+    /// All of them but `deleted`, `blob`, `compact`, `overwrite` and `rest`.
     All,
 }
 
 impl Workload {
     /// All workloads, in the order in which a run takes them: the last fill leaves the data that the
     /// others read.
-    pub const ALL: [Workload; 24] = [
+    pub const ALL: [Workload; 25] = [
         Workload::RawWrite,
         Workload::BulkSeq,
         Workload::BulkRandom,
@@ -115,6 +119,7 @@ impl Workload {
         Workload::Blob,
         Workload::Compact,
         Workload::Overwrite,
+        Workload::ReadRested,
     ];
 
     /// The name in `--benchmarks` and in reports.
@@ -144,6 +149,7 @@ impl Workload {
             Workload::Blob => "blob",
             Workload::Compact => "compact",
             Workload::Overwrite => "overwrite",
+            Workload::ReadRested => "readrested",
         }
     }
 
@@ -167,6 +173,7 @@ impl Workload {
             Workload::Blob => Group::Blob,
             Workload::Compact => Group::Compact,
             Workload::Overwrite => Group::Overwrite,
+            Workload::ReadRested => Group::Rest,
         }
     }
 }
@@ -186,8 +193,9 @@ impl Serialize for Workload {
 impl Group {
     /// The workloads of the group, in order.
     pub fn workloads(self) -> impl Iterator<Item = Workload> {
-        let is_left_out =
-            |group| matches!(group, Group::Deleted | Group::Blob | Group::Compact | Group::Overwrite);
+        let is_left_out = |group| {
+            matches!(group, Group::Deleted | Group::Blob | Group::Compact | Group::Overwrite | Group::Rest)
+        };
         let is_of = move |group: Group| group == self || (self == Group::All && !is_left_out(group));
         Workload::ALL.into_iter().filter(move |workload| is_of(workload.group()))
     }
@@ -220,7 +228,7 @@ pub struct Settings {
     pub seek_nexts: usize,
     /// Share of gets in `readwrite`, in percent.
     pub read_percent: u8,
-    /// How long the seeks over deleted records let the database rest before.
+    /// How long the seeks over deleted records, and `readrested`, let the database rest before.
     pub idle_seconds: u64,
     /// Bytes of large values that are alive in `blob`.
     pub blob_bytes: u64,

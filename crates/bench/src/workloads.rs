@@ -43,7 +43,8 @@ impl<'a> Prepared<'a> {
             | Workload::Queue
             | Workload::Blob
             | Workload::Compact
-            | Workload::Overwrite => data.keys(0..0),
+            | Workload::Overwrite
+            | Workload::ReadRested => data.keys(0..0),
             Workload::ReadZipf => {
                 let zipf = Zipf::new(num);
                 data.keys((0..reads).map(|_| zipf.record(&mut rng)))
@@ -89,7 +90,8 @@ impl<'a> Prepared<'a> {
             | Workload::Queue
             | Workload::Blob
             | Workload::Compact
-            | Workload::Overwrite => {
+            | Workload::Overwrite
+            | Workload::ReadRested => {
                 unreachable!("they are measured by a module of their own")
             }
             Workload::ReadReverse => self.scan(store, clock, false),

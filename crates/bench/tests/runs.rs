@@ -125,6 +125,19 @@ fn reads_fill_first_what_is_lacking_and_then_use_it() {
 }
 
 #[test]
+fn a_rest_is_told_with_the_runs_that_are_left() {
+    let dir = TempDir::new();
+    let (rows, notes) =
+        json(&Settings { idle_seconds: 0, ..settings(&dir, [Workload::ReadRested]) }).unwrap();
+    assert_eq!((rows[0]["workload"].as_str(), rows[0]["found"].as_u64()), (Some("readrested"), Some(2000)));
+    // The fill was drained into one run; what was put since is in the memtable.
+    assert!(
+        notes.contains("after 0 s of rest a get touches at most 1 run(s) of tables, 1 before it"),
+        "{notes}"
+    );
+}
+
+#[test]
 fn a_wrong_answer_is_no_result() {
     let dir = TempDir::new();
     let read = settings(&dir, [Workload::ReadRandom]);

@@ -496,6 +496,8 @@ pub(crate) struct ExecArgs {
 /// overwrites values of 4 KiB evenly and tells what is written for each byte put, and what room a byte alive takes; and
 /// compact merges 4 runs of the records, nothing compressed, and tells the processor time.
 /// Overwrite, left out as well, puts random present keys for --seconds, times each of them and counts each second.
+/// Rest, left out too, is readrested: a tenth of the records are overwritten, the database lies idle for --idle_seconds, and it tells
+/// how many runs of tables a get may touch then.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -510,6 +512,7 @@ Examples:
   esker bench bulkload --num 10000000
   esker bench blob --blob_bytes 500MB
   esker bench overwrite --num 10000000 --seconds 600 --series seconds.csv
+  esker bench rest --num 86000000 --reads 1000000 --idle_seconds 60
   esker bench compact --num 4000000
 
 Latencies are those of every 64th operation. A row of a fill is followed by one that
@@ -551,7 +554,7 @@ pub(crate) struct BenchArgs {
     /// Share of gets in readwrite, in percent
     #[arg(long = "read_percent", value_name = "PERCENT", default_value_t = 50)]
     pub(crate) read_percent: u8,
-    /// Rest before the seeks of seekdeleted and seekrangedeleted
+    /// Rest before the seeks of seekdeleted and seekrangedeleted, and before readrested
     #[arg(long = "idle_seconds", value_name = "N", default_value_t = 60)]
     pub(crate) idle_seconds: u64,
     /// How long overwrite goes on
@@ -608,7 +611,9 @@ pub(crate) enum BenchGroup {
     Compact,
     /// Overwriting without a break
     Overwrite,
-    /// All but deleted, blob, compact and overwrite
+    /// Reading after a rest
+    Rest,
+    /// All but deleted, blob, compact, overwrite and rest
     All,
 }
 

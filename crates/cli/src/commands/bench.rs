@@ -37,6 +37,7 @@ fn settings(global: &Global, args: &BenchArgs) -> Result<Settings, Failure> {
         BenchGroup::Blob => Group::Blob,
         BenchGroup::Overwrite => Group::Overwrite,
         BenchGroup::Compact => Group::Compact,
+        BenchGroup::Rest => Group::Rest,
         BenchGroup::All => Group::All,
     };
     Ok(Settings {
