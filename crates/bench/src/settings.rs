@@ -352,7 +352,7 @@ mod tests {
         }
         assert_eq!(Workload::parse("fill"), None);
         assert_eq!(Group::Read.workloads().count(), 4);
-        let left_out = [Group::Deleted, Group::Blob, Group::Compact, Group::Overwrite]
+        let left_out = [Group::Deleted, Group::Blob, Group::Compact, Group::Overwrite, Group::Rest]
             .map(|group| group.workloads().count());
         let left_out: usize = left_out.into_iter().sum();
         assert_eq!(Group::All.workloads().count() + left_out, Workload::ALL.len());

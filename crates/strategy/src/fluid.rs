@@ -347,8 +347,11 @@ impl Fluid {
         let down = |runs: &[&Arc<Run>]| {
             let mut inputs: Vec<PlanInput> =
                 runs.iter().filter_map(|run| input_from(LevelIndex::FLUSH, run, None)).collect();
-            let hull = passed.and_then(|_| hull_of(&inputs));
-            inputs.extend(passed.and_then(|run| input_from(first, run, hull.as_ref())));
+            if let Some(passed) = passed {
+                let below = cx.shape.runs(to).first();
+                let hull = hull_of(&inputs).map(|hull| grown(hull, &[Some(passed), below]));
+                inputs.extend(input_from(first, passed, hull.as_ref()));
+            }
             self.merge_down(cx, inputs, to, depth, Reason::Level0Runs)
         };
         let draft = down(&runs);
@@ -431,6 +434,19 @@ fn into_run(level: LevelIndex, run: &Run, mut inputs: Vec<PlanInput>, to: Positi
     let hull: Option<KeyRange> = hull_of(&inputs);
     inputs.extend(hull.and_then(|hull| input_from(level, run, Some(&hull))));
     Draft { inputs, to, class: Class::Shape, reason }
+}
+
+/// The hull together with all parts of these runs that touch it, and those that touch what was added: a part of the lower run
+/// that reaches beyond the hull may lie below a part of the upper one that the hull does not touch.
+fn grown(mut hull: KeyRange, runs: &[Option<&Arc<Run>>]) -> KeyRange {
+    loop {
+        let touched = runs.iter().flatten().flat_map(|run| run.overlapping(&hull));
+        let next = touched.fold(hull.clone(), |hull, part| hull.hull(&part.range));
+        if next == hull {
+            return hull;
+        }
+        hull = next;
+    }
 }
 
 /// Runs of level 0 that no job uses, oldest first.
