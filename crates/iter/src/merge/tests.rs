@@ -348,40 +348,47 @@ fn entries_that_appear_meanwhile_do_not_disturb_the_order() {
     }
 }
 
+/// What a source that watches the calls of another one hands on unwatched.
+macro_rules! handed_on {
+    () => {
+        fn seek_to_first(&mut self) -> Result<()> {
+            self.0.seek_to_first()
+        }
+        fn seek_to_last(&mut self) -> Result<()> {
+            self.0.seek_to_last()
+        }
+        fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+            self.0.seek_before(key)
+        }
+        fn next(&mut self) -> Result<()> {
+            self.0.next()
+        }
+        fn prev(&mut self) -> Result<()> {
+            self.0.prev()
+        }
+        fn is_valid(&self) -> bool {
+            self.0.is_valid()
+        }
+        fn tag(&self) -> Tag {
+            self.0.tag()
+        }
+        fn value(&self) -> &[u8] {
+            self.0.value()
+        }
+    };
+}
+
 /// A source that asks for two rounds of preparation, and notes the order of calls.
 struct Staged<'a>(SliceCursor<'a>, &'a std::cell::RefCell<Vec<String>>);
 
 impl Cursor for Staged<'_> {
-    fn seek_to_first(&mut self) -> Result<()> {
-        self.0.seek_to_first()
-    }
-    fn seek_to_last(&mut self) -> Result<()> {
-        self.0.seek_to_last()
-    }
+    handed_on!();
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
         self.1.borrow_mut().push("seek".into());
         self.0.seek(key, seqno)
     }
-    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        self.0.seek_before(key)
-    }
-    fn next(&mut self) -> Result<()> {
-        self.0.next()
-    }
-    fn prev(&mut self) -> Result<()> {
-        self.0.prev()
-    }
-    fn is_valid(&self) -> bool {
-        self.0.is_valid()
-    }
     fn key(&self) -> &[u8] {
         self.0.key()
-    }
-    fn tag(&self) -> Tag {
-        self.0.tag()
-    }
-    fn value(&self) -> &[u8] {
-        self.0.value()
     }
     fn prepare_seek(&mut self, key: &[u8], round: u32) -> bool {
         self.1.borrow_mut().push(format!("prepare {} round {round}", key.escape_ascii()));
@@ -414,36 +421,13 @@ impl Looked<'_> {
 }
 
 impl Cursor for Looked<'_> {
-    fn seek_to_first(&mut self) -> Result<()> {
-        self.0.seek_to_first()
-    }
-    fn seek_to_last(&mut self) -> Result<()> {
-        self.0.seek_to_last()
-    }
+    handed_on!();
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
         self.0.seek(key, seqno)
-    }
-    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        self.0.seek_before(key)
-    }
-    fn next(&mut self) -> Result<()> {
-        self.0.next()
-    }
-    fn prev(&mut self) -> Result<()> {
-        self.0.prev()
-    }
-    fn is_valid(&self) -> bool {
-        self.0.is_valid()
     }
     fn key(&self) -> &[u8] {
         self.look();
         self.0.key()
-    }
-    fn tag(&self) -> Tag {
-        self.0.tag()
-    }
-    fn value(&self) -> &[u8] {
-        self.0.value()
     }
     fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> u32 {
         self.look();
