@@ -9,7 +9,7 @@ use crate::options::{SizeRatio, StrategyOptions};
 /// writers are held back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorstCase {
-    /// The formula: L levels that hold tables, size ratio T, K runs in an upper level or a tier, Z in the last.
+    /// The formula: L levels that hold tables, size ratio T, K runs in an upper level or a tier, Z in the last, B that level 0 collects.
     pub formula: &'static str,
     /// Whose it is.
     pub source: &'static str,
@@ -43,11 +43,9 @@ impl Strategy {
                 let places = upper_runs.sum::<u64>() + last * u64::from(last_runs) + 1;
                 vec![bound("(L-1) K + Z + 1", "Dostoevsky", places)]
             }
-            Strategy::Partial { .. } => {
-                vec![bound("8 + (L-1) + 1", "eight runs in level 0 over single ones", 8 * last + upper + 1)]
-            }
-            Strategy::GoldenRatio => {
-                vec![bound("2 + (L-1) + 1", "two runs in level 0 over single ones", 2 * last + upper + 1)]
+            Strategy::Partial { .. } | Strategy::GoldenRatio => {
+                let first = u64::from(self.level0_trigger(options).unwrap_or(1));
+                vec![bound("B + (L-1) + 1", "B runs in level 0 over single ones", first * last + upper + 1)]
             }
             Strategy::Partitioned => {
                 let places = upper * u64::from(options.tier_runs) + last + 1;
@@ -84,6 +82,12 @@ mod tests {
         assert_eq!(bounds("golden-ratio", 3), [5]);
         assert_eq!(bounds("partitioned", 3), [18]);
         assert_eq!(bounds("none", 3), []);
+        // What was chosen for level 0 counts.
+        let options = StrategyOptions { level0_trigger_runs: Some(20), ..options.clone() };
+        for name in ["partial:4", "golden-ratio"] {
+            let bounds = name.parse::<Strategy>().unwrap().worst_case_reads(3, &options);
+            assert_eq!(bounds[0].places, 23, "{name}");
+        }
         for name in
             ["leveled:10", "tiered:4", "lazy-leveled:4", "fluid:10,3,1", "golden-ratio", "partitioned"]
         {

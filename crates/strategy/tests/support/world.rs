@@ -52,6 +52,11 @@ pub(crate) struct World {
     pub(crate) installs: u64,
 }
 
+/// When an entry was written: each takes a second.
+fn moment_ms(seqno: u64) -> u64 {
+    seqno * 1000
+}
+
 pub(crate) fn key_bytes(key: u32) -> Vec<u8> {
     format!("{key:08}").into_bytes()
 }
@@ -87,7 +92,8 @@ impl World {
 
     pub(crate) fn shape<'v>(&self, version: &'v Version, idle: bool) -> Shape<'v> {
         let oldest_snapshot = self.snapshot.as_ref().map_or(SeqNo::MAX, |(seqno, _)| SeqNo::new(*seqno));
-        Shape { oldest_snapshot, idle, migration: self.migration, ..Shape::new(version) }
+        let (now_ms, migration) = (moment_ms(self.seqno), self.migration);
+        Shape { oldest_snapshot, now_ms, idle, migration, ..Shape::new(version) }
     }
 
     /// Changes the strategy, as an engine does.
@@ -257,6 +263,15 @@ impl World {
         }
     }
 
+    /// Parts that hold what was deleted, though a promise says that it should be on its way out.
+    pub(crate) fn overdue(&self) -> usize {
+        let is_due = |part: &PartMeta| {
+            let due_ms = part.oldest_delete_ms.and_then(|ms| self.options.delete_due_ms(ms));
+            due_ms.is_some_and(|due_ms| due_ms <= moment_ms(self.seqno))
+        };
+        self.version().parts().filter(|(.., part)| is_due(part)).count()
+    }
+
     /// Bytes of all tables against bytes of live keys.
     pub(crate) fn space_percent(&self) -> u64 {
         let live = self.model.values().filter(|entry| !entry.deleted).count() as u64 * ENTRY_BYTES;
@@ -335,7 +350,9 @@ fn describe(id: PartId, file: FileNumber, entries: &[Entry]) -> PartMeta {
     let range = KeyRange::inclusive(key_bytes(entries[0].key), key_bytes(entries[entries.len() - 1].key));
     let mut part = PartMeta::new(id, file, entries.len() as u64 * ENTRY_BYTES, TableUid(file.get()), range);
     part.entries = entries.len() as u64;
-    part.tombstones = entries.iter().filter(|entry| entry.deleted).count() as u64;
+    let deletes = || entries.iter().filter(|entry| entry.deleted);
+    part.tombstones = deletes().count() as u64;
+    part.oldest_delete_ms = deletes().map(|entry| moment_ms(entry.seqno)).min();
     part.min_seqno = SeqNo::new(entries.iter().map(|entry| entry.seqno).min().unwrap());
     part.max_seqno = SeqNo::new(entries.iter().map(|entry| entry.seqno).max().unwrap());
     part
@@ -375,7 +392,11 @@ pub(crate) fn some_options(random: &SeededRandom) -> StrategyOptions {
         tier_runs: 2 + random.below(7) as u32,
         garbage_permille: [50, 100, 250, 500, 1000][random.below(5) as usize],
         small_garbage_bytes: entries(0, 100) * random.below(2),
+        idle_permille: [0, 100, 400][random.below(3) as usize],
         slices: random.below(4) > 0,
+        max_space_amp_permille: (random.below(4) == 0).then(|| 1050 + random.below(1500)),
+        jobs: 1 + random.below(3) as u32,
+        delete_within_ms: (random.below(4) == 0).then(|| (50 + random.below(1000)) * 1000),
         ..StrategyOptions::default()
     }
 }
