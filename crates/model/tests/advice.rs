@@ -246,6 +246,30 @@ fn who_only_reads_may_stay_with_what_converges() {
     assert!(question.predict(&question.present.unwrap()).unwrap().figures.runs > 1.0);
 }
 
+/// Trees smaller than a memtable: no run holds more than all there is, whatever the promise on garbage comes to as a share of so little.
+#[test]
+fn tiny_stores_have_figures_that_can_be() {
+    for (entries, entry_bytes) in [(1.0, 2.0), (100.0, 116.0), (45_000.0, 92.0), (140_000.0, 116.0)] {
+        let operations = Operations { puts: 1.0, present_reads: 1.0, ..Operations::default() };
+        let usage = Usage { operations, ..Usage::new(entries, 1.0, entry_bytes, 512.0 * MIB) };
+        let mut question = Question::new(usage);
+        let strategy = Strategy::Partitioned;
+        question.present =
+            Some(Design { strategy, write_buffer_bytes: 16.0 * MIB, filter_bits_per_key: 10.0 });
+        let advice = advise(&question).unwrap();
+        for prediction in advice.families.iter().chain(&advice.present) {
+            let Figures { runs, space, space_worst, .. } = prediction.figures;
+            let strategy = prediction.design.strategy;
+            assert!(
+                space <= runs + 0.01 && space_worst < 66.0,
+                "{strategy}, {entries}: {space} in {runs} runs"
+            );
+        }
+        let present = advice.present.unwrap().figures;
+        assert!(present.runs < 10.0 && present.space < 10.0, "{entries}: {present:?}");
+    }
+}
+
 #[test]
 fn nonsense_is_refused_with_a_reason() {
     let refused = |change: fn(&mut Usage)| {

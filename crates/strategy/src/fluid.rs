@@ -197,11 +197,17 @@ impl Fluid {
         cx.shape.version.levels().iter().map(of_level).fold(0, u64::saturating_add)
     }
 
+    /// Whether it makes one run of everything while the database is idle: trees of one run in the last level that tier above it do. Levels of one
+    /// run stay, and so do several runs in the last level.
+    pub(crate) fn converges(&self) -> bool {
+        self.last_runs == 1 && !self.upper_runs.is_leveled_below_first()
+    }
+
     fn plan_idle(&self, cx: &Context<'_>) -> Option<CompactionPlan> {
         if !cx.shape.idle || self.last_runs > 1 {
             return None;
         }
-        if !self.upper_runs.is_leveled_below_first() {
+        if self.converges() {
             return Columns::new(cx).converge();
         }
         let mut draft = self.level0(cx, 1)?;

@@ -172,6 +172,15 @@ impl Strategy {
         manual::plan(&Context::new(shape, busy, options), range, mark)
     }
 
+    /// Whether a tree that nobody writes to becomes a single run while the database is idle.
+    pub fn converges(&self) -> bool {
+        match self.rules() {
+            Rules::Fluid(fluid) => fluid.converges(),
+            Rules::Partitioned => true,
+            Rules::None | Rules::Fifo(_) => false,
+        }
+    }
+
     /// Whether it merges for the sake of what can be dropped: the others leave garbage where it is until whole tables go.
     pub fn merges(&self) -> bool {
         !matches!(self, Strategy::None | Strategy::Fifo(_))

@@ -66,6 +66,11 @@ fn stress(seed: u64, steps: u32) -> u64 {
     world.snapshot = None;
     world.drain(true);
     world.check();
+    assert!(
+        world.overdue() == 0 || !world.strategy.merges(),
+        "{}: deletes that are due stay",
+        world.strategy
+    );
     world.installs
 }
 
@@ -99,6 +104,51 @@ fn manual(world: &mut World, random: &SeededRandom) {
 fn reads_stay_right_whatever_runs_side_by_side() {
     let installs: u64 = (0..250).map(|seed| stress(seed, 1500)).sum();
     assert!(installs > 20_000, "the worlds were busy: {installs}");
+}
+
+/// What advice goes by: which trees become one run when nobody writes.
+#[test]
+fn a_rest_makes_one_run_of_trees_that_converge() {
+    for (name, converges) in [
+        ("partitioned", true),
+        ("lazy-leveled:4", true),
+        // T-1 is one, so this is leveling.
+        ("lazy-leveled:2", false),
+        ("fluid:6,3/2,1", true),
+        ("fluid:6,2,2", false),
+        ("fluid:4,3/1,1", false),
+        ("tiered-leveled:4", false),
+        ("tiered:4", false),
+        ("leveled:4", false),
+        ("partial:3", false),
+        ("golden-ratio", false),
+        ("fifo:1GiB,merge", false),
+        ("none", false),
+    ] {
+        let options = StrategyOptions {
+            memtable_bytes: 60 * ENTRY_BYTES,
+            table_bytes: Some(30 * ENTRY_BYTES),
+            max_job_bytes: Some(150 * ENTRY_BYTES),
+            small_garbage_bytes: 0,
+            idle_permille: 0,
+            ..StrategyOptions::default()
+        };
+        let mut world = World::new(name.parse().unwrap(), options);
+        let random = SeededRandom::new(23);
+        for _ in 0..9000 {
+            world.write(random.below(3000) as u32, false);
+            compact(&mut world);
+        }
+        world.drain(true);
+        world.check();
+        assert_eq!(world.strategy.converges(), converges, "{name}");
+        assert_eq!(
+            world.version().run_count() == 1,
+            converges,
+            "{name}: {} runs",
+            world.version().run_count()
+        );
+    }
 }
 
 const KEYS: u32 = 8_000;

@@ -93,13 +93,15 @@ pub(super) fn strategies() -> Vec<Strategy> {
     all
 }
 
-/// The form of a strategy over so many bytes. Small trees of the partitioned strategy are allowed more garbage than its share.
+/// The form of a strategy over so many bytes. Small trees of the partitioned strategy are allowed more garbage than its share; those that
+/// are smaller than a memtable are taken for as large as one, as the formulas do.
 pub(super) fn form(strategy: &Strategy, options: &StrategyOptions, data_bytes: f64) -> Option<Form> {
     let form = Form::of(strategy, options)?;
     Some(match form {
         Form::Partitioned { tier_runs, garbage } => {
             let tier = tier_runs * options.memtable_bytes as f64;
-            let least = (options.small_garbage_bytes as f64).min(tier) / data_bytes.max(1.0);
+            let size = data_bytes.max(options.memtable_bytes as f64).max(1.0);
+            let least = (options.small_garbage_bytes as f64).min(tier) / size;
             Form::Partitioned { tier_runs, garbage: garbage.max(least) }
         }
         other => other,

@@ -77,11 +77,6 @@ const WRITE_BUFFERS: f64 = 2.0;
 /// The block cache keeps this share of the memory, whatever filters want.
 const CACHE_FLOOR: f64 = 1.0 / 16.0;
 
-/// Whether a tree that nobody writes to becomes a single run when the database is idle.
-fn converges(strategy: &Strategy) -> bool {
-    matches!(strategy, Strategy::Partitioned | Strategy::LazyLeveled { .. })
-}
-
 /// The costs of the same tree when it has converged.
 fn rest(costs: &mut Costs) {
     let largest = costs.shape.iter().map(|class| class.size).fold(1.0, f64::max);
@@ -103,7 +98,7 @@ impl Tree {
         let options = StrategyOptions { memtable_bytes: design.write_buffer_bytes as u64, ..options.clone() };
         let form = form(&design.strategy, &options, data_bytes)?;
         let mut costs = Costs::of(&form, data_bytes / design.write_buffer_bytes.max(1.0));
-        if usage.operations.writes() == 0.0 && converges(&design.strategy) {
+        if usage.operations.writes() == 0.0 && design.strategy.converges() {
             rest(&mut costs);
         }
         let (strategy, write_buffer_bytes) = (design.strategy, design.write_buffer_bytes);
