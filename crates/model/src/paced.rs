@@ -68,7 +68,7 @@ pub(crate) fn run(
     wanted_bytes_per_s: f64,
 ) -> Result<(), String> {
     let operation_bytes = scenario.workload.operation_bytes();
-    let sealed_to = tree.flushed_to;
+    let (sealed_to, began_s) = (tree.flushed_to, tree.now_s);
     let memtable = tree.options.memtable_bytes as f64 / operation_bytes;
     let mut pacer = Pacer {
         scenario,
@@ -77,7 +77,7 @@ pub(crate) fn run(
         memtable,
         operation_bytes,
         wanted_bytes_per_s,
-        now_s: 0.0,
+        now_s: began_s,
         filled: 0.0,
         sealed: std::collections::VecDeque::new(),
         sealed_to,
@@ -104,9 +104,10 @@ pub(crate) fn run(
     while !pacer.jobs.is_empty() {
         pacer.step(until)?;
     }
-    let elapsed_s = pacer.now_s;
+    let now_s = pacer.now_s;
+    tree.now_s = now_s;
     if tally.counts {
-        tally.elapsed_s += elapsed_s;
+        tally.elapsed_s += now_s - began_s;
     } else {
         // Nothing that was left undone is charged to what is counted next.
         settled::settle(tree, tally, false)?;

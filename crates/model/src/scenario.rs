@@ -144,7 +144,7 @@ impl Scenario {
             return Err("entries live for more than 0 and at most 1000 passes".into());
         }
         let positive = [
-            ("passes", self.passes),
+            ("number of passes", self.passes),
             ("table overhead", self.table_overhead),
             ("disk bandwidth", self.machine.disk_bytes_per_s),
             ("merge bandwidth", self.machine.merge_bytes_per_s),
@@ -165,6 +165,21 @@ impl Scenario {
         }
         if self.options.memtable_bytes < workload.operation_bytes() as u64 + 1 {
             return Err("a memtable holds at least one entry".into());
+        }
+        if !(0.0..=1000.0).contains(&self.filter_bits_per_key) {
+            return Err(format!(
+                "filters have 0 to 1000 bits for each entry, not {}",
+                self.filter_bits_per_key
+            ));
+        }
+        if let Strategy::Fifo(limits) = self.strategy
+            && limits.max_age_ms.is_some()
+            && self.pace == Pace::Settled
+        {
+            let strategy = self.strategy;
+            return Err(format!(
+                "{strategy} drops by age, and no time passes without a rate at which is written"
+            ));
         }
         if self.machine.threads == 0 {
             return Err("compaction needs at least one thread".into());

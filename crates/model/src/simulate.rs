@@ -29,7 +29,7 @@ pub fn simulate(scenario: &Scenario) -> Result<Outcome, String> {
     scenario.check()?;
     let (options, scaling) = scale::affordable(scenario);
     let mut tree = Tree::new(scenario, options)?;
-    let mut tally = Tally::new(scenario);
+    let mut tally = Tally::new(scenario, scaling.as_ref());
     let keys = scenario.workload.keys as f64;
     let counted_from = tree.flushed_to + scenario.warm_up_passes * keys;
     write(scenario, &mut tree, &mut tally, counted_from)?;

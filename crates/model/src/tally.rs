@@ -3,6 +3,7 @@
 use crate::outcome::{Amplification, Outcome, Scaling, Stalls};
 use crate::scenario::Scenario;
 use crate::tree::{Job, Tree};
+use crate::workload::Input;
 use esker_filter::monkey::{FilterGoal, FilteredRun, RateCurve, allocate};
 use esker_strategy::{PlanKind, Reason};
 use std::sync::Arc;
@@ -19,6 +20,9 @@ pub(crate) struct Tally {
     /// Operations between two samples of lookups.
     sample_every: f64,
     next_sample: f64,
+    /// How many runs stand for each that is there beside the largest one, and how many of them span a key.
+    runs_for_one: f64,
+    spanning_for_one: f64,
     pub(crate) counts: bool,
     operations: f64,
     flushed_bytes: u64,
@@ -69,8 +73,14 @@ struct Lookups {
 }
 
 impl Tally {
-    pub(crate) fn new(scenario: &Scenario) -> Tally {
+    pub(crate) fn new(scenario: &Scenario, scaling: Option<&Scaling>) -> Tally {
+        // Where nothing is merged each flush is a run; those of ascending keys lie beside each other.
+        let runs_for_one =
+            scaling.filter(|scaling| scaling.levels == 0).map_or(1.0, |scaling| scaling.memtable_factor);
+        let is_swept = scenario.workload.input == Input::Sequential;
         Tally {
+            runs_for_one,
+            spanning_for_one: if is_swept { 1.0 } else { runs_for_one },
             curve: RateCurve::of(scenario.filter),
             filter_bits_per_key: scenario.filter_bits_per_key,
             operation_bytes: scenario.workload.operation_bytes(),
@@ -138,17 +148,22 @@ impl Tally {
         }
         self.next_sample = tree.flushed_to + self.sample_every;
         let runs = tree.runs();
-        let filtered: Vec<FilteredRun> =
-            runs.iter().map(|run| FilteredRun { keys: run.entries, weight: run.covered }).collect();
+        // Most keys are found in the largest run, whose filter then costs nothing.
+        let largest = (0..runs.len()).max_by_key(|&at| runs[at].entries);
+        // A run that stands for many smaller ones is asked as often as all of those.
+        let spanning = runs.iter().enumerate().map(|(at, run)| {
+            let runs = if Some(at) == largest { 1.0 } else { self.spanning_for_one };
+            FilteredRun { keys: run.entries, weight: run.covered * runs }
+        });
+        let filtered: Vec<FilteredRun> = spanning.collect();
         let bits = allocate(&filtered, FilterGoal::BitsPerKey(self.filter_bits_per_key), &self.curve);
         let rates: Vec<f64> = bits.iter().map(|&bits| self.curve.rate(bits)).collect();
         let in_vain: f64 = filtered.iter().zip(&rates).map(|(run, rate)| run.weight * rate).sum();
-        // Most keys are found in the largest run, whose filter then costs nothing.
-        let largest = filtered.iter().zip(&rates).max_by_key(|(run, _)| run.keys);
-        let of_largest = largest.map_or(0.0, |(run, rate)| run.weight * rate);
+        let of_largest = largest.map_or(0.0, |at| filtered[at].weight * rates[at]);
+        let at_most = runs.len().min(1) as f64 + runs.len().saturating_sub(1) as f64 * self.runs_for_one;
         let filter_bits: f64 = filtered.iter().zip(&bits).map(|(run, bits)| run.keys as f64 * bits).sum();
-        self.lookups.runs.add(runs.iter().map(|run| run.covered).sum(), 1.0);
-        self.lookups.runs.max = self.lookups.runs.max.max(runs.len() as f64);
+        self.lookups.runs.add(filtered.iter().map(|run| run.weight).sum(), 1.0);
+        self.lookups.runs.max = self.lookups.runs.max.max(at_most);
         self.lookups.in_vain.add(in_vain, 1.0);
         self.lookups.found.add(1.0 + in_vain - of_largest, 1.0);
         self.lookups.filter_bytes.add(filter_bits / 8.0, 1.0);

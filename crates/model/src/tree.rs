@@ -46,6 +46,8 @@ pub(crate) struct Tree {
     pub(crate) file_bytes: u64,
     /// Everything up to this moment, in operations, is in tables.
     pub(crate) flushed_to: f64,
+    /// Seconds that have passed, where time does.
+    pub(crate) now_s: f64,
 }
 
 impl Tree {
@@ -69,6 +71,7 @@ impl Tree {
             busy: Busy::new(),
             file_bytes: 0,
             flushed_to: -(workload.keys.max(1) as f64),
+            now_s: 0.0,
         };
         if !workload.input.starts_empty() {
             let loaded = tree.source.loaded();
@@ -116,7 +119,7 @@ impl Tree {
     pub(crate) fn begin(&mut self, idle: bool, now_ms: u64) -> Result<Option<Job>, String> {
         let version = self.version();
         let expired_ms = self.moment_ms(self.flushed_to);
-        let shape = Shape { now_ms, expired_ms, idle, ..Shape::new(&version) };
+        let shape = Shape { now_ms: clock_ms(now_ms), expired_ms, idle, ..Shape::new(&version) };
         // As the engine does it: from its allowance, an idle store converges whole.
         let is_at_leisure = idle && self.file_bytes <= IDLE_ALLOWANCE_BYTES;
         let idle_permille = if is_at_leisure { 0 } else { self.options.idle_permille };
@@ -216,7 +219,7 @@ impl Tree {
         let oldest = table.segments.iter().map(|segment| self.source.first_write(segment.ages));
         let oldest = oldest.fold(ages.to, f64::min);
         part.min_seqno = SeqNo::new(self.seqno_before(oldest).get() + 1).min(part.max_seqno);
-        part.created_ms = now_ms;
+        part.created_ms = clock_ms(now_ms);
         if let Some(lifetime) = self.source.workload.lifetime()
             && table.held.values >= 0.5
         {
@@ -295,6 +298,11 @@ fn older_parts(version: &Version, plan: &CompactionPlan) -> Vec<(u64, u64)> {
         version.runs().filter(|(level, run)| RunPosition { level: *level, order: run.order } > target);
     let parts = older.flat_map(|(_, run)| run.overlapping(&plan.hull));
     parts.filter(|part| !taken.contains(&part.id)).map(|part| extent(&part.range)).collect()
+}
+
+/// What a clock shows after so many milliseconds: one that showed 0 would say that the time is not known.
+fn clock_ms(passed_ms: u64) -> u64 {
+    passed_ms.saturating_add(1)
 }
 
 /// A count of something that is there, however small.

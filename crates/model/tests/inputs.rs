@@ -148,6 +148,19 @@ fn scenarios_that_make_no_sense_are_refused() {
     refused(&|scenario| scenario.passes = f64::INFINITY);
     refused(&|scenario| scenario.pace = Pace::Rate { bytes_per_s: 0.0 });
     refused(&|scenario| scenario.machine.threads = 0);
+    refused(&|scenario| scenario.filter_bits_per_key = f64::NAN);
+    refused(&|scenario| scenario.filter_bits_per_key = -1.0);
+    refused(&|scenario| scenario.strategy = "fifo:1GiB,1h".parse().unwrap());
+}
+
+/// By age tables go where time passes, and what is kept is what was written in that time.
+#[test]
+fn first_in_first_out_keeps_what_is_young() {
+    let mut scenario = Scenario::new("fifo:60s".parse().unwrap(), workload(Input::Uniform));
+    scenario.pace = Pace::Rate { bytes_per_s: 10e6 };
+    let outcome = simulate(&scenario).unwrap();
+    let kept: u64 = outcome.levels.iter().map(|(.., bytes)| bytes).sum();
+    assert!(outcome.free_jobs > 5 && (4.5e8..7.5e8).contains(&(kept as f64)), "{outcome:?}");
 }
 
 #[test]

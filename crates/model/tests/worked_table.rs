@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use esker_model::cost::{Costs, Form};
-use esker_model::{Outcome, Scenario, Workload, simulate};
+use esker_model::{Input, Outcome, Scenario, Workload, simulate};
 use esker_strategy::StrategyOptions;
 
 /// Strategy, entries, and as designed: write amplification, runs on average, space before a merge. The design's own simulation had
@@ -118,6 +118,23 @@ fn levels_that_are_left_out_cost_what_the_formulas_say() {
         near(&what("writes"), scaled.write_amplification, whole.write_amplification, 0.1);
         near(&what("runs"), scaled.runs.mean, whole.runs.mean, FORMULA_ERROR);
         near(&what("space"), scaled.space.mean, whole.space.mean, 0.1);
+    }
+}
+
+/// Where nothing is merged larger memtables stand for as many smaller ones: what is counted is the runs of those.
+#[test]
+fn flushes_that_are_left_out_are_counted_as_runs() {
+    for input in [Input::Uniform, Input::Load, Input::Sequential] {
+        let workload = Workload { input, keys: 100_000_000, ..Workload::default() };
+        let whole = Scenario::new("none".parse().unwrap(), workload);
+        let scaled = Scenario { most_flushes: 40.0, ..whole.clone() };
+        let (whole, scaled) = (simulate(&whole).unwrap(), simulate(&scaled).unwrap());
+        assert!(whole.scaling.is_none() && scaled.scaling.is_some_and(|scaling| scaling.levels == 0));
+        let what = |part: &str| format!("{part} of none, {input}");
+        near(&what("mean runs"), scaled.runs.mean, whole.runs.mean, 0.05);
+        near(&what("most runs"), scaled.runs.max, whole.runs.max, 0.05);
+        near(&what("absent keys"), scaled.reads_in_vain, whole.reads_in_vain, 0.05);
+        near(&what("present keys"), scaled.reads_found, whole.reads_found, 0.05);
     }
 }
 
