@@ -73,6 +73,8 @@ fn a_database_is_advised_and_changed() {
     let place = filled();
     let silent = place.run("advise --data db");
     assert!(silent.code != 0 && silent.err.contains("--writes"), "{silent:?}");
+    let nonsense = place.run("advise --data db --writes nan");
+    assert!(nonsense.err.contains("not NaN") && !nonsense.err.contains("state the"), "{nonsense:?}");
     let asked = "advise --data db --short-scans 95 --writes 5";
     let answer = json(&place.ok(&format!("{asked} --json")));
     assert_eq!(answer["present"]["strategy"], "partitioned");

@@ -58,10 +58,11 @@ fn the_engine_does_so_with_entries_that_expire() {
 fn assert_agrees(options: &str, strategies: usize) {
     let place = Place::new();
     // As ten million entries are to 64 MiB, but with a hundredth of them.
-    let answer = place.ok(&format!(
+    let asked = format!(
         "simulate --against-engine --data . --entries 100000 --write-buffer-size 656KiB --table-size 168KiB \
-         {options} --json"
-    ));
+         {options} --json --within"
+    );
+    let answer = place.ok(&format!("{asked} 15"));
     assert_eq!(answer.lines().count(), strategies);
     for line in answer.lines() {
         let row: Value = serde_json::from_str(line).unwrap();
@@ -77,4 +78,18 @@ fn assert_agrees(options: &str, strategies: usize) {
     }
     let left = std::fs::read_dir(place.path()).unwrap().count();
     assert_eq!(left, 0, "nothing is left behind");
+}
+
+/// Who asks for more than a model can know is told what is off, and by how much, after all that was found.
+#[test]
+fn what_is_off_by_too_much_is_told() {
+    let place = Place::new();
+    let asked = "simulate --against-engine --data . --entries 20000 --write-buffer-size 131KiB --table-size 64KiB \
+                 --passes 2 --strategies leveled:10 tiered:4 --within";
+    let ran = place.run(&format!("{asked} 0.0001"));
+    assert_eq!(ran.code, 70, "{ran:?}");
+    assert!(ran.err.contains("writes of leveled:10: ") && ran.err.contains("measured"), "{ran:?}");
+    let shown = String::from_utf8_lossy(&ran.out);
+    assert!(shown.contains("tiered:4"), "what was found is shown: {shown}");
+    assert_eq!(place.run("simulate --within 15").code, 2, "there is nothing to compare with");
 }

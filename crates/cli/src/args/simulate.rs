@@ -100,6 +100,9 @@ pub(crate) struct SimulateArgs {
     /// Do the same on the engine, too, in a directory for temporary files or below --data, and print both
     #[arg(long, conflicts_with = "rate")]
     pub(crate) against_engine: bool,
+    /// Fail if writes or space of some strategy are off the engine's by more than so many percent
+    #[arg(long, value_name = "PERCENT", requires = "against_engine")]
+    pub(crate) within: Option<f64>,
     /// Threads that merge
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) threads: usize,
@@ -124,7 +127,7 @@ impl SimulateArgs {
 
 /// A count: `10000000`, `10M`, `1e9`, `2.5G`. Units are powers of 1000.
 pub(super) fn parse_count(written: &str) -> Result<u64, String> {
-    let wrong = || format!("'{written}' is no count; write 10000000, 10M or 1e7");
+    let wrong = || format!("'{written}' is no count from 1 to 10^15; write 10000000, 10M or 1e7");
     let (number, unit) = match written.char_indices().last() {
         Some((at, letter)) if letter.is_ascii_alphabetic() => (&written[..at], letter.to_ascii_lowercase()),
         _ => (written, ' '),

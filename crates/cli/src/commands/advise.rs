@@ -28,9 +28,10 @@ pub(super) fn run(context: &mut Context<'_>, args: &AdviseArgs) -> Result<Exit, 
     if let Some(operations) = args.operations() {
         request = request.operations(operations);
     }
-    let told = keyspace.advise(&request).map_err(|error| {
-        Failure::from(error)
-            .advise("state the operations, as in: esker advise --writes 50 --reads-present 50")
+    let is_stated = request.operations.is_some();
+    let told = keyspace.advise(&request).map_err(Failure::from).map_err(|failure| match is_stated {
+        true => failure,
+        false => failure.advise("state the operations, as in: esker advise --writes 50 --reads-present 50"),
     })?;
     let is_worth_it = told.advice.is_worth_it();
     if args.apply && is_worth_it {
@@ -130,8 +131,12 @@ fn head(out: &mut dyn Write, usage: &Usage, told: Option<&KeyspaceAdvice>) -> Re
     let percent = |count: f64| format!("{:.1}", 100.0 * count / total);
     writeln!(
         out,
-        "{} entries of {:.0} bytes ({}), {} of memory",
-        human_count(usage.entries as u64),
+        "{} of {:.0} bytes ({}), {} of memory",
+        if usage.entries < 1.5 {
+            "1 entry".to_owned()
+        } else {
+            format!("{} entries", human_count(usage.entries as u64))
+        },
         usage.entry_bytes,
         human_bytes(usage.data_bytes() as u64),
         human_bytes(usage.memory_bytes as u64),

@@ -78,16 +78,47 @@ pub(super) fn head(out: &mut dyn Write) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A figure that was simulated and measured.
+struct Compared {
+    name: &'static str,
+    model: f64,
+    engine: f64,
+}
+
+impl Compared {
+    fn all(outcome: &Outcome, measured: &Measured) -> [Compared; 3] {
+        let compared = |name, model, engine| Compared { name, model, engine };
+        [
+            compared("writes", outcome.write_amplification, measured.write_amplification),
+            compared("mean space", outcome.space.mean, measured.space_mean),
+            compared("most space at rest", outcome.space_at_rest, measured.space_max),
+        ]
+    }
+
+    fn off_percent(&self) -> f64 {
+        100.0 * (self.model / self.engine - 1.0)
+    }
+}
+
+/// What is off by more than it may be, a sentence each.
+pub(super) fn beyond(outcome: &Outcome, measured: &Measured, percent: f64) -> Vec<String> {
+    let strategy = outcome.strategy;
+    let all = Compared::all(outcome, measured).into_iter();
+    // What is no number is off, too.
+    let is_off = |compared: &Compared| !(0.0..=percent).contains(&compared.off_percent().abs());
+    let sentence = |compared: Compared| {
+        let (off, Compared { name, model, engine }) = (compared.off_percent(), compared);
+        format!("{name} of {strategy}: {model:.3} simulated, {engine:.3} measured, {off:+.1} %")
+    };
+    all.filter(is_off).map(sentence).collect()
+}
+
 /// What the simulation says beside what was measured.
 pub(super) fn row(out: &mut dyn Write, outcome: &Outcome, measured: &Measured) -> Result<(), Failure> {
     write!(out, "{:<24}", outcome.strategy.to_string())?;
-    for (model, engine) in [
-        (outcome.write_amplification, measured.write_amplification),
-        (outcome.space.mean, measured.space_mean),
-        (outcome.space_at_rest, measured.space_max),
-    ] {
-        let off = format!("{:+.1}%", 100.0 * (model / engine - 1.0));
-        write!(out, " {model:>6.2} {engine:>6.2} {off:>7} ")?;
+    for compared in Compared::all(outcome, measured) {
+        let off = format!("{:+.1}%", compared.off_percent());
+        write!(out, " {:>6.2} {:>6.2} {off:>7} ", compared.model, compared.engine)?;
     }
     writeln!(out, " {:>5} {:>6}", outcome.jobs, measured.jobs)?;
     Ok(())

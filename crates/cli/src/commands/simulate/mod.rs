@@ -20,7 +20,7 @@ pub(crate) fn run(global: &Global, args: &SimulateArgs, out: &mut dyn Write) -> 
         max_job_bytes: args.max_job,
         ..StrategyOptions::default()
     };
-    let mut notes = Vec::new();
+    let (mut notes, mut beyond) = (Vec::new(), Vec::new());
     let mut has_head = global.shape.json;
     for strategy in strategies {
         let mut scenario = Scenario::with_options(strategy, workload, options.clone());
@@ -41,6 +41,9 @@ pub(crate) fn run(global: &Global, args: &SimulateArgs, out: &mut dyn Write) -> 
             None
         };
         let outcome = simulate(&scenario).map_err(Failure::usage)?;
+        if let (Some(measured), Some(percent)) = (&measured, args.within) {
+            beyond.extend(against::beyond(&outcome, measured, percent));
+        }
         if !has_head {
             has_head = true;
             head(out, args, &workload)?;
@@ -73,7 +76,10 @@ pub(crate) fn run(global: &Global, args: &SimulateArgs, out: &mut dyn Write) -> 
             writeln!(out, "{note}")?;
         }
     }
-    Ok(Exit::Done)
+    match beyond[..] {
+        [] => Ok(Exit::Done),
+        _ => Err(Failure::defect(format!("the simulation is off by too much: {}", beyond.join("; ")))),
+    }
 }
 
 fn workload_of(args: &SimulateArgs) -> Workload {
