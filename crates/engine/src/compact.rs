@@ -254,7 +254,11 @@ impl Store {
             plan,
             options,
             relocation: Relocation { victims: victims.clone(), values: Arc::new(values) },
-            taken: plan.parts().map(|(_, input)| input.part.id).collect(),
+            taken: plan
+                .parts()
+                .filter(|(_, input)| input.leaves_nothing_in(&plan.hull))
+                .map(|(_, input)| input.part.id)
+                .collect(),
             version,
             boundaries,
             filter,
@@ -290,7 +294,6 @@ impl Store {
             RunCursor::paced(run, Arc::clone(job) as Arc<dyn Pace>)
         });
         let merge = Merge::new(sources.collect());
-        let is_whole = plan.parts().all(|(_, input)| input.slice.is_none());
         let spec = OutputSpec {
             keyspace: keyspace.id,
             options,
@@ -305,7 +308,7 @@ impl Store {
             compaction_filter: common.compaction_filter.clone(),
             large: Some(Arc::clone(&relocation.values) as Arc<dyn LargeValues>),
             collects: plan.reason == Reason::LargeGarbage,
-            zero_seqnos: plan.to.level().is_last() && is_whole,
+            zero_seqnos: plan.to.level().is_last(),
             created_ms: oldest_creation(plan),
             relocation: (!relocation.victims.is_empty()).then_some(relocation),
         };
@@ -413,7 +416,7 @@ struct Common<'m> {
     options: &'m KeyspaceOptions,
     version: Arc<Version>,
     boundaries: Boundaries,
-    /// The parts that the plan takes, whole or in part.
+    /// The parts of which the plan leaves nothing among its keys: what stays of another may hold older versions.
     taken: HashSet<PartId>,
     relocation: Relocation,
     filter: TableFilter,
@@ -462,3 +465,6 @@ fn key_range_of(bounds: &Bounds) -> KeyRange {
     };
     KeyRange { start, end }
 }
+
+#[cfg(test)]
+mod tests;

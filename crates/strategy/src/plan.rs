@@ -217,6 +217,12 @@ impl InputPart {
         self.slice.as_ref().unwrap_or(&self.part.range)
     }
 
+    /// Whether nothing of the part that lies in `range` stays where it is.
+    pub fn leaves_nothing_in(&self, range: &KeyRange) -> bool {
+        let Some(slice) = &self.slice else { return true };
+        self.part.range.intersection(range).is_none_or(|inside| slice.covers(&inside))
+    }
+
     /// Bytes that are consumed, estimated for a slice.
     pub fn bytes(&self) -> u64 {
         match &self.slice {

@@ -193,6 +193,16 @@ fn sliced_inputs_leave_their_rests_in_place() {
 }
 
 #[test]
+fn a_slice_may_leave_something_in_a_range() {
+    let version = draw(&["L0: c-p:26"]);
+    let mut part = input(&version, "L0", 0, "c-p").parts.remove(0);
+    assert!(part.leaves_nothing_in(&parse_range("a-z")));
+    part.slice = Some(parse_range("c-g"));
+    assert!(part.leaves_nothing_in(&parse_range("a-g")) && part.leaves_nothing_in(&parse_range("q-z")));
+    assert!(!part.leaves_nothing_in(&parse_range("a-h")) && !part.leaves_nothing_in(&parse_range("k-l")));
+}
+
+#[test]
 fn places_are_found_at_the_install() {
     let version = tree();
     let front = Position::Front(LevelIndex::FLUSH).place(&version, RunId(50));
