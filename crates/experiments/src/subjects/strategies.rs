@@ -299,29 +299,42 @@ fn mean(values: impl Iterator<Item = u64>) -> Option<f64> {
     (count > 0).then(|| sum as f64 / count as f64)
 }
 
-/// What the project asks of ten million entries and memtables of 64 MiB; other sizes have other numbers.
+/// The two moments that amplification is told of, with their columns for writes and for room.
+///
+/// No one of them is enough: strategies that merge whole levels have often just not merged the last one when they are drained, and then the rest
+/// shows what they write and take; the default makes one run in the rest, which no promise on room asks for.
+const MOMENTS: [(&str, &str, &str); 2] =
+    [("drained", "write_amplification", "drained"), ("after a rest", "after_rest", "after_rest")];
+
+/// What the project asks of ten million entries and memtables of 64 MiB; other sizes have other numbers. Every number for amplification is held against
+/// both moments, so that no strategy is judged at the one that suits it.
 fn claims(writes: &Table, space: &Table, reads: &Table, jobs: &Table, is_full: bool) -> Vec<Claim> {
     let of = |table: &Table, name: &str, column: &str| {
         if is_full { table.number(&[("strategy", name)], column) } else { None }
     };
     let mut claims = Vec::new();
+    for (moment, written, taken) in MOMENTS {
+        let mut at_most = |asked, what: &str, measured| {
+            claims.push(Claim::at_most(asked, format!("{what}, {moment}"), measured));
+        };
+        let (written, room) = (|name: &str| of(writes, name, written), |name: &str| of(space, name, taken));
+        at_most(6.5, "leveled T=10: bytes written", written("leveled"));
+        at_most(1.11, "leveled T=10: room", room("leveled"));
+        at_most(3.2, "tiered T=4: bytes written", written("tiered"));
+        at_most(4.1, "lazy-leveled T=4: bytes written", written("lazy-leveled"));
+        at_most(1.02, "lazy-leveled T=4: room", room("lazy-leveled"));
+        let share = ratio(written("partial"), written("leveled"));
+        at_most(0.75, "partial: bytes written over leveled's, default triggers", share);
+        at_most(1.11, "partial: room", room("partial"));
+        at_most(3.8, "default: bytes written", written(DEFAULT));
+    }
     let mut at_most = |asked, what: &str, measured| claims.push(Claim::at_most(asked, what, measured));
-    let written = |name: &str| of(writes, name, "after_rest");
-    at_most(6.5, "leveled T=10: bytes written, drained and rested", written("leveled"));
-    at_most(1.11, "leveled T=10: room, drained and rested", of(space, "leveled", "after_rest"));
-    at_most(3.2, "tiered T=4: bytes written, drained", of(writes, "tiered", "write_amplification"));
-    at_most(4.1, "lazy-leveled T=4: bytes written, the last merge included", written("lazy-leveled"));
-    at_most(1.02, "lazy-leveled T=4: room after the last merge", of(space, "lazy-leveled", "after_rest"));
-    let share = ratio(written("partial"), written("leveled"));
-    at_most(0.75, "partial: bytes written over leveled's, default triggers", share);
-    at_most(1.11, "partial: room, drained and rested", of(space, "partial", "after_rest"));
     let largest = |name: &str| of(jobs, name, "largest_job_mb");
     at_most(0.1, "partial: largest job over leveled's", ratio(largest("partial"), largest("leveled")));
-    at_most(3.8, "default: bytes written, drained and rested", written(DEFAULT));
     at_most(1.25, "default: most room while running", of(space, DEFAULT, "running_most"));
     at_most(1.4, "default: most room with transient", of(space, DEFAULT, "with_transient_most"));
-    at_most(1.02, "default: room after a rest", of(space, DEFAULT, "after_rest"));
-    at_most(1.0, "default: runs after a rest", of(reads, DEFAULT, "runs_rested"));
+    at_most(1.02, "default: room, after a rest", of(space, DEFAULT, "after_rest"));
+    at_most(1.0, "default: runs, after a rest", of(reads, DEFAULT, "runs_rested"));
     let per_user_byte = of(space, DEFAULT, "table_bytes_per_user_byte");
     at_most(1.06, "table bytes for each byte of users, uncompressed", per_user_byte);
     claims
@@ -363,6 +376,37 @@ fn comparisons(writes: &Table, space: &Table, reads: &Table, jobs: &Table) -> Ve
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A number for amplification that was held against one moment only would say of each strategy what suits it.
+    #[test]
+    fn every_number_for_amplification_is_held_against_both_moments() {
+        let measured = |name, column| {
+            let columns =
+                [Column::key("strategy"), Column::number(column, 2), Column::number("after_rest", 2)];
+            let mut table = Table::new(name, "", &columns);
+            for (at, subject) in SUBJECTS.iter().enumerate() {
+                table.push(vec![head(subject).into(), (1.0 + at as f64).into(), (21.0 + at as f64).into()]);
+            }
+            table
+        };
+        let (writes, space) = (measured("writes", "write_amplification"), measured("space", "drained"));
+        let none = Table::new("none", "", &[Column::key("strategy")]);
+        let claims = claims(&writes, &space, &none, &none, true);
+        let told = |moment: &str| -> Vec<(&str, f64, f64)> {
+            let of_moment = claims
+                .iter()
+                .filter_map(|claim| Some((claim.what.strip_suffix(moment)?, claim.asked, claim.measured?)));
+            of_moment.filter(|(what, ..)| *what != "default: room").collect()
+        };
+        let (drained, rested) = (told(", drained"), told(", after a rest"));
+        assert_eq!(drained.len(), 8);
+        for (one, other) in drained.iter().zip(&rested) {
+            assert_eq!((one.0, one.1), (other.0, other.1));
+            let is_share = one.0.contains("over");
+            assert!(is_share || (other.2 - one.2 - 20.0).abs() < 1e-9, "{one:?} {other:?}");
+        }
+        assert_eq!(rested.len(), drained.len());
+    }
 
     #[test]
     fn no_strategy_is_left_out() {

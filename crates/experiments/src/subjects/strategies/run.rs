@@ -67,7 +67,9 @@ impl Form {
                 self.memtable_bytes as f64 / f64::from(1 << 20)
             ),
             "one thread puts, unthrottled; compaction has as many threads as the database chooses".to_owned(),
-            "drained: nothing is left to do while writes may come; after a rest: nothing is left to do when idle".to_owned(),
+            "drained: nothing is left to do while writes may come; after a rest: nothing is left to do when idle; for all strategies alike, and numbers \
+             for amplification are held against both"
+                .to_owned(),
             "room: of the tables that the present version names; with transient, of all files in the directory, at every moment"
                 .to_owned(),
             format!(
