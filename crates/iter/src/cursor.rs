@@ -2,6 +2,32 @@
 
 use esker_base::{Result, SeqNo, Tag};
 
+/// How far a source leads before a bound, and what it comes to then: see [`Cursor::stretch`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lead {
+    /// Entries from the current one on, the current one included, that are known to come before the bound by their keys, and to be the only
+    /// versions of their keys here. Zero is always right.
+    pub entries: u32,
+    /// What follows them.
+    pub then: Then,
+}
+
+/// The entry that follows those that lead; the current one if none does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// Nothing is known of it, nor whether there is one.
+    Unknown,
+    /// It is there, and has the bound's key, as no other entry here does.
+    OnBound,
+    /// It is there, and its key lies behind the bound.
+    Behind,
+}
+
+impl Lead {
+    /// Nothing is known.
+    pub const NONE: Lead = Lead { entries: 0, then: Then::Unknown };
+}
+
 /// A position among the entries of one source.
 ///
 /// # Contract
@@ -47,6 +73,15 @@ pub trait Cursor {
     /// Moves to the preceding entry. The cursor must be valid.
     fn prev(&mut self) -> Result<()>;
 
+    /// As [`prev`](Cursor::prev), for a reader at `seqno`, who sees of each key the newest version up to that number: other versions, of this key and
+    /// of lesser ones, may be passed over where that is cheaper than meeting them, and [`prev`](Cursor::prev) does not meet them either before a
+    /// seek or a step forwards. The cursor must be valid.
+    #[inline(always)]
+    fn prev_key(&mut self, seqno: SeqNo) -> Result<()> {
+        let _ = seqno;
+        self.prev()
+    }
+
     /// Whether the cursor stands on an entry.
     fn is_valid(&self) -> bool;
 
@@ -72,16 +107,15 @@ pub trait Cursor {
         esker_base::key::head(self.key(), skip)
     }
 
-    /// How many entries from the current one on, in the direction of `BACKWARD` and the current one included, are known to come before `bound` by
-    /// their keys, and to be the only version of their key here; all that are known of if there is no bound. Zero is always right. It
+    /// How far the source leads before `bound` in the direction of `BACKWARD`; over all that it knows of if there is no bound. It
     /// is to be found by looking at memory at hand, once for many steps. The cursor must be valid.
     #[inline]
-    fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> u32 {
+    fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> Lead {
         let _ = bound;
-        0
+        Lead::NONE
     }
 
-    /// Moves to the next entry of a stretch, which must not be at its end.
+    /// Moves to the next entry of a stretch, or to the one that follows it if that is known to be there.
     #[inline(always)]
     fn step_in_stretch<const BACKWARD: bool>(&mut self) {
         unreachable!("this cursor has told of no stretch");
@@ -156,6 +190,11 @@ impl<C: Cursor> Cursor for Box<C> {
     }
 
     #[inline(always)]
+    fn prev_key(&mut self, seqno: SeqNo) -> Result<()> {
+        (**self).prev_key(seqno)
+    }
+
+    #[inline(always)]
     fn is_valid(&self) -> bool {
         (**self).is_valid()
     }
@@ -186,7 +225,7 @@ impl<C: Cursor> Cursor for Box<C> {
     }
 
     #[inline]
-    fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> u32 {
+    fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> Lead {
         (**self).stretch::<BACKWARD>(bound)
     }
 

@@ -21,11 +21,12 @@
 //! finds that by one search for the others' key, and then so many steps are taken without a look at rank, key or version
 //! ([`Cursor::stretch`]). So a run beside a memtable with few keys costs about what the run alone does, in both directions. The question
 //! costs as much as a few steps, so it is asked of the first source after a seek that has an answer, and of one that dominates, for as long as the
-//! answers are worth it ([`Merge::look_ahead`]).
+//! answers are worth it ([`Merge::look_ahead`]). Two sources of which one answers take turns and need no tree: see [`stretches`].
 //!
 //! # Invariants
 //! * Walking forwards at entry e, every other source stands on its first entry after e, or behind that where only versions of a key lie
-//!   between that was given up ([`Cursor::next_key`]); backwards, on its last entry before e; or it is exhausted in that direction.
+//!   between that was given up ([`Cursor::next_key`]); backwards, on its last entry before e, or before that where only versions lie between that
+//!   the reader does not see ([`Cursor::prev_key`]); or it is exhausted in that direction.
 //! * Hence a change of direction must move *every* other source over e. They are sought anew, not stepped: an entry
 //!   written meanwhile into a live memtable (C6) may lie between a source's old place and e, and exhausted sources
 //!   have no place to step from.
@@ -36,12 +37,13 @@
 //! Rejected: a binary heap (1.5 to 2.5 times slower, its sift is all branches), SIMD minimum over up to eight heads
 //! (21-25 ns an entry against 10-16).
 
+mod stretches;
 mod tournament;
 
 #[cfg(test)]
 mod tests;
 
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, Then};
 use esker_base::{Result, SeqNo, Tag};
 use std::cmp::Ordering;
 use tournament::{Entrant, Tournament};
@@ -94,6 +96,11 @@ pub struct Merge<C> {
     /// Entries from the current one on that are known to come before those of all other sources, and to be the only versions of their keys; zero if
     /// that is not known of the current one either.
     stretch: u32,
+    /// While two sources take turns, what the dominant one comes to behind its stretch, or stands on where the other has its turn: by the other's
+    /// key.
+    then: Then,
+    /// Two sources take turns: the dominant one tells where the other's key belongs, and the tree is out of date.
+    in_turns: bool,
     /// The key at which the direction changes. Kept for its memory.
     pivot: Vec<u8>,
 }
@@ -119,6 +126,8 @@ impl<C: Cursor> Merge<C> {
             dominant: NONE,
             credit: 0,
             stretch: 0,
+            then: Then::Unknown,
+            in_turns: false,
             pivot: Vec::new(),
         }
     }
@@ -162,6 +171,7 @@ impl<C: Cursor> Merge<C> {
         self.backward = BACKWARD;
         (self.second_rank, self.second_tail) = (0, 0);
         (self.streak, self.stretch) = (0, 0);
+        (self.then, self.in_turns) = (Then::Unknown, false);
         (self.dominant, self.credit) = (ANY, FULL_CREDIT);
         if let [source] = self.sources.as_slice() {
             self.winner = if source.is_valid() { 0 } else { NONE };
@@ -173,6 +183,14 @@ impl<C: Cursor> Merge<C> {
 
     fn seed_all<const BACKWARD: bool>(&mut self) {
         self.check_skip();
+        self.seed_tree::<BACKWARD>();
+        if self.winner != NONE {
+            self.look_ahead::<BACKWARD>();
+        }
+    }
+
+    /// Finds the first source by what all stand on.
+    fn seed_tree<const BACKWARD: bool>(&mut self) {
         self.tree.clear();
         let (sources, skip) = (self.sources.as_slice(), self.skip);
         for (number, source) in sources.iter().enumerate() {
@@ -181,9 +199,6 @@ impl<C: Cursor> Merge<C> {
         }
         let winner = self.tree.winner().source as usize;
         self.winner = if sources[winner].is_valid() { winner } else { NONE };
-        if self.winner != NONE {
-            self.look_ahead::<BACKWARD>();
-        }
     }
 
     /// In builds with assertions, checks the promise of [`Merge::set_skip`] for the entries at hand.
@@ -200,9 +215,9 @@ impl<C: Cursor> Merge<C> {
         }
     }
 
-    /// Moves the source that stands on the current entry, and finds the new first.
+    /// Moves the source that stands on the current entry, and finds the new first. `seqno` counts for who is done with a key backwards.
     #[inline(always)]
-    fn advance<const BACKWARD: bool, const DONE_WITH_KEY: bool>(&mut self) -> Result<()> {
+    fn advance<const BACKWARD: bool, const DONE_WITH_KEY: bool>(&mut self, seqno: SeqNo) -> Result<()> {
         let winner = self.winner;
         let source = &mut self.sources[winner];
         if self.stretch > 1 {
@@ -210,13 +225,11 @@ impl<C: Cursor> Merge<C> {
             source.step_in_stretch::<BACKWARD>();
             return Ok(());
         }
+        if self.in_turns {
+            return self.take_turn::<BACKWARD, DONE_WITH_KEY>(seqno);
+        }
         self.stretch = 0;
-        let moved = match (BACKWARD, DONE_WITH_KEY) {
-            (true, _) => source.prev(),
-            (false, true) => source.next_key(),
-            (false, false) => source.next(),
-        };
-        if let Err(error) = moved {
+        if let Err(error) = step::<C, BACKWARD, DONE_WITH_KEY>(source, seqno) {
             self.winner = NONE;
             return Err(error);
         }
@@ -259,38 +272,6 @@ impl<C: Cursor> Merge<C> {
         }
     }
 
-    /// Asks the winner how far it goes on before the first of the others. A question costs as much as a few steps through the tree, so who is asked in
-    /// vain too often is not asked again before it dominates.
-    #[inline(never)]
-    fn look_ahead<const BACKWARD: bool>(&mut self) {
-        let bound = self.first_of_others::<BACKWARD>().map(|other| self.sources[other].key());
-        self.stretch = self.sources[self.winner].stretch::<BACKWARD>(bound);
-        if self.stretch > 0 {
-            self.dominant = self.winner;
-            self.credit = self.credit / 2 + self.stretch;
-        } else {
-            self.credit -= 1;
-        }
-        if self.credit < LEAST_CREDIT {
-            self.dominant = NONE;
-        }
-    }
-
-    /// The source that stands on the first entry of all but the winner; `None` if all others are exhausted.
-    fn first_of_others<const BACKWARD: bool>(&self) -> Option<usize> {
-        if let [_, _] = self.sources.as_slice() {
-            return Some(1 - self.winner).filter(|other| self.sources[*other].is_valid());
-        }
-        let others = (0..self.sources.len()).filter(|other| *other != self.winner);
-        let ranked = others.map(|other| (rank::<C, BACKWARD>(&self.sources[other], self.skip), other));
-        let is_first = |a: &(u64, usize), b: &(u64, usize)| {
-            a.0 < b.0
-                || a.0 == b.0 && precedes::<C, BACKWARD>(&self.sources, self.skip, a.1 as u32, b.1 as u32)
-        };
-        let first = ranked.reduce(|first, other| if is_first(&other, &first) { other } else { first });
-        first.map(|(_, other)| other).filter(|other| self.sources[*other].is_valid())
-    }
-
     /// From now on the winner is compared with the second alone.
     #[inline(never)]
     fn remember_second<const BACKWARD: bool>(&mut self) {
@@ -320,7 +301,7 @@ impl<C: Cursor> Merge<C> {
     fn turn<const BACKWARD: bool>(&mut self) -> Result<()> {
         if self.sources.len() == 1 {
             self.backward = BACKWARD;
-            return self.advance::<BACKWARD, false>();
+            return self.advance::<BACKWARD, false>(SeqNo::MAX);
         }
         let winner = self.winner;
         let tag = self.sources[winner].tag();
@@ -346,6 +327,20 @@ impl<C: Cursor> Merge<C> {
                 return;
             }
         }
+    }
+}
+
+/// Moves one source on.
+#[inline(always)]
+fn step<C: Cursor, const BACKWARD: bool, const DONE_WITH_KEY: bool>(
+    source: &mut C,
+    seqno: SeqNo,
+) -> Result<()> {
+    match (BACKWARD, DONE_WITH_KEY) {
+        (true, true) => source.prev_key(seqno),
+        (true, false) => source.prev(),
+        (false, true) => source.next_key(),
+        (false, false) => source.next(),
     }
 }
 
@@ -438,19 +433,19 @@ impl<C: Cursor> Cursor for Merge<C> {
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        if self.backward { self.turn::<false>() } else { self.advance::<false, false>() }
+        if self.backward { self.turn::<false>() } else { self.advance::<false, false>(SeqNo::MAX) }
     }
 
     #[inline(always)]
     fn next_key(&mut self) -> Result<()> {
-        if self.backward { self.turn::<false>() } else { self.advance::<false, true>() }
+        if self.backward { self.turn::<false>() } else { self.advance::<false, true>(SeqNo::MAX) }
     }
 
     #[inline(always)]
     fn pass(&mut self) -> Result<()> {
         let winner = self.winner;
         match self.sources.as_mut_slice() {
-            sources @ [_, _, ..] if !self.backward => {
+            sources @ [_, _, ..] if !self.backward && !self.in_turns => {
                 self.stretch = 0;
                 if let Err(error) = sources[winner].pass() {
                     self.winner = NONE;
@@ -465,7 +460,12 @@ impl<C: Cursor> Cursor for Merge<C> {
 
     #[inline(always)]
     fn prev(&mut self) -> Result<()> {
-        if self.backward { self.advance::<true, false>() } else { self.turn::<true>() }
+        if self.backward { self.advance::<true, false>(SeqNo::MAX) } else { self.turn::<true>() }
+    }
+
+    #[inline(always)]
+    fn prev_key(&mut self, seqno: SeqNo) -> Result<()> {
+        if self.backward { self.advance::<true, true>(seqno) } else { self.turn::<true>() }
     }
 
     #[inline(always)]

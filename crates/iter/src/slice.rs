@@ -1,7 +1,8 @@
 //! A cursor over entries that lie sorted in memory.
 
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, Lead, Then};
 use esker_base::{Result, SeqNo, Tag};
+use std::cmp::Ordering;
 
 /// Entries that are counted at once as a stretch: as many as a block may hold.
 const MOST_IN_STRETCH: usize = 32;
@@ -47,6 +48,17 @@ impl<'a> SliceCursor<'a> {
         let key = &self.entries[at].key;
         let is_other = |at: usize| self.entries.get(at).is_none_or(|entry| entry.key != *key);
         is_other(at.wrapping_sub(1)) && is_other(at + 1)
+    }
+
+    /// Whether the cursor stands on an entry that a reader at `seqno` does not see for a newer version, or because it is too new itself.
+    #[cfg(test)]
+    pub(crate) fn is_hidden_at(&self, seqno: SeqNo) -> bool {
+        let newest = Tag::visible_at(seqno);
+        let is_seen_first = |other: &Entry, key: &[u8]| other.key == key && other.tag <= newest;
+        let newer = self.at.checked_sub(1).and_then(|at| self.entries.get(at));
+        self.entries.get(self.at).is_some_and(|entry| {
+            entry.tag > newest || newer.is_some_and(|newer| is_seen_first(newer, &entry.key))
+        })
     }
 
     #[inline]
@@ -95,24 +107,25 @@ impl Cursor for SliceCursor<'_> {
         Ok(())
     }
 
-    fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> u32 {
-        let is_before = |at: usize| match (bound, self.entries[at].key.as_slice()) {
-            (None, _) => true,
-            (Some(bound), key) => {
-                if BACKWARD {
-                    key > bound
-                } else {
-                    key < bound
-                }
-            }
+    fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> Lead {
+        let against = |at: usize| {
+            let key = self.entries[at].key.as_slice();
+            bound.map(|bound| if BACKWARD { bound.cmp(key) } else { key.cmp(bound) })
         };
-        let belongs = |at: &usize| is_before(*at) && self.is_only_version(*at);
-        let counted = if BACKWARD {
-            (0..=self.at).rev().take(MOST_IN_STRETCH).take_while(belongs).count()
+        let belongs = |at: &usize| against(*at).is_none_or(Ordering::is_lt) && self.is_only_version(*at);
+        let (counted, follower) = if BACKWARD {
+            let counted = (0..=self.at).rev().take(MOST_IN_STRETCH).take_while(belongs).count();
+            (counted, self.at.checked_sub(counted))
         } else {
-            (self.at..self.entries.len()).take(MOST_IN_STRETCH).take_while(belongs).count()
+            let counted = (self.at..self.entries.len()).take(MOST_IN_STRETCH).take_while(belongs).count();
+            (counted, Some(self.at + counted).filter(|at| *at < self.entries.len()))
         };
-        counted as u32
+        let then = match follower.and_then(against) {
+            Some(Ordering::Equal) if follower.is_some_and(|at| self.is_only_version(at)) => Then::OnBound,
+            Some(Ordering::Greater) => Then::Behind,
+            _ => Then::Unknown,
+        };
+        Lead { entries: counted as u32, then }
     }
 
     #[inline]

@@ -1,6 +1,6 @@
 //! What the tests of this crate share: random numbers, random sources, and cursors that fail on purpose.
 
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, Lead};
 use crate::slice::{Entry, SliceCursor};
 use esker_base::{Error, Result, SeqNo, Tag, ValueKind};
 use std::cell::Cell;
@@ -177,14 +177,27 @@ impl Cursor for Strict<'_> {
         self.call(Cursor::prev)
     }
 
-    /// None where steps are to fail, because a step in a stretch cannot.
-    fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> u32 {
+    /// Passes all versions that a reader does not see for newer ones at every second call, and none at the others.
+    fn prev_key(&mut self, seqno: SeqNo) -> Result<()> {
         assert!(self.is_valid());
-        if self.fuse.is_set() { 0 } else { self.inner.stretch::<BACKWARD>(bound) }
+        let passes = self.calls.is_multiple_of(2);
+        self.call(|inner| {
+            inner.prev()?;
+            while passes && inner.is_hidden_at(seqno) {
+                inner.prev()?;
+            }
+            Ok(())
+        })
+    }
+
+    /// None where steps are to fail, because a step in a stretch cannot.
+    fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> Lead {
+        assert!(self.is_valid());
+        if self.fuse.is_set() { Lead::NONE } else { self.inner.stretch::<BACKWARD>(bound) }
     }
 
     fn step_in_stretch<const BACKWARD: bool>(&mut self) {
-        assert!(self.inner.stretch::<BACKWARD>(None) > 1, "a step beyond the stretch");
+        assert!(self.inner.stretch::<BACKWARD>(None).entries > 0, "a step beyond the stretch");
         self.calls += 1;
         self.inner.step_in_stretch::<BACKWARD>();
     }

@@ -405,7 +405,7 @@ impl<C: Cursor> Visible<C> {
         }
         if position == Position::Only {
             if !self.cursor.step_alone::<true>() {
-                self.cursor.prev()?;
+                self.cursor.prev_key(self.seqno)?;
                 return self.find_backward();
             }
             let (key, tag, _) = self.cursor.entry();

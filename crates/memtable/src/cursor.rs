@@ -233,6 +233,26 @@ impl Cursor for MemtableCursor {
         Ok(())
     }
 
+    /// To the newest visible version of a key at once; of a key without one, to any.
+    #[inline]
+    fn prev_key(&mut self, seqno: SeqNo) -> Result<()> {
+        debug_assert!(self.is_valid(), "prev on an invalid cursor");
+        let memory = self.memtable.memory();
+        let limit = Tag::visible_at(seqno);
+        if self.entry != self.head {
+            let seen = self.head.visible(memory, limit);
+            if !seen.is_none() && seen.tag(memory) > self.entry.tag(memory) {
+                self.entry = seen;
+                return Ok(());
+            }
+        }
+        let head = self.position.prev(memory);
+        let seen = head.visible(memory, limit);
+        self.head = head;
+        self.entry = if seen.is_none() { head } else { seen };
+        Ok(())
+    }
+
     #[inline]
     fn is_valid(&self) -> bool {
         !self.entry.is_none()

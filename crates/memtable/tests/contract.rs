@@ -64,7 +64,7 @@ fn check_probes(memtable: &Arc<Memtable>, model: &Model, keys: &mut Keys, rng: &
         for _ in 0..rng.below(12) {
             assert_at(&cursor, place);
             let Some((key, tag, _)) = place else { break };
-            match rng.below(3) {
+            match rng.below(4) {
                 0 => {
                     place = model.after(key, tag);
                     cursor.next().unwrap();
@@ -80,6 +80,18 @@ fn check_probes(memtable: &Arc<Memtable>, model: &Model, keys: &mut Keys, rng: &
                         place = model.after(at, tag);
                     }
                 }
+                2 => {
+                    // Any may be passed over that a reader does not see.
+                    place = model.preceding(key, tag);
+                    cursor.prev_key(seqno).unwrap();
+                    while let Some((at, tag, _)) = place
+                        && (!cursor.is_valid() || (cursor.key(), cursor.tag()) != (at, tag))
+                    {
+                        let seen = model.get(at, seqno).map(|(seen, _)| seen);
+                        assert_ne!(seen, Some(tag), "passed what a reader at {seqno} sees");
+                        place = model.preceding(at, tag);
+                    }
+                }
                 _ => {
                     place = model.preceding(key, tag);
                     cursor.prev().unwrap();
@@ -87,6 +99,26 @@ fn check_probes(memtable: &Arc<Memtable>, model: &Model, keys: &mut Keys, rng: &
             }
         }
         assert_at(&cursor, place);
+    }
+}
+
+/// A key with many versions is passed backwards in one step, by readers of now and of then.
+#[test]
+fn versions_are_passed_at_once_backwards() {
+    let (memtable, mut inserter) =
+        Memtable::create(MemtableKind::Art, &ArenaPool::new(0), 1 << 20).expect("reserved");
+    let tag = |seqno| Tag::new(SeqNo::new(seqno), ValueKind::Put);
+    inserter.insert(b"a", tag(1), b"");
+    inserter.insert(b"z", tag(2), b"");
+    (3..1_000).for_each(|seqno| inserter.insert(b"k", tag(seqno), b""));
+    let mut cursor = memtable.cursor();
+    for (seqno, met) in [(SeqNo::MAX, 999), (SeqNo::new(500), 500)] {
+        cursor.seek_to_last().unwrap();
+        for (key, seqno_met) in [(b"z", 2), (b"k", met), (b"a", 1)] {
+            assert_eq!((cursor.key(), cursor.tag()), (&key[..], tag(seqno_met)));
+            cursor.prev_key(seqno).unwrap();
+        }
+        assert!(!cursor.is_valid());
     }
 }
 

@@ -28,7 +28,7 @@ use crate::table::Table;
 use esker_base::{Result, SeqNo, Tag};
 use esker_cache::{Admission, BlockKind};
 use esker_codec::id;
-use esker_iter::Cursor;
+use esker_iter::{Cursor, Lead};
 use std::sync::Arc;
 
 /// What a cursor is for; decides how it uses the cache.
@@ -139,19 +139,18 @@ impl TableCursor {
         unsafe { self.position.next_evenly() }
     }
 
-    /// How many entries from the current one on, in the direction of `BACKWARD` and within the block, come before `bound`, given that the table has one
-    /// version of each key: so many steps less one lead to an entry without a look at its key. Zero where that is not told quickly. The
-    /// cursor must be valid.
+    /// How far the present block leads before `bound`, see [`Cursor::stretch`], given that the table has one version of each key: of which the
+    /// cursor itself, whose table may have more, tells nothing. Nothing is known where that is not told quickly. The cursor must be valid.
     #[inline]
-    pub fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> usize {
+    pub fn lead<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> Lead {
         debug_assert!(self.is_valid());
         if BACKWARD { self.stretch_backward(bound) } else { self.stretch_forward(bound) }
     }
 
-    fn stretch_forward(&self, bound: Option<&[u8]>) -> usize {
+    fn stretch_forward(&self, bound: Option<&[u8]>) -> Lead {
         with_kernel!(
             self.table.isa,
-            |K| (cursor: &TableCursor, bound: Option<&[u8]>) -> usize {
+            |K| (cursor: &TableCursor, bound: Option<&[u8]>) -> Lead {
                 // SAFETY: compiled once for each kernel, and called for the one that exists; the block is held.
                 unsafe { cursor.position.stretch::<K, false>(bound) }
             }
@@ -159,10 +158,10 @@ impl TableCursor {
         )
     }
 
-    fn stretch_backward(&self, bound: Option<&[u8]>) -> usize {
+    fn stretch_backward(&self, bound: Option<&[u8]>) -> Lead {
         with_kernel!(
             self.table.isa,
-            |K| (cursor: &TableCursor, bound: Option<&[u8]>) -> usize {
+            |K| (cursor: &TableCursor, bound: Option<&[u8]>) -> Lead {
                 // SAFETY: as above.
                 unsafe { cursor.position.stretch::<K, true>(bound) }
             }

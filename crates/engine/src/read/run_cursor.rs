@@ -5,7 +5,7 @@
 use crate::tree::{Access, TreePart, TreeRun};
 use esker_base::key::head;
 use esker_base::{Result, SeqNo, Tag};
-use esker_iter::Cursor;
+use esker_iter::{Cursor, Lead};
 use esker_sst::{Pace, ReadPurpose, TableCursor};
 use esker_version::KeyEnd;
 use std::sync::Arc;
@@ -280,13 +280,12 @@ impl Cursor for RunCursor {
     }
 
     /// Within a block, where the run has one version of each key. What is sliced is walked over with a look at each key.
-    fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> u32 {
+    fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> Lead {
         let is_single = self.run.facts().single_version_up_to.is_some();
         if !is_single || self.sliced || self.purpose == ReadPurpose::Compaction {
-            return 0;
+            return Lead::NONE;
         }
-        // Blocks have less than 2^32 entries.
-        self.table_cursor().stretch::<BACKWARD>(bound) as u32
+        self.table_cursor().lead::<BACKWARD>(bound)
     }
 
     #[inline(always)]

@@ -5,7 +5,7 @@ use super::run_cursor::RunCursor;
 use crate::tree::TreeRun;
 use crate::view::{MemtableView, SuperVersion};
 use esker_base::{Result, SeqNo, Tag};
-use esker_iter::{Cover, Covered, Cursor};
+use esker_iter::{Cover, Covered, Cursor, Lead};
 use esker_memtable::MemtableCursor;
 use esker_sst::ReadPurpose;
 use esker_version::LevelIndex;
@@ -149,10 +149,15 @@ impl Cursor for Source {
     }
 
     #[inline(always)]
-    fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> u32 {
+    fn prev_key(&mut self, seqno: SeqNo) -> Result<()> {
+        each!(self, cursor => cursor.prev_key(seqno))
+    }
+
+    #[inline(always)]
+    fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> Lead {
         match self {
             Source::Run(run) => run.stretch::<BACKWARD>(bound),
-            Source::Memtable(_) | Source::Covered(_) => 0,
+            Source::Memtable(_) | Source::Covered(_) => Lead::NONE,
         }
     }
 

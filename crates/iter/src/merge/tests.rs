@@ -1,4 +1,5 @@
 use super::*;
+use crate::cursor::Lead;
 use crate::slice::{Entry, SliceCursor};
 use crate::testing::{Fuse, Rng, Strict, deal, random_entries, random_key};
 use esker_base::ValueKind;
@@ -429,7 +430,7 @@ impl Cursor for Looked<'_> {
         self.look();
         self.0.key()
     }
-    fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> u32 {
+    fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> Lead {
         self.look();
         self.0.stretch::<BACKWARD>(bound)
     }
@@ -467,4 +468,117 @@ fn a_source_that_dominates_is_walked_over_in_stretches() {
     assert_eq!(passed, 0);
     // Sixty stretches in either direction, interrupted once by what the slice counts at once, with a few looks each.
     assert!(looks.get() < 2_000, "{} looks at 6,000 entries", looks.get());
+}
+
+/// A large source of one version of each even number, and a small one of some versions of any: newer ones, and older ones as well.
+fn large_and_small(rng: &mut Rng) -> [Vec<Entry>; 2] {
+    let entry = |number: usize, seqno: u64| Entry {
+        key: (number as u64).to_be_bytes().to_vec(),
+        tag: Tag::new(SeqNo::new(seqno), ValueKind::Put),
+        value: Vec::new(),
+    };
+    let count = 1 + rng.below(400);
+    let large = (0..count).map(|number| entry(2 * number, 500)).collect();
+    let mut small = Vec::new();
+    for number in 0..2 * count + 20 {
+        if rng.chance(6) {
+            let versions = 1 + rng.below(4);
+            small.extend((0..versions).map(|version| entry(number, 10 + 300 * version as u64)));
+        }
+    }
+    Entry::sort(&mut small);
+    [small, large]
+}
+
+/// Whatever the steps are, forwards and back, none leads past a version that is wanted.
+#[test]
+fn sources_that_take_turns_pass_only_what_is_hidden() {
+    for seed in 0..300u64 {
+        let rng = &mut Rng::new(seed);
+        let [small, large] = large_and_small(rng);
+        let mut all: Vec<Entry> = small.iter().chain(&large).cloned().collect();
+        Entry::sort(&mut all);
+        let fuse = Fuse::never();
+        let mut sources = vec![Strict::new(&small, &fuse), Strict::new(&large, &fuse)];
+        if rng.chance(50) {
+            sources.reverse();
+        }
+        let mut merge = Merge::new(sources);
+        let newest = [SeqNo::new(5), SeqNo::new(400), SeqNo::new(500), SeqNo::MAX][rng.below(4)];
+        let is_seen = |at: usize| {
+            let seen = |at: usize| all[at].tag <= Tag::visible_at(newest);
+            seen(at) && !(at > 0 && all[at - 1].key == all[at].key && seen(at - 1))
+        };
+        merge.seek_to_first().unwrap();
+        let (mut at, mut step, mut repeat) = (0, 0, 0);
+        for _ in 0..1_000 {
+            if repeat == 0 {
+                let last = step;
+                (step, repeat) = (rng.below(4), 1 + rng.below(60));
+                // Whoever has passed entries over does not meet them before a turn.
+                step = if [(1, 0), (3, 2)].contains(&(last, step)) { last } else { step };
+            }
+            repeat -= 1;
+            let context = format!("seed {seed} step {step} from {at}");
+            match step {
+                0 => merge.next().unwrap(),
+                1 => merge.next_key().unwrap(),
+                2 => merge.prev().unwrap(),
+                _ => merge.prev_key(newest).unwrap(),
+            }
+            if !merge.is_valid() {
+                match step {
+                    0 => assert_eq!(at + 1, all.len(), "{context}"),
+                    1 => assert!(all[at..].iter().all(|entry| entry.key == all[at].key), "{context}"),
+                    2 => assert_eq!(at, 0, "{context}"),
+                    _ => assert!(!(0..at).any(is_seen), "{context}"),
+                }
+                merge.seek_to_first().unwrap();
+                at = 0;
+                continue;
+            }
+            let place = |entry: &Entry| (entry.key.clone(), std::cmp::Reverse(entry.tag));
+            let present = (merge.key().to_vec(), std::cmp::Reverse(merge.tag()));
+            let now = all.binary_search_by_key(&present, place).expect("an entry that is there");
+            match step {
+                0 => assert_eq!(now, at + 1, "{context}"),
+                1 => assert!(
+                    now > at && all[at + 1..now].iter().all(|entry| entry.key == all[at].key),
+                    "{context}"
+                ),
+                2 => assert_eq!(now + 1, at, "{context}"),
+                _ => assert!(now < at && !(now + 1..at).any(is_seen), "{context}"),
+            }
+            at = now;
+        }
+    }
+}
+
+/// Whoever interrupts a source that dominates costs a few looks, with the version that it hides.
+#[test]
+fn sources_take_turns_with_few_looks() {
+    let entry = |number: u64, seqno: u64| Entry {
+        key: number.to_be_bytes().to_vec(),
+        tag: Tag::new(SeqNo::new(seqno), ValueKind::Put),
+        value: Vec::new(),
+    };
+    let large: Vec<Entry> = (0..3_000).map(|number| entry(number, 1)).collect();
+    let small: Vec<Entry> = (0..3_000).step_by(10).map(|number| entry(number, 2)).collect();
+    let looks = std::cell::Cell::new(0);
+    let mut merge =
+        Merge::new([&small, &large].map(|entries| Looked(SliceCursor::new(entries), &looks)).into());
+    for forwards in [true, false] {
+        looks.set(0);
+        let mut met = 0;
+        let sought = if forwards { merge.seek_to_first() } else { merge.seek_to_last() };
+        sought.unwrap();
+        while merge.is_valid() {
+            met += 1;
+            let moved = if forwards { merge.next_key() } else { merge.prev_key(SeqNo::MAX) };
+            moved.unwrap();
+        }
+        // Before turns are taken, one is met.
+        assert!(met <= 3_001, "{} versions that are hidden have been met", met - 3_000);
+        assert!(looks.get() < 300 * 6, "{} looks at 300 turns", looks.get());
+    }
 }

@@ -70,7 +70,7 @@ impl<C: Cursor> Visible<C> {
             if self.cursor.tag() <= newest {
                 candidate = Some(self.hold()?);
             }
-            self.cursor.prev()?;
+            self.cursor.prev_key(self.seqno)?;
             if !self.cursor.is_valid() || !self.key.is(self.cursor.key()) {
                 return Ok(candidate);
             }

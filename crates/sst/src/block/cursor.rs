@@ -13,6 +13,7 @@ use super::tags::TagCoding;
 use super::{BlockBytes, SLACK_BYTES, View, delta_encode, flat_encode};
 use crate::isa::{Kernel, prefetch};
 use esker_base::Tag;
+use esker_iter::{Lead, Then};
 
 /// How far ahead of the entry that a cursor is on memory is asked for in the block that a seek led to: four entries of 116 bytes.
 const AHEAD_BYTES: usize = 512;
@@ -569,28 +570,37 @@ impl BlockCursor {
         }
     }
 
-    /// How many entries from the current one on, in the direction of `BACKWARD`, come before `bound`, where no key of the block has two versions.
-    /// Zero where that is not told quickly.
+    /// How far the block leads before `bound` in the direction of `BACKWARD`, where no key of it has two versions. Nothing is known where that is
+    /// not told quickly.
     ///
     /// # Safety
     /// See [`BlockCursor`]; the kernel's instructions must be available.
     #[inline(always)]
-    pub(crate) unsafe fn stretch<K: Kernel, const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> usize {
-        let (Some(View::Flat(flat)), Some(_)) = (&self.view, &self.even) else { return 0 };
+    pub(crate) unsafe fn stretch<K: Kernel, const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> Lead {
+        let (Some(View::Flat(flat)), Some(_)) = (&self.view, &self.even) else { return Lead::NONE };
+        // Blocks have less than 2^32 entries.
+        let lead = |entries: usize, then| Lead { entries: entries as u32, then };
         let Some(bound) = bound else {
-            return if BACKWARD { self.index + 1 } else { self.count - self.index };
+            return lead(if BACKWARD { self.index + 1 } else { self.count - self.index }, Then::Unknown);
         };
         // SAFETY: the caller's promise.
-        unsafe {
-            let at = flat.lower_bound::<K>(bound, Tag::NEWEST);
-            if BACKWARD {
-                // The bound itself does not come before the bound.
-                let from = at + usize::from(at < self.count && flat.is_key(at, bound));
-                (self.index + 1).saturating_sub(from)
-            } else {
-                at.saturating_sub(self.index)
-            }
+        let (at, has_bound) = unsafe { flat.place_of::<K>(bound) };
+        if BACKWARD {
+            // The bound itself does not come before the bound.
+            let from = at + usize::from(has_bound);
+            let then = match has_bound && self.index >= at {
+                true => Then::OnBound,
+                false if from == 0 => Then::Unknown,
+                false => Then::Behind,
+            };
+            return lead((self.index + 1).saturating_sub(from), then);
         }
+        let then = match has_bound && self.index <= at {
+            true => Then::OnBound,
+            false if at == self.count => Then::Unknown,
+            false => Then::Behind,
+        };
+        lead(at.saturating_sub(self.index), then)
     }
 
     /// # Safety
