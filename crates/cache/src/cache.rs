@@ -224,12 +224,17 @@ impl<V: Charge + Clone> BlockCache<V> {
             shard.declined += 1;
             return value;
         };
+        let is_large = bytes > self.capacity_bytes() / (self.shards.len() * LARGE_SHARE);
+        let knocks = !scanned && kind == BlockKind::Data && !is_large && self.is_full_for(bytes);
+        let waits = knocks && !shard.lets_in(hash);
+        if waits {
+            self.budget.release(shard.free_the_door(&mut evicted.0));
+        }
         while scanned && shard.scanned_bytes() + bytes > room {
             let Some(entry) = shard.evict_scanned() else { break };
             self.budget.release(entry.charge as usize);
             evicted.0.push(entry);
         }
-        let is_large = bytes > self.capacity_bytes() / (self.shards.len() * LARGE_SHARE);
         if is_large || !self.make_room(&mut shard, bytes, &mut evicted) {
             drop(shard);
             let reserved = match is_large {
@@ -249,8 +254,20 @@ impl<V: Charge + Clone> BlockCache<V> {
                 return value;
             }
         }
-        shard.insert(hash, Entry { key, value: value.clone(), charge, kind, chances, scanned });
+        let entry = Entry { key, value: value.clone(), charge, kind, chances, scanned };
+        if waits {
+            self.budget.release(shard.seat(entry, &mut evicted.0));
+        } else {
+            shard.insert(hash, entry);
+        }
         value
+    }
+
+    /// Whether somebody has to go for `bytes` more. Not so after the capacity was lowered below what is used: then insertions see to
+    /// it that it is kept.
+    fn is_full_for(&self, bytes: usize) -> bool {
+        let (used, capacity) = (self.used_bytes(), self.capacity_bytes());
+        used <= capacity && used.saturating_add(bytes) > capacity
     }
 
     /// Reserves `bytes`, evicting from one shard as needed; `false` if the shard is empty and they still do not fit.
@@ -374,6 +391,7 @@ impl<V: Charge + Clone> BlockCache<V> {
             stats.scanned_bytes += shard.scanned_bytes();
             stats.duplicate_loads += shard.duplicate_loads;
             stats.declined += shard.declined;
+            stats.turned_away += shard.turned_away;
             for (sum, &part) in stats.kinds.iter_mut().zip(&shard.kinds) {
                 *sum += part;
             }

@@ -14,8 +14,8 @@ use std::time::Duration;
 /// (see the [crate's page](crate)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CacheKind {
-    /// CLOCK, and an array of atomic slots for each table through which hits go without a lock. What the cache does for
-    /// it is the same as for [`CacheKind::Clock`]; the slots are the table's (`slots` in `esker-sst`). Costs eight
+    /// CLOCK, and an array of atomic slots for each table through which hits go without a lock. The cache chooses who goes as
+    /// [`CacheKind::Clock`] does, but when it is full it takes in what was loaded twice; the slots are the table's (`slots` in `esker-sst`). Costs eight
     /// bytes a block of an open table, whether or not it is cached. The default.
     #[default]
     Slots,
@@ -59,6 +59,11 @@ impl CacheKind {
     /// whether a shortcut was used.
     #[inline]
     pub const fn has_shortcuts(self) -> bool {
+        matches!(self, CacheKind::Slots)
+    }
+
+    /// Whether a full cache takes in only what comes back (see the [crate's page](crate)).
+    pub(crate) const fn has_door(self) -> bool {
         matches!(self, CacheKind::Slots)
     }
 

@@ -11,7 +11,7 @@
 //!
 //! | kind | who goes | a hit writes to | bytes an entry |
 //! |---|---|---|---|
-//! | `slots` | CLOCK; hits by shortcuts, below | a slot, without a lock | 80, and 8 a block of an open table |
+//! | `slots` | CLOCK behind a door; hits by shortcuts, both below | a slot, without a lock | 84, and 8 a block of an open table |
 //! | `clock` | CLOCK | one byte of its bucket | 80 |
 //! | `lru` | what was used longest ago, exactly; optionally what is too old | the links of three entries | 166 |
 //! | `lfu` | what was used least often lately | the links of three entries | 150 |
@@ -44,6 +44,11 @@
 //! meets such a block makes it an ordinary one. With `lfu` and `s3-fifo` scans' blocks have the share only while nobody else
 //! wants it: when room is needed they go first. Chances are what `clock` counts; the other policies say how they translate them.
 //!
+//! # The door
+//! A full cache of the kind `slots` takes a lookup's data block in when it was loaded twice, lately, or used while it waited at the door ([`door`]). So blocks
+//! that are asked for once do not cost the eviction of others, nor push them out. Blocks of other kinds and of scans, and large ones,
+//! enter as they do elsewhere, and the other policies have ways of their own.
+//!
 //! # Rejected
 //! * An exact LRU list as the default: every hit writes to the neighbours in the list, three cache lines instead of one.
 //! * The caches of libraries as a whole: what they promise of budgets, large entries, scans and shortcuts differs from one to the next,
@@ -61,12 +66,13 @@
 //! whether a shortcut was used ([`Charge::take_use`]), and hits are reported ([`BlockCache::count_shortcut_hits`]). Only kinds that
 //! say so are to be used with shortcuts ([`CacheKind::has_shortcuts`]).
 //!
-//! Map: [`entry`] says what is cached, [`numbers`] by which name, [`kind`] what can be chosen; `policy` has the policies, one file
+//! Map: [`entry`] says what is cached, [`door`] who may enter, [`numbers`] by which name, [`kind`] what can be chosen; `policy` has the policies, one file
 //! each, `shard` counts, [`cache`] is the whole, [`stats`] what it tells.
 
 #![forbid(unsafe_code)]
 
 pub mod cache;
+mod door;
 pub mod entry;
 pub mod kind;
 pub mod numbers;

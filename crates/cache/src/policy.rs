@@ -21,6 +21,7 @@ pub(crate) mod table;
 #[cfg(test)]
 mod testing;
 
+use crate::door;
 use crate::entry::{Admission, BlockKind, CacheKey, Charge};
 use crate::kind::CacheKind;
 use clock::ClockPolicy;
@@ -170,7 +171,8 @@ pub(crate) const fn overhead_bytes(kind: CacheKind) -> usize {
     COUNTERS
         + match kind {
             // The table is 3/8 to 3/4 full.
-            CacheKind::Slots | CacheKind::Clock => 2 * table::BUCKET_BYTES,
+            CacheKind::Slots => 2 * table::BUCKET_BYTES + door::BYTES_AN_ENTRY,
+            CacheKind::Clock => 2 * table::BUCKET_BYTES,
             CacheKind::Lru { .. } => lru::OVERHEAD_BYTES,
             CacheKind::Lfu => lfu::OVERHEAD_BYTES,
             CacheKind::S3Fifo => s3_fifo::OVERHEAD_BYTES,

@@ -1,8 +1,9 @@
 //! One shard: a policy and the counters, without any locking.
 
+use crate::door::Door;
 use crate::entry::{Admission, BlockKind, CacheKey, Charge};
 use crate::kind::CacheKind;
-use crate::policy::{Entry, Policy};
+use crate::policy::{Entry, Policy, hash_of};
 use crate::stats::KindStats;
 use esker_env::Clock;
 use std::sync::Arc;
@@ -10,19 +11,32 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Shard<V> {
     policy: Policy<V>,
+    /// If the kind has one.
+    door: Option<Door>,
+    /// The entry that came to the door last and may not enter yet.
+    waiting: Option<Entry<V>>,
     /// By the number of the kind. Plain numbers: whoever counts holds the lock already.
     pub(crate) kinds: [KindStats; BlockKind::ALL.len()],
     pub(crate) duplicate_loads: u64,
     pub(crate) declined: u64,
+    pub(crate) turned_away: u64,
 }
 
 impl<V: Charge + Clone> Shard<V> {
     pub(crate) fn new(kind: CacheKind, clock: &Arc<dyn Clock>) -> Shard<V> {
-        Shard { policy: Policy::new(kind, clock), kinds: Default::default(), duplicate_loads: 0, declined: 0 }
+        Shard {
+            policy: Policy::new(kind, clock),
+            door: kind.has_door().then(Door::default),
+            waiting: None,
+            kinds: Default::default(),
+            duplicate_loads: 0,
+            declined: 0,
+            turned_away: 0,
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.policy.len()
+        self.policy.len() + usize::from(self.waiting.is_some())
     }
 
     pub(crate) fn scanned_bytes(&self) -> usize {
@@ -38,29 +52,80 @@ impl<V: Charge + Clone> Shard<V> {
         kind: BlockKind,
         admission: Admission,
     ) -> Option<V> {
-        let found = self.policy.get(hash, key, kind, admission);
+        let found = self.policy.get(hash, key, kind, admission).or_else(|| self.find_waiting(key, admission));
         self.kinds[kind as usize].hits += u64::from(found.is_some());
         found
     }
 
     /// The resident value of a key, without counting anything.
     pub(crate) fn resident(&mut self, hash: u64, key: &CacheKey) -> Option<V> {
-        self.policy.resident(hash, key)
+        self.policy.resident(hash, key).or_else(|| self.waiting_value(key))
+    }
+
+    fn waiting_value(&self, key: &CacheKey) -> Option<V> {
+        self.waiting.as_ref().filter(|entry| entry.key == *key).map(|entry| entry.value.clone())
+    }
+
+    /// As [`Shard::find`], for the entry at the door; a lookup gives it the chance with which it enters.
+    #[cold]
+    fn find_waiting(&mut self, key: &CacheKey, admission: Admission) -> Option<V> {
+        let entry = self.waiting.as_mut().filter(|entry| entry.key == *key)?;
+        if admission == Admission::Point {
+            entry.chances = entry.kind.initial_chances();
+        }
+        Some(entry.value.clone())
+    }
+
+    /// Whether a lookup's data block may enter although the cache is full; otherwise it may wait at the door.
+    pub(crate) fn lets_in(&mut self, hash: u64) -> bool {
+        let residents = self.len();
+        // Into an empty shard everybody may: room is found in others.
+        residents == 0 || self.door.as_mut().is_none_or(|door| door.knock(hash, residents))
+    }
+
+    /// Has the place at the door free: who waits there and was used meanwhile enters, others go. Answers the charge of who went.
+    pub(crate) fn free_the_door(&mut self, evicted: &mut Vec<Entry<V>>) -> usize {
+        let Some(mut entry) = self.waiting.take() else { return 0 };
+        if entry.chances > 0 || entry.value.take_use() {
+            entry.chances = entry.kind.initial_chances();
+            self.policy.insert(hash_of(&entry.key), entry);
+            return 0;
+        }
+        self.turned_away += 1;
+        self.went(&entry).evictions += 1;
+        let charge = entry.charge as usize;
+        evicted.push(entry);
+        charge
+    }
+
+    /// Has an entry wait at the door, whose key is absent and whose charge is reserved. Answers the charge of who went for it.
+    pub(crate) fn seat(&mut self, entry: Entry<V>, evicted: &mut Vec<Entry<V>>) -> usize {
+        let freed_bytes = self.free_the_door(evicted);
+        self.enters(&entry);
+        self.waiting = Some(Entry { chances: 0, ..entry });
+        freed_bytes
     }
 
     /// Adds an entry whose key is absent and whose charge is reserved.
     pub(crate) fn insert(&mut self, hash: u64, entry: Entry<V>) {
+        self.enters(&entry);
+        self.policy.insert(hash, entry);
+    }
+
+    fn enters(&mut self, entry: &Entry<V>) {
         entry.value.entered();
         let counters = &mut self.kinds[entry.kind as usize];
         counters.inserts += 1;
         counters.resident_bytes += entry.charge as usize;
-        self.policy.insert(hash, entry);
     }
 
     /// Evicts what the policy names and answers the charges: 0 only if the shard is empty.
     pub(crate) fn evict(&mut self, evicted: &mut Vec<Entry<V>>) -> usize {
         let before = evicted.len();
-        self.policy.evict(evicted);
+        match self.policy.len() {
+            0 => evicted.extend(self.waiting.take()),
+            _ => self.policy.evict(evicted),
+        }
         evicted[before..].iter().for_each(|entry| self.went(entry).evictions += 1);
         charges(&evicted[before..])
     }
@@ -84,6 +149,7 @@ impl<V: Charge + Clone> Shard<V> {
     pub(crate) fn remove_tables(&mut self, tables: &[u32], removed: &mut Vec<Entry<V>>) -> usize {
         let before = removed.len();
         self.policy.remove_tables(tables, removed);
+        removed.extend(self.waiting.take_if(|entry| tables.binary_search(&entry.key.table).is_ok()));
         removed[before..].iter().for_each(|entry| self.went(entry).removals += 1);
         charges(&removed[before..])
     }
@@ -103,7 +169,7 @@ impl<V: Charge + Clone> Shard<V> {
     /// All entries, for checks.
     #[cfg(test)]
     pub(crate) fn entries(&self) -> Vec<Entry<V>> {
-        self.policy.entries()
+        self.policy.entries().into_iter().chain(self.waiting.clone()).collect()
     }
 }
 

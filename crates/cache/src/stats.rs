@@ -63,6 +63,8 @@ pub struct CacheStats {
     pub duplicate_loads: u64,
     /// Blocks not cached because they are larger than the budget, or the scans' share.
     pub declined: u64,
+    /// Data blocks of lookups that went from the door of a full cache: counted among the inserts and evictions, too.
+    pub turned_away: u64,
     pub(crate) kinds: [KindStats; BlockKind::ALL.len()],
 }
 

@@ -14,6 +14,7 @@ use esker_codec::{DecodeError, DictionaryDecoder, id};
 use esker_env::{PendingRead, ReadRequest};
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Bytes of a buffer for reading compressed blocks that a thread keeps.
 const LARGEST_KEPT_BYTES: usize = 1 << 20;
@@ -124,7 +125,7 @@ impl Table {
         let place = self.place(number)?;
         // The place lies in the file; spans of blocks are bounded by what a block may hold.
         let span = (place.end - place.start) as usize;
-        if self.expects_raw_blocks && span > FRAME_BYTES {
+        if self.expects_raw_blocks.load(Ordering::Relaxed) && span > FRAME_BYTES {
             // Read into the block's own memory: an uncompressed block stays as it is, its checksum being slack.
             let mut buffer = BlockBuffer::new(span - FRAME_BYTES);
             let image = &mut buffer.bytes_mut()[..span];
@@ -133,7 +134,10 @@ impl Table {
                 Ok(header) if header.codec_id == id::NONE && header.file_len() == span => {
                     buffer.finish(Arc::downgrade(&self.home))
                 }
-                Ok(header) => self.unpacked(&header, image),
+                Ok(header) => {
+                    self.expects_raw_blocks.store(false, Ordering::Relaxed);
+                    self.unpacked(&header, image)
+                }
                 Err(flaw) => Err(flaw),
             };
             return block.map_err(|flaw| self.flaw_at(flaw, place.start));
@@ -172,6 +176,10 @@ impl Table {
     }
 
     fn unpacked(&self, header: &BlockHeader, image: &[u8]) -> Result<BlockRef, Flaw> {
+        if header.codec_id == id::NONE {
+            // What was compressed by no codec could have done without this copy.
+            self.expects_raw_blocks.store(true, Ordering::Relaxed);
+        }
         let mut buffer = BlockBuffer::new(header.raw_len as usize);
         unpack(header, image, self.dictionary.as_ref(), buffer.bytes_mut())?;
         buffer.finish(Arc::downgrade(&self.home))

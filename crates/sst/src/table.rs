@@ -21,6 +21,7 @@ use esker_env::File;
 use esker_filter::FilterPolicy;
 use esker_iter::RangeDeletes;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Which table a file is expected to hold, so that a swapped file is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +61,8 @@ pub struct Table {
     pub(crate) cache: Arc<TableCache>,
     pub(crate) number: u32,
     pub(crate) isa: Isa,
-    /// Blocks are likely stored raw, so that they are best read straight into their own memory.
-    pub(crate) expects_raw_blocks: bool,
+    /// Blocks are likely stored raw, so that they are best read straight into their own memory: as the block read last was.
+    pub(crate) expects_raw_blocks: AtomicBool,
     pub(crate) uid: TableUid,
     /// What the entries' sequence numbers of 0 stand for; 0 unless the table was ingested.
     pub(crate) global_seqno: SeqNo,
@@ -164,7 +165,7 @@ impl Table {
             number: home.number(),
             home,
             isa: Isa::detect(),
-            expects_raw_blocks: properties.codec == esker_codec::Codec::None.name(),
+            expects_raw_blocks: AtomicBool::new(properties.codec == esker_codec::Codec::None.name()),
             uid: tail.footer.uid,
             global_seqno: global_seqno.unwrap_or(SeqNo::ZERO),
             file,

@@ -329,6 +329,7 @@ fn as_json(metrics: &Metrics, holders: &[Holder]) -> serde_json::Value {
             "expirations": cache.expirations,
             "duplicate_loads": metrics.cache.duplicate_loads,
             "declined": metrics.cache.declined,
+            "turned_away": metrics.cache.turned_away,
             "scanned_bytes": metrics.cache.scanned_bytes,
             "blocks": blocks,
         },
