@@ -26,11 +26,14 @@ impl Table {
     #[inline]
     pub fn approach(&self, key: &[u8], seqno: SeqNo) -> Option<Approach<'_>> {
         let index = self.index.as_ref()?;
-        if seqno < self.global_seqno || index.tree().is_none() || self.verified.is_some() {
+        if seqno < self.global_seqno || index.tree().is_none() {
             return None;
         }
         let newest = Tag::visible_at(seqno);
         let number = locate(self, index, key, newest);
+        if self.verified.is_some() {
+            self.prefetch_mapped(number);
+        }
         Some(Approach { table: self, index, number, newest })
     }
 
@@ -75,9 +78,6 @@ impl Table {
     /// As [`Table::get`], where there is no approach.
     #[inline(never)]
     fn get_otherwise(&self, key: &[u8], hash: u64, seqno: SeqNo) -> Result<Option<TableHit>> {
-        if self.verified.is_some() {
-            return self.get_mapped(key, hash, seqno);
-        }
         let found = find_otherwise(self, key, hash, seqno)?;
         Ok(self.hit_of(found, key, hash, seqno))
     }
@@ -105,6 +105,9 @@ impl Approach<'_> {
     /// As [`Table::get`].
     #[inline]
     pub fn get(&self, key: &[u8], hash: u64) -> Result<Option<TableHit>> {
+        if self.table.verified.is_some() {
+            return self.table.get_mapped_from(self.number, key, hash, self.newest);
+        }
         let found = find_from(self, key, hash)?;
         Ok(self.table.hit_of(found, key, hash, self.newest.seqno()))
     }

@@ -14,11 +14,12 @@
 use crate::block::header::CODEC_AT;
 use crate::block::{BlockBytes, Found, SLACK_BYTES};
 use crate::index::BlockIndex;
-use crate::isa::with_kernel;
+use crate::isa::{prefetch, with_kernel};
 use crate::load::verify_numbered;
+use crate::slots::PREFETCHED_LINES;
 use crate::table::Table;
 use crate::value::{PinnedValue, TableHit};
-use esker_base::{Result, SeqNo, Tag};
+use esker_base::{Result, Tag};
 use esker_codec::id;
 use esker_env::File;
 use std::sync::Arc;
@@ -72,24 +73,24 @@ impl Table {
         Ok(Some((block, place.start)))
     }
 
-    /// As [`Table::get`], for a mapped file.
+    /// Asks for the first lines of block `number` where it lies in the mapped file. What the processor cannot translate yet is not
+    /// waited for.
+    pub(crate) fn prefetch_mapped(&self, number: usize) {
+        let (Some(file), Ok(place)) = (self.file.mapped(), self.place(number)) else { return };
+        let start = file.as_ptr().wrapping_add(place.start as usize);
+        (0..PREFETCHED_LINES).for_each(|line| prefetch(start.wrapping_add(64 * line)));
+    }
+
+    /// As [`Table::get`], for a mapped file, from the block on that the index names for the key.
     #[inline(never)]
-    pub(crate) fn get_mapped(&self, key: &[u8], hash: u64, seqno: SeqNo) -> Result<Option<TableHit>> {
-        let newest = Tag::visible_at(seqno);
-        let mut number = match &self.index {
-            Some(index) if seqno >= self.global_seqno => {
-                let isa = self.isa;
-                with_kernel!(
-                    isa,
-                    |K| (index: &BlockIndex, key: &[u8], newest: Tag) -> usize {
-                        // SAFETY: compiled once for each kernel, and called for the one that exists.
-                        unsafe { index.locate::<K>(key, newest) }
-                    }
-                    (index, key, newest)
-                )
-            }
-            _ => return Ok(None),
-        };
+    pub(crate) fn get_mapped_from(
+        &self,
+        mut number: usize,
+        key: &[u8],
+        hash: u64,
+        newest: Tag,
+    ) -> Result<Option<TableHit>> {
+        let seqno = newest.seqno();
         if self.bounds.is_some() && self.excludes_unread(number, key)? {
             self.note_absent(key, hash, seqno);
             return Ok(None);

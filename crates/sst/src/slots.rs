@@ -48,7 +48,7 @@ const DOOMED: usize = 2;
 const FLAGS: usize = LOCKED | DOOMED;
 
 /// Cache lines of a block that are prefetched: the directory of a flat block of 4 KiB ends in the fifth.
-const PREFETCHED_LINES: usize = 5;
+pub(crate) const PREFETCHED_LINES: usize = 5;
 
 /// A counted pointer that fits a slot.
 ///

@@ -6,7 +6,9 @@
 use crate::engine::{
     Abilities, Batch, Engine, EngineSettings, Result, SeeEntry, SeeValue, SeeValues, Session,
 };
-use ::esker::{Cursor, Database, Durability, Keyspace, Options, ReadMode, WriteBatch};
+use ::esker::{
+    Codec, Cursor, Database, Durability, Keyspace, KeyspaceOptions, Options, PerLevel, ReadMode, WriteBatch,
+};
 use std::path::Path;
 
 struct Esker {
@@ -20,9 +22,12 @@ pub(super) fn open(directory: &Path, settings: &EngineSettings) -> Result<Box<dy
     open_with(directory, settings, |options| options)
 }
 
-/// Opens it with tables that are read as mapped memory.
+/// Opens it with tables that are read as mapped memory, uncompressed, because only such blocks are searched where they lie.
 pub(super) fn open_mapped(directory: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
-    open_with(directory, settings, |options| options.table_reads(ReadMode::Mapped))
+    let keyspaces = KeyspaceOptions::default().compression(PerLevel::all(Codec::None));
+    open_with(directory, settings, |options| {
+        options.table_reads(ReadMode::Mapped).keyspace_options(keyspaces.clone())
+    })
 }
 
 fn open_with(

@@ -111,7 +111,7 @@ pub(crate) const ADAPTERS: &[Adapter] = &[
     #[cfg(feature = "esker")]
     store("esker", "Esker as it is by default", esker::open),
     #[cfg(feature = "esker")]
-    variant("esker+mapped", "`table_reads` mapped", ("esker", GETS), esker::open_mapped),
+    variant("esker+mapped", "`table_reads` mapped, uncompressed", ("esker", GETS), esker::open_mapped),
     #[cfg(feature = "rocksdb")]
     store("rocksdb", "log-structured merge-tree in C++", rocksdb::open),
     #[cfg(feature = "rocksdb")]
