@@ -5,8 +5,9 @@ use crate::read::source::Source;
 use crate::scheduler::Lane;
 use crate::tree::Access;
 use crate::wanted::Wanted;
-use crate::{CompactionFilter, Database, Decision, KeyspaceOptions, MergeOperator, Options};
+use crate::{CompactionFilter, Database, Decision, KeyspaceOptions, MergeOperator, Options, PerLevel};
 use esker_base::{Error, Tag};
+use esker_codec::Codec;
 use esker_env::fault::StrictFs;
 use esker_env::{Env, ManualClock, SeededRandom};
 use esker_iter::{Cursor, Merge, RangeDeletes};
@@ -390,5 +391,44 @@ fn plans_are_carried_out_to_the_letter() {
         assert!(written.all(|part| part.file.table(Access::Once).unwrap().filter().is_some() == filter));
         db.put("key 00000", "again").unwrap();
         db.default_keyspace().flush().unwrap();
+    }
+}
+
+/// I2: a table that has reached its size goes on while the versions of its last key do, and ends behind them; whether a flush writes it or the
+/// pieces of a merge.
+#[test]
+fn versions_of_one_key_lie_in_one_table() {
+    let plain = PerLevel::all(Codec::None);
+    let db = stepped(4, keyspace_options().compression(plain).write_buffer_size(1 << 20));
+    let (mut snapshots, state) = (Vec::new(), db.default_keyspace().state());
+    let tables = || -> Vec<(u64, bool)> {
+        let tree = Arc::clone(&state.view.load().tree);
+        tree.parts().map(|part| (part.meta.bytes, part.meta.contains(b"key 00250"))).collect()
+    };
+    for round in 0..2u8 {
+        for version in 0..50u8 {
+            db.put("key 00250", [version; 1000]).unwrap();
+            snapshots.push(db.snapshot());
+        }
+        (0..500).for_each(|key| db.put(format!("key {key:05}"), [round; 60]).unwrap());
+        db.flush().unwrap();
+        if round == 1 {
+            db.compact_all().unwrap();
+        }
+        let with_it: Vec<u64> =
+            tables().iter().filter(|(_, has_it)| *has_it).map(|(bytes, _)| *bytes).collect();
+        let versions = snapshots.len() as u64;
+        assert_eq!(with_it.len(), 1, "{:?}", tables());
+        assert!(
+            with_it[0] > versions * 1000 && with_it[0] < versions * 1000 + 2 * TABLE_BYTES,
+            "{with_it:?}"
+        );
+        assert!(
+            tables().len() > 4 && tables().iter().filter(|(bytes, _)| *bytes > 2 * TABLE_BYTES).count() == 1
+        );
+    }
+    for (number, snapshot) in snapshots.iter().enumerate() {
+        let value = db.default_keyspace().at(snapshot).get("key 00250").unwrap().unwrap();
+        assert_eq!(&value[..], [number as u8 % 50; 1000]);
     }
 }
