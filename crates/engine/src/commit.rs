@@ -226,8 +226,9 @@ impl Store {
         let writing = self.writing()?;
         // Asked last before the order is fixed: what it says still holds when the batch becomes visible, because
         // nobody else commits meanwhile.
+        let mut patience_left = self.stall_limit;
         let mut state = loop {
-            let state = self.lock_with_room(writing, batch, patience)?;
+            let state = self.lock_with_room(writing, batch, patience, &mut patience_left)?;
             if admission.admit(&state)? {
                 break state;
             }
@@ -246,7 +247,7 @@ impl Store {
         let dues = if state.duties.is_empty() { None } else { Some(self.take_dues(&mut state, batch)) };
         drop(state);
         if let Some(dues) = dues {
-            self.pay_dues(writing, &dues);
+            self.pay_dues(writing, &dues, patience_left);
         }
         if durability == Durability::Power {
             writing.sync_up_to(last)?;
@@ -261,15 +262,15 @@ impl Store {
         self.writing()?.sync_up_to(last)
     }
 
-    /// Takes the commit lock once there is room for the batch.
+    /// Takes the commit lock once there is room for the batch. What is waited for it goes off `patience_left`.
     #[inline]
     pub(crate) fn lock_with_room<'w>(
         &self,
         writing: &'w Writing,
         batch: &EncodedBatch<'_>,
         patience: Patience,
+        patience_left: &mut Duration,
     ) -> Result<CommitGuard<'w>> {
-        let mut patience_left = self.stall_limit;
         let needs_private = !writing.log.fits_segment(batch.payload.len());
         // A private segment is a file of its own: closing waits until nobody makes or removes one, and after it nobody
         // begins to, because the directory may be another owner's by then.
@@ -305,7 +306,7 @@ impl Store {
                         has_waited = true;
                         self.counters.stalls.fetch_add(1, Ordering::Relaxed);
                     }
-                    self.wait_for_room(lane, seen, patience, &mut patience_left)?;
+                    self.wait_for_room(lane, seen, patience, patience_left)?;
                 }
             }
         }

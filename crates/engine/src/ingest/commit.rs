@@ -39,7 +39,7 @@ impl Store {
         let (stub, _) = stub_memtable(keyspace.options().memtable, &self.arenas)?;
         let mut patience_left = self.stall_limit;
         let mut state = loop {
-            let mut state = self.lock_with_room(writing, &batch, Patience::Stall)?;
+            let mut state = self.lock_with_room(writing, &batch, Patience::Stall, &mut patience_left)?;
             let seen = self.scheduler.generation();
             match self.room_for_ingest(&mut state, keyspace)? {
                 Room::Ready => break state,

@@ -12,7 +12,7 @@
 //! # Invariants
 //! * PC1: a writer without pressure reads one byte under the commit lock that it reads anyway, and no clock.
 //! * PC2: nobody sleeps under a lock, nor longer than [`LONGEST_SLEEP`] at once; whoever sleeps for the pace stops when the pressure
-//!   has gone, when the database closes, and when the stall limit is over.
+//!   has gone, when the database closes, and when the stall limit is over, in which what it waited for room counts.
 //! * PC3: pressure is read off the present shape, not counted by events: what a job changes is seen at the next look, and nothing
 //!   can be forgotten. Looks are at installs, after seals, and by writers under pressure every [`ADAPT_INTERVAL`].
 //! * PC4: a keyspace's pressure holds back its own writers only; memory, which all share, holds back those who write.
@@ -148,9 +148,9 @@ impl Store {
         dues
     }
 
-    /// Without a lock, after a batch: rings, looks at the pressure, and waits for as long as the batch came too early.
+    /// Without a lock, after a batch: rings, looks at the pressure, and waits for as long as the batch came too early, `patience` at most.
     #[cold]
-    pub(crate) fn pay_dues(&self, writing: &Writing, dues: &Dues) {
+    pub(crate) fn pay_dues(&self, writing: &Writing, dues: &Dues, patience: Duration) {
         if dues.ring {
             writing.bell.ring();
         }
@@ -158,18 +158,21 @@ impl Store {
         let Some((keyspace, owed)) = &dues.owed else { return };
         self.counters.delays.fetch_add(1, Ordering::Relaxed);
         let began_ns = self.env.clock.monotonic_ns();
-        self.wait_for_pace(keyspace, *owed);
+        self.wait_for_pace(keyspace, *owed, patience);
         let waited_ns = self.env.clock.monotonic_ns().saturating_sub(began_ns);
         self.counters.delay_ns.fetch_add(waited_ns, Ordering::Relaxed);
     }
 
-    fn wait_for_pace(&self, keyspace: &KeyspaceState, owed: Duration) {
-        let mut left_ns = owed.min(self.stall_limit).as_nanos() as u64;
-        while left_ns > 0 && !self.scheduler.is_stopping() {
+    fn wait_for_pace(&self, keyspace: &KeyspaceState, owed: Duration, patience: Duration) {
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let (mut left_ns, mut now_ns) = (nanoseconds(owed), self.env.clock.monotonic_ns());
+        // What is owed grows where the rate falls meanwhile; the patience does not.
+        let until_ns = now_ns.saturating_add(nanoseconds(patience));
+        while left_ns > 0 && now_ns < until_ns && !self.scheduler.is_stopping() {
             let before = keyspace.admitted_bytes_per_second.load(Ordering::Relaxed);
-            let began_ns = self.env.clock.monotonic_ns();
-            self.scheduler.pause(LONGEST_SLEEP.min(Duration::from_nanos(left_ns)));
-            let now_ns = self.env.clock.monotonic_ns();
+            let most_ns = left_ns.min(until_ns - now_ns);
+            self.scheduler.pause(LONGEST_SLEEP.min(Duration::from_nanos(most_ns)));
+            let began_ns = std::mem::replace(&mut now_ns, self.env.clock.monotonic_ns());
             left_ns = left_ns.saturating_sub(now_ns.saturating_sub(began_ns).max(1));
             self.look_if_due(keyspace, now_ns);
             let after = keyspace.admitted_bytes_per_second.load(Ordering::Relaxed);

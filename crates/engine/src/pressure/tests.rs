@@ -7,11 +7,12 @@ use crate::options::Options;
 use crate::{Database, Keyspace, KeyspaceOptions};
 use esker_base::SeqNo;
 use esker_env::fault::{FaultFs, Operation, StrictFs};
-use esker_env::{Background, Env};
+use esker_env::{Background, Clock, Env};
 use esker_strategy::{
     Busy, Class, CompactionPlan, ManualMark, ManualStep, Reason, Strategy, StrategyOptions,
 };
 use esker_version::{Key, KeyEnd, KeyRange, VersionEdit};
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Sender, channel};
 
 const BUFFER_BYTES: u64 = 64 << 10;
@@ -220,6 +221,49 @@ fn a_writer_that_is_held_back_hinders_nobody() {
     thread.unwrap().join().unwrap();
     assert_eq!(db.metrics().delays, 1);
     db.try_write(&batch).unwrap();
+    db.close().unwrap();
+}
+
+/// A clock that goes on by a millisecond whenever somebody looks at it.
+#[derive(Debug, Default)]
+struct Ticking(AtomicU64);
+
+impl Clock for Ticking {
+    fn wall_ms(&self) -> u64 {
+        1_600_000_000_000
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        self.0.fetch_add(1_000_000, Ordering::Relaxed)
+    }
+}
+
+/// PC2: what is owed grows when the rate falls while a writer waits; how long it waits at most does not, and what it waited for room has gone off it.
+#[test]
+fn nobody_waits_for_the_pace_beyond_the_stall_limit() {
+    let faults = FaultFs::new(Arc::new(StrictFs::new()));
+    let clock = Arc::new(Ticking::default());
+    let env = Env { background: Background::Threads, ..Env::simulated(Arc::new(faults.clone()), 1) };
+    let env = Env { clock: Arc::<Ticking>::clone(&clock), ..env };
+    let keyspace = KeyspaceOptions::default().write_buffer_size(BUFFER_BYTES);
+    let options = Options::default().memory_budget(8 << 20).keyspace_options(keyspace);
+    let limit = Duration::from_millis(100);
+    let db = options.stall_limit(limit).env(env).open("/db").unwrap();
+    let gate = hold_flush(&faults);
+    put(db.default_keyspace(), 2 * BUFFER_BYTES);
+    let (store, state) = (db.store(), db.store().find_keyspace("default").unwrap());
+    for patience in [limit, limit / 4] {
+        // Admitted at a rate by which 20 ms are owed, and at a hundredth of it from the next look on.
+        state.control.lock().capacity.note_flush(1 << 10, 1 << 10, Duration::from_secs(1000));
+        state.admitted_bytes_per_second.store(100, Ordering::Relaxed);
+        state.control.lock().rate = Some(100);
+        let began_ns = clock.0.load(Ordering::Relaxed);
+        store.wait_for_pace(&state, Duration::from_millis(20), patience);
+        let waited = Duration::from_nanos(clock.0.load(Ordering::Relaxed) - began_ns);
+        assert!(waited >= patience && waited < patience + limit / 4, "{waited:?} of {patience:?}");
+    }
+    drop(gate);
+    db.flush().unwrap();
     db.close().unwrap();
 }
 
