@@ -163,19 +163,21 @@ impl Job {
     fn keep_rate(&self, direction: Direction, bytes: u64) -> Result<()> {
         // Writers wait for the others.
         let is_held = self.facts.class < Class::L0Urgent;
+        let changes = self.rates.changes();
         match self.rates.charge(direction, bytes, is_held, || self.clock.monotonic_ns()) {
-            Some(until_ns) => self.wait_until(until_ns),
+            Some(until_ns) => self.wait_until(until_ns, changes),
             None => Ok(()),
         }
     }
 
+    /// Waits for a moment that follows from limits which were changed so often, or until they are changed again.
     #[cold]
-    fn wait_until(&self, until_ns: u64) -> Result<()> {
+    fn wait_until(&self, until_ns: u64, changes: u64) -> Result<()> {
         loop {
             self.look()?;
             let left_ns = until_ns.saturating_sub(self.clock.monotonic_ns());
             // In stepped mode time stands still while a job runs.
-            if left_ns == 0 || self.scheduler.is_stepped() {
+            if left_ns == 0 || self.rates.changes() != changes || self.scheduler.is_stepped() {
                 return Ok(());
             }
             self.scheduler.pause(Duration::from_nanos(left_ns).min(LONGEST_PAUSE));

@@ -153,6 +153,8 @@ pub(crate) struct Rates {
     state: Mutex<State>,
     is_limited: AtomicBool,
     is_tuned: AtomicBool,
+    /// How often the limits were changed: whoever waits by older ones need not.
+    changes: AtomicU64,
     /// Reads of the foreground since the rates were adapted, and the time that they took together.
     reads: AtomicU64,
     reads_ns: AtomicU64,
@@ -165,6 +167,12 @@ impl Rates {
         *state = State { rates, ..State::default() };
         self.is_limited.store(rates.is_limited(), Ordering::Relaxed);
         self.is_tuned.store(rates.auto_tuned, Ordering::Relaxed);
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+
+    /// How often the limits were changed.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// The limits as they were set.

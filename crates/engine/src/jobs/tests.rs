@@ -8,13 +8,13 @@ use crate::wanted::Wanted;
 use crate::{CompactionFilter, Database, Decision, KeyspaceOptions, MergeOperator, Options, PerLevel};
 use esker_base::{Error, Tag};
 use esker_codec::Codec;
-use esker_env::fault::StrictFs;
+use esker_env::fault::{Fault, FaultFs, Operation, Rule, StrictFs, When};
 use esker_env::{Env, ManualClock, SeededRandom};
 use esker_iter::{Cursor, Merge, RangeDeletes};
 use esker_sst::{Pace, ReadPurpose};
 use esker_strategy::{Class, CompactionPlan, PlanKind, SizeRatio, Strategy};
 use esker_version::LevelIndex;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -354,6 +354,69 @@ fn a_job_keeps_to_its_rate() {
     }
     db.close().unwrap();
     waiting.join().unwrap();
+}
+
+/// Who waits for its turn by a limit that is lifted goes on: the clock stands still, so by the old limit it would wait for ever.
+#[test]
+fn jobs_go_on_at_once_when_limits_are_lifted() {
+    let clock = Arc::new(ManualClock::new(1_000_000));
+    clock.advance(Duration::from_secs(1));
+    let env = Env { clock, fs: Arc::new(StrictFs::new()), ..Env::real() };
+    // The first window, of a table, is a burst; the second waits.
+    let slow =
+        BackgroundRates { read_bytes_per_second: Some(16 * TABLE_BYTES), ..BackgroundRates::default() };
+    let keyspace = keyspace_options().strategy(Strategy::None);
+    let options = Options::default().memory_budget(64 << 20).mapped_log(false).keyspace_options(keyspace);
+    let db = options.background_rates(slow).env(env).open("/db").expect("a database");
+    fill(&db);
+    let (store, other) = (Arc::clone(db.store()), db.clone());
+    let compacting = Env::real().spawn("compacting", move || other.compact_all().unwrap()).unwrap();
+    while store.jobs.progress(0).first().is_none_or(|job| job.read_bytes == 0) {
+        std::thread::yield_now();
+    }
+    db.set_background_rates(BackgroundRates::default()).unwrap();
+    compacting.join().unwrap();
+    db.close().unwrap();
+}
+
+/// A read that fails ends the merge with an error, and what could not be read is not taken for the end of an input: of all reads of a merge each fails
+/// once, then the merge is done.
+#[test]
+fn a_read_that_fails_ends_a_merge_and_loses_nothing() {
+    let faults = FaultFs::new(Arc::new(StrictFs::new()));
+    let options = Options::default().memory_budget(64 << 20).max_subcompactions(Some(2));
+    let options = options.keyspace_options(keyspace_options().strategy(Strategy::None));
+    let db = options.env(Env::simulated(Arc::new(faults.clone()), 1)).open("/db").expect("a database");
+    for run in 0..4u64 {
+        (0..200u64).for_each(|key| db.put(format!("key {:05}", 3 * key + run), [run as u8; 300]).unwrap());
+        db.default_keyspace().flush().unwrap();
+    }
+    let values = || -> Vec<(Vec<u8>, Vec<u8>)> {
+        let pairs = db.default_keyspace().iter().map(Result::unwrap);
+        pairs.map(|(key, value)| (key.to_vec(), value.to_vec())).collect()
+    };
+    let (before, store) = (values(), db.store());
+    let mut failed = 0;
+    for nth in 1.. {
+        let injected = faults.injected();
+        faults.add(Rule::new(Fault::Io, When::Nth(nth)).on(Operation::Read).path("tables/"));
+        let merged = db.compact_all();
+        faults.heal();
+        assert_eq!(values(), before, "after read {nth}");
+        store.files.delete_doomed();
+        let live = db.default_keyspace().state().view.load().tree.parts().count();
+        assert_eq!(store.env.fs.list(Path::new("/db/tables")).unwrap().len(), live, "after read {nth}");
+        if faults.injected() == injected {
+            merged.unwrap();
+            break;
+        }
+        assert!(matches!(merged, Err(Error::Io(_))), "{merged:?}");
+        failed += 1;
+    }
+    assert!(failed > 40, "{failed} reads");
+    assert_eq!(db.default_keyspace().state().view.load().tree.runs.len(), 1);
+    assert!(db.verify().unwrap().is_clean());
+    db.close().unwrap();
 }
 
 /// What a plan says of moves and filters is what happens: many tables move in one edit and no byte is rewritten, and what is merged again at
