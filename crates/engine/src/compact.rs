@@ -25,7 +25,7 @@ use esker_sst::Pace;
 use esker_strategy::{
     Busy, Class, CompactionPlan, InputPart, JobId, ManualMark, ManualStep, PlanInput, PlanKind, Reason,
 };
-use esker_version::{KeyEnd, KeyRange, PartMeta, Version, VersionEdit};
+use esker_version::{KeyEnd, KeyRange, PartFlags, PartMeta, Version, VersionEdit};
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -213,7 +213,11 @@ impl Store {
         let moved = tables.moved(plan.est_in_bytes, self.monotonic_ns().saturating_sub(start_ns));
         keyspace.traffic.note_merge(plan, (keys_taken(plan), tables.entries()), moved);
         let took = Duration::from_nanos(self.monotonic_ns().saturating_sub(start_ns));
-        keyspace.control.lock().capacity.note_compaction(tables.bytes(), plan.bytes_into_last(), took);
+        {
+            let mut control = keyspace.control.lock();
+            control.capacity.note_compaction(tables.bytes(), plan.bytes_into_last(), took);
+            control.capacity.note_merged(plan.est_in_bytes, took);
+        }
         let installed = self.install_merge(keyspace, plan, tables);
         drop(frozen);
         installed
@@ -310,6 +314,8 @@ impl Store {
             collects: plan.reason == Reason::LargeGarbage,
             zero_seqnos: plan.to.level().is_last(),
             created_ms: oldest_creation(plan),
+            is_bottom: plan.bottom,
+            hides_deleted: hides_deleted(plan, boundaries),
             relocation: (!relocation.victims.is_empty()).then_some(relocation),
         };
         let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
@@ -450,6 +456,15 @@ enum Manual<'a> {
 fn oldest_creation(plan: &CompactionPlan) -> Option<u64> {
     let created = plan.parts().map(|(_, input)| input.part.created_ms);
     created.min().filter(|_| plan.reason == Reason::SmallRuns)
+}
+
+/// Whether something in the inputs stands for deletes whose tombstones are gone, and may go on to: what they deleted lies outside, or a
+/// snapshot keeps it.
+fn hides_deleted(plan: &CompactionPlan, boundaries: &Boundaries) -> bool {
+    let parts = || plan.parts().map(|(_, input)| &input.part);
+    let newest = parts().map(|part| part.max_seqno).max();
+    let keeps = !plan.bottom || newest.is_some_and(|newest| boundaries.oldest() < newest);
+    keeps && parts().any(|part| part.flags.has(PartFlags::HIDES_DELETED))
 }
 
 /// The range as the planner takes it: it may be too wide by the one key of an excluded lower bound.

@@ -383,6 +383,8 @@ fn flush_spec<'a>(
         collects: false,
         zero_seqnos: false,
         created_ms: None,
+        is_bottom: false,
+        hides_deleted: false,
         relocation: None,
     }
 }

@@ -120,7 +120,7 @@ impl Store {
     }
 
     /// Replaces the manifest by one that holds the present state in one record.
-    fn roll_over(&self, writing: &Writing, installed: &mut Installed) {
+    pub(crate) fn roll_over(&self, writing: &Writing, installed: &mut Installed) {
         let number = writing.tables.take_file_number();
         match installed.manifest.roll_over(number, &installed.state) {
             Ok(()) => self.discard(std::mem::take(&mut installed.doubtful), &installed.state),

@@ -54,6 +54,10 @@ pub(crate) struct OutputSpec<'a> {
     pub(crate) created_ms: Option<u64>,
     /// When the oldest delete of the inputs was made, in milliseconds since 1970 (DW3 in [`crate::promises`]).
     pub(crate) oldest_delete_ms: Option<u64>,
+    /// Whether nothing older than the inputs lies outside, over their keys.
+    pub(crate) is_bottom: bool,
+    /// Whether some input hides older data that was deleted, by a tombstone that is gone, and that data may stay.
+    pub(crate) hides_deleted: bool,
     /// The blob files whose values are to be written anew, if there are any.
     pub(crate) relocation: Option<&'a Relocation>,
 }
@@ -241,7 +245,17 @@ pub(crate) fn write_tables<'a, C: Cursor>(
         tracing::error!(%keyspace, entries, "a compaction filter panicked; what it was shown stays as it is");
     }
     output.tables.oldest_filtered = kept.stats().oldest_filtered;
-    output.finish()
+    let stats = kept.stats();
+    let hides_deleted =
+        spec.hides_deleted || stats.kept_deleted > 0 || (stats.hidden_deletes > 0 && !spec.is_bottom);
+    let mut tables = output.finish()?;
+    if hides_deleted {
+        for part in &mut tables.parts {
+            part.flags = part.flags.with(PartFlags::HIDES_DELETED);
+            part.oldest_delete_ms = spec.oldest_delete_ms.or(part.oldest_delete_ms).or(Some(part.created_ms));
+        }
+    }
+    Ok(tables)
 }
 
 /// The tables of one job while they are written.

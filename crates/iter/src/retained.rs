@@ -77,6 +77,10 @@ pub struct RetainedStats {
     pub hidden: u64,
     /// Tombstones dropped because nothing is left for them to hide (rule 2).
     pub tombstones: u64,
+    /// Tombstones among those that are hidden. What they deleted may lie outside of the inputs, where nothing but the newer version tells of it.
+    pub hidden_deletes: u64,
+    /// Versions that stay, for a snapshot, under tombstones that are hidden.
+    pub kept_deleted: u64,
     /// Entries whose sequence number became 0 (rule 3).
     pub zeroed: u64,
     /// Puts that were treated as deletes, and operands that were dropped, because they expired (rule 5).
@@ -204,6 +208,8 @@ struct Group {
     is_any_given: bool,
     is_any_untouchable: bool,
     is_any_zeroed: bool,
+    /// Whether a tombstone was dropped under something newer: what is kept after it was deleted.
+    has_hidden_delete: bool,
 }
 
 impl<C, O> std::fmt::Debug for Retained<C, O> {
@@ -433,6 +439,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
             return Ok(Decided::Drop);
         }
         self.group.hidden_below = Some(seqno);
+        self.stats.kept_deleted += u64::from(self.group.has_hidden_delete);
         self.tag = tag;
         if self.zeroes_seqnos && seqno <= self.oldest && !self.group.is_any_kept && seqno > SeqNo::ZERO {
             self.zero(tag);
@@ -478,8 +485,13 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         }
         if self.is_hidden(seqno) {
             self.stats.hidden += 1;
+            if role == Role::Tombstone && !is_past {
+                self.group.has_hidden_delete = true;
+                self.stats.hidden_deletes += 1;
+            }
             return Ok(Decided::Drop);
         }
+        self.stats.kept_deleted += u64::from(self.group.has_hidden_delete);
         if role == Role::Operand {
             return self.gather(tag);
         }
@@ -571,5 +583,6 @@ impl Group {
         self.is_any_given = false;
         self.is_any_untouchable = false;
         self.is_any_zeroed = false;
+        self.has_hidden_delete = false;
     }
 }

@@ -62,14 +62,40 @@ pub(crate) fn plan_promise(cx: &Context<'_>) -> Option<CompactionPlan> {
     due.sort_by_key(|(due_ms, level, _, part)| (*due_ms, std::cmp::Reverse(*level), part.id));
     let columns = Columns::new(cx);
     let base = cx.shape.base().map(|run| run.id);
-    due.into_iter().take(MAX_TRIES).find_map(|(_, level, run, part)| {
-        if level == LevelIndex::LAST && Some(run.id) == base {
-            return rewrite(cx, run, part, Class::Promise, Reason::DeletePromise);
-        }
+    let merge = |part: &PartMeta| {
         let plan = columns.merge(columns.window_of(&part.range), Class::Promise, Reason::DeletePromise)?;
         let includes_it = plan.parts().any(|(_, input)| input.part.id == part.id);
         includes_it.then_some(plan)
+    };
+    due.into_iter().take(MAX_TRIES).find_map(|(_, level, run, part)| {
+        if holds_file_alone(cx, part) {
+            return leave_file(cx, level, run, part);
+        }
+        if level == LevelIndex::LAST && Some(run.id) == base {
+            let alone = rewrite(cx, run, part, Class::Promise, Reason::DeletePromise);
+            // What lies above and may hold older versions has no deadline of its own.
+            return alone.or_else(|| if is_pinned(cx, part) { None } else { merge(part) });
+        }
+        merge(part)
     })
+}
+
+/// Whether a part is due for what is missing of its file alone, which stays as long as the part does.
+fn holds_file_alone(cx: &Context<'_>, part: &PartMeta) -> bool {
+    part.sliced && !part.stands_for_deletes() && part.expired_entries(cx.shape.expired_ms) == 0
+}
+
+/// Writes a part into a file of its own, in its place.
+fn leave_file(
+    cx: &Context<'_>,
+    level: LevelIndex,
+    run: &Arc<Run>,
+    part: &Arc<PartMeta>,
+) -> Option<CompactionPlan> {
+    let to = Position::Into { level, run: run.id, order: run.order };
+    let parts = vec![InputPart::whole(Arc::clone(part))];
+    let inputs = vec![PlanInput { level, run: run.id, order: run.order, parts }];
+    cx.finish(Draft { inputs, to, class: Class::Promise, reason: Reason::DeletePromise })
 }
 
 /// When the first of what a part holds was deleted, or expired for every reader; `None` if nothing was.
@@ -160,6 +186,12 @@ fn rewrite_last(cx: &Context<'_>) -> Option<CompactionPlan> {
         .find_map(|part| rewrite(cx, run, part, Class::Clean, Reason::LastTombstones))
 }
 
+/// Whether a snapshot may keep what a part of the last level could lose.
+fn is_pinned(cx: &Context<'_>, part: &PartMeta) -> bool {
+    let snapshot = cx.shape.oldest_snapshot;
+    part.max_seqno > snapshot || part.pinned_by.is_some_and(|seqno| seqno >= snapshot)
+}
+
 /// Rewrites one part of the last level, if that is sure to drop its tombstones and what has expired: every snapshot sees all of
 /// them, and nothing above may hold older versions of the same keys.
 fn rewrite(
@@ -169,12 +201,11 @@ fn rewrite(
     class: Class,
     reason: Reason,
 ) -> Option<CompactionPlan> {
-    let snapshot = cx.shape.oldest_snapshot;
-    let pinned = part.max_seqno > snapshot || part.pinned_by.is_some_and(|seqno| seqno >= snapshot);
     let kept_above = cx.shape.upper().any(|(_, upper)| {
         upper.overlapping(&part.range).iter().any(|above| above.min_seqno <= part.max_seqno)
     });
-    if pinned || kept_above || garbage(cx, part) == 0 {
+    let is_worth = garbage(cx, part) > 0 || part.stands_for_deletes();
+    if is_pinned(cx, part) || kept_above || !is_worth {
         return None;
     }
     let to = Position::Into { level: LevelIndex::LAST, run: run.id, order: run.order };

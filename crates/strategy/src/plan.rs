@@ -317,20 +317,24 @@ impl CompactionPlan {
     }
 
     /// Says in an edit that the inputs go: whole parts are removed, sliced ones are replaced by what remains
-    /// of them, under ids from `next_part`.
+    /// of them, under ids from `next_part`. What remains keeps the file, in which what the job deleted is still to be found: so it knows
+    /// since when.
     pub fn remove_inputs(
         &self,
         keyspace: KeyspaceId,
         edit: &mut VersionEdit,
         mut next_part: impl FnMut() -> PartId,
     ) {
+        let oldest_delete_ms = self.parts().filter_map(|(_, input)| input.part.oldest_delete_ms).min();
         for (input, consumed) in self.parts() {
             edit.remove_part(keyspace, input.level, input.run, &consumed.part);
             let Some(slice) = &consumed.slice else { continue };
             let place = Place { level: input.level, run: input.run, order: input.order };
             let (before, after) = consumed.part.range.without(slice);
             for rest in [before, after].into_iter().flatten() {
-                if let Some(remains) = consumed.part.slice(next_part(), &rest) {
+                if let Some(mut remains) = consumed.part.slice(next_part(), &rest) {
+                    remains.oldest_delete_ms =
+                        remains.oldest_delete_ms.into_iter().chain(oldest_delete_ms).min();
                     edit.add_part(keyspace, place, Arc::new(remains));
                 }
             }

@@ -221,6 +221,11 @@ impl Manifest {
         self.end
     }
 
+    /// Whether anything was appended to the snapshot that it began with.
+    pub fn has_edits(&self) -> bool {
+        self.end > self.snapshot_bytes
+    }
+
     /// Whether the manifest should be replaced: it has grown long, or its last append failed.
     pub fn needs_rollover(&self) -> bool {
         let limit = MIN_ROLLOVER_BYTES.max(self.snapshot_bytes.saturating_mul(ROLLOVER_FACTOR));

@@ -14,6 +14,9 @@ impl PartFlags {
     /// One version of each key, only plain puts, no range deletes: readers may skip visibility checks if
     /// [`PartMeta::max_seqno`] is not newer than what they read at.
     pub const SINGLE_VERSION: PartFlags = PartFlags(1);
+    /// What it holds hides something older that was deleted, by tombstones that are gone: [`PartMeta::oldest_delete_ms`] says since
+    /// when.
+    pub const HIDES_DELETED: PartFlags = PartFlags(2);
 
     /// The two sets together.
     #[must_use]
@@ -65,7 +68,8 @@ pub struct PartMeta {
     pub tombstones: u64,
     /// Range deletes: each counts once for every fragment that it covers.
     pub range_deletes: u64,
-    /// When the oldest tombstone or range delete was written, in milliseconds since 1970.
+    /// When the oldest tombstone or range delete was written, in milliseconds since 1970; of a part without any, when the oldest was that it
+    /// stands for ([`PartFlags::HIDES_DELETED`]) or, of a slice, that took what is missing of its file.
     pub oldest_delete_ms: Option<u64>,
     /// The earliest expiry time of an entry, in milliseconds since 1970.
     pub min_expiry_ms: Option<u64>,
@@ -159,6 +163,11 @@ impl PartMeta {
     /// Whether the part holds tombstones of any kind.
     pub fn has_tombstones(&self) -> bool {
         self.tombstones > 0 || self.range_deletes > 0
+    }
+
+    /// Whether something that was deleted goes, here or below, when the part is merged down.
+    pub fn stands_for_deletes(&self) -> bool {
+        self.has_tombstones() || self.flags.has(PartFlags::HIDES_DELETED)
     }
 
     /// About how many entries have expired by `time_ms`, if expiry times are spread evenly from the earliest to the latest;

@@ -148,7 +148,7 @@ impl Store {
         let capacity = &control.capacity;
         let flush_bytes_per_second = capacity.flush_bytes_per_second();
         let blocking = (state != WriteState::Free).then(|| {
-            let of_one_merge = capacity.job_bytes_per_second().map(|measured| measured as u64);
+            let of_one_merge = capacity.merged_bytes_per_second().map(|measured| measured as u64);
             self.blocking_work(keyspace, &pressures[0], flush_bytes_per_second, of_one_merge)
         });
         KeyspaceStall {

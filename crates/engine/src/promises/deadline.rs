@@ -3,7 +3,7 @@
 //! Deletes may lie under any key. Then every table has to be rewritten between the delete and the deadline. An eighth of that time passes
 //! before memtables are sealed (DW1), and merges begin an eighth before its end (DW3): even where each began as soon as it
 //! could, three quarters of the time is what they have. The rates that the database is held to bound what they do in it, and so does what
-//! compactions were measured to write.
+//! compactions were measured to go through.
 
 use super::{SEAL_DIVISOR, USABLE_PERCENT};
 use crate::jobs::BackgroundRates;
@@ -78,7 +78,7 @@ impl Store {
         keyspace: &KeyspaceState,
         within: Duration,
     ) -> Option<DeleteShortfall> {
-        let one_job = keyspace.control.lock().capacity.job_bytes_per_second();
+        let one_job = keyspace.control.lock().capacity.merged_bytes_per_second();
         let measured = one_job.map(|rate| rate * self.compaction_threads as f64 * USABLE_PERCENT / 100.0);
         let table_bytes = keyspace.view.load().tree.version.bytes();
         DeleteShortfall::of(table_bytes, within, self.files.rates.get(), measured)

@@ -1,13 +1,13 @@
-//! DW1 and DW2: memtables and log segments do not grow old where somebody promised that deletes vanish.
+//! DW1, DW2 and DW6: memtables, log segments and the manifest do not grow old where somebody promised that deletes vanish.
 
-use super::SEAL_DIVISOR;
+use super::{MANIFEST_DIVISOR, SEAL_DIVISOR};
 use crate::commit::Room;
 use crate::handle::DEFAULT_KEYSPACE;
 use crate::keyspace::KeyspaceState;
 use crate::room::MAX_SEALED;
 use crate::scheduler::Lane;
 use crate::store::{Store, Writing};
-use esker_base::{KeyspaceId, LogId, Result, SeqNo};
+use esker_base::{FileNumber, KeyspaceId, LogId, Result, SeqNo};
 use esker_version::VersionEdit;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,6 +19,8 @@ pub(crate) struct LogAges {
     /// The segment that was begun for a promise, and the last sequence number before it: as long as nothing was written since, it is
     /// empty, and there is nothing to leave behind.
     begun: Option<(LogId, SeqNo)>,
+    /// The manifest, and since when it is the present one.
+    manifest: Option<(FileNumber, u64)>,
 }
 
 impl LogAges {
@@ -37,6 +39,7 @@ impl Store {
         for keyspace in keyspaces.iter() {
             self.seal_if_old(keyspace)?;
         }
+        self.leave_old_manifest(writing, within_ms);
         let now_ms = self.time.now_ms();
         let mut ages = self.log_ages.lock();
         let current = writing.commit.lock().log.position().log_id;
@@ -51,6 +54,23 @@ impl Store {
             self.release_log()?;
         }
         Ok(())
+    }
+
+    /// Begins a manifest without the borders of tables that are gone, which are keys, if the present one has been written to for long
+    /// enough.
+    fn leave_old_manifest(&self, writing: &Writing, within_ms: u64) {
+        let mut installed = writing.manifest.lock();
+        let (number, now_ms) = (installed.manifest.number(), self.time.now_ms());
+        let since_ms = match self.log_ages.lock().manifest {
+            Some((known, since_ms)) if known == number && installed.manifest.has_edits() => since_ms,
+            _ => now_ms,
+        };
+        let is_old = now_ms.saturating_sub(since_ms) >= within_ms / MANIFEST_DIVISOR;
+        if is_old {
+            self.roll_over(writing, &mut installed);
+        }
+        let since_ms = if is_old { now_ms } else { since_ms };
+        self.log_ages.lock().manifest = Some((installed.manifest.number(), since_ms));
     }
 
     fn seal_if_old(&self, keyspace: &Arc<KeyspaceState>) -> Result<()> {

@@ -8,15 +8,20 @@
 //!
 //! # Deletes (`delete_within`)
 //! What was deleted or has expired is in no file of the database any more within that time: not the tombstone, not what it hides,
-//! not the log. Five places hold it, one after the other:
+//! not the log. Six places hold it, one after the other:
 //! * DW1: the active memtable: it is sealed an eighth of the time after its first entry, whatever it holds.
 //! * DW2: log segments: after an eighth of the time the oldest is left, all memtables of any keyspace that need it are sealed, and it is
 //!   deleted with the last of them; none is kept to be written again.
 //! * DW3: tables above the last level: each knows when the oldest delete in it was made; merges keep the oldest of their inputs; an
-//!   eighth of the time before the deadline the column goes to the last level, before anything else but an urgent level 0.
+//!   eighth of the time before the deadline the column goes to the last level, before anything else but an urgent level 0. Where something
+//!   newer takes a tombstone's place while older tables still hold what it deleted, the newer table stands for it and knows the time. Where a
+//!   merge takes a slice of a table, the file stays, with what was deleted in it, as long as another slice does: so the other slices
+//!   know the time as well, and are written anew in their places.
 //! * DW4: tables of the last level with entries that expire: rewritten when the first of them is due.
 //! * DW5: replaced tables, until their last reader lets go: a snapshot, cursor or range that is older than the delete keeps it, and
 //!   then the promise is missed on that account; [`DeletePromise`] says so.
+//! * DW6: the manifest, which has the first and last keys of tables, also of those that are gone: a new one is begun a sixteenth of the time
+//!   after the first edit of the present one.
 //!
 //! What cannot be kept where deletes lie all over the keys is refused, and told of when it becomes so: [`DeleteShortfall`].
 //!
@@ -39,6 +44,9 @@ use esker_strategy::{Allowance, BlobAccount, base_bytes};
 
 /// DW1 and DW2: the share of the promised time after which memtables are sealed and log segments left.
 const SEAL_DIVISOR: u64 = 8;
+
+/// DW6: the share of the promised time after which the manifest is begun anew.
+const MANIFEST_DIVISOR: u64 = 16;
 
 /// The share of what compactions were measured to write that a promise may take, in percent: flushes and bursts need the rest.
 const USABLE_PERCENT: f64 = 70.0;

@@ -120,8 +120,12 @@ impl Store {
         let within = options.delete_within?;
         let view = keyspace.view.load();
         let shape = self.shape(&view.tree, &[]);
-        let in_memory = view.memtables().filter_map(|memtable| memtable.since_ms()).map(|ms| (ms, None));
-        let in_tables = shape.version.parts().filter_map(|(_, _, part)| {
+        let of_writes = view.memtables().filter(|memtable| memtable.ingested.is_none());
+        let in_memory = of_writes.filter_map(|memtable| memtable.since_ms()).map(|ms| (ms, None));
+        // Tables that were ingested and wait for their place stand among the memtables.
+        let waiting = view.memtables().filter_map(|memtable| memtable.ingested.as_ref());
+        let waiting = waiting.flat_map(|run| run.parts.iter().map(|part| &part.meta));
+        let in_tables = shape.version.parts().map(|(_, _, part)| part).chain(waiting).filter_map(|part| {
             let range = (part.smallest().to_vec(), part.largest().to_vec());
             Some((oldest_gone_ms(part, shape.now_ms)?, Some(range)))
         });

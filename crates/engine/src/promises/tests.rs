@@ -1,9 +1,10 @@
 //! Promises beside a clock that the tests move, on a strict file system, stepped.
 
 use super::*;
-use crate::{Database, KeyspaceOptions, Options};
+use crate::{BackgroundRates, Database, KeyspaceOptions, Options};
 use esker_env::fault::StrictFs;
 use esker_env::{Clock, Env, FileSystem, ManualClock, OpenMode};
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +14,7 @@ const WITHIN: Duration = Duration::from_secs(800);
 struct World {
     fs: StrictFs,
     clock: Arc<ManualClock>,
+    options: Options,
     db: Database,
 }
 
@@ -21,14 +23,20 @@ impl World {
         let (fs, clock) = (StrictFs::new(), Arc::new(ManualClock::new(1_600_000_000_000)));
         let env = Env { clock: clock.clone(), ..Env::simulated(Arc::new(fs.clone()), 7) };
         let keyspace = options(KeyspaceOptions::default().write_buffer_size(64 << 10).table_size(16 << 10));
-        let options = Options::default().memory_budget(8 << 20).keyspace_options(keyspace);
-        World { db: options.env(env).open("/db").unwrap(), fs, clock }
+        let options = Options::default().memory_budget(8 << 20).keyspace_options(keyspace).env(env);
+        World { db: options.clone().open("/db").unwrap(), fs, clock, options }
     }
 
     /// Lets time pass, and the lanes look as often as they do by themselves.
     fn pass(&self, time: Duration) {
+        self.pass_beside(time, || ());
+    }
+
+    /// The same, while something else is done before each look.
+    fn pass_beside(&self, time: Duration, other: impl Fn()) {
         let step = Duration::from_secs(10);
         for _ in 0..time.as_secs() / step.as_secs() {
+            other();
             self.clock.advance(step);
             self.db.store().scheduler.request(crate::scheduler::Lane::Compaction);
             while self.db.step_background() {}
@@ -37,9 +45,10 @@ impl World {
 
     /// The files of the database that contain this text.
     fn files_with(&self, text: &[u8]) -> Vec<PathBuf> {
-        let files = ["/db/tables", "/db/wal"].iter().flat_map(|dir| {
-            let entries = self.fs.list(Path::new(dir)).unwrap();
-            entries.into_iter().map(|entry| Path::new(dir).join(entry.name)).collect::<Vec<_>>()
+        let files = ["/db", "/db/tables", "/db/wal"].iter().flat_map(|dir| {
+            let entries = self.fs.list(Path::new(dir)).unwrap().into_iter();
+            let files = entries.filter(|entry| !entry.is_dir);
+            files.map(|entry| Path::new(dir).join(entry.name)).collect::<Vec<_>>()
         });
         let contains = |path: &PathBuf| {
             let file = self.fs.open(path, OpenMode::Read).unwrap();
@@ -91,6 +100,174 @@ fn what_was_deleted_is_in_no_file_after_the_promised_time() {
         assert_eq!(world.db.get(500u64.to_be_bytes()).unwrap(), None);
         assert_eq!(world.db.get(501u64.to_be_bytes()).unwrap().as_deref(), Some(&[245u8; 64][..]));
         world.db.close().unwrap();
+    }
+}
+
+/// What was deleted is not less deleted because the key was written again, in the same memtable or later: then no tombstone is left to say that it is there.
+#[test]
+fn what_was_deleted_and_written_anew_is_gone_as_well() {
+    for (strategy, flushes) in [("partitioned", 0), ("partitioned", 1), ("leveled:10", 1), ("tiered:4", 0)] {
+        let world =
+            World::new(|options| raw(options).strategy(strategy.parse().unwrap()).delete_within(WITHIN));
+        fill(&world.db);
+        let other = world.db.keyspace_with("other", KeyspaceOptions::default()).unwrap();
+        world.db.put(500u64.to_be_bytes(), SECRET).unwrap();
+        world.db.compact_all().unwrap();
+        world.db.delete(500u64.to_be_bytes()).unwrap();
+        (0..flushes).for_each(|_| world.db.flush().unwrap());
+        world.db.put(500u64.to_be_bytes(), b"newer").unwrap();
+        world.db.flush().unwrap();
+        world.pass_beside(WITHIN, || other.put(b"k", b"never idle").unwrap());
+        assert_eq!(world.files_with(SECRET), [] as [PathBuf; 0], "{strategy} {flushes}");
+        assert_eq!(world.deletes().state, PromiseState::Kept, "{}", world.deletes());
+        assert_eq!(world.db.get(500u64.to_be_bytes()).unwrap().as_deref(), Some(&b"newer"[..]));
+        world.db.close().unwrap();
+    }
+}
+
+/// The same where a snapshot kept it: once the snapshot is gone the value goes, though the merge that met its tombstone is long over.
+#[test]
+fn what_a_snapshot_kept_of_a_key_written_anew_goes_after_it() {
+    let world = World::new(|options| raw(options).delete_within(WITHIN));
+    fill(&world.db);
+    let other = world.db.keyspace_with("other", KeyspaceOptions::default()).unwrap();
+    let busy = || other.put(b"k", b"never idle").unwrap();
+    world.db.put(500u64.to_be_bytes(), SECRET).unwrap();
+    world.db.compact_all().unwrap();
+    let snapshot = world.db.snapshot();
+    world.db.delete(500u64.to_be_bytes()).unwrap();
+    world.db.put(500u64.to_be_bytes(), b"newer").unwrap();
+    world.pass_beside(WITHIN + Duration::from_secs(100), busy);
+    assert!(world.contains(SECRET));
+    assert_eq!(world.deletes().state, PromiseState::Missed, "{}", world.deletes());
+    drop(snapshot);
+    world.pass_beside(Duration::from_secs(100), busy);
+    assert_eq!(world.files_with(SECRET), [] as [PathBuf; 0]);
+    assert_eq!(world.deletes().state, PromiseState::Kept, "{}", world.deletes());
+    world.db.close().unwrap();
+}
+
+/// A merge takes a slice of a table with what was deleted in it; the file has it until the other slices leave it.
+#[test]
+fn slices_leave_a_file_in_which_something_was_deleted() {
+    let world = World::new(|options| raw(options).compaction_job_size(16 << 10).delete_within(WITHIN));
+    fill(&world.db);
+    world.db.compact_all().unwrap();
+    let other = world.db.keyspace_with("other", KeyspaceOptions::default()).unwrap();
+    // A table over all keys, and a narrow one above it that deletes something of it.
+    (0..100u64).for_each(|at| world.db.put((at * 20).to_be_bytes(), [9; 16]).unwrap());
+    world.db.put(500u64.to_be_bytes(), SECRET).unwrap();
+    world.db.flush().unwrap();
+    world.db.delete(500u64.to_be_bytes()).unwrap();
+    world.db.flush().unwrap();
+    let tables = world.files_with(SECRET).into_iter().filter(|file| file.starts_with("/db/tables"));
+    assert_eq!(tables.count(), 1);
+    world.pass_beside(WITHIN, || other.put(b"k", b"never idle").unwrap());
+    assert_eq!(world.files_with(SECRET), [] as [PathBuf; 0]);
+    assert_eq!(world.deletes().state, PromiseState::Kept, "{}", world.deletes());
+    let runs = world.db.default_keyspace().state().view.load().tree.runs.len();
+    assert!(runs > 1, "what nothing was deleted of stays where it is");
+    assert_eq!(world.db.get(500u64.to_be_bytes()).unwrap(), None);
+    assert_eq!(world.db.get(520u64.to_be_bytes()).unwrap().as_deref(), Some(&[9u8; 16][..]));
+    assert!(world.db.verify().unwrap().is_clean());
+    world.db.close().unwrap();
+}
+
+/// DW6: keys stand in the manifest where tables begin and end.
+#[test]
+fn a_deleted_key_is_not_in_the_manifest_either() {
+    let world = World::new(|options| raw(options).delete_within(WITHIN));
+    fill(&world.db);
+    world.db.put(SECRET, b"the greatest key").unwrap();
+    world.db.compact_all().unwrap();
+    let names = |files: Vec<PathBuf>| files.iter().any(|file| file.to_str().unwrap().contains("MANIFEST"));
+    assert!(names(world.files_with(SECRET)));
+    world.db.delete(SECRET).unwrap();
+    world.pass(WITHIN);
+    assert_eq!(world.files_with(SECRET), [] as [PathBuf; 0]);
+    let edits = || world.db.store().writing().unwrap().manifest.lock().manifest.number();
+    let number = edits();
+    world.pass(WITHIN);
+    assert_eq!(edits(), number, "nothing was written to it");
+    world.db.close().unwrap();
+}
+
+/// Tables that wait for their place among the memtables are no memtables: they have no time before which nothing was written.
+#[test]
+fn ingested_tables_that_wait_miss_no_promise() {
+    let world = World::new(|options| raw(options).delete_within(WITHIN));
+    let keyspace = world.db.default_keyspace();
+    let mut loader = keyspace.bulk_load().unwrap();
+    (0..100u64).for_each(|at| loader.add(at.to_be_bytes(), b"v").unwrap());
+    loader.finish().unwrap();
+    assert!(keyspace.state().view.has_sealed(), "they wait");
+    assert_eq!((world.deletes().state, world.deletes().oldest), (PromiseState::Kept, None));
+    world.db.close().unwrap();
+}
+
+/// Whoever opens a database, or lowers its rates, is told what cannot be kept from then on.
+#[test]
+fn promises_that_became_impossible_are_warned_of() {
+    let world = World::new(|options| raw(options).delete_within(Duration::from_secs(120)));
+    (0..6000u64).for_each(|at| world.db.put(at.to_be_bytes(), [at as u8; 1000]).unwrap());
+    world.db.compact_all().unwrap();
+    let slow = BackgroundRates { write_bytes_per_second: Some(64 << 10), ..BackgroundRates::default() };
+    let expected =
+        ["delete_within = 120 s cannot be kept in keyspace \"default\"", "background_write_bytes_per_second"];
+    let is_warning = |told: &[String]| match told {
+        [] => false,
+        [one] => expected.iter().all(|part| one.contains(part)),
+        more => panic!("one warning says it: {more:?}"),
+    };
+    assert!(!is_warning(&warnings(|| world.db.set_background_rates(BackgroundRates::default()).unwrap())));
+    assert!(is_warning(&warnings(|| world.db.set_background_rates(slow).unwrap())));
+    world.db.close().unwrap();
+    let reopened = |options: Options| warnings(|| options.open("/db").unwrap().close().unwrap());
+    assert!(!is_warning(&reopened(world.options.clone())));
+    assert!(is_warning(&reopened(world.options.background_rates(slow))));
+}
+
+/// What is warned of while something is done on this thread.
+fn warnings(act: impl FnOnce()) -> Vec<String> {
+    let told = Told::default();
+    let lines = Arc::clone(&told.0);
+    tracing::subscriber::with_default(told, act);
+    lines.lock().clone()
+}
+
+/// Keeps warnings, each as its fields.
+#[derive(Default)]
+struct Told(Arc<Mutex<Vec<String>>>);
+
+impl tracing::Subscriber for Told {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() <= tracing::Level::WARN
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::Id {
+        tracing::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::Id, _: &tracing::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut fields = Fields(String::new());
+        event.record(&mut fields);
+        self.0.lock().push(fields.0);
+    }
+
+    fn enter(&self, _: &tracing::Id) {}
+
+    fn exit(&self, _: &tracing::Id) {}
+}
+
+struct Fields(String);
+
+impl tracing::field::Visit for Fields {
+    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+        self.0.push_str(&format!("{}: {value:?} ", field.name()));
     }
 }
 
@@ -231,8 +408,10 @@ fn a_deadline_that_measurements_rule_out_is_refused_with_the_numbers() {
     let keyspace = world.db.default_keyspace();
     let measure = |bytes_per_second| {
         for _ in 0..100 {
-            let second = Duration::from_secs(1);
-            state.control.lock().capacity.note_compaction(bytes_per_second, 0, second);
+            // What is deleted is read and not written: that makes nothing slower.
+            let (mut control, second) = (state.control.lock(), Duration::from_secs(1));
+            control.capacity.note_compaction(0, 0, second);
+            control.capacity.note_merged(bytes_per_second, second);
         }
     };
     let promise =

@@ -66,6 +66,8 @@ pub struct Capacity {
     compaction: Speed,
     /// Bytes that one compaction at a time takes from above the last level into it.
     taken: Speed,
+    /// Bytes that one compaction at a time reads.
+    merged: Speed,
     /// Bytes flushed and bytes written by compactions, those that lie back counted for less.
     flushed: f64,
     compacted: f64,
@@ -101,6 +103,17 @@ impl Capacity {
         self.compaction.note(written_bytes, took);
         self.taken.note(taken_bytes, took);
         self.compacted += written_bytes as f64;
+    }
+
+    /// A compaction read so many bytes in that time.
+    pub fn note_merged(&mut self, read_bytes: u64, took: Duration) {
+        self.merged.note(read_bytes, took);
+    }
+
+    /// Bytes of tables a second that one compaction at a time goes through, whatever it keeps of them; `None` before the first. Where most is deleted it
+    /// writes next to nothing, and is no slower for that.
+    pub fn merged_bytes_per_second(&self) -> Option<f64> {
+        self.merged.bytes_per_second()
     }
 
     /// Payload bytes a second that one flush after the other takes; `None` before the first.
