@@ -1,5 +1,6 @@
 //! Pieces write what one job writes, and jobs that are called off stop at once.
 
+use super::rate::Direction;
 use super::{BackgroundRates, JobFacts, pieces_of};
 use crate::read::source::Source;
 use crate::scheduler::Lane;
@@ -371,7 +372,8 @@ fn jobs_go_on_at_once_when_limits_are_lifted() {
     fill(&db);
     let (store, other) = (Arc::clone(db.store()), db.clone());
     let compacting = Env::real().spawn("compacting", move || other.compact_all().unwrap()).unwrap();
-    while store.jobs.progress(0).first().is_none_or(|job| job.read_bytes == 0) {
+    let now_ns = store.env.clock.monotonic_ns();
+    while store.files.rates.charge(Direction::Read, 0, true, || now_ns).is_none() {
         std::thread::yield_now();
     }
     db.set_background_rates(BackgroundRates::default()).unwrap();
