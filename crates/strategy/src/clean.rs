@@ -63,9 +63,9 @@ pub(crate) fn plan_promise(cx: &Context<'_>) -> Option<CompactionPlan> {
     let columns = Columns::new(cx);
     let base = cx.shape.base().map(|run| run.id);
     let merge = |part: &PartMeta| {
-        let plan = columns.merge(columns.window_of(&part.range), Class::Promise, Reason::DeletePromise)?;
-        let includes_it = plan.parts().any(|(_, input)| input.part.id == part.id);
-        includes_it.then_some(plan)
+        // A first step may leave the part where it is: what can be moved goes before what has to be merged, and of a large column only a part.
+        // Each step brings something down, so its turn comes.
+        columns.merge(columns.window_of(&part.range), Class::Promise, Reason::DeletePromise)
     };
     due.into_iter().take(MAX_TRIES).find_map(|(_, level, run, part)| {
         if holds_file_alone(cx, part) {
@@ -74,7 +74,8 @@ pub(crate) fn plan_promise(cx: &Context<'_>) -> Option<CompactionPlan> {
         if level == LevelIndex::LAST && Some(run.id) == base {
             let alone = rewrite(cx, run, part, Class::Promise, Reason::DeletePromise);
             // What lies above and may hold older versions has no deadline of its own.
-            return alone.or_else(|| if is_pinned(cx, part) { None } else { merge(part) });
+            let is_kept = !is_pinned(cx, part) && is_kept_above(cx, part);
+            return alone.or_else(|| if is_kept { merge(part) } else { None });
         }
         merge(part)
     })
@@ -201,14 +202,17 @@ fn rewrite(
     class: Class,
     reason: Reason,
 ) -> Option<CompactionPlan> {
-    let kept_above = cx.shape.upper().any(|(_, upper)| {
-        upper.overlapping(&part.range).iter().any(|above| above.min_seqno <= part.max_seqno)
-    });
     let is_worth = garbage(cx, part) > 0 || part.stands_for_deletes();
-    if is_pinned(cx, part) || kept_above || !is_worth {
+    if is_pinned(cx, part) || is_kept_above(cx, part) || !is_worth {
         return None;
     }
     let to = Position::Into { level: LevelIndex::LAST, run: run.id, order: run.order };
     let inputs = input_from(LevelIndex::LAST, run, Some(&part.range)).into_iter().collect();
     cx.finish(Draft { inputs, to, class, reason })
+}
+
+/// Whether a part above the oldest run may hold what a tombstone of this one hides: by their numbers, which both have ranges of.
+fn is_kept_above(cx: &Context<'_>, part: &PartMeta) -> bool {
+    let may_hold = |above: &Arc<PartMeta>| above.min_seqno <= part.max_seqno;
+    cx.shape.upper().any(|(_, upper)| upper.overlapping(&part.range).iter().any(may_hold))
 }

@@ -102,7 +102,7 @@ fn manual(world: &mut World, random: &SeededRandom) {
 
 #[test]
 fn reads_stay_right_whatever_runs_side_by_side() {
-    let installs: u64 = (0..250).map(|seed| stress(seed, 1500)).sum();
+    let installs: u64 = (0..300).map(|seed| stress(seed, 1500)).sum();
     assert!(installs > 20_000, "the worlds were busy: {installs}");
 }
 
