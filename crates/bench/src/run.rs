@@ -143,6 +143,8 @@ impl Run<'_> {
     fn deleted(&mut self, workload: Workload) -> Result<(), BenchError> {
         let (measured, note) =
             deletes::measure(workload, self.store(), self.settings, &self.data, &self.clock)?;
+        let memory = self.memory_now(0);
+        self.note_memory(memory);
         self.report.row(&Row::new(workload, self.settings, &measured))?;
         Ok(note.map_or(Ok(()), |note| self.report.note(&note))?)
     }
@@ -151,6 +153,8 @@ impl Run<'_> {
     fn rest(&mut self) -> Result<(), BenchError> {
         self.see_to_data()?;
         let (measured, note) = rest::measure(self.store(), self.settings, &self.data, &self.clock)?;
+        let memory = self.memory_now(0);
+        self.note_memory(memory);
         self.report.row(&Row::new(Workload::ReadRested, self.settings, &measured))?;
         Ok(note.map_or(Ok(()), |note| self.report.note(&note))?)
     }
