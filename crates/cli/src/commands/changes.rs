@@ -3,7 +3,7 @@
 use super::{Context, write_json};
 use crate::args::ChangesArgs;
 use crate::failure::{Exit, Failure};
-use crate::format::{human_bytes, human_count};
+use crate::format::{human_bytes, human_count, human_counted};
 use esker::{Change, ChangeBatch, Changes, Error, SeqNo};
 use serde_json::{Value, json};
 
@@ -92,7 +92,7 @@ fn show_text(context: &mut Context<'_>, batch: &ChangeBatch, changes: &[Change<'
                 format!("merge {} + {}{}", key(k)?, value(operand)?, until(expiry_ms))
             }
             Change::Ingest { tables, bytes, .. } => {
-                format!("ingest {tables} tables, {}", human_bytes(*bytes))
+                format!("ingest {}, {}", human_counted(*tables as u64, "table"), human_bytes(*bytes))
             }
             other => format!("{other:?}"),
         };

@@ -3,7 +3,7 @@
 use super::{Context, write_json};
 use crate::args::CompactArgs;
 use crate::failure::{Exit, Failure};
-use crate::format::{human_bytes, human_count};
+use crate::format::{human_bytes, human_count, human_counted};
 use serde_json::json;
 use std::ops::Bound;
 
@@ -43,16 +43,16 @@ pub(super) fn verify(context: &mut Context<'_>) -> Result<Exit, Failure> {
     } else {
         writeln!(
             context.out,
-            "{} tables, {} blocks, {} entries, {} range deletes, {} read",
-            human_count(report.tables),
-            human_count(report.blocks),
+            "{}, {}, {} entries, {}, {} read",
+            human_counted(report.tables, "table"),
+            human_counted(report.blocks, "block"),
             human_count(report.entries),
-            human_count(report.range_deletes),
+            human_counted(report.range_deletes, "range delete"),
             human_bytes(report.bytes)
         )?;
         if report.blob_files > 0 {
-            let (files, values) = (human_count(report.blob_files), human_count(report.blob_values));
-            writeln!(context.out, "{files} blob files, {values} large values")?;
+            let files = human_counted(report.blob_files, "blob file");
+            writeln!(context.out, "{files}, {}", human_counted(report.blob_values, "large value"))?;
         }
         for damage in &report.damage {
             writeln!(context.out, "damaged: {}", damage.error)?;

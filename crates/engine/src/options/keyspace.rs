@@ -278,7 +278,8 @@ impl KeyspaceOptions {
     ///
     /// Deletes may lie all over the keys, so that all tables have to be rewritten in three quarters of this time. Where compactions were
     /// measured to be slower, or are held to a lower rate, setting it is refused with the numbers; where it becomes so later,
-    /// [`crate::Database::promises`] says why.
+    /// [`crate::Database::promises`] says why. Each keyspace is judged as if it had that rate for itself. With a single compaction thread what is due
+    /// waits for the merge that runs, which a strategy that merges whole levels may be at for long: give it two, or a longer time.
     pub fn delete_within(mut self, time: Duration) -> KeyspaceOptions {
         self.delete_within = Some(time);
         self
