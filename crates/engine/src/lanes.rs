@@ -33,12 +33,15 @@ impl Work for Store {
 }
 
 impl Store {
-    /// Keeps a log segment ahead of the writers; closes tables that nobody used for a while; deletes what nothing refers to
-    /// any more.
+    /// Keeps a log segment ahead of the writers; closes tables that nobody used for a while, and has the cache give way to those that
+    /// are open; deletes what nothing refers to any more.
     fn work_on_log(&self) -> Result<bool> {
         // Deletions first: on a full disk they are what makes room for the segment.
         self.files.delete_doomed();
         self.close_cold_tables();
+        if self.files.has_untold_bytes() {
+            self.rebalance_memory();
+        }
         if let Some(writing) = &self.writing {
             let old_segments = writing.old_segments.lock().take();
             if let Some(report) = old_segments

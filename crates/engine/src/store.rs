@@ -177,7 +177,7 @@ impl Store {
         let memtables = self.memory.memtables_bytes.max(self.memtable_memory_bytes());
         let memtables = memtables + self.loading_bytes.load(Ordering::Relaxed);
         let log = self.writing.as_ref().map_or(0, |writing| writing.log.mapped_bytes());
-        let cache_bytes = self.memory.cache_bytes(memtables, log, self.files.open_amount().bytes);
+        let cache_bytes = self.memory.cache_bytes(memtables, log, self.files.tell_bytes());
         let cache = self.files.cache();
         if cache.capacity_bytes() as u64 != cache_bytes {
             cache.set_capacity_bytes(usize::try_from(cache_bytes).unwrap_or(usize::MAX));

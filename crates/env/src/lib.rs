@@ -11,6 +11,7 @@
 //! | [`std_fs`] | [`StdFileSystem`], the machine's own |
 //! | [`memory`] | [`Region`], large pieces of anonymous memory |
 //! | [`slabs`] | memory for blocks, many small pieces of such regions |
+//! | [`NumberList`] | numbers by the million, in such regions |
 //! | [`clock`], [`random`] | time and randomness, the machine's and a test's |
 //! | [`reads`] | [`ReadQueue`], reads that overlap |
 //! | [`counting`] | [`CountingFs`], which counts what is written and held |
@@ -18,7 +19,7 @@
 //! | [`world`] | [`Env`], all of it in one value, and the starting of threads |
 //! | `sharing` | [`Env::share_out`], work that is done on several threads and waited for |
 //!
-//! Unsafe code is found in [`memory`], [`slabs`], in [`fs`] ([`Mapping`]), in the two modules `mapping`, in
+//! Unsafe code is found in [`memory`], [`slabs`], `number_list`, in [`fs`] ([`Mapping`]), in the two modules `mapping`, in
 //! `std_fs/write_back` and in `reads/uring`, nowhere else.
 
 mod aligned;
@@ -28,6 +29,7 @@ pub mod fault;
 pub mod fs;
 pub mod host;
 pub mod memory;
+mod number_list;
 pub mod over;
 pub mod random;
 pub mod reads;
@@ -44,6 +46,7 @@ pub use fs::{
     MappingOwner, OpenMode, StoreObserver,
 };
 pub use memory::{PageAdvice, Region};
+pub use number_list::NumberList;
 pub use over::{FileOver, FileSystemOver};
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use reads::{AsyncReads, PendingRead, ReadMode, ReadQueue, ReadRequest};

@@ -1,16 +1,17 @@
 //! Building the filter of a table while its keys stream by.
 
-use crate::lines::{LINE_BYTES, Line};
+use crate::lines::LINE_BYTES;
 use crate::plan::Plan;
 use crate::policy::FilterPolicy;
 use crate::stored::LINES_HEADER_BYTES;
 use crate::{fuse, ribbon};
+use esker_env::NumberList;
 
 /// Collects the hashes of a table's keys and makes a filter of them.
 ///
 /// The number of keys decides the size of the filter and is known only at the end, so all hashes are kept until then:
-/// 8 bytes a key. The memory is kept for the next table; [`FilterBuilder::memory_bytes`] tells how much it is, and
-/// [`FilterBuilder::finish_bytes`] how much the end takes.
+/// 8 bytes a key, outside of the heap ([`NumberList`]), which are given back when the filter is made. [`FilterBuilder::memory_bytes`] tells
+/// how much it is, and [`FilterBuilder::finish_bytes`] how much the end takes.
 ///
 /// ```
 /// use esker_filter::{Filter, FilterBuilder, FilterPolicy};
@@ -27,14 +28,13 @@ use crate::{fuse, ribbon};
 #[derive(Debug)]
 pub struct FilterBuilder {
     policy: FilterPolicy,
-    hashes: Vec<u64>,
-    lines: Vec<Line>,
+    hashes: NumberList,
 }
 
 impl FilterBuilder {
     /// A builder for tables of one policy.
     pub fn new(policy: FilterPolicy) -> FilterBuilder {
-        FilterBuilder { policy, hashes: Vec::new(), lines: Vec::new() }
+        FilterBuilder { policy, hashes: NumberList::default() }
     }
 
     /// Adds the hash of a key that is not the one added last.
@@ -56,7 +56,7 @@ impl FilterBuilder {
     /// Adds the hash of a key. The versions of one key come one after the other; only the first one counts.
     #[inline]
     pub fn add(&mut self, hash: u64) {
-        if self.policy != FilterPolicy::None && self.hashes.last() != Some(&hash) {
+        if self.policy != FilterPolicy::None && self.hashes.last() != Some(hash) {
             self.hashes.push(hash);
         }
     }
@@ -89,20 +89,22 @@ impl FilterBuilder {
     /// As [`FilterBuilder::finish_as_built`], unless it is called off, which is asked about after some milliseconds of work
     /// each: what it answers then is no filter of the keys.
     pub fn finish_unless(&mut self, is_called_off: &dyn Fn() -> bool) -> (Option<Vec<u8>>, FilterPolicy) {
-        let hashes = &mut self.hashes;
+        // What is solved is put into another order first, and so has to be in one piece.
+        let mut in_order: Vec<u64> = if self.policy.is_solved() { self.hashes.take() } else { Vec::new() };
         let solved = match self.policy {
             FilterPolicy::Ribbon { bits_per_key } => {
-                ribbon::build(hashes, bits_per_key, ribbon::ATTEMPTS, is_called_off)
+                ribbon::build(&mut in_order, bits_per_key, ribbon::ATTEMPTS, is_called_off)
             }
             FilterPolicy::BinaryFuse { fingerprint_bits } => {
-                fuse::build(hashes, fingerprint_bits, fuse::ATTEMPTS, is_called_off)
+                fuse::build(&mut in_order, fingerprint_bits, fuse::ATTEMPTS, is_called_off)
             }
             _ => None,
         };
         let built = if solved.is_some() { self.policy } else { self.policy.without_solving() };
         let by_lines = || {
-            let plan = Plan::new(built, self.hashes.len())?;
-            Some(plan.build(&mut self.lines, &self.hashes, is_called_off))
+            let plan = Plan::new(built, self.hashes.len() + in_order.len())?;
+            let pieces = self.hashes.pieces().chain(std::iter::once(&in_order[..]));
+            Some(plan.build(pieces, is_called_off))
         };
         let bytes = solved.or_else(by_lines);
         self.hashes.clear();
@@ -110,18 +112,19 @@ impl FilterBuilder {
     }
 
     /// Most bytes that [`FilterBuilder::finish`] would take now besides [`FilterBuilder::memory_bytes`], the filter that it
-    /// answers included: once more the filter, and for kinds that solve equations what one shard of them takes, which is
-    /// 1 MiB for Ribbon filters and 17 MiB for binary fuse filters.
+    /// answers included: twice the filter, and for kinds that solve equations the hashes once more and what one shard of equations
+    /// takes, which is 1 MiB for Ribbon filters and 17 MiB for binary fuse filters.
     pub fn finish_bytes(&self) -> usize {
         let keys = self.hashes.len();
         let Some(plan) = Plan::new(self.policy, keys) else { return 0 };
-        let lines = plan.count as usize * LINE_BYTES;
-        let missing = if lines > self.lines.capacity() * LINE_BYTES { lines } else { 0 };
-        let of_lines = LINES_HEADER_BYTES + lines + missing;
+        let of_lines = LINES_HEADER_BYTES + 2 * plan.count as usize * LINE_BYTES;
+        let in_order = keys * size_of::<u64>();
         match self.policy {
-            FilterPolicy::Ribbon { bits_per_key } => ribbon::build_bytes(keys, bits_per_key).max(of_lines),
+            FilterPolicy::Ribbon { bits_per_key } => {
+                in_order + ribbon::build_bytes(keys, bits_per_key).max(of_lines)
+            }
             FilterPolicy::BinaryFuse { fingerprint_bits } => {
-                fuse::build_bytes(keys, fingerprint_bits).max(of_lines)
+                in_order + fuse::build_bytes(keys, fingerprint_bits).max(of_lines)
             }
             _ => of_lines,
         }
@@ -129,7 +132,7 @@ impl FilterBuilder {
 
     /// Bytes this builder holds.
     pub fn memory_bytes(&self) -> usize {
-        self.hashes.capacity() * size_of::<u64>() + self.lines.capacity() * LINE_BYTES
+        self.hashes.memory_bytes()
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{blocked, bloom, double, local, model, stored};
 pub(crate) type Fill = fn(&mut [Line], usize, u32, u8, &[u64]);
 
 /// Keys between two questions whether the filter is still wanted: some milliseconds.
-const KEYS_PER_QUESTION: usize = 1 << 19;
+const KEYS_PER_QUESTION: usize = 1 << 18;
 
 /// Everything about a filter of lines but its bits.
 #[derive(Clone, Copy, Debug)]
@@ -58,22 +58,19 @@ impl Plan {
         }
     }
 
-    /// The filter of `hashes`, as it is stored. `lines` is memory to make it in. It is incomplete if it is called off.
-    pub(crate) fn build(
+    /// The filter of the hashes in some pieces, as it is stored. It is incomplete if it is called off.
+    pub(crate) fn build<'h>(
         &self,
-        lines: &mut Vec<Line>,
-        hashes: &[u64],
+        pieces: impl Iterator<Item = &'h [u64]>,
         is_called_off: &dyn Fn() -> bool,
     ) -> Vec<u8> {
-        lines.clear();
-        lines.reserve_exact(self.count as usize);
-        lines.resize(self.count as usize, Line::default());
-        for group in hashes.chunks(KEYS_PER_QUESTION) {
+        let mut lines = vec![Line::default(); self.count as usize];
+        for group in pieces.flat_map(|piece| piece.chunks(KEYS_PER_QUESTION)) {
             if is_called_off() {
                 break;
             }
-            (self.fill)(lines, 0, self.count, self.probes, group);
+            (self.fill)(&mut lines, 0, self.count, self.probes, group);
         }
-        stored::encode_lines(self, lines)
+        stored::encode_lines(self, &lines)
     }
 }

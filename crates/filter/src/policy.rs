@@ -137,12 +137,12 @@ impl FilterPolicy {
     /// What is built where equations cannot be solved for the keys: a blocked Bloom filter of as many bits, within its limits. The
     /// other kinds are always built as they are.
     pub(crate) fn without_solving(self) -> FilterPolicy {
-        match self {
-            FilterPolicy::Ribbon { .. } | FilterPolicy::BinaryFuse { .. } => {
-                FilterPolicy::blocked_bloom(self.bits_per_key())
-            }
-            other => other,
-        }
+        if self.is_solved() { FilterPolicy::blocked_bloom(self.bits_per_key()) } else { self }
+    }
+
+    /// Whether equations are solved for all keys together.
+    pub(crate) fn is_solved(self) -> bool {
+        matches!(self, FilterPolicy::Ribbon { .. } | FilterPolicy::BinaryFuse { .. })
     }
 
     /// Bits a key of [`FilterPolicy::with_false_positive_rate`].

@@ -34,6 +34,7 @@ pub(super) const CRATES: &[Crate] = &[
             "src/reads/uring.rs",
             "src/memory.rs",
             "src/slabs.rs",
+            "src/number_list.rs",
             "src/fs.rs",
             "src/std_fs/mapping.rs",
             "src/std_fs/write_back.rs",

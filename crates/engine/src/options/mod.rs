@@ -110,6 +110,11 @@ impl Default for Options {
 impl Options {
     /// The memory that memtables, block cache, indexes, filters, merge buffers and the mapped log may take
     /// together, in bytes. Default: a quarter of what the machine or its control group allows.
+    ///
+    /// The block cache gives way to all others, down to a sixteenth of the budget. Beyond that comes on top what memtables of small entries
+    /// take; and always 8 bytes a key of each table while it is written, what batches, transactions and cursors hold, and what the heap of
+    /// the C library keeps of what was freed, some 10 to 20 MiB where tables have a million keys. The log is mapped: its pages belong to files,
+    /// and anonymous memory is less by them.
     pub fn memory_budget(mut self, bytes: u64) -> Options {
         self.memory_budget_bytes = Some(bytes);
         self

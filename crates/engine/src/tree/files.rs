@@ -24,7 +24,11 @@ use esker_version::PartMeta;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+
+/// What open tables may take or give back before the block cache hears of it: a thirty-second of what they may take at all.
+const UNTOLD_DIVISOR: u64 = 32;
 
 /// All table files in use, and those waiting to be deleted.
 #[derive(Debug)]
@@ -37,6 +41,8 @@ pub(crate) struct TableFiles {
     pub(super) reads: ReadMode,
     /// What may be closed.
     pub(super) clock: Clock,
+    /// Bytes of open tables that the block cache has given way to.
+    told_bytes: AtomicU64,
     known: Mutex<HashMap<FileNumber, Weak<FileIdentity>, foldhash::fast::FixedState>>,
     /// Who counts what the filters of a keyspace's tables answer, and what its lookups ask.
     watches: Mutex<HashMap<KeyspaceId, Watches, foldhash::fast::FixedState>>,
@@ -75,6 +81,7 @@ impl TableFiles {
             tables,
             reads,
             clock: Clock::new(limit),
+            told_bytes: AtomicU64::new(0),
             known: Mutex::default(),
             watches: Mutex::default(),
             readings: Mutex::default(),
@@ -182,9 +189,23 @@ impl TableFiles {
 
     /// A file was opened, and is among those that may be closed if it is to stay open.
     pub(super) fn note_opening(&self) {
-        if self.clock.note_opening(self.open_amount()) {
+        if self.clock.note_opening(self.open_amount()) || self.has_untold_bytes() {
             self.scheduler.request(Lane::Log);
         }
+    }
+
+    /// Whether open tables take much more, or less, than the cache has been told. Installs tell it in passing; lookups, which open tables
+    /// without any install, have the log lane do so.
+    pub(crate) fn has_untold_bytes(&self) -> bool {
+        let told = self.told_bytes.load(Ordering::Relaxed);
+        self.open_amount().bytes.abs_diff(told) > self.limit().bytes / UNTOLD_DIVISOR
+    }
+
+    /// Bytes of open tables, which the caller tells the cache.
+    pub(crate) fn tell_bytes(&self) -> u64 {
+        let bytes = self.open_amount().bytes;
+        self.told_bytes.store(bytes, Ordering::Relaxed);
+        bytes
     }
 
     /// The tables to be closed now, if it is time for that.
