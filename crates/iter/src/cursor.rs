@@ -142,7 +142,8 @@ pub trait Cursor {
     /// only then seeks them, so that the cache misses of all sources overlap: four runs cost about half of four
     /// seeks in a row. A table would find its block and prefetch the block's directory in round 0, and the entry
     /// the directory points to in round 1. This is a hint: it may do nothing, meets no errors, does no input or
-    /// output, and the cursor is invalid afterwards until a seek.
+    /// output, and the cursor is invalid afterwards until a seek. That seek is to `key`, in either direction, or to an end; or it
+    /// is prepared anew, from round 0 on: a cursor may keep what it found on the way.
     #[inline]
     fn prepare_seek(&mut self, key: &[u8], round: u32) -> bool {
         let _ = (key, round);

@@ -209,6 +209,51 @@ mod tests {
     }
 
     #[test]
+    fn neighbours_are_found_in_nodes_of_every_size() {
+        let spread = |count: u32| (0..count).map(move |number| (number * 255 / (count - 1)) as u8);
+        let row = |count: u8| (0..count).map(move |number| b'`' + number * 5 % 16);
+        let (memory, _) = ArenaPool::new(0).acquire(8 << 20, Expectation::Filled).expect("reserved");
+        let mut allocator = Allocator::new(&memory);
+        for bytes in [2, 4, 5, 16, 17, 48, 49, 256].map(|count| spread(count).collect::<Vec<u8>>()) {
+            check_neighbours(&memory, &mut allocator, &bytes);
+        }
+        for bytes in [5, 15, 16].map(|count| row(count).collect::<Vec<u8>>()) {
+            check_neighbours(&memory, &mut allocator, &bytes);
+        }
+    }
+
+    /// From every byte there is, the next and the last key of one of these bytes are found, by seeks in one go and in two.
+    fn check_neighbours(memory: &Memory, allocator: &mut Allocator, bytes: &[u8]) {
+        let (tree, mut writer) = ArtWriter::create(memory, allocator);
+        for (seqno, byte) in (1..).zip(bytes) {
+            let tag = Tag::new(SeqNo::new(seqno), ValueKind::Put);
+            // Behind the byte more than is sought, so that a seek to it goes on to what is greater.
+            assert!(writer.insert(memory, allocator, &Operation { key: &[*byte, 5], tag, value: b"" }));
+        }
+        let mut position = ArtPosition::new(tree);
+        let first_of = |entry: Entry| (!entry.is_none()).then(|| entry.key(memory)[0]);
+        for byte in 0..=u8::MAX {
+            let following =
+                |least: u16| bytes.iter().copied().filter(|other| u16::from(*other) >= least).min();
+            let preceding = bytes.iter().copied().filter(|other| *other < byte).max();
+            for (behind, least) in [(0, u16::from(byte)), (9, u16::from(byte) + 1)] {
+                let key = [byte, behind];
+                assert_eq!(first_of(position.seek(memory, &key)), following(least), "{key:?} of {bytes:?}");
+                let entry = position.approach(memory, &key);
+                let arrived = first_of(position.arrive(memory, &key, entry));
+                assert_eq!(arrived, following(least), "{key:?} of {bytes:?}");
+                if let Some(arrived) = arrived {
+                    let next = first_of(position.next(memory));
+                    assert_eq!(next, following(u16::from(arrived) + 1), "behind {key:?} of {bytes:?}");
+                }
+            }
+            if !position.seek(memory, &[byte]).is_none() {
+                assert_eq!(first_of(position.prev(memory)), preceding, "before {byte} of {bytes:?}");
+            }
+        }
+    }
+
+    #[test]
     fn digits_branch_in_rows() {
         // A row takes 88 bytes, after 40 of the node that it grew from; sixteen search places would take 104.
         let per_key = node_bytes_per_key(words(b"0123456789", 4));

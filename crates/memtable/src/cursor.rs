@@ -82,8 +82,26 @@ impl Position {
         }
     }
 
+    /// The first half of a seek to `key`, where what it comes to can be asked for before it is looked at.
+    #[inline]
+    fn approach(&mut self, memory: &Memory, key: &[u8]) -> Option<Entry> {
+        match self {
+            Position::Art(position) => Some(position.approach(memory, key)),
+            _ => None,
+        }
+    }
+
+    /// The second half of a seek to the same key: moves to where [`Position::seek`] does.
+    #[inline]
+    fn arrive(&mut self, memory: &Memory, key: &[u8], entry: Entry) -> Entry {
+        match self {
+            Position::Art(position) => position.arrive(memory, key, entry),
+            _ => unreachable!("only a tree is approached"),
+        }
+    }
+
     /// Moves to the last key less than `key`.
-    fn seek_before(&mut self, memory: &Memory, key: &[u8]) -> Entry {
+    fn seek_before(&mut self, memory: &Memory, key: &[u8], approached: Option<Entry>) -> Entry {
         match self {
             Position::Sharded(position) => return position.seek_before(key),
             Position::LockedTree(position) => return position.seek_before(memory, key),
@@ -91,7 +109,10 @@ impl Position {
             Position::Hash(position) => return position.seek_before(memory, key),
             Position::Art(_) | Position::Skiplist(_) | Position::BTree(_) => {}
         }
-        let found = self.seek(memory, key, Tag::NEWEST);
+        let found = match approached {
+            Some(entry) => self.arrive(memory, key, entry),
+            None => self.seek(memory, key, Tag::NEWEST),
+        };
         let mut head = if found.is_none() { self.seek_to_last(memory) } else { self.prev(memory) };
         // Keys may have been inserted between the two moves.
         while !head.is_none() && head.key(memory) >= key {
@@ -138,13 +159,15 @@ pub struct MemtableCursor {
     head: Entry,
     /// The current entry, in the chain that starts at `head`; none when the cursor is invalid.
     entry: Entry,
+    /// Where a seek has come to that was prepared and is still to be made.
+    approached: Option<Entry>,
     memtable: Arc<Memtable>,
 }
 
 impl MemtableCursor {
     pub(crate) fn new(memtable: Arc<Memtable>) -> MemtableCursor {
         let position = Position::new(&memtable);
-        MemtableCursor { position, head: Entry::NONE, entry: Entry::NONE, memtable }
+        MemtableCursor { position, head: Entry::NONE, entry: Entry::NONE, approached: None, memtable }
     }
 
     #[inline(always)]
@@ -160,13 +183,25 @@ impl MemtableCursor {
 }
 
 impl Cursor for MemtableCursor {
+    /// In the second round, while tables wait for what they asked for in the first: goes down the tree, and asks for the entries there.
+    fn prepare_seek(&mut self, key: &[u8], round: u32) -> bool {
+        if round == 0 {
+            (self.entry, self.approached) = (Entry::NONE, None);
+        } else if self.approached.is_none() {
+            self.approached = self.position.approach(self.memtable.memory(), key);
+        }
+        false
+    }
+
     fn seek_to_first(&mut self) -> Result<()> {
+        self.approached = None;
         let head = self.position.seek_to_first(self.memtable.memory());
         self.stand_on_newest(head);
         Ok(())
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
+        self.approached = None;
         let head = self.position.seek_to_last(self.memtable.memory());
         self.stand_on_oldest(head);
         Ok(())
@@ -175,7 +210,10 @@ impl Cursor for MemtableCursor {
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
         let memory = self.memtable.memory();
         let limit = Tag::visible_at(seqno);
-        let head = self.position.seek(memory, key, limit);
+        let head = match self.approached.take() {
+            Some(entry) => self.position.arrive(memory, key, entry),
+            None => self.position.seek(memory, key, limit),
+        };
         if head.is_none() || head.key(memory) != key {
             self.stand_on_newest(head);
             return Ok(());
@@ -192,7 +230,7 @@ impl Cursor for MemtableCursor {
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        let head = self.position.seek_before(self.memtable.memory(), key);
+        let head = self.position.seek_before(self.memtable.memory(), key, self.approached.take());
         self.stand_on_oldest(head);
         Ok(())
     }

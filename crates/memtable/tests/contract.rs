@@ -51,8 +51,20 @@ fn check_probes(memtable: &Arc<Memtable>, model: &Model, keys: &mut Keys, rng: &
         let key = keys.next(rng);
         let seqno = SeqNo::new(rng.below(newest + 2));
         assert_eq!(memtable.get(&key, seqno), model.get(&key, seqno), "get {:?} at {seqno}", key.get(..40));
-        let mut place = match rng.below(4) {
+        for round in 0..rng.below(4) as u32 {
+            assert!(!cursor.prepare_seek(&key, round));
+            assert!(!cursor.is_valid());
+        }
+        let mut place = match rng.below(8) {
             0 => {
+                cursor.seek_to_first().unwrap();
+                model.entries().next()
+            }
+            1 => {
+                cursor.seek_to_last().unwrap();
+                model.entries().next_back()
+            }
+            2 | 3 => {
                 cursor.seek_before(&key).unwrap();
                 model.before(&key)
             }

@@ -122,6 +122,9 @@ impl Scenario {
     fn seek(&self, memtable: &std::sync::Arc<Memtable>, visible: u64) {
         let mut cursor = memtable.cursor();
         for key in &self.during {
+            for round in 0..2 {
+                cursor.prepare_seek(key, round);
+            }
             cursor.seek(key, SeqNo::new(visible)).unwrap();
             if let Some(seqno) = self.newest(key, visible) {
                 assert_eq!((cursor.key(), cursor.tag().seqno().get()), (key.as_slice(), seqno));

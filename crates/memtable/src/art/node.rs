@@ -78,6 +78,10 @@ const WORDS: [usize; 5] = [
 
 /// Bytes that share their upper half.
 const ROW: usize = 16;
+/// As many bytes as there are.
+const ALL: usize = 256;
+/// Words that map bytes to places in a node of 48.
+const INDEX_WORDS: usize = ALL / 4;
 /// The upper half of a byte.
 const UPPER_HALF: u8 = 0xf0;
 
@@ -299,8 +303,60 @@ impl Node {
             let (byte, place) = bytes16::following(self.small_keys(memory), meta.count(), after)?;
             return Some((byte, self.small_slot(meta, place)));
         }
-        let mut left = self.bytes_within(meta, (after + 1) as usize, 256);
-        left.find_map(|byte| self.find(memory, meta, byte as u8).map(|slot| (byte as u8, slot)))
+        let from = (after + 1) as usize;
+        match meta.class() {
+            CLASS_48 => self.following_in_index(memory, from),
+            CLASS_ROW => {
+                let (first, row) = (meta.first_byte() as usize, memory.view::<ROW>(self.at + BODY));
+                let place =
+                    (from.saturating_sub(first)..ROW).find(|place| row.load(Site::Reference, *place) != 0)?;
+                Some(((first + place) as u8, self.at + BODY + place))
+            }
+            _ => {
+                let all = memory.view::<ALL>(self.at + BODY);
+                let byte = (from..ALL).find(|byte| all.load(Site::Reference, *byte) != 0)?;
+                Some((byte as u8, self.at + BODY + byte))
+            }
+        }
+    }
+
+    /// [`Node::following`] in a node of 48, from the byte `from` on: a word of the index, which is for four bytes, at a time.
+    #[inline]
+    fn following_in_index(self, memory: &Memory, from: usize) -> Option<(u8, usize)> {
+        let index = memory.view::<INDEX_WORDS>(self.at + BODY);
+        let mut mask = u32::MAX << (from % 4 * 8);
+        for at in from / 4..INDEX_WORDS {
+            let word = index.load(Site::Index, at) & mask;
+            if word != 0 {
+                let lane = word.trailing_zeros() as usize / 8;
+                return Some(((at * 4 + lane) as u8, self.indexed_slot(word, lane)));
+            }
+            mask = u32::MAX;
+        }
+        None
+    }
+
+    /// [`Node::preceding`] in a node of 48, below the byte `end`.
+    #[inline]
+    fn preceding_in_index(self, memory: &Memory, end: usize) -> Option<(u8, usize)> {
+        let index = memory.view::<INDEX_WORDS>(self.at + BODY);
+        let words = end.div_ceil(4);
+        let mut mask = u32::MAX >> ((words * 4 - end) * 8);
+        for at in (0..words).rev() {
+            let word = index.load(Site::Index, at) & mask;
+            if word != 0 {
+                let lane = 3 - word.leading_zeros() as usize / 8;
+                return Some(((at * 4 + lane) as u8, self.indexed_slot(word, lane)));
+            }
+            mask = u32::MAX;
+        }
+        None
+    }
+
+    /// The word of the reference that a word of the index names in this lane.
+    #[inline(always)]
+    fn indexed_slot(self, word: u32, lane: usize) -> usize {
+        self.at + CHILDREN[CLASS_48] + (word >> (lane * 8) & 0xff) as usize - 1
     }
 
     /// The child below the greatest byte less than `before` (256 for any).
@@ -310,8 +366,21 @@ impl Node {
             let (byte, place) = bytes16::preceding(self.small_keys(memory), meta.count(), before)?;
             return Some((byte, self.small_slot(meta, place)));
         }
-        let left = self.bytes_within(meta, 0, before as usize);
-        left.rev().find_map(|byte| self.find(memory, meta, byte as u8).map(|slot| (byte as u8, slot)))
+        let end = before as usize;
+        match meta.class() {
+            CLASS_48 => self.preceding_in_index(memory, end),
+            CLASS_ROW => {
+                let (first, row) = (meta.first_byte() as usize, memory.view::<ROW>(self.at + BODY));
+                let end = end.saturating_sub(first).min(ROW);
+                let place = (0..end).rev().find(|place| row.load(Site::Reference, *place) != 0)?;
+                Some(((first + place) as u8, self.at + BODY + place))
+            }
+            _ => {
+                let all = memory.view::<ALL>(self.at + BODY);
+                let byte = (0..end).rev().find(|byte| all.load(Site::Reference, *byte) != 0)?;
+                Some((byte as u8, self.at + BODY + byte))
+            }
+        }
     }
 
     /// Those bytes from `start` to before `end` that can be below a node which is not small.

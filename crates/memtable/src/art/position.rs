@@ -13,6 +13,9 @@ use crate::memory::{Memory, Site};
 /// Frames that need no allocation; only keys that are prefixes of each other or share long stretches go deeper.
 const INLINE_FRAMES: usize = 16;
 
+/// Children of a node that are asked for ahead of a walk, where not all are.
+const CHILDREN_AHEAD: usize = 4;
+
 /// The path does not go on below a byte but ends at the node's own value, which sorts before all children.
 const AT_VALUE: i16 = -1;
 /// Beyond all children.
@@ -30,6 +33,12 @@ struct Frame {
 pub(crate) struct ArtPosition {
     tree: Art,
     depth: usize,
+    /// A seek has come to a key that may lie before the one sought: its entry has not been looked at.
+    is_open: bool,
+    /// The walk is still in the node to which a seek came, whose children were not asked for as a whole.
+    is_sought: bool,
+    /// Children of the lowest node up to this byte have been asked for, where they are asked for one by one.
+    asked: i16,
     inline: [Frame; INLINE_FRAMES],
     spilled: Vec<Frame>,
 }
@@ -37,7 +46,15 @@ pub(crate) struct ArtPosition {
 impl ArtPosition {
     pub(crate) fn new(tree: Art) -> ArtPosition {
         let none = Frame { node: 0, at: AT_VALUE };
-        ArtPosition { tree, depth: 0, inline: [none; INLINE_FRAMES], spilled: Vec::new() }
+        ArtPosition {
+            tree,
+            depth: 0,
+            is_open: false,
+            is_sought: false,
+            asked: AT_VALUE,
+            inline: [none; INLINE_FRAMES],
+            spilled: Vec::new(),
+        }
     }
 
     #[inline(always)]
@@ -47,6 +64,7 @@ impl ArtPosition {
             None => self.spilled.push(frame),
         }
         self.depth += 1;
+        self.asked = AT_VALUE;
     }
 
     #[inline(always)]
@@ -58,6 +76,7 @@ impl ArtPosition {
     #[inline(always)]
     fn pop(&mut self) {
         self.depth -= 1;
+        self.asked = AT_VALUE;
         if self.depth >= INLINE_FRAMES {
             self.spilled.pop();
         }
@@ -66,6 +85,7 @@ impl ArtPosition {
     /// Starts over at the root.
     fn root(&mut self, memory: &Memory) -> u32 {
         self.depth = 0;
+        (self.is_open, self.is_sought) = (false, false);
         self.spilled.clear();
         memory.load(Site::Reference, self.tree.root)
     }
@@ -84,13 +104,35 @@ impl ArtPosition {
 
     /// Moves to the first key that is not less than `key`.
     pub(crate) fn seek(&mut self, memory: &Memory, key: &[u8]) -> Entry {
+        let entry = self.descend(memory, key);
+        self.arrive(memory, key, entry)
+    }
+
+    /// The first half of a seek: all but the look at the entry that it comes to, which is asked for, and so are some that follow. What it
+    /// returns is for [`ArtPosition::arrive`].
+    pub(crate) fn approach(&mut self, memory: &Memory, key: &[u8]) -> Entry {
+        let entry = self.descend(memory, key);
+        entry.prefetch(memory);
+        self.is_sought = true;
+        self.ask_ahead(memory);
+        entry
+    }
+
+    /// The second half of a seek to the same key.
+    #[inline]
+    pub(crate) fn arrive(&mut self, memory: &Memory, key: &[u8], entry: Entry) -> Entry {
+        let is_before = self.is_open && !entry.is_none() && entry.key(memory) < key;
+        if is_before { self.next(memory) } else { entry }
+    }
+
+    /// Goes down to where `key` belongs.
+    fn descend(&mut self, memory: &Memory, key: &[u8]) -> Entry {
         let mut reference = self.root(memory);
         let mut agreed = 0;
         loop {
             if reference & LEAF != 0 || reference == 0 {
-                let entry = Entry(reference & !LEAF);
-                let reached = entry.is_none() || entry.key(memory) >= key;
-                return if reached { entry } else { self.next(memory) };
+                self.is_open = true;
+                return Entry(reference & !LEAF);
             }
             let node = Node::from_reference(reference);
             let meta = node.load_meta(memory);
@@ -125,12 +167,18 @@ impl ArtPosition {
             if let Some((byte, slot)) = node.following(memory, meta, frame.at) {
                 frame.at = i16::from(byte);
                 let child = memory.load(Site::Reference, slot);
-                look_ahead(memory, node, meta, byte, child);
-                return if child & LEAF != 0 {
-                    Entry(child & !LEAF)
-                } else {
-                    self.descend_to_first(memory, child)
-                };
+                if child & LEAF != 0 {
+                    // The leaves of compact nodes were asked for when the walk was at the sibling before.
+                    if self.is_sought || !meta.is_compact() {
+                        self.ask_for_one_more(memory, node, meta, i16::from(byte));
+                    }
+                    return Entry(child & !LEAF);
+                }
+                look_ahead(memory, node, meta, byte);
+                if std::mem::take(&mut self.is_sought) {
+                    Node::from_reference(child).prefetch_children(memory);
+                }
+                return self.descend_to_first(memory, child);
             }
             self.pop();
         }
@@ -174,9 +222,45 @@ impl ArtPosition {
             frame.at = i16::from(byte);
             self.push(frame);
             reference = memory.load(Site::Reference, slot);
-            look_ahead(memory, node, meta, byte, reference);
+            if reference & LEAF == 0 {
+                look_ahead(memory, node, meta, byte);
+            } else if !meta.is_compact() {
+                self.ask_ahead(memory);
+            }
         }
         Entry(reference & !LEAF)
+    }
+
+    /// Asks for the next few children of the lowest node.
+    #[inline(never)]
+    fn ask_ahead(&mut self, memory: &Memory) {
+        let Some(&mut Frame { node, at }) = self.top() else { return };
+        let node = Node::from_reference(node);
+        let meta = node.load_meta(memory);
+        self.asked = at;
+        for _ in 0..CHILDREN_AHEAD {
+            self.ask_for_one_more(memory, node, meta, at);
+        }
+    }
+
+    /// Asks for one more child of the lowest node, where the walk is at the byte `at`; behind the last one for the node that follows.
+    #[inline]
+    fn ask_for_one_more(&mut self, memory: &Memory, node: Node, meta: Meta, at: i16) {
+        if self.asked == AT_END {
+            return;
+        }
+        if let Some((byte, slot)) = node.following(memory, meta, self.asked.max(at)) {
+            memory.prefetch(target_word(memory.load(Site::Reference, slot)));
+            self.asked = i16::from(byte);
+            return;
+        }
+        self.asked = AT_END;
+        if let Some(parent) = self.depth.checked_sub(2).and_then(|above| self.inline.get(above)) {
+            let node = Node::from_reference(parent.node);
+            if let Some((_, slot)) = node.following(memory, node.load_meta(memory), parent.at) {
+                memory.prefetch(target_word(memory.load(Site::Reference, slot)));
+            }
+        }
     }
 
     fn descend_to_last(&mut self, memory: &Memory, mut reference: u32) -> Entry {
@@ -191,20 +275,10 @@ impl ArtPosition {
     }
 }
 
-/// The walk has come to `child`, below `byte`: asks for the next sibling's children and for the node after that, or
-/// for a leaf some places ahead, so that they arrive while the walk is busy here.
+/// The walk has come to the node below `byte`: asks for the next sibling's children and for the node after that, so that they
+/// arrive while the walk is busy here.
 #[inline(always)]
-fn look_ahead(memory: &Memory, node: Node, meta: Meta, byte: u8, child: u32) {
-    if child & LEAF != 0 {
-        // The leaves of compact nodes were asked for when the walk was at the sibling before.
-        if !meta.is_compact() {
-            let ahead = byte.saturating_add(12);
-            if let Some(slot) = node.find(memory, meta, ahead) {
-                memory.prefetch(target_word(memory.load(Site::Reference, slot)));
-            }
-        }
-        return;
-    }
+fn look_ahead(memory: &Memory, node: Node, meta: Meta, byte: u8) {
     let Some((second, slot)) = node.following(memory, meta, i16::from(byte)) else { return };
     let reference = memory.load(Site::Reference, slot);
     if reference & LEAF == 0 {
