@@ -20,8 +20,8 @@
 //! A source that holds one version of each key, as most runs do, is asked how many of its entries come before the first entry of all others: a block
 //! finds that by one search for the others' key, and then so many steps are taken without a look at rank, key or version
 //! ([`Cursor::stretch`]). So a run beside a memtable with few keys costs about what the run alone does, in both directions. The question
-//! costs as much as a few steps, so it is asked of the first source after a seek that has an answer, and of one that dominates, for as long as the
-//! answers are worth it ([`Merge::look_ahead`]). Two sources of which one answers take turns and need no tree: see [`stretches`].
+//! costs as much as a few steps, so it is asked of the last source after a seek, the oldest and mostly the largest, and of one that dominates, for as long as
+//! the answers are worth it ([`Merge::look_ahead`]). Then that source and the others take turns, and the tree is one of the others: see [`stretches`].
 //!
 //! # Invariants
 //! * Walking forwards at entry e, every other source stands on its first entry after e, or behind that where only versions of a key lie
@@ -96,11 +96,13 @@ pub struct Merge<C> {
     /// Entries from the current one on that are known to come before those of all other sources, and to be the only versions of their keys; zero if
     /// that is not known of the current one either.
     stretch: u32,
-    /// While two sources take turns, what the dominant one comes to behind its stretch, or stands on where the other has its turn: by the other's
+    /// While turns are taken, what the dominant source comes to behind its stretch, or stands on where another has its turn: by the other's
     /// key.
     then: Then,
-    /// Two sources take turns: the dominant one tells where the other's key belongs, and the tree is out of date.
+    /// The dominant source and the others take turns: it tells where the first of their keys belongs, and the tree is one of the others.
     in_turns: bool,
+    /// While turns are taken, the first of the others; any of them if all are exhausted.
+    other: usize,
     /// The key at which the direction changes. Kept for its memory.
     pivot: Vec<u8>,
 }
@@ -128,6 +130,7 @@ impl<C: Cursor> Merge<C> {
             stretch: 0,
             then: Then::Unknown,
             in_turns: false,
+            other: 0,
             pivot: Vec::new(),
         }
     }
@@ -172,20 +175,16 @@ impl<C: Cursor> Merge<C> {
         (self.second_rank, self.second_tail) = (0, 0);
         (self.streak, self.stretch) = (0, 0);
         (self.then, self.in_turns) = (Then::Unknown, false);
-        (self.dominant, self.credit) = (ANY, FULL_CREDIT);
-        if let [source] = self.sources.as_slice() {
-            self.winner = if source.is_valid() { 0 } else { NONE };
-        } else if !self.sources.is_empty() {
-            self.seed_all::<BACKWARD>();
-        }
-        Ok(())
-    }
-
-    fn seed_all<const BACKWARD: bool>(&mut self) {
-        self.check_skip();
-        self.seed_tree::<BACKWARD>();
-        if self.winner != NONE {
-            self.look_ahead::<BACKWARD>();
+        match self.sources.as_slice() {
+            [] => Ok(()),
+            [source] => {
+                self.winner = if source.is_valid() { 0 } else { NONE };
+                Ok(())
+            }
+            _ => {
+                self.check_skip();
+                self.begin_with_last::<BACKWARD>()
+            }
         }
     }
 
