@@ -36,6 +36,9 @@ const SCANNED: usize = 50;
 /// Records inserted above a run before short scans, and hot records that are updated, each many times.
 const INSERTED: usize = 250;
 const HOT: u64 = RECORDS / 10;
+/// Records updated in each of so many runs, the last of which is a memtable.
+const UPDATED: u64 = RECORDS / 40;
+const UPDATED_RUNS: u64 = 3;
 /// Runs that a compaction merges.
 const RUNS: u64 = 4;
 /// Everything is cached.
@@ -276,7 +279,7 @@ fn over_two_sources(keyspace: &Keyspace, data: &Data) -> Outcome {
 }
 
 /// Short scans of a run with a few records above it, and then with a tenth of its records updated above it, the hottest ones often: the scans of
-/// YCSB E, alone and after A.
+/// YCSB E, alone and after A; and with the updates in runs of their own and a memtable, as they lie once there were many.
 fn short_scans(database: &Database, data: &Data) -> Outcome {
     let keyspace = database.keyspace("short")?;
     data.keys.iter().try_for_each(|key| keyspace.put(key, data.value))?;
@@ -290,7 +293,17 @@ fn short_scans(database: &Database, data: &Data) -> Outcome {
         keyspace.put(data.keys[hot as usize], data.value)?;
     }
     short_scan("seek_and_50_after_updates", &keyspace, data, Cursor::next)?;
-    short_scan("seek_and_50_back_after_updates", &keyspace, data, Cursor::prev)
+    short_scan("seek_and_50_back_after_updates", &keyspace, data, Cursor::prev)?;
+    database.compact_all()?;
+    warm(&keyspace, data)?;
+    for number in 0..UPDATED * UPDATED_RUNS {
+        if number % UPDATED == 0 {
+            keyspace.flush()?;
+        }
+        keyspace.put(data.keys[(mix(number) % RECORDS) as usize], data.value)?;
+    }
+    short_scan("seek_and_50_over_updated_runs", &keyspace, data, Cursor::next)?;
+    short_scan("seek_and_50_back_over_updated_runs", &keyspace, data, Cursor::prev)
 }
 
 fn short_scan(

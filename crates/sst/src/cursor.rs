@@ -64,6 +64,8 @@ pub struct TableCursor {
     held: Option<BlockRef>,
     /// The block that a seek was prepared for, once it is known and once it is held.
     prepared: usize,
+    /// What alone decided that it was that block: see [`BlockIndex::deciding_head`].
+    prepared_head: Option<u64>,
     ahead: Option<BlockRef>,
     read_ahead: ReadAhead,
     /// A decompressed block that is not shared.
@@ -97,6 +99,7 @@ impl Table {
             number: 0,
             held: None,
             prepared: 0,
+            prepared_head: None,
             ahead: None,
             read_ahead,
             unpacked: Vec::new(),
@@ -312,19 +315,33 @@ impl TableCursor {
         }
     }
 
+    /// The block in which a seek to a version of `key` starts; none if the table has no block. After an error the cursor is on no entry.
+    ///
+    /// # Safety
+    /// The kernel's instructions must be available.
+    #[inline(always)]
+    unsafe fn start<K: Kernel>(&mut self, key: &[u8], newest: Tag) -> Result<Option<usize>> {
+        let Some(index) = &self.table.index else { return Ok(None) };
+        if index.tree().is_none() {
+            return self.table.locate(index, key, newest).map(Some).inspect_err(|_| self.position.close());
+        }
+        // Mostly the seek was prepared, and the block is known.
+        let head = index.deciding_head(key);
+        if head.is_some() && head == self.prepared_head {
+            // SAFETY: the caller has the instructions.
+            debug_assert_eq!(self.prepared, unsafe { index.locate::<K>(key, newest) }, "one head, one block");
+            return Ok(Some(self.prepared));
+        }
+        // SAFETY: the caller has the instructions.
+        Ok(Some(unsafe { index.locate_near::<K>(key, newest, |first| prefetch_slots(&self.table, first)) }))
+    }
+
     /// # Safety
     /// The kernel's instructions must be available.
     #[inline(always)]
     unsafe fn seek_with<K: Kernel>(&mut self, key: &[u8], newest: Tag) -> Result<()> {
-        let Some(index) = &self.table.index else { return Ok(()) };
-        let number = match index.tree() {
-            // SAFETY: the caller has the instructions.
-            Some(_) => unsafe {
-                index.locate_near::<K>(key, newest, |first| prefetch_slots(&self.table, first))
-            },
-            // After an error the cursor is on no entry.
-            None => self.table.locate(index, key, newest).inspect_err(|_| self.position.close())?,
-        };
+        // SAFETY: the caller has the instructions.
+        let Some(number) = (unsafe { self.start::<K>(key, newest)? }) else { return Ok(()) };
         if self.table.bounds.is_some() && self.skips_unread(number, key, Table::ends_before)? {
             return self.first_of(number + 1);
         }
@@ -344,15 +361,8 @@ impl TableCursor {
     /// The kernel's instructions must be available.
     #[inline(always)]
     unsafe fn seek_before_with<K: Kernel>(&mut self, key: &[u8]) -> Result<()> {
-        let Some(index) = &self.table.index else { return Ok(()) };
-        let number = match index.tree() {
-            // SAFETY: the caller has the instructions.
-            Some(_) => unsafe {
-                index.locate_near::<K>(key, Tag::NEWEST, |first| prefetch_slots(&self.table, first))
-            },
-            // After an error the cursor is on no entry.
-            None => self.table.locate(index, key, Tag::NEWEST).inspect_err(|_| self.position.close())?,
-        };
+        // SAFETY: the caller has the instructions.
+        let Some(number) = (unsafe { self.start::<K>(key, Tag::NEWEST)? }) else { return Ok(()) };
         if self.table.bounds.is_some() && self.skips_unread(number, key, Table::begins_behind)? {
             return self.last_before(number);
         }
@@ -502,6 +512,8 @@ impl Cursor for TableCursor {
                 (&self.table, key)
             );
             self.prepared = located.unwrap_or_default();
+            self.prepared_head =
+                located.and(self.table.index.as_ref()).and_then(|index| index.deciding_head(key));
             self.prefetch_block(self.prepared);
             return located.is_some();
         }

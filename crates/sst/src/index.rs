@@ -295,6 +295,12 @@ impl BlockIndex {
         if self.continuations.is_empty() { block } else { self.before_versions(block, key, newest) }
     }
 
+    /// The head of a key, if it alone decides in which block a seek to any version of the key starts.
+    #[inline(always)]
+    pub(crate) fn deciding_head(&self, key: &[u8]) -> Option<u64> {
+        (self.heads_decide && self.continuations.is_empty()).then(|| self.head_of(key))
+    }
+
     /// Turns the place that the tree found for `head` into the block, by whole keys and versions where needed.
     ///
     /// # Safety
