@@ -62,8 +62,8 @@ const MAX_BORROW_ROUNDS: usize = 3;
 /// ```
 pub struct BlockCache<V> {
     kind: CacheKind,
-    shards: Box<[CachePadded<Mutex<Shard<V>>>]>,
-    budget: CachePadded<Budget>,
+    pub(crate) shards: Box<[CachePadded<Mutex<Shard<V>>>]>,
+    pub(crate) budget: CachePadded<Budget>,
     /// What is counted without a shard's lock, by stripe.
     counted: Box<[CachePadded<Counted>]>,
     pub(crate) numbers: Mutex<Numbers>,
@@ -89,7 +89,7 @@ thread_local! {
 }
 
 /// Entries on their way out. Dropping them, which callers do after unlocking, tells the values that they have left.
-struct Departed<V: Charge>(Vec<Entry<V>>);
+pub(crate) struct Departed<V: Charge>(pub(crate) Vec<Entry<V>>);
 
 impl<V: Charge> Drop for Departed<V> {
     fn drop(&mut self) {
@@ -100,7 +100,7 @@ impl<V: Charge> Drop for Departed<V> {
 /// The bytes that entries may take and do take.
 ///
 /// Relaxed everywhere: the numbers order nothing, entries are handed over by the shards' mutexes.
-struct Budget {
+pub(crate) struct Budget {
     capacity: AtomicUsize,
     used: AtomicUsize,
 }
@@ -115,7 +115,7 @@ impl Budget {
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
     }
 
-    fn release(&self, bytes: usize) {
+    pub(crate) fn release(&self, bytes: usize) {
         let before = self.used.fetch_sub(bytes, Ordering::Relaxed);
         debug_assert!(before >= bytes, "BS4: {bytes} bytes given back of {before}");
     }
@@ -329,10 +329,11 @@ impl<V: Charge + Clone> BlockCache<V> {
         self.budget.capacity.load(Ordering::Relaxed)
     }
 
-    /// Changes the budget while the cache is in use; what no longer fits is evicted, evenly from all shards. The
-    /// number of shards stays.
+    /// Changes the budget while the cache is in use; what no longer fits is evicted: if it is much, by the memory that it lies in
+    /// (`stretches`), and evenly from all shards. The number of shards stays.
     pub fn set_capacity_bytes(&self, capacity_bytes: usize) {
         self.budget.capacity.store(capacity_bytes, Ordering::Relaxed);
+        self.evict_stretches();
         loop {
             let mut freed_bytes = 0;
             for (done, shard) in self.shards.iter().enumerate() {

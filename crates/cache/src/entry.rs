@@ -98,6 +98,17 @@ pub trait Charge {
     fn take_use(&self) -> bool {
         false
     }
+
+    /// Which stretch of memory the value lies in, if the values of a stretch go back to the system together.
+    fn stretch(&self) -> Option<usize> {
+        None
+    }
+
+    /// The cache is about to let go of `count` values in this one's stretch: nothing is to be put there any more. `false` if they should
+    /// better stay, because the stretch would not go back for it. Called without any lock of the cache held.
+    fn close_stretch(&self, _count: usize) -> bool {
+        false
+    }
 }
 
 /// A handle speaks for what it leads to.
@@ -119,5 +130,13 @@ impl<T: ?Sized + Charge> Charge for std::sync::Arc<T> {
     #[inline]
     fn take_use(&self) -> bool {
         (**self).take_use()
+    }
+
+    fn stretch(&self) -> Option<usize> {
+        (**self).stretch()
+    }
+
+    fn close_stretch(&self, count: usize) -> bool {
+        (**self).close_stretch(count)
     }
 }

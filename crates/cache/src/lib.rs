@@ -67,7 +67,7 @@
 //! say so are to be used with shortcuts ([`CacheKind::has_shortcuts`]).
 //!
 //! Map: [`entry`] says what is cached, [`door`] who may enter, [`numbers`] by which name, [`kind`] what can be chosen; `policy` has the policies, one file
-//! each, `shard` counts, [`cache`] is the whole, [`stats`] what it tells.
+//! each, `shard` counts, [`cache`] is the whole, `stretches` gives memory back, [`stats`] is what it tells.
 
 #![forbid(unsafe_code)]
 
@@ -79,6 +79,7 @@ pub mod numbers;
 mod policy;
 mod shard;
 pub mod stats;
+mod stretches;
 
 pub use cache::{BlockCache, LARGE_SHARE, SCAN_SHARE};
 pub use entry::{Admission, BlockKind, CacheKey, Charge};

@@ -44,6 +44,9 @@ pub(crate) struct Entry<V> {
     pub(crate) scanned: bool,
 }
 
+/// Says which entries are to be removed.
+pub(crate) type IsDoomed<'a, V> = dyn FnMut(&Entry<V>) -> bool + 'a;
+
 /// The hash that places a key: high bits choose the shard, low bits the place in it.
 #[inline]
 pub(crate) fn hash_of(key: &CacheKey) -> u64 {
@@ -147,9 +150,16 @@ impl<V: Charge + Clone> Policy<V> {
         }
     }
 
-    /// Removes the entries of some tables, given in ascending order.
-    pub(crate) fn remove_tables(&mut self, tables: &[u32], removed: &mut Vec<Entry<V>>) {
-        with_policy!(self, policy => policy.remove_tables(tables, removed));
+    /// Looks at each entry, and removes those that are doomed.
+    pub(crate) fn remove_where(&mut self, is_doomed: &mut IsDoomed<'_, V>, removed: &mut Vec<Entry<V>>) {
+        with_policy!(self, policy => policy.remove_where(is_doomed, removed));
+    }
+
+    /// Forgets what it remembers of entries of some tables, given in ascending order, that went before.
+    pub(crate) fn forget_tables(&mut self, tables: &[u32]) {
+        if let Policy::S3Fifo(policy) = self {
+            policy.forget_tables(tables);
+        }
     }
 
     /// Gives memory back after many removals.

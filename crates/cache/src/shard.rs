@@ -3,7 +3,7 @@
 use crate::door::Door;
 use crate::entry::{Admission, BlockKind, CacheKey, Charge};
 use crate::kind::CacheKind;
-use crate::policy::{Entry, Policy, hash_of};
+use crate::policy::{Entry, IsDoomed, Policy, hash_of};
 use crate::stats::KindStats;
 use esker_env::Clock;
 use std::sync::Arc;
@@ -148,10 +148,36 @@ impl<V: Charge + Clone> Shard<V> {
     /// Removes the entries of some tables, given in ascending order, and answers their charges.
     pub(crate) fn remove_tables(&mut self, tables: &[u32], removed: &mut Vec<Entry<V>>) -> usize {
         let before = removed.len();
-        self.policy.remove_tables(tables, removed);
-        removed.extend(self.waiting.take_if(|entry| tables.binary_search(&entry.key.table).is_ok()));
+        self.take_where(&mut |entry| tables.binary_search(&entry.key.table).is_ok(), removed);
+        self.policy.forget_tables(tables);
         removed[before..].iter().for_each(|entry| self.went(entry).removals += 1);
         charges(&removed[before..])
+    }
+
+    /// Evicts the entries that are doomed, whatever the policy thinks of them, and answers their charges.
+    pub(crate) fn evict_where(
+        &mut self,
+        is_doomed: &mut IsDoomed<'_, V>,
+        evicted: &mut Vec<Entry<V>>,
+    ) -> usize {
+        let before = evicted.len();
+        self.take_where(is_doomed, evicted);
+        evicted[before..].iter().for_each(|entry| self.went(entry).evictions += 1);
+        charges(&evicted[before..])
+    }
+
+    /// Looks at each entry.
+    pub(crate) fn look(&mut self, mut see: impl FnMut(&Entry<V>)) {
+        let mut none = |entry: &Entry<V>| {
+            see(entry);
+            false
+        };
+        self.take_where(&mut none, &mut Vec::new());
+    }
+
+    fn take_where(&mut self, is_doomed: &mut IsDoomed<'_, V>, taken: &mut Vec<Entry<V>>) {
+        self.policy.remove_where(is_doomed, taken);
+        taken.extend(self.waiting.take_if(|entry| is_doomed(entry)));
     }
 
     /// Notes that an entry is not resident any more.

@@ -19,11 +19,13 @@
 //! * SB2. A piece is either given out or free; free pieces are those from `fresh` on, and those of the list that starts at `free`.
 //! * SB3. All bytes are initialised at all times: regions are zero at first, and a freed piece keeps what was in it, but for its
 //!   first four bytes, which link the list.
-//! * SB4. A slab with a free piece, and no other, is in its class's list, at the place that its head names.
+//! * SB4. A slab with a free piece that is not closed, and no other, is in its class's list, at the place that its head names.
 //! * SB5. A slab that becomes empty goes back to the system if another with room is left; so a class keeps at most one empty slab, and
 //!   filling and emptying a single piece does not map and unmap.
 //! * SB6. A slab is made outside of its class's lock, by one thread of a class at a time. The kernel clears its 2 MiB when its head is written, which
 //!   takes a tenth of a millisecond and more; whoever wants a piece meanwhile takes it from the global allocator and waits for nobody.
+//! * SB7. A closed slab gives no piece out any more, and goes back with its last one. Whoever gives much memory back at once closes slabs first:
+//!   pieces that are chosen by anything but their place leave nearly every slab in use, and then the system gets nothing.
 //!
 //! # Rejected
 //! A pool for each cache: values that readers keep outlive it, so each block would need a counted pointer to its pool. Huge pages for the
@@ -104,6 +106,8 @@ struct Slab {
     free: u32,
     /// Place in the class's list, if it is there.
     at: usize,
+    /// Gives no piece out any more (SB7).
+    is_closed: bool,
 }
 
 /// The class of pieces of `len` bytes, and their size; `None` for what no slab holds.
@@ -168,6 +172,25 @@ pub unsafe fn free(piece: NonNull<u8>, len: usize, origin: Origin) {
     }
 }
 
+/// Which stretch of memory a piece lies in: a slab, or as much of other memory.
+#[inline]
+pub fn stretch_of(piece: NonNull<u8>) -> usize {
+    piece.as_ptr().addr() / SLAB_BYTES
+}
+
+/// Closes the slab of a piece (SB7), for a caller who is about to give back `own` pieces of it, this one among them. `false`, and nothing is
+/// closed, if there is no slab, or if more than an eighth of what is used of it belongs to others, who may keep it for long.
+///
+/// # Safety
+/// The piece must come from [`allocate`] with this length and be held by the caller.
+pub unsafe fn close(piece: NonNull<u8>, len: usize, origin: Origin, own: usize) -> bool {
+    match (class_of(len), origin) {
+        // SAFETY: the caller's promise.
+        (Some((class, _)), Origin::Slab) => unsafe { ALL[class].lock().close(piece, own) },
+        _ => false,
+    }
+}
+
 impl Class {
     const fn new() -> Class {
         Class { roomy: Vec::new(), heap_bytes: 0, is_growing: false }
@@ -218,9 +241,8 @@ impl Class {
     /// # Safety
     /// The piece was given out by a slab of this class, and nobody uses it.
     unsafe fn give_back(&mut self, piece: NonNull<u8>) -> Option<Region> {
-        let offset = piece.as_ptr().addr() % SLAB_BYTES;
-        // SAFETY: slabs are aligned to their size, so this is the head of the piece's.
-        let slab = unsafe { piece.byte_sub(offset) }.cast::<Slab>();
+        // SAFETY: the caller's promise.
+        let (slab, offset) = unsafe { Slab::of(piece) };
         // SAFETY: the lock is held (SB1).
         let head = unsafe { &mut *slab.as_ptr() };
         let was_full = head.is_full();
@@ -229,16 +251,38 @@ impl Class {
         unsafe { piece.cast::<u32>().write(head.free) };
         head.free = index;
         head.used -= 1;
-        let is_empty = head.used == 0;
-        if was_full {
+        let (is_empty, is_closed) = (head.used == 0, head.is_closed);
+        if was_full && !is_closed {
             self.add(slab);
         }
-        if !is_empty || self.roomy.len() < 2 {
+        if !is_empty || (!is_closed && self.roomy.len() < 2) {
             return None;
         }
-        self.remove(slab);
+        if !is_closed {
+            self.remove(slab);
+        }
         // SAFETY: no piece of the slab is given out, and the class does not know it any more.
         Some(unsafe { slab.read() }.region)
+    }
+
+    /// See [`close`].
+    ///
+    /// # Safety
+    /// The piece was given out by a slab of this class, and is held.
+    unsafe fn close(&mut self, piece: NonNull<u8>, own: usize) -> bool {
+        // SAFETY: the caller's promise.
+        let (slab, _) = unsafe { Slab::of(piece) };
+        // SAFETY: the lock is held (SB1).
+        let head = unsafe { &mut *slab.as_ptr() };
+        let used = head.used as usize;
+        if head.is_closed || used - used / 8 > own {
+            return false;
+        }
+        head.is_closed = true;
+        if !head.is_full() {
+            self.remove(slab);
+        }
+        true
     }
 
     fn add(&mut self, slab: NonNull<Slab>) {
@@ -263,10 +307,21 @@ impl Slab {
         let region = Region::reserve_with(SLAB_BYTES, PageAdvice::Huge).ok()?;
         let slab = NonNull::new(region.as_ptr().cast::<Slab>())?;
         let pieces = ((SLAB_BYTES - HEAD_BYTES) / piece_bytes) as u32;
-        let head = Slab { region, piece_bytes, pieces, used: 0, fresh: 0, free: NO_PIECE, at: 0 };
+        let head =
+            Slab { region, piece_bytes, pieces, used: 0, fresh: 0, free: NO_PIECE, at: 0, is_closed: false };
         // SAFETY: the region is aligned beyond what a head needs, and nobody else knows it.
         unsafe { slab.write(head) };
         Some(slab)
+    }
+
+    /// The slab of a piece, and how far from its start that lies.
+    ///
+    /// # Safety
+    /// A slab has given the piece out.
+    unsafe fn of(piece: NonNull<u8>) -> (NonNull<Slab>, usize) {
+        let offset = piece.as_ptr().addr() % SLAB_BYTES;
+        // SAFETY: slabs are aligned to their size, so this is the head of the piece's.
+        (unsafe { piece.byte_sub(offset) }.cast::<Slab>(), offset)
     }
 
     fn is_full(&self) -> bool {
@@ -409,6 +464,49 @@ mod tests {
             }
         }
         held.into_iter().for_each(give_back);
+    }
+
+    /// SB7.
+    #[test]
+    fn a_closed_slab_gives_nothing_out_and_goes_with_its_last_piece() {
+        const LEN: usize = 30_000;
+        let (class, bytes) = class_of(LEN).unwrap();
+        let per_slab = (SLAB_BYTES - HEAD_BYTES) / bytes;
+        let count = SMALL_BYTES.div_ceil(bytes) + 2 * per_slab + per_slab / 2;
+        let mut held: Vec<Held> = (0..count).map(|at| take(LEN, at as u8)).collect();
+        let closes = |held: &Held, own: usize| {
+            // SAFETY: the piece is held, and was taken with this length.
+            unsafe { close(held.0, held.1, held.2, own) }
+        };
+        assert!(!closes(&held[0], count), "it comes from the heap");
+        // One that is full and the one that is half full: of each nine tenths are the caller's.
+        let mut stretches = vec![stretch_of(held[count - per_slab].0), stretch_of(held[count - 1].0)];
+        stretches.dedup();
+        assert_eq!(stretches.len(), 2);
+        let own = |held: &[Held], stretch| held.iter().filter(|held| stretch_of(held.0) == stretch).count();
+        for &stretch in &stretches {
+            let one = held.iter().find(|held| stretch_of(held.0) == stretch).unwrap();
+            assert!(!closes(one, own(&held, stretch) / 2), "the other half is somebody else's");
+            assert!(closes(one, own(&held, stretch) - 1));
+            assert!(!closes(one, per_slab), "it is closed already");
+        }
+        assert!(ALL[class].lock().roomy.is_empty());
+        let (closed, open): (Vec<Held>, Vec<Held>) =
+            held.drain(..).partition(|held| stretches.contains(&stretch_of(held.0)));
+        // Every second one, so that there are free pieces in both.
+        let mut left = Vec::new();
+        for (at, piece) in closed.into_iter().enumerate() {
+            if at % 2 == 0 { give_back(piece) } else { left.push(piece) }
+        }
+        let new: Vec<Held> = (0..left.len()).map(|at| take(LEN, at as u8)).collect();
+        assert!(
+            new.iter().all(|held| !stretches.contains(&stretch_of(held.0))),
+            "closed slabs gave pieces out"
+        );
+        left.into_iter().for_each(give_back);
+        open.into_iter().chain(new).for_each(give_back);
+        let class = ALL[class].lock();
+        assert_eq!((class.heap_bytes, class.roomy.len()), (0, 1));
     }
 
     #[test]

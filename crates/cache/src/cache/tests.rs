@@ -2,6 +2,7 @@
 //! at once.
 
 mod large;
+mod stretches;
 
 use super::*;
 use esker_env::ManualClock;

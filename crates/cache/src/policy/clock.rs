@@ -6,8 +6,8 @@
 //!
 //! This is the policy that asks values whether a shortcut to them was used ([`Charge::take_use`]).
 
-use super::Entry;
 use super::table::Table;
+use super::{Entry, IsDoomed};
 use crate::entry::{BlockKind, CacheKey, Charge};
 
 /// Rounds of the clock hand in which uses by shortcut count as chances: all entries can have been used once before, and
@@ -129,14 +129,13 @@ impl<V: Charge + Clone> ClockPolicy<V> {
         Some(entry)
     }
 
-    /// Removes the entries of some tables, given in ascending order.
-    pub(super) fn remove_tables(&mut self, tables: &[u32], removed: &mut Vec<Entry<V>>) {
+    /// Removes the entries that are doomed.
+    pub(super) fn remove_where(&mut self, is_doomed: &mut IsDoomed<'_, V>, removed: &mut Vec<Entry<V>>) {
         // Closing a gap moves entries only from buckets not yet looked at into the present one or later ones, or
         // from the beginning to the end where they are looked at again.
         let mut bucket = 0;
         while bucket < self.table.bucket_count() {
-            let doomed =
-                self.table.at(bucket).is_some_and(|entry| tables.binary_search(&entry.key.table).is_ok());
+            let doomed = self.table.at(bucket).is_some_and(&mut *is_doomed);
             match doomed.then(|| self.remove_at(bucket)).flatten() {
                 Some(entry) => removed.push(entry),
                 None => bucket += 1,

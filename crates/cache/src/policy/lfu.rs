@@ -13,8 +13,8 @@
 //! Data blocks enter with frequency 1, blocks that serve whole tables with 4. A scan's blocks have a list of their own, below all
 //! others: nobody asked for them once.
 
-use super::Entry;
 use super::lists::{self, Lists};
+use super::{Entry, IsDoomed};
 use crate::entry::CacheKey;
 
 pub(super) const OVERHEAD_BYTES: usize = lists::overhead_bytes::<Uses>();
@@ -120,9 +120,9 @@ impl<V: Clone> LfuPolicy<V> {
         Some(self.lists.remove(list, place))
     }
 
-    pub(super) fn remove_tables(&mut self, tables: &[u32], removed: &mut Vec<Entry<V>>) {
+    pub(super) fn remove_where(&mut self, is_doomed: &mut IsDoomed<'_, V>, removed: &mut Vec<Entry<V>>) {
         let age = self.age;
-        self.lists.remove_tables(tables, |entry, uses| list_of(entry, uses, age), removed);
+        self.lists.remove_where(is_doomed, |entry, uses| list_of(entry, uses, age), removed);
     }
 
     pub(super) fn shrink_to_fit(&mut self) {

@@ -4,7 +4,7 @@
 //! Which list an entry is in is the caller's knowledge: it follows from what a policy knows of the entry, and need not be stored.
 //! Everything takes constant time, but for walks over all entries.
 
-use super::Entry;
+use super::{Entry, IsDoomed};
 use crate::entry::CacheKey;
 use foldhash::fast::FixedState;
 use std::collections::HashMap;
@@ -185,17 +185,17 @@ impl<V, S: Copy> Lists<V, S> {
         }
     }
 
-    /// Removes the entries of some tables, given in ascending order; `list_of` tells the list of an entry.
-    pub(super) fn remove_tables(
+    /// Removes the entries that are doomed; `list_of` tells the list of an entry.
+    pub(super) fn remove_where(
         &mut self,
-        tables: &[u32],
+        is_doomed: &mut IsDoomed<'_, V>,
         list_of: impl Fn(&Entry<V>, S) -> usize,
         removed: &mut Vec<Entry<V>>,
     ) {
         for place in 0..self.nodes.len() {
             let node = &self.nodes[place];
             let Some(entry) = &node.entry else { continue };
-            if tables.binary_search(&entry.key.table).is_ok() {
+            if is_doomed(entry) {
                 let list = list_of(entry, node.state);
                 removed.push(self.remove(list, place as u32));
             }

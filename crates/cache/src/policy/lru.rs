@@ -13,8 +13,8 @@
 //! takes its place ([`LruPolicy::expire`]). What nobody asks for any more drifts to the end of its list and leaves there, at
 //! the latest by eviction; until then it takes room. A lookup asks the clock only if there is a TTL.
 
-use super::Entry;
 use super::lists::{self, Lists};
+use super::{Entry, IsDoomed};
 use crate::entry::{BlockKind, CacheKey};
 use esker_env::Clock;
 use std::sync::Arc;
@@ -144,8 +144,8 @@ impl<V: Clone> LruPolicy<V> {
         }
     }
 
-    pub(super) fn remove_tables(&mut self, tables: &[u32], removed: &mut Vec<Entry<V>>) {
-        self.lists.remove_tables(tables, |entry, _| list_of(entry), removed);
+    pub(super) fn remove_where(&mut self, is_doomed: &mut IsDoomed<'_, V>, removed: &mut Vec<Entry<V>>) {
+        self.lists.remove_where(is_doomed, |entry, _| list_of(entry), removed);
     }
 
     pub(super) fn shrink_to_fit(&mut self) {

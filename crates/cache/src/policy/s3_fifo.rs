@@ -24,8 +24,8 @@
 //! evicts from there only when more was found worth keeping, so there they can stay long without being used.
 //! Scans' blocks are not told to the library: they wait in a list of their own, go first, and enter when a lookup asks for them.
 
-use super::Entry;
 use super::lists::{self, Lists};
+use super::{Entry, IsDoomed};
 use crate::entry::{BlockKind, CacheKey};
 use foldhash::fast::FixedState;
 use parking_lot::Mutex;
@@ -200,11 +200,16 @@ impl<V: Clone> S3FifoPolicy<V> {
         Some(self.scanned.remove(0, place))
     }
 
-    pub(super) fn remove_tables(&mut self, tables: &[u32], removed: &mut Vec<Entry<V>>) {
-        let is_of = |key: &CacheKey| tables.binary_search(&key.table).is_ok();
-        let doomed: Vec<CacheKey> = self.library.iter().map(|(&key, _)| key).filter(is_of).collect();
+    pub(super) fn remove_where(&mut self, is_doomed: &mut IsDoomed<'_, V>, removed: &mut Vec<Entry<V>>) {
+        let doomed = self.library.iter().filter(|(_, entry)| is_doomed(entry));
+        let doomed: Vec<CacheKey> = doomed.map(|(&key, _)| key).collect();
         removed.extend(doomed.iter().filter_map(|key| self.library.remove(key)).map(|(_, entry)| entry));
-        // Their names go as well: a number is given to another table, whose blocks are not known for having been here.
+        self.scanned.remove_where(is_doomed, |_, ()| 0, removed);
+    }
+
+    /// Forgets the names of some tables' entries: a number is given to another table, whose blocks are not known for having been here.
+    pub(super) fn forget_tables(&mut self, tables: &[u32]) {
+        let is_of = |key: &CacheKey| tables.binary_search(&key.table).is_ok();
         let mut names = Vec::new();
         self.gathered.lock().names.retain(|name| {
             let stays = !is_of(name);
@@ -214,7 +219,6 @@ impl<V: Clone> S3FifoPolicy<V> {
             stays
         });
         names.iter().for_each(|name| _ = self.library.remove(name));
-        self.scanned.remove_tables(tables, |_, ()| 0, removed);
     }
 
     /// The library's arrays do not shrink; what they have too much is used again.
@@ -304,7 +308,8 @@ mod tests {
         (0..4 * ENTRIES as u32).for_each(|block| put(&mut policy, block, ENTRIES));
         let returning: Vec<u32> = policy.gathered.lock().names.iter().map(|name| name.block).collect();
         assert!(returning.len() > 50);
-        policy.remove_tables(&[1], &mut Vec::new());
+        policy.remove_where(&mut |entry| entry.key.table == 1, &mut Vec::new());
+        policy.forget_tables(&[1]);
         assert_eq!((policy.len(), policy.gathered.lock().names.len()), (0, 0));
         // As strangers they come by once and go, where remembered ones would stay.
         let start = 100_000;

@@ -148,6 +148,19 @@ impl BlockRef {
     }
 }
 
+impl BlockRef {
+    /// Which stretch of memory the block lies in. Does not look at the block.
+    pub(crate) fn stretch(&self) -> usize {
+        slabs::stretch_of(self.0.cast::<u8>())
+    }
+
+    /// As [`slabs::close`], for somebody who is about to let go of `count` blocks in this one's stretch.
+    pub(crate) fn close_stretch(&self, count: usize) -> bool {
+        // SAFETY: the block is held, and its piece has this length (BR3).
+        unsafe { slabs::close(self.0.cast::<u8>(), size_of_val(&**self), self.origin, count) }
+    }
+}
+
 impl Deref for BlockRef {
     type Target = Block;
 
@@ -269,13 +282,14 @@ mod tests {
     use super::super::{BlockLayout, Compression, Scratch, append_image};
     use super::*;
     use esker_base::{SeqNo, Tag};
+    use esker_cache::{Admission, BlockKind, CacheKey};
     use esker_codec::Codec;
     use std::sync::Arc;
 
     /// A block of some entries whose home can be counted: a weak reference of the block's own.
-    fn block(home: &Arc<TableHome>) -> BlockRef {
+    fn block(home: &Arc<TableHome>, entries: u32) -> BlockRef {
         let mut staged = Staged::new(LayoutOptions::Flat);
-        for at in 0..30u32 {
+        for at in 0..entries {
             staged.add(&at.to_be_bytes(), u64::from(at), Tag::visible_at(SeqNo::new(7)), &[at as u8; 100], 0);
         }
         let raw = Compression { codec: Codec::None, dictionary: None };
@@ -295,7 +309,7 @@ mod tests {
     #[test]
     fn the_last_reference_frees_the_block_and_lets_its_home_go() {
         let home = home();
-        let first = block(&home);
+        let first = block(&home, 30);
         assert_eq!(Arc::weak_count(&home), 1);
         let second = first.clone();
         let address = first.into_address();
@@ -309,10 +323,38 @@ mod tests {
         assert_eq!(Arc::weak_count(&home), 0);
     }
 
+    /// A cache that becomes much smaller gives slabs back: what is left lies in as few as it can.
+    #[test]
+    fn what_is_left_in_a_smaller_cache_lies_close_together() {
+        const ENTRIES: u32 = 300;
+        const SLAB: usize = 2 << 20;
+        let cache = Arc::new(crate::TableCache::new(64 << 20));
+        let home = TableHome::alone(Arc::clone(&cache)).unwrap();
+        let stretches = || {
+            let parts = (0..2_000).filter_map(|at| cache.peek(&CacheKey { table: home.number(), block: at }));
+            parts.filter_map(|part| part.stretch()).collect::<std::collections::BTreeSet<usize>>().len()
+        };
+        for at in 0..700 {
+            let part = crate::part::CachedPart::Block(block(&home, ENTRIES));
+            let key = CacheKey { table: home.number(), block: at };
+            cache.insert(key, part, BlockKind::Data, Admission::Point);
+        }
+        let (before, used) = (stretches(), cache.used_bytes());
+        assert!(used > 20 << 20, "{used}");
+        cache.set_capacity_bytes(used / 2);
+        let (after, used) = (stretches(), cache.used_bytes());
+        // What the heap gave first lies anywhere.
+        let of_heap = slabs::SMALL_BYTES / SLAB + 2;
+        assert!(
+            after <= used.div_ceil(SLAB) + of_heap,
+            "{before} stretches before, {after} for {used} bytes"
+        );
+    }
+
     #[test]
     fn references_come_and_go_on_all_threads() {
         let home = home();
-        let first = block(&home);
+        let first = block(&home, 30);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 let own = first.clone();
