@@ -55,10 +55,12 @@ impl Store {
             }
             let log = &self.writing()?.log;
             if log.needs_preparation() {
-                log.prepare_next()?;
+                // Evicting comes after what a writer may be waiting for, and does not depend on it.
+                let prepared = log.prepare_next().inspect(|_| self.scheduler.announce_progress());
                 self.rebalance_memory();
-                self.scheduler.announce_progress();
+                prepared?;
             }
+            self.fetch_share();
         }
         self.holders.warn_of_old();
         Ok(self.files.has_doomed())

@@ -40,6 +40,7 @@ mod keyspace;
 mod lanes;
 mod large;
 mod leisure;
+mod lending;
 mod metrics;
 mod older;
 mod open;

@@ -28,6 +28,7 @@ use crate::install::Installed;
 use crate::jobs::Jobs;
 use crate::keyspace::{KeyspaceState, Registry};
 use crate::leisure::Leisure;
+use crate::lending::Lending;
 use crate::metrics::Counters;
 use crate::options::{KeyspaceOptions, MemoryPlan, Options, default_open_tables};
 use crate::output::{TableFactory, UnclaimedFiles};
@@ -497,9 +498,9 @@ impl Opening {
                 old_segments: Mutex::new(Some(report)),
             }
         });
-        let leisure = Leisure::new(self.env.clock.monotonic_ns());
         let holders = Holders::new(Arc::clone(&self.env.clock), self.options.holder_warn_age);
         let store = Arc::new(Store {
+            leisure: Mutex::new(Leisure::new(self.env.clock.monotonic_ns())),
             env: self.env,
             dir: self.dir,
             memory: self.memory,
@@ -510,6 +511,7 @@ impl Opening {
             named: self.options.named,
             visible: CachePadded(AtomicU64::new(last_seqno.get())),
             sealed_bytes: CachePadded(AtomicU64::new(0)),
+            lending: Lending::new(self.memory.kept_bytes()),
             loading_bytes: AtomicU64::new(0),
             writing,
             keyspaces: RwLock::new(Registry::new(states)),
@@ -529,7 +531,6 @@ impl Opening {
             last_compacted: AtomicU32::new(u32::MAX),
             last_activity: Mutex::default(),
             is_idle: AtomicBool::new(false),
-            leisure: Mutex::new(leisure),
             log_ages: Mutex::default(),
             failure: OnceLock::new(),
             closed: AtomicBool::new(false),

@@ -61,6 +61,7 @@ impl Store {
             self.release_log()?;
         }
         writing.log.delete_surplus()?;
+        self.lend(writing);
         self.rebalance_memory();
         Ok(())
     }

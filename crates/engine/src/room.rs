@@ -1,7 +1,7 @@
 //! Room for a write: rotating the log, sealing memtables, and deciding when writers wait.
 //!
 //! All back-pressure sits here, before a write consumes anything. A writer waits
-//! * for the log lane, if no prepared segment is at hand;
+//! * for the log lane, if no prepared segment is at hand, or if the memory for it is still lent to the block cache ([`crate::lending`]);
 //! * for the flush lane, if sealed memtables hold all the memory that memtables may have, or if the log has grown to
 //!   twice its share while some are sealed;
 //! * for the compaction lane, if level 0 has as many runs as the keyspace allows, or garbage of blob files is due to be collected. Only a seal waits for that:
@@ -209,6 +209,10 @@ impl Store {
         if sealed > 0 && is_over {
             // Rotating may seal, and a seal here asks nobody: so the bounds are kept before it.
             return Ok(Room::Wait(Lane::Flush));
+        }
+        let next_bytes = private.as_ref().map_or(self.memory.wal_segment_bytes, PrivateSegment::size_bytes);
+        if !self.call_share_back(sealed + state.active_bytes, next_bytes) {
+            return Ok(Room::Wait(Lane::Log));
         }
         let wall_ms = self.time.now_ms();
         match private {

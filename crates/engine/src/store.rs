@@ -1,7 +1,7 @@
 //! The state of an open database, shared by handles and background lanes.
 //!
-//! Locks, outermost first: `closing` > `activity` > a keyspace's `flushing` > `manifest` > a keyspace's `control` > its `busy` > `commit` >
-//! the log's flush > `snapshots` > a keyspace's `publishing` > a keyspace's view > table files > a cache shard. From `commit`
+//! Locks, outermost first: `closing` > `activity` > a keyspace's `flushing` > `manifest` > a keyspace's `control` > its `busy` > the moving of
+//! shares of memory > `commit` > the log's flush > `snapshots` > a keyspace's `publishing` > a keyspace's view > table files > a cache shard. From `commit`
 //! on nothing does input or output under any of them but `manifest`; the three exceptions are a store into the mapped log,
 //! which may fault, the `write(2)` path of the log, and a table file that is opened under its own lock.
 
@@ -13,6 +13,7 @@ use crate::install::Installed;
 use crate::jobs::Jobs;
 use crate::keyspace::{KeyspaceState, Registry};
 use crate::leisure::Leisure;
+use crate::lending::Lending;
 use crate::metrics::Counters;
 use crate::options::{KeyspaceOptions, MemoryPlan, NamedKeyspaces};
 use crate::output::TableFactory;
@@ -49,6 +50,8 @@ pub(crate) struct Store {
     pub(crate) visible: CachePadded<AtomicU64>,
     /// Payload bytes in sealed memtables.
     pub(crate) sealed_bytes: CachePadded<AtomicU64>,
+    /// Who has what memtables do not need.
+    pub(crate) lending: Lending,
     /// Memory of the budget that bulk loads sort in.
     pub(crate) loading_bytes: AtomicU64,
     /// What only a database open for writing has.
@@ -170,17 +173,5 @@ impl Store {
             keyspace.view.load().memtables().map(|view| view.memtable.allocated_bytes()).sum::<u64>()
         });
         held.sum::<u64>() + self.arenas.idle_bytes()
-    }
-
-    /// Gives the block cache what memtables, log and table metadata leave of the budget.
-    pub(crate) fn rebalance_memory(&self) {
-        let memtables = self.memory.memtables_bytes.max(self.memtable_memory_bytes());
-        let memtables = memtables + self.loading_bytes.load(Ordering::Relaxed);
-        let log = self.writing.as_ref().map_or(0, |writing| writing.log.mapped_bytes());
-        let cache_bytes = self.memory.cache_bytes(memtables, log, self.files.tell_bytes());
-        let cache = self.files.cache();
-        if cache.capacity_bytes() as u64 != cache_bytes {
-            cache.set_capacity_bytes(usize::try_from(cache_bytes).unwrap_or(usize::MAX));
-        }
     }
 }

@@ -186,6 +186,7 @@ impl Store {
             }
             self.rest();
         }
+        self.lend_if_quiet();
         Ok(())
     }
 }

@@ -118,6 +118,20 @@ impl ArenaPool {
         drop(excess);
     }
 
+    /// Gives the memory of all idle arenas back to the system. Their address space stays, so that the next memtables need not ask for any.
+    pub fn discard_idle(&self) {
+        // Not under the lock: giving back is slow. Whoever wants an arena meanwhile gets a fresh one.
+        let mut touched = {
+            let mut idle = self.lock();
+            let arenas = std::mem::take(&mut idle.arenas).into_iter();
+            let (touched, rest): (Vec<Memory>, _) = arenas.partition(|memory| touched_bytes(memory) > 0);
+            idle.arenas = rest;
+            touched
+        };
+        touched.iter_mut().for_each(Memory::discard);
+        self.lock().arenas.append(&mut touched);
+    }
+
     /// An arena of at least `reserve_bytes` of address space: the idle one that fits most closely, among those
     /// the one with most touched memory, else a fresh one; and how many touched bytes of it are lent.
     ///

@@ -202,6 +202,12 @@ fn the_pool_keeps_no_more_than_its_limit() {
     assert_eq!(pool.idle_bytes(), 0, "an idle arena was there to be used");
     assert!(reused.allocated_bytes() > 180 << 10, "touched memory counts although it is not used yet");
     drop((reused, _inserter));
+    pool.discard_idle();
+    assert_eq!(pool.idle_bytes(), 0, "the memory is given back");
+    let (fresh, inserter) = make(1 << 10);
+    assert!(fresh.allocated_bytes() < 10 << 10, "nothing of earlier lives is there");
+    drop((fresh, inserter));
+    make(100 << 10);
     pool.set_idle_limit_bytes(0);
     assert_eq!(pool.idle_bytes(), 0);
 }

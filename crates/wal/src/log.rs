@@ -726,6 +726,11 @@ pub struct PrivateSegment {
 }
 
 impl PrivateSegment {
+    /// Length of its file.
+    pub fn size_bytes(&self) -> u64 {
+        self.segment.as_ref().map_or(0, |segment| segment.size_bytes)
+    }
+
     pub(crate) fn take(&mut self) -> Option<SegmentFile> {
         self.segment.take()
     }

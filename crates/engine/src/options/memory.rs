@@ -4,7 +4,8 @@
 //! memtables; the log keeps
 //! at most as many bytes mapped as the memtables hold payload, and two segments ahead; merge buffers are fixed;
 //! indexes and filters take what the open tables need, and tables are closed when that is more than three quarters of what
-//! is left; the block cache gets the rest and is resized whenever the rest changes.
+//! is left; the block cache gets the rest and is resized whenever the rest changes. While memtables need little of their share it is lent to
+//! the cache as well ([`crate::lending`]).
 
 use super::Options;
 
@@ -17,6 +18,8 @@ const MAX_MEMTABLES_BYTES: u64 = 64 << 20;
 const MAX_WRITE_BUFFER_BYTES: u64 = 16 << 20;
 /// One active and three sealed memtables fit the memtables' share.
 const MEMTABLES: u64 = 4;
+/// Share of the memtables' share that they keep while it is lent: 1/8.
+const KEPT_DIVISOR: u64 = 8;
 /// Share of the budget that the block cache keeps even if tables' indexes and filters want everything: 1/16.
 const CACHE_FLOOR_DIVISOR: u64 = 16;
 /// Share of what memtables, log and merges leave that indexes and filters may take, as numerator and denominator. A large one:
@@ -72,6 +75,12 @@ impl MemoryPlan {
         let (numerator, denominator) = TABLES_SHARE;
         let others = self.memtables_bytes + self.wal_bytes + self.merge_buffers_bytes();
         self.budget_bytes.saturating_sub(others) / denominator * numerator
+    }
+
+    /// What memtables keep at least of their share while it is lent to the block cache: an eighth, with room for two log segments.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        let least = self.wal_segment_bytes.saturating_mul(2);
+        (self.memtables_bytes / KEPT_DIVISOR).max(least).min(self.memtables_bytes)
     }
 
     fn merge_buffers_bytes(&self) -> u64 {

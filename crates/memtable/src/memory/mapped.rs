@@ -16,7 +16,7 @@ pub(crate) struct Memory {
     /// Bytes at either end that an earlier life of this arena has touched already.
     touched: (usize, usize),
     /// Owns the range; `None` for a stub and for the empty memory that a memtable leaves behind when it gives its own back.
-    _region: Option<Region>,
+    region: Option<Region>,
     /// Owns the range of a stub.
     _stub: Vec<u64>,
 }
@@ -33,7 +33,7 @@ impl Default for Memory {
             base: NonNull::<u64>::dangling().cast(),
             words: 0,
             touched: (0, 0),
-            _region: None,
+            region: None,
             _stub: Vec::new(),
         }
     }
@@ -46,20 +46,14 @@ impl Memory {
         let region = Region::reserve_with(bytes, PageAdvice::HugeInside)?;
         let base = NonNull::new(region.as_ptr())
             .ok_or_else(|| esker_base::Error::internal("the reserved memory has no address"))?;
-        Ok(Memory {
-            base,
-            words: region.len() / 4,
-            touched: (0, 0),
-            _region: Some(region),
-            _stub: Vec::new(),
-        })
+        Ok(Memory { base, words: region.len() / 4, touched: (0, 0), region: Some(region), _stub: Vec::new() })
     }
 
     /// A few bytes of ordinary memory.
     pub(crate) fn stub(bytes: usize) -> Memory {
         let mut stub = vec![0u64; bytes / 8];
         let base = NonNull::from(stub.as_mut_slice()).cast::<u8>();
-        Memory { base, words: stub.len() * 2, touched: (0, 0), _region: None, _stub: stub }
+        Memory { base, words: stub.len() * 2, touched: (0, 0), region: None, _stub: stub }
     }
 
     /// Length in bytes.
@@ -79,6 +73,14 @@ impl Memory {
         self.touched = (self.touched.0.max(low), self.touched.1.max(high));
         if cfg!(debug_assertions) {
             self.poison(low, high);
+        }
+    }
+
+    /// Gives the pages of earlier lives back to the system; the address space stays.
+    pub(crate) fn discard(&mut self) {
+        if let Some(region) = &mut self.region {
+            region.discard(0..region.len());
+            self.touched = (0, 0);
         }
     }
 
