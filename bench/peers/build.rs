@@ -3,22 +3,28 @@
 use std::process::Command;
 
 fn main() {
-    println!("cargo:rerun-if-changed=../../.git/HEAD");
+    // The log of what HEAD was grows with each commit and each change of branch; in a worktree it lies elsewhere.
+    if let Some(log) = git(&["rev-parse", "--path-format=absolute", "--git-path", "logs/HEAD"]) {
+        println!("cargo:rerun-if-changed={log}");
+    }
     println!("cargo:rerun-if-changed=../../crates");
+    println!("cargo:rerun-if-changed=src");
     println!("cargo:rustc-env=PEERS_COMMIT={}", commit());
     #[cfg(feature = "wiredtiger")]
     wiredtiger::link();
 }
 
+/// What git says; nothing without it.
+fn git(arguments: &[&str]) -> Option<String> {
+    let output =
+        Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
 /// The commit of the repository, with a mark if files differ from it; empty words without git.
 fn commit() -> String {
-    let git = |arguments: &[&str]| {
-        let output =
-            Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
-        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
     let commit = git(&["rev-parse", "--short", "HEAD"]).unwrap_or_else(|| "commit unknown".to_owned());
-    match git(&["status", "--porcelain", "--", "../../crates"]) {
+    match git(&["status", "--porcelain", "--", "../../crates", "."]) {
         Some(changes) if !changes.is_empty() => format!("{commit}, changed"),
         _ => commit,
     }

@@ -12,7 +12,7 @@ pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
 /// Bits for each key in filters, of every store that has filters and in which that can be chosen.
-#[cfg(any(feature = "rocksdb", feature = "leveldb"))]
+#[cfg(any(feature = "rocksdb", feature = "speedb", feature = "leveldb"))]
 pub(crate) const FILTER_BITS_PER_KEY: u32 = 10;
 /// Bytes of a block of a table, of every store in which that can be chosen.
 pub(crate) const BLOCK_BYTES: usize = 4096;
@@ -57,6 +57,8 @@ pub(crate) struct Abilities {
     pub(crate) persists: bool,
     /// Writes acknowledged under [`Durability::Process`] are there after the process has ended without closing.
     pub(crate) survives_exit: bool,
+    /// Writes acknowledged under [`Durability::Power`] are on the device, not in its cache.
+    pub(crate) survives_power_cut: bool,
     /// A key that one thread sets again is never missing for others meanwhile.
     pub(crate) replaces_whole: bool,
     /// How it answers a multi-get; empty if it has one of its own.
@@ -69,12 +71,13 @@ impl Abilities {
         reads: true,
         persists: true,
         survives_exit: true,
+        survives_power_cut: true,
         replaces_whole: true,
         multi_get: "as many gets",
     };
     /// Those of a structure in memory.
     pub(crate) const MEMORY: Abilities =
-        Abilities { persists: false, survives_exit: false, ..Abilities::STORE };
+        Abilities { persists: false, survives_exit: false, survives_power_cut: false, ..Abilities::STORE };
     /// Those of something that only appends.
     pub(crate) const APPEND: Abilities = Abilities { reads: false, persists: false, ..Abilities::STORE };
 }

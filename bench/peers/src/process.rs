@@ -1,5 +1,7 @@
 //! What the kernel says about this process and this machine (Linux).
 
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -39,8 +41,6 @@ pub(crate) struct Usage {
     pub(crate) system_seconds: f64,
     /// Bytes that it caused to be read from the device.
     pub(crate) read_bytes: u64,
-    /// Bytes that it caused to be written to the device.
-    pub(crate) written_bytes: u64,
     /// Seconds of processor time that anybody used on this machine, time stolen by the hypervisor included.
     pub(crate) machine_seconds: f64,
 }
@@ -53,7 +53,6 @@ impl Usage {
             user_seconds,
             system_seconds,
             read_bytes: field("/proc/self/io", "read_bytes:"),
-            written_bytes: field("/proc/self/io", "write_bytes:"),
             machine_seconds: machine_seconds(),
         }
     }
@@ -64,7 +63,6 @@ impl Usage {
             user_seconds: self.user_seconds - earlier.user_seconds,
             system_seconds: self.system_seconds - earlier.system_seconds,
             read_bytes: self.read_bytes - earlier.read_bytes,
-            written_bytes: self.written_bytes - earlier.written_bytes,
             machine_seconds: self.machine_seconds - earlier.machine_seconds,
         }
     }
@@ -73,6 +71,45 @@ impl Usage {
     pub(crate) fn own_seconds(&self) -> f64 {
         self.user_seconds + self.system_seconds
     }
+}
+
+/// Bytes of a sector in the kernel's counts, whatever the device's own are.
+const SECTOR_BYTES: u64 = 512;
+
+/// Writes what the file system of a directory has in memory to its device, and says how many bytes that device was ever told to
+/// write, by anybody; `None` where the kernel does not count (a file system in memory, or one over several devices). The counts
+/// that the kernel keeps of a process tell what it made dirty, which is not what is written: a page that is stored to again
+/// before it was written counts once, and a file that is removed before counts in full.
+pub(crate) fn device_written_bytes(directory: &Path) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt;
+    let file = File::open(directory).ok()?;
+    let device = file.metadata().ok()?.dev();
+    // SAFETY: the descriptor is that of an open directory.
+    if unsafe { libc::syncfs(file.as_raw_fd()) } != 0 {
+        return None;
+    }
+    let text = std::fs::read_to_string("/proc/diskstats").ok()?;
+    written_sectors(&text, libc::major(device), libc::minor(device)).map(|sectors| sectors * SECTOR_BYTES)
+}
+
+/// The sectors written to a device, of the kernel's table of all devices: its numbers, its name, four numbers of reads, then
+/// those of writes, of which the third counts sectors.
+fn written_sectors(table: &str, major: u32, minor: u32) -> Option<u64> {
+    table.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let is_it = words.first()?.parse() == Ok(major) && words.get(1)?.parse() == Ok(minor);
+        if is_it { words.get(9)?.parse().ok() } else { None }
+    })
+}
+
+/// Whether a thread of this process waits for a device.
+pub(crate) fn is_waiting_for_device() -> bool {
+    let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return false };
+    threads.flatten().any(|thread| {
+        let text = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        // The name stands in brackets, and may hold anything; the state follows it.
+        text.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('D'))
+    })
 }
 
 /// User and system seconds of all threads so far.
@@ -171,7 +208,7 @@ impl Drop for AnonymousPeak {
 
 #[cfg(test)]
 mod tests {
-    use super::{AnonymousPeak, Usage, disk_bytes};
+    use super::{AnonymousPeak, Usage, disk_bytes, written_sectors};
 
     #[test]
     fn a_peak_is_seen_after_it_has_passed() {
@@ -192,6 +229,14 @@ mod tests {
             sum = std::hint::black_box(sum + 1);
         }
         assert!(Usage::now().machine_seconds >= start.machine_seconds);
+    }
+
+    #[test]
+    fn sectors_are_those_of_the_device_asked_for() {
+        let table = " 254       0 vda 9 8 7 6 5 4 3000 2 0 1 1\n 254      16 vdb 1 1 1 1 1 1 77 1 0 1 1\n";
+        assert_eq!(written_sectors(table, 254, 0), Some(3000));
+        assert_eq!(written_sectors(table, 254, 16), Some(77));
+        assert_eq!(written_sectors(table, 8, 0), None);
     }
 
     #[test]

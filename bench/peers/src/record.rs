@@ -19,6 +19,8 @@ pub(crate) struct Record {
     pub(crate) configuration: String,
     /// Which of the rounds.
     pub(crate) round: u32,
+    /// Which run of a process: when it began, in ms since 1970.
+    pub(crate) run: u64,
     /// The engine's name.
     pub(crate) engine: String,
     /// What the engine says of its version.
@@ -39,6 +41,8 @@ pub(crate) struct Record {
     pub(crate) memtable_bytes: u64,
     /// Whether writes survive a power cut (else the end of the process).
     pub(crate) is_power: bool,
+    /// The store keeps less of what it acknowledged than the others do here.
+    pub(crate) is_weaker: bool,
 
     /// What was counted: records of batches, multi-gets and whole scans, else operations.
     pub(crate) count: u64,
@@ -66,8 +70,8 @@ pub(crate) struct Record {
     pub(crate) others_cpus: f64,
     /// Megabytes read from the device.
     pub(crate) read_mb: f64,
-    /// Megabytes written to the device, until background work had ended.
-    pub(crate) written_mb: f64,
+    /// Megabytes written to the device, until background work had ended and all was synced; by anybody on this machine.
+    pub(crate) written_mb: Option<f64>,
     /// MiB of memory at its end, mapped files included.
     pub(crate) resident_mib: f64,
     /// The most MiB of anonymous memory while it ran.
@@ -96,7 +100,6 @@ impl Record {
             &mut self.cpu_seconds,
             &mut self.others_cpus,
             &mut self.read_mb,
-            &mut self.written_mb,
             &mut self.resident_mib,
             &mut self.anonymous_peak_mib,
         ] {

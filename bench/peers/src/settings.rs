@@ -1,6 +1,6 @@
 //! What can be chosen about the run of one engine.
 
-use crate::data::{KEY_BYTES, VALUE_BYTES};
+use crate::data::{GAP_BITS, KEY_BYTES, VALUE_BYTES};
 use crate::engine::{Durability, EngineSettings, Result};
 use clap::Args;
 use std::path::PathBuf;
@@ -33,6 +33,9 @@ pub(crate) struct RunSettings {
     /// Bytes of a value, from 8 on.
     #[arg(long, default_value_t = 100)]
     pub(crate) value_bytes: usize,
+    /// Bits of the gaps between keys, 1 to 32: 1 makes them dense, more leave random gaps.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) gap_bits: u32,
     /// MiB of cache.
     #[arg(long, default_value_t = 1024)]
     pub(crate) cache_mib: u64,
@@ -98,6 +101,10 @@ impl RunSettings {
         if !VALUE_BYTES.contains(&self.value_bytes) {
             let (least, most) = (VALUE_BYTES.start(), VALUE_BYTES.end());
             return Err(format!("values of {} bytes: they have {least} to {most}", self.value_bytes).into());
+        }
+        if !GAP_BITS.contains(&self.gap_bits) {
+            let (least, most) = (GAP_BITS.start(), GAP_BITS.end());
+            return Err(format!("gaps of {} bits: they have {least} to {most}", self.gap_bits).into());
         }
         if !(100..=MOST_RECORDS).contains(&self.records) {
             return Err(format!("{} records: there are 100 to {MOST_RECORDS}", self.records).into());

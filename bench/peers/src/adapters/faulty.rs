@@ -21,12 +21,14 @@ pub(crate) enum Fault {
     MultiGetIsInAnotherOrder,
     ScanLeavesOut,
     BackwardScanLeavesOut,
+    OverwriteIsLost,
     DeleteIsIgnored,
+    DeleteHitsAnother,
 }
 
 impl Fault {
     /// An adapter with this fault, and all faults there are with theirs.
-    pub(crate) const ALL: [(Fault, Adapter); 9] = [
+    pub(crate) const ALL: [(Fault, Adapter); 11] = [
         (Fault::Nothing, adapter(|_, _| open(Fault::Nothing))),
         (Fault::PutIsLost, adapter(|_, _| open(Fault::PutIsLost))),
         (Fault::GetFindsNothing, adapter(|_, _| open(Fault::GetFindsNothing))),
@@ -35,7 +37,9 @@ impl Fault {
         (Fault::MultiGetIsInAnotherOrder, adapter(|_, _| open(Fault::MultiGetIsInAnotherOrder))),
         (Fault::ScanLeavesOut, adapter(|_, _| open(Fault::ScanLeavesOut))),
         (Fault::BackwardScanLeavesOut, adapter(|_, _| open(Fault::BackwardScanLeavesOut))),
+        (Fault::OverwriteIsLost, adapter(|_, _| open(Fault::OverwriteIsLost))),
         (Fault::DeleteIsIgnored, adapter(|_, _| open(Fault::DeleteIsIgnored))),
+        (Fault::DeleteHitsAnother, adapter(|_, _| open(Fault::DeleteHitsAnother))),
     ];
 }
 
@@ -87,13 +91,42 @@ struct FaultySession<'a> {
     inner: Box<dyn Session + 'a>,
 }
 
+impl FaultySession<'_> {
+    /// Deletes the first entry instead, or the second if that is the right one.
+    fn delete_first_but(&mut self, key: &[u8]) -> Result<()> {
+        let mut other = Vec::new();
+        self.inner.scan(&[], 2, &mut |found, _| {
+            if other.is_empty() && found != key {
+                other = found.to_vec();
+            }
+        })?;
+        self.inner.delete(&other)
+    }
+}
+
 impl Session for FaultySession<'_> {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        if self.store.is_due(Fault::PutIsLost) { Ok(()) } else { self.inner.put(key, value) }
+        if self.store.is_due(Fault::PutIsLost) {
+            return Ok(());
+        }
+        // What is there stays as it was.
+        if self.store.fault == Fault::OverwriteIsLost
+            && self.inner.get(key, &mut |_| {})?
+            && self.store.is_due(Fault::OverwriteIsLost)
+        {
+            return Ok(());
+        }
+        self.inner.put(key, value)
     }
 
     fn delete(&mut self, key: &[u8]) -> Result<()> {
-        if self.store.is_due(Fault::DeleteIsIgnored) { Ok(()) } else { self.inner.delete(key) }
+        if self.store.is_due(Fault::DeleteIsIgnored) {
+            return Ok(());
+        }
+        if self.store.is_due(Fault::DeleteHitsAnother) {
+            return self.delete_first_but(key);
+        }
+        self.inner.delete(key)
     }
 
     fn write_batch(&mut self, batch: &Batch) -> Result<()> {

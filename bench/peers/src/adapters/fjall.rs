@@ -66,10 +66,6 @@ impl Engine for Fjall {
         Ok(true)
     }
 
-    fn close(self: Box<Self>) -> Result<()> {
-        Ok(self.database.persist(PersistMode::SyncAll)?)
-    }
-
     fn version(&self) -> String {
         "fjall 3".to_owned()
     }

@@ -17,6 +17,9 @@ mod redb;
 mod rocksdb;
 #[cfg(feature = "sled")]
 mod sled;
+#[cfg(feature = "speedb")]
+#[path = "rocksdb.rs"]
+mod speedb;
 #[cfg(feature = "surrealkv")]
 mod surrealkv;
 #[cfg(feature = "wiredtiger")]
@@ -27,6 +30,9 @@ pub(crate) use faulty::Fault;
 
 use crate::engine::{Engine, EngineSettings, Open, Result};
 use std::path::Path;
+
+#[cfg(all(feature = "rocksdb", feature = "speedb"))]
+compile_error!("the libraries of RocksDB and Speedb export the same names: build a binary for each");
 
 /// What an engine takes part as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +68,9 @@ pub(crate) const ORDER: &[&str] = &[
     "rocksdb",
     "rocksdb+hash-index",
     "rocksdb+unordered",
+    "speedb",
+    "speedb+hash-index",
+    "speedb+unordered",
     "leveldb",
     "fjall",
     "fjall+hash-index",
@@ -80,13 +89,13 @@ pub(crate) const ORDER: &[&str] = &[
 ];
 
 /// Workloads of point reads.
-#[cfg(any(feature = "esker", feature = "fjall", feature = "rocksdb"))]
+#[cfg(any(feature = "esker", feature = "fjall", feature = "rocksdb", feature = "speedb"))]
 const GETS: &[&str] = &["get_uniform", "get_zipf", "get_absent", "multi_get_32", "ycsb_c"];
 /// Workloads of scans.
 #[cfg(feature = "surrealkv")]
 const SCANS: &[&str] = &["scan_forward", "scan_backward", "seek_100"];
 /// Workloads of writes that need not survive a power cut.
-#[cfg(any(feature = "lmdb", feature = "rocksdb"))]
+#[cfg(any(feature = "lmdb", feature = "rocksdb", feature = "speedb"))]
 const WRITES: &[&str] = &["fill_seq", "fill_batch", "fill_random", "overwrite", "delete"];
 
 const fn store(name: &'static str, about: &'static str, open: Open) -> Adapter {
@@ -122,6 +131,17 @@ pub(crate) const ADAPTERS: &[Adapter] = &[
         "`unordered_write`: batches are not atomic for readers",
         ("rocksdb", WRITES),
         rocksdb::open_unordered,
+    ),
+    #[cfg(feature = "speedb")]
+    store("speedb", "fork of RocksDB", speedb::open),
+    #[cfg(feature = "speedb")]
+    variant("speedb+hash-index", "hash index in data blocks", ("speedb", GETS), speedb::open_hash_index),
+    #[cfg(feature = "speedb")]
+    variant(
+        "speedb+unordered",
+        "`unordered_write`: batches are not atomic for readers",
+        ("speedb", WRITES),
+        speedb::open_unordered,
     ),
     #[cfg(feature = "leveldb")]
     store("leveldb", "log-structured merge-tree in C++, the system's library", leveldb::open),

@@ -1,18 +1,36 @@
-//! RocksDB through the rocksdb crate.
+//! RocksDB through the rocksdb crate; and Speedb, a fork of it, through the speedb crate, whose interface is the same.
 //!
-//! LZ4 on all levels, full Bloom filters, the HyperClock cache; the rest at its defaults. A multi-get is its batched one.
+//! Both libraries export the same names, so a binary has one of them, and this module is that one's.
+//!
+//! LZ4 from the third level on and on the last, full Bloom filters, the HyperClock cache; the rest at its defaults. A multi-get is its batched one.
 
 use crate::engine::{
     Abilities, BACKGROUND_THREADS, BLOCK_BYTES, Batch, Engine, EngineSettings, FILTER_BITS_PER_KEY, Result,
     SeeEntry, SeeValue, SeeValues, Session,
 };
-use ::rocksdb::{
+#[cfg(not(feature = "speedb"))]
+use ::rocksdb as library;
+#[cfg(feature = "speedb")]
+use ::speedb as library;
+use library::{
     BlockBasedOptions, Cache, ColumnFamilyDescriptor, DB, DBCompressionType, DBRawIterator,
-    DataBlockIndexType, Options, WriteBatch, WriteOptions,
+    DataBlockIndexType, Options, ReadOptions, WriteBatch, WriteOptions,
 };
 use std::path::Path;
 
 const FAMILY: &str = "default";
+/// Bytes of a cache's entry that it makes room for; 0 lets it find out.
+#[cfg(not(feature = "speedb"))]
+const ENTRY_BYTES: usize = 0;
+/// Speedb is older, and has to be told: with 0 it has hardly any room.
+#[cfg(feature = "speedb")]
+const ENTRY_BYTES: usize = BLOCK_BYTES;
+/// Levels that it has by default.
+const LEVELS: usize = 7;
+#[cfg(not(feature = "speedb"))]
+const VERSION: &str = "RocksDB 11.8 (crate 0.25)";
+#[cfg(feature = "speedb")]
+const VERSION: &str = "Speedb 2.7 (crate 0.0.5)";
 
 struct RocksDb {
     database: DB,
@@ -43,13 +61,18 @@ fn open_with(
     more: impl Fn(&mut Options, &mut BlockBasedOptions),
 ) -> Result<Box<dyn Engine>> {
     let (mut options, mut table) = (Options::default(), BlockBasedOptions::default());
-    table.set_block_cache(&Cache::new_hyper_clock_cache(usize::try_from(settings.cache_bytes)?, 0));
+    table.set_block_cache(&Cache::new_hyper_clock_cache(usize::try_from(settings.cache_bytes)?, ENTRY_BYTES));
     table.set_block_size(BLOCK_BYTES);
     table.set_bloom_filter(f64::from(FILTER_BITS_PER_KEY), false);
     options.create_if_missing(true);
     options.set_write_buffer_size(usize::try_from(settings.memtable_bytes)?);
     options.set_max_background_jobs(BACKGROUND_THREADS as i32);
-    options.set_compression_type(DBCompressionType::Lz4);
+    // As its guide for tuning advises: what is soon merged again is not compressed, the last level always is.
+    let levels: Vec<DBCompressionType> = (0..LEVELS)
+        .map(|level| if level < 2 { DBCompressionType::None } else { DBCompressionType::Lz4 })
+        .collect();
+    options.set_compression_per_level(&levels);
+    options.set_bottommost_compression_type(DBCompressionType::Lz4);
     more(&mut options, &mut table);
     options.set_block_based_table_factory(&table);
     let family = ColumnFamilyDescriptor::new(FAMILY, options.clone());
@@ -65,7 +88,7 @@ impl Engine for RocksDb {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         let mut options = WriteOptions::default();
         options.set_sync(self.is_power);
-        Ok(Box::new(RocksDbSession { database: &self.database, options }))
+        Ok(Box::new(RocksDbSession { database: &self.database, options, reading: ReadOptions::default() }))
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -78,18 +101,16 @@ impl Engine for RocksDb {
         Ok(true)
     }
 
-    fn close(self: Box<Self>) -> Result<()> {
-        Ok(self.database.flush_wal(true)?)
-    }
-
     fn version(&self) -> String {
-        "RocksDB 11.8 (crate 0.25)".to_owned()
+        VERSION.to_owned()
     }
 }
 
 struct RocksDbSession<'a> {
     database: &'a DB,
     options: WriteOptions,
+    /// Made once: a get without them makes some, and frees them.
+    reading: ReadOptions,
 }
 
 impl Session for RocksDbSession<'_> {
@@ -110,7 +131,7 @@ impl Session for RocksDbSession<'_> {
     }
 
     fn get(&mut self, key: &[u8], see: &mut SeeValue<'_>) -> Result<bool> {
-        Ok(self.database.get_pinned(key)?.map(|value| see(&value)).is_some())
+        Ok(self.database.get_pinned_opt(key, &self.reading)?.map(|value| see(&value)).is_some())
     }
 
     fn multi_get(&mut self, keys: &[&[u8]], see: &mut SeeValues<'_>) -> Result<()> {

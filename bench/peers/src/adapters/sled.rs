@@ -30,7 +30,7 @@ pub(super) fn open(directory: &Path, settings: &EngineSettings) -> Result<Box<dy
 
 impl Engine for Sled {
     fn abilities(&self) -> Abilities {
-        Abilities { survives_exit: false, ..Abilities::STORE }
+        Abilities { survives_exit: false, survives_power_cut: false, ..Abilities::STORE }
     }
 
     fn session(&self) -> Result<Box<dyn Session + '_>> {

@@ -15,8 +15,10 @@ const TIMED_OPERATIONS: u64 = 200_000;
 const LONGEST_NS: u64 = 100_000_000_000;
 /// Digits of a latency that are kept.
 const DIGITS: u8 = 3;
-/// A process is calm if it used less than a twentieth of a processor for so long.
+/// A process is calm if it used less than a twentieth of a processor for so long, and no thread of it waits for a device then.
 const CALM: Duration = Duration::from_millis(100);
+/// How often it is looked at: the moment from which it was calm is known as well as that.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// What the operations of one thread found.
 #[derive(Default)]
@@ -58,6 +60,7 @@ fn latencies() -> Result<Histogram<u64>> {
 impl Bench {
     /// Runs a workload and waits until its traces in the background are gone. The record lacks nothing but a note.
     pub(super) fn drive(&self, engine: &dyn Engine, workload: &Workload<'_>) -> Result<Record> {
+        let device_before = process::device_written_bytes(&self.home);
         let peak = AnonymousPeak::start();
         let before = Usage::now();
         let barrier = Barrier::new(workload.threads);
@@ -73,6 +76,8 @@ impl Bench {
         });
         let shares = shares.into_iter().collect::<Result<Vec<Share>>>()?;
         let mut record = self.record(workload.name, workload.threads);
+        let abilities = engine.abilities();
+        record.is_weaker = abilities.persists && !abilities.survives_exit;
         sum_up(&mut record, &shares)?;
         let foreground = Usage::now().since(&before);
         let others_seconds = (foreground.machine_seconds - foreground.own_seconds()).max(0.0);
@@ -83,25 +88,30 @@ impl Bench {
         let all = Usage::now().since(&before);
         record.cpu_seconds = all.own_seconds();
         record.read_mb = all.read_bytes as f64 / 1e6;
-        record.written_mb = all.written_bytes as f64 / 1e6;
         record.anonymous_peak_mib = peak.mib();
+        let device_bytes = device_before.zip(process::device_written_bytes(&self.home));
+        record.written_mb = device_bytes.map(|(before, after)| after.saturating_sub(before) as f64 / 1e6);
         Ok(record)
     }
 
     /// Waits until this process is calm, for as long as is allowed, and says how long it went on working.
     pub(super) fn settle(&self) -> f64 {
         let start = Instant::now();
-        let busy_limit = CALM.as_secs_f64() / 20.0;
-        let mut last_busy_seconds = 0.0;
+        let most_seconds = CALM.as_secs_f64() / 20.0;
+        let mut calm_from = Duration::ZERO;
+        let mut used_seconds = Usage::now().own_seconds();
         while start.elapsed().as_secs_f64() < self.settings.max_settle_seconds {
-            let before = Usage::now();
-            std::thread::sleep(CALM);
-            if Usage::now().since(&before).own_seconds() < busy_limit {
+            std::thread::sleep(LOOK_EVERY);
+            let (now, used_now) = (start.elapsed(), Usage::now().own_seconds());
+            let is_long_enough = now - calm_from >= CALM;
+            let is_working = used_now - used_seconds >= most_seconds;
+            if is_working || (is_long_enough && process::is_waiting_for_device()) {
+                (calm_from, used_seconds) = (now, used_now);
+            } else if is_long_enough {
                 break;
             }
-            last_busy_seconds = start.elapsed().as_secs_f64();
         }
-        last_busy_seconds
+        calm_from.as_secs_f64()
     }
 }
 

@@ -159,9 +159,11 @@ impl Bench {
         let max_seconds = self.settings.max_seconds;
         let workload = Workload { name: "fill_power", threads, operations, max_seconds, operation: &put };
         let mut record = self.drive(engine.as_ref(), &workload)?;
-        record.is_power = engine.abilities().persists || engine.abilities().survives_exit;
+        let abilities = engine.abilities();
+        record.is_power = abilities.survives_power_cut;
+        record.is_weaker = abilities.persists && !abilities.survives_power_cut;
         if !record.is_power {
-            record.note = "not durable: it is memory".to_owned();
+            record.note = "does not survive a power cut".to_owned();
         }
         self.emit(record)?;
         self.close_and_remove(engine)

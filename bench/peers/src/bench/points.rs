@@ -1,9 +1,9 @@
 //! Gets, alone and many at a time.
 
 use super::drive::{Tally, Workload};
-use super::{Bench, Choice, MAX_WARM_SECONDS};
+use super::{Bench, Choice, LEAST_WARM_MIB, MAX_WARM_SECONDS_PER_GIB, WARM_GETS_PER_BLOCK};
 use crate::data::{KEY_BUFFER_BYTES, Random};
-use crate::engine::{Engine, Result, Session};
+use crate::engine::{BLOCK_BYTES, Engine, Result, Session};
 use std::time::Instant;
 
 /// Keys of a multi-get; one bit of a 32-bit word for each.
@@ -25,11 +25,15 @@ impl Bench {
         let mut session = engine.session()?;
         let mut key = [0; KEY_BUFFER_BYTES];
         let mut random = Random::new(self.settings.seed ^ 0x77_61_72_6d);
+        let cache_mib = self.settings.cache_mib;
+        let blocks = (cache_mib << 20) / BLOCK_BYTES as u64;
+        let gets = self.settings.operations.max(WARM_GETS_PER_BLOCK * blocks);
+        let max_seconds = MAX_WARM_SECONDS_PER_GIB * cache_mib.max(LEAST_WARM_MIB) as f64 / 1024.0;
         let start = Instant::now();
-        for number in 0..self.settings.operations {
+        for number in 0..gets {
             let record = random.below(self.settings.records);
             session.get(self.data.key(record, &mut key), &mut |_| {})?;
-            if number.is_multiple_of(1024) && start.elapsed().as_secs_f64() > MAX_WARM_SECONDS {
+            if number.is_multiple_of(1024) && start.elapsed().as_secs_f64() > max_seconds {
                 break;
             }
         }

@@ -78,7 +78,7 @@ pub(super) fn scan_some(
     let mut expected = from;
     let mut errors = 0;
     let count = session.scan(data.key(from, &mut key), length as usize, &mut |key, value| {
-        let record = Data::record_of(key);
+        let record = data.record_of(key);
         let is_right = record == expected && key.len() == data.key_bytes && data.check(record, value, number);
         errors += u64::from(!is_right);
         expected += 1;
@@ -87,11 +87,16 @@ pub(super) fn scan_some(
     Ok(errors + u64::from(!is_counted))
 }
 
-/// Counts everything, and checks the order and a sample of the values; returns the count and the wrong ones.
-pub(super) fn count_all(data: &Data, session: &mut dyn Session) -> Result<(u64, u64)> {
+/// Counts everything, and checks the order, a sample of the values, and that no `deleted` record is there; returns the count and
+/// the wrong ones.
+pub(super) fn count_all(data: &Data, session: &mut dyn Session, deleted: &[bool]) -> Result<(u64, u64)> {
     let mut order = Order::new(data, false);
-    let told = session.scan(&[], usize::MAX, &mut |key, value| order.see(key, value))?;
-    Ok((order.count, order.errors + (told as u64).abs_diff(order.count)))
+    let mut revived = 0;
+    let told = session.scan(&[], usize::MAX, &mut |key, value| {
+        order.see(key, value);
+        revived += u64::from(deleted.get(data.record_of(key) as usize) == Some(&true));
+    })?;
+    Ok((order.count, order.errors + revived + (told as u64).abs_diff(order.count)))
 }
 
 /// What a scan of everything must keep.
@@ -110,7 +115,7 @@ impl Order<'_> {
 
     #[inline]
     fn see(&mut self, key: &[u8], value: &[u8]) {
-        let record = Data::record_of(key);
+        let record = self.data.record_of(key);
         let is_next = self
             .previous
             .is_none_or(|previous| (previous < record) != self.is_backward && previous != record);

@@ -37,7 +37,7 @@ fn run(settings: RunSettings, adapter: &'static Adapter) -> Result<u64> {
 #[test]
 fn every_fault_is_seen() {
     // Made once for all, because an adapter lives as long as the program.
-    static FAULTS: [(Fault, Adapter); 9] = Fault::ALL;
+    static FAULTS: [(Fault, Adapter); 11] = Fault::ALL;
     let directory = directory("faults");
     for (fault, adapter) in &FAULTS {
         let errors = run(settings(&directory, "btreemap"), adapter).unwrap();

@@ -3,11 +3,13 @@
 use super::drive::{Tally, Workload};
 use super::scans::count_all;
 use super::{Bench, Choice, with_value};
-use crate::data::{KEY_BUFFER_BYTES, Permutation};
+use crate::data::{Data, KEY_BUFFER_BYTES, Permutation, mix};
 use crate::engine::{Engine, Result, Session};
+use std::collections::HashMap;
 
-/// Deleted records that are looked up.
-const LOOKED_UP: u64 = 10_000;
+/// About so many records' versions are looked at after they were overwritten: few, so that what is remembered of them does not
+/// count as the store's memory.
+const VERSIONS_SEEN: u64 = 10_000;
 /// Of gets and puts mixed there are so many times as many operations as of others: enough puts for several memtables, so that what
 /// they cost in the background is part of the rate.
 const MIXED_LENGTH: u64 = 4;
@@ -17,6 +19,32 @@ const DELETED_SHARE: u64 = 4;
 /// Whether so many threads may set keys that others read.
 pub(super) fn can_share(engine: &dyn Engine, threads: usize) -> bool {
     threads == 1 || engine.abilities().replaces_whole
+}
+
+/// How many of some overwritten records do not have the version that was written last. `written` are records and versions in the
+/// order in which one thread wrote them, at most `count` of them.
+pub(super) fn stale(
+    data: &Data,
+    engine: &dyn Engine,
+    written: impl Iterator<Item = (u32, u64)>,
+    count: u64,
+) -> Result<u64> {
+    let one_in = (count / VERSIONS_SEEN).max(1);
+    let is_seen = |record: u32| mix(u64::from(record)).is_multiple_of(one_in);
+    let last: HashMap<u32, u64> = written.filter(|(record, _)| is_seen(*record)).collect();
+    let mut session = engine.session()?;
+    let mut key = [0; KEY_BUFFER_BYTES];
+    let mut errors = 0;
+    for (record, version) in last {
+        let record = u64::from(record);
+        let mut is_last = false;
+        session.get(data.key(record, &mut key), &mut |value| {
+            is_last =
+                data.is_whole(record, value) && Data::version_of(value) == Data::stored_version(version);
+        })?;
+        errors += u64::from(!is_last);
+    }
+    Ok(errors)
 }
 
 impl Bench {
@@ -37,7 +65,11 @@ impl Bench {
             };
             let max_seconds = self.settings.max_seconds;
             let workload = Workload { name, threads, operations, max_seconds, operation: &put };
-            let record = self.drive(engine, &workload)?;
+            let mut record = self.drive(engine, &workload)?;
+            if threads == 1 && engine.abilities().reads {
+                let written = (0..record.count).map(|number| (records[number as usize], number + 1));
+                record.errors += stale(data, engine, written, record.count)?;
+            }
             self.emit(record)?;
         }
         Ok(())
@@ -70,13 +102,18 @@ impl Bench {
             };
             let max_seconds = self.settings.max_seconds;
             let workload = Workload { name, threads, operations, max_seconds, operation: &get_or_put };
-            let record = self.drive(&*engine, &workload)?;
+            let mut record = self.drive(&*engine, &workload)?;
+            if threads == 1 {
+                let puts = (0..record.count).step_by(2);
+                let written = puts.map(|number| (records[number as usize], number + 1));
+                record.errors += stale(data, &*engine, written, record.count)?;
+            }
             self.emit(record)?;
         }
         Ok(())
     }
 
-    /// Deletes a quarter of the records, looks some of them up, and counts what is left of `live`.
+    /// Deletes a quarter of the records, and counts what is left of `live`, none of which may be a deleted one.
     pub(super) fn deletes(&mut self, engine: &dyn Engine, live: u64) -> Result<()> {
         let name = "delete";
         if !self.wants(name) {
@@ -96,13 +133,12 @@ impl Bench {
             operation: &delete,
         };
         let mut record = self.drive(engine, &workload)?;
-        let mut session = engine.session()?;
-        let mut key = [0; KEY_BUFFER_BYTES];
-        for place in 0..LOOKED_UP.min(record.count) {
-            let is_there = session.get(data.key(random.at(place), &mut key), &mut |_| {})?;
-            record.errors += u64::from(is_there);
+        let mut deleted = vec![false; usize::try_from(self.settings.records)?];
+        for place in 0..record.count {
+            deleted[random.at(place) as usize] = true;
         }
-        let (count, errors) = count_all(data, session.as_mut())?;
+        let mut session = engine.session()?;
+        let (count, errors) = count_all(data, session.as_mut(), &deleted)?;
         let expected = live - record.count;
         record.errors += errors + count.abs_diff(expected);
         if count != expected {

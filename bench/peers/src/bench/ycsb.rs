@@ -6,7 +6,7 @@
 
 use super::drive::{Tally, Workload};
 use super::scans::scan_some;
-use super::updates::can_share;
+use super::updates::{can_share, stale};
 use super::{Bench, Choice, with_value};
 use crate::data::{Data, KEY_BUFFER_BYTES, Random, mix};
 use crate::engine::{Engine, Result, Session};
@@ -60,10 +60,11 @@ impl Bench {
         };
         let (data, stored, seed) = (&self.data, self.settings.records, self.settings.seed);
         let end = AtomicU64::new(end);
+        let step_at = |number: u64| step_of(which, mix(seed ^ (number << 8) ^ u64::from(which)));
         let operation = |session: &mut dyn Session, number: u64, tally: &mut Tally| -> Result<()> {
             let chosen = u64::from(chosen[number as usize]);
             let record = if which == b'd' { end.load(Ordering::Relaxed) - 1 - chosen } else { chosen };
-            match step_of(which, mix(seed ^ (number << 8) ^ u64::from(which))) {
+            match step_at(number) {
                 Step::Read => tally.errors += read(data, session, record, number)?,
                 Step::Update => update(data, session, record, number)?,
                 Step::ReadAndUpdate => {
@@ -79,7 +80,13 @@ impl Bench {
         };
         let max_seconds = self.settings.max_seconds;
         let workload = Workload { name, threads, operations, max_seconds, operation: &operation };
-        let record = self.drive(engine, &workload)?;
+        let mut record = self.drive(engine, &workload)?;
+        if threads == 1 {
+            let updates = (0..record.count)
+                .filter(|number| matches!(step_at(*number), Step::Update | Step::ReadAndUpdate));
+            let written = updates.map(|number| (chosen[number as usize], number + 1));
+            record.errors += stale(data, engine, written, record.count)?;
+        }
         self.emit(record)?;
         Ok(end.into_inner())
     }

@@ -1,7 +1,8 @@
 //! Keys and values: the very same for every engine, and recognizable, so that every answer can be checked.
 //!
-//! Stored keys are the even numbers, big-endian, followed by a hash of the number up to the key's length; the odd numbers are
-//! the absent keys, which lie between present ones. A value begins with a tag of its key and its version; the rest of it follows
+//! A stored key is an even number, big-endian, followed by a hash of it up to the key's length; the odd number behind it is an
+//! absent key, which lies before the next present one. The number is the record's own, with as many random bits behind it as the
+//! gaps between keys are to have: with one bit the keys are dense. A value begins with a tag of its key and its version; the rest of it follows
 //! from the tag and compresses to about half. So a checker needs to know nothing but the key.
 
 mod random;
@@ -19,6 +20,8 @@ pub(crate) const KEY_BYTES: RangeInclusive<usize> = 8..=64;
 pub(crate) const KEY_BUFFER_BYTES: usize = *KEY_BYTES.end();
 /// Lengths of values that can be made: the tag must fit, and bodies are cut from a pool.
 pub(crate) const VALUE_BYTES: RangeInclusive<usize> = 8..=POOL_BYTES / 2;
+/// Bits of gaps that can be made: one tells absent keys, and 32 are left for the record's number.
+pub(crate) const GAP_BITS: RangeInclusive<u32> = 1..=32;
 
 /// Bytes that bodies are cut from: larger than any cache line predictor, smaller than the caches of a core.
 const POOL_BYTES: usize = 1 << 20;
@@ -32,6 +35,8 @@ pub(crate) struct Data {
     pub(crate) key_bytes: usize,
     /// Bytes of a value.
     pub(crate) value_bytes: usize,
+    /// Bits behind a record's number, all but the last of them random.
+    gap_bits: u32,
     pool: Vec<u8>,
     /// Bytes of a fragment of the pool; bodies begin where fragments do.
     fragment_bytes: usize,
@@ -40,7 +45,7 @@ pub(crate) struct Data {
 }
 
 impl Data {
-    /// The data of this seed. Both lengths must be in their ranges.
+    /// The data of this seed, with dense keys. Both lengths must be in their ranges.
     pub(crate) fn new(key_bytes: usize, value_bytes: usize, seed: u64) -> Data {
         let body = value_bytes - TAG_BYTES;
         // The second half of a fragment repeats the first, so that codecs of the LZ family make a half of it.
@@ -57,19 +62,30 @@ impl Data {
             pool.extend_from_slice(&half);
         }
         let starts = ((POOL_BYTES - body) / fragment_bytes) as u64;
-        Data { key_bytes, value_bytes, pool, fragment_bytes, starts }
+        Data { key_bytes, value_bytes, gap_bits: *GAP_BITS.start(), pool, fragment_bytes, starts }
+    }
+
+    /// The same with gaps of so many bits between keys, a number in [`GAP_BITS`].
+    pub(crate) fn with_gaps(self, gap_bits: u32) -> Data {
+        Data { gap_bits, ..self }
     }
 
     /// The key of a record.
     #[inline]
     pub(crate) fn key<'b>(&self, record: u64, buffer: &'b mut [u8; KEY_BUFFER_BYTES]) -> &'b [u8] {
-        self.key_of_number(record * 2, buffer)
+        self.key_of_number(self.number_of(record), buffer)
     }
 
     /// A key that is never stored, behind that of this record and before the next.
     #[inline]
     pub(crate) fn absent_key<'b>(&self, record: u64, buffer: &'b mut [u8; KEY_BUFFER_BYTES]) -> &'b [u8] {
-        self.key_of_number(record * 2 + 1, buffer)
+        self.key_of_number(self.number_of(record) | 1, buffer)
+    }
+
+    #[inline]
+    fn number_of(&self, record: u64) -> u64 {
+        let random = mix(record ^ 0x6761_7073) & ((1 << self.gap_bits) - 1) & !1;
+        (record << self.gap_bits) | random
     }
 
     #[inline]
@@ -87,14 +103,14 @@ impl Data {
 
     /// The record of a stored key.
     #[inline]
-    pub(crate) fn record_of(key: &[u8]) -> u64 {
-        first_word(key).map_or(u64::MAX, |word| u64::from_be_bytes(word) / 2)
+    pub(crate) fn record_of(&self, key: &[u8]) -> u64 {
+        first_word(key).map_or(u64::MAX, |word| u64::from_be_bytes(word) >> self.gap_bits)
     }
 
     /// Fills `value`, which must have the length of values.
     #[inline]
     pub(crate) fn fill_value(&self, record: u64, version: u64, value: &mut [u8]) {
-        let tag = (mark(record) << VERSION_BITS) | (version & version_mask());
+        let tag = (mark(record) << VERSION_BITS) | Data::stored_version(version);
         let (head, body) = value.split_at_mut(TAG_BYTES);
         head.copy_from_slice(&tag.to_le_bytes());
         body.copy_from_slice(self.body(tag));
@@ -130,6 +146,11 @@ impl Data {
     /// The version that a value was written with.
     pub(crate) fn version_of(value: &[u8]) -> u64 {
         tag_of(value) & version_mask()
+    }
+
+    /// What is left of a version in a value.
+    pub(crate) fn stored_version(version: u64) -> u64 {
+        version & version_mask()
     }
 
     /// Makes `batch` hold version 0 of these records.
@@ -187,15 +208,15 @@ mod tests {
 
     #[test]
     fn keys_are_in_the_order_of_records_with_absent_ones_between() {
-        for key_bytes in [8, 9, 16, 64] {
-            let data = Data::new(key_bytes, 8, 7);
+        for (key_bytes, gap_bits) in [(8, 1), (9, 1), (16, 24), (64, 32)] {
+            let data = Data::new(key_bytes, 8, 7).with_gaps(gap_bits);
             let (mut one, mut other) = ([0; KEY_BUFFER_BYTES], [0; KEY_BUFFER_BYTES]);
             for record in 0..2000u64 {
                 let key = data.key(record, &mut one).to_vec();
                 assert_eq!(key.len(), key_bytes);
                 assert!(key.as_slice() < data.absent_key(record, &mut other));
                 assert!(data.absent_key(record, &mut other) < data.key(record + 1, &mut one));
-                assert_eq!(Data::record_of(&key), record);
+                assert_eq!(data.record_of(&key), record);
             }
         }
     }
@@ -206,7 +227,7 @@ mod tests {
         let mut batch = Batch::default();
         data.fill_batch(&mut batch, [3u64, 1].into_iter());
         assert_eq!(batch.len(), 2);
-        let records: Vec<u64> = batch.iter().map(|(key, _)| Data::record_of(key)).collect();
+        let records: Vec<u64> = batch.iter().map(|(key, _)| data.record_of(key)).collect();
         assert_eq!(records, [3, 1]);
         assert!(batch.iter().zip(records).all(|((_, value), record)| data.is_whole(record, value)));
     }

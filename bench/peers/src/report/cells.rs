@@ -68,7 +68,7 @@ impl Row {
         }
     }
 
-    /// Whether it writes, so that work in the background follows.
+    /// Whether it writes so much that work in the background follows.
     pub(super) fn writes(&self) -> bool {
         let writing = ["fill_", "overwrite", "delete", "mixed", "ycsb_a", "ycsb_f"];
         writing.iter().any(|beginning| self.workload.starts_with(beginning))
@@ -82,6 +82,8 @@ pub(super) struct Cell {
     pub(super) is_void: bool,
     pub(super) is_cut_short: bool,
     pub(super) is_disturbed: bool,
+    /// Writes are kept less surely than elsewhere in the row, so that it does not compete.
+    pub(super) is_weaker: bool,
 }
 
 impl Cell {
@@ -108,14 +110,27 @@ impl Cell {
 /// The cells of a table, by row and engine.
 pub(super) type Cells = BTreeMap<Row, BTreeMap<String, Cell>>;
 
-/// The last record of each workload in each round: a run that was interrupted was made again.
-pub(super) fn last_of_each(records: Vec<Record>) -> Vec<Record> {
-    let mut last = BTreeMap::new();
-    for record in records.into_iter().filter(|record| record.workload != RUN_ENDED) {
-        let key = (record.configuration.clone(), record.engine.clone(), record.round, Row::of(&record));
-        last.insert(key, record);
+/// The records of the last run of each engine in each round, if it came to its end; and what is to be said of those that did not.
+pub(super) fn of_ended_runs(records: Vec<Record>) -> (Vec<Record>, Vec<String>) {
+    let place_of = |record: &Record| (record.configuration.clone(), record.engine.clone(), record.round);
+    let mut runs: BTreeMap<_, (u64, bool)> = BTreeMap::new();
+    for record in &records {
+        let last = runs.entry(place_of(record)).or_default();
+        if record.run > last.0 {
+            *last = (record.run, false);
+        }
+        last.1 |= record.run == last.0 && record.workload == RUN_ENDED;
     }
-    last.into_values().collect()
+    let not_ended = runs.iter().filter(|(_, (_, has_ended))| !has_ended);
+    let told = not_ended
+        .map(|((configuration, engine, round), _)| {
+            format!("{configuration}, {engine}, round {round}: did not come to its end, and is left out")
+        })
+        .collect();
+    let is_of_ended = |record: &Record| {
+        record.workload != RUN_ENDED && runs.get(&place_of(record)) == Some(&(record.run, true))
+    };
+    (records.into_iter().filter(is_of_ended).collect(), told)
 }
 
 /// One number of each record that has it.
@@ -124,10 +139,12 @@ pub(super) fn cells(records: &[Record], number: impl Fn(&Row, &Record) -> Option
     for record in records {
         let row = Row::of(record);
         let Some(number) = number(&row, record) else { continue };
+        let row_writes = row.writes();
         let cell: &mut Cell = cells.entry(row).or_default().entry(record.engine.clone()).or_default();
         cell.numbers.push(number);
         cell.is_void |= record.errors > 0;
         cell.is_cut_short |= record.is_cut_short;
+        cell.is_weaker |= record.is_weaker && row_writes;
         cell.is_disturbed |= record.value.is_none() && record.others_cpus > DISTURBED_CPUS;
     }
     cells
@@ -135,7 +152,7 @@ pub(super) fn cells(records: &[Record], number: impl Fn(&Row, &Record) -> Option
 
 #[cfg(test)]
 mod tests {
-    use super::{Cell, Record, cells, last_of_each};
+    use super::{Cell, RUN_ENDED, Record, cells, of_ended_runs};
 
     fn record(round: u32, per_second: f64, errors: u64) -> Record {
         Record {
@@ -162,7 +179,22 @@ mod tests {
 
     #[test]
     fn a_run_made_again_replaces_the_first_and_one_error_voids_a_cell() {
-        let records = last_of_each(vec![record(1, 5.0, 0), record(1, 7.0, 0), record(2, 9.0, 1)]);
+        let of_run = |run, record: Record| Record { run, ..record };
+        let end = |round, run| Record {
+            workload: RUN_ENDED.to_owned(),
+            value: Some(1.0),
+            ..of_run(run, record(round, 0.0, 0))
+        };
+        let (records, told) = of_ended_runs(vec![
+            of_run(1, record(1, 5.0, 0)),
+            of_run(2, record(1, 7.0, 0)),
+            end(1, 2),
+            of_run(3, record(2, 9.0, 1)),
+            end(2, 3),
+            of_run(4, record(3, 100.0, 0)),
+        ]);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].contains("round 3"), "{told:?}");
         let cells = cells(&records, |_, record| Some(record.per_second));
         let cell = &cells.values().next().unwrap()["esker"];
         assert_eq!(cell.median(), 8.0);

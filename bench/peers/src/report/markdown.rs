@@ -35,7 +35,7 @@ pub(super) fn columns(cells: &Cells) -> Vec<String> {
 fn best(row: &BTreeMap<String, Cell>, better: Better, without: Option<&str>) -> Option<f64> {
     let stores = row.iter().filter(|(engine, cell)| {
         let competes = !LIMITS.contains(&engine.as_str()) && store_of(engine).is_none();
-        competes && !cell.is_void && without != Some(engine.as_str())
+        competes && !cell.is_void && !cell.is_weaker && without != Some(engine.as_str())
     });
     let numbers = stores.map(|(_, cell)| cell.median());
     match better {
@@ -64,7 +64,9 @@ fn show(cell: &Cell, is_best: bool) -> String {
     if cell.spread_percent() >= 10.0 {
         let _ = write!(text, " ±{:.0} %", cell.spread_percent());
     }
-    for (is_set, mark) in [(cell.is_void, " ❌"), (cell.is_cut_short, " †"), (cell.is_disturbed, " °")] {
+    for (is_set, mark) in
+        [(cell.is_void, " ❌"), (cell.is_weaker, " ‡"), (cell.is_cut_short, " †"), (cell.is_disturbed, " °")]
+    {
         text.push_str(if is_set { mark } else { "" });
     }
     text

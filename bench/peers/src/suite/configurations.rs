@@ -9,6 +9,8 @@ pub(crate) struct Configuration {
     pub(super) records: u64,
     pub(super) key_bytes: usize,
     pub(super) value_bytes: usize,
+    /// Bits of the gaps between keys.
+    pub(super) gap_bits: u32,
     pub(super) cache_mib: u64,
     pub(super) memtable_mib: u64,
     pub(super) length: Length,
@@ -47,7 +49,7 @@ const QUICK: Length = Length {
 const MIDDLE: Length = Length {
     operations: 500_000,
     scans: 50_000,
-    durable_writes: 1_000,
+    durable_writes: 5_000,
     max_seconds: 3.0,
     max_fill_seconds: 10.0,
     max_settle_seconds: 10.0,
@@ -57,7 +59,7 @@ const MIDDLE: Length = Length {
 const FULL: Length = Length {
     operations: 1_000_000,
     scans: 100_000,
-    durable_writes: 2_000,
+    durable_writes: 20_000,
     max_seconds: 10.0,
     max_fill_seconds: 45.0,
     max_settle_seconds: 20.0,
@@ -67,8 +69,8 @@ const FULL: Length = Length {
 const LONG: Length =
     Length { max_fill_seconds: 600.0, max_settle_seconds: 120.0, timeout_seconds: 4 * 3_600, ..FULL };
 
-/// What says how a store grows: filling, gets, ranges of 100, room.
-const GROWTH: &[&str] = &["fill_random", "get_uniform", "seek_100", "mixed"];
+/// What says how a store grows: filling, gets, ranges of 100, room, opening.
+const GROWTH: &[&str] = &["fill_random", "get_uniform", "seek_100", "mixed", "reopen"];
 /// Stores that can be expected to write 100 million records in the time there is.
 const LARGE: &[&str] = &["esker", "rocksdb", "fjall", "lmdb"];
 
@@ -79,6 +81,7 @@ const CACHED: Configuration = Configuration {
     records: 2_000_000,
     key_bytes: 16,
     value_bytes: 100,
+    gap_bits: 1,
     cache_mib: 1_024,
     memtable_mib: 64,
     length: FULL,
@@ -102,6 +105,7 @@ const fn growth(
         records,
         key_bytes: 8,
         value_bytes: 8,
+        gap_bits: 1,
         cache_mib: if cache_mib < 8 { 8 } else { cache_mib },
         memtable_mib: 16,
         length: LONG,
@@ -124,6 +128,13 @@ pub(crate) const CONFIGURATIONS: &[Configuration] = &[
     Configuration {
         name: "middle",
         about: "as `cached`, with shorter workloads: a quarter of an hour with four engines",
+        length: MIDDLE,
+        ..CACHED
+    },
+    Configuration {
+        name: "gaps",
+        about: "as `middle`, with random gaps of 24 bits between keys",
+        gap_bits: 24,
         length: MIDDLE,
         ..CACHED
     },
@@ -214,6 +225,7 @@ pub(super) const FULL_FORM: Form = Form {
     name: "full",
     configurations: &[
         "cached",
+        "gaps",
         "tenth",
         "tiny",
         "threads",

@@ -24,6 +24,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 pub(crate) const RECORDS_FILE: &str = "records.jsonl";
 /// The file that tells on what machine and when.
 pub(crate) const ABOUT_FILE: &str = "about.txt";
+/// The file that tells what must be the same for all that is measured into a directory.
+const SAME_FILE: &str = "same.txt";
 /// More work than this on the machine, in processes that want to run, makes figures doubtful.
 const BUSY_LOAD: f64 = 0.5;
 /// How often it is looked whether a run has ended.
@@ -87,6 +89,7 @@ pub(crate) fn run(settings: &SuiteSettings) -> Result<()> {
     let programs = programs(settings)?;
     let configurations = configurations_of(settings, form.as_ref())?;
     let engines = engines_of(settings, form.as_ref(), &programs)?;
+    refuse_another(&out, settings)?;
     write_about(&out)?;
     let ended = ended(&out)?;
     let mut failures = Vec::new();
@@ -177,11 +180,36 @@ fn takes_part(configuration: &Configuration, engine: &str) -> bool {
     configuration.engines.is_empty() || configuration.engines.contains(&engine)
 }
 
-/// The runs that came to their end before.
+/// Refuses to go on with a directory in which another build, another machine or other workloads were measured: medians of both
+/// would be medians of nothing.
+fn refuse_another(out: &Path, settings: &SuiteSettings) -> Result<()> {
+    let same = format!(
+        "build {}, on {}, only [{}], without [{}]\n",
+        env!("PEERS_COMMIT"),
+        process::machine(),
+        settings.only.join(","),
+        settings.skip.join(",")
+    );
+    let path = out.join(SAME_FILE);
+    match std::fs::read_to_string(&path) {
+        Ok(before) if before != same => Err(format!(
+            "{} holds results of {}, and this would be {}: name another directory by --out, or remove it",
+            out.display(),
+            before.trim(),
+            same.trim()
+        )
+        .into()),
+        Ok(_) => Ok(()),
+        Err(_) => std::fs::write(&path, same)
+            .map_err(|error| format!("cannot write {}: {error}", path.display()).into()),
+    }
+}
+
+/// The runs that came to their end before, without wrong results.
 fn ended(out: &Path) -> Result<BTreeSet<(String, u32, String)>> {
     let path = out.join(RECORDS_FILE);
     let records = if path.exists() { Record::read(&path)? } else { Vec::new() };
-    let ended = records.into_iter().filter(|record| record.workload == RUN_ENDED);
+    let ended = records.into_iter().filter(|record| record.workload == RUN_ENDED && record.errors == 0);
     Ok(ended.map(|record| (record.configuration, record.round, record.engine)).collect())
 }
 
@@ -231,6 +259,7 @@ fn command(settings: &SuiteSettings, configuration: &Configuration, program: &Pa
         ("--records", configuration.records.to_string()),
         ("--key-bytes", configuration.key_bytes.to_string()),
         ("--value-bytes", configuration.value_bytes.to_string()),
+        ("--gap-bits", configuration.gap_bits.to_string()),
         ("--cache-mib", configuration.cache_mib.to_string()),
         ("--memtable-mib", configuration.memtable_mib.to_string()),
         ("--operations", length.operations.to_string()),
@@ -282,7 +311,37 @@ fn wait(child: &mut Child, most: Duration) -> Result<Option<ExitStatus>> {
 
 #[cfg(test)]
 mod tests {
-    use super::date;
+    use super::{SuiteSettings, date, ended, refuse_another};
+    use crate::record::{RUN_ENDED, Record};
+    use crate::suite::RECORDS_FILE;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Arguments {
+        #[command(flatten)]
+        settings: SuiteSettings,
+    }
+
+    #[test]
+    fn a_directory_of_other_results_is_refused_and_a_run_with_errors_is_made_again() {
+        let out = std::env::temp_dir().join(format!("peers-suite-{}", std::process::id()));
+        std::fs::create_dir_all(&out).unwrap();
+        let settings = |arguments: &[&str]| {
+            Arguments::parse_from(["peers", "--quick"].iter().chain(arguments).copied()).settings
+        };
+        refuse_another(&out, &settings(&[])).unwrap();
+        refuse_another(&out, &settings(&["--rounds", "5"])).unwrap();
+        let error = refuse_another(&out, &settings(&["--only", "get"])).unwrap_err().to_string();
+        assert!(error.contains("only [get]") && error.contains("--out"), "{error}");
+        for (round, errors) in [(1, 0), (2, 7)] {
+            let workload = RUN_ENDED.to_owned();
+            let record = Record { workload, round, errors, ..Record::default() };
+            record.write(Some(&out.join(RECORDS_FILE))).unwrap();
+        }
+        let rounds: Vec<u32> = ended(&out).unwrap().into_iter().map(|(_, round, _)| round).collect();
+        std::fs::remove_dir_all(&out).unwrap();
+        assert_eq!(rounds, [1]);
+    }
 
     #[test]
     fn dates() {

@@ -1,17 +1,19 @@
 //! Records copied into a mapped file whose blocks are allocated: the limit of logs that are written through a map. Where writes
-//! are to survive a power cut, each is followed by an `msync(2)` of its pages.
+//! are to survive a power cut, zeros were written to the beginning of the file and synced before, and each record is followed by an
+//! `msync(2)` of its pages.
 
 use super::append::{self, Framed};
 use crate::engine::{Abilities, Engine, EngineSettings, Result, Session};
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const PAGE_BYTES: usize = 4096;
 /// Room for the lengths of records of 16 bytes, and for twice as many records as expected.
 const ROOM_FACTOR: u64 = 3;
-/// Room besides.
+/// Room besides, and as much is filled with zeros for durable writes.
 const ROOM_BYTES: u64 = 64 << 20;
 
 struct RawMap {
@@ -38,6 +40,10 @@ pub(in crate::adapters) fn open(directory: &Path, settings: &EngineSettings) -> 
     let code = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, len_offset) };
     if code != 0 {
         return Err(std::io::Error::from_raw_os_error(code).into());
+    }
+    if settings.is_power() {
+        file.write_all_at(&vec![0; ROOM_BYTES as usize], 0)?;
+        file.sync_all()?;
     }
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: a new mapping of an open file that has that many bytes.
