@@ -71,10 +71,8 @@ impl Tail {
     /// Has everything from `offset` on in memory.
     fn reach(&mut self, file: &dyn File, offset: u64) -> Result<()> {
         if offset < self.start {
-            let missing = (self.start - offset) as usize;
-            let mut joined = vec![0; missing + self.bytes.len()];
-            file.read_exact_at(&mut joined[..missing], offset)?;
-            joined[missing..].copy_from_slice(&self.bytes);
+            let mut joined = read_range(file, offset, self.start - offset)?;
+            joined.extend_from_slice(&self.bytes);
             (self.bytes, self.start) = (joined, offset);
         }
         Ok(())

@@ -485,8 +485,6 @@ impl TableWriter {
             [SectionKind::FILTER, SectionKind::INDEX_PAGES, SectionKind::LOCATOR, SectionKind::BOUNDS];
         let is_optional = optional.contains(&kind);
         Section::describing(kind, is_optional, self.uid, offset, bytes).encode(directory);
-        // No more than it takes: the file ends here.
-        self.out.bytes.reserve_exact(bytes.len());
         self.out.bytes.extend_from_slice(bytes);
     }
 
