@@ -7,8 +7,10 @@ use super::cells::{Cell, Cells};
 use super::markdown::{LIMITS, columns, short};
 use std::fmt::Write;
 
-const COLOURS: [&str; 9] =
-    ["#d55e00", "#0072b2", "#56b4e9", "#009e73", "#cc79a7", "#e69f00", "#f0e442", "#999999", "#555555"];
+const COLOURS: [&str; 11] = [
+    "#d55e00", "#0072b2", "#56b4e9", "#009e73", "#cc79a7", "#e69f00", "#f0e442", "#999999", "#555555",
+    "#7b4fa3", "#8c6d31",
+];
 
 /// Pixels of a bar's height.
 const BAR: usize = 13;
