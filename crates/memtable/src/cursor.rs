@@ -161,13 +161,35 @@ pub struct MemtableCursor {
     entry: Entry,
     /// Where a seek has come to that was prepared and is still to be made.
     approached: Option<Entry>,
+    /// The key of that seek, to check that it is the one made ([`Cursor::prepare_seek`]).
+    #[cfg(debug_assertions)]
+    approached_key: Vec<u8>,
     memtable: Arc<Memtable>,
 }
 
 impl MemtableCursor {
     pub(crate) fn new(memtable: Arc<Memtable>) -> MemtableCursor {
         let position = Position::new(&memtable);
-        MemtableCursor { position, head: Entry::NONE, entry: Entry::NONE, approached: None, memtable }
+        MemtableCursor {
+            position,
+            head: Entry::NONE,
+            entry: Entry::NONE,
+            approached: None,
+            #[cfg(debug_assertions)]
+            approached_key: Vec::new(),
+            memtable,
+        }
+    }
+
+    /// Where the seek to `key` has come to if it was prepared. No other seek can use it, and none may come between.
+    #[inline(always)]
+    fn take_approached(&mut self, key: &[u8]) -> Option<Entry> {
+        let entry = self.approached.take();
+        #[cfg(debug_assertions)]
+        assert!(entry.is_none() || self.approached_key == key, "a seek was prepared for another key");
+        #[cfg(not(debug_assertions))]
+        let _ = key;
+        entry
     }
 
     #[inline(always)]
@@ -189,6 +211,10 @@ impl Cursor for MemtableCursor {
             (self.entry, self.approached) = (Entry::NONE, None);
         } else if self.approached.is_none() {
             self.approached = self.position.approach(self.memtable.memory(), key);
+            #[cfg(debug_assertions)]
+            {
+                self.approached_key = key.to_vec();
+            }
         }
         false
     }
@@ -208,9 +234,10 @@ impl Cursor for MemtableCursor {
     }
 
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
+        let approached = self.take_approached(key);
         let memory = self.memtable.memory();
         let limit = Tag::visible_at(seqno);
-        let head = match self.approached.take() {
+        let head = match approached {
             Some(entry) => self.position.arrive(memory, key, entry),
             None => self.position.seek(memory, key, limit),
         };
@@ -230,7 +257,8 @@ impl Cursor for MemtableCursor {
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        let head = self.position.seek_before(self.memtable.memory(), key, self.approached.take());
+        let approached = self.take_approached(key);
+        let head = self.position.seek_before(self.memtable.memory(), key, approached);
         self.stand_on_oldest(head);
         Ok(())
     }
