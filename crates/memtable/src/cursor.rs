@@ -11,6 +11,8 @@ use crate::merged::Merged;
 use crate::skiplist::SkiplistPosition;
 use crate::structure::Structure;
 use crate::vector::OrderedPosition;
+#[cfg(debug_assertions)]
+use esker_base::checksum;
 use esker_base::{Result, SeqNo, Tag};
 use esker_iter::Cursor;
 use std::sync::Arc;
@@ -161,9 +163,9 @@ pub struct MemtableCursor {
     entry: Entry,
     /// Where a seek has come to that was prepared and is still to be made.
     approached: Option<Entry>,
-    /// The key of that seek, to check that it is the one made ([`Cursor::prepare_seek`]).
+    /// The hash of the key of that seek, to check that it is the one made ([`Cursor::prepare_seek`]).
     #[cfg(debug_assertions)]
-    approached_key: Vec<u8>,
+    approached_hash: u64,
     memtable: Arc<Memtable>,
 }
 
@@ -176,7 +178,7 @@ impl MemtableCursor {
             entry: Entry::NONE,
             approached: None,
             #[cfg(debug_assertions)]
-            approached_key: Vec::new(),
+            approached_hash: 0,
             memtable,
         }
     }
@@ -186,7 +188,10 @@ impl MemtableCursor {
     fn take_approached(&mut self, key: &[u8]) -> Option<Entry> {
         let entry = self.approached.take();
         #[cfg(debug_assertions)]
-        assert!(entry.is_none() || self.approached_key == key, "a seek was prepared for another key");
+        assert!(
+            entry.is_none() || self.approached_hash == checksum::key_hash(key),
+            "a seek was prepared for another key"
+        );
         #[cfg(not(debug_assertions))]
         let _ = key;
         entry
@@ -213,7 +218,7 @@ impl Cursor for MemtableCursor {
             self.approached = self.position.approach(self.memtable.memory(), key);
             #[cfg(debug_assertions)]
             {
-                self.approached_key = key.to_vec();
+                self.approached_hash = checksum::key_hash(key);
             }
         }
         false
