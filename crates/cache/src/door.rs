@@ -6,8 +6,8 @@
 //! back while the name is still there. (Einziger, Friedman and Manes, 2017, call this a doorkeeper.)
 //!
 //! * As long as there is room everybody enters, so a cache fills as fast as blocks are loaded.
-//! * A name stays until another one takes its place: on average for as many loads as there are places, which are one to two for each resident
-//!   entry. Whatever comes back within that time is worth more than what a clock would have kept for as long.
+//! * A name stays until another one takes its place: on average for as many loads as there are places, which are one to four for each resident
+//!   entry, and as many as before while they are. Whatever comes back within that time is worth more than what a clock would have kept for as long.
 //! * Of blocks that are all asked for alike, the share that enters is about the share that fits. So the hit rate stays as it is, and
 //!   the evictions of all other loads are saved.
 //! * Who came last waits at the door, one in each shard: resident and charged like all others, but outside of the policy. Lookups of neighbouring keys find
@@ -21,7 +21,11 @@
 const MIN_PLACES: usize = 64;
 
 /// Bytes that the door takes for each resident entry, at most.
-pub(crate) const BYTES_AN_ENTRY: usize = 2 * size_of::<u16>();
+pub(crate) const BYTES_AN_ENTRY: usize = MOST_PLACES_AN_ENTRY * size_of::<u16>();
+
+/// Most places for each resident entry, if they are more than the fewest. Twice what residents need, so that all names are not forgotten each
+/// time that residents come to a power of two or fall below it, as they do all the time where blocks of different sizes take each other's room.
+const MOST_PLACES_AN_ENTRY: usize = 4;
 
 /// The names of those who were turned away.
 #[derive(Debug, Default)]
@@ -35,11 +39,13 @@ pub(crate) struct Door {
 impl Door {
     /// Whether the block with this hash was turned away lately, and may enter. `residents` are the entries inside.
     pub(crate) fn knock(&mut self, hash: u64, residents: usize) -> bool {
-        let places = residents.next_power_of_two().max(MIN_PLACES);
-        if places != self.names.len() {
+        let fewest = residents.next_power_of_two().max(MIN_PLACES);
+        let most = (MOST_PLACES_AN_ENTRY * residents).max(MIN_PLACES);
+        if !(fewest..=most).contains(&self.names.len()) {
             // Names are few loads' worth: whoever is forgotten comes back twice.
-            self.names = vec![0; places].into_boxed_slice();
+            self.names = vec![0; fewest].into_boxed_slice();
         }
+        let places = self.names.len();
         // The lowest bits name the place, the highest the block, and those in between the shard.
         let name = (hash >> 48) as u16 | 1;
         let place = &mut self.names[hash as usize & (places - 1)];
@@ -105,10 +111,25 @@ mod tests {
     #[test]
     fn places_follow_the_residents() {
         let mut door = Door::default();
-        for (residents, places) in [(0, 64), (64, 64), (65, 128), (1000, 1024), (3, 64)] {
+        let changes =
+            [(0, 64), (64, 64), (65, 128), (64, 128), (1000, 1024), (256, 1024), (255, 256), (3, 64)];
+        for (residents, places) in changes {
             door.knock(1, residents);
             assert_eq!(door.names.len(), places);
             assert!(places <= MIN_PLACES || places * 2 <= residents * BYTES_AN_ENTRY);
         }
+    }
+
+    /// As in a full cache whose blocks are not of one size: now one goes for one that comes, now two.
+    #[test]
+    fn names_stay_where_residents_go_over_a_power_of_two_and_back() {
+        let mut door = Door::default();
+        let mut residents = [1024, 1025, 1023].into_iter().cycle();
+        let mut known = |blocks: std::ops::Range<u32>| {
+            blocks.filter(|&block| door.knock(hash(block), residents.next().expect("it goes on"))).count()
+        };
+        assert_eq!(known(0..100), 0);
+        let found = known(0..100);
+        assert!(found >= 90, "{found} of 100 are known");
     }
 }

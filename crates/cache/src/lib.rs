@@ -11,7 +11,7 @@
 //!
 //! | kind | who goes | a hit writes to | bytes an entry |
 //! |---|---|---|---|
-//! | `slots` | CLOCK behind a door; hits by shortcuts, both below | a slot, without a lock | 84, and 8 a block of an open table |
+//! | `slots` | CLOCK behind a door; hits by shortcuts, both below | a slot, without a lock | 88, and 8 a block of an open table |
 //! | `clock` | CLOCK | one byte of its bucket | 80 |
 //! | `lru` | what was used longest ago, exactly; optionally what is too old | the links of three entries | 166 |
 //! | `lfu` | what was used least often lately | the links of three entries | 150 |

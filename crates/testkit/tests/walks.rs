@@ -1,0 +1,366 @@
+//! Long walks over trees of one large run, many small ones and a live memtable, as readers meet them that take turns with their sources:
+//! with seeks, changes of direction, writes beside them, and reads that fail.
+//!
+//! The scripts of the model test mix everything and keep each tree small. Here trees have runs that hold one version of each key, mostly without
+//! range deletes, and cursors go far: only then do stretches, turns and prepared seeks come into play.
+//!
+//! `ESKER_SEED=n` repeats one seed; `ESKER_PLANS=n` tries so many in each test.
+
+#![expect(clippy::print_stdout, reason = "the seed of a failure is for people")]
+
+use esker::parts::env::fault::{Fault, FaultFs, Operation, Rule, StrictFs, When};
+use esker::parts::env::{Env, SeededRandom};
+use esker::{Cursor, Database, Keyspace, KeyspaceOptions, Options, Snapshot};
+use esker_testkit::options::{Chosen, DATABASE, KEYSPACE};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// What a reader is to see.
+type Content = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Seeds of each test.
+const SEEDS: u64 = 40;
+
+/// Moves of one cursor, and cursors of one tree.
+const MOVES: u64 = 600;
+const CURSORS: usize = 6;
+
+fn for_each_seed(run: impl Fn(u64)) {
+    let variable = |name| std::env::var(name).ok().map(|text: String| text.parse::<u64>().expect("a number"));
+    let seeds = match variable("ESKER_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..variable("ESKER_PLANS").unwrap_or(SEEDS),
+    };
+    for seed in seeds {
+        let said = Said(seed);
+        run(seed);
+        std::mem::forget(said);
+    }
+}
+
+/// Names the seed of a failure.
+struct Said(u64);
+
+impl Drop for Said {
+    fn drop(&mut self) {
+        println!("reproduce: ESKER_SEED={} cargo test -p esker-testkit --test walks", self.0);
+    }
+}
+
+/// A database with a tree as described above, and what is in it.
+struct World {
+    random: SeededRandom,
+    fs: FaultFs,
+    options: Options,
+    db: Option<Database>,
+    shape: u64,
+    keys: u64,
+    written: u64,
+    content: Content,
+    snapshots: Vec<(Snapshot, Content)>,
+}
+
+impl World {
+    /// With options by chance; but what changes the tree by itself, or answers by the clock, is left to the model test.
+    fn new(seed: u64, deletes_ranges: bool) -> World {
+        let random = SeededRandom::new(seed ^ 0x77_616c_6b73);
+        let fs = FaultFs::over_strict(StrictFs::new());
+        let mut space = Chosen::random(KEYSPACE, &random)
+            .with(KEYSPACE, "strategy", "none")
+            .with(KEYSPACE, "default ttl", "none")
+            .with(KEYSPACE, "promised time", "none")
+            .with(KEYSPACE, "promised room", "none")
+            .with(KEYSPACE, "adaptive compaction", "off")
+            .with(KEYSPACE, "write buffer entries", "unlimited");
+        if random.below(3) > 0 {
+            // What stretches are made of.
+            space = space.with(KEYSPACE, "layout", "flat").with(KEYSPACE, "large values", "in tables");
+        }
+        if random.below(2) > 0 {
+            space = space.with(KEYSPACE, "memtable", "art");
+        }
+        let database = Chosen::random(DATABASE, &random).with(DATABASE, "memory budget", "8 MiB");
+        let env = Env::simulated(Arc::new(fs.clone()), seed);
+        let space = space.apply(KEYSPACE, KeyspaceOptions::default());
+        let options = database.apply(DATABASE, Options::default()).keyspace_options(space).env(env);
+        let db = options.clone().open("/db").expect("a database");
+        let (shape, keys) = (random.below(5), 50 + random.below(3_000));
+        let mut world = World {
+            random,
+            fs,
+            options,
+            db: Some(db),
+            shape,
+            keys,
+            written: 0,
+            content: Content::new(),
+            snapshots: Vec::new(),
+        };
+        world.grow(deletes_ranges);
+        world
+    }
+
+    fn space(&self) -> Keyspace {
+        self.db.as_ref().expect("it is open").default_keyspace().clone()
+    }
+
+    fn percent(&self, chance: u64) -> bool {
+        self.random.below(100) < chance
+    }
+
+    fn key(&self, number: u64) -> Vec<u8> {
+        match self.shape {
+            0 => (number * 3).to_be_bytes().to_vec(),
+            1 => format!("group{:03}{:03}", number / 90, number % 90).into_bytes(),
+            2 => format!("{:x}", number * number).into_bytes(),
+            3 => format!("{number:016}").into_bytes(),
+            _ => vec![b'a'; number as usize % 300 + 1],
+        }
+    }
+
+    fn any_key(&self) -> Vec<u8> {
+        self.key(self.random.below(self.keys + 2))
+    }
+
+    fn put(&mut self, key: Vec<u8>) {
+        self.written += 1;
+        let mut value = self.written.to_string().into_bytes();
+        value.resize(value.len() + self.random.below(90) as usize, b'.');
+        self.space().put(&key, &value).expect("a put");
+        self.content.insert(key, value);
+    }
+
+    fn delete(&mut self, key: &[u8]) {
+        self.space().delete(key).expect("a delete");
+        self.content.remove(key);
+    }
+
+    /// Changes about so many of a hundred keys.
+    fn change(&mut self, percent: u64, percent_deleted: u64) {
+        for number in 0..self.keys {
+            if self.percent(percent) {
+                let key = self.key(number);
+                if self.percent(percent_deleted) { self.delete(&key) } else { self.put(key) }
+            }
+        }
+    }
+
+    fn grow(&mut self, deletes_ranges: bool) {
+        self.change(80, 0);
+        self.db.as_ref().expect("it is open").compact_all().expect("a compaction");
+        for _ in 0..self.random.below(9) {
+            if self.percent(30) {
+                let snapshot = self.db.as_ref().expect("it is open").snapshot();
+                self.snapshots.push((snapshot, self.content.clone()));
+            }
+            let percent = [0, 1, 5, 30][self.random.below(4) as usize];
+            self.change(percent, [0, 20][self.random.below(2) as usize]);
+            if deletes_ranges && self.percent(30) {
+                let (a, b) = (self.any_key(), self.any_key());
+                let (low, high) = if a <= b { (a, b) } else { (b, a) };
+                self.space().delete_range(low.clone()..high.clone()).expect("a range delete");
+                self.content.retain(|key, _| *key < low || *key >= high);
+            }
+            if self.percent(80) {
+                self.space().flush().expect("a flush");
+            }
+        }
+    }
+
+    /// A write that readers under way must not see.
+    fn write_beside(&mut self) {
+        let key = self.any_key();
+        if self.percent(25) { self.delete(&key) } else { self.put(key) }
+    }
+
+    /// The same, and now and then a flush, which takes the memtable from under the readers.
+    fn disturb(&mut self) {
+        self.write_beside();
+        if self.percent(2) {
+            self.space().flush().expect("a flush");
+        }
+    }
+
+    /// A cursor at the present or at a snapshot, and what it is to see.
+    fn cursor(&self) -> esker::Result<(Cursor, Content)> {
+        let which = self.random.below(2 * self.snapshots.len() as u64 + 1) as usize;
+        match self.snapshots.get(which) {
+            Some((snapshot, content)) => Ok((self.space().at(snapshot).cursor()?, content.clone())),
+            None => Ok((self.space().cursor()?, self.content.clone())),
+        }
+    }
+}
+
+/// A cursor beside its model.
+struct Walker {
+    cursor: Cursor,
+    content: Content,
+    /// The key that the cursor is on.
+    at: Option<Vec<u8>>,
+}
+
+impl Walker {
+    fn new((cursor, content): (Cursor, Content)) -> Walker {
+        Walker { cursor, content, at: None }
+    }
+
+    fn after(&self, key: Bound<&[u8]>) -> Option<Vec<u8>> {
+        self.content.range::<[u8], _>((key, Bound::Unbounded)).next().map(|(key, _)| key.clone())
+    }
+
+    fn before(&self, key: Bound<&[u8]>) -> Option<Vec<u8>> {
+        self.content.range::<[u8], _>((Bound::Unbounded, key)).next_back().map(|(key, _)| key.clone())
+    }
+
+    /// Makes a move; after an error the cursor is on nothing.
+    fn make(&mut self, number: u64, key: &[u8]) -> esker::Result<()> {
+        let at = self.at.take();
+        let (moved, expected) = match (number, &at) {
+            (0, _) => (self.cursor.seek_to_first(), self.after(Bound::Unbounded)),
+            (1, _) => (self.cursor.seek_to_last(), self.before(Bound::Unbounded)),
+            (2, _) => (self.cursor.seek(key), self.after(Bound::Included(key))),
+            (3, _) => (self.cursor.seek_for_prev(key), self.before(Bound::Included(key))),
+            (4, Some(at)) => (self.cursor.next(), self.after(Bound::Excluded(at))),
+            (_, Some(at)) => (self.cursor.prev(), self.before(Bound::Excluded(at))),
+            (4, None) => (self.cursor.next(), None),
+            (_, None) => (self.cursor.prev(), None),
+        };
+        if moved.is_err() {
+            assert_eq!(self.cursor.entry(), None, "an error leaves a cursor nowhere");
+            return moved;
+        }
+        self.at = expected;
+        let expected = self.at.as_ref().map(|key| (&key[..], &self.content[key][..]));
+        let found = self.cursor.entry();
+        let shown = |entry: Option<(&[u8], &[u8])>| {
+            entry.map(|(key, value)| format!("{} = {}", key.escape_ascii(), value.escape_ascii()))
+        };
+        assert_eq!(shown(found), shown(expected), "after move {number} with {}", key.escape_ascii());
+        Ok(())
+    }
+
+    /// Moves about: mostly far in one direction, with some steps against it. Answers how often it met an error.
+    fn walk(&mut self, world: &mut World, mut beside: impl FnMut(&mut World)) -> u64 {
+        let (mut direction, mut errors) = (4, 0);
+        for _ in 0..MOVES {
+            let number = match world.random.below(100) {
+                _ if self.at.is_none() => world.random.below(4),
+                0..4 => world.random.below(4),
+                4..10 => 9 - direction,
+                10..14 => {
+                    direction = 9 - direction;
+                    direction
+                }
+                _ => direction,
+            };
+            let near = self.at.clone().filter(|_| world.percent(30));
+            let key = near.unwrap_or_else(|| world.any_key());
+            errors += u64::from(self.make(number, &key).is_err());
+            beside(world);
+        }
+        errors
+    }
+}
+
+fn walk_about(seed: u64, deletes_ranges: bool) {
+    let mut world = World::new(seed, deletes_ranges);
+    for _ in 0..CURSORS {
+        let mut walker = Walker::new(world.cursor().expect("a cursor"));
+        let chance = [0, 3, 30][world.random.below(3) as usize];
+        let errors = walker.walk(&mut world, |world| {
+            if world.percent(chance) {
+                world.disturb();
+            }
+        });
+        assert_eq!(errors, 0);
+    }
+    for _ in 0..CURSORS {
+        meet_in_the_middle(&mut world);
+    }
+    world.snapshots.clear();
+    world.db.take().expect("it is open").close().expect("a close");
+}
+
+/// A range is taken from both ends, by chance.
+fn meet_in_the_middle(world: &mut World) {
+    let bound = |world: &World| match world.random.below(3) {
+        0 => Bound::Unbounded,
+        1 => Bound::Included(world.any_key()),
+        _ => Bound::Excluded(world.any_key()),
+    };
+    let (low, high) = (bound(world), bound(world));
+    let is_inside = |key: &[u8]| {
+        let is_above = match &low {
+            Bound::Unbounded => true,
+            Bound::Included(low) => key >= &low[..],
+            Bound::Excluded(low) => key > &low[..],
+        };
+        is_above
+            && match &high {
+                Bound::Unbounded => true,
+                Bound::Included(high) => key <= &high[..],
+                Bound::Excluded(high) => key < &high[..],
+            }
+    };
+    let content: Vec<_> = world.content.clone().into_iter().filter(|(key, _)| is_inside(key)).collect();
+    let mut expected = content.iter();
+    let mut range = world.space().range((low.clone(), high.clone()));
+    let chance = [0, 10, 50, 100][world.random.below(4) as usize];
+    loop {
+        let is_back = world.percent(chance);
+        let found = if is_back { range.next_back() } else { range.next() };
+        let expected = if is_back { expected.next_back() } else { expected.next() };
+        let found =
+            found.map(|entry| entry.expect("an entry")).map(|(key, value)| (key.to_vec(), value.to_vec()));
+        assert_eq!(found.as_ref(), expected.map(|(key, value)| (key.clone(), value.clone())).as_ref());
+        if found.is_none() {
+            return;
+        }
+        if world.percent(10) {
+            world.disturb();
+        }
+    }
+}
+
+#[test]
+fn cursors_walk_as_the_model_does() {
+    for_each_seed(|seed| walk_about(seed, false));
+}
+
+#[test]
+fn cursors_walk_over_range_deletes_as_the_model_does() {
+    for_each_seed(|seed| walk_about(seed, true));
+}
+
+/// Reads of tables fail now and then, in the middle of anything: the call that meets it says so, and whatever was under way is forgotten by
+/// the next seek.
+#[test]
+fn what_a_failed_read_leaves_behind_harms_no_later_seek() {
+    let met = std::cell::Cell::new(0);
+    for_each_seed(|seed| {
+        let mut world = World::new(seed, seed % 3 == 0);
+        world.snapshots.clear();
+        for _ in 0..CURSORS {
+            // With nothing in the cache and no table open.
+            world.db.take().expect("it is open").close().expect("a close");
+            world.db = Some(world.options.clone().open("/db").expect("it opens again"));
+            let mut walker = Walker::new(world.cursor().expect("a cursor"));
+            let errors = walker.walk(&mut world, |world| {
+                if world.percent(20) {
+                    world.write_beside();
+                }
+                world.fs.heal();
+                if world.percent(10) {
+                    let nth = When::Nth(1 + world.random.below(3));
+                    world
+                        .fs
+                        .add(Rule::new(Fault::Io, nth).on(Operation::Read).on(Operation::Open).path(".sst"));
+                }
+            });
+            met.set(met.get() + errors);
+            world.fs.heal();
+        }
+    });
+    assert!(met.get() > 0, "no read failed");
+}
