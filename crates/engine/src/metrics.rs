@@ -58,7 +58,7 @@ impl Counters {
 pub struct Metrics {
     /// Last visible sequence number.
     pub visible_seqno: u64,
-    /// Last sequence number known to survive a power cut.
+    /// Last sequence number known to survive a power cut; 0 in a database that was opened for reading alone, which does not know it.
     pub durable_seqno: u64,
     /// Batches written.
     pub batches: u64,

@@ -101,7 +101,7 @@ fn table(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
             format!("{} times, {} ms", human_count(metrics.delays), human_count(metrics.delay_ms)),
         ),
         ("  stopped", format!("{} times, {} ms", human_count(metrics.stalls), human_count(metrics.stall_ms))),
-        ("last sequence number", format!("{}, durable {}", metrics.visible_seqno, metrics.durable_seqno)),
+        ("last sequence number", last_seqno(metrics)),
         ("open snapshots", human_count(metrics.snapshots as u64)),
     ] {
         writeln!(out, "{name:<24} {value}")?;
@@ -272,6 +272,14 @@ fn blocks_as_json(counted: &KindStats) -> serde_json::Value {
         "expirations": counted.expirations,
         "resident_bytes": counted.resident_bytes,
     })
+}
+
+/// Who reads only has no log, and does not know what of that of others would survive a power cut.
+fn last_seqno(metrics: &Metrics) -> String {
+    if metrics.log.live_bytes == 0 {
+        return metrics.visible_seqno.to_string();
+    }
+    format!("{}, durable {}", metrics.visible_seqno, metrics.durable_seqno)
 }
 
 fn as_json(metrics: &Metrics, holders: &[Holder]) -> serde_json::Value {
