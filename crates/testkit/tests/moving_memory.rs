@@ -1,0 +1,78 @@
+//! Memory goes back and forth between memtables and the block cache while readers stand on blocks: on real files and threads.
+//!
+//! A burst of writes calls the memtables' share back, so that the cache gives whole stretches of memory away; a compaction that was asked for lends it
+//! again. Each value tells its key, so whoever reads memory that is somebody else's by now finds another's value, or none.
+
+use esker::parts::env::{Env, SeededRandom};
+use esker::{Database, Options};
+use esker_testkit::TestDir;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Of 500 bytes each: more than the cache has while memtables have their share.
+const KEYS: u64 = 90_000;
+/// Puts of a burst, which fill some log segments.
+const BURST: u64 = 16_000;
+const ROUNDS: u64 = 12;
+
+fn value(number: u64) -> Vec<u8> {
+    let mut bytes = number.to_be_bytes().to_vec();
+    bytes.resize(500, number as u8);
+    bytes
+}
+
+fn check(key: &[u8], found: &[u8]) {
+    let number = u64::from_be_bytes(key.try_into().expect("keys have eight bytes"));
+    assert!(found == value(number), "key {number} has another's value");
+}
+
+/// Walks from anywhere, by cursors that stay where they are for a while, and asks for single keys beside them.
+fn read(db: &Database, seed: u64, is_over: &AtomicBool) {
+    let random = SeededRandom::new(seed);
+    while !is_over.load(Ordering::Acquire) {
+        let mut cursors: Vec<_> = (0..8).map(|_| db.default_keyspace().cursor().expect("a cursor")).collect();
+        for _ in 0..300 {
+            let cursor = &mut cursors[random.below(8) as usize];
+            match random.below(3) {
+                0 => cursor.seek(random.below(KEYS).to_be_bytes()).expect("a seek"),
+                1 => (0..40).for_each(|_| cursor.next().expect("a step")),
+                _ => (0..40).for_each(|_| cursor.prev().expect("a step")),
+            }
+            cursors.iter().filter_map(|cursor| cursor.entry()).for_each(|(key, found)| check(key, found));
+            let key = random.below(KEYS).to_be_bytes();
+            check(&key, &db.get(key).expect("a get").expect("it is there"));
+        }
+    }
+}
+
+#[test]
+fn readers_keep_what_they_stand_on_while_memory_moves() {
+    let dir = TestDir::new("moving-memory");
+    let db = Arc::new(Options::default().memory_budget(64 << 20).open(dir.path()).expect("a database"));
+    let put = |number: u64| db.put(number.to_be_bytes(), value(number)).expect("a put");
+    (0..KEYS).for_each(put);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let readers: Vec<_> = (0..3)
+        .map(|seed| {
+            let (db, is_over) = (Arc::clone(&db), Arc::clone(&is_over));
+            Env::real().spawn("reader", move || read(&db, seed, &is_over)).expect("a thread")
+        })
+        .collect();
+    let random = SeededRandom::new(9);
+    let capacity = || db.metrics().memory.cache_capacity_bytes;
+    let mut moves = 0;
+    for _ in 0..ROUNDS {
+        db.compact_all().expect("a compaction");
+        let lent = capacity();
+        (0..BURST).for_each(|_| put(random.below(KEYS)));
+        db.flush().expect("a flush");
+        moves += u32::from(capacity() < lent);
+    }
+    is_over.store(true, Ordering::Release);
+    let failed = readers.into_iter().map(|thread| thread.join()).filter(Result::is_err).count();
+    assert_eq!(failed, 0, "readers failed");
+    assert!(moves > 0, "the share never moved");
+    let evicted = db.metrics().cache.total().evictions;
+    assert!(evicted > 0, "the cache gave nothing away");
+    db.close().expect("a close");
+}
