@@ -14,19 +14,21 @@ use esker::advice::Operations;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  esker advise --writes 50 --reads-present 40 --reads-absent 10 --entries 100M --entry-bytes 116 --memory 1GiB
-  esker advise --data ./esker-data --keyspace events --writes 90 --long-scans 10 --long-scan-length 5000
-  esker advise --data ./esker-data --writes 95 --reads-present 5 --apply
+  esker advise --writes 50 --reads-present 40 --reads-absent 10 \\
+    --entries 100M --entry-bytes 116 --memory 1GiB
+  esker advise --keyspace events --writes 90 --long-scans 10 --long-scan-length 5000
+  esker advise --writes 95 --reads-present 5 --apply
   echo advise | esker shell
 
 Columns:
   buffer, filters, cache   how memory is divided; filters in bits for each entry
-  writes                   bytes written to tables for a byte of keys and values, the log not counted
-  absent, found            blocks that a lookup searches for a key that is not there, and for one that is
+  writes                   bytes written to tables for one of keys and values, without the log
+  absent, found            blocks that a lookup searches for an absent key, and for a present one
   runs                     sorted runs: blocks that a short scan reads
   space                    bytes of tables over those of what is alive, on average
   cached                   part of the blocks that the cache answers
-  cost                     nanoseconds for an operation of the mixture, at --read-us and --merge-rate: what designs are ranked by")]
+  cost                     nanoseconds for an operation of the mixture, at --read-us and
+                           --merge-rate: what designs are ranked by")]
 pub(crate) struct AdviseArgs {
     /// Lookups of keys that have a value
     #[arg(long, value_name = "N", default_value_t = 0.0)]

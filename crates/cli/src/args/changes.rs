@@ -17,10 +17,11 @@ Examples:
   esker changes --consumers
   esker changes --drop audit
 
-With --keyspace only changes of that keyspace are shown. Keyspaces that are created, dropped or renamed are not changes; one
-that has been dropped since is shown by its number.
-A database is open in one process at a time, so there is nobody to follow from here: a program that wants changes as they
-come reads them in its own process, by `db.changes_since(..)` or `db.consumer(..)`.")]
+With --keyspace only changes of that keyspace are shown. Keyspaces that are created, dropped or renamed \
+are not changes; one that has been dropped since is shown by its number.
+
+A database is open in one process at a time, so there is nobody to follow from here: a program that wants \
+changes as they come reads them in its own process, by `db.changes_since(..)` or `db.consumer(..)`.")]
 pub(crate) struct ChangesArgs {
     /// Begin after this sequence number [default: the oldest that there is]
     #[arg(long, value_name = "SEQNO", conflicts_with = "consumer")]

@@ -1,9 +1,9 @@
 //! The command that runs experiments.
 
+use super::PAGE_COLUMNS;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use esker_experiments::Experiment;
-use std::fmt::Write;
 use std::path::PathBuf;
 
 /// Compare the kinds of a part: memtables, filters, codecs and so on
@@ -62,8 +62,15 @@ fn chosen() -> impl TypedValueParser<Value = Chosen> {
 fn examples() -> String {
     let mut text = String::from("Experiments:\n");
     for experiment in Experiment::ALL {
-        // Nothing can go wrong with writing into a string.
-        let _ = writeln!(text, "  {:<10} {}", experiment.name, experiment.title);
+        let mut line = format!("  {:<10}", experiment.name);
+        for word in experiment.title.split(' ') {
+            if line.len() + 1 + word.len() > PAGE_COLUMNS {
+                text.extend([line.as_str(), "\n"]);
+                line = " ".repeat(12);
+            }
+            line.extend([" ", word]);
+        }
+        text.extend([line.as_str(), "\n"]);
     }
     text.push_str(
         "

@@ -31,7 +31,7 @@ Examples:
   esker simulate --entries 1e12 --write-buffer-size 1GiB --strategies all
   esker simulate --input zipf:0.99 --deletes 0.3 --passes 5
   esker simulate --ttl 0.5 --strategies leveled:10 lazy-leveled:4 partitioned
-  esker simulate --against-engine --passes 2 --strategies leveled:10 tiered:4 lazy-leveled:4 partitioned
+  esker simulate --against-engine --passes 2 --strategies leveled:10 tiered:4 partitioned
   esker simulate --entries 1e9 --rate 60MiB --disk 400MiB --threads 2 --json
 
 Inputs:
@@ -44,10 +44,13 @@ Inputs:
 
 Strategies are written as for the option `strategy`: see `esker options strategy`.
 Columns:
-  writes       bytes written to tables over bytes of keys and values, the log not counted; by simulation and by formula
-  space        bytes of tables over those of live data: on average, at most, and with outputs of running merges
+  writes       bytes written to tables over bytes of keys and values, without the log; by
+               simulation and by formula
+  space        bytes of tables over those of live data: on average, at most, and with
+               outputs of running merges
   runs         sorted runs that may hold a key: on average, and at most
-  absent/found blocks that a lookup reads in vain for a key that is not there, and in all for one that is, with cold caches")]
+  absent/found blocks that a lookup reads in vain for an absent key, and in all for a present
+               one, with cold caches")]
 pub(crate) struct SimulateArgs {
     /// Strategies to compare, or all
     #[arg(long, value_name = "STRATEGY", num_args = 1.., default_value = "all")]

@@ -12,9 +12,11 @@ Examples:
   esker strategy --pause
   esker strategy --resume --wait
 
-Strategies: partitioned, leveled:T, tiered:T, lazy-leveled:T, tiered-leveled:T, fluid:T,K,Z, partial:T,PICK, golden-ratio,
-fifo:SIZE,AGE and none. T is the size ratio, from 1.5 to 32. What is there is rewritten step by step whenever the database is open, behind
-everything that writes need. To take a change back, set the strategy before. With the option adaptive_compaction it follows the workload.")]
+Strategies: partitioned, leveled:T, tiered:T, lazy-leveled:T, tiered-leveled:T, fluid:T,K,Z, partial:T,PICK, \
+golden-ratio, fifo:SIZE,AGE and none. T is the size ratio, from 1.5 to 32.
+
+What is there is rewritten step by step whenever the database is open, behind everything that writes need. \
+To take a change back, set the strategy before. With the option adaptive_compaction it follows the workload.")]
 pub(crate) struct StrategyArgs {
     /// The strategy from now on
     #[arg(value_name = "STRATEGY")]
