@@ -183,10 +183,18 @@ fn maintenance_has_answers() {
     place.ok("compact --all");
     assert!(place.ok("verify").ends_with("no damage\n"));
     assert_eq!(objects(&place.ok("verify --json"))[0]["damage"], json!([]));
-    assert!(place.ok("stats").contains("memory budget            32.0 MiB"));
+    let stats = place.ok("stats");
+    assert!(stats.contains("memory budget            32.0 MiB"), "{stats}");
+    assert!(
+        stats.contains("last sequence number     20000\n"),
+        "who only reads knows no more of it: {stats}"
+    );
     let stats = &objects(&place.ok("stats --json"))[0];
     assert_eq!(stats["keyspaces"][0]["name"], "default");
     assert_eq!(stats["memory"]["budget_bytes"], 32 << 20);
+    let current = String::from_utf8(place.read("esker-data/CURRENT")).unwrap();
+    let manifest = place.ok(&format!("inspect manifest esker-data/{}", current.lines().nth(1).unwrap()));
+    assert!(manifest.lines().last().is_some_and(|line| line.starts_with("closed  number ")), "{manifest}");
     let picture = place.ok("levels --tables");
     assert!(picture.lines().all(|line| line.chars().count() <= 80), "{picture}");
     assert!(picture.contains("20,000"), "{picture}");

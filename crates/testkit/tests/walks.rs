@@ -146,16 +146,26 @@ impl World {
         }
     }
 
+    fn take_snapshot(&mut self) {
+        let snapshot = self.db.as_ref().expect("it is open").snapshot();
+        self.snapshots.push((snapshot, self.content.clone()));
+    }
+
     fn grow(&mut self, deletes_ranges: bool) {
         self.change(80, 0);
+        if self.percent(40) {
+            // Then the large run has several versions of a key.
+            self.take_snapshot();
+            self.change(20, 10);
+        }
         self.db.as_ref().expect("it is open").compact_all().expect("a compaction");
         for _ in 0..self.random.below(9) {
-            if self.percent(30) {
-                let snapshot = self.db.as_ref().expect("it is open").snapshot();
-                self.snapshots.push((snapshot, self.content.clone()));
-            }
             let percent = [0, 1, 5, 30][self.random.below(4) as usize];
             self.change(percent, [0, 20][self.random.below(2) as usize]);
+            if self.percent(30) {
+                self.take_snapshot();
+                self.change(percent, 20);
+            }
             if deletes_ranges && self.percent(30) {
                 let (a, b) = (self.any_key(), self.any_key());
                 let (low, high) = if a <= b { (a, b) } else { (b, a) };

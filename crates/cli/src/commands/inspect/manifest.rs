@@ -23,7 +23,12 @@ pub(super) fn inspect(printer: &mut Printer<'_>, path: &Path) -> Result<Exit, Fa
     )?;
     for record in file.records() {
         let record = record?;
-        let kind = if record.edit.is_snapshot() { "snapshot" } else { "edit" };
+        let kind = match record.edit.ops.as_slice() {
+            // Says that all before it is durable.
+            [] => "closed",
+            [EditOp::Snapshot, ..] => "snapshot",
+            _ => "edit",
+        };
         let facts = [
             ("number", record.edit_no.into()),
             ("at", record.offset.into()),
