@@ -124,6 +124,9 @@ impl Store {
         if wanted.plan.class == Class::Idle {
             self.leisure.lock().spend(wanted.plan.est_in_bytes, self.monotonic_ns());
         }
+        if wanted.plan.reason == Reason::Scans {
+            keyspace.scans.account().spend(wanted.plan.est_in_bytes);
+        }
         Some((wanted, claim))
     }
 

@@ -46,6 +46,7 @@ mod older;
 mod open;
 mod options;
 mod output;
+mod paid;
 mod paths;
 mod pending_deletes;
 mod pressure;

@@ -429,6 +429,7 @@ impl Opening {
     /// The keyspaces with their views, and the writable side of each.
     fn keyspaces(&self, assembly: &mut Assembly) -> Result<Vec<(Arc<KeyspaceState>, ActiveKeyspace)>> {
         let mut keyspaces = Vec::new();
+        let shared = (&self.memory, &self.arenas, &self.scheduler);
         for (id, stored) in &assembly.state.keyspaces {
             let options = self.stored_options(stored)?;
             assembly.files.set_reading(*id, options.table_reading());
@@ -437,7 +438,7 @@ impl Opening {
             let name = Arc::clone(&stored.name);
             let semantics = Semantics::new(&self.time, &options, &name);
             let parts = (tree, sealed, semantics);
-            keyspaces.push(new_keyspace(*id, name, options, parts, &self.memory, &self.arenas)?);
+            keyspaces.push(new_keyspace(*id, name, options, parts, shared)?);
         }
         Ok(keyspaces)
     }
@@ -568,8 +569,7 @@ pub(crate) fn new_keyspace(
     name: Arc<str>,
     options: KeyspaceOptions,
     (tree, sealed, semantics): (Arc<Tree>, Vec<Arc<MemtableView>>, Semantics),
-    memory: &MemoryPlan,
-    arenas: &ArenaPool,
+    (memory, arenas, scheduler): (&MemoryPlan, &ArenaPool, &Arc<Scheduler>),
 ) -> Result<(Arc<KeyspaceState>, ActiveKeyspace)> {
     let limits = MemtableLimits::new(&options, memory);
     let (memtable, inserter) = stub_memtable(options.memtable, arenas)?;
@@ -581,6 +581,7 @@ pub(crate) fn new_keyspace(
         semantics: Arc::new(semantics),
     });
     let keyspace = Arc::new(KeyspaceState::new(id, name, options, view));
+    keyspace.scans.account().tell(scheduler);
     let active = ActiveKeyspace {
         keyspace: Arc::clone(&keyspace),
         memtable,

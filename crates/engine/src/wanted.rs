@@ -57,6 +57,8 @@ pub(crate) struct Asked {
     is_idle: bool,
     /// Whether it may rewrite more than is worth it.
     is_at_leisure: bool,
+    /// What scans have paid for.
+    paid_bytes: u64,
     /// On the monotonic clock.
     until_ns: u64,
 }
@@ -86,6 +88,7 @@ impl Store {
             oldest: self.snapshots.summary().1,
             is_idle,
             is_at_leisure,
+            paid_bytes: keyspace.scans.paid_bytes(),
             until_ns: now_ns,
         };
         if keyspace.wants_nothing(&asked) {
@@ -96,6 +99,7 @@ impl Store {
         let shape = Shape {
             heat: &heat,
             migration: options.migration(),
+            paid_bytes: asked.paid_bytes,
             ..self.shape(&view.tree, &hidden).with_idle(is_idle)
         };
         let mut of_strategy = self.strategy_options(&options);
@@ -205,6 +209,7 @@ impl KeyspaceState {
                 && last.oldest == asked.oldest
                 && last.is_idle == asked.is_idle
                 && last.is_at_leisure == asked.is_at_leisure
+                && last.paid_bytes == asked.paid_bytes
                 && asked.until_ns < last.until_ns
         })
     }

@@ -103,7 +103,8 @@ pub enum Strategy {
     Fifo(FifoLimits),
     /// Tiers above a last level that is merged window by window, densest first (Spooky, VLDB 15(11), and staggered).
     ///
-    /// Writes `1 + m + 2.6` with a fifth of garbage allowed (3.4), runs about 5, space 1.25; one run when idle.
+    /// Writes `1 + m + 2.6` with a fifth of garbage allowed (3.4), runs about 5, space 1.25; one run when idle. What is scanned much has fewer runs and
+    /// writes more: scans pay for merges of small runs.
     #[default]
     Partitioned,
 }

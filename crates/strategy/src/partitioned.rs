@@ -9,8 +9,10 @@
 //! 1. *Tier*: enough runs of a level that are small against the last become one run of the next level.
 //! 2. *Dense*: as soon as more than `g` of the last level's bytes lie above it (and more than a tier of flushes), or some window is very dense
 //!    or has many runs over it, the column over the best window is merged.
-//! 3. *Clean*: tombstones; what has expired or is hidden as a whole goes before everything else, because it costs nothing.
-//! 4. *Idle*: columns, where what lies above is a share of the last level that is worth the rewriting.
+//! 3. *Scans*: fewer runs than a tier takes are merged once scans have paid for it, up to what may lie above the last level. Like a tier they
+//!    become one run of the next level, so each byte is merged at most once a level for this, however much is scanned.
+//! 4. *Clean*: tombstones; what has expired or is hidden as a whole goes before everything else, because it costs nothing.
+//! 5. *Idle*: columns, where what lies above is a share of the last level that is worth the rewriting.
 //!
 //! The number of levels follows by itself: rule 1 refuses a merge whose result would eat half the garbage
 //! budget, so those runs wait for rule 2. No state is kept beyond the shape.
@@ -30,6 +32,8 @@ use std::sync::Arc;
 const MAX_RUNS_OVER_WINDOW: u32 = 24;
 /// A window this many times denser than the budget is merged at once.
 const VERY_DENSE: u128 = 4;
+/// So many runs are merged if scans have paid for it: with one there is nothing to save.
+const LEAST_PAID_RUNS: usize = 2;
 /// What is to lie above the last level at most, in percent of the share that the options speak of: by default 235 of 1000 of the last level, so
 /// that all tables stay below 1.25 of what is alive.
 const MOST_GARBAGE_PERCENT: u64 = 124;
@@ -40,6 +44,7 @@ pub(crate) fn plan(cx: &Context<'_>) -> Option<CompactionPlan> {
         .or_else(|| clean::plan_promise(cx))
         .or_else(|| space::plan(cx))
         .or_else(|| plan_shape(cx))
+        .or_else(|| plan_paid(cx))
         .or_else(|| clean::plan(cx))
         .or_else(|| if cx.shape.idle { Columns::new(cx).converge() } else { None })
 }
@@ -64,6 +69,28 @@ pub(crate) fn plan_shape(cx: &Context<'_>) -> Option<CompactionPlan> {
         }
     }
     dense(cx, Class::Shape)
+}
+
+/// What scans have paid for: the newest runs above the last level become one of the level below them, as many levels of them as have more
+/// runs than one.
+fn plan_paid(cx: &Context<'_>) -> Option<CompactionPlan> {
+    if cx.shape.paid_bytes == 0 {
+        return None;
+    }
+    let mut newest = Vec::new();
+    for level in tier_levels() {
+        newest.extend(cx.shape.runs(level).iter().map(|run| (level, run)));
+        if newest.len() < LEAST_PAID_RUNS {
+            continue;
+        }
+        let runs = oldest_within(cx, &newest, garbage_bytes(cx), false);
+        if runs.len() >= LEAST_PAID_RUNS {
+            let plan = merge_below(cx, level, runs, Class::Clean, Reason::Scans)?;
+            return Some(plan).filter(|plan| plan.est_in_bytes <= cx.shape.paid_bytes);
+        }
+        newest.clear();
+    }
+    None
 }
 
 /// Level 0 is half-way to stopping the writers.
@@ -144,25 +171,42 @@ fn tier_limit(cx: &Context<'_>) -> u64 {
     garbage_bytes(cx) / 2
 }
 
+/// Runs that make a tier.
+fn tier_runs(cx: &Context<'_>) -> usize {
+    cx.options.tier_runs.max(2) as usize
+}
+
+/// A run and its level.
+type LevelRun<'a> = (LevelIndex, &'a Arc<Run>);
+
 /// The oldest runs of a level that no job uses and that are small enough together, if they are enough for a
 /// tier.
-fn prefix<'a>(cx: &Context<'a>, level: LevelIndex, ignore_jobs: bool) -> Vec<&'a Arc<Run>> {
-    let limit = tier_limit(cx);
-    let most = cx.options.tier_runs.max(2) as usize * 2;
+fn prefix<'a>(cx: &Context<'a>, level: LevelIndex, ignore_jobs: bool) -> Vec<LevelRun<'a>> {
+    let runs: Vec<LevelRun<'_>> = cx.shape.runs(level).iter().map(|run| (level, run)).collect();
+    let fitting = oldest_within(cx, &runs, tier_limit(cx), ignore_jobs);
+    if fitting.len() < tier_runs(cx) { Vec::new() } else { fitting }
+}
+
+/// The oldest of these runs, which come newest first, that no job uses and that have so many bytes together.
+fn oldest_within<'a>(
+    cx: &Context<'a>,
+    runs: &[LevelRun<'a>],
+    limit_bytes: u64,
+    ignore_jobs: bool,
+) -> Vec<LevelRun<'a>> {
     let mut bytes = 0u64;
-    let runs = cx.shape.runs(level).iter().rev();
-    let fitting: Vec<&Arc<Run>> = runs
-        .take(most)
-        .take_while(|run| {
+    let oldest = runs.iter().rev().take(tier_runs(cx) * 2);
+    oldest
+        .take_while(|(_, run)| {
             bytes = bytes.saturating_add(run.bytes());
-            bytes <= limit && (ignore_jobs || !is_busy(cx, run))
+            bytes <= limit_bytes && (ignore_jobs || !is_busy(cx, run))
         })
-        .collect();
-    if fitting.len() < cx.options.tier_runs.max(2) as usize { Vec::new() } else { fitting }
+        .copied()
+        .collect()
 }
 
 fn prefix_bytes(cx: &Context<'_>, level: LevelIndex) -> u64 {
-    prefix(cx, level, true).iter().fold(0, |sum, run| sum.saturating_add(run.bytes()))
+    prefix(cx, level, true).iter().fold(0, |sum, (_, run)| sum.saturating_add(run.bytes()))
 }
 
 /// Bytes in old files that are not in this form: what lies above the last level beyond what may, with runs of the last level that are
@@ -177,20 +221,32 @@ fn counted_runs(cx: &Context<'_>, level: LevelIndex) -> u64 {
 }
 
 fn tier(cx: &Context<'_>, level: LevelIndex, class: Class) -> Option<CompactionPlan> {
-    if class == Class::Shape && counted_runs(cx, level) < u64::from(cx.options.tier_runs.max(2)) {
+    if class == Class::Shape && counted_runs(cx, level) < tier_runs(cx) as u64 {
         return None;
     }
-    let runs = prefix(cx, level, false);
-    let to = level.next().filter(|next| !next.is_last())?;
-    let inputs: Vec<PlanInput> = runs.into_iter().filter_map(|run| input_from(level, run, None)).collect();
-    if inputs.is_empty() {
-        return None;
-    }
-    let mut plan = cx.finish(Draft { inputs, to: Position::Front(to), class, reason: Reason::Tier })?;
+    let mut plan = merge_below(cx, level, prefix(cx, level, false), class, Reason::Tier)?;
     // A full tier 1 is merged again at once.
+    let to = plan.to.level();
     let full = cx.shape.runs(to).len() as u64 >= u64::from(cx.options.tier_runs);
     plan.filter = !(class == Class::Shape && to.get() == 1 && full);
     Some(plan)
+}
+
+/// Makes these runs, the oldest of which are of this level, the newest one of the next.
+fn merge_below(
+    cx: &Context<'_>,
+    level: LevelIndex,
+    runs: Vec<LevelRun<'_>>,
+    class: Class,
+    reason: Reason,
+) -> Option<CompactionPlan> {
+    let to = level.next().filter(|next| !next.is_last())?;
+    let inputs = runs.into_iter().filter_map(|(level, run)| input_from(level, run, None));
+    let inputs: Vec<PlanInput> = inputs.collect();
+    if inputs.is_empty() {
+        return None;
+    }
+    cx.finish(Draft { inputs, to: Position::Front(to), class, reason })
 }
 
 fn upper_bytes(cx: &Context<'_>) -> u64 {

@@ -88,7 +88,7 @@ impl fmt::Display for Position {
 pub enum Class {
     /// Convergence while the database is idle.
     Idle,
-    /// Getting rid of tombstones and expired entries.
+    /// Getting rid of tombstones and expired entries, and what scans have paid for.
     Clean,
     /// Keeping the tree in its form.
     Shape,
@@ -125,6 +125,8 @@ pub enum Reason {
     TooLarge,
     /// Enough runs came together for a tier.
     Tier,
+    /// Scans have paid for a tier of fewer runs: see [`Shape::paid_bytes`](crate::Shape::paid_bytes).
+    Scans,
     /// The densest window of the last level: most to gain for the bytes rewritten.
     DenseWindow,
     /// Many tombstones above the last level.
@@ -160,6 +162,7 @@ impl fmt::Display for Reason {
             Reason::TooManyRuns => "the level has too many runs",
             Reason::TooLarge => "the level is too large",
             Reason::Tier => "enough runs for a tier",
+            Reason::Scans => "scans have paid for it",
             Reason::DenseWindow => "the densest window",
             Reason::Tombstones => "many tombstones",
             Reason::LastTombstones => "tombstones that nobody needs",

@@ -50,6 +50,8 @@ pub struct Shape<'a> {
     pub migration: Option<Migration>,
     /// Whether there is nothing else to do.
     pub idle: bool,
+    /// Bytes of merging that scans have paid for by seeking in more runs than there need be.
+    pub paid_bytes: u64,
 }
 
 impl<'a> Shape<'a> {
@@ -64,6 +66,7 @@ impl<'a> Shape<'a> {
             heat: &[],
             migration: None,
             idle: false,
+            paid_bytes: 0,
         }
     }
 

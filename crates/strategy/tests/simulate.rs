@@ -30,6 +30,9 @@ fn stress(seed: u64, steps: u32) -> u64 {
     let mut world = World::new(some_strategy(&random), some_options(&random));
     let threads = 1 + random.below(3) as usize;
     for step in 0..steps {
+        if step % 100 == 0 {
+            world.paid_bytes = [0, ENTRY_BYTES * 50, u64::MAX][random.below(3) as usize];
+        }
         world.write(some_key(&random, step, keys), random.below(5) == 0);
         if random.below(8) == 0 && world.running.len() < threads {
             let version = world.version();

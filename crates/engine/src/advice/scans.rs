@@ -5,7 +5,9 @@
 //! no more entries than a block of each run holds, because then those blocks are all that it read.
 
 use crate::options::KeyspaceOptions;
+use crate::paid::ScanAccount;
 use crate::tree::Tree;
+use esker_strategy::{upper_bytes, upper_runs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -21,6 +23,8 @@ pub(crate) struct ScanCounts {
     short_entries: AtomicU64,
     long: AtomicU64,
     long_entries: AtomicU64,
+    /// What they have paid for.
+    account: ScanAccount,
 }
 
 /// [`ScanCounts`] at one moment.
@@ -43,6 +47,23 @@ impl ScanCounts {
         let in_block = (options.block_size_bytes as u64).saturating_mul(entries) / bytes.max(1);
         let short = in_block.max(1).saturating_mul(tree.runs.len().max(1) as u64);
         self.short_entries_less_one.store(short - 1, Relaxed);
+        let runs = upper_runs(&tree.version).count() as u64;
+        self.account.note_shape(self.all(), runs, upper_bytes(&tree.version));
+    }
+
+    /// What scans have put down for merges.
+    pub(crate) fn account(&self) -> &ScanAccount {
+        &self.account
+    }
+
+    /// Bytes of merging that scans have paid for.
+    pub(crate) fn paid_bytes(&self) -> u64 {
+        self.account.paid_bytes(self.all())
+    }
+
+    /// Scans that were counted.
+    fn all(&self) -> u64 {
+        self.short.load(Relaxed) + self.long.load(Relaxed)
     }
 
     pub(crate) fn seen(&self) -> Scans {
@@ -55,12 +76,14 @@ impl ScanCounts {
     }
 
     fn add(&self, scans: &Scans) {
-        for (counter, more) in [
-            (&self.short, scans.short),
-            (&self.short_entries, scans.short_entries),
-            (&self.long, scans.long),
-            (&self.long_entries, scans.long_entries),
-        ] {
+        for (counter, more) in [(&self.short, scans.short), (&self.long, scans.long)] {
+            if more > 0 {
+                self.account.counted(counter.fetch_add(more, Relaxed), more);
+            }
+        }
+        for (counter, more) in
+            [(&self.short_entries, scans.short_entries), (&self.long_entries, scans.long_entries)]
+        {
             if more > 0 {
                 counter.fetch_add(more, Relaxed);
             }

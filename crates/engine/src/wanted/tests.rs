@@ -1,10 +1,12 @@
 //! What background work does without being asked by a write: on the simulated file system, step by step.
 
 use super::{IDLE_SEAL_BYTES, LOOK_INTERVAL};
+use crate::paid::{LOOK_EVERY_SCANS, RUN_BYTES};
 use crate::scheduler::Lane;
 use crate::{Database, KeyspaceOptions, Options};
 use esker_env::fault::StrictFs;
 use esker_env::{Env, ManualClock};
+use esker_strategy::upper_bytes;
 use esker_version::LevelIndex;
 use std::sync::Arc;
 use std::time::Duration;
@@ -121,6 +123,50 @@ fn an_idle_tree_converges_where_it_is_worth_it() {
     assert_eq!(runs(), 2);
     world.pass(Duration::from_secs(24 * 60 * 60));
     assert_eq!(runs(), 1, "the allowance of the next day");
+}
+
+/// Scans that meet several small runs pay until these are worth a merge, and not for another one then.
+#[test]
+fn scans_pay_for_a_merge_of_small_runs() {
+    let world = World::new();
+    world.fill();
+    let keyspace = world.db.default_keyspace();
+    let runs = || keyspace.state().view.load().tree.runs.len();
+    let scan = |count: u64| {
+        for number in 0..count {
+            let mut cursor = keyspace.cursor().expect("a cursor");
+            cursor.seek(key(number % KEYS)).expect("a seek");
+            assert!(cursor.entry().is_some());
+        }
+        while world.db.step_background() {}
+    };
+    let flush = || {
+        (0..KEYS).step_by(2).for_each(|number| world.db.put(key(number), [8; 40]).expect("a put"));
+        world.db.flush().expect("a flush");
+        world.settle();
+    };
+    scan(LOOK_EVERY_SCANS * 4);
+    flush();
+    scan(LOOK_EVERY_SCANS * 4);
+    flush();
+    flush();
+    assert_eq!(runs(), 4, "what was scanned before there was anything to save pays for nothing");
+    let (merged, upper) = (world.compacted_bytes(), upper_bytes(&keyspace.state().view.load().tree.version));
+    let needed = upper / (2 * RUN_BYTES);
+    assert!(needed < LOOK_EVERY_SCANS, "one look is enough: {needed} scans");
+    scan(needed / 2);
+    world.settle();
+    assert_eq!(runs(), 4, "half is not enough");
+    // Nobody asks the lane but the scans themselves.
+    scan(LOOK_EVERY_SCANS);
+    assert_eq!(runs(), 2);
+    let paid = world.compacted_bytes();
+    assert!(paid > merged && paid - merged <= upper, "{} of {upper} bytes", paid - merged);
+    scan(LOOK_EVERY_SCANS * 4);
+    world.settle();
+    assert_eq!((runs(), world.compacted_bytes()), (2, paid), "one run is the end of it");
+    let entries = keyspace.iter().map(|entry| entry.expect("an entry").1.into_vec());
+    assert!(entries.enumerate().all(|(at, value)| value == [if at % 2 == 0 { 8 } else { 7 }; 40]));
 }
 
 #[test]

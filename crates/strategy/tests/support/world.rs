@@ -47,6 +47,8 @@ pub(crate) struct World {
     pub(crate) migration: Option<Migration>,
     /// Whether the strategy drops data: then a key may be gone, but never may an older version come to light.
     pub(crate) may_lose: bool,
+    /// What scans have paid for.
+    pub(crate) paid_bytes: u64,
     pub(crate) flushed_bytes: u64,
     pub(crate) written_bytes: u64,
     pub(crate) installs: u64,
@@ -80,6 +82,7 @@ impl World {
             seqno: 0,
             migration: None,
             may_lose: false,
+            paid_bytes: 0,
             flushed_bytes: 0,
             written_bytes: 0,
             installs: 0,
@@ -93,7 +96,8 @@ impl World {
     pub(crate) fn shape<'v>(&self, version: &'v Version, idle: bool) -> Shape<'v> {
         let oldest_snapshot = self.snapshot.as_ref().map_or(SeqNo::MAX, |(seqno, _)| SeqNo::new(*seqno));
         let (now_ms, migration) = (moment_ms(self.seqno), self.migration);
-        Shape { oldest_snapshot, now_ms, idle, migration, ..Shape::new(version) }
+        let paid_bytes = self.paid_bytes;
+        Shape { oldest_snapshot, now_ms, idle, migration, paid_bytes, ..Shape::new(version) }
     }
 
     /// Changes the strategy, as an engine does.
