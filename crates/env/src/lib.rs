@@ -12,6 +12,7 @@
 //! | [`memory`] | [`Region`], large pieces of anonymous memory |
 //! | [`slabs`] | memory for blocks, many small pieces of such regions |
 //! | [`NumberList`] | numbers by the million, in such regions |
+//! | [`LongSlice`] | slices of fixed length, in such regions if they are long |
 //! | [`clock`], [`random`] | time and randomness, the machine's and a test's |
 //! | [`reads`] | [`ReadQueue`], reads that overlap |
 //! | [`counting`] | [`CountingFs`], which counts what is written and held |
@@ -19,7 +20,7 @@
 //! | [`world`] | [`Env`], all of it in one value, and the starting of threads |
 //! | `sharing` | [`Env::share_out`], work that is done on several threads and waited for |
 //!
-//! Unsafe code is found in [`memory`], [`slabs`], `number_list`, in [`fs`] ([`Mapping`]), in the two modules `mapping`, in
+//! Unsafe code is found in [`memory`], [`slabs`], `number_list`, `long_slice`, in [`fs`] ([`Mapping`]), in the two modules `mapping`, in
 //! `std_fs/write_back` and in `reads/uring`, nowhere else.
 
 mod aligned;
@@ -28,6 +29,7 @@ pub mod counting;
 pub mod fault;
 pub mod fs;
 pub mod host;
+mod long_slice;
 pub mod memory;
 mod number_list;
 pub mod over;
@@ -45,6 +47,7 @@ pub use fs::{
     DIRECT_ALIGNMENT_BYTES, Descriptor, DirEntry, File, FileLock, FileSystem, LockKind, Mapping,
     MappingOwner, OpenMode, StoreObserver,
 };
+pub use long_slice::LongSlice;
 pub use memory::{PageAdvice, Region};
 pub use number_list::NumberList;
 pub use over::{FileOver, FileSystemOver};

@@ -74,7 +74,7 @@ fn batch_ns(filter: &Filter, rounds: usize, hashes: &[u64]) -> f64 {
 fn build(policy: FilterPolicy, keys: u64) -> Vec<u8> {
     let mut builder = FilterBuilder::new(policy);
     (0..keys).for_each(|number| builder.add(hash_of(number)));
-    builder.finish().expect("the policy has a filter")
+    builder.finish().expect("the policy has a filter").to_vec()
 }
 
 /// Nanoseconds a key of finishing filters that lie in the cache.

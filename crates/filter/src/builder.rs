@@ -5,7 +5,7 @@ use crate::plan::Plan;
 use crate::policy::FilterPolicy;
 use crate::stored::LINES_HEADER_BYTES;
 use crate::{fuse, ribbon};
-use esker_env::NumberList;
+use esker_env::{LongSlice, NumberList};
 
 /// Collects the hashes of a table's keys and makes a filter of them.
 ///
@@ -76,19 +76,22 @@ impl FilterBuilder {
     /// Without any key the filter refuses everything. Takes 6 to 10 ns a key for the default kind, by size, 45 ns for
     /// binary fuse and some hundred for Ribbon filters. Where one of these cannot be made, which hashes of keys do not bring about,
     /// the filter is a blocked Bloom filter of as many bits.
-    pub fn finish(&mut self) -> Option<Vec<u8>> {
+    pub fn finish(&mut self) -> Option<LongSlice<u8>> {
         self.finish_as_built().0
     }
 
     /// As [`FilterBuilder::finish`], and the policy of what was built: that of the builder, or of what took its place. By this one
     /// [`FilterPolicy::false_positive_rate`] says what is to be expected.
-    pub fn finish_as_built(&mut self) -> (Option<Vec<u8>>, FilterPolicy) {
+    pub fn finish_as_built(&mut self) -> (Option<LongSlice<u8>>, FilterPolicy) {
         self.finish_unless(&|| false)
     }
 
     /// As [`FilterBuilder::finish_as_built`], unless it is called off, which is asked about after some milliseconds of work
     /// each: what it answers then is no filter of the keys.
-    pub fn finish_unless(&mut self, is_called_off: &dyn Fn() -> bool) -> (Option<Vec<u8>>, FilterPolicy) {
+    pub fn finish_unless(
+        &mut self,
+        is_called_off: &dyn Fn() -> bool,
+    ) -> (Option<LongSlice<u8>>, FilterPolicy) {
         // What is solved is put into another order first, and so has to be in one piece.
         let mut in_order: Vec<u64> = if self.policy.is_solved() { self.hashes.take() } else { Vec::new() };
         let solved = match self.policy {
@@ -106,7 +109,7 @@ impl FilterBuilder {
             let pieces = self.hashes.pieces().chain(std::iter::once(&in_order[..]));
             Some(plan.build(pieces, is_called_off))
         };
-        let bytes = solved.or_else(by_lines);
+        let bytes = solved.map(|solved| solved.into_boxed_slice().into()).or_else(by_lines);
         self.hashes.clear();
         (bytes, built)
     }

@@ -4,6 +4,7 @@ use crate::bits::BitsPerKey;
 use crate::lines::{self, Line};
 use crate::policy::FilterPolicy;
 use crate::{blocked, bloom, double, local, model, stored};
+use esker_env::LongSlice;
 
 /// Sets the bits of hashes in a part of the lines: the part, the number of its first line, the number of lines of the
 /// whole filter, the number of probes, and the hashes, of which any may lie elsewhere.
@@ -63,8 +64,8 @@ impl Plan {
         &self,
         pieces: impl Iterator<Item = &'h [u64]>,
         is_called_off: &dyn Fn() -> bool,
-    ) -> Vec<u8> {
-        let mut lines = vec![Line::default(); self.count as usize];
+    ) -> LongSlice<u8> {
+        let mut lines = LongSlice::filled(Line::default(), self.count as usize);
         for group in pieces.flat_map(|piece| piece.chunks(KEYS_PER_QUESTION)) {
             if is_called_off() {
                 break;

@@ -5,6 +5,7 @@
 use crate::lines::{LINE_BYTES, Line};
 use crate::plan::Plan;
 use esker_base::coding::Reader;
+use esker_env::LongSlice;
 
 /// The layout that this build writes and reads, of each kind.
 pub(crate) const VERSION: u8 = 1;
@@ -27,26 +28,25 @@ pub(crate) const BINARY_FUSE: u8 = 6;
 pub(crate) const LINES_HEADER_BYTES: usize = 8;
 
 /// The bytes of a filter made of lines.
-pub(crate) fn encode_lines(plan: &Plan, lines: &[Line]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(LINES_HEADER_BYTES + plan.count as usize * LINE_BYTES);
-    encode_header(plan, &mut bytes);
-    append_lines(lines, &mut bytes);
+pub(crate) fn encode_lines(plan: &Plan, lines: &[Line]) -> LongSlice<u8> {
+    let mut bytes = LongSlice::filled(0, LINES_HEADER_BYTES + plan.count as usize * LINE_BYTES);
+    let (header, rest) = bytes.split_at_mut(LINES_HEADER_BYTES);
+    header.copy_from_slice(&encode_header(plan));
+    let words = lines.iter().flat_map(|line| line.0);
+    rest.chunks_exact_mut(4).zip(words).for_each(|(place, word)| place.copy_from_slice(&word.to_le_bytes()));
     bytes
 }
 
-pub(crate) fn encode_header(plan: &Plan, bytes: &mut Vec<u8>) {
-    bytes.extend_from_slice(&[plan.number, VERSION, plan.probes, 0]);
-    bytes.extend_from_slice(&plan.count.to_le_bytes());
-}
-
-pub(crate) fn append_lines(lines: &[Line], bytes: &mut Vec<u8>) {
-    for word in lines.iter().flat_map(|line| line.0) {
-        bytes.extend_from_slice(&word.to_le_bytes());
-    }
+fn encode_header(plan: &Plan) -> [u8; LINES_HEADER_BYTES] {
+    let count = plan.count.to_le_bytes();
+    [plan.number, VERSION, plan.probes, 0, count[0], count[1], count[2], count[3]]
 }
 
 /// Lines and number of probes, from the bytes behind kind and version. The kind makes up to `most_probes`.
-pub(crate) fn decode_lines(reader: &mut Reader<'_>, most_probes: u8) -> Result<(Box<[Line]>, u8), String> {
+pub(crate) fn decode_lines(
+    reader: &mut Reader<'_>,
+    most_probes: u8,
+) -> Result<(LongSlice<Line>, u8), String> {
     let cut = || "a filter made of lines has no whole header".to_owned();
     let (probes, padding) = (reader.u8().ok_or_else(cut)?, reader.u8().ok_or_else(cut)?);
     let count = reader.u32().ok_or_else(cut)?;
@@ -59,5 +59,5 @@ pub(crate) fn decode_lines(reader: &mut Reader<'_>, most_probes: u8) -> Result<(
     if count == 0 || data.len() as u64 != u64::from(count) * LINE_BYTES as u64 {
         return Err(format!("a filter of {count} lines of 64 bytes expected, {} bytes found", data.len()));
     }
-    Ok((data.chunks_exact(LINE_BYTES).map(Line::decode).collect(), probes))
+    Ok((LongSlice::collect(data.chunks_exact(LINE_BYTES).map(Line::decode)), probes))
 }

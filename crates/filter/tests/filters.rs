@@ -163,17 +163,17 @@ fn versions_of_a_key_count_once_and_the_builder_is_reused() {
         let (first, built) = builder.finish_as_built();
         let first = first.unwrap();
         assert_eq!(built, policy);
-        assert_eq!(first, build(policy, (0..5000).map(key)));
+        assert_eq!(*first, build(policy, (0..5000).map(key)));
         assert_eq!((builder.len(), builder.memory_bytes()), (0, 0));
 
         // Nothing of the first table is left in the second, also if that is of another kind.
         (10_000..11_000).for_each(|number| builder.add(key(number)));
         let second = builder.finish().unwrap();
-        assert_eq!(second, build(policy, (10_000..11_000).map(key)));
+        assert_eq!(*second, build(policy, (10_000..11_000).map(key)));
         for other in kinds().map(|kind| kind.policy(14.0)) {
             builder.set_policy(other);
             (0..500).for_each(|number| builder.add(key(number)));
-            assert_eq!(builder.finish().unwrap(), build(other, (0..500).map(key)));
+            assert_eq!(*builder.finish().unwrap(), build(other, (0..500).map(key)));
         }
 
         builder.add(key(1));
@@ -198,7 +198,7 @@ fn parallel_building_makes_the_same_filter() {
             let expected = build(policy, hashes.iter().copied());
             for threads in [1, 2, 5] {
                 let bytes = build_parallel(&env, hashes.clone(), policy, threads).unwrap();
-                assert!(bytes == expected, "{policy}, {} keys, {threads} threads", hashes.len());
+                assert!(*bytes == *expected, "{policy}, {} keys, {threads} threads", hashes.len());
             }
         }
     }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{key, kinds};
-use esker_filter::{FilterBuilder, FilterPolicy};
+use esker_filter::{Filter, FilterBuilder, FilterKind, FilterPolicy};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -59,11 +59,16 @@ fn finishing_takes_what_it_says() {
         for (keys, bits) in
             [(0, 10.0), (1, 2.0), (1000, 10.0), (60_000, 6.0), (700_000, 10.0), (1_100_000, 4.0)]
         {
-            let (taken, said) = measured(kind.policy(bits), keys);
+            let policy = kind.policy(bits);
+            let (taken, said) = measured(policy, keys);
             assert!(taken <= said, "{kind:?}, {keys} keys: {taken} bytes taken, {said} said");
+            // Filters that are solved are made in lists of the heap; lines lie beside it once there are many.
+            let is_of_heap = said < 200 << 10 || matches!(kind, FilterKind::Ribbon | FilterKind::BinaryFuse);
+            let least = if is_of_heap { said / 2 } else { 0 };
+            let most = if is_of_heap { said } else { 1024 };
             assert!(
-                keys < 60_000 || taken > said / 2,
-                "{kind:?}, {keys} keys: {taken} bytes taken, {said} said"
+                keys < 60_000 || (least..=most).contains(&taken),
+                "{kind:?}, {keys} keys: {taken} bytes of the heap taken, {said} said"
             );
         }
     }
@@ -87,5 +92,21 @@ fn hashes_take_nothing_of_the_heap_and_are_given_back() {
             drop(builder.finish());
             assert_eq!((builder.memory_bytes(), builder.len()), (0, 0), "{kind:?}");
         }
+    }
+}
+
+/// A large filter in memory is none of the heap's either: what tables leave behind goes back to the system.
+#[test]
+fn a_large_filter_takes_nothing_of_the_heap() {
+    for kind in kinds().filter(|kind| !matches!(kind, FilterKind::Ribbon | FilterKind::BinaryFuse)) {
+        let mut builder = FilterBuilder::new(kind.policy(10.0));
+        (0..1_000_000).for_each(|number| builder.add(key(number)));
+        let stored = builder.finish().expect("the policy has a filter");
+        let before = HELD.get().0;
+        HELD.set((before, before));
+        let filter = Filter::decode(&stored).expect("a filter");
+        let taken = (HELD.get().1 - before).cast_unsigned();
+        assert!(taken <= 1024, "{kind:?}: {taken} bytes of the heap");
+        assert!(filter.memory_bytes() > 1_000_000 && (0..1_000_000).all(|n| filter.may_contain(key(n))));
     }
 }

@@ -9,6 +9,7 @@
 //! * OG2: all pieces but those of the end begin and end at multiples of [`PIECE_BYTES`].
 //! * OG3: what is reserved is at most as much again as is written, or [`MAX_RESERVED_BYTES`], and what nothing was written to is given back
 //!   before the file is synced. A reservation is a hint: where there is none to be had, writing tells whether there is room.
+//! * OG4: of what is long, filters above all, no more than a piece is kept here beside what the caller has.
 
 use crate::read_ahead::Pace;
 use esker_base::Result;
@@ -83,6 +84,21 @@ impl Outgoing {
     #[inline]
     pub(crate) fn flow(&mut self) -> Result<()> {
         if self.bytes.len() < PIECE_BYTES { Ok(()) } else { self.write_pieces() }
+    }
+
+    /// Adds what is long: it goes on to the file as it comes, so that no more than a piece of it is kept twice.
+    pub(crate) fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            let room = PIECE_BYTES - self.bytes.len().min(PIECE_BYTES - 1);
+            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            self.bytes.extend_from_slice(now);
+            bytes = later;
+            if !bytes.is_empty() {
+                self.look()?;
+            }
+            self.flow()?;
+        }
+        Ok(())
     }
 
     #[cold]

@@ -4,9 +4,8 @@ use crate::filter_access::{FilterAccess, FilterDamage, PagedFilter};
 use crate::flaw::Flaw;
 use crate::footer::{DIRECTORY_ENTRY_BYTES, FILE_HEADER_BYTES, FOOTER_BYTES, Footer, Section, SectionKind};
 use esker_base::{Error, Result, TableUid};
-use esker_env::File;
+use esker_env::{File, LongSlice};
 use esker_filter::Filter;
-use std::borrow::Cow;
 
 /// Least and most bytes read at once from the end of the file.
 const MIN_TAIL_BYTES: u64 = 16 << 10;
@@ -16,7 +15,7 @@ const MAX_TAIL_BYTES: u64 = 4 << 20;
 pub(crate) struct Tail {
     pub(crate) footer: Footer,
     pub(crate) sections: Vec<Section>,
-    bytes: Vec<u8>,
+    bytes: LongSlice<u8>,
     /// Offset of `bytes` in the file.
     start: u64,
 }
@@ -71,8 +70,10 @@ impl Tail {
     /// Has everything from `offset` on in memory.
     fn reach(&mut self, file: &dyn File, offset: u64) -> Result<()> {
         if offset < self.start {
-            let mut joined = read_range(file, offset, self.start - offset)?;
-            joined.extend_from_slice(&self.bytes);
+            let missing = (self.start - offset) as usize;
+            let mut joined = LongSlice::filled(0, missing + self.bytes.len());
+            file.read_exact_at(&mut joined[..missing], offset)?;
+            joined[missing..].copy_from_slice(&self.bytes);
             (self.bytes, self.start) = (joined, offset);
         }
         Ok(())
@@ -119,12 +120,14 @@ impl Tail {
         decode: impl FnOnce(&[u8]) -> Result<T, Flaw>,
     ) -> Result<T> {
         // The footer was checked to place sections within the file.
+        let read;
         let bytes = if section.offset < self.start {
-            Cow::Owned(read_range(file, section.offset, section.len)?)
+            read = read_range(file, section.offset, section.len)?;
+            &read
         } else {
-            Cow::Borrowed(self.range(section.offset, section.len))
+            self.range(section.offset, section.len)
         };
-        decode_section(file, self.footer.uid, section, &bytes, decode)
+        decode_section(file, self.footer.uid, section, bytes, decode)
     }
 
     /// The last bytes of a section, not verified.
@@ -154,8 +157,8 @@ pub(crate) fn decode_section<T>(
 }
 
 /// Bytes of the file. The length is that of a part of it, which exists.
-pub(crate) fn read_range(file: &dyn File, offset: u64, len: u64) -> Result<Vec<u8>> {
-    let mut bytes = vec![0; len as usize];
+pub(crate) fn read_range(file: &dyn File, offset: u64, len: u64) -> Result<LongSlice<u8>> {
+    let mut bytes = LongSlice::filled(0, len as usize);
     file.read_exact_at(&mut bytes, offset)?;
     Ok(bytes)
 }

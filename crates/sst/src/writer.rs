@@ -29,7 +29,7 @@ use esker_base::key::{common_prefix_len, leading};
 use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
 use esker_base::{Error, Result, TableUid, Tag};
 use esker_codec::{Codec, DictionaryEncoder};
-use esker_env::File;
+use esker_env::{File, LongSlice};
 use esker_filter::{FilterBuilder, FilterPolicy};
 use esker_iter::RangeDeletes;
 use std::sync::Arc;
@@ -405,25 +405,25 @@ impl TableWriter {
             self.locator.as_ref().map(|locator| locator.finish(blocks, &look)).transpose()?.flatten();
         self.locator = None;
         if let Some(locator) = locator {
-            self.append_section(SectionKind::LOCATOR, &locator, &mut directory);
+            self.append_section(SectionKind::LOCATOR, &locator, &mut directory)?;
         }
-        self.append_section(SectionKind::INDEX, &index, &mut directory);
+        self.append_section(SectionKind::INDEX, &index, &mut directory)?;
         if let Some(bounds) = self.bounds.take().and_then(BoundsEncoder::finish) {
-            self.append_section(SectionKind::BOUNDS, &bounds, &mut directory);
+            self.append_section(SectionKind::BOUNDS, &bounds, &mut directory)?;
         }
         if let Some(filter) = filter {
-            self.append_section(SectionKind::FILTER, &filter, &mut directory);
+            self.append_section(SectionKind::FILTER, &filter, &mut directory)?;
         }
         if !self.range_deletes.is_empty() {
             let section = range_section::encode(&self.range_deletes);
-            self.append_section(SectionKind::RANGE_DELETES, &section, &mut directory);
+            self.append_section(SectionKind::RANGE_DELETES, &section, &mut directory)?;
         }
         if let Some(dictionary) = &self.dictionary {
             let offset = self.out.end();
             let section = dictionary::encode(self.uid, offset, dictionary.bytes());
-            self.append_section(SectionKind::DICTIONARY, &section, &mut directory);
+            self.append_section(SectionKind::DICTIONARY, &section, &mut directory)?;
         }
-        self.append_section(SectionKind::PROPERTIES, &properties, &mut directory);
+        self.append_section(SectionKind::PROPERTIES, &properties, &mut directory)?;
         self.append_end(data_end, &directory);
         let file_bytes = self.out.finish()?;
         Ok(self.summary(file_bytes))
@@ -441,7 +441,7 @@ impl TableWriter {
         self.is_plain = false;
     }
 
-    fn finish_filter(&mut self) -> Option<Vec<u8>> {
+    fn finish_filter(&mut self) -> Option<LongSlice<u8>> {
         if self.filter_bits.is_some() {
             let policy = self.final_filter_policy();
             self.filter.set_policy(policy);
@@ -473,19 +473,19 @@ impl TableWriter {
         let decoded = decoded.map_err(|flaw| flaw.into_error(self.out.path(), data_end))?;
         let offset = self.out.end();
         if let Some(pages) = pages::encode(&decoded, self.uid, offset, &|| self.look())? {
-            self.append_section(SectionKind::INDEX_PAGES, &pages, directory);
+            self.append_section(SectionKind::INDEX_PAGES, &pages, directory)?;
         }
         Ok(())
     }
 
-    fn append_section(&mut self, kind: SectionKind, bytes: &[u8], directory: &mut Vec<u8>) {
+    fn append_section(&mut self, kind: SectionKind, bytes: &[u8], directory: &mut Vec<u8>) -> Result<()> {
         let offset = self.out.end();
         // Lookups without these are slow but right.
         let optional =
             [SectionKind::FILTER, SectionKind::INDEX_PAGES, SectionKind::LOCATOR, SectionKind::BOUNDS];
         let is_optional = optional.contains(&kind);
         Section::describing(kind, is_optional, self.uid, offset, bytes).encode(directory);
-        self.out.bytes.extend_from_slice(bytes);
+        self.out.append(bytes)
     }
 
     fn append_end(&mut self, data_end: u64, directory: &[u8]) {

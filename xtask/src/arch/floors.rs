@@ -35,6 +35,7 @@ pub(super) const CRATES: &[Crate] = &[
             "src/memory.rs",
             "src/slabs.rs",
             "src/number_list.rs",
+            "src/long_slice.rs",
             "src/fs.rs",
             "src/std_fs/mapping.rs",
             "src/std_fs/write_back.rs",

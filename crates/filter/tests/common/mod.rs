@@ -14,7 +14,7 @@ pub(crate) fn key(number: u64) -> u64 {
 pub(crate) fn build(policy: FilterPolicy, hashes: impl IntoIterator<Item = u64>) -> Vec<u8> {
     let mut builder = FilterBuilder::new(policy);
     hashes.into_iter().for_each(|hash| builder.add(hash));
-    builder.finish().expect("the policy has a filter")
+    builder.finish().expect("the policy has a filter").to_vec()
 }
 
 /// All kinds that have a filter.

@@ -54,5 +54,5 @@ pub fn valid(random: &SeededRandom) -> Vec<u8> {
     for _ in 0..random.below(300) {
         builder.add(random.next_u64());
     }
-    builder.finish().expect("the policy has a filter")
+    builder.finish().expect("the policy has a filter").to_vec()
 }

@@ -1,0 +1,142 @@
+//! A slice of fixed length whose memory is the system's again when it goes: filters of tables, and what is read and written at the end of
+//! a table.
+//!
+//! # Why
+//! Such pieces have a mebibyte and more, and come and go with tables, each in whichever thread opens or writes one. The allocator of the C library keeps
+//! what was freed for the arena of the thread: once a piece of some size was freed, pieces up to that size are not mapped
+//! one by one any more, and a small allocation behind them keeps all of them. Beside a budget of 92 MiB that was up to 44 MiB, of which nothing was in use.
+//!
+//! # Design
+//! From [`LONG_BYTES`] on a slice has a [`Region`] of its own, with small pages, so that no page is committed beyond its last one; shorter ones are boxed.
+//!
+//! * LS1. `first` is that of `len` initialised values, which are this slice's alone: in the region, or in a box that was leaked.
+
+use crate::memory::{PageAdvice, Region};
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+/// Bytes from which a slice has a region: an allocator has smaller ones at hand, and the last page and the system's calls weigh less here.
+const LONG_BYTES: usize = 128 << 10;
+
+/// See the file's head.
+pub struct LongSlice<T> {
+    first: NonNull<T>,
+    len: usize,
+    /// `None` if the values are in a box.
+    region: Option<Region>,
+}
+
+// SAFETY: memory with one owner and no thread affinity, as a box is.
+unsafe impl<T: Send> Send for LongSlice<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for LongSlice<T> {}
+
+impl<T: Copy> LongSlice<T> {
+    /// `len` times the same value.
+    ///
+    /// Ends the process, as all allocation does, when there is no memory.
+    pub fn filled(value: T, len: usize) -> LongSlice<T> {
+        LongSlice::collect(std::iter::repeat_n(value, len))
+    }
+
+    /// As many values as the iterator says.
+    ///
+    /// # Panics
+    /// If it has said too many.
+    pub fn collect(values: impl ExactSizeIterator<Item = T>) -> LongSlice<T> {
+        let len = values.len();
+        let bytes = len.saturating_mul(size_of::<T>());
+        let wanted = bytes >= LONG_BYTES;
+        // What the system does not map the allocator may have.
+        let region = wanted.then(|| Region::reserve_with(bytes, PageAdvice::Small).ok()).flatten();
+        let mapped = region.and_then(|region| Some((NonNull::new(region.as_ptr().cast::<T>())?, region)));
+        let Some((first, region)) = mapped else {
+            return LongSlice::from(values.collect::<Box<[T]>>());
+        };
+        let mut written = 0;
+        for value in values.take(len) {
+            // SAFETY: the region has room for `len` values, is aligned for any type, and nobody else knows it.
+            unsafe { first.add(written).write(value) };
+            written += 1;
+        }
+        assert_eq!(written, len, "an iterator that knows its length");
+        LongSlice { first, len, region: Some(region) }
+    }
+}
+
+impl<T: Copy> From<Box<[T]>> for LongSlice<T> {
+    fn from(values: Box<[T]>) -> LongSlice<T> {
+        let len = values.len();
+        LongSlice { first: NonNull::from(Box::leak(values)).cast(), len, region: None }
+    }
+}
+
+impl<T> Deref for LongSlice<T> {
+    type Target = [T];
+
+    #[inline(always)]
+    fn deref(&self) -> &[T] {
+        // SAFETY: LS1.
+        unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.len) }
+    }
+}
+
+impl<T> DerefMut for LongSlice<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: LS1.
+        unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr(), self.len) }
+    }
+}
+
+impl<T> Drop for LongSlice<T> {
+    fn drop(&mut self) {
+        if self.region.is_none() {
+            let values = std::ptr::slice_from_raw_parts_mut(self.first.as_ptr(), self.len);
+            // SAFETY: LS1; without a region the values are those of a box that was leaked.
+            drop(unsafe { Box::from_raw(values) });
+        }
+    }
+}
+
+impl<T: Copy> Clone for LongSlice<T> {
+    fn clone(&self) -> LongSlice<T> {
+        LongSlice::collect(self.iter().copied())
+    }
+}
+
+impl<T: PartialEq> PartialEq for LongSlice<T> {
+    fn eq(&self, other: &LongSlice<T>) -> bool {
+        **self == **other
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for LongSlice<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_those_that_were_given_whatever_their_number() {
+        for len in [0, 1, 7, LONG_BYTES / 8 - 1, LONG_BYTES / 8, 3 << 20] {
+            let value = |at: usize| (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let mut slice = LongSlice::collect((0..len).map(value));
+            assert!(slice.len() == len && slice.iter().copied().eq((0..len).map(value)));
+            assert_eq!(slice.region.is_some(), len * 8 >= LONG_BYTES, "LS1");
+            let other = slice.clone();
+            assert!(other == slice);
+            if let Some(last) = slice.last_mut() {
+                *last ^= 1;
+                assert!(other != slice);
+            }
+            let filled = LongSlice::filled(7u8, len);
+            assert!(filled.len() == len && filled.iter().all(|&byte| byte == 7));
+        }
+    }
+}
