@@ -2,6 +2,7 @@
 
 use crate::entry::{Admission, BlockKind, CacheKey, Charge};
 use crate::kind::CacheKind;
+use crate::need::Need;
 use crate::numbers::Numbers;
 use crate::policy::{Entry, hash_of, overhead_bytes};
 use crate::shard::Shard;
@@ -67,6 +68,7 @@ pub struct BlockCache<V> {
     /// What is counted without a shard's lock, by stripe.
     counted: Box<[CachePadded<Counted>]>,
     pub(crate) numbers: Mutex<Numbers>,
+    need: Need,
 }
 
 /// A counter for each kind of block.
@@ -153,6 +155,7 @@ impl<V: Charge + Clone> BlockCache<V> {
             }),
             counted: (0..STRIPES).map(|_| CachePadded::default()).collect(),
             numbers: Mutex::new(Numbers::starting_at(0)),
+            need: Need::default(),
         }
     }
 
@@ -204,6 +207,9 @@ impl<V: Charge + Clone> BlockCache<V> {
     /// A block larger than the budget is not cached; `value` is answered as it is.
     pub fn insert(&self, key: CacheKey, value: V, kind: BlockKind, admission: Admission) -> V {
         let bytes = value.charge_bytes().saturating_add(self.entry_overhead_bytes());
+        if self.need.is_awaited() && self.is_full_for(bytes) {
+            self.need.meet();
+        }
         let scanned = admission == Admission::Scan && kind == BlockKind::Data;
         let chances = if scanned { 0 } else { kind.initial_chances() };
         let hash = hash_of(&key);
@@ -371,6 +377,21 @@ impl<V: Charge + Clone> BlockCache<V> {
         }
         self.budget.release(freed_bytes);
         freed_bytes
+    }
+
+    /// Names whoever is to be told when the cache is full and somebody waits for that ([`BlockCache::await_need`]). It is called by insertions.
+    pub fn tell_of_need(&self, tell: impl Fn() + Send + Sync + 'static) {
+        self.need.set_tell(Box::new(tell));
+    }
+
+    /// Has it told, once, that an entry came for which there was no room.
+    pub fn await_need(&self) {
+        self.need.wait();
+    }
+
+    /// Whether there was such an entry since somebody began to wait for it.
+    pub fn needs_more(&self) -> bool {
+        self.need.is_met()
     }
 
     /// Bytes in use: the charges of all entries, and of those just entering.

@@ -67,7 +67,7 @@
 //! say so are to be used with shortcuts ([`CacheKind::has_shortcuts`]).
 //!
 //! Map: [`entry`] says what is cached, [`door`] who may enter, [`numbers`] by which name, [`kind`] what can be chosen; `policy` has the policies, one file
-//! each, `shard` counts, [`cache`] is the whole, `stretches` gives memory back, [`stats`] is what it tells.
+//! each, `shard` counts, [`cache`] is the whole, `need` says when it is full, `stretches` gives memory back, [`stats`] is what it tells.
 
 #![forbid(unsafe_code)]
 
@@ -75,6 +75,7 @@ pub mod cache;
 mod door;
 pub mod entry;
 pub mod kind;
+mod need;
 pub mod numbers;
 mod policy;
 mod shard;

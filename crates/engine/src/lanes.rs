@@ -62,6 +62,7 @@ impl Store {
             }
             self.fetch_share();
         }
+        self.lend_if_needed();
         self.holders.warn_of_old();
         Ok(self.files.has_doomed())
     }

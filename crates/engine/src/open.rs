@@ -539,7 +539,7 @@ impl Opening {
             closing: Mutex::new(()),
             lock: Mutex::new(assembly.lock),
         });
-        store.rebalance_memory();
+        store.begin_lending();
         store.settle_log_reuse();
         store.warn_of_deadlines();
         start_lanes(&store)?;

@@ -61,7 +61,7 @@ impl Store {
             self.release_log()?;
         }
         writing.log.delete_surplus()?;
-        self.lend(writing);
+        self.offer_share(writing);
         self.rebalance_memory();
         Ok(())
     }

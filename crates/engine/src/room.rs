@@ -58,6 +58,15 @@ impl MemtableLimits {
     }
 }
 
+/// Why the log leaves its segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    /// Writers need more room than is left.
+    Full,
+    /// It is old; what is in it shall be gone, and perhaps nobody writes.
+    Old,
+}
+
 impl Store {
     /// Makes room for the batch, or says which lane to wait for. Consumes nothing (a seal or a rotation that was
     /// already done is harmless).
@@ -185,7 +194,7 @@ impl Store {
         if self.wake_log(state) && state.log.has_room(payload_len) {
             return Ok(Room::Ready);
         }
-        self.rotate_log(writing, state, private)
+        self.rotate_log(writing, state, private, Leaving::Full)
     }
 
     fn wake_log(&self, state: &mut CommitState) -> bool {
@@ -201,6 +210,7 @@ impl Store {
         writing: &Writing,
         state: &mut CommitState,
         private: &mut Option<PrivateSegment>,
+        leaving: Leaving,
     ) -> Result<Room> {
         self.wake_log(state);
         let sealed = self.sealed_bytes.load(Ordering::Relaxed);
@@ -211,7 +221,9 @@ impl Store {
             return Ok(Room::Wait(Lane::Flush));
         }
         let next_bytes = private.as_ref().map_or(self.memory.wal_segment_bytes, PrivateSegment::size_bytes);
-        if !self.call_share_back(sealed + state.active_bytes, next_bytes) {
+        let held_bytes = sealed + state.active_bytes;
+        let is_quiet = leaving == Leaving::Old && self.is_granted(held_bytes, next_bytes);
+        if !is_quiet && !self.call_share_back(held_bytes, next_bytes) {
             return Ok(Room::Wait(Lane::Log));
         }
         let wall_ms = self.time.now_ms();

@@ -190,7 +190,7 @@ impl Store {
             }
             self.rest();
         }
-        self.lend_if_quiet();
+        self.offer_if_quiet();
         Ok(())
     }
 }

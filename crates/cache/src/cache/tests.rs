@@ -645,3 +645,32 @@ fn what_outlives_its_ttl_is_not_found() {
     assert!(last.is_resident() && !new.is_resident() && !young.is_resident());
     assert_eq!(audit(&cache).len(), 1);
 }
+
+/// ND1: told once for each wait, by the entry that finds no room and none before.
+#[test]
+fn who_waits_for_a_need_is_told_once_and_not_before_the_cache_is_full() {
+    for_each_kind(|kind| {
+        let cache = cache_of(kind, 64 << 10, 1);
+        let told = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&told);
+        cache.tell_of_need(move || _ = count.fetch_add(1, Ordering::Relaxed));
+        let mut next = 0;
+        let mut fill = |blocks: u64| {
+            (next..next + blocks).for_each(|number| {
+                let key = key(1, number);
+                cache.insert(key, block(key, 1000), BlockKind::Data, Admission::Point);
+            });
+            next += blocks;
+            told.load(Ordering::Relaxed)
+        };
+        assert_eq!((fill(200), cache.needs_more()), (0, false), "nobody waits");
+        cache.set_capacity_bytes(256 << 10);
+        cache.await_need();
+        assert_eq!((fill(50), cache.needs_more()), (0, false), "there is room");
+        assert_eq!((fill(500), cache.needs_more()), (1, true));
+        assert_eq!((fill(500), cache.needs_more()), (1, true));
+        cache.await_need();
+        assert!(!cache.needs_more());
+        assert_eq!((fill(1), cache.needs_more()), (2, true));
+    });
+}

@@ -4,7 +4,7 @@ use super::{MANIFEST_DIVISOR, SEAL_DIVISOR};
 use crate::commit::Room;
 use crate::handle::DEFAULT_KEYSPACE;
 use crate::keyspace::KeyspaceState;
-use crate::room::MAX_SEALED;
+use crate::room::{Leaving, MAX_SEALED};
 use crate::scheduler::Lane;
 use crate::store::{Store, Writing};
 use esker_base::{FileNumber, KeyspaceId, LogId, Result, SeqNo};
@@ -104,7 +104,7 @@ impl Store {
             self.seal(&mut state, id, &crate::batch::Share::nothing(id))?;
         }
         if position.log_id == segment {
-            if let Room::Wait(lane) = self.rotate_log(writing, &mut state, &mut small)? {
+            if let Room::Wait(lane) = self.rotate_log(writing, &mut state, &mut small, Leaving::Old)? {
                 drop(state);
                 self.scheduler.request(lane);
                 return Ok(false);
