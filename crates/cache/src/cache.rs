@@ -95,7 +95,7 @@ pub(crate) struct Departed<V: Charge>(pub(crate) Vec<Entry<V>>);
 
 impl<V: Charge> Drop for Departed<V> {
     fn drop(&mut self) {
-        self.0.iter().for_each(|entry| entry.value.left());
+        self.0.iter().filter(|entry| entry.told).for_each(|entry| entry.value.left());
     }
 }
 
@@ -188,6 +188,15 @@ impl<V: Charge + Clone> BlockCache<V> {
         self.shards[self.shard_of(hash)].lock().find(hash, key, kind, admission)
     }
 
+    /// Asks for the memory that [`BlockCache::find`] and [`BlockCache::insert`] of this key would wait for, one piece after the other. For callers
+    /// who have something else to do before. Waits for nothing: a shard that somebody has locked is left alone.
+    pub fn prefetch(&self, key: &CacheKey) {
+        let hash = hash_of(key);
+        if let Some(shard) = self.shards[self.shard_of(hash)].try_lock() {
+            shard.prefetch(hash);
+        }
+    }
+
     /// Counts that a block was not there and is loaded now.
     #[inline]
     pub fn count_miss(&self, kind: BlockKind) {
@@ -260,7 +269,7 @@ impl<V: Charge + Clone> BlockCache<V> {
                 return value;
             }
         }
-        let entry = Entry { key, value: value.clone(), charge, kind, chances, scanned };
+        let entry = Entry { key, value: value.clone(), charge, kind, chances, scanned, told: false };
         if waits {
             self.budget.release(shard.seat(entry, &mut evicted.0));
         } else {

@@ -11,11 +11,14 @@
 //! * Of blocks that are all asked for alike, the share that enters is about the share that fits. So the hit rate stays as it is, and
 //!   the evictions of all other loads are saved.
 //! * Who came last waits at the door, one in each shard: resident and charged like all others, but outside of the policy. Lookups of neighbouring keys find
-//!   it there, and whoever was used when the next one comes enters. The memory of those who go is used again at once, while it is in the
+//!   it there, and whoever was used when the next one comes enters. It hears of the cache, so that shortcuts to it are made, when it is first found: most
+//!   go without having been found. The memory of those who go is used again at once, while it is in the
 //!   processor's caches.
 //! * It costs one more load of each block when the set in use changes.
 //!
 //! A name is 15 bits of a hash: one block in 32,768 is taken for another, and enters at once.
+
+use esker_env::memory::prefetch;
 
 /// Fewest places.
 const MIN_PLACES: usize = 64;
@@ -37,6 +40,19 @@ pub(crate) struct Door {
 }
 
 impl Door {
+    /// Asks for the memory of the place where a block with this hash leaves its name.
+    pub(crate) fn prefetch(&self, hash: u64) {
+        if let Some(mask) = self.names.len().checked_sub(1) {
+            prefetch((&raw const self.names[hash as usize & mask]).cast());
+        }
+    }
+
+    /// Whether the block with this hash may enter if it knocks next.
+    pub(crate) fn knows(&self, hash: u64) -> bool {
+        let mask = self.names.len().wrapping_sub(1);
+        self.names.get(hash as usize & mask) == Some(&name_of(hash))
+    }
+
     /// Whether the block with this hash was turned away lately, and may enter. `residents` are the entries inside.
     pub(crate) fn knock(&mut self, hash: u64, residents: usize) -> bool {
         let fewest = residents.next_power_of_two().max(MIN_PLACES);
@@ -46,8 +62,7 @@ impl Door {
             self.names = vec![0; fewest].into_boxed_slice();
         }
         let places = self.names.len();
-        // The lowest bits name the place, the highest the block, and those in between the shard.
-        let name = (hash >> 48) as u16 | 1;
+        let name = name_of(hash);
         let place = &mut self.names[hash as usize & (places - 1)];
         if *place == name {
             *place = 0;
@@ -60,6 +75,11 @@ impl Door {
         }
         false
     }
+}
+
+/// The lowest bits of a hash say where a name lies, those in the middle in which shard, and the highest are the name.
+fn name_of(hash: u64) -> u16 {
+    (hash >> 48) as u16 | 1
 }
 
 #[cfg(test)]

@@ -83,7 +83,8 @@ pub trait Charge {
     /// Bytes the value holds, its own struct and allocations included. Must not change while it is cached.
     fn charge_bytes(&self) -> usize;
 
-    /// The value is about to be found in the cache: shortcuts to it may be made. Called with a lock of the cache held,
+    /// The value is in the cache, and somebody may have use of shortcuts to it: they may be made. It may be found there before, and go again
+    /// without having heard anything. Called with a lock of the cache held,
     /// so it must not call the cache.
     #[inline]
     fn entered(&self) {}
@@ -98,6 +99,10 @@ pub trait Charge {
     fn take_use(&self) -> bool {
         false
     }
+
+    /// Asks for the memory that [`Charge::take_use`] and [`Charge::left`] look at. Called with a lock of the cache held.
+    #[inline]
+    fn prefetch(&self) {}
 
     /// Which stretch of memory the value lies in, if the values of a stretch go back to the system together.
     fn stretch(&self) -> Option<usize> {
@@ -130,6 +135,11 @@ impl<T: ?Sized + Charge> Charge for std::sync::Arc<T> {
     #[inline]
     fn take_use(&self) -> bool {
         (**self).take_use()
+    }
+
+    #[inline]
+    fn prefetch(&self) {
+        (**self).prefetch();
     }
 
     fn stretch(&self) -> Option<usize> {

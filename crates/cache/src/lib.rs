@@ -62,7 +62,7 @@
 //! # Shortcuts
 //! Whoever owns values may keep other ways to them, such as a table's array of its blocks, so that most hits touch
 //! neither a shard nor its hash table (a third of a cached lookup). The cache stays the owner of the budget: a value
-//! hears when it enters and when it has left ([`Charge::entered`], [`Charge::left`]), tells before it is evicted
+//! hears when it has entered, unless it went again before anybody could have used a shortcut, and when it has left ([`Charge::entered`], [`Charge::left`]), tells before it is evicted
 //! whether a shortcut was used ([`Charge::take_use`]), and hits are reported ([`BlockCache::count_shortcut_hits`]). Only kinds that
 //! say so are to be used with shortcuts ([`CacheKind::has_shortcuts`]).
 //!

@@ -42,6 +42,8 @@ pub(crate) struct Entry<V> {
     pub(crate) chances: u8,
     /// Brought in by a scan and not looked up since.
     pub(crate) scanned: bool,
+    /// The value was told that it entered, so that shortcuts to it may exist.
+    pub(crate) told: bool,
 }
 
 /// Says which entries are to be removed.
@@ -116,6 +118,20 @@ impl<V: Charge + Clone> Policy<V> {
     #[inline(never)]
     fn get_elsewhere(&mut self, hash: u64, key: &CacheKey, is_use: bool) -> Option<V> {
         with_policy!(self, policy => policy.get(hash, key, is_use))
+    }
+
+    /// Asks for what a lookup with this hash looks at first, and for what says which values would go first.
+    pub(crate) fn prefetch(&self, hash: u64) {
+        if let Policy::Clock(policy) = self {
+            policy.prefetch(hash);
+        }
+    }
+
+    /// Asks for the values that would go first.
+    pub(crate) fn prefetch_victims(&self) {
+        if let Policy::Clock(policy) = self {
+            policy.prefetch_victims();
+        }
     }
 
     /// The value of a key, which is not a use.

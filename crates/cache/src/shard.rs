@@ -54,7 +54,19 @@ impl<V: Charge + Clone> Shard<V> {
     ) -> Option<V> {
         let found = self.policy.get(hash, key, kind, admission).or_else(|| self.find_waiting(key, admission));
         self.kinds[kind as usize].hits += u64::from(found.is_some());
+        if found.is_none() && self.door.as_ref().is_some_and(|door| door.knows(hash)) {
+            // Somebody will have to go for it.
+            self.policy.prefetch_victims();
+        }
         found
+    }
+
+    /// Asks for the memory that a lookup and an insertion with this hash would wait for.
+    pub(crate) fn prefetch(&self, hash: u64) {
+        self.policy.prefetch(hash);
+        if let Some(door) = &self.door {
+            door.prefetch(hash);
+        }
     }
 
     /// The resident value of a key, without counting anything.
@@ -66,10 +78,12 @@ impl<V: Charge + Clone> Shard<V> {
         self.waiting.as_ref().filter(|entry| entry.key == *key).map(|entry| entry.value.clone())
     }
 
-    /// As [`Shard::find`], for the entry at the door; a lookup gives it the chance with which it enters.
+    /// As [`Shard::find`], for the entry at the door; a lookup gives it the chance with which it enters. Shortcuts to it are made from now on:
+    /// most go as they came, and spare the way to a shortcut and back.
     #[cold]
     fn find_waiting(&mut self, key: &CacheKey, admission: Admission) -> Option<V> {
         let entry = self.waiting.as_mut().filter(|entry| entry.key == *key)?;
+        tell(entry);
         if admission == Admission::Point {
             entry.chances = entry.kind.initial_chances();
         }
@@ -88,6 +102,7 @@ impl<V: Charge + Clone> Shard<V> {
         let Some(mut entry) = self.waiting.take() else { return 0 };
         if entry.chances > 0 || entry.value.take_use() {
             entry.chances = entry.kind.initial_chances();
+            tell(&mut entry);
             self.policy.insert(hash_of(&entry.key), entry);
             return 0;
         }
@@ -107,13 +122,13 @@ impl<V: Charge + Clone> Shard<V> {
     }
 
     /// Adds an entry whose key is absent and whose charge is reserved.
-    pub(crate) fn insert(&mut self, hash: u64, entry: Entry<V>) {
+    pub(crate) fn insert(&mut self, hash: u64, mut entry: Entry<V>) {
         self.enters(&entry);
+        tell(&mut entry);
         self.policy.insert(hash, entry);
     }
 
     fn enters(&mut self, entry: &Entry<V>) {
-        entry.value.entered();
         let counters = &mut self.kinds[entry.kind as usize];
         counters.inserts += 1;
         counters.resident_bytes += entry.charge as usize;
@@ -196,6 +211,14 @@ impl<V: Charge + Clone> Shard<V> {
     #[cfg(test)]
     pub(crate) fn entries(&self) -> Vec<Entry<V>> {
         self.policy.entries().into_iter().chain(self.waiting.clone()).collect()
+    }
+}
+
+/// Tells the value, once, that it is in the cache.
+fn tell<V: Charge>(entry: &mut Entry<V>) {
+    if !entry.told {
+        entry.told = true;
+        entry.value.entered();
     }
 }
 

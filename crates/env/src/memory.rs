@@ -15,6 +15,18 @@ use std::ptr::NonNull;
 /// Alignment and granularity of a region: a huge page of x86-64 and of arm64 with 4 KiB pages.
 pub const REGION_ALIGNMENT_BYTES: usize = 2 << 20;
 
+/// Asks for the cache line at `place` to be fetched; nothing where the platform has no such hint. Any address will do.
+#[inline(always)]
+pub fn prefetch(place: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch is a hint; it accesses nothing and cannot fault, whatever the address. SSE is part of x86-64.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(place.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
+}
+
 /// What to tell the kernel about the page size of a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PageAdvice {

@@ -26,7 +26,7 @@ pub(crate) mod section;
 pub(crate) mod tree;
 
 use crate::block::raw::bytes_equal;
-use crate::isa::Kernel;
+use crate::isa::{Kernel, prefetch};
 use esker_base::Tag;
 use esker_base::key::{common_prefix_len, head};
 pub use fence::FenceIndex;
@@ -196,6 +196,11 @@ impl BlockIndex {
             Some(borders) => borders[0]..borders[1],
             None => self.place_in_form(block),
         }
+    }
+
+    /// Asks for the memory that [`BlockIndex::place`] looks at, if it is not in the form.
+    pub(crate) fn prefetch_place(&self, block: usize) {
+        prefetch(self.starts.as_ptr().wrapping_add(block).cast());
     }
 
     #[cold]

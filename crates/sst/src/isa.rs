@@ -18,6 +18,7 @@ pub(crate) use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx512::Avx512;
 pub(crate) use block_hash::block_hash;
+pub(crate) use esker_env::memory::prefetch;
 pub(crate) use portable::Portable;
 
 /// Heads in one node of the block index: two cache lines.
@@ -87,18 +88,6 @@ pub(crate) trait Kernel: Copy {
     /// Among `count` ascending little-endian 16-bit numbers: how many are less than `wanted`, and how many at most.
     /// Reads up to [`LANE_BYTES`] bytes from each number.
     unsafe fn rank_heads(heads: *const u8, count: usize, wanted: u16) -> (usize, usize);
-}
-
-/// Asks for the cache line of `address` to be fetched; nothing where the platform has no such hint.
-#[inline(always)]
-pub(crate) fn prefetch(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch is a hint; no address makes it fail.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
 }
 
 /// Compiles `$body`, a function's body over the kernel type `$kernel`, for each instruction set and calls the one for

@@ -39,6 +39,24 @@ impl Table {
         }
     }
 
+    /// As [`Table::prefetch_block`], for a lookup that has something else to wait for. If the slot is empty, asks for what the cache and the index look
+    /// at before the block is read.
+    #[inline(always)]
+    pub(crate) fn prefetch_for_lookup(&self, index: &BlockIndex, number: usize) {
+        if let Some(slot) = self.slots.get(number)
+            && !slot.prefetch_block()
+        {
+            self.prefetch_unread(index, number);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn prefetch_unread(&self, index: &BlockIndex, number: usize) {
+        self.cache.prefetch(&self.cache_key(number));
+        index.prefetch_place(number);
+    }
+
     /// Block `number`, which must exist, if it is in the cache. That it is not there is counted when it is read: bounds may still say that
     /// nobody needs it.
     #[inline(always)]

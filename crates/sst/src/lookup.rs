@@ -120,7 +120,7 @@ fn locate(table: &Table, index: &BlockIndex, key: &[u8], newest: Tag) -> usize {
         |K| (table: &Table, index: &BlockIndex, key: &[u8], newest: Tag) -> usize {
             // SAFETY: compiled once for each kernel, and called for the one that exists.
             let number = unsafe { index.locate_near::<K>(key, newest, |first| prefetch_slots(table, first)) };
-            table.prefetch_block(number);
+            table.prefetch_for_lookup(index, number);
             number
         }
         (table, index, key, newest)

@@ -47,6 +47,13 @@ impl Charge for CachedPart {
         }
     }
 
+    #[inline]
+    fn prefetch(&self) {
+        if let CachedPart::Block(block) = self {
+            block.prefetch();
+        }
+    }
+
     fn stretch(&self) -> Option<usize> {
         match self {
             CachedPart::Block(block) => Some(block.stretch()),

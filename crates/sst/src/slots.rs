@@ -191,16 +191,17 @@ impl<P: Pointer> Slot<P> {
         self.word.load(Ordering::Relaxed) & !FLAGS
     }
 
-    /// Prefetches the first lines of the block that the slot holds, its count among them.
+    /// Prefetches the first lines of the block that the slot holds, its count among them; `false` if it is empty.
     #[inline(always)]
-    pub(crate) fn prefetch_block(&self) {
+    pub(crate) fn prefetch_block(&self) -> bool {
         let start = self.address();
         if start == 0 {
-            return;
+            return false;
         }
         for line in 0..PREFETCHED_LINES {
             prefetch(std::ptr::without_provenance(start.wrapping_add(64 * line)));
         }
+        true
     }
 }
 

@@ -583,6 +583,48 @@ fn values_hear_once_that_they_enter_and_leave() {
     });
 }
 
+/// Who waits at the door hears of the cache once somebody finds it there, and if nobody does, nothing at all.
+#[test]
+fn who_waits_at_the_door_has_no_shortcuts_until_it_is_found() {
+    let cache = cache_of(CacheKind::Slots, 40_000, 1);
+    let load = |number: u64| {
+        let value = Shortcut::new(900);
+        cache.insert(key(1, number), Arc::clone(&value), BlockKind::Data, Admission::Point);
+        value
+    };
+    let first: Vec<Arc<Shortcut>> = (0..100).map(load).collect();
+    let entered = |value: &Arc<Shortcut>| value.entered.load(Ordering::Relaxed);
+    let residents = first.iter().take_while(|value| entered(value) == 1).count();
+    assert!((30..60).contains(&residents), "{residents} found room");
+    assert!(first[residents..].iter().all(|value| entered(value) == 0), "{residents} found room");
+    assert_eq!(cache.stats().turned_away, 99 - residents as u64);
+    let found = cache.find(&key(1, 99), BlockKind::Data, Admission::Point).unwrap();
+    assert!(Arc::ptr_eq(&found, &first[99]) && found.is_resident());
+    let next = load(100);
+    assert!(found.is_resident() && entered(&next) == 0, "the one that was used entered");
+    assert!(cache.find(&key(1, 100), BlockKind::Data, Admission::Scan).is_some() && next.is_resident());
+    load(101);
+    assert!(!next.is_resident(), "it was not used, and heard that it left");
+    audit(&cache);
+}
+
+/// Asking for memory waits for no lock, and is no lookup.
+#[test]
+fn asking_for_memory_changes_nothing() {
+    for_each_kind(|kind| {
+        let cache = cache_of(kind, 40_000, 2);
+        for number in 0..200 {
+            cache.prefetch(&key(1, number));
+            cache.insert(key(1, number), block(key(1, number), 900), BlockKind::Data, Admission::Point);
+        }
+        let before = cache.stats();
+        let held: Vec<_> = cache.shards[..1].iter().map(|shard| shard.lock()).collect();
+        (0..300).for_each(|number| cache.prefetch(&key(1, number)));
+        drop(held);
+        assert_eq!(cache.stats(), before);
+    });
+}
+
 #[test]
 fn uses_by_shortcut_count_and_do_not_stop_the_clock() {
     let kind = CacheKind::Slots;

@@ -6,6 +6,7 @@
 
 use super::{Entry, hash_of};
 use crate::entry::CacheKey;
+use esker_env::memory::prefetch;
 
 /// Buckets of the smallest table.
 const MIN_BUCKETS: usize = 16;
@@ -42,6 +43,15 @@ impl<V> Table<V> {
     #[inline]
     pub(crate) fn at_mut(&mut self, bucket: usize) -> Option<&mut Entry<V>> {
         self.buckets[bucket].as_mut()
+    }
+
+    /// Asks for so many buckets from this one on.
+    pub(crate) fn prefetch(&self, first: usize, count: usize) {
+        let first = first & (self.buckets.len() - 1);
+        // Two lie in a line.
+        for bucket in self.buckets.iter().skip(first).take(count).step_by(2) {
+            prefetch(std::ptr::from_ref(bucket).cast());
+        }
     }
 
     /// The entry of a key.
@@ -125,7 +135,7 @@ mod tests {
 
     fn entry(key: CacheKey, value: u64) -> Entry<u64> {
         let kind = BlockKind::Data;
-        Entry { key, value, charge: 1, kind, chances: 0, scanned: false }
+        Entry { key, value, charge: 1, kind, chances: 0, scanned: false, told: false }
     }
 
     /// Random insertions and removals against an ordered map, with a small key space so that clusters wrap round.

@@ -12,6 +12,7 @@ pub(super) fn entry(key: CacheKey, kind: BlockKind) -> Entry<u64> {
         kind,
         chances: kind.initial_chances(),
         scanned: false,
+        told: false,
     }
 }
 

@@ -15,6 +15,7 @@ use super::header::RAW_LEN_AT;
 use super::{BlockBytes, BlockHeader, check, raw};
 use crate::flaw::{Flaw, damaged};
 use crate::home::TableHome;
+use crate::isa::prefetch;
 use esker_cache::Charge;
 use esker_env::slabs::{self, Origin};
 use std::ops::Deref;
@@ -257,6 +258,11 @@ impl Charge for Block {
         if let Some(home) = self.home.upgrade() {
             home.empty_slot(self.header().number as usize, std::ptr::from_ref(self).addr());
         }
+    }
+
+    #[inline]
+    fn prefetch(&self) {
+        prefetch(std::ptr::from_ref(self).cast::<u8>());
     }
 
     fn take_use(&self) -> bool {

@@ -90,6 +90,24 @@ fn slots_follow_the_cache() {
     assert_eq!(full_slots(&tables), 1);
 }
 
+/// A block that waits at the door of a full cache gets its slot by the lookup that finds it there; most go without.
+#[test]
+fn who_waits_at_the_door_has_no_slot_until_it_is_found() {
+    let cache = Arc::new(TableCache::new(60_000));
+    let (tables, entries) = tables(&cache);
+    entries.iter().for_each(|entry| get(&tables[1], entry));
+    assert!(cache.stats().turned_away > 0, "the cache is full");
+    let step = |entry: &Entry| {
+        get(&tables[0], entry);
+        (full_slots(&tables[..1]), cache.stats()[BlockKind::Data].misses)
+    };
+    let (_, misses) = step(&entries[0]);
+    assert_eq!(step(&entries[2_000]), (0, misses + 1), "the first one went, nobody having found it");
+    assert_eq!(step(&entries[2_000]), (1, misses + 1), "this one was found");
+    assert_eq!(step(&entries[1_000]), (1, misses + 2), "and entered");
+    assert_within_budget(&cache, &tables);
+}
+
 pub(super) fn cache_of(kind: CacheKind, capacity_bytes: usize) -> Arc<TableCache> {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(0));
     Arc::new(TableCache::of_kind(kind, capacity_bytes, &clock))
