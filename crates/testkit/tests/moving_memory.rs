@@ -1,7 +1,7 @@
 //! Memory goes back and forth between memtables and the block cache while readers stand on blocks: on real files and threads.
 //!
-//! A burst of writes calls the memtables' share back, so that the cache gives whole stretches of memory away; a compaction that was asked for lends it
-//! again. Each value tells its key, so whoever reads memory that is somebody else's by now finds another's value, or none.
+//! A burst of writes calls the memtables' share back, so that the cache gives whole stretches of memory away; after a compaction that was asked for a
+//! cache that is full gets it again. Each value tells its key, so whoever reads memory that is somebody else's by now finds another's value, or none.
 
 use esker::parts::env::{Env, SeededRandom};
 use esker::{Database, Options};
@@ -13,7 +13,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const KEYS: u64 = 90_000;
 /// Puts of a burst, which fill some log segments.
 const BURST: u64 = 16_000;
-const ROUNDS: u64 = 12;
+const ROUNDS: u64 = 8;
+/// Looks at all keys in a round, until the cache has got more.
+const MOST_LOOKS: u64 = 5;
+/// So much more is the share and not some table's index.
+const SHARE_BYTES: u64 = 4 << 20;
 
 fn value(number: u64) -> Vec<u8> {
     let mut bytes = number.to_be_bytes().to_vec();
@@ -24,6 +28,11 @@ fn value(number: u64) -> Vec<u8> {
 fn check(key: &[u8], found: &[u8]) {
     let number = u64::from_be_bytes(key.try_into().expect("keys have eight bytes"));
     assert!(found == value(number), "key {number} has another's value");
+}
+
+fn check_present(db: &Database, number: u64) {
+    let key = number.to_be_bytes();
+    check(&key, &db.get(key).expect("a get").expect("it is there"));
 }
 
 /// Walks from anywhere, by cursors that stay where they are for a while, and asks for single keys beside them.
@@ -39,8 +48,7 @@ fn read(db: &Database, seed: u64, is_over: &AtomicBool) {
                 _ => (0..40).for_each(|_| cursor.prev().expect("a step")),
             }
             cursors.iter().filter_map(|cursor| cursor.entry()).for_each(|(key, found)| check(key, found));
-            let key = random.below(KEYS).to_be_bytes();
-            check(&key, &db.get(key).expect("a get").expect("it is there"));
+            check_present(db, random.below(KEYS));
         }
     }
 }
@@ -63,10 +71,14 @@ fn readers_keep_what_they_stand_on_while_memory_moves() {
     let mut moves = 0;
     for _ in 0..ROUNDS {
         db.compact_all().expect("a compaction");
-        let lent = capacity();
+        let before = capacity();
+        let is_lent = || capacity() >= before + SHARE_BYTES;
+        for _ in (0..MOST_LOOKS).take_while(|_| !is_lent()) {
+            (0..KEYS).for_each(|number| check_present(&db, number));
+        }
+        moves += u32::from(is_lent());
         (0..BURST).for_each(|_| put(random.below(KEYS)));
         db.flush().expect("a flush");
-        moves += u32::from(capacity() < lent);
     }
     is_over.store(true, Ordering::Release);
     let failed = readers.into_iter().map(|thread| thread.join()).filter(Result::is_err).count();
