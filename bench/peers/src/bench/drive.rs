@@ -88,7 +88,8 @@ impl Bench {
         let all = Usage::now().since(&before);
         record.cpu_seconds = all.own_seconds();
         record.read_mb = all.read_bytes as f64 / 1e6;
-        record.anonymous_peak_mib = peak.mib();
+        let chosen_bytes = self.chosen_bytes.take();
+        record.anonymous_peak_mib = (peak.mib() - chosen_bytes as f64 / f64::from(1 << 20)).max(0.0);
         let device_bytes = device_before.zip(process::device_written_bytes(&self.home));
         record.written_mb = device_bytes.map(|(before, after)| after.saturating_sub(before) as f64 / 1e6);
         Ok(record)

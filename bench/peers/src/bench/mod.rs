@@ -21,7 +21,7 @@ use crate::engine::{Durability, Engine, Result};
 use crate::process;
 use crate::record::{RUN_ENDED, Record};
 use crate::settings::RunSettings;
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -52,6 +52,8 @@ pub(crate) struct Bench {
     /// When this run began, in ms since 1970.
     run: u64,
     errors: u64,
+    /// Bytes of what was chosen for the workload to come: they are not the store's.
+    chosen_bytes: Cell<usize>,
 }
 
 impl Bench {
@@ -67,7 +69,8 @@ impl Bench {
         let home = settings.data.join(format!("{}-{}", settings.engine, settings.configuration));
         let run = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
         let (zipf, version) = (OnceCell::new(), String::new());
-        Ok(Bench { settings, adapter, data, zipf, home, version, run, errors: 0 })
+        let chosen_bytes = Cell::default();
+        Ok(Bench { settings, adapter, data, zipf, home, version, run, errors: 0, chosen_bytes })
     }
 
     /// Runs all workloads, and says how many wrong results there were.
@@ -165,10 +168,16 @@ impl Bench {
     fn choose(&self, choice: Choice, count: u64, salt: u64) -> Vec<u32> {
         let records = self.settings.records;
         let mut random = Random::new(self.settings.seed ^ mix(salt));
-        match choice {
+        self.keep(match choice {
             Choice::Uniform => (0..count).map(|_| random.below(records) as u32).collect(),
             Choice::Zipf => (0..count).map(|_| self.zipf().record(&mut random) as u32).collect(),
-        }
+        })
+    }
+
+    /// Notes what the next workload keeps in memory beside the store.
+    fn keep(&self, chosen: Vec<u32>) -> Vec<u32> {
+        self.chosen_bytes.set(self.chosen_bytes.get() + chosen.capacity() * size_of::<u32>());
+        chosen
     }
 
     fn zipf(&self) -> &Zipf {

@@ -1,6 +1,6 @@
 //! The harness must see wrong answers, and nothing wrong where there is none.
 
-use super::{Bench, Result};
+use super::{Bench, Choice, Result};
 use crate::adapters::{self, Adapter, Fault};
 use crate::record::Record;
 use crate::settings::RunSettings;
@@ -65,6 +65,18 @@ fn every_engine_answers_rightly_and_has_its_rows() {
         }
         assert!(has(crate::record::RUN_ENDED));
     }
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+/// Peaks of memory are told without it; see `Bench::drive`.
+#[test]
+fn what_the_harness_keeps_for_the_next_workload_is_counted() {
+    let directory = directory("chosen");
+    let bench = Bench::new(settings(&directory, "btreemap")).unwrap();
+    let lists = [(Choice::Uniform, 1000), (Choice::Zipf, 3000)];
+    let lists = lists.map(|(choice, count)| bench.choose(choice, count, 1));
+    let bytes: usize = lists.iter().map(|list| list.capacity() * size_of::<u32>()).sum();
+    assert!(bench.chosen_bytes.take() == bytes && bytes >= 16_000);
     std::fs::remove_dir_all(directory).unwrap();
 }
 

@@ -94,7 +94,7 @@ impl Bench {
     /// How far from the last record reads of D are.
     fn choose_ages(&self, count: u64) -> Vec<u32> {
         let mut random = Random::new(self.settings.seed ^ mix(0x6c61_7374));
-        (0..count).map(|_| self.zipf().rank(&mut random) as u32).collect()
+        self.keep((0..count).map(|_| self.zipf().rank(&mut random) as u32).collect())
     }
 }
 
