@@ -28,6 +28,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+/// No table is cut below this because of the budget.
+const LEAST_TABLE_BYTES: u64 = 2 << 20;
+
 /// Nothing was written for at least so long.
 const IDLE_AFTER: Duration = LOOK_INTERVAL;
 
@@ -229,6 +232,15 @@ fn collection(
     Some(Wanted { plan, victims })
 }
 
+/// Where a small table is cut, so that what a merge has of one in memory until its end fits what the budget has for merges: four write buffers,
+/// which are twice that, as a power of two, and 16 MiB if the budget is one for servers.
+fn least_table_bytes(write_buffer_bytes: u64) -> u64 {
+    let bytes = write_buffer_bytes
+        .saturating_mul(4)
+        .clamp(LEAST_TABLE_BYTES, StrategyOptions::default().least_table_bytes);
+    1 << bytes.ilog2()
+}
+
 /// The options of a keyspace as strategies take them.
 pub(crate) fn strategy_options(
     options: &KeyspaceOptions,
@@ -237,6 +249,7 @@ pub(crate) fn strategy_options(
     StrategyOptions {
         memtable_bytes: options.write_buffer_bytes.unwrap_or(default_write_buffer_bytes),
         table_bytes: options.table_bytes,
+        least_table_bytes: least_table_bytes(default_write_buffer_bytes),
         max_job_bytes: options.max_job_bytes,
         max_job_runs: options.max_job_runs,
         level0_trigger_runs: options.level0_trigger_runs,

@@ -80,8 +80,11 @@ pub struct StrategyOptions {
     /// Bytes of data that one flush brings; the unit in which level 0 is thought of.
     pub memtable_bytes: u64,
     /// Where output tables are cut; from the size of the last level if `None`: 1/1024 of it, a power of two,
-    /// 16 MiB to 1 GiB.
+    /// [`StrategyOptions::least_table_bytes`] to 1 GiB.
     pub table_bytes: Option<u64>,
+    /// Least size at which output tables are cut where the data does not say more. Until a table ends eight bytes of each key are in memory,
+    /// then its filter as well, twice: of entries of 16 bytes two thirds of what the table has.
+    pub least_table_bytes: u64,
     /// Most bytes that one job rewrites, about. The partitioned strategy needs a limit, and takes two tables
     /// and at least 32 MiB if `None`; so does partial leveling, and the golden ratio takes at most 64 MiB. The others merge
     /// whole levels if `None`, else key by key where their rules allow it, so that they need less transient space and level 0
@@ -132,6 +135,7 @@ impl Default for StrategyOptions {
         StrategyOptions {
             memtable_bytes: 64 * MIB,
             table_bytes: None,
+            least_table_bytes: 16 * MIB,
             max_job_bytes: None,
             level0_trigger_runs: None,
             max_job_runs: None,
@@ -155,7 +159,7 @@ impl StrategyOptions {
     pub fn table_bytes(&self, last_bytes: u64) -> u64 {
         self.table_bytes.unwrap_or_else(|| {
             let share = (last_bytes / 1024).max(1);
-            (1 << share.ilog2()).clamp(16 * MIB, 1024 * MIB)
+            (1 << share.ilog2()).clamp(self.least_table_bytes.min(1024 * MIB), 1024 * MIB)
         })
     }
 
@@ -207,6 +211,11 @@ mod tests {
         assert_eq!(options.table_bytes(1100 * MIB), 16 * MIB);
         assert_eq!(options.table_bytes(108 << 30), 64 * MIB);
         assert_eq!(options.table_bytes(u64::MAX), 1024 * MIB);
+        let small = StrategyOptions { least_table_bytes: 4 * MIB, ..options };
+        assert_eq!(
+            [0, 1100 * MIB, 9 << 30].map(|bytes| small.table_bytes(bytes)),
+            [4 * MIB, 4 * MIB, 8 * MIB]
+        );
         assert_eq!(options.max_job_bytes(108 << 30), 128 * MIB);
     }
 }

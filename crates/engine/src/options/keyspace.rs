@@ -185,7 +185,7 @@ impl KeyspaceOptions {
         self
     }
 
-    /// Bytes at which a table is cut. Default: from the size of the keyspace, 16 MiB to 1 GiB.
+    /// Bytes at which a table is cut. Default: from the size of the keyspace, 16 MiB to 1 GiB, less with a small memory budget.
     pub fn table_size(mut self, bytes: u64) -> KeyspaceOptions {
         self.table_bytes = Some(bytes);
         self

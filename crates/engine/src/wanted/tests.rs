@@ -3,7 +3,8 @@
 use super::{IDLE_SEAL_BYTES, LOOK_INTERVAL};
 use crate::paid::{LOOK_EVERY_SCANS, RUN_BYTES};
 use crate::scheduler::Lane;
-use crate::{Database, KeyspaceOptions, Options};
+use crate::{Database, KeyspaceOptions, Options, PerLevel};
+use esker_codec::Codec;
 use esker_env::fault::StrictFs;
 use esker_env::{Env, ManualClock};
 use esker_strategy::upper_bytes;
@@ -284,4 +285,20 @@ fn a_writer_without_room_asks_for_what_time_has_made_possible() {
     db.put("c", "a value that needs a new memtable").expect("room, once the expired tables are gone");
     assert!(level0() < STOP_RUNS as usize);
     db.close().expect("the end");
+}
+
+/// What a merge has of a table in memory until its end fits what a small budget has for merges.
+#[test]
+fn tables_of_a_small_budget_are_small() {
+    for (budget, most, least) in [(16u64 << 20, 6u64 << 20, 2), (64 << 20, 16 << 20, 1)] {
+        let keyspace = KeyspaceOptions::default().compression(PerLevel::all(Codec::None));
+        let env = Env::simulated(Arc::new(StrictFs::new()), 1);
+        let options = Options::default().memory_budget(budget).keyspace_options(keyspace).env(env);
+        let db = options.open("/db").expect("a database");
+        (0..12_000).for_each(|number| db.put(key(number), [7; 1000]).expect("a put"));
+        db.compact_all().expect("a compaction");
+        let view = db.default_keyspace().state().view.load();
+        let bytes: Vec<u64> = view.tree.version.parts().map(|(_, _, part)| part.bytes).collect();
+        assert!(bytes.len() >= least && bytes.iter().all(|&bytes| bytes <= most), "{budget}: {bytes:?}");
+    }
 }

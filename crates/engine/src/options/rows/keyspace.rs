@@ -212,7 +212,7 @@ const ROWS: &[Own] = &[
         |options| options.table_bytes,
         |options, bytes| options.table_bytes = bytes,
     )
-    .or("auto", "from the size of the keyspace, 16 MiB to 1 GiB")
+    .or("auto", "from the size of the keyspace, 16 MiB to 1 GiB, less with a small memory budget")
     .also(&["target_file_size_base"])
     .help("Bytes at which a table is ended.")
     .changes(OptionChange::NewTables)
