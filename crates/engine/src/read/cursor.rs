@@ -63,7 +63,8 @@ impl Entries {
             return Entries::Merged(Box::new(visible(pinned, reader, bounds)));
         };
         let reader = if run.facts().all_stay { pinned.reader_of_what_stays() } else { pinned.reader() };
-        let cursor = Box::new(RunCursor::new(run, ReadPurpose::Scan));
+        // Made in its place, not moved there.
+        let cursor = Box::write(Box::new_uninit(), RunCursor::new(run, ReadPurpose::Scan));
         let entries = Visible::new(cursor, pinned.seqno).reading_as(reader).within(bounds);
         Entries::Single(Box::new(entries.assume_single_version()))
     }

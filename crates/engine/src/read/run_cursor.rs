@@ -18,6 +18,8 @@ pub(crate) struct RunCursor {
     purpose: ReadPurpose,
     /// The part the cursor stands in; meaningless while `cursor` is `None`.
     at: usize,
+    /// The part in which the seek starts that was prepared and is still to be made.
+    prepared: Option<usize>,
     valid: bool,
     /// Whether the open part is a slice of its file; kept here so that a step looks at no other memory for it.
     sliced: bool,
@@ -30,7 +32,8 @@ pub(crate) struct RunCursor {
 impl RunCursor {
     #[inline(always)]
     pub(crate) fn new(run: Arc<TreeRun>, purpose: ReadPurpose) -> RunCursor {
-        RunCursor { cursor: None, run, purpose, at: 0, valid: false, sliced: false, end_head: 0, pace: None }
+        let (cursor, prepared, pace) = (None, None, None);
+        RunCursor { cursor, run, purpose, at: 0, prepared, valid: false, sliced: false, end_head: 0, pace }
     }
 
     /// For a job that reads all of it, and is asked before each piece.
@@ -93,6 +96,14 @@ impl RunCursor {
             };
         }
         Ok(self.cursor.as_mut().expect("opened just now"))
+    }
+
+    /// The part in which a seek to `key` starts. Mostly the seek was prepared, and the part is known.
+    #[inline]
+    fn start(&mut self, key: &[u8]) -> usize {
+        let Some(at) = self.prepared.take() else { return self.run.lower_bound(key) };
+        debug_assert_eq!(at, self.run.lower_bound(key), "a seek was prepared for another key");
+        at
     }
 
     #[inline(always)]
@@ -200,22 +211,28 @@ fn step_back_to(cursor: &mut TableCursor, last: &[u8]) -> Result<()> {
 impl Cursor for RunCursor {
     fn prepare_seek(&mut self, key: &[u8], round: u32) -> bool {
         self.valid = false;
-        let at = self.run.lower_bound(key);
+        let at = match self.prepared {
+            Some(at) if round > 0 => at,
+            _ => self.run.lower_bound(key),
+        };
+        self.prepared = Some(at);
         let is_open = self.run.parts.get(at).is_some_and(|part| part.file.opened().is_some());
         is_open && self.open(at).is_ok_and(|cursor| cursor.prepare_seek(key, round))
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
+        self.prepared = None;
         self.first_from(0)
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
+        self.prepared = None;
         self.last_before(self.run.parts.len())
     }
 
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
         self.valid = false;
-        let at = self.run.lower_bound(key);
+        let at = self.start(key);
         let Some(part) = self.run.parts.get(at) else { return Ok(()) };
         if part.meta.sliced && key < part.meta.smallest() {
             return self.first_from(at);
@@ -230,7 +247,7 @@ impl Cursor for RunCursor {
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
         self.valid = false;
-        let at = self.run.lower_bound(key);
+        let at = self.start(key);
         // Where the part has lesser keys; it need not be opened to learn that it has none.
         if self.run.parts.get(at).is_none_or(|part| key <= part.meta.smallest()) {
             return self.last_before(at);

@@ -49,7 +49,8 @@ impl Source {
     /// A cursor over a run.
     #[inline]
     fn of_run(run: &Arc<TreeRun>, purpose: ReadPurpose) -> Source {
-        Source::Run(Box::new(RunCursor::new(Arc::clone(run), purpose)))
+        // Made in its place, not moved there.
+        Source::Run(Box::write(Box::new_uninit(), RunCursor::new(Arc::clone(run), purpose)))
     }
 
     /// As [`Source::all_of`], for a reader under range deletes: what `cover` hides as a whole is sought over.
