@@ -163,10 +163,14 @@ impl Flat {
         let offsets = offsets.as_chunks::<2>().0;
         let offset = |bytes: &[u8; 2]| usize::from(u16::from_le_bytes(*bytes));
         let (Some(first), Some(last)) = (offsets.first(), offsets.last()) else { return false };
-        // No early end, so that the comparisons are made many at a time.
-        let is_shorter = |pair: &[[u8; 2]; 2]| u32::from(offset(&pair[1]) < offset(&pair[0]) + least);
-        let shorter = offsets.array_windows().fold(0, |any, pair| any | is_shorter(pair));
-        shorter == 0
+        // At least one byte: nothing is lacking of nothing, even where offsets decrease.
+        let Ok(least_bytes) = u16::try_from(least.max(1)) else { return false };
+        // No early end, and nothing wider than an offset, so that the comparisons are made many at a time by any processor.
+        let lacks = |pair: &[[u8; 2]; 2]| {
+            let len = u16::from_le_bytes(pair[1]).saturating_sub(u16::from_le_bytes(pair[0]));
+            least_bytes.saturating_sub(len)
+        };
+        offsets.array_windows().fold(0, |any, pair| any | lacks(pair)) == 0
             && entries_at <= offset(first)
             && offset(last) + least <= self.len
             && self.prefix_len + suffix_len <= MAX_KEY_LEN
@@ -595,5 +599,27 @@ mod tests {
             }
         }
         assert!(accepted > 1_000 && refused > 1_000, "{accepted} accepted, {refused} refused");
+    }
+
+    /// Of entries that have no bytes before their value none is too short, but offsets must not decrease (F2).
+    #[test]
+    fn offsets_that_decrease_are_refused_though_entries_may_be_empty() {
+        let mut staged = Staged::new(LayoutOptions::Flat);
+        let tag = Tag::visible_at(esker_base::SeqNo::new(7));
+        [b"a", b"b", b"c"].iter().for_each(|key| staged.add(*key, 0, tag, b"value", 0));
+        let raw = Compression { codec: Codec::None, dictionary: None };
+        let mut image = Vec::new();
+        let header =
+            append_image(&mut staged, BlockLayout::Flat, 0, &raw, &mut Scratch::default(), &mut image);
+        let mut payload = image[HEADER_BYTES..].to_vec();
+        let flat = Flat { suffix_len: Some(0), ..Flat::new(&header, &payload) };
+        assert_eq!(flat.tags.width(), 0);
+        let entries_at = flat.entries_at().unwrap();
+        let offsets_at = flat.fingerprints_at() + flat.count;
+        for (i, offset) in [entries_at + 6, entries_at, entries_at + 6].into_iter().enumerate() {
+            payload[offsets_at + 2 * i..][..2].copy_from_slice(&(offset as u16).to_le_bytes());
+        }
+        assert!(!flat.is_evenly_valid(&payload, entries_at));
+        assert!(flat.validate_entries(&payload, entries_at).is_err());
     }
 }
