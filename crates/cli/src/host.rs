@@ -65,20 +65,31 @@ pub(crate) struct Input {
     pub(crate) len: Option<u64>,
 }
 
+/// An error if the input is not there. It is not opened: who writes into a pipe would see its reader go.
+pub(crate) fn find_input(path: &Path) -> Result<(), Failure> {
+    let metadata = if path == Path::new("-") { None } else { Some(path.metadata()) };
+    match metadata.transpose().map_err(|error| cannot_read(path, &error))? {
+        Some(metadata) if metadata.is_dir() => Err(cannot_read(path, &io::ErrorKind::IsADirectory.into())),
+        _ => Ok(()),
+    }
+}
+
 /// Opens an input.
 #[expect(clippy::disallowed_methods, reason = "a user's input file is not part of a database")]
 pub(crate) fn open_input(path: &Path) -> Result<Input, Failure> {
     if path == Path::new("-") {
         return Ok(Input { reader: Box::new(io::stdin()), len: None });
     }
-    let cannot = |error| Failure::system(format_args!("cannot read {}", path.display()), &error);
+    find_input(path)?;
+    let cannot = |error| cannot_read(path, &error);
     let file = File::open(path).map_err(cannot)?;
     let metadata = file.metadata().map_err(cannot)?;
-    if metadata.is_dir() {
-        return Err(cannot(io::ErrorKind::IsADirectory.into()));
-    }
     let len = metadata.is_file().then_some(metadata.len());
     Ok(Input { reader: Box::new(BufReader::with_capacity(256 << 10, file)), len })
+}
+
+fn cannot_read(path: &Path, error: &io::Error) -> Failure {
+    Failure::system(format_args!("cannot read {}", path.display()), error)
 }
 
 /// Creates or empties a file for output.

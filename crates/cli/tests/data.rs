@@ -134,6 +134,8 @@ fn exit_codes_are_those_of_the_help() {
     let ran = place.run("scan");
     assert!(ran.code == 2 && ran.err.contains("there is no directory ./esker-data"), "{ran:?}");
     place.ok("put k v");
+    place.write("there.unknown", "");
+    place.write("there.jsonl", "");
     for (arguments, code, reason) in [
         ("get nothing", 1, ""),
         ("frobnicate", 2, "unrecognized subcommand"),
@@ -141,9 +143,13 @@ fn exit_codes_are_those_of_the_help() {
         ("get k --key int", 2, "'k' is no signed 64-bit integer"),
         ("put k --value hex 0g", 2, "hexadecimal"),
         ("scan --value int", 2, "an integer has 8"),
-        ("load data.unknown", 2, "--format csv, tsv, jsonl or pairs"),
-        ("load x.jsonl --header", 2, "--header is for CSV and TSV"),
+        ("load data.unknown", 4, "cannot read data.unknown"),
+        ("load there.unknown", 2, "--format csv, tsv, jsonl or pairs"),
+        ("load there.jsonl --header", 2, "--header is for CSV and TSV"),
         ("load nowhere.csv", 4, "cannot read nowhere.csv"),
+        ("build-table table.sst nowhere", 4, "cannot read nowhere"),
+        ("get k --data there.jsonl", 2, "there.jsonl is no directory"),
+        ("put k v --data there.jsonl", 2, "there.jsonl is no directory"),
         ("exec nowhere.txt", 4, "cannot read nowhere.txt"),
         ("dump no/such/dir.csv", 4, "cannot write no/such/dir.csv"),
         ("shell --connect 127.0.0.1:1", 4, "esker serve"),
@@ -159,6 +165,33 @@ fn exit_codes_are_those_of_the_help() {
     serve.env("SERVER_PORT", "many");
     let output = serve.output().unwrap();
     assert_eq!(output.status.code(), Some(2));
+}
+
+/// A name that was mistyped, of a database or of a file, leaves nothing behind.
+#[test]
+fn no_database_is_made_of_a_mistake() {
+    let place = Place::new();
+    for arguments in [
+        "compact",
+        "delete k",
+        "delete-range a b",
+        "strategy tiered:4",
+        "checkpoint copy",
+        "backup create backups",
+        "keyspaces --drop some",
+        "changes --create some",
+    ] {
+        let ran = place.run(arguments);
+        assert!(
+            ran.code == 2 && ran.err.contains("there is no directory ./esker-data"),
+            "{arguments}: {ran:?}"
+        );
+    }
+    for arguments in ["load nowhere.csv", "load nowhere --format csv", "ingest nowhere.sst"] {
+        let ran = place.run(arguments);
+        assert!(ran.code == 4 && ran.err.contains("cannot read nowhere"), "{arguments}: {ran:?}");
+    }
+    assert_eq!(place.run("scan").code, 2, "there is no database still");
 }
 
 #[test]

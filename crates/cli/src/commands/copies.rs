@@ -1,6 +1,6 @@
 //! `checkpoint`, `backup` and `restore`.
 
-use super::{Context, open, write_json};
+use super::{Context, open_existing, write_json};
 use crate::args::{
     BackupCommand, BackupCreateArgs, BackupPruneArgs, BackupVerifyArgs, CheckpointArgs, Global, RestoreArgs,
     Shape,
@@ -60,7 +60,7 @@ fn create(
     is_json: bool,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let database = open(global, |options| options.create_if_missing(false))?;
+    let database = open_existing(global, |options| options)?;
     let bar = progress_bar(Some(0));
     let report = database.backup_with(&Backups::new(&args.dir), shown_by(&bar));
     bar.finish_and_clear();

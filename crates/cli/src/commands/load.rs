@@ -62,12 +62,14 @@ pub(super) fn run(context: &mut Context<'_>, args: &LoadArgs) -> Result<Exit, Fa
     Ok(Exit::Done)
 }
 
-/// The format of a file of pairs: the one that was named, or the one of its extension.
+/// The format of a file of pairs, which must be there: the one that was named, or the one of its extension.
 pub(super) fn known_format(
     named: Option<FileFormat>,
     file: &Path,
     header: bool,
 ) -> Result<FileFormat, Failure> {
+    // First, so that nobody is asked for the format of what is not there.
+    host::find_input(file)?;
     let format = named.or_else(|| FileFormat::of(file)).ok_or_else(|| {
         Failure::usage(format!("cannot tell the format of {} by its name", file.display()))
             .advise("name it with --format csv, tsv, jsonl or pairs")

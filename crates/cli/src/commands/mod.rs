@@ -28,6 +28,7 @@ mod watch;
 
 use crate::args::{Command, DataCommand, Global, RangeArgs, Shape, StatsArgs};
 use crate::failure::{Exit, Failure};
+use crate::host;
 use esker::parts::base::key::prefix_successor;
 use esker::{Cursor, Database, Keyspace, Options};
 use std::io::Write;
@@ -78,28 +79,30 @@ pub(crate) fn run_alone(
         DataCommand::Keyspaces(args) if args.only_shows() => (open_for_reading(global)?, true),
         DataCommand::Strategy(args) if args.only_shows() => (open_for_reading(global)?, true),
         DataCommand::Advise(args) if !args.apply => (open_for_reading(global)?, true),
-        DataCommand::Advise(_) | DataCommand::Strategy(_) => {
-            (open(global, |options| options.create_if_missing(false))?, false)
-        }
-        DataCommand::Keyspaces(args) => {
-            (open(global, |options| options.create_if_missing(args.creates()))?, false)
-        }
         DataCommand::Changes(args) if args.only_shows() => (open_for_reading(global)?, true),
         // One pair is not worth a table: it stays in the log until more has come.
-        DataCommand::Put(_)
-        | DataCommand::Incr(_)
-        | DataCommand::Append(_)
-        | DataCommand::Delete(_)
-        | DataCommand::DeleteRange(_) => (open(global, |options| options.flush_on_close(false))?, false),
-        DataCommand::Changes(_) => {
-            (open(global, |options| options.flush_on_close(false).create_if_missing(false))?, false)
+        DataCommand::Put(_) | DataCommand::Incr(_) | DataCommand::Append(_) => {
+            (open(global, |options| options.flush_on_close(false))?, false)
         }
-        DataCommand::Load(_) | DataCommand::Ingest(_) | DataCommand::Compact(_) => {
+        DataCommand::Delete(_) | DataCommand::DeleteRange(_) | DataCommand::Changes(_) => {
+            (open_existing(global, |options| options.flush_on_close(false))?, false)
+        }
+        DataCommand::Keyspaces(args) if args.creates() => (open(global, |options| options)?, false),
+        // For what cannot be read no database is created.
+        DataCommand::Load(args) => {
+            load::known_format(args.format, &args.file, args.header)?;
             (open(global, |options| options)?, false)
         }
-        DataCommand::Checkpoint(_) | DataCommand::Stats(_) => {
-            (open(global, |options| options.create_if_missing(false))?, false)
+        DataCommand::Ingest(args) => {
+            args.files.iter().try_for_each(|file| host::find_input(file))?;
+            (open(global, |options| options)?, false)
         }
+        DataCommand::Advise(_)
+        | DataCommand::Strategy(_)
+        | DataCommand::Keyspaces(_)
+        | DataCommand::Compact(_)
+        | DataCommand::Checkpoint(_)
+        | DataCommand::Stats(_) => (open_existing(global, |options| options)?, false),
     };
     let shape = global.shape.or(&Shape::default());
     let only = global.shape.keyspace.clone();
@@ -143,7 +146,26 @@ pub(crate) fn run(context: &mut Context<'_>, command: &DataCommand) -> Result<Ex
 pub(crate) fn open(global: &Global, choose: impl FnOnce(Options) -> Options) -> Result<Database, Failure> {
     // Programs bring operators of their own; this one looks at everything else.
     let options = configured(global)?.allow_missing_operators(true);
-    Ok(choose(options).open(global.data())?)
+    let data = global.data();
+    if data.exists() && !data.is_dir() {
+        return Err(Failure::usage(format!("{} is no directory", data.display()))
+            .advise("name the directory of the database with --data DIR"));
+    }
+    Ok(choose(options).open(data)?)
+}
+
+/// As [`open`], for what makes sense with a database that is there: a name that was mistyped creates none.
+pub(crate) fn open_existing(
+    global: &Global,
+    choose: impl FnOnce(Options) -> Options,
+) -> Result<Database, Failure> {
+    open(global, |options| choose(options).create_if_missing(false)).map_err(|failure| {
+        if global.data().exists() {
+            return failure;
+        }
+        Failure::usage(format!("there is no directory {}", global.data().display()))
+            .advise("name the database with --data DIR; `put` and `load` create it")
+    })
 }
 
 /// The options that were given, in a file or on the command line.
@@ -154,13 +176,7 @@ pub(crate) fn configured(global: &Global) -> Result<Options, Failure> {
 
 /// Opens the database without changing anything.
 fn open_for_reading(global: &Global) -> Result<Database, Failure> {
-    open(global, |options| options.read_only(true).create_if_missing(false)).map_err(|failure| {
-        if global.data().exists() {
-            return failure;
-        }
-        Failure::usage(format!("there is no directory {}", global.data().display()))
-            .advise("name the database with --data DIR; commands that write create it")
-    })
+    open_existing(global, |options| options.read_only(true))
 }
 
 impl Context<'_> {

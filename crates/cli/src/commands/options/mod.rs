@@ -3,7 +3,7 @@
 mod document;
 mod layout;
 
-use super::{open, open_for_reading, write_json};
+use super::{open_existing, open_for_reading, write_json};
 use crate::args::{Global, OptionsArgs, Shape};
 use crate::failure::{Exit, Failure};
 use crate::host;
@@ -125,7 +125,7 @@ fn change(
         }
         changes.push((name, value, info));
     }
-    let database = open(global, |options| options.create_if_missing(false))?;
+    let database = open_existing(global, |options| options)?;
     let keyspace = super::existing_keyspace(&database, keyspace)?;
     let before = keyspace.options();
     let set =
