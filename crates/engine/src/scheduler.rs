@@ -16,11 +16,17 @@
 //! the seed decides. Writers step a little after each write, and where they would wait they step until what they
 //! wait for has come. One seed, one interleaving.
 //!
+//! # Who has the processors
+//! Where callers, a flush and a merge want two processors, the merge can wait longest: what it leaves lying for a while is merged
+//! later with more beside it, in fewer bytes. So threads of the compaction lane step back by [`MERGING_STEPS`], and
+//! the operating system's scheduler does the rest. Nothing can fall behind without bound: what merges sustain is measured, and writers
+//! are held back by it ([`crate::pressure`]); an urgent level 0 that finds all compaction threads busy has a thread that does not step back.
+//!
 //! Rejected: one pool with priorities. With two cores the pool has one or two threads, and a running compaction
-//! cannot be taken off its thread when a flush becomes urgent; the operating system's scheduler does that for us.
+//! cannot be taken off its thread when a flush becomes urgent.
 
 use esker_base::{Error, Result};
-use esker_env::{Background, Env};
+use esker_env::{Background, Env, host};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -36,6 +42,10 @@ pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Longest wait between two looks at the time that is left.
 const WAIT_PIECE: Duration = Duration::from_millis(100);
+
+/// How far threads that merge step back, in steps of niceness. Against a thread that does not, five leave a quarter of a processor that both want, and a third
+/// of the share that a thread has beside many. With ten fills were faster still, but beside eight busy threads merges would have a tenth of their share.
+const MERGING_STEPS: u8 = 5;
 
 /// A kind of background work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -302,6 +312,10 @@ impl Scheduler {
     }
 
     fn run_lane<W: Work>(&self, lane: Lane, work: &W) {
+        if lane == Lane::Compaction {
+            // Where that is refused, merges have the share of everybody.
+            host::lower_thread_priority(MERGING_STEPS);
+        }
         let mut failed = false;
         loop {
             {

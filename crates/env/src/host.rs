@@ -43,6 +43,21 @@ pub fn raise_open_files_limit() {
     }
 }
 
+/// Gives the calling thread, and threads that it starts from now on, less of processors that others want as well: `steps` of what `nice(1)` calls
+/// niceness, each of which makes its share a fifth smaller. Answers the niceness it has now, from -20 to 19; `None` where
+/// that belongs to processes instead of threads, or is refused, and then nothing has changed. Only the superuser can take it back.
+#[cfg(target_os = "linux")]
+pub fn lower_thread_priority(steps: u8) -> Option<i32> {
+    // POSIX means the process; Linux keeps niceness by thread, and says so in `setpriority(2)`.
+    rustix::process::nice(i32::from(steps)).ok()
+}
+
+/// As on Linux, where niceness belongs to threads; here to processes, and the caller's is left as it is.
+#[cfg(not(target_os = "linux"))]
+pub fn lower_thread_priority(_steps: u8) -> Option<i32> {
+    None
+}
+
 fn total_of_meminfo(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
@@ -52,6 +67,20 @@ fn total_of_meminfo(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn priority_is_lowered_for_one_thread_and_those_it_starts() {
+        let usual = lower_thread_priority(0).unwrap();
+        let lowered = || {
+            let lowered = lower_thread_priority(3);
+            let inherited = std::thread::spawn(|| lower_thread_priority(0)).join().unwrap();
+            (lowered, inherited)
+        };
+        let expected = Some((usual + 3).min(19));
+        assert_eq!(std::thread::spawn(lowered).join().unwrap(), (expected, expected));
+        assert_eq!(lower_thread_priority(0), Some(usual), "whoever started it keeps what it has");
+    }
 
     #[test]
     fn meminfo_is_read() {

@@ -165,7 +165,8 @@ impl Options {
     }
 
     /// Threads that run compactions. Default: 1. Flushes, the log, and compactions without which writers would have to wait, have a thread
-    /// each beside them.
+    /// each beside them. On Linux these threads have a niceness 5 above that of the thread that opens the database, so that callers and flushes come
+    /// first where processors are scarce.
     pub fn compaction_threads(mut self, threads: usize) -> Options {
         self.compaction_threads = threads;
         self

@@ -111,3 +111,37 @@ fn nothing_is_done_after_the_stop() {
     assert!(matches!(waited, Err(Error::Closed)), "{waited:?}");
     assert_eq!(work.asked(), 0);
 }
+
+/// Remembers the niceness of the threads that asked, by lane.
+#[cfg(target_os = "linux")]
+#[derive(Default)]
+struct Niceness(Mutex<[Option<i32>; LANES.len()]>);
+
+#[cfg(target_os = "linux")]
+impl Work for Niceness {
+    fn work(&self, lane: Lane) -> Result<bool> {
+        self.0.lock()[lane as usize] = host::lower_thread_priority(0);
+        Ok(false)
+    }
+}
+
+/// Merges step back behind callers, and nobody else does: neither flushes, which writers wait for, nor the thread for urgent merges.
+#[cfg(target_os = "linux")]
+#[test]
+fn threads_of_the_compaction_lane_alone_step_back() {
+    let usual = host::lower_thread_priority(0).expect("Linux tells");
+    let (scheduler, work) = (Arc::new(Scheduler::new(Background::Threads)), Arc::new(Niceness::default()));
+    scheduler.start(&Env::real(), &work, 1).unwrap();
+    for lane in [Lane::Log, Lane::Flush, Lane::Compaction] {
+        scheduler.request(lane);
+    }
+    while work.0.lock().contains(&None) {
+        std::thread::yield_now();
+    }
+    scheduler.stop();
+    let stepped_back = (usual + i32::from(MERGING_STEPS)).min(19);
+    for lane in LANES {
+        let expected = if lane == Lane::Compaction { stepped_back } else { usual };
+        assert_eq!(work.0.lock()[lane as usize], Some(expected), "{lane:?}");
+    }
+}
