@@ -2,30 +2,32 @@
 
 use esker_base::{Result, SeqNo, Tag};
 
-/// How far a source leads before a bound, and what it comes to then: see [`Cursor::stretch`].
+/// How an entry stands to a bound, a key, in the direction of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lead {
-    /// Entries from the current one on, the current one included, that are known to come before the bound by their keys, and to be the only
-    /// versions of their keys here. Zero is always right.
-    pub entries: u32,
-    /// What follows them.
-    pub then: Then,
-}
-
-/// The entry that follows those that lead; the current one if none does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Then {
-    /// Nothing is known of it, nor whether there is one.
-    Unknown,
-    /// It is there, and has the bound's key, as no other entry here does.
-    OnBound,
-    /// It is there, and its key lies behind the bound.
+pub enum Standing {
+    /// It comes before the bound by its key, of which it is the only version here.
+    Before,
+    /// It is the only version of its key here, and whole keys have to be compared.
+    Near,
+    /// It is the only version of its key here, and that lies behind the bound.
     Behind,
+    /// Nothing is known.
+    Unknown,
 }
 
-impl Lead {
-    /// Nothing is known.
-    pub const NONE: Lead = Lead { entries: 0, then: Then::Unknown };
+impl Standing {
+    /// By eight bytes of the key and the same ones of the bound, where all bytes before are equal.
+    #[inline(always)]
+    pub fn of_words<const BACKWARD: bool>(word: u64, bound: u64) -> Standing {
+        let is_before = if BACKWARD { word > bound } else { word < bound };
+        if is_before {
+            Standing::Before
+        } else if word == bound {
+            Standing::Near
+        } else {
+            Standing::Behind
+        }
+    }
 }
 
 /// A position among the entries of one source.
@@ -107,25 +109,29 @@ pub trait Cursor {
         esker_base::key::head(self.key(), skip)
     }
 
-    /// How far the source leads before `bound` in the direction of `BACKWARD`; over all that it knows of if there is no bound. It
-    /// is to be found by looking at memory at hand, once for many steps. The cursor must be valid.
-    #[inline]
-    fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> Lead {
+    /// How the current entry stands to `bound` in the direction of `BACKWARD`, before it if there is none; and the bound in the form in which
+    /// [`step_towards`](Cursor::step_towards) takes it. It is to be found by looking at memory at hand. The cursor must be valid.
+    #[inline(always)]
+    fn standing<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (Standing, u64) {
         let _ = bound;
-        Lead::NONE
+        (Standing::Unknown, 0)
     }
 
-    /// Moves to the next entry of a stretch, or to the one that follows it if that is known to be there.
+    /// Moves to the next entry in the direction of `BACKWARD` and says how it stands to the bound; if that is unknown, nothing has happened. The bound is
+    /// what [`standing`](Cursor::standing) gave for that direction, since when no other call has moved the cursor.
     #[inline(always)]
-    fn step_in_stretch<const BACKWARD: bool>(&mut self) {
-        unreachable!("this cursor has told of no stretch");
+    fn step_towards<const BACKWARD: bool>(&mut self, bound: u64) -> Standing {
+        let _ = bound;
+        Standing::Unknown
     }
 
-    /// Moves on if it is known that the next entry, in the direction of `BACKWARD` and of the walk so far, is the only version of its key; whether it
-    /// is. Else nothing happens. The cursor must be valid.
+    /// Moves on if it is known that no other version of the current key lies ahead, in the direction of `BACKWARD` and of the walk so far, and that
+    /// there is a next entry at hand; whether it is. Else nothing happens. For a reader at `seqno` who is done with the key, as
+    /// [`prev_key`](Cursor::prev_key). The cursor must be valid.
     #[inline(always)]
-    fn step_alone<const BACKWARD: bool>(&mut self) -> bool {
-        false
+    fn step_alone<const BACKWARD: bool>(&mut self, seqno: SeqNo) -> Result<bool> {
+        let _ = seqno;
+        Ok(false)
     }
 
     /// Whether it is known that no other version of the current key lies ahead in the direction of the walk.
@@ -225,19 +231,19 @@ impl<C: Cursor> Cursor for Box<C> {
         (**self).head(skip)
     }
 
-    #[inline]
-    fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> Lead {
-        (**self).stretch::<BACKWARD>(bound)
+    #[inline(always)]
+    fn standing<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (Standing, u64) {
+        (**self).standing::<BACKWARD>(bound)
     }
 
     #[inline(always)]
-    fn step_in_stretch<const BACKWARD: bool>(&mut self) {
-        (**self).step_in_stretch::<BACKWARD>();
+    fn step_towards<const BACKWARD: bool>(&mut self, bound: u64) -> Standing {
+        (**self).step_towards::<BACKWARD>(bound)
     }
 
     #[inline(always)]
-    fn step_alone<const BACKWARD: bool>(&mut self) -> bool {
-        (**self).step_alone::<BACKWARD>()
+    fn step_alone<const BACKWARD: bool>(&mut self, seqno: SeqNo) -> Result<bool> {
+        (**self).step_alone::<BACKWARD>(seqno)
     }
 
     #[inline(always)]

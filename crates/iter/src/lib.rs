@@ -49,7 +49,7 @@ pub use boundaries::Boundaries;
 pub use bounds::Bounds;
 pub use compaction_filter::{CompactionFilter, Decision};
 pub use cover::{Aged, Border, Cover, CoverSource, Covered};
-pub use cursor::{Cursor, Lead, Then};
+pub use cursor::{Cursor, Standing};
 pub use double_ended::{DoubleEnded, View};
 pub use folding::{Fold, Folding};
 pub use gaps::{Gap, Gaps};

@@ -17,11 +17,11 @@
 //! kept as well: decimal keys lie in groups of equal rank.
 //!
 //! # Stretches
-//! A source that holds one version of each key, as most runs do, is asked how many of its entries come before the first entry of all others: a block
-//! finds that by one search for the others' key, and then so many steps are taken without a look at rank, key or version
-//! ([`Cursor::stretch`]). So a run beside a memtable with few keys costs about what the run alone does, in both directions. The question
-//! costs as much as a few steps, so it is asked of the last source after a seek, the oldest and mostly the largest, and of one that dominates, for as long as
-//! the answers are worth it ([`Merge::look_ahead`]). Then that source and the others take turns, and the tree is one of the others: see [`stretches`].
+//! A source that holds one version of each key, as most runs do, is told of the first key of all others. Then it says with each step whether it still
+//! comes before that key, by one comparison of a word that the step has at hand ([`Cursor::step_towards`]), and for as long as it does nobody looks at rank, key or
+//! version. So a run beside a memtable with few keys costs about what the run alone does, in both directions. This is tried with the last source after a
+//! seek, the oldest and mostly the largest, and with one that dominates ([`Merge::look_ahead`]). Then that source and the others take turns, and the
+//! tree is one of the others: see [`stretches`].
 //!
 //! # Invariants
 //! * Walking forwards at entry e, every other source stands on its first entry after e, or behind that where only versions of a key lie
@@ -30,8 +30,8 @@
 //! * Hence a change of direction must move *every* other source over e. They are sought anew, not stepped: an entry
 //!   written meanwhile into a live memtable (C6) may lie between a source's old place and e, and exhausted sources
 //!   have no place to step from.
-//! * While a stretch lasts, the others' first entry stays where it is, and its key lies behind the stretch strictly. So no entry of the stretch after the
-//!   present one has another version anywhere, and every move but a step in the stretch ends it.
+//! * While a source leads, the others' first entry stays where it is, and its key lies behind that of the present entry strictly. So the present entry has no
+//!   other version anywhere.
 //! * After an error the merge is invalid, whatever the other sources hold (C5).
 //!
 //! Rejected: a binary heap (1.5 to 2.5 times slower, its sift is all branches), SIMD minimum over up to eight heads
@@ -43,7 +43,7 @@ mod tournament;
 #[cfg(test)]
 mod tests;
 
-use crate::cursor::{Cursor, Then};
+use crate::cursor::{Cursor, Standing};
 use esker_base::{Result, SeqNo, Tag};
 use std::cmp::Ordering;
 use tournament::{Entrant, Tournament};
@@ -58,10 +58,10 @@ const MAX_PREPARE_ROUNDS: u32 = 4;
 /// The winner when there is none.
 const NONE: usize = usize::MAX;
 
-/// Stands for whichever source first tells of a stretch.
+/// Stands for whichever source first tells where it stands.
 const ANY: usize = usize::MAX - 1;
 
-/// What a source that has just been found to dominate may lose before it is taken not to: see [`Merge::look_ahead`].
+/// How often a source that has just been found to dominate is asked where it stands in vain, this less the other: see [`Merge::look_ahead`].
 const FULL_CREDIT: u32 = 8;
 const LEAST_CREDIT: u32 = 4;
 
@@ -89,16 +89,17 @@ pub struct Merge<C> {
     /// they are not known.
     second_tail: u64,
     streak: u32,
-    /// The source that is asked for stretches when it wins, [`ANY`] or [`NONE`].
+    /// The source that is asked where it stands when it wins, [`ANY`] or [`NONE`].
     dominant: usize,
-    /// What stretches were worth of late.
+    /// Falls with each question in vain.
     credit: u32,
-    /// Entries from the current one on that are known to come before those of all other sources, and to be the only versions of their keys; zero if
-    /// that is not known of the current one either.
-    stretch: u32,
-    /// While turns are taken, what the dominant source comes to behind its stretch, or stands on where another has its turn: by the other's
-    /// key.
-    then: Then,
+    /// While turns are taken, whether the current entry is the dominant source's and known to come before those of all others, the only version of
+    /// its key.
+    is_leading: bool,
+    /// The key of the first of the others, as the dominant source gave it, while that leads.
+    bound: u64,
+    /// While turns are taken and another has its turn, whether the dominant source is known to stand on a version of its key.
+    is_on_bound: bool,
     /// The dominant source and the others take turns: it tells where the first of their keys belongs, and the tree is one of the others.
     in_turns: bool,
     /// While turns are taken, the first of the others; any of them if all are exhausted.
@@ -127,8 +128,9 @@ impl<C: Cursor> Merge<C> {
             streak: 0,
             dominant: NONE,
             credit: 0,
-            stretch: 0,
-            then: Then::Unknown,
+            is_leading: false,
+            bound: 0,
+            is_on_bound: false,
             in_turns: false,
             other: 0,
             pivot: Vec::new(),
@@ -173,8 +175,8 @@ impl<C: Cursor> Merge<C> {
         }
         self.backward = BACKWARD;
         (self.second_rank, self.second_tail) = (0, 0);
-        (self.streak, self.stretch) = (0, 0);
-        (self.then, self.in_turns) = (Then::Unknown, false);
+        self.streak = 0;
+        (self.is_leading, self.is_on_bound, self.in_turns) = (false, false, false);
         match self.sources.as_slice() {
             [] => Ok(()),
             [source] => {
@@ -219,15 +221,17 @@ impl<C: Cursor> Merge<C> {
     fn advance<const BACKWARD: bool, const DONE_WITH_KEY: bool>(&mut self, seqno: SeqNo) -> Result<()> {
         let winner = self.winner;
         let source = &mut self.sources[winner];
-        if self.stretch > 1 {
-            self.stretch -= 1;
-            source.step_in_stretch::<BACKWARD>();
-            return Ok(());
+        if self.is_leading {
+            match source.step_towards::<BACKWARD>(self.bound) {
+                Standing::Before => return Ok(()),
+                Standing::Unknown => {}
+                met => return self.meet::<BACKWARD, DONE_WITH_KEY>(met, seqno),
+            }
         }
         if self.in_turns {
             return self.take_turn::<BACKWARD, DONE_WITH_KEY>(seqno);
         }
-        self.stretch = 0;
+        let source = &mut self.sources[winner];
         if let Err(error) = step::<C, BACKWARD, DONE_WITH_KEY>(source, seqno) {
             self.winner = NONE;
             return Err(error);
@@ -445,7 +449,6 @@ impl<C: Cursor> Cursor for Merge<C> {
         let winner = self.winner;
         match self.sources.as_mut_slice() {
             sources @ [_, _, ..] if !self.backward && !self.in_turns => {
-                self.stretch = 0;
                 if let Err(error) = sources[winner].pass() {
                     self.winner = NONE;
                     return Err(error);
@@ -468,18 +471,20 @@ impl<C: Cursor> Cursor for Merge<C> {
     }
 
     #[inline(always)]
-    fn step_alone<const BACKWARD: bool>(&mut self) -> bool {
-        if self.stretch <= 1 || self.backward != BACKWARD {
-            return false;
+    fn step_alone<const BACKWARD: bool>(&mut self, seqno: SeqNo) -> Result<bool> {
+        if !self.is_leading || self.backward != BACKWARD {
+            return Ok(false);
         }
-        self.stretch -= 1;
-        self.sources[self.winner].step_in_stretch::<BACKWARD>();
-        true
+        match self.sources[self.winner].step_towards::<BACKWARD>(self.bound) {
+            Standing::Before => Ok(true),
+            Standing::Unknown => Ok(false),
+            met => self.meet::<BACKWARD, true>(met, seqno).map(|()| true),
+        }
     }
 
     #[inline(always)]
     fn is_alone(&self) -> bool {
-        self.stretch > 0
+        self.is_leading
     }
 
     #[inline(always)]

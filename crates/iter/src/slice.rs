@@ -1,11 +1,11 @@
 //! A cursor over entries that lie sorted in memory.
 
-use crate::cursor::{Cursor, Lead, Then};
+use crate::cursor::{Cursor, Standing};
+use esker_base::key::head;
 use esker_base::{Result, SeqNo, Tag};
-use std::cmp::Ordering;
 
-/// Entries that are counted at once as a stretch: as many as a block may hold.
-const MOST_IN_STRETCH: usize = 32;
+/// So many entries are at hand at once, as those of a block are.
+const BLOCK: usize = 32;
 
 /// One version of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +61,12 @@ impl<'a> SliceCursor<'a> {
         })
     }
 
+    /// How an entry stands to a bound, by the first eight bytes of the keys.
+    #[inline]
+    fn standing_of<const BACKWARD: bool>(&self, at: usize, bound: u64) -> Standing {
+        Standing::of_words::<BACKWARD>(head(&self.entries[at].key, 0), bound)
+    }
+
     #[inline]
     fn step_back_from(&mut self, at: usize) {
         self.at = if at == 0 { self.entries.len() } else { at - 1 };
@@ -107,30 +113,26 @@ impl Cursor for SliceCursor<'_> {
         Ok(())
     }
 
-    fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> Lead {
-        let against = |at: usize| {
-            let key = self.entries[at].key.as_slice();
-            bound.map(|bound| if BACKWARD { bound.cmp(key) } else { key.cmp(bound) })
+    #[inline]
+    fn standing<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (Standing, u64) {
+        let word = match bound {
+            Some(bound) => head(bound, 0),
+            None if BACKWARD => 0,
+            None => u64::MAX,
         };
-        let belongs = |at: &usize| against(*at).is_none_or(Ordering::is_lt) && self.is_only_version(*at);
-        let (counted, follower) = if BACKWARD {
-            let counted = (0..=self.at).rev().take(MOST_IN_STRETCH).take_while(belongs).count();
-            (counted, self.at.checked_sub(counted))
-        } else {
-            let counted = (self.at..self.entries.len()).take(MOST_IN_STRETCH).take_while(belongs).count();
-            (counted, Some(self.at + counted).filter(|at| *at < self.entries.len()))
-        };
-        let then = match follower.and_then(against) {
-            Some(Ordering::Equal) if follower.is_some_and(|at| self.is_only_version(at)) => Then::OnBound,
-            Some(Ordering::Greater) => Then::Behind,
-            _ => Then::Unknown,
-        };
-        Lead { entries: counted as u32, then }
+        let is_told = self.is_only_version(self.at);
+        (if is_told { self.standing_of::<BACKWARD>(self.at, word) } else { Standing::Unknown }, word)
     }
 
     #[inline]
-    fn step_in_stretch<const BACKWARD: bool>(&mut self) {
-        self.at = if BACKWARD { self.at - 1 } else { self.at + 1 };
+    fn step_towards<const BACKWARD: bool>(&mut self, bound: u64) -> Standing {
+        let next = if BACKWARD { self.at.wrapping_sub(1) } else { self.at + 1 };
+        let is_at_hand = next < self.entries.len() && next / BLOCK == self.at / BLOCK;
+        if !is_at_hand || !self.is_only_version(next) {
+            return Standing::Unknown;
+        }
+        self.at = next;
+        self.standing_of::<BACKWARD>(next, bound)
     }
 
     #[inline]

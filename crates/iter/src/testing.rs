@@ -1,6 +1,6 @@
 //! What the tests of this crate share: random numbers, random sources, and cursors that fail on purpose.
 
-use crate::cursor::{Cursor, Lead};
+use crate::cursor::{Cursor, Standing};
 use crate::slice::{Entry, SliceCursor};
 use esker_base::{Error, Result, SeqNo, Tag, ValueKind};
 use std::cell::Cell;
@@ -190,16 +190,19 @@ impl Cursor for Strict<'_> {
         })
     }
 
-    /// None where steps are to fail, because a step in a stretch cannot.
-    fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> Lead {
+    /// Nothing is told where steps are to fail, because a step towards a bound cannot.
+    fn standing<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (Standing, u64) {
         assert!(self.is_valid());
-        if self.fuse.is_set() { Lead::NONE } else { self.inner.stretch::<BACKWARD>(bound) }
+        if self.fuse.is_set() { (Standing::Unknown, 0) } else { self.inner.standing::<BACKWARD>(bound) }
     }
 
-    fn step_in_stretch<const BACKWARD: bool>(&mut self) {
-        assert!(self.inner.stretch::<BACKWARD>(None).entries > 0, "a step beyond the stretch");
+    fn step_towards<const BACKWARD: bool>(&mut self, bound: u64) -> Standing {
+        assert!(self.is_valid());
+        if self.fuse.is_set() {
+            return Standing::Unknown;
+        }
         self.calls += 1;
-        self.inner.step_in_stretch::<BACKWARD>();
+        self.inner.step_towards::<BACKWARD>(bound)
     }
 
     fn is_valid(&self) -> bool {

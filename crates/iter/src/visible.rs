@@ -344,8 +344,8 @@ impl<C: Cursor> Visible<C> {
             self.cursor.next()?;
             return self.find_single::<false>();
         }
-        if position.is_on_cursor() && self.cursor.step_alone::<false>() {
-            // It has no other version, so neither the key left behind is of interest nor what is to come.
+        if position.is_on_cursor() && self.cursor.step_alone::<false>(self.seqno)? {
+            // It had no other version, so the key left behind is of no interest.
             let (key, tag, _) = self.cursor.entry();
             if tag <= self.plain_newest && tag.is_plain_put() {
                 if !self.bounds.is_behind(key) {
@@ -404,16 +404,18 @@ impl<C: Cursor> Visible<C> {
             return self.find_single::<true>();
         }
         if position == Position::Only {
-            if !self.cursor.step_alone::<true>() {
+            if !self.cursor.step_alone::<true>(self.seqno)? {
                 self.cursor.prev_key(self.seqno)?;
                 return self.find_backward();
             }
-            let (key, tag, _) = self.cursor.entry();
-            if tag <= self.plain_newest && tag.is_plain_put() {
-                if !self.bounds.is_before(key) {
-                    self.position = Position::Only;
+            if self.cursor.is_alone() {
+                let (key, tag, _) = self.cursor.entry();
+                if tag <= self.plain_newest && tag.is_plain_put() {
+                    if !self.bounds.is_before(key) {
+                        self.position = Position::Only;
+                    }
+                    return Ok(());
                 }
-                return Ok(());
             }
         } else if !position.is_buffered() {
             self.key.set(self.cursor.key());

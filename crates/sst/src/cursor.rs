@@ -28,7 +28,7 @@ use crate::table::Table;
 use esker_base::{Result, SeqNo, Tag};
 use esker_cache::{Admission, BlockKind};
 use esker_codec::id;
-use esker_iter::{Cursor, Lead};
+use esker_iter::{Cursor, Standing};
 use std::sync::Arc;
 
 /// What a cursor is for; decides how it uses the cache.
@@ -142,34 +142,23 @@ impl TableCursor {
         unsafe { self.position.next_evenly() }
     }
 
-    /// How far the present block leads before `bound`, see [`Cursor::stretch`], given that the table has one version of each key: of which the
-    /// cursor itself, whose table may have more, tells nothing. Nothing is known where that is not told quickly. The cursor must be valid.
-    #[inline]
-    pub fn lead<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> Lead {
+    /// How the entry stands to `bound` in the direction of `BACKWARD`, and the bound for [`TableCursor::step_to_only`], see [`Cursor::standing`], given
+    /// that the table has one version of each key: of which the cursor itself, whose table may have more, tells nothing. The cursor must be
+    /// valid.
+    #[inline(always)]
+    pub fn standing_of_only<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (Standing, u64) {
         debug_assert!(self.is_valid());
-        if BACKWARD { self.stretch_backward(bound) } else { self.stretch_forward(bound) }
+        // SAFETY: the block is held.
+        unsafe { self.position.standing::<BACKWARD>(bound) }
     }
 
-    fn stretch_forward(&self, bound: Option<&[u8]>) -> Lead {
-        with_kernel!(
-            self.table.isa,
-            |K| (cursor: &TableCursor, bound: Option<&[u8]>) -> Lead {
-                // SAFETY: compiled once for each kernel, and called for the one that exists; the block is held.
-                unsafe { cursor.position.stretch::<K, false>(bound) }
-            }
-            (self, bound)
-        )
-    }
-
-    fn stretch_backward(&self, bound: Option<&[u8]>) -> Lead {
-        with_kernel!(
-            self.table.isa,
-            |K| (cursor: &TableCursor, bound: Option<&[u8]>) -> Lead {
-                // SAFETY: as above.
-                unsafe { cursor.position.stretch::<K, true>(bound) }
-            }
-            (self, bound)
-        )
+    /// Moves to the next entry within the block and says how it stands to a bound; nothing happens where that is not known. The cursor must
+    /// be valid.
+    #[inline(always)]
+    pub fn step_to_only<const BACKWARD: bool>(&mut self, bound: u64) -> Standing {
+        debug_assert!(self.is_valid());
+        // SAFETY: the block is held.
+        unsafe { self.position.step_towards::<BACKWARD>(bound) }
     }
 
     /// Moves to the first entry of the block behind the one in which the cursor is, to none if it is the last.

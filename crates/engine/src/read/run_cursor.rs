@@ -5,7 +5,7 @@
 use crate::tree::{Access, TreePart, TreeRun};
 use esker_base::key::head;
 use esker_base::{Result, SeqNo, Tag};
-use esker_iter::{Cursor, Lead};
+use esker_iter::{Cursor, Standing};
 use esker_sst::{Pace, ReadPurpose, TableCursor};
 use esker_version::KeyEnd;
 use std::sync::Arc;
@@ -23,6 +23,8 @@ pub(crate) struct RunCursor {
     valid: bool,
     /// Whether the open part is a slice of its file; kept here so that a step looks at no other memory for it.
     sliced: bool,
+    /// Whether it tells how entries of the open part stand to a bound.
+    tells: bool,
     /// The head of the end of the open part's slice: a key with a lesser head lies before the end.
     end_head: u64,
     /// The job that reads it, if one does.
@@ -33,7 +35,18 @@ impl RunCursor {
     #[inline(always)]
     pub(crate) fn new(run: Arc<TreeRun>, purpose: ReadPurpose) -> RunCursor {
         let (cursor, prepared, pace) = (None, None, None);
-        RunCursor { cursor, run, purpose, at: 0, prepared, valid: false, sliced: false, end_head: 0, pace }
+        RunCursor {
+            cursor,
+            run,
+            purpose,
+            at: 0,
+            prepared,
+            valid: false,
+            sliced: false,
+            tells: false,
+            end_head: 0,
+            pace,
+        }
     }
 
     /// For a job that reads all of it, and is asked before each piece.
@@ -90,6 +103,8 @@ impl RunCursor {
             self.at = at;
             let meta = &self.run.parts[at].meta;
             self.sliced = meta.sliced;
+            let is_single = self.run.facts().single_version_up_to.is_some();
+            self.tells = is_single && !meta.sliced && self.purpose != ReadPurpose::Compaction;
             self.end_head = match &meta.range.end {
                 KeyEnd::Included(end) | KeyEnd::Excluded(end) => head(end, 0),
                 KeyEnd::Unbounded => u64::MAX,
@@ -297,19 +312,19 @@ impl Cursor for RunCursor {
     }
 
     /// Within a block, where the run has one version of each key. What is sliced is walked over with a look at each key.
-    fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> Lead {
-        let is_single = self.run.facts().single_version_up_to.is_some();
-        if !is_single || self.sliced || self.purpose == ReadPurpose::Compaction {
-            return Lead::NONE;
+    #[inline(always)]
+    fn standing<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (Standing, u64) {
+        if !self.tells {
+            return (Standing::Unknown, 0);
         }
-        self.table_cursor().lead::<BACKWARD>(bound)
+        self.table_cursor().standing_of_only::<BACKWARD>(bound)
     }
 
     #[inline(always)]
-    fn step_in_stretch<const BACKWARD: bool>(&mut self) {
+    fn step_towards<const BACKWARD: bool>(&mut self, bound: u64) -> Standing {
+        debug_assert!(self.tells, "asked of a run that has not told where it stands");
         let cursor = self.cursor.as_mut().expect("the cursor is valid");
-        let is_in_block = if BACKWARD { cursor.step_back() } else { cursor.step() };
-        debug_assert!(is_in_block, "a stretch ends with the block");
+        cursor.step_to_only::<BACKWARD>(bound)
     }
 
     #[inline(always)]

@@ -5,7 +5,7 @@ use super::run_cursor::RunCursor;
 use crate::tree::TreeRun;
 use crate::view::{MemtableView, SuperVersion};
 use esker_base::{Result, SeqNo, Tag};
-use esker_iter::{Cover, Covered, Cursor, Lead};
+use esker_iter::{Cover, Covered, Cursor, Standing};
 use esker_memtable::MemtableCursor;
 use esker_sst::ReadPurpose;
 use esker_version::LevelIndex;
@@ -155,18 +155,18 @@ impl Cursor for Source {
     }
 
     #[inline(always)]
-    fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> Lead {
+    fn standing<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (Standing, u64) {
         match self {
-            Source::Run(run) => run.stretch::<BACKWARD>(bound),
-            Source::Memtable(_) | Source::Covered(_) => Lead::NONE,
+            Source::Run(run) => run.standing::<BACKWARD>(bound),
+            Source::Memtable(_) | Source::Covered(_) => (Standing::Unknown, 0),
         }
     }
 
     #[inline(always)]
-    fn step_in_stretch<const BACKWARD: bool>(&mut self) {
+    fn step_towards<const BACKWARD: bool>(&mut self, bound: u64) -> Standing {
         match self {
-            Source::Run(run) => run.step_in_stretch::<BACKWARD>(),
-            Source::Memtable(_) | Source::Covered(_) => unreachable!("only runs tell of stretches"),
+            Source::Run(run) => run.step_towards::<BACKWARD>(bound),
+            Source::Memtable(_) | Source::Covered(_) => unreachable!("only runs tell where they stand"),
         }
     }
 

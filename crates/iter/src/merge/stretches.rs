@@ -1,29 +1,35 @@
-//! Walking over sources that know how far they go on: see the head of [`super`].
+//! Walking over sources that tell how they stand to a bound: see the head of [`super`].
 //!
 //! # Turns
-//! Where one source tells of stretches, as the large run of a tree beside memtables and small runs does, one search of it settles everything: how many
-//! of its entries come before the first of the others, and whether what follows has that one's key or lies behind it. So who comes first is known
-//! without a comparison. The tournament is one of the others alone, and there is none if there is one other. Whoever is done with a key that the
-//! dominant source has as well passes its version there in the same step.
+//! Where one source tells how it stands to a bound, as the large run of a tree beside memtables and small runs does, the first of the others' keys is its
+//! bound. It leads until it says that it has come near to that key or behind it ([`Standing`]); only where it is near are whole keys compared. So who comes
+//! first is known without the tournament, and the bound is given anew only when the first of the others has moved, or the dominant source
+//! to another block. The tournament is one of the others alone, and there is none if there is one other. Whoever is done with a key that the dominant source
+//! has as well passes its version there in the same step.
 //!
 //! While turns are taken ([`Merge::in_turns`]), `other` is the first of all others, and
-//! * either the dominant source is first and `stretch` counts its entries, the last of which `then` follows by the other's present key;
-//! * or the other is first, and `then` tells of the dominant one's present entry: [`Then::OnBound`] only if it is another version of the key.
+//! * T1. `is_leading` only if the dominant source is first, its key before that of `other`, and `bound` is what it gave for that key in the block in which it
+//!   stands;
+//! * T2. `is_on_bound` only if both stand on versions of one key, of which the dominant source has no other.
 //!
 //! In the tournament of the others the dominant source stands in its place, as one that loses against all.
 //!
-//! Turns end, and the tournament of all begins anew, where the dominant source does not know, is interrupted too often, or does not get its turn.
+//! Turns end, and the tournament of all begins anew, where the dominant source does not tell where it stands, or does not get its turn.
+//!
+//! Rejected: one search of the block for the others' key, which tells how many entries come before it, so that steps are only counted. It takes 200
+//! instructions each time that another source interrupts, and comparing costs a step four.
 
 use super::tournament::Entrant;
 use super::{ANY, EXHAUSTED, FULL_CREDIT, LEAST_CREDIT, Merge, NONE, STREAK, precedes, rank, step};
-use crate::cursor::{Cursor, Lead, Then};
+use crate::cursor::{Cursor, Standing};
 use esker_base::{Result, SeqNo, Tag};
+use std::cmp::Ordering;
 
 /// Entries of others in a row after which the dominant source is taken not to dominate.
 const LONGEST_TURN: u32 = 2 * STREAK;
 
 impl<C: Cursor> Merge<C> {
-    /// Finds the first after a seek, of at least two sources: by taking turns with the last one, if it tells of stretches.
+    /// Finds the first after a seek, of at least two sources: by taking turns with the last one, if it tells where it stands.
     #[inline(never)]
     pub(super) fn begin_with_last<const BACKWARD: bool>(&mut self) -> Result<()> {
         (self.dominant, self.credit) = (self.sources.len() - 1, FULL_CREDIT);
@@ -70,34 +76,25 @@ impl<C: Cursor> Merge<C> {
         self.other = first.source as usize;
     }
 
-    /// Asks the winner how far it goes on before the first of the others. A question costs as much as a few steps through the tree, so who is asked in
-    /// vain too often is not asked again before it dominates.
+    /// Begins to take turns with the winner, if it tells how it stands to the first of the others. Who is asked in vain too often is not asked again
+    /// before it dominates.
     #[inline(never)]
     pub(super) fn look_ahead<const BACKWARD: bool>(&mut self) {
-        let bound = self.first_of_others::<BACKWARD>().map(|other| self.sources[other].key());
-        let lead = self.sources[self.winner].stretch::<BACKWARD>(bound);
-        self.stretch = lead.entries;
-        if lead.entries > 0 {
-            self.dominant = self.winner;
-        }
-        self.value_lead(lead);
-        if lead.entries > 0 && self.dominant == self.winner {
-            self.then = lead.then;
-            self.seed_others::<BACKWARD>();
-        }
-    }
-
-    /// Keeps count of what questions are worth.
-    #[inline]
-    fn value_lead(&mut self, lead: Lead) {
-        if lead.entries > 0 {
-            self.credit = self.credit / 2 + lead.entries;
-        } else {
+        let other = self.first_of_others::<BACKWARD>();
+        let bound = other.map(|other| self.sources[other].key());
+        let (standing, bound) = self.sources[self.winner].standing::<BACKWARD>(bound);
+        if standing == Standing::Unknown {
             self.credit -= 1;
+            if self.credit < LEAST_CREDIT {
+                self.dominant = NONE;
+            }
+            return;
         }
-        if self.credit < LEAST_CREDIT {
-            self.dominant = NONE;
-        }
+        (self.dominant, self.streak) = (self.winner, 0);
+        self.seed_others::<BACKWARD>();
+        // It comes first, so it stands before the others' key or on it.
+        self.bound = bound;
+        self.is_leading = self.compare_in_full::<BACKWARD>(standing) == Ordering::Less;
     }
 
     /// The source that stands on the first entry of all but the winner; `None` if all others are exhausted.
@@ -115,30 +112,20 @@ impl<C: Cursor> Merge<C> {
         first.map(|(_, other)| other).filter(|other| self.sources[*other].is_valid())
     }
 
-    /// Moves on where turns are taken and the dominant one is not within its stretch.
+    /// Moves on where turns are taken and the dominant one does not lead to an entry at hand.
     #[inline(never)]
     pub(super) fn take_turn<const BACKWARD: bool, const DONE_WITH_KEY: bool>(
         &mut self,
         seqno: SeqNo,
     ) -> Result<()> {
         let (winner, dominant) = (self.winner, self.dominant);
-        if self.stretch == 1 && self.then != Then::Unknown {
-            self.stretch = 0;
-            self.sources[dominant].step_in_stretch::<BACKWARD>();
-            self.winner = self.other;
-            if self.then == Then::OnBound {
-                return self.settle_versions::<BACKWARD, DONE_WITH_KEY>(seqno);
-            }
-            return Ok(());
-        }
-        self.stretch = 0;
         // Invalid until all is done, so that an error on the way leaves it so.
-        self.winner = NONE;
+        (self.winner, self.is_leading) = (NONE, false);
         step::<C, BACKWARD, DONE_WITH_KEY>(&mut self.sources[winner], seqno)?;
-        if DONE_WITH_KEY && !BACKWARD && winner != dominant && self.then == Then::OnBound {
-            self.sources[dominant].next_key()?;
-        }
         if winner != dominant {
+            if DONE_WITH_KEY && !BACKWARD && self.is_on_bound {
+                self.sources[dominant].next_key()?;
+            }
             self.replay_others::<BACKWARD>();
         }
         self.give_turn::<BACKWARD, DONE_WITH_KEY>(seqno)
@@ -148,41 +135,69 @@ impl<C: Cursor> Merge<C> {
     #[inline(always)]
     fn give_turn<const BACKWARD: bool, const DONE_WITH_KEY: bool>(&mut self, seqno: SeqNo) -> Result<()> {
         let (dominant, other) = (&self.sources[self.dominant], &self.sources[self.other]);
-        self.then = Then::Unknown;
+        self.is_on_bound = false;
         if !dominant.is_valid() {
             self.winner = if other.is_valid() { self.other } else { NONE };
             self.count_turn::<BACKWARD>();
             return Ok(());
         }
-        let bound = if other.is_valid() {
-            if rank::<C, BACKWARD>(other, self.skip) < rank::<C, BACKWARD>(dominant, self.skip) {
-                self.winner = self.other;
-                self.count_turn::<BACKWARD>();
-                return Ok(());
+        let bound = if other.is_valid() { Some(other.key()) } else { None };
+        let (standing, bound) = dominant.standing::<BACKWARD>(bound);
+        match standing {
+            Standing::Before => {
+                (self.winner, self.is_leading, self.bound, self.streak) = (self.dominant, true, bound, 0);
+                Ok(())
             }
-            Some(other.key())
-        } else {
-            None
-        };
-        let lead = dominant.stretch::<BACKWARD>(bound);
-        (self.stretch, self.then, self.streak) = (lead.entries, lead.then, 0);
-        match lead {
-            Lead { entries: 1.., .. } => self.winner = self.dominant,
-            Lead { then: Then::Behind, .. } => self.winner = self.other,
-            Lead { then: Then::OnBound, .. } => self.settle_versions::<BACKWARD, DONE_WITH_KEY>(seqno)?,
-            Lead { then: Then::Unknown, .. } => {
+            Standing::Unknown => {
                 self.end_turns::<BACKWARD>();
-                return Ok(());
+                Ok(())
+            }
+            met => {
+                self.bound = bound;
+                self.meet::<BACKWARD, DONE_WITH_KEY>(met, seqno)
             }
         }
-        self.value_lead(lead);
-        if self.dominant == NONE {
-            self.end_turns::<BACKWARD>();
-        }
-        Ok(())
     }
 
-    /// One of the others has its turn without the dominant source having been asked.
+    /// The dominant source has come so near to the first of the others, or behind it.
+    #[inline(never)]
+    pub(super) fn meet<const BACKWARD: bool, const DONE_WITH_KEY: bool>(
+        &mut self,
+        standing: Standing,
+        seqno: SeqNo,
+    ) -> Result<()> {
+        let order = self.compare_in_full::<BACKWARD>(standing);
+        (self.is_leading, self.is_on_bound) = (order == Ordering::Less, order == Ordering::Equal);
+        match order {
+            Ordering::Less => {
+                (self.winner, self.streak) = (self.dominant, 0);
+                Ok(())
+            }
+            Ordering::Greater => {
+                self.winner = self.other;
+                self.count_turn::<BACKWARD>();
+                Ok(())
+            }
+            Ordering::Equal => self.settle_versions::<BACKWARD, DONE_WITH_KEY>(seqno),
+        }
+    }
+
+    /// How the dominant source's key stands to that of the first of the others in the direction of the walk, given what it says itself.
+    #[inline(always)]
+    fn compare_in_full<const BACKWARD: bool>(&self, standing: Standing) -> Ordering {
+        let (dominant, other) = (&self.sources[self.dominant], &self.sources[self.other]);
+        match standing {
+            Standing::Before => Ordering::Less,
+            Standing::Behind => Ordering::Greater,
+            Standing::Near | Standing::Unknown if !other.is_valid() => Ordering::Less,
+            Standing::Near | Standing::Unknown => {
+                let order = dominant.key().cmp(other.key());
+                if BACKWARD { order.reverse() } else { order }
+            }
+        }
+    }
+
+    /// One of the others has its turn.
     #[inline(always)]
     fn count_turn<const BACKWARD: bool>(&mut self) {
         self.streak += 1;
@@ -202,23 +217,19 @@ impl<C: Cursor> Merge<C> {
         let (own, others) = (self.sources[dominant].tag(), self.sources[other].tag());
         let is_newer = own > others || own == others && dominant < other;
         if BACKWARD && DONE_WITH_KEY && !is_newer && others <= Tag::visible_at(seqno) {
-            self.winner = NONE;
+            (self.winner, self.is_on_bound) = (NONE, false);
             self.sources[dominant].prev_key(seqno)?;
-            self.then = Then::Unknown;
             self.winner = other;
             return Ok(());
         }
         self.winner = if is_newer == BACKWARD { other } else { dominant };
-        if self.winner == dominant {
-            self.then = Then::Unknown;
-        }
         Ok(())
     }
 
     #[cold]
     #[inline(never)]
     fn end_turns<const BACKWARD: bool>(&mut self) {
-        (self.stretch, self.then, self.in_turns) = (0, Then::Unknown, false);
+        (self.is_leading, self.is_on_bound, self.in_turns) = (false, false, false);
         (self.second_rank, self.second_tail, self.streak) = (0, 0, 0);
         self.seed_tree::<BACKWARD>();
     }

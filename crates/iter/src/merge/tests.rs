@@ -1,5 +1,5 @@
 use super::*;
-use crate::cursor::Lead;
+use crate::cursor::Standing;
 use crate::slice::{Entry, SliceCursor};
 use crate::testing::{Fuse, Rng, Strict, deal, random_entries, random_key};
 use esker_base::ValueKind;
@@ -430,16 +430,16 @@ impl Cursor for Looked<'_> {
         self.look();
         self.0.key()
     }
-    fn stretch<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> Lead {
+    fn standing<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (Standing, u64) {
         self.look();
-        self.0.stretch::<BACKWARD>(bound)
+        self.0.standing::<BACKWARD>(bound)
     }
-    fn step_in_stretch<const BACKWARD: bool>(&mut self) {
-        self.0.step_in_stretch::<BACKWARD>();
+    fn step_towards<const BACKWARD: bool>(&mut self, bound: u64) -> Standing {
+        self.0.step_towards::<BACKWARD>(bound)
     }
 }
 
-/// One source beside sparse others is walked over without a look at its keys but for one in a stretch.
+/// One source beside sparse others is walked over without a look at its keys but for a few in a stretch.
 #[test]
 fn a_source_that_dominates_is_walked_over_in_stretches() {
     let entry = |number: u64| Entry {
@@ -466,14 +466,19 @@ fn a_source_that_dominates_is_walked_over_in_stretches() {
         merge.prev().unwrap();
     }
     assert_eq!(passed, 0);
-    // Sixty stretches in either direction, interrupted once by what the slice counts at once, with a few looks each.
+    // Sixty stretches in either direction, interrupted once or twice by the end of what is at hand, with a few looks each.
     assert!(looks.get() < 2_000, "{} looks at 6,000 entries", looks.get());
 }
 
-/// A large source of one version of each even number, and a small one of some versions of any: newer ones, and older ones as well.
+/// A large source of one version of each even number, and a small one of some versions of any: newer ones, and older ones as well. Eight bytes tell
+/// keys apart, or only groups of them, or none.
 fn large_and_small(rng: &mut Rng) -> [Vec<Entry>; 2] {
+    let prefix = ["", "group", "all of them"][rng.below(3)].as_bytes();
+    let digits = |number: usize| {
+        if prefix.is_empty() { (number as u64).to_be_bytes().to_vec() } else { format!("{number:05}").into() }
+    };
     let entry = |number: usize, seqno: u64| Entry {
-        key: (number as u64).to_be_bytes().to_vec(),
+        key: [prefix, &digits(number)].concat(),
         tag: Tag::new(SeqNo::new(seqno), ValueKind::Put),
         value: Vec::new(),
     };

@@ -13,7 +13,7 @@ use super::tags::TagCoding;
 use super::{BlockBytes, SLACK_BYTES, View, delta_encode, flat_encode};
 use crate::isa::{Kernel, prefetch};
 use esker_base::Tag;
-use esker_iter::{Lead, Then};
+use esker_iter::Standing;
 
 /// How far ahead of the entry that a cursor is on memory is asked for in the block that a seek led to: four entries of 116 bytes.
 const AHEAD_BYTES: usize = 512;
@@ -87,6 +87,8 @@ struct Even {
     payload_end: usize,
     tags: TagCoding,
     suffix_len: usize,
+    /// Those bytes of the big-endian word where a suffix starts that are the suffix's.
+    word_mask: u64,
 }
 
 /// How the first word of a key comes about where the prefix is shorter than a word: its bytes, and behind them the first of the suffix.
@@ -127,7 +129,8 @@ impl Even {
             && flat.prefix_len() + STEP_BYTES <= INLINE_KEY_BYTES + raw::COPY_SLACK
             && flat.prefix_len() + suffix_len <= INLINE_KEY_BYTES;
         let (offsets, payload_end) = flat.narrow_offsets();
-        is_short.then(|| Even { offsets, payload_end, tags: flat.tags(), suffix_len })
+        let word_mask = if suffix_len >= 8 { u64::MAX } else { !(u64::MAX >> (8 * suffix_len)) };
+        is_short.then(|| Even { offsets, payload_end, tags: flat.tags(), suffix_len, word_mask })
     }
 }
 
@@ -473,6 +476,21 @@ impl BlockCursor {
         unsafe { self.stand(even, index, at, end) }
     }
 
+    /// Moves from entry `index + 1` to entry `index`.
+    ///
+    /// # Safety
+    /// The block of `even` must be alive, and the cursor on the entry behind.
+    #[inline(always)]
+    unsafe fn step_back(&mut self, even: &Even, index: usize) {
+        // The entry ends where the one after it starts.
+        let end = self.own_at - even.tags.width();
+        // SAFETY: the index is that of an entry, whose offset this is.
+        unsafe {
+            let at = usize::from(raw::u16_at(even.offsets, 2 * index));
+            self.stand(even, index, at, end);
+        }
+    }
+
     /// Stands on entry `index`, which starts at `at` and ends at `end`.
     ///
     /// # Safety
@@ -515,13 +533,8 @@ impl BlockCursor {
             return;
         };
         if let Some(even) = self.even {
-            // The entry ends where the one after it starts.
-            let end = self.own_at - even.tags.width();
-            // SAFETY: the index is that of an entry, whose offset this is.
-            unsafe {
-                let at = usize::from(raw::u16_at(even.offsets, 2 * index));
-                self.stand(&even, index, at, end);
-            }
+            // SAFETY: the index is that of an entry, and the cursor is on the one behind it.
+            unsafe { self.step_back(&even, index) };
             if self.fetches_ahead {
                 self.fetch_behind();
             }
@@ -570,37 +583,61 @@ impl BlockCursor {
         }
     }
 
-    /// How far the block leads before `bound` in the direction of `BACKWARD`, where no key of it has two versions. Nothing is known where that is
-    /// not told quickly.
+    /// How the entry stands to `bound` in the direction of `BACKWARD`, where no key of the block has two versions, and the bound for
+    /// [`BlockCursor::step_towards`]: what it has behind the block's prefix, or the greatest or least there is if all of the block lies before or behind it.
+    /// Nothing is known where that is not told quickly.
     ///
     /// # Safety
-    /// See [`BlockCursor`]; the kernel's instructions must be available.
+    /// See [`BlockCursor`].
     #[inline(always)]
-    pub(crate) unsafe fn stretch<K: Kernel, const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> Lead {
-        let (Some(View::Flat(flat)), Some(_)) = (&self.view, &self.even) else { return Lead::NONE };
-        // Blocks have less than 2^32 entries.
-        let lead = |entries: usize, then| Lead { entries: entries as u32, then };
+    pub(crate) unsafe fn standing<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (Standing, u64) {
+        let (Some(View::Flat(flat)), Some(even)) = (&self.view, &self.even) else {
+            return (Standing::Unknown, 0);
+        };
         let Some(bound) = bound else {
-            return lead(if BACKWARD { self.index + 1 } else { self.count - self.index }, Then::Unknown);
+            return (Standing::Before, if BACKWARD { 0 } else { u64::MAX });
+        };
+        // SAFETY: the block is alive.
+        let prefix = unsafe { flat.prefix() };
+        let front = &bound[..prefix.len().min(bound.len())];
+        let word = if raw::bytes_equal(front, prefix) {
+            esker_base::key::head(bound, prefix.len())
+        } else if front > prefix {
+            u64::MAX
+        } else {
+            0
         };
         // SAFETY: the caller's promise.
-        let (at, has_bound) = unsafe { flat.place_of::<K>(bound) };
-        if BACKWARD {
-            // The bound itself does not come before the bound.
-            let from = at + usize::from(has_bound);
-            let then = match has_bound && self.index >= at {
-                true => Then::OnBound,
-                false if from == 0 => Then::Unknown,
-                false => Then::Behind,
-            };
-            return lead((self.index + 1).saturating_sub(from), then);
+        (unsafe { self.standing_to::<BACKWARD>(even, word) }, word)
+    }
+
+    /// How the entry stands to a bound.
+    ///
+    /// # Safety
+    /// The block of `even` must be alive and the cursor on an entry of it.
+    #[inline(always)]
+    unsafe fn standing_to<const BACKWARD: bool>(&self, even: &Even, bound: u64) -> Standing {
+        // SAFETY: the suffix lies in the payload, which has more than eight bytes behind it.
+        let word = unsafe { raw::u64_at(self.base, self.own_at) }.swap_bytes() & even.word_mask;
+        Standing::of_words::<BACKWARD>(word, bound)
+    }
+
+    /// Moves to the next entry in the direction of `BACKWARD` and says how it stands to a bound that [`BlockCursor::standing`] gave; if it is unknown, because
+    /// the block has no such entry, nothing has happened.
+    ///
+    /// # Safety
+    /// See [`BlockCursor`].
+    #[inline(always)]
+    pub(crate) unsafe fn step_towards<const BACKWARD: bool>(&mut self, bound: u64) -> Standing {
+        let index = if BACKWARD { self.index.wrapping_sub(1) } else { self.index + 1 };
+        let Some(even) = self.even.filter(|_| index < self.count) else { return Standing::Unknown };
+        // SAFETY: the index is that of an entry, and the cursor on its neighbour.
+        unsafe { if BACKWARD { self.step_back(&even, index) } else { self.step(&even, index) } }
+        if self.fetches_ahead {
+            if BACKWARD { self.fetch_behind() } else { self.fetch_ahead() }
         }
-        let then = match has_bound && self.index <= at {
-            true => Then::OnBound,
-            false if at == self.count => Then::Unknown,
-            false => Then::Behind,
-        };
-        lead(at.saturating_sub(self.index), then)
+        // SAFETY: it stands on an entry now.
+        unsafe { self.standing_to::<BACKWARD>(&even, bound) }
     }
 
     /// # Safety

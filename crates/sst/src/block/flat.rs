@@ -484,35 +484,6 @@ impl Flat {
         }
     }
 
-    /// Where `key` belongs, if no key of the block has two versions: the first entry whose key is not less, `count` if there is none, and whether it
-    /// has this key.
-    ///
-    /// # Safety
-    /// As for [`Flat::lower_bound`].
-    #[inline(always)]
-    pub(crate) unsafe fn place_of<K: Kernel>(&self, key: &[u8]) -> (usize, bool) {
-        // SAFETY: the block is alive.
-        let prefix = unsafe { self.prefix() };
-        let (front, suffix) = key.split_at(prefix.len().min(key.len()));
-        if !raw::bytes_equal(front, prefix) {
-            return (if front > prefix { self.count } else { 0 }, false);
-        }
-        // SAFETY: F1, and 64 bytes behind the heads are readable; ranks are at most `count`, and `middle` is less.
-        unsafe {
-            let heads = self.base.add(self.heads_at());
-            let (mut from, mut to) = K::rank_heads(heads, self.count, head_of_suffix(suffix));
-            while from < to {
-                let middle = (from + to) / 2;
-                match self.suffix(&self.entry(middle)).cmp(suffix) {
-                    Ordering::Less => from = middle + 1,
-                    Ordering::Equal => return (middle, true),
-                    Ordering::Greater => to = middle,
-                }
-            }
-            (from, false)
-        }
-    }
-
     /// Prefetches the entry that [`Flat::find`] will look at first.
     ///
     /// # Safety

@@ -1,66 +1,95 @@
 //! How far a walk may go without a look at keys.
 
 use super::{options, table};
-use crate::ReadPurpose;
 use crate::testing::{SHAPES, Shape, entries, key_of};
+use crate::{ReadPurpose, TableCursor};
 use esker_env::SeededRandom;
-use esker_iter::{Cursor, Lead, Then};
+use esker_iter::{Cursor, Standing};
+
+/// How often each standing was told, and the most steps of one walk.
+#[derive(Default)]
+struct Met {
+    before: usize,
+    near: usize,
+    behind: usize,
+    most_steps: usize,
+}
+
+impl Met {
+    /// Checks what was told of a key.
+    fn check<const BACKWARD: bool>(&mut self, standing: Standing, key: &[u8], bound: Option<&[u8]>) {
+        let order = bound.map(|bound| if BACKWARD { bound.cmp(key) } else { key.cmp(bound) });
+        let context = || format!("{standing:?} {BACKWARD} {} {bound:?}", key.escape_ascii());
+        match standing {
+            Standing::Before => {
+                assert!(order.is_none_or(|order| order.is_lt()), "{}", context());
+                self.before += 1;
+            }
+            Standing::Near => self.near += 1,
+            Standing::Behind => {
+                assert!(order.is_some_and(|order| order.is_gt()), "{}", context());
+                self.behind += 1;
+            }
+            Standing::Unknown => {}
+        }
+    }
+
+    /// Walks towards a bound as far as that is told, and back.
+    fn walk<const BACKWARD: bool>(
+        &mut self,
+        cursor: &mut TableCursor,
+        keys: &[&[u8]],
+        at: usize,
+        bound: Option<&[u8]>,
+    ) {
+        let (standing, word) = cursor.standing_of_only::<BACKWARD>(bound);
+        self.check::<BACKWARD>(standing, keys[at], bound);
+        let mut steps = 0;
+        loop {
+            let standing = match standing {
+                Standing::Unknown => Standing::Unknown,
+                _ => cursor.step_to_only::<BACKWARD>(word),
+            };
+            if standing == Standing::Unknown {
+                break;
+            }
+            steps += 1;
+            let key = keys[if BACKWARD { at - steps } else { at + steps }];
+            assert_eq!(cursor.key(), key, "one entry further");
+            self.check::<BACKWARD>(standing, key, bound);
+        }
+        (0..steps).for_each(|_| assert!(if BACKWARD { cursor.step() } else { cursor.step_back() }));
+        assert_eq!(cursor.key(), keys[at], "nothing happens where nothing is told");
+        self.most_steps = self.most_steps.max(steps);
+    }
+}
 
 #[test]
-fn a_stretch_ends_before_the_bound_in_either_direction() {
+fn what_is_told_of_a_bound_is_true_in_either_direction() {
     let random = SeededRandom::new(5);
-    let (mut longest, mut told) = (0, 0);
+    let mut met = Met::default();
     for shape in SHAPES.into_iter().filter(|shape| *shape != Shape::Giant) {
         let mut entries = entries(shape, 600, 40, &random);
         entries.dedup_by(|older, newer| older.key == newer.key);
+        let keys: Vec<&[u8]> = entries.iter().map(|entry| &*entry.key).collect();
         let table = table(&entries, options());
         let mut cursor = table.cursor(ReadPurpose::Scan);
-        let is_at =
-            |cursor: &crate::TableCursor, at: usize| cursor.is_valid() && cursor.key() == entries[at].key;
         cursor.seek_to_first().unwrap();
         for at in 0..entries.len() {
-            assert!(is_at(&cursor, at));
-            let bound = match random.below(3) {
+            assert_eq!(cursor.key(), keys[at], "{shape:?}");
+            let bound = match random.below(4) {
                 0 => None,
-                1 => Some(entries[random.below(entries.len() as u64) as usize].key.clone()),
+                1 => Some(keys[random.below(keys.len() as u64) as usize].to_vec()),
+                // In the same block, mostly.
+                2 => Some(keys[(at + random.below(20) as usize).min(keys.len() - 1)].to_vec()),
                 _ => Some(key_of(shape, 600, &random)),
             };
-            let bound = bound.as_deref();
-            let (forward, after) = lead(&cursor.lead::<false>(bound));
-            let is_before = |at: usize| bound.is_none_or(|bound| entries[at].key.as_slice() < bound);
-            assert!((at..at + forward).all(is_before), "{shape:?} {at} {forward} {bound:?}");
-            let (backward, before) = lead(&cursor.lead::<true>(bound));
-            let is_behind = |at: usize| bound.is_none_or(|bound| entries[at].key.as_slice() > bound);
-            assert!((at + 1 - backward..=at).all(is_behind), "{shape:?} {at} {backward} {bound:?}");
-            // The last step of each leads to an entry of the block, and what is told to follow is there.
-            let follows = |then: Then, at: Option<usize>, is_behind: &dyn Fn(&[u8], &[u8]) -> bool| {
-                let key = || entries[at.expect("an entry follows")].key.as_slice();
-                match then {
-                    Then::Unknown => {}
-                    Then::OnBound => assert_eq!(Some(key()), bound, "{shape:?} {at:?}"),
-                    Then::Behind => {
-                        assert!(is_behind(key(), bound.expect("there is one")), "{shape:?} {at:?}");
-                    }
-                }
-            };
-            follows(after, Some(at + forward), &|key, bound| key > bound);
-            follows(before, at.checked_sub(backward), &|key, bound| key < bound);
-            told += usize::from(after == Then::OnBound) + usize::from(before == Then::OnBound);
-            let forward_steps = (forward + usize::from(after != Then::Unknown)).saturating_sub(1);
-            let backward_steps = (backward + usize::from(before != Then::Unknown)).saturating_sub(1);
-            (0..forward_steps).for_each(|_| assert!(cursor.step()));
-            (0..forward_steps).for_each(|_| assert!(cursor.step_back()));
-            (0..backward_steps).for_each(|_| assert!(cursor.step_back()));
-            (0..backward_steps).for_each(|_| assert!(cursor.step()));
-            assert!(is_at(&cursor, at));
-            longest = longest.max(forward.min(backward));
+            met.walk::<false>(&mut cursor, &keys, at, bound.as_deref());
+            met.walk::<true>(&mut cursor, &keys, at, bound.as_deref());
             cursor.next().unwrap();
         }
     }
-    assert!(longest > 8, "the test met no stretch longer than {longest}");
-    assert!(told > 50, "the test met the bound's key only {told} times");
-}
-
-fn lead(lead: &Lead) -> (usize, Then) {
-    (lead.entries as usize, lead.then)
+    let Met { before, near, behind, most_steps } = met;
+    assert!(most_steps > 16, "the test met no walk longer than {most_steps}");
+    assert!(before > 5_000 && near > 100 && behind > 5_000, "{before} before, {near} near, {behind} behind");
 }
