@@ -6,7 +6,7 @@
 //! once that is done memtables may hold all of their share again. Meanwhile writers go on in what was kept.
 //!
 //! It is lent from the opening on, when there is nothing yet to be evicted. Later it is *offered*: when the log rests ([`crate::rest`]), and when no log segment was
-//! filled for [`QUIET_LOOKS`] looks of the compaction lane, so that a few writes now and then do not keep it from readers. An offer costs nothing. It is taken up when the
+//! filled for [`QUIET_TIME`], so that a few writes now and then do not keep it from readers. An offer costs nothing. It is taken up when the
 //! cache has no room for what it is given ([`esker_cache::BlockCache::await_need`]): where all blocks fit, arenas stay as they are, and the next writes need not
 //! touch fresh memory. Where writes come steadily the share stays with the
 //! memtables: to evict a quarter of the cache for each of them and load it again would be worse than not to lend at all.
@@ -26,16 +26,19 @@
 //! # Rejected
 //! * Lending after each flush, as much as is not in use: a mixed load would shrink and grow the cache with each memtable.
 //! * Lending at each rest, whatever the cache has room for: writes that follow touch their arenas anew, and readers had nothing of it.
+//! * Counting looks of the compaction lane for the quiet time: jobs that end and scans that pay for merges ([`crate::paid`]) ask for dozens of them a second, and
+//!   the share went back and forth with each log segment.
 //! * Calling back in steps, as writers need it: they would be nearer to waiting all the time, for a difference of milliseconds.
 
 use crate::scheduler::Lane;
 use crate::store::{Store, Writing};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
-/// So many looks of the compaction lane without a full log segment are quiet enough: a minute.
-pub(crate) const QUIET_LOOKS: u32 = 6;
+/// So long without a full log segment is quiet enough.
+pub(crate) const QUIET_TIME: Duration = Duration::from_secs(60);
 
 /// Who has the memtables' share.
 #[derive(Debug)]
@@ -46,8 +49,8 @@ pub(crate) struct Lending {
     granted_bytes: AtomicU64,
     /// The cache may have it as soon as it needs it. Set and taken back as `is_lent` is.
     is_offered: AtomicBool,
-    /// Looks since the log last went on in another segment.
-    quiet_looks: AtomicU32,
+    /// When the log last went on in another segment, on the monotonic clock.
+    quiet_since_ns: AtomicU64,
     /// Held by who moves shares (LN5).
     moving: Mutex<()>,
 }
@@ -59,7 +62,7 @@ impl Lending {
             is_lent: AtomicBool::new(true),
             granted_bytes: AtomicU64::new(kept_bytes),
             is_offered: AtomicBool::new(false),
-            quiet_looks: AtomicU32::new(0),
+            quiet_since_ns: AtomicU64::new(0),
             moving: Mutex::new(()),
         }
     }
@@ -154,7 +157,7 @@ impl Store {
     /// already; if not, the log lane is to be waited for.
     #[cold]
     pub(crate) fn call_share_back(&self, held_bytes: u64, more_bytes: u64) -> bool {
-        self.lending.quiet_looks.store(0, Ordering::Relaxed);
+        self.lending.quiet_since_ns.store(self.monotonic_ns(), Ordering::Relaxed);
         self.lending.is_offered.store(false, Ordering::Release);
         if self.lending.is_lent.swap(false, Ordering::AcqRel) {
             self.scheduler.request(Lane::Log);
@@ -179,8 +182,9 @@ impl Store {
 
     /// A look of the compaction lane: offers the share when it was quiet for long enough.
     pub(crate) fn offer_if_quiet(&self) {
-        let looks = self.lending.quiet_looks.fetch_add(1, Ordering::Relaxed) + 1;
-        if let Some(writing) = self.writing.as_ref().filter(|_| looks >= QUIET_LOOKS) {
+        let since_ns = self.lending.quiet_since_ns.load(Ordering::Relaxed);
+        let is_quiet = self.monotonic_ns().saturating_sub(since_ns) >= QUIET_TIME.as_nanos() as u64;
+        if let Some(writing) = self.writing.as_ref().filter(|_| is_quiet) {
             self.offer_share(writing);
         }
     }

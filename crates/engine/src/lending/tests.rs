@@ -1,6 +1,6 @@
 //! Who has the memory at which moment: on the simulated file system, step by step.
 
-use super::QUIET_LOOKS;
+use super::QUIET_TIME;
 use crate::scheduler::{LOOK_INTERVAL, Lane, Work};
 use crate::store::{Store, Writing};
 use crate::{Database, KeyspaceOptions, Options};
@@ -11,6 +11,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const BUDGET: u64 = 64 << 20;
+
+/// Looks that the lane makes by itself in a quiet time.
+const QUIET_LOOKS: u32 = (QUIET_TIME.as_secs() / LOOK_INTERVAL.as_secs()) as u32;
 
 /// A budget that a few megabytes of values fill.
 const SMALL_BUDGET: u64 = 16 << 20;
@@ -262,6 +265,20 @@ fn the_share_does_not_go_back_and_forth() {
         world.put(10);
         world.look(1);
         assert_eq!(world.db.metrics().memory.cache_capacity_bytes, capacity);
+    }
+}
+
+/// Quiet is a matter of time: jobs that end and scans that pay for merges have the lane look as often as they like.
+#[test]
+fn looks_alone_do_not_make_it_quiet() {
+    let mut world = World::small();
+    world.fill(80);
+    for second in 0..100 {
+        world.fill(1);
+        (0..2 * QUIET_LOOKS).for_each(|_| world.settle());
+        world.read_all();
+        assert!(!world.is_lent(), "segments are filled all the time, {second}");
+        world.clock.advance(Duration::from_secs(1));
     }
 }
 
