@@ -215,8 +215,21 @@ impl<V: Charge + Clone> BlockCache<V> {
     ///
     /// A block larger than the budget is not cached; `value` is answered as it is.
     pub fn insert(&self, key: CacheKey, value: V, kind: BlockKind, admission: Admission) -> V {
+        self.enter(key, value, kind, admission, false)
+    }
+
+    /// As [`BlockCache::insert`], or for one that is handed over ([`crate::handing`]).
+    #[inline]
+    pub(crate) fn enter(
+        &self,
+        key: CacheKey,
+        value: V,
+        kind: BlockKind,
+        admission: Admission,
+        is_handed_over: bool,
+    ) -> V {
         let bytes = value.charge_bytes().saturating_add(self.entry_overhead_bytes());
-        if self.need.is_awaited() && self.is_full_for(bytes) {
+        if !is_handed_over && self.need.is_awaited() && self.is_full_for(bytes) {
             self.need.meet();
         }
         let scanned = admission == Admission::Scan && kind == BlockKind::Data;
@@ -240,7 +253,8 @@ impl<V: Charge + Clone> BlockCache<V> {
             return value;
         };
         let is_large = bytes > self.capacity_bytes() / (self.shards.len() * LARGE_SHARE);
-        let knocks = !scanned && kind == BlockKind::Data && !is_large && self.is_full_for(bytes);
+        let is_asked = !scanned && !is_handed_over && kind == BlockKind::Data;
+        let knocks = is_asked && !is_large && self.is_full_for(bytes);
         let waits = knocks && !shard.lets_in(hash);
         if waits {
             self.budget.release(shard.free_the_door(&mut evicted.0));
@@ -270,6 +284,7 @@ impl<V: Charge + Clone> BlockCache<V> {
             }
         }
         let entry = Entry { key, value: value.clone(), charge, kind, chances, scanned, told: false };
+        shard.handed_over += u64::from(is_handed_over);
         if waits {
             self.budget.release(shard.seat(entry, &mut evicted.0));
         } else {
@@ -423,6 +438,7 @@ impl<V: Charge + Clone> BlockCache<V> {
             stats.duplicate_loads += shard.duplicate_loads;
             stats.declined += shard.declined;
             stats.turned_away += shard.turned_away;
+            stats.handed_over += shard.handed_over;
             for (sum, &part) in stats.kinds.iter_mut().zip(&shard.kinds) {
                 *sum += part;
             }
@@ -451,7 +467,7 @@ impl<V: Charge + Clone> BlockCache<V> {
 
 impl<V> BlockCache<V> {
     #[inline]
-    fn shard_of(&self, hash: u64) -> usize {
+    pub(crate) fn shard_of(&self, hash: u64) -> usize {
         // The high half of the hash; the table uses the low bits.
         (hash >> 32) as usize & (self.shards.len() - 1)
     }

@@ -100,6 +100,12 @@ pub trait Charge {
         false
     }
 
+    /// As [`Charge::take_use`], which goes on to say so.
+    #[inline]
+    fn is_used(&self) -> bool {
+        false
+    }
+
     /// Asks for the memory that [`Charge::take_use`] and [`Charge::left`] look at. Called with a lock of the cache held.
     #[inline]
     fn prefetch(&self) {}
@@ -135,6 +141,11 @@ impl<T: ?Sized + Charge> Charge for std::sync::Arc<T> {
     #[inline]
     fn take_use(&self) -> bool {
         (**self).take_use()
+    }
+
+    #[inline]
+    fn is_used(&self) -> bool {
+        (**self).is_used()
     }
 
     #[inline]

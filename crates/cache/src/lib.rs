@@ -33,7 +33,7 @@
 //! * **BS5** Keys name a table by a number that is given to another one only after the first is gone and
 //!   [`BlockCache::remove_departed`] has removed what was left of it, so an entry can never be taken for another file's
 //!   ([`numbers`]).
-//! * **BS6** What is inserted has been verified; the cache hands out what it was given.
+//! * **BS6** What is inserted has been verified, or is what the file's checksum was computed from; the cache hands out what it was given.
 //! * Two loads of one block agree on one value: the first insertion wins and later ones get the resident value back.
 //! * A value lives as long as anyone holds it; an evicted one leaves the budget when it leaves the cache.
 //!
@@ -66,7 +66,7 @@
 //! whether a shortcut was used ([`Charge::take_use`]), and hits are reported ([`BlockCache::count_shortcut_hits`]). Only kinds that
 //! say so are to be used with shortcuts ([`CacheKind::has_shortcuts`]).
 //!
-//! Map: [`entry`] says what is cached, [`door`] who may enter, [`numbers`] by which name, [`kind`] what can be chosen; `policy` has the policies, one file
+//! Map: [`entry`] says what is cached, [`door`] who may enter, `handing` what takes the place of others, [`numbers`] by which name, [`kind`] what can be chosen; `policy` has the policies, one file
 //! each, `shard` counts, [`cache`] is the whole, `need` says when it is full, `stretches` gives memory back, [`stats`] is what it tells.
 
 #![forbid(unsafe_code)]
@@ -74,6 +74,7 @@
 pub mod cache;
 mod door;
 pub mod entry;
+mod handing;
 pub mod kind;
 mod need;
 pub mod numbers;

@@ -134,8 +134,8 @@ impl<V: Charge + Clone> Policy<V> {
         }
     }
 
-    /// The value of a key, which is not a use.
-    pub(crate) fn resident(&mut self, hash: u64, key: &CacheKey) -> Option<V> {
+    /// The entry of a key, which is not a use.
+    pub(crate) fn resident(&mut self, hash: u64, key: &CacheKey) -> Option<&Entry<V>> {
         with_policy!(self, policy => policy.resident(hash, key))
     }
 

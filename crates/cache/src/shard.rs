@@ -20,6 +20,7 @@ pub(crate) struct Shard<V> {
     pub(crate) duplicate_loads: u64,
     pub(crate) declined: u64,
     pub(crate) turned_away: u64,
+    pub(crate) handed_over: u64,
 }
 
 impl<V: Charge + Clone> Shard<V> {
@@ -32,6 +33,7 @@ impl<V: Charge + Clone> Shard<V> {
             duplicate_loads: 0,
             declined: 0,
             turned_away: 0,
+            handed_over: 0,
         }
     }
 
@@ -71,11 +73,21 @@ impl<V: Charge + Clone> Shard<V> {
 
     /// The resident value of a key, without counting anything.
     pub(crate) fn resident(&mut self, hash: u64, key: &CacheKey) -> Option<V> {
-        self.policy.resident(hash, key).or_else(|| self.waiting_value(key))
+        self.policy.resident(hash, key).map(|entry| entry.value.clone()).or_else(|| self.waiting_value(key))
     }
 
     fn waiting_value(&self, key: &CacheKey) -> Option<V> {
         self.waiting.as_ref().filter(|entry| entry.key == *key).map(|entry| entry.value.clone())
+    }
+
+    /// On whose behalf the block of a key is inside; nobody's if it is not, waits at the door, or would go next.
+    pub(crate) fn wanted_by(&mut self, hash: u64, key: &CacheKey) -> Option<Admission> {
+        let entry = self.policy.resident(hash, key)?;
+        match (entry.value.is_used() || entry.chances > 0, entry.scanned) {
+            (true, _) => Some(Admission::Point),
+            (false, true) => Some(Admission::Scan),
+            (false, false) => None,
+        }
     }
 
     /// As [`Shard::find`], for the entry at the door; a lookup gives it the chance with which it enters. Shortcuts to it are made from now on:

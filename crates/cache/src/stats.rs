@@ -65,6 +65,8 @@ pub struct CacheStats {
     pub declined: u64,
     /// Data blocks of lookups that went from the door of a full cache: counted among the inserts and evictions, too.
     pub turned_away: u64,
+    /// Blocks that somebody put there in place of others which are about to go, as merges do: counted among the inserts, too.
+    pub handed_over: u64,
     pub(crate) kinds: [KindStats; BlockKind::ALL.len()],
 }
 

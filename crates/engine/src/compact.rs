@@ -2,12 +2,14 @@
 //!
 //! The strategy is a pure function from the tree's shape to a plan; this file asks it, marks the plan's inputs busy so that the next
 //! question does not get them again, does what the plan says, and installs the result. A merge reads its inputs past
-//! the block cache, keeps what somebody can still see ([`crate::output`]), and replaces inputs by outputs in one edit. A
+//! the block cache, keeps what somebody can still see ([`crate::output`]), hands on what of them was in the cache ([`crate::heirs`]), and
+//! replaces inputs by outputs in one edit. A
 //! move is an edit alone. Beside the strategy, whether blob files hold too much garbage is asked; the answer is a merge that also
 //! empties some of them ([`crate::large`]).
 
 use crate::deletes;
 use crate::filters::{TableFilter, keys_taken};
+use crate::heirs::Heirs;
 use crate::jobs::{Job, JobFacts, RunningJob, pieces_of};
 use crate::keyspace::KeyspaceState;
 use crate::large::Relocation;
@@ -21,7 +23,7 @@ use crate::tree::{TreePart, TreeRun};
 use crate::wanted::Wanted;
 use esker_base::{Error, FileNumber, PartId, Result, SeqNo};
 use esker_iter::{Boundaries, Bounds, CompactionFilter, LargeValues, Merge};
-use esker_sst::Pace;
+use esker_sst::{InputReading, Pace, Warmth};
 use esker_strategy::{
     Busy, Class, CompactionPlan, InputPart, JobId, ManualMark, ManualStep, PlanInput, PlanKind, Reason,
 };
@@ -186,7 +188,7 @@ impl Store {
         let keyspace = &**job.keyspace();
         tracing::debug!(keyspace = %keyspace.name(), %plan, "compaction begins");
         if plan.kind == PlanKind::Merge {
-            self.merge(job, plan, victims)?;
+            self.merge(job, plan, victims).inspect_err(|_| self.forget_heirs())?;
         } else {
             let writing = self.writing()?;
             self.install(keyspace, &[], |version, _| {
@@ -295,10 +297,12 @@ impl Store {
         // from here on the parts hold them.
         keyspace.check_living()?;
         let deletes = deletes::of_parts(&runs.concat(), boundaries, &older)?;
+        let reading =
+            InputReading { pace: Arc::clone(job) as Arc<dyn Pace>, warmth: Arc::new(Warmth::default()) };
         let sources = inputs.iter().zip(runs).map(|(input, mut parts)| {
             parts.retain(|part| !deletes::hide_all_of(&deletes, part, boundaries));
             let run = Arc::new(TreeRun::new(input.level, parts.into()));
-            RunCursor::paced(run, Arc::clone(job) as Arc<dyn Pace>)
+            RunCursor::for_job(run, reading.clone())
         });
         let merge = Merge::new(sources.collect());
         let spec = OutputSpec {
@@ -320,6 +324,7 @@ impl Store {
             is_bottom: plan.bottom,
             hides_deleted: hides_deleted(plan, boundaries),
             relocation: (!relocation.victims.is_empty()).then_some(relocation),
+            heirs: Some(Heirs { files: &self.files, warmth: Arc::clone(&reading.warmth) }),
         };
         let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
         write_tables(&writing.tables, &spec, merge, boundaries.clone(), deletes, below)
@@ -329,9 +334,11 @@ impl Store {
         &self,
         keyspace: &KeyspaceState,
         plan: &CompactionPlan,
-        tables: Outputs<'_>,
+        mut tables: Outputs<'_>,
     ) -> Result<()> {
         let writing = self.writing()?;
+        // Until the tree has them.
+        let _inherited = self.open_heirs(keyspace.id, &mut tables);
         self.install(keyspace, &[], |version, _| {
             let new_run = writing.tables.take_run_id();
             let mut edit = VersionEdit::new();

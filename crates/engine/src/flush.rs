@@ -386,6 +386,7 @@ fn flush_spec<'a>(
         is_bottom: false,
         hides_deleted: false,
         relocation: None,
+        heirs: None,
     }
 }
 

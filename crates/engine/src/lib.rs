@@ -32,6 +32,7 @@ mod flush;
 mod gaps;
 mod handle;
 mod heat;
+mod heirs;
 mod holders;
 mod ingest;
 mod install;

@@ -8,6 +8,7 @@ use crate::amplification::traffic::Moved;
 use crate::deletes::key_range;
 use crate::easing::eased;
 use crate::filters::TableFilter;
+use crate::heirs::Heirs;
 use crate::jobs::{Job, OUTPUT_BYTES_PER_LOOK};
 use crate::large::separate::References;
 use crate::large::{Relocation, Separator};
@@ -19,7 +20,7 @@ use esker_env::{Env, OpenMode};
 use esker_iter::{
     Boundaries, CompactionFilter, Cursor, Folding, InputDeletes, LargeValues, Merge, Retained, Sink,
 };
-use esker_sst::{Expiring, Pace, TableOptions, TableSummary, TableWriter};
+use esker_sst::{Expiring, Inheritance, Pace, TableOptions, TableSummary, TableWriter};
 use esker_strategy::{Cut, Cutter};
 use esker_version::{BlobFileMeta, KeyRange, LevelIndex, PartFlags, PartMeta, Place, VersionEdit};
 use std::path::PathBuf;
@@ -60,6 +61,8 @@ pub(crate) struct OutputSpec<'a> {
     pub(crate) hides_deleted: bool,
     /// The blob files whose values are to be written anew, if there are any.
     pub(crate) relocation: Option<&'a Relocation>,
+    /// Who hands on what is in the cache of the inputs, if they are tables.
+    pub(crate) heirs: Option<Heirs<'a>>,
 }
 
 /// Makes table files: where they go, how they are numbered. Exists before the database is open, because recovery
@@ -152,6 +155,8 @@ pub(crate) struct Outputs<'a> {
     parts: Vec<PartMeta>,
     blobs: Vec<BlobFileMeta>,
     files: UnclaimedFiles<'a>,
+    /// What tables have in the cache already.
+    inheritances: Vec<(FileNumber, Inheritance)>,
     /// The smallest sequence number of what a filter changed or removed.
     pub(crate) oldest_filtered: Option<SeqNo>,
 }
@@ -160,7 +165,13 @@ impl<'a> Outputs<'a> {
     /// No tables.
     pub(crate) fn none(factory: &'a TableFactory) -> Outputs<'a> {
         let files = UnclaimedFiles::new(factory);
-        Outputs { parts: Vec::new(), blobs: Vec::new(), files, oldest_filtered: None }
+        Outputs {
+            parts: Vec::new(),
+            blobs: Vec::new(),
+            files,
+            inheritances: Vec::new(),
+            oldest_filtered: None,
+        }
     }
 
     /// Tombstones of all tables.
@@ -193,7 +204,15 @@ impl<'a> Outputs<'a> {
         self.parts.extend(next.parts);
         self.blobs.extend(next.blobs);
         self.files.append(next.files);
+        self.inheritances.extend(next.inheritances);
         self.oldest_filtered = self.oldest_filtered.into_iter().chain(next.oldest_filtered).min();
+    }
+
+    /// Takes what tables have in the cache, with what they are.
+    pub(crate) fn take_inheritances(&mut self) -> Vec<(&PartMeta, Inheritance)> {
+        let inheritances = std::mem::take(&mut self.inheritances);
+        let part_of = |number| self.parts.iter().find(|part| part.file == number);
+        inheritances.into_iter().filter_map(|(number, own)| Some((part_of(number)?, own))).collect()
     }
 
     /// Says in an edit that the tables join `place`, and that there are blob files (BF2). The files stay with whoever is to
@@ -363,11 +382,12 @@ impl<'a, 's> Output<'a, 's> {
         self.look()?;
         if let Some(mut open) = self.writer.take() {
             open.writer.set_range_deletes(self.deletes.take_before(border));
-            let mut part = finish(self.factory, self.spec.created_ms, open)?;
+            let (mut part, inheritance) = finish(self.factory, self.spec.created_ms, open)?;
             if part.has_tombstones() {
                 // The file is younger than the deletes in it.
                 part.oldest_delete_ms = self.spec.oldest_delete_ms.or(part.oldest_delete_ms);
             }
+            self.tables.inheritances.extend(inheritance.map(|own| (part.file, own)));
             self.tables.parts.push(part);
         }
         Ok(())
@@ -414,16 +434,23 @@ fn begin(
     if let Some(job) = spec.job {
         writer.set_pace(Arc::clone(job) as Arc<dyn Pace>);
     }
+    if let Some(heirs) = &spec.heirs {
+        writer.set_heir(heirs.heir(spec.keyspace));
+    }
     Ok(OpenTable { writer, number, uid, references: References::default() })
 }
 
-fn finish(factory: &TableFactory, created_ms: Option<u64>, open: OpenTable) -> Result<PartMeta> {
+fn finish(
+    factory: &TableFactory,
+    created_ms: Option<u64>,
+    open: OpenTable,
+) -> Result<(PartMeta, Option<Inheritance>)> {
     let OpenTable { writer, number, uid, references } = open;
-    let summary: TableSummary = writer.finish()?;
+    let (summary, inheritance) = writer.finish_with_heir()?;
     let created_ms = created_ms.unwrap_or_else(|| factory.env.clock.wall_ms());
     let mut part = part_of(&summary, factory.take_part_id(), number, uid, created_ms);
     part.blobs = references.finish();
-    Ok(part)
+    Ok((part, inheritance))
 }
 
 /// A table that was written, as a part.

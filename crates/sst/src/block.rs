@@ -266,6 +266,11 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
+    /// The payload of the block that was compressed last.
+    pub(crate) fn raw(&self) -> &[u8] {
+        &self.raw
+    }
+
     /// Memory to compress into.
     pub(crate) fn compressed(&mut self) -> &mut Vec<u8> {
         &mut self.compressed

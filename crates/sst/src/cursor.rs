@@ -9,7 +9,8 @@
 //! * [`ReadPurpose::Point`] and [`ReadPurpose::Scan`] use the cache, the latter in a way that cannot push out what
 //!   lookups use. What is not there is read block by block at first and in growing windows as the walk goes on.
 //! * [`ReadPurpose::Compaction`] neither asks nor fills the cache: it reads each block once, 64 KiB at a time into a
-//!   buffer of its own, and uncompressed blocks are decoded where they lie.
+//!   buffer of its own, and uncompressed blocks are decoded where they lie. A job's cursor tells of each block whether it is in the cache
+//!   ([`crate::heir`]).
 //!
 //! # Safety argument
 //! [`BlockCursor`] points into the block that `held` keeps: a shared block, whose memory neither moves nor
@@ -19,11 +20,12 @@
 
 use crate::block::cursor::BlockCursor;
 use crate::block::{BlockBytes, BlockRef};
+use crate::heir::InputReading;
 use crate::index::BlockIndex;
 use crate::isa::{Kernel, with_kernel};
 use crate::load::{unpack, verify_numbered};
 use crate::lookup::prefetch_slots;
-use crate::read_ahead::{Pace, ReadAhead};
+use crate::read_ahead::ReadAhead;
 use crate::table::Table;
 use esker_base::{Result, SeqNo, Tag};
 use esker_cache::{Admission, BlockKind};
@@ -79,9 +81,9 @@ unsafe impl Send for TableCursor {}
 unsafe impl Sync for TableCursor {}
 
 impl Table {
-    /// A cursor on no entry, to read all of the table by, or a range, past the cache; `pace` is asked before each piece.
-    pub fn paced_cursor(self: &Arc<Self>, pace: Arc<dyn Pace>) -> TableCursor {
-        TableCursor { read_ahead: ReadAhead::paced(pace), ..self.cursor(ReadPurpose::Compaction) }
+    /// A cursor on no entry, for a job that reads all of the table, or a range, past the cache.
+    pub fn job_cursor(self: &Arc<Self>, reading: InputReading) -> TableCursor {
+        TableCursor { read_ahead: ReadAhead::for_job(reading), ..self.cursor(ReadPurpose::Compaction) }
     }
 
     /// A cursor on no entry.
@@ -242,7 +244,9 @@ impl TableCursor {
     /// Enters a block in the cursor's own buffers.
     fn enter_in_place(&mut self, number: usize) -> Result<()> {
         let table = &*self.table;
-        let offset = table.place(number)?.start;
+        let place = table.place(number)?;
+        let offset = place.start;
+        self.read_ahead.tell_of(table, number, place.end - offset);
         let image = self.read_ahead.image(table, number)?;
         let block = verify_numbered(image, table.uid, offset, number).and_then(|header| {
             if header.codec_id == id::NONE {

@@ -12,6 +12,7 @@ use crate::block::staged::Staged;
 use crate::block::{self, BlockHeader, BlockLayout, Scratch};
 use crate::options::MAX_BLOCK_SIZE_BYTES;
 use esker_base::{Result, Tag};
+use esker_cache::Admission;
 use esker_codec::dictionary::SAMPLE_BYTES;
 use esker_codec::{Codec, DictionaryEncoder, History};
 
@@ -32,6 +33,8 @@ pub(crate) struct HeldBlock {
     /// Its lower bound in the index.
     pub(crate) separator: Vec<u8>,
     pub(crate) continued_at: Option<Tag>,
+    /// For whom it is to be in the cache.
+    pub(crate) wanted_by: Option<Admission>,
 }
 
 /// The first blocks of a table.
@@ -69,7 +72,7 @@ impl Held {
         &mut self,
         staged: &mut Staged,
         (layout, number): (BlockLayout, u32),
-        (separator, continued_at): (&[u8], Option<Tag>),
+        (separator, continued_at, wanted_by): (&[u8], Option<Tag>, Option<Admission>),
         codec: Codec,
         scratch: &mut Scratch,
     ) {
@@ -77,7 +80,7 @@ impl Held {
         let header = block::append_payload(staged, layout, number, &mut self.payloads);
         let stored = codec.compress(&self.payloads[start..], scratch.compressed());
         self.plain_bytes += stored.bytes.len();
-        self.blocks.push(HeldBlock { header, separator: separator.to_vec(), continued_at });
+        self.blocks.push(HeldBlock { header, separator: separator.to_vec(), continued_at, wanted_by });
     }
 
     /// The dictionary, if one pays. `is_all`: no block follows. Asks `look` before the training, which nothing ends, and before each block.

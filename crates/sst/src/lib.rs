@@ -10,7 +10,7 @@
 //! What holds:
 //! * **Nothing unverified is seen** (BS6). A block's checksum covers its header and its stored bytes and is bound to
 //!   the table's identity and the block's place, and it is checked before the block is decompressed, cached or read. The
-//!   same goes for sections and footer. What a checksum accepts is still validated once, so that even bytes made to
+//!   same goes for sections and footer. Only what a merge hands on has not been in the file: it is what the checksum was computed from (HO5). What a checksum accepts is still validated once, so that even bytes made to
 //!   deceive cannot make a reader panic, leave its buffers or allocate more than the file's size or a block's limit.
 //! * **All versions of a key are found**, also if they fill several blocks: the index marks the blocks that go on with
 //!   the key of the block before.
@@ -24,7 +24,7 @@
 //!
 //! Map, bottom up: `isa` the instruction sets; `block` the two layouts of entries and what frames them; `index` the
 //! block index, stored and in memory; `range_section`, `footer` and `properties` the rest of the format; `options`, `outgoing` and `writer` make
-//! tables; `tail` reads the end of a file and `table` opens it, `filter_access` asks its filter, `home` is what stays of tables while they are closed; `part` is what the cache holds of them; `slots`, `load` and `read_ahead` get
+//! tables; `tail` reads the end of a file and `table` opens it, `filter_access` asks its filter, `home` is what stays of tables while they are closed; `part` is what the cache holds of them; `heir` hands blocks of a merge on to it; `slots`, `load` and `read_ahead` get
 //! blocks, `lookup`, `multi_get` and `cursor` read entries; `verify`, `inspect` and `salvage` are for people.
 
 mod block;
@@ -35,6 +35,7 @@ mod expiring;
 mod filter_access;
 mod flaw;
 mod footer;
+mod heir;
 mod held;
 mod home;
 mod index;
@@ -67,6 +68,7 @@ pub use bounds::BlockBounds;
 pub use cursor::{ReadPurpose, TableCursor};
 pub use expiring::Expiring;
 pub use footer::{FORMAT_VERSION, Section, SectionKind};
+pub use heir::{Heir, Inheritance, InputReading, Warmth};
 pub use home::{OpenTables, TableHome};
 pub use index::{AccessPattern, AdaptiveIndex, FenceIndex, IndexKind};
 pub use inspect::{BlockFacts, IndexFacts, LayoutFacts, SlotCounts};

@@ -92,7 +92,7 @@ impl Table {
     }
 
     /// Puts a block that the cache holds, or held a moment ago, into its slot, if it has one.
-    fn install(&self, block: &BlockRef, number: usize) {
+    pub(crate) fn install(&self, block: &BlockRef, number: usize) {
         if let Some(slot) = self.slots.get(number) {
             slot.install(block, |block| block.is_resident());
         }

@@ -48,6 +48,14 @@ impl Charge for CachedPart {
     }
 
     #[inline]
+    fn is_used(&self) -> bool {
+        match self {
+            CachedPart::Block(block) => block.is_used(),
+            CachedPart::Filter(_) => false,
+        }
+    }
+
+    #[inline]
     fn prefetch(&self) {
         if let CachedPart::Block(block) = self {
             block.prefetch();

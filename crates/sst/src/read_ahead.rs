@@ -9,6 +9,7 @@
 //! larger than all it read before.
 
 use crate::block::SLACK_BYTES;
+use crate::heir::InputReading;
 use crate::table::Table;
 use esker_base::Result;
 use esker_env::{PendingRead, ReadRequest};
@@ -93,8 +94,8 @@ pub(crate) struct ReadAhead {
     next: Option<(Window, PendingRead)>,
     /// Memory for the window after the next.
     spare: Vec<u8>,
-    /// Who is asked first.
-    pace: Option<Arc<dyn Pace>>,
+    /// Who is asked first, and who is told.
+    reading: Option<InputReading>,
 }
 
 impl ReadAhead {
@@ -108,7 +109,7 @@ impl ReadAhead {
             max_window_bytes: MAX_SCAN_WINDOW_BYTES,
             next: None,
             spare: Vec::new(),
-            pace: None,
+            reading: None,
         }
     }
 
@@ -118,14 +119,21 @@ impl ReadAhead {
         ReadAhead { window_bytes: bytes, max_window_bytes: bytes, ..ReadAhead::growing() }
     }
 
-    /// A window of full size, for somebody who is asked first.
-    pub(crate) fn paced(pace: Arc<dyn Pace>) -> ReadAhead {
-        ReadAhead { pace: Some(pace), ..ReadAhead::full() }
+    /// A window of full size, for a job.
+    pub(crate) fn for_job(reading: InputReading) -> ReadAhead {
+        ReadAhead { reading: Some(reading), ..ReadAhead::full() }
+    }
+
+    /// Tells that block `number` is entered, which has so many bytes in the file.
+    pub(crate) fn tell_of(&self, table: &Table, number: usize, bytes: u64) {
+        if let Some(reading) = &self.reading {
+            reading.warmth.note(table, number, bytes);
+        }
     }
 
     /// Asks before so many bytes that are read by other means.
     pub(crate) fn keep_pace(&self, bytes: u64) -> Result<()> {
-        self.pace.as_ref().map_or(Ok(()), |pace| pace.before_read(bytes))
+        self.reading.as_ref().map_or(Ok(()), |reading| reading.pace.before_read(bytes))
     }
 
     /// Whether a read of `number` goes on where the last one ended.

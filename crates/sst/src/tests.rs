@@ -6,6 +6,7 @@ mod damage;
 mod dictionaries;
 mod faults;
 mod global_seqno;
+mod heirs;
 mod index_kinds;
 mod looks;
 mod paging;

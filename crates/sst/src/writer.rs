@@ -6,7 +6,7 @@
 //! Nothing is allocated per entry or per block. The file is complete and durable when [`TableWriter::finish`] returns;
 //! making its name durable is the caller's business.
 
-use crate::block::header::{TRAILER_BYTES, placed_checksum};
+use crate::block::header::{HEADER_BYTES, TRAILER_BYTES, placed_checksum};
 use crate::block::staged::Staged;
 use crate::block::{self, BlockHeader, BlockLayout, Compression, Scratch};
 use crate::bounds::BoundsEncoder;
@@ -15,6 +15,7 @@ use crate::expiring::Expiring;
 use crate::footer::{
     DIRECTORY_ENTRY_BYTES, FILE_HEADER_BYTES, FOOTER_BYTES, Footer, Section, SectionKind, encode_file_header,
 };
+use crate::heir::{Heir, Inheritance};
 use crate::held::Held;
 use crate::index::locator::LocatorBuilder;
 use crate::index::pages;
@@ -28,7 +29,8 @@ use esker_base::checksum::key_hash;
 use esker_base::key::{common_prefix_len, leading};
 use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
 use esker_base::{Error, Result, TableUid, Tag};
-use esker_codec::{Codec, DictionaryEncoder};
+use esker_cache::Admission;
+use esker_codec::{Codec, DictionaryEncoder, id};
 use esker_env::{File, LongSlice};
 use esker_filter::{FilterBuilder, FilterPolicy};
 use esker_iter::RangeDeletes;
@@ -80,6 +82,8 @@ pub struct TableWriter {
     held: Option<Box<Held>>,
     dictionary: Option<DictionaryEncoder>,
     scratch: Scratch,
+    /// Who puts blocks into the cache, in a merge.
+    heir: Option<Box<Heir>>,
 }
 
 impl TableWriter {
@@ -120,6 +124,7 @@ impl TableWriter {
             held: matches!(options.codec, Codec::ZstdDictionary { .. }).then(Box::default),
             dictionary: None,
             scratch: Scratch::default(),
+            heir: None,
         })
     }
 
@@ -127,6 +132,11 @@ impl TableWriter {
     /// work each, and before the file is synced. One thing goes on for longer: training a dictionary, about 20 ms of processor time.
     pub fn set_pace(&mut self, pace: Arc<dyn Pace>) {
         self.out.set_pace(pace);
+    }
+
+    /// For a merge of tables of which blocks may be in the cache.
+    pub fn set_heir(&mut self, heir: Heir) {
+        self.heir = Some(Box::new(heir));
     }
 
     fn look(&self) -> Result<()> {
@@ -311,8 +321,9 @@ impl TableWriter {
         self.count_block();
         self.closed_key.clear();
         self.closed_key.extend_from_slice(self.staged.last_key());
+        let wanted_by = self.heir.as_mut().and_then(|heir| heir.end_block());
         if self.held.is_some() {
-            return self.hold_block();
+            return self.hold_block(wanted_by);
         }
         let start = self.out.bytes.len();
         let header = block::append_image(
@@ -323,15 +334,18 @@ impl TableWriter {
             &mut self.scratch,
             &mut self.out.bytes,
         );
+        if let (Some(admission), Some(heir)) = (wanted_by, &mut self.heir) {
+            hand_over(heir, &header, &self.out, start, self.scratch.raw(), admission)?;
+        }
         self.end_block(start, &header)
     }
 
     /// Encodes the staged entries as a block that waits for the dictionary.
     #[cold]
-    fn hold_block(&mut self) -> Result<()> {
+    fn hold_block(&mut self, wanted_by: Option<Admission>) -> Result<()> {
         let Some(held) = &mut self.held else { return Ok(()) };
         let number = self.index.blocks() + held.len() as u32;
-        let bound = (&self.separator[..], self.continued_at);
+        let bound = (&self.separator[..], self.continued_at, wanted_by);
         held.add(&mut self.staged, (self.layout, number), bound, self.codec, &mut self.scratch);
         if held.is_enough() { self.release_held(false) } else { Ok(()) }
     }
@@ -353,6 +367,9 @@ impl TableWriter {
                 &mut self.scratch,
                 &mut self.out.bytes,
             );
+            if let (Some(admission), Some(heir)) = (held.wanted_by, &mut self.heir) {
+                hand_over(heir, &header, &self.out, start, payload, admission)?;
+            }
             self.separator.clone_from(&held.separator);
             self.continued_at = held.continued_at;
             self.end_block(start, &header)?;
@@ -369,7 +386,7 @@ impl TableWriter {
         self.properties.uncompressed_bytes += u64::from(header.raw_len);
         debug_assert_eq!(
             self.out.bytes.len() - start,
-            block::header::HEADER_BYTES + header.stored_len as usize + TRAILER_BYTES
+            HEADER_BYTES + header.stored_len as usize + TRAILER_BYTES
         );
         self.index.add(&self.separator, self.continued_at, (self.out.bytes.len() - start) as u64);
         self.out.flow()
@@ -379,7 +396,15 @@ impl TableWriter {
     ///
     /// # Errors
     /// Whatever writing and syncing meet; the file is then of no use.
-    pub fn finish(mut self) -> Result<TableSummary> {
+    pub fn finish(self) -> Result<TableSummary> {
+        self.finish_with_heir().map(|(summary, _)| summary)
+    }
+
+    /// As [`TableWriter::finish`]; answers what the table has in the cache, too.
+    ///
+    /// # Errors
+    /// As [`TableWriter::finish`].
+    pub fn finish_with_heir(mut self) -> Result<(TableSummary, Option<Inheritance>)> {
         if !self.staged.is_empty() {
             self.close_block()?;
         }
@@ -426,7 +451,8 @@ impl TableWriter {
         self.append_section(SectionKind::PROPERTIES, &properties, &mut directory)?;
         self.append_end(data_end, &directory);
         let file_bytes = self.out.finish()?;
-        Ok(self.summary(file_bytes))
+        let inheritance = self.heir.take().and_then(|heir| heir.into_inheritance());
+        Ok((self.summary(file_bytes), inheritance))
     }
 
     /// A key that only the filter hears of.
@@ -521,6 +547,20 @@ impl TableWriter {
             single_version: properties.single_version,
         }
     }
+}
+
+/// Has the block that was just appended to the file, from `start` on, go into the cache. `raw` is its payload, if that was compressed.
+fn hand_over(
+    heir: &mut Heir,
+    header: &BlockHeader,
+    out: &Outgoing,
+    start: usize,
+    raw: &[u8],
+    admission: Admission,
+) -> Result<()> {
+    let (image, offset) = (&out.bytes[start..], out.end() - (out.bytes.len() - start) as u64);
+    let payload = if header.codec_id == id::NONE { &image[HEADER_BYTES..] } else { raw };
+    heir.hand_over(header, image, payload, admission).map_err(|flaw| flaw.into_error(out.path(), offset))
 }
 
 #[cold]

@@ -1,6 +1,7 @@
 //! What all kinds promise: the cache against a plain map, its accounting, its priorities, the scans' share, and many threads
 //! at once.
 
+mod handing;
 mod large;
 mod stretches;
 

@@ -76,8 +76,8 @@ impl<V: Charge + Clone> ClockPolicy<V> {
         ahead.filter(|entry| entry.chances == 0).for_each(|entry| entry.value.prefetch());
     }
 
-    pub(super) fn resident(&mut self, hash: u64, key: &CacheKey) -> Option<V> {
-        self.table.find_mut(hash, key).map(|entry| entry.value.clone())
+    pub(super) fn resident(&mut self, hash: u64, key: &CacheKey) -> Option<&Entry<V>> {
+        self.table.find_mut(hash, key).map(|entry| &*entry)
     }
 
     pub(super) fn insert(&mut self, hash: u64, entry: Entry<V>) {

@@ -82,8 +82,8 @@ impl<V: Clone> LfuPolicy<V> {
         Some(self.lists.entry(place).value.clone())
     }
 
-    pub(super) fn resident(&mut self, _hash: u64, key: &CacheKey) -> Option<V> {
-        self.lists.find(key).map(|place| self.lists.entry(place).value.clone())
+    pub(super) fn resident(&mut self, _hash: u64, key: &CacheKey) -> Option<&Entry<V>> {
+        self.lists.find(key).map(|place| self.lists.entry(place))
     }
 
     pub(super) fn insert(&mut self, _hash: u64, entry: Entry<V>) {

@@ -138,9 +138,9 @@ impl<V: Clone> S3FifoPolicy<V> {
         found.map(|entry| entry.value.clone())
     }
 
-    pub(super) fn resident(&mut self, _hash: u64, key: &CacheKey) -> Option<V> {
-        let scanned = self.scanned.find(key).map(|place| &self.scanned.entry(place).value);
-        scanned.or_else(|| self.library.peek(key).map(|entry| &entry.value)).cloned()
+    pub(super) fn resident(&mut self, _hash: u64, key: &CacheKey) -> Option<&Entry<V>> {
+        let scanned = self.scanned.find(key).map(|place| self.scanned.entry(place));
+        scanned.or_else(|| self.library.peek(key))
     }
 
     pub(super) fn insert(&mut self, _hash: u64, entry: Entry<V>) {

@@ -338,6 +338,7 @@ fn as_json(metrics: &Metrics, holders: &[Holder]) -> serde_json::Value {
             "duplicate_loads": metrics.cache.duplicate_loads,
             "declined": metrics.cache.declined,
             "turned_away": metrics.cache.turned_away,
+            "handed_over": metrics.cache.handed_over,
             "scanned_bytes": metrics.cache.scanned_bytes,
             "blocks": blocks,
         },

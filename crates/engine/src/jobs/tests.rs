@@ -408,7 +408,8 @@ fn a_read_that_fails_ends_a_merge_and_loses_nothing() {
         store.files.delete_doomed();
         let live = db.default_keyspace().state().view.load().tree.parts().count();
         assert_eq!(store.env.fs.list(Path::new("/db/tables")).unwrap().len(), live, "after read {nth}");
-        if faults.injected() == injected {
+        if faults.injected() == injected || merged.is_ok() {
+            // All inputs were read; at most the opening of what they became has failed, which readers do again (HO9).
             merged.unwrap();
             break;
         }

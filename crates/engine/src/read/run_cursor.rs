@@ -6,7 +6,7 @@ use crate::tree::{Access, TreePart, TreeRun};
 use esker_base::key::head;
 use esker_base::{Result, SeqNo, Tag};
 use esker_iter::{Cursor, Standing};
-use esker_sst::{Pace, ReadPurpose, TableCursor};
+use esker_sst::{InputReading, ReadPurpose, TableCursor};
 use esker_version::KeyEnd;
 use std::sync::Arc;
 
@@ -27,14 +27,14 @@ pub(crate) struct RunCursor {
     tells: bool,
     /// The head of the end of the open part's slice: a key with a lesser head lies before the end.
     end_head: u64,
-    /// The job that reads it, if one does.
-    pace: Option<Arc<dyn Pace>>,
+    /// How a job reads it, if one does.
+    reading: Option<InputReading>,
 }
 
 impl RunCursor {
     #[inline(always)]
     pub(crate) fn new(run: Arc<TreeRun>, purpose: ReadPurpose) -> RunCursor {
-        let (cursor, prepared, pace) = (None, None, None);
+        let (cursor, prepared, reading) = (None, None, None);
         RunCursor {
             cursor,
             run,
@@ -45,13 +45,13 @@ impl RunCursor {
             sliced: false,
             tells: false,
             end_head: 0,
-            pace,
+            reading,
         }
     }
 
-    /// For a job that reads all of it, and is asked before each piece.
-    pub(crate) fn paced(run: Arc<TreeRun>, pace: Arc<dyn Pace>) -> RunCursor {
-        RunCursor { pace: Some(pace), ..RunCursor::new(run, ReadPurpose::Compaction) }
+    /// For a job that reads all of it.
+    pub(crate) fn for_job(run: Arc<TreeRun>, reading: InputReading) -> RunCursor {
+        RunCursor { reading: Some(reading), ..RunCursor::new(run, ReadPurpose::Compaction) }
     }
 
     /// The part that the cursor stands in. There must be a current entry.
@@ -92,13 +92,13 @@ impl RunCursor {
             let table = match in_cell {
                 Some(table) => table,
                 None => {
-                    opened = file.open(if self.pace.is_some() { Access::Once } else { access })?;
+                    opened = file.open(if self.reading.is_some() { Access::Once } else { access })?;
                     &opened
                 }
             };
-            match &self.pace {
+            match &self.reading {
                 None => self.cursor = Some(table.cursor(self.purpose)),
-                Some(pace) => self.cursor = Some(table.paced_cursor(Arc::clone(pace))),
+                Some(reading) => self.cursor = Some(table.job_cursor(reading.clone())),
             }
             self.at = at;
             let meta = &self.run.parts[at].meta;

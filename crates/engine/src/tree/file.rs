@@ -84,7 +84,7 @@ pub(crate) struct FileIdentity {
 
 #[derive(Debug, Default)]
 struct OpenState {
-    /// Made at the first opening.
+    /// Made at the first opening, or by the merge that wrote the table.
     home: Option<Arc<TableHome>>,
     /// The one table (OT1).
     table: Weak<Table>,
@@ -267,6 +267,11 @@ impl FileIdentity {
             *current = Arc::downgrade(&file);
             file
         })
+    }
+
+    /// Takes over the home that the table was given while it was written, if it has not been opened before.
+    pub(crate) fn inherit(&self, home: &Arc<TableHome>) {
+        self.open.lock().home.get_or_insert_with(|| Arc::clone(home));
     }
 
     fn open_file(&self, open: &mut OpenState) -> Result<Arc<Table>> {

@@ -266,7 +266,12 @@ impl Charge for Block {
     }
 
     fn take_use(&self) -> bool {
-        self.used.load(Ordering::Relaxed) && self.used.swap(false, Ordering::Relaxed)
+        self.is_used() && self.used.swap(false, Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn is_used(&self) -> bool {
+        self.used.load(Ordering::Relaxed)
     }
 }
 

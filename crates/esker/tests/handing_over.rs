@@ -1,0 +1,120 @@
+//! What readers have in the cache is there after a merge, too.
+
+mod common;
+
+use common::{TestDir, key};
+use esker::parts::cache::{BlockKind, CacheStats};
+use esker::parts::env::fault::{Fault, FaultFs, Operation, Rule, When};
+use esker::parts::env::{Env, StdFileSystem};
+use esker::{Database, KeyspaceOptions, Options, Strategy};
+use std::sync::Arc;
+
+const KEYS: u64 = 60_000;
+
+/// A database of some tables, merged when it is asked to, over a file system that may be told to fail, settled.
+fn database(dir: &TestDir) -> (Database, Arc<FaultFs>) {
+    let faults = Arc::new(FaultFs::new(Arc::new(StdFileSystem)));
+    let env = Env::simulated(Arc::<FaultFs>::clone(&faults), 3);
+    let keyspace = KeyspaceOptions::default().table_size(1 << 20).strategy(Strategy::None);
+    let options = Options::default().env(env).memory_budget(64 << 20).keyspace_options(keyspace);
+    let db = options.open(dir.path()).expect("opening");
+    for number in 0..KEYS {
+        db.put(key(number), value(number)).expect("a put");
+    }
+    db.compact_all().expect("compaction");
+    settle(&db);
+    (db, faults)
+}
+
+/// Bytes that no codec makes shorter.
+fn value(number: u64) -> Vec<u8> {
+    (0..13)
+        .flat_map(|at| (number * 13 + at).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).to_le_bytes())
+        .collect()
+}
+
+/// Does what the lanes want to do.
+fn settle(db: &Database) {
+    while db.step_background() {}
+}
+
+fn cache(db: &Database) -> CacheStats {
+    db.metrics().cache
+}
+
+/// Reads so much of the data; how often somebody had to read a block.
+fn read(db: &Database, numbers: std::ops::Range<u64>) -> u64 {
+    let before = cache(db)[BlockKind::Data].misses;
+    for number in numbers {
+        assert!(db.get(key(number)).expect("a get").is_some());
+    }
+    cache(db)[BlockKind::Data].misses - before
+}
+
+/// Every twentieth record is written anew, and lies in a table of its own.
+fn overwrite(db: &Database) {
+    (0..KEYS).step_by(20).for_each(|number| db.put(key(number), value(!number >> 8)).expect("a put"));
+    db.flush().expect("a flush");
+    settle(db);
+}
+
+#[test]
+fn what_was_in_the_cache_is_there_after_a_merge() {
+    let dir = TestDir::new("handing-over");
+    let (db, _) = database(&dir);
+    let blocks = read(&db, 0..KEYS);
+    assert!(blocks > 1_000, "{blocks}");
+    overwrite(&db);
+    assert_eq!(cache(&db).handed_over, 0);
+    let hits = cache(&db)[BlockKind::Data].hits;
+    db.compact_all().expect("compaction");
+    settle(&db);
+    assert_eq!(cache(&db)[BlockKind::Data].hits, hits, "nobody has asked for anything");
+    let handed_over = cache(&db).handed_over;
+    assert!(handed_over >= blocks * 95 / 100, "{handed_over} of {blocks}");
+    let opened = db.metrics().open_tables.opened;
+    let misses = read(&db, 0..KEYS);
+    assert!(misses * 5 < blocks, "{misses} of {blocks} blocks were read again");
+    assert_eq!(db.metrics().open_tables.opened, opened, "the merge has opened its tables");
+    let stats = cache(&db);
+    let resident = stats.entries as u64;
+    assert!(resident <= blocks + blocks / 10, "{resident} are there, the inputs' among them: {blocks}");
+}
+
+/// Of a database of which a part is read the rest stays out.
+#[test]
+fn what_nobody_reads_is_not_brought_in() {
+    let dir = TestDir::new("handing-over");
+    let (db, _) = database(&dir);
+    overwrite(&db);
+    let blocks = read(&db, 0..KEYS / 10);
+    db.compact_all().expect("compaction");
+    settle(&db);
+    let stats = cache(&db);
+    assert!(stats.entries as u64 <= blocks * 11 / 10, "{blocks} were there, {} are", stats.entries);
+    let misses = read(&db, 0..KEYS / 10);
+    assert!(misses * 5 < blocks, "{misses} of {blocks} blocks were read again");
+}
+
+/// HO10, whichever call the merge fails at.
+#[test]
+fn a_merge_that_fails_leaves_nothing_in_the_cache() {
+    let dir = TestDir::new("handing-over");
+    let (db, faults) = database(&dir);
+    overwrite(&db);
+    read(&db, 0..KEYS);
+    let before = cache(&db);
+    let at_tables = |nth: u64| Rule::new(Fault::Io, When::Nth(nth)).on(Operation::SyncData).path("tables");
+    let at_install = Rule::new(Fault::Io, When::Nth(1)).on(Operation::Write).path("MANIFEST");
+    for rule in [at_tables(1), at_tables(2), at_install] {
+        let handed_over = cache(&db).handed_over;
+        faults.add(rule);
+        db.compact_all().expect_err("a call failed");
+        faults.heal();
+        settle(&db);
+        let after = cache(&db);
+        assert!(after.handed_over > handed_over, "it had begun");
+        assert_eq!((after.entries, after.used_bytes), (before.entries, before.used_bytes));
+    }
+    assert_eq!(read(&db, 0..KEYS), 0);
+}

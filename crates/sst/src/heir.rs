@@ -1,0 +1,238 @@
+//! What a merge hands on of the cache: the blocks that take the place of those that are resident.
+//!
+//! A merge replaces tables by others with the same entries in other blocks. The blocks that readers had in the cache go with the
+//! old tables, and each would have to be read, verified and decompressed anew by the reader who wants it first. The merge has had them in hand,
+//! uncompressed, when it wrote them. So a block of the output that is made of blocks which are resident goes into the cache when it is
+//! written, and nobody who reads notices the merge. Where nothing is resident nothing is done: it costs a load of a slot for each block that is read.
+//!
+//! RocksDB can do as much for flushes alone (`prepopulate_block_cache`). Ahmad and Kemme ("Compaction management in distributed key-value
+//! datastores", 2015) warm the cache after a compaction by reading the new files; LSbM (Teng et al., 2017) keeps the old ones beside
+//! the new for as long as they are in use. The one reads again what was just written, the other takes room on the device.
+//!
+//! # Which blocks
+//! Each input tells, when it enters a block, whether that is resident ([`Warmth`]), and the writer asks, when it ends a block, for whom most of what was
+//! entered lately is there: one question a block on either side, none an entry. Lately means that what was entered since the block before counts whole,
+//! what came before that half, and so on: blocks of inputs and output begin at different keys, and those of many inputs are entered at
+//! different times. [`LEAST_WARM`] is such that a resident block among others that are not is followed by one block of
+//! the output, so that as much is handed over as is resident, and that runs of different sizes do not keep each other out.
+//!
+//! # What holds
+//! * HO5. A block that is handed over has the bytes that a reader would have loaded, header and payload, and passed the same validation
+//!   (BS6). It has not passed the file's checksum: it is what the checksum was computed from. If the file's copy is damaged later
+//!   that is found when it is read, as with every block that is cached.
+//! * HO6. It lies under the number of its own table's home, which the table is opened with. Until the table is in a tree nobody finds it; if that never
+//!   happens the home goes with the [`Inheritance`], and so does what lies under its number (BS5).
+//! * HO7. Where somebody else has to go for it, a merge hands over no more than a share of the cache ([`FULL_SHARE`]): the blocks that it stands for
+//!   stay until the merge is installed, because they are in use until then, so both are there for a while. Where there is room there is no limit.
+//! * HO8. Where no input is resident there is no home, no memory, and no call of the cache.
+//!
+//! Left out on purpose: blocks of mapped tables, which are entered where they lie; blocks of tables that were closed, whose slots are gone;
+//! paged filters, which the first lookup loads; flushes, whose keys nobody may want.
+//!
+//! # Rejected
+//! * Reading the blocks back before the install: no memory beside the cache's, and nothing in the writer, but the reads and decompression
+//!   that this is to save, by somebody else.
+//! * Keeping the blocks aside until the install, to put them in where the inputs' go: memory that nobody counts, as much as is resident.
+//! * Taking an input's block out of a full cache when its place is taken: readers want it until the install, each would load it for itself.
+//! * The share of each block's entries that came from resident ones: exact, and a question for each entry.
+
+use crate::block::header::HEADER_BYTES;
+use crate::block::{BlockBuffer, BlockHeader};
+use crate::flaw::Flaw;
+use crate::home::{OpenTables, TableHome};
+use crate::part::CachedPart;
+use crate::read_ahead::Pace;
+use crate::table::Table;
+use esker_base::Result;
+use esker_cache::{Admission, BlockKind, CacheKey};
+use esker_filter::FilterWatch;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What share of what was entered lately must be resident, as numerator and denominator. Of blocks of one size, of which one in many is resident, the
+/// first that ends after it sees a half, the second a quarter.
+const LEAST_WARM: (u64, u64) = (3, 8);
+
+/// What part of the cache a merge fills at the cost of others, for each of its threads: an eighth.
+const FULL_SHARE: usize = 8;
+
+/// What the inputs of a merge tell its output: bytes of blocks that were entered, by whom they are in the cache for. Those who share one
+/// take turns, on one thread at a time.
+#[derive(Debug, Default)]
+pub struct Warmth {
+    points: AtomicU64,
+    scans: AtomicU64,
+    cold: AtomicU64,
+    /// Bytes that were handed over at the cost of others.
+    displacing_bytes: AtomicU64,
+}
+
+/// How a job reads an input that it replaces: who is asked before each piece, and who is told what of it is in the cache.
+#[derive(Clone, Debug)]
+pub struct InputReading {
+    /// See [`Pace`].
+    pub pace: Arc<dyn Pace>,
+    /// See [`Warmth`].
+    pub warmth: Arc<Warmth>,
+}
+
+impl Warmth {
+    /// Block `number` of a table was entered, which has so many bytes in the file.
+    pub(crate) fn note(&self, table: &Table, number: usize, bytes: u64) {
+        let entered = match table.resident_for(number) {
+            None => &self.cold,
+            Some(Admission::Point) => &self.points,
+            Some(Admission::Scan) => &self.scans,
+        };
+        // One thread at a time.
+        entered.store(entered.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
+    }
+}
+
+impl Table {
+    /// On whose behalf block `number` is in the cache.
+    fn resident_for(&self, number: usize) -> Option<Admission> {
+        if self.slots.get(number).is_some_and(|slot| slot.address() == 0) {
+            return None;
+        }
+        self.cache.wanted_by(&self.cache_key(number))
+    }
+
+    /// Fills the slots of blocks that were handed over and are still in the cache.
+    pub fn take_over(&self, inheritance: &Inheritance) {
+        for &number in &inheritance.blocks {
+            if let Some(CachedPart::Block(block)) = self.cache.peek(&self.cache_key(number as usize)) {
+                self.install(&block, number as usize);
+            }
+        }
+    }
+}
+
+/// What was entered lately.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lately {
+    points: u64,
+    scans: u64,
+    cold: u64,
+}
+
+impl Lately {
+    /// Adds what was entered since it was last asked.
+    fn update(&mut self, warmth: &Warmth) {
+        let take = |counter: &AtomicU64| {
+            let bytes = counter.load(Ordering::Relaxed);
+            if bytes > 0 {
+                counter.store(0, Ordering::Relaxed);
+            }
+            bytes
+        };
+        let (points, scans, cold) = (take(&warmth.points), take(&warmth.scans), take(&warmth.cold));
+        if points + scans + cold > 0 {
+            *self = Lately {
+                points: self.points / 2 + points,
+                scans: self.scans / 2 + scans,
+                cold: self.cold / 2 + cold,
+            };
+        }
+    }
+
+    /// For whom a block that is made of it belongs into the cache.
+    fn wanted_by(&self) -> Option<Admission> {
+        let (warm, (numerator, denominator)) = (self.points + self.scans, LEAST_WARM);
+        if warm == 0 || warm * denominator < (warm + self.cold) * numerator {
+            return None;
+        }
+        Some(if self.points >= self.scans { Admission::Point } else { Admission::Scan })
+    }
+}
+
+/// What a table has inherited before it was opened: its home, and which of its blocks were put into the cache.
+#[derive(Debug)]
+pub struct Inheritance {
+    home: Arc<TableHome>,
+    blocks: Vec<u32>,
+}
+
+impl Inheritance {
+    /// The home that the table is to be opened with.
+    pub fn home(&self) -> &Arc<TableHome> {
+        &self.home
+    }
+}
+
+/// Hands blocks of a table to the cache while it is written.
+#[derive(Debug)]
+pub struct Heir {
+    tables: Arc<OpenTables>,
+    watch: Option<Arc<FilterWatch>>,
+    warmth: Arc<Warmth>,
+    lately: Lately,
+    /// From the first block on that is handed over.
+    inheritance: Option<Inheritance>,
+}
+
+impl Heir {
+    /// For a table that will be opened among `tables`, with somebody who counts what its filter answers.
+    pub fn new(tables: &Arc<OpenTables>, watch: Option<Arc<FilterWatch>>, warmth: &Arc<Warmth>) -> Heir {
+        let (tables, warmth) = (Arc::clone(tables), Arc::clone(warmth));
+        Heir { tables, watch, warmth, lately: Lately::default(), inheritance: None }
+    }
+
+    /// A block ends: for whom it belongs into the cache.
+    pub(crate) fn end_block(&mut self) -> Option<Admission> {
+        self.lately.update(&self.warmth);
+        self.lately.wanted_by()
+    }
+
+    /// Puts a block into the cache, of which the file has `image`, and `payload` uncompressed.
+    ///
+    /// # Errors
+    /// What the block's validation finds: the encoder made something that readers would refuse.
+    pub(crate) fn hand_over(
+        &mut self,
+        header: &BlockHeader,
+        image: &[u8],
+        payload: &[u8],
+        admission: Admission,
+    ) -> std::result::Result<(), Flaw> {
+        if !self.may_hand_over(payload.len()) {
+            return Ok(());
+        }
+        let Ok(inheritance) = self.inheritance() else { return Ok(()) };
+        let mut buffer = BlockBuffer::new(payload.len());
+        let bytes = buffer.bytes_mut();
+        bytes[..HEADER_BYTES].copy_from_slice(&image[..HEADER_BYTES]);
+        bytes[HEADER_BYTES..HEADER_BYTES + payload.len()].copy_from_slice(payload);
+        let block = buffer.finish(Arc::downgrade(&inheritance.home))?;
+        let key = CacheKey { table: inheritance.home.number(), block: header.number };
+        inheritance.blocks.push(header.number);
+        self.tables.cache().hand_over(key, CachedPart::Block(block), BlockKind::Data, admission);
+        Ok(())
+    }
+
+    /// Whether there is room for so many bytes, or others may have to go for them (HO7).
+    fn may_hand_over(&self, bytes: usize) -> bool {
+        let cache = self.tables.cache();
+        if cache.has_room_for(bytes + cache.entry_overhead_bytes()) {
+            return true;
+        }
+        let displacing_bytes = self.warmth.displacing_bytes.load(Ordering::Relaxed) + bytes as u64;
+        if displacing_bytes > (cache.capacity_bytes() / FULL_SHARE) as u64 {
+            return false;
+        }
+        self.warmth.displacing_bytes.store(displacing_bytes, Ordering::Relaxed);
+        true
+    }
+
+    fn inheritance(&mut self) -> Result<&mut Inheritance> {
+        let home = match self.inheritance.take() {
+            Some(inheritance) => return Ok(self.inheritance.insert(inheritance)),
+            None => TableHome::watched(&self.tables, self.watch.clone())?,
+        };
+        Ok(self.inheritance.insert(Inheritance { home, blocks: Vec::new() }))
+    }
+
+    pub(crate) fn into_inheritance(self) -> Option<Inheritance> {
+        self.inheritance
+    }
+}

@@ -1,0 +1,235 @@
+//! Blocks of a merge's output that are in the cache before anybody has asked for them.
+
+use super::sharing::cache_of;
+use super::{IDENTITY, new_fs, options};
+use crate::block::header::HEADER_BYTES;
+use crate::testing::{Entry, SHAPES, Shape, entries};
+use crate::{
+    BlockLayout, CachedPart, Heir, IndexKind, Inheritance, InputReading, OpenTables, Pace, Table, TableHome,
+    TableOptions, TableReading, TableWriter,
+};
+use esker_base::Result;
+use esker_base::checksum::key_hash;
+use esker_cache::{Admission, BlockKind, CacheKind};
+use esker_codec::Codec;
+use esker_env::fault::StrictFs;
+use esker_env::{FileSystem, OpenMode, SeededRandom};
+use esker_iter::Cursor;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+#[derive(Debug)]
+struct NoHurry;
+
+impl Pace for NoHurry {
+    fn before_read(&self, _: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn look(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Some tables of one cache.
+struct Tables {
+    fs: StrictFs,
+    open: Arc<OpenTables>,
+    index: IndexKind,
+}
+
+fn table_path(number: u32) -> PathBuf {
+    format!("/t/{number}.sst").into()
+}
+
+impl Tables {
+    fn new(kind: CacheKind, cache_bytes: usize) -> Tables {
+        let open = OpenTables::new(cache_of(kind, cache_bytes));
+        Tables { fs: new_fs(), open, index: IndexKind::default() }
+    }
+
+    fn writer(&self, number: u32, options: &TableOptions) -> TableWriter {
+        let file = self.fs.open(&table_path(number), OpenMode::CreateNew).unwrap();
+        TableWriter::new(file, TableOptions { index: self.index, ..options.clone() }).unwrap()
+    }
+
+    fn open(&self, number: u32, home: &Arc<TableHome>) -> Arc<Table> {
+        let len = self.fs.file_len(&table_path(number)).unwrap().unwrap();
+        let file = self.fs.open(&table_path(number), OpenMode::Read).unwrap();
+        let reading = TableReading { index: self.index };
+        Arc::new(Table::open_for(file, len, Some(IDENTITY), Arc::clone(home), reading).unwrap())
+    }
+
+    /// A table of entries that nobody has read yet.
+    fn input(&self, entries: &[Entry], options: &TableOptions) -> Arc<Table> {
+        let mut writer = self.writer(1, options);
+        entries.iter().for_each(|entry| writer.add(&entry.key, entry.tag, &entry.value).unwrap());
+        writer.finish().unwrap();
+        self.open(1, &TableHome::new(&self.open).unwrap())
+    }
+
+    /// Writes what is in a table into another one, as a merge does.
+    fn merge(&self, input: &Arc<Table>, options: &TableOptions) -> Option<Inheritance> {
+        let reading = InputReading { pace: Arc::new(NoHurry), warmth: Arc::default() };
+        let mut writer = self.writer(2, options);
+        writer.set_heir(Heir::new(&self.open, None, &reading.warmth));
+        let mut cursor = input.job_cursor(reading);
+        cursor.seek_to_first().unwrap();
+        while cursor.is_valid() {
+            writer.add(cursor.key(), cursor.tag(), cursor.value()).unwrap();
+            cursor.next().unwrap();
+        }
+        writer.finish_with_heir().unwrap().1
+    }
+
+    /// The table that [`Tables::merge`] wrote, with what it has inherited.
+    fn output(&self, inheritance: &Inheritance) -> Arc<Table> {
+        let table = self.open(2, inheritance.home());
+        table.take_over(inheritance);
+        table
+    }
+}
+
+/// Has blocks of a table loaded.
+fn load(table: &Table, numbers: impl Iterator<Item = usize>, admission: Admission) {
+    numbers.for_each(|number| drop(table.block(number, admission).unwrap()));
+}
+
+/// The blocks of a table that are in the cache. Those that are have the bytes that a reader would load (HO5).
+fn resident(table: &Table) -> Vec<usize> {
+    let is_there = |&number: &usize| {
+        let Some(CachedPart::Block(block)) = table.cache.peek(&table.cache_key(number)) else { return false };
+        let loaded = table.read_block(number).unwrap();
+        let range = 0..HEADER_BYTES + loaded.header().raw_len as usize;
+        assert_eq!(block.contents().slice(range.clone()), loaded.contents().slice(range), "block {number}");
+        assert_eq!(block.memory_bytes(), loaded.memory_bytes());
+        true
+    };
+    (0..table.blocks()).filter(is_there).collect()
+}
+
+#[test]
+fn blocks_of_what_was_resident_are_there_as_a_reader_would_load_them() {
+    let codecs = [Codec::None, Codec::Lz4, Codec::ZstdDictionary { level: 1 }];
+    for (codec, layout) in codecs
+        .into_iter()
+        .flat_map(|codec| [BlockLayout::Flat, BlockLayout::Delta].map(|layout| (codec, layout)))
+    {
+        for shape in SHAPES {
+            let tables = Tables::new(CacheKind::Slots, 256 << 20);
+            let entries = entries(shape, 2_000, 9, &SeededRandom::new(5));
+            let input = tables.input(&entries, &TableOptions { block_size_bytes: 1_000, ..options() });
+            load(&input, 0..input.blocks(), Admission::Point);
+            let options = TableOptions { codec, layout, block_size_bytes: 1_000, ..options() };
+            let inheritance = tables.merge(&input, &options).expect("everything is warm");
+            let (table, before) = (tables.output(&inheritance), tables.open.cache().stats());
+            assert_eq!(resident(&table).len(), table.blocks(), "{codec:?} {layout:?} {shape:?}");
+            assert_eq!(before.handed_over, table.blocks() as u64);
+            assert!(table.slots.iter().all(|slot| slot.get().is_some()), "slots are filled");
+            for entry in entries.iter().step_by(10) {
+                let hit = table.get(&entry.key, key_hash(&entry.key), entry.tag.seqno()).unwrap();
+                assert_eq!(hit.expect("it was merged").value.to_vec(), entry.value);
+            }
+            let (before, after) = (before[BlockKind::Data], tables.open.cache().stats()[BlockKind::Data]);
+            assert_eq!(before.misses, after.misses, "nobody had to read");
+        }
+    }
+}
+
+#[test]
+fn tables_without_slots_and_all_kinds_of_caches_are_handed_on() {
+    let sample = entries(Shape::Random, 2_000, 0, &SeededRandom::new(6));
+    for kind in CacheKind::ALL {
+        for index in [IndexKind::default(), IndexKind::BTreePages] {
+            let tables = Tables { index, ..Tables::new(kind, 256 << 20) };
+            let options = TableOptions { block_size_bytes: 1_000, ..options() };
+            let input = tables.input(&sample, &options);
+            load(&input, 0..input.blocks(), Admission::Point);
+            let inheritance = tables.merge(&input, &options).expect("everything is warm");
+            let table = tables.output(&inheritance);
+            assert_eq!(resident(&table).len(), table.blocks(), "{kind} {index:?}");
+        }
+    }
+}
+
+/// HO8.
+#[test]
+fn where_nothing_is_resident_nothing_is_handed_on() {
+    let tables = Tables::new(CacheKind::Slots, 256 << 20);
+    let sample = entries(Shape::Random, 2_000, 0, &SeededRandom::new(6));
+    let input = tables.input(&sample, &options());
+    assert!(tables.merge(&input, &options()).is_none());
+    assert_eq!(tables.open.cache().stats().entries, 0);
+}
+
+/// Of a table of which a part is in use, the same part of what takes its place.
+#[test]
+fn what_was_not_resident_stays_out() {
+    let tables = Tables::new(CacheKind::Slots, 256 << 20);
+    let sample = entries(Shape::Random, 20_000, 0, &SeededRandom::new(7));
+    let small = TableOptions { block_size_bytes: 1_000, ..options() };
+    let input = tables.input(&sample, &small);
+    let blocks = input.blocks();
+    assert!(blocks > 200);
+    // A range of blocks, and far from it single ones.
+    let (range, single) = (blocks / 4..blocks / 2, (blocks * 6 / 10..blocks).step_by(10));
+    load(&input, range.clone().chain(single.clone()), Admission::Point);
+    let inheritance = tables.merge(&input, &small).expect("some are warm");
+    let resident = resident(&tables.output(&inheritance));
+    let is_near = |number: &&usize| (range.start..=range.end).contains(*number);
+    let near = resident.iter().filter(is_near).count();
+    assert!(near >= range.len() - 2, "{near} of {}", range.len());
+    let others = resident.len() - near;
+    assert!((single.len() * 3 / 4..=single.len() * 3 / 2).contains(&others), "{others} for {}", single.len());
+}
+
+#[test]
+fn what_scans_brought_in_stays_within_their_share() {
+    let tables = Tables::new(CacheKind::Slots, 256 << 20);
+    let sample = entries(Shape::Random, 2_000, 0, &SeededRandom::new(6));
+    let input = tables.input(&sample, &options());
+    load(&input, 0..input.blocks(), Admission::Scan);
+    let before = tables.open.cache().stats().scanned_bytes;
+    let inheritance = tables.merge(&input, &options()).expect("everything is warm");
+    let table = tables.output(&inheritance);
+    let of_table: usize =
+        (0..table.blocks()).map(|number| table.block(number, Admission::Scan).unwrap().memory_bytes()).sum();
+    assert!(tables.open.cache().stats().scanned_bytes >= before + of_table);
+}
+
+/// HO7, and BS4: however much is resident, others lose no more than the share of it, and the budget is kept.
+#[test]
+fn a_full_cache_gives_no_more_than_a_share() {
+    let sample = entries(Shape::Random, 20_000, 0, &SeededRandom::new(8));
+    let small = TableOptions { block_size_bytes: 1_000, ..options() };
+    let tables = Tables::new(CacheKind::Slots, 64 << 20);
+    let input = tables.input(&sample, &small);
+    load(&input, 0..input.blocks(), Admission::Point);
+    let cache = tables.open.cache();
+    let resident_bytes = cache.stats().used_bytes;
+    cache.set_capacity_bytes(resident_bytes);
+    let inheritance = tables.merge(&input, &small).expect("everything is warm");
+    let stats = cache.stats();
+    assert!(stats.used_bytes <= stats.capacity_bytes);
+    let handed_bytes = (resident_bytes as u64 * stats.handed_over / input.blocks() as u64) as usize;
+    let share = resident_bytes / 8;
+    assert!((share / 2..=share + share / 4).contains(&handed_bytes), "{handed_bytes} of {resident_bytes}");
+    assert_eq!(stats.turned_away, 0, "nobody waits at the door");
+    drop(inheritance);
+}
+
+/// HO6: of a table that nobody ever opens nothing stays.
+#[test]
+fn what_never_becomes_a_table_leaves_the_cache() {
+    let tables = Tables::new(CacheKind::Slots, 64 << 20);
+    let sample = entries(Shape::Random, 2_000, 0, &SeededRandom::new(6));
+    let input = tables.input(&sample, &options());
+    load(&input, 0..input.blocks(), Admission::Point);
+    let before = tables.open.cache().stats().used_bytes;
+    let inheritance = tables.merge(&input, &options());
+    assert!(tables.open.cache().stats().used_bytes > before && inheritance.is_some());
+    drop(inheritance);
+    assert!(tables.open.cache().has_departed());
+    tables.open.cache().remove_departed();
+    assert_eq!(tables.open.cache().stats().used_bytes, before);
+}
