@@ -215,7 +215,14 @@ impl<V: Charge + Clone> BlockCache<V> {
     ///
     /// A block larger than the budget is not cached; `value` is answered as it is.
     pub fn insert(&self, key: CacheKey, value: V, kind: BlockKind, admission: Admission) -> V {
+        if self.need.is_awaited() && self.is_full_for(self.charge_of(&value)) {
+            self.need.meet();
+        }
         self.enter(key, value, kind, admission, false)
+    }
+
+    fn charge_of(&self, value: &V) -> usize {
+        value.charge_bytes().saturating_add(self.entry_overhead_bytes())
     }
 
     /// As [`BlockCache::insert`], or for one that is handed over ([`crate::handing`]).
@@ -228,10 +235,7 @@ impl<V: Charge + Clone> BlockCache<V> {
         admission: Admission,
         is_handed_over: bool,
     ) -> V {
-        let bytes = value.charge_bytes().saturating_add(self.entry_overhead_bytes());
-        if !is_handed_over && self.need.is_awaited() && self.is_full_for(bytes) {
-            self.need.meet();
-        }
+        let bytes = self.charge_of(&value);
         let scanned = admission == Admission::Scan && kind == BlockKind::Data;
         let chances = if scanned { 0 } else { kind.initial_chances() };
         let hash = hash_of(&key);

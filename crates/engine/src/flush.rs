@@ -70,7 +70,9 @@ impl Store {
         while let Some((newer, group)) = oldest_group(left) {
             match &group[0].ingested {
                 Some(run) => self.install_ingested(writing, keyspace, group, run)?,
-                None => self.flush_memtables(writing, keyspace, group)?,
+                None => {
+                    self.flush_memtables(writing, keyspace, group).inspect_err(|_| self.forget_heirs())?;
+                }
             }
             left = newer;
         }
@@ -88,12 +90,13 @@ impl Store {
         debug_assert!(self.visible.load(Ordering::Acquire) >= sealed_at.get(), "CP6");
         let hull = hull_of(memtables);
         let began_ns = self.env.clock.monotonic_ns();
-        let tables = match &hull {
+        let mut tables = match &hull {
             Some(hull) => self.write_memtables(writing, keyspace, memtables, hull)?,
             None => Outputs::none(&writing.tables),
         };
         self.note_flush(keyspace, memtables, tables.bytes(), began_ns);
         self.order_behind_others(writing, keyspace, memtables, sealed_at)?;
+        let _handed_over = self.open_heirs(keyspace.id, &mut tables);
         self.install(keyspace, memtables, |version, busy| {
             let new_run = writing.tables.take_run_id();
             let mut edit = VersionEdit::new();
@@ -229,6 +232,7 @@ impl Store {
         let job = self.begin_job(keyspace, facts, None);
         spec.job = job.as_deref();
         spec.folding = keyspace.semantics.folding().cloned();
+        spec.heirs = self.flush_heirs(keyspace, memtables.iter().map(|view| view.memtable.len()).sum());
         let start_ns = self.monotonic_ns();
         let tables = merge_memtables(&writing.tables, &spec, version, hull, memtables, boundaries)?;
         let flushed = Flushed {

@@ -65,12 +65,12 @@ fn what_was_in_the_cache_is_there_after_a_merge() {
     let blocks = read(&db, 0..KEYS);
     assert!(blocks > 1_000, "{blocks}");
     overwrite(&db);
-    assert_eq!(cache(&db).handed_over, 0);
+    let handed_before = cache(&db).handed_over;
     let hits = cache(&db)[BlockKind::Data].hits;
     db.compact_all().expect("compaction");
     settle(&db);
     assert_eq!(cache(&db)[BlockKind::Data].hits, hits, "nobody has asked for anything");
-    let handed_over = cache(&db).handed_over;
+    let handed_over = cache(&db).handed_over - handed_before;
     assert!(handed_over >= blocks * 95 / 100, "{handed_over} of {blocks}");
     let opened = db.metrics().open_tables.opened;
     let misses = read(&db, 0..KEYS);
@@ -79,6 +79,24 @@ fn what_was_in_the_cache_is_there_after_a_merge() {
     let stats = cache(&db);
     let resident = stats.entries as u64;
     assert!(resident <= blocks + blocks / 10, "{resident} are there, the inputs' among them: {blocks}");
+}
+
+/// Flushes, too, of what is read as well as written, and of nothing else.
+#[test]
+fn what_is_flushed_is_in_the_cache_if_it_is_read() {
+    let dir = TestDir::new("handing-over");
+    let (db, _) = database(&dir);
+    overwrite(&db);
+    assert_eq!(cache(&db).handed_over, 0, "nobody reads");
+    // A look at a key now and then is none.
+    read(&db, 0..KEYS / 200);
+    overwrite(&db);
+    assert_eq!(cache(&db).handed_over, 0, "few read");
+    read(&db, 0..KEYS);
+    overwrite(&db);
+    let handed_over = cache(&db).handed_over;
+    assert!(handed_over > 80, "{handed_over} blocks");
+    assert_eq!(read(&db, 0..KEYS), 0, "a flush has brought in what hides the blocks before");
 }
 
 /// Of a database of which a part is read the rest stays out.

@@ -26,8 +26,11 @@
 //!   stay until the merge is installed, because they are in use until then, so both are there for a while. Where there is room there is no limit.
 //! * HO8. Where no input is resident there is no home, no memory, and no call of the cache.
 //!
+//! Flushes have no inputs in the cache. Whether readers want what was just written is for their caller to say ([`Warmth::of_memtables`]), and nobody has to go
+//! for it.
+//!
 //! Left out on purpose: blocks of mapped tables, which are entered where they lie; blocks of tables that were closed, whose slots are gone;
-//! paged filters, which the first lookup loads; flushes, whose keys nobody may want.
+//! paged filters, which the first lookup loads.
 //!
 //! # Rejected
 //! * Reading the blocks back before the install: no memory beside the cache's, and nothing in the writer, but the reads and decompression
@@ -65,6 +68,8 @@ pub struct Warmth {
     cold: AtomicU64,
     /// Bytes that were handed over at the cost of others.
     displacing_bytes: AtomicU64,
+    /// There are no inputs in files: all that is written is wanted, as far as there is room.
+    is_in_memory: bool,
 }
 
 /// How a job reads an input that it replaces: who is asked before each piece, and who is told what of it is in the cache.
@@ -77,6 +82,11 @@ pub struct InputReading {
 }
 
 impl Warmth {
+    /// Of memtables that are read as well as written: all of their tables is wanted as long as nobody has to go for it.
+    pub fn of_memtables() -> Warmth {
+        Warmth { is_in_memory: true, ..Warmth::default() }
+    }
+
     /// Block `number` of a table was entered, which has so many bytes in the file.
     pub(crate) fn note(&self, table: &Table, number: usize, bytes: u64) {
         let entered = match table.resident_for(number) {
@@ -180,6 +190,9 @@ impl Heir {
 
     /// A block ends: for whom it belongs into the cache.
     pub(crate) fn end_block(&mut self) -> Option<Admission> {
+        if self.warmth.is_in_memory {
+            return Some(Admission::Point);
+        }
         self.lately.update(&self.warmth);
         self.lately.wanted_by()
     }
@@ -215,6 +228,9 @@ impl Heir {
         let cache = self.tables.cache();
         if cache.has_room_for(bytes + cache.entry_overhead_bytes()) {
             return true;
+        }
+        if self.warmth.is_in_memory {
+            return false;
         }
         let displacing_bytes = self.warmth.displacing_bytes.load(Ordering::Relaxed) + bytes as u64;
         if displacing_bytes > (cache.capacity_bytes() / FULL_SHARE) as u64 {

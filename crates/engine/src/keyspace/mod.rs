@@ -23,6 +23,7 @@ use crate::amplification::traffic::Traffic;
 use crate::easing::Easing;
 use crate::filters::FilterTuner;
 use crate::heat::HeatBook;
+use crate::heirs::ReadsAtFlush;
 use crate::options::{KeyspaceOptions, OwnFilter};
 use crate::pressure::Control;
 use crate::semantics::Semantics;
@@ -74,6 +75,8 @@ pub(crate) struct KeyspaceState {
     pub(crate) traffic: Traffic,
     /// What its cursors counted.
     pub(crate) scans: Arc<ScanCounts>,
+    /// Whether what is flushed is read is told by it.
+    pub(crate) reads_at_flush: ReadsAtFlush,
     /// How it follows its workload, if it does.
     pub(crate) adapting: Adapting,
     /// How often its tables are read, if its strategy goes by that.
@@ -112,6 +115,7 @@ impl KeyspaceState {
             dropped: AtomicBool::new(false),
             traffic: Traffic::default(),
             scans: Arc::default(),
+            reads_at_flush: ReadsAtFlush::default(),
             adapting: Adapting::default(),
             heat: Mutex::default(),
             easing: Easing::default(),
