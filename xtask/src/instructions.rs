@@ -47,7 +47,7 @@ fn count_and_compare(is_update: bool) -> Result<bool, String> {
         println!("skipped: valgrind is not installed");
         return Ok(true);
     };
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = crate::repository::root();
     let program = build(&root)?;
     let counted = Bounds { counted_with: surroundings(valgrind), paths: callgrind::count(&program)? };
     let path = root.join(BOUNDS);

@@ -29,10 +29,17 @@ pub(crate) struct Repository {
     pub(crate) unreadable: Vec<(PathBuf, String)>,
 }
 
+/// The root of the repository that cargo runs this program in. Checkouts that share a target folder share the program, too, so where it was
+/// built says nothing.
+pub(crate) fn root() -> PathBuf {
+    let own = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    PathBuf::from(own).join("..")
+}
+
 impl Repository {
-    /// Reads the repository that this program was built from.
+    /// Reads the repository that this program is run in.
     pub(crate) fn open() -> Result<Repository, String> {
-        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
+        let manifest = root().join("Cargo.toml");
         let metadata = packages_of(&manifest)?;
         let root: PathBuf = metadata.workspace_root.clone().into();
         let mut files = Vec::new();
