@@ -1,4 +1,4 @@
-//! Writing a table, entry by entry.
+//! Writing a table, entry by entry; what comes behind the last block is in `end`.
 //!
 //! Entries are staged until their block is full, the block is encoded into a buffer of 256 KiB, and the buffer goes
 //! to the file when it is full: sequential writes, memory bounded by the buffer, the index and the filter's hashes. Blocks that are to
@@ -6,24 +6,21 @@
 //! Nothing is allocated per entry or per block. The file is complete and durable when [`TableWriter::finish`] returns;
 //! making its name durable is the caller's business.
 
+mod end;
+
 use crate::block::header::{HEADER_BYTES, TRAILER_BYTES, placed_checksum};
 use crate::block::staged::Staged;
 use crate::block::{self, BlockHeader, BlockLayout, Compression, Scratch};
 use crate::bounds::BoundsEncoder;
-use crate::dictionary;
 use crate::expiring::Expiring;
-use crate::footer::{
-    DIRECTORY_ENTRY_BYTES, FILE_HEADER_BYTES, FOOTER_BYTES, Footer, Section, SectionKind, encode_file_header,
-};
-use crate::heir::{Heir, Inheritance};
+use crate::footer::{DIRECTORY_ENTRY_BYTES, FOOTER_BYTES, encode_file_header};
+use crate::heir::Heir;
 use crate::held::Held;
 use crate::index::locator::LocatorBuilder;
-use crate::index::pages;
-use crate::index::section::{DecodedIndex, IndexEncoder, separator};
-use crate::options::{TableOptions, TableSummary};
+use crate::index::section::{IndexEncoder, separator};
+use crate::options::TableOptions;
 use crate::outgoing::Outgoing;
 use crate::properties::TableProperties;
-use crate::range_section;
 use crate::read_ahead::Pace;
 use esker_base::checksum::key_hash;
 use esker_base::key::{common_prefix_len, leading};
@@ -31,7 +28,7 @@ use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
 use esker_base::{Error, Result, TableUid, Tag};
 use esker_cache::Admission;
 use esker_codec::{Codec, DictionaryEncoder, id};
-use esker_env::{File, LongSlice};
+use esker_env::File;
 use esker_filter::{FilterBuilder, FilterPolicy};
 use esker_iter::RangeDeletes;
 use std::sync::Arc;
@@ -392,69 +389,6 @@ impl TableWriter {
         self.out.flow()
     }
 
-    /// Completes the file and makes it durable.
-    ///
-    /// # Errors
-    /// Whatever writing and syncing meet; the file is then of no use.
-    pub fn finish(self) -> Result<TableSummary> {
-        self.finish_with_heir().map(|(summary, _)| summary)
-    }
-
-    /// As [`TableWriter::finish`]; answers what the table has in the cache, too.
-    ///
-    /// # Errors
-    /// As [`TableWriter::finish`].
-    pub fn finish_with_heir(mut self) -> Result<(TableSummary, Option<Inheritance>)> {
-        if !self.staged.is_empty() {
-            self.close_block()?;
-        }
-        self.release_held(true)?;
-        let data_end = self.out.end();
-        self.properties.max_key = std::mem::take(&mut self.closed_key);
-        self.properties.blocks = u64::from(self.index.blocks());
-        self.properties.data_bytes = data_end - FILE_HEADER_BYTES as u64;
-        if self.properties.entries == 0 || !self.range_deletes.is_empty() {
-            self.properties.single_version = false;
-        }
-        self.properties.expiring = self.expiring;
-        let index = std::mem::take(&mut self.index).finish();
-        let filter = self.finish_filter();
-        // What was called off on the way is no filter of the keys.
-        self.look()?;
-        let properties = self.properties.encode();
-        let mut directory = Vec::new();
-        // What most readers leave out comes first, so that the rest is one piece.
-        self.append_pages(&index, data_end, &mut directory)?;
-        let (blocks, look) = (self.properties.blocks as usize, || self.look());
-        let locator =
-            self.locator.as_ref().map(|locator| locator.finish(blocks, &look)).transpose()?.flatten();
-        self.locator = None;
-        if let Some(locator) = locator {
-            self.append_section(SectionKind::LOCATOR, &locator, &mut directory)?;
-        }
-        self.append_section(SectionKind::INDEX, &index, &mut directory)?;
-        if let Some(bounds) = self.bounds.take().and_then(BoundsEncoder::finish) {
-            self.append_section(SectionKind::BOUNDS, &bounds, &mut directory)?;
-        }
-        if let Some(filter) = filter {
-            self.append_section(SectionKind::FILTER, &filter, &mut directory)?;
-        }
-        if !self.range_deletes.is_empty() {
-            let section = range_section::encode(&self.range_deletes);
-            self.append_section(SectionKind::RANGE_DELETES, &section, &mut directory)?;
-        }
-        if let Some(dictionary) = &self.dictionary {
-            let offset = self.out.end();
-            let section = dictionary::encode(self.uid, offset, dictionary.bytes());
-            self.append_section(SectionKind::DICTIONARY, &section, &mut directory)?;
-        }
-        self.append_section(SectionKind::PROPERTIES, &properties, &mut directory)?;
-        self.append_end(data_end, &directory);
-        let file_bytes = self.out.finish()?;
-        let inheritance = self.heir.take().and_then(|heir| heir.into_inheritance());
-        Ok((self.summary(file_bytes), inheritance))
-    }
-
     /// A key that only the filter hears of.
     #[cfg(test)]
     pub(crate) fn add_to_filter(&mut self, hash: u64) {
@@ -467,84 +401,12 @@ impl TableWriter {
         self.is_plain = false;
     }
 
-    fn finish_filter(&mut self) -> Option<LongSlice<u8>> {
-        if self.filter_bits.is_some() {
-            let policy = self.final_filter_policy();
-            self.filter.set_policy(policy);
-        }
-        let (filter, built) = {
-            let pace = self.out.pace();
-            self.filter.finish_unless(&|| pace.is_some_and(|pace| pace.look().is_err()))
-        };
-        // What was asked for is not always what could be built.
-        self.properties.filter = built.to_string();
-        filter
-    }
-
     /// The filter that the keys so far would get: fixed bits are brought within what the kind can use for so many.
     #[inline]
     fn final_filter_policy(&self) -> FilterPolicy {
         match self.filter_bits.filter(|_| !self.filter.is_empty()) {
             Some(bits) => self.filter_policy.with_bits_per_key(bits as f64 / self.filter.len() as f64),
             None => self.filter_policy,
-        }
-    }
-
-    /// Appends the index as pages, if that is asked for and there are any blocks.
-    fn append_pages(&mut self, index: &[u8], data_end: u64, directory: &mut Vec<u8>) -> Result<()> {
-        if !self.with_pages {
-            return Ok(());
-        }
-        let decoded = DecodedIndex::decode(index, FILE_HEADER_BYTES as u64, data_end);
-        let decoded = decoded.map_err(|flaw| flaw.into_error(self.out.path(), data_end))?;
-        let offset = self.out.end();
-        if let Some(pages) = pages::encode(&decoded, self.uid, offset, &|| self.look())? {
-            self.append_section(SectionKind::INDEX_PAGES, &pages, directory)?;
-        }
-        Ok(())
-    }
-
-    fn append_section(&mut self, kind: SectionKind, bytes: &[u8], directory: &mut Vec<u8>) -> Result<()> {
-        let offset = self.out.end();
-        // Lookups without these are slow but right.
-        let optional =
-            [SectionKind::FILTER, SectionKind::INDEX_PAGES, SectionKind::LOCATOR, SectionKind::BOUNDS];
-        let is_optional = optional.contains(&kind);
-        Section::describing(kind, is_optional, self.uid, offset, bytes).encode(directory);
-        self.out.append(bytes)
-    }
-
-    fn append_end(&mut self, data_end: u64, directory: &[u8]) {
-        let directory_offset = self.out.end();
-        self.out.bytes.extend_from_slice(directory);
-        let footer = Footer {
-            uid: self.uid,
-            data_end,
-            directory_offset,
-            directory_entries: (directory.len() / DIRECTORY_ENTRY_BYTES) as u32,
-            file_bytes: directory_offset + (directory.len() + FOOTER_BYTES) as u64,
-            directory_checksum: placed_checksum(self.uid, directory_offset, directory),
-        };
-        self.out.bytes.extend_from_slice(&footer.encode());
-    }
-
-    fn summary(self, file_bytes: u64) -> TableSummary {
-        let properties = self.properties;
-        TableSummary {
-            file_bytes,
-            data_bytes: properties.data_bytes,
-            raw_bytes: properties.raw_key_bytes + properties.raw_value_bytes,
-            entries: properties.entries,
-            tombstones: properties.tombstones,
-            expiring: self.expiring,
-            range_deletes: properties.range_deletes,
-            deleted: self.range_deletes.hull(),
-            blocks: properties.blocks as u32,
-            smallest: properties.min_key,
-            largest: properties.max_key,
-            min_seqno: properties.min_seqno,
-            max_seqno: properties.max_seqno,
-            single_version: properties.single_version,
         }
     }
 }

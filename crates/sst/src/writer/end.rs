@@ -1,0 +1,152 @@
+//! The end of a table: what was collected while entries came becomes sections, behind them a directory and the footer.
+
+use super::TableWriter;
+use crate::block::header::placed_checksum;
+use crate::bounds::BoundsEncoder;
+use crate::dictionary;
+use crate::footer::{DIRECTORY_ENTRY_BYTES, FILE_HEADER_BYTES, FOOTER_BYTES, Footer, Section, SectionKind};
+use crate::heir::Inheritance;
+use crate::index::pages;
+use crate::index::section::DecodedIndex;
+use crate::options::TableSummary;
+use crate::range_section;
+use esker_base::Result;
+use esker_env::LongSlice;
+
+/// Lookups without these are slow but right.
+const OPTIONAL: [SectionKind; 4] =
+    [SectionKind::FILTER, SectionKind::INDEX_PAGES, SectionKind::LOCATOR, SectionKind::BOUNDS];
+
+impl TableWriter {
+    /// Completes the file and makes it durable.
+    ///
+    /// # Errors
+    /// Whatever writing and syncing meet; the file is then of no use.
+    pub fn finish(self) -> Result<TableSummary> {
+        self.finish_with_heir().map(|(summary, _)| summary)
+    }
+
+    /// As [`TableWriter::finish`]; answers what the table has in the cache, too.
+    ///
+    /// # Errors
+    /// As [`TableWriter::finish`].
+    pub fn finish_with_heir(mut self) -> Result<(TableSummary, Option<Inheritance>)> {
+        if !self.staged.is_empty() {
+            self.close_block()?;
+        }
+        self.release_held(true)?;
+        let data_end = self.out.end();
+        self.properties.max_key = std::mem::take(&mut self.closed_key);
+        self.properties.blocks = u64::from(self.index.blocks());
+        self.properties.data_bytes = data_end - FILE_HEADER_BYTES as u64;
+        if self.properties.entries == 0 || !self.range_deletes.is_empty() {
+            self.properties.single_version = false;
+        }
+        self.properties.expiring = self.expiring;
+        let index = std::mem::take(&mut self.index).finish();
+        let filter = self.finish_filter();
+        // What was called off on the way is no filter of the keys.
+        self.look()?;
+        let properties = self.properties.encode();
+        let mut directory = Vec::new();
+        // What most readers leave out comes first, so that the rest is one piece.
+        self.append_pages(&index, data_end, &mut directory)?;
+        let (blocks, look) = (self.properties.blocks as usize, || self.look());
+        let locator =
+            self.locator.as_ref().map(|locator| locator.finish(blocks, &look)).transpose()?.flatten();
+        self.locator = None;
+        if let Some(locator) = locator {
+            self.append_section(SectionKind::LOCATOR, &locator, &mut directory)?;
+        }
+        self.append_section(SectionKind::INDEX, &index, &mut directory)?;
+        if let Some(bounds) = self.bounds.take().and_then(BoundsEncoder::finish) {
+            self.append_section(SectionKind::BOUNDS, &bounds, &mut directory)?;
+        }
+        if let Some(filter) = filter {
+            self.append_section(SectionKind::FILTER, &filter, &mut directory)?;
+        }
+        if !self.range_deletes.is_empty() {
+            let section = range_section::encode(&self.range_deletes);
+            self.append_section(SectionKind::RANGE_DELETES, &section, &mut directory)?;
+        }
+        if let Some(dictionary) = &self.dictionary {
+            let offset = self.out.end();
+            let section = dictionary::encode(self.uid, offset, dictionary.bytes());
+            self.append_section(SectionKind::DICTIONARY, &section, &mut directory)?;
+        }
+        self.append_section(SectionKind::PROPERTIES, &properties, &mut directory)?;
+        self.append_end(data_end, &directory);
+        let file_bytes = self.out.finish()?;
+        let inheritance = self.heir.take().and_then(|heir| heir.into_inheritance());
+        Ok((self.summary(file_bytes), inheritance))
+    }
+
+    fn finish_filter(&mut self) -> Option<LongSlice<u8>> {
+        if self.filter_bits.is_some() {
+            let policy = self.final_filter_policy();
+            self.filter.set_policy(policy);
+        }
+        let (filter, built) = {
+            let pace = self.out.pace();
+            self.filter.finish_unless(&|| pace.is_some_and(|pace| pace.look().is_err()))
+        };
+        // What was asked for is not always what could be built.
+        self.properties.filter = built.to_string();
+        filter
+    }
+
+    /// Appends the index as pages, if that is asked for and there are any blocks.
+    fn append_pages(&mut self, index: &[u8], data_end: u64, directory: &mut Vec<u8>) -> Result<()> {
+        if !self.with_pages {
+            return Ok(());
+        }
+        let decoded = DecodedIndex::decode(index, FILE_HEADER_BYTES as u64, data_end);
+        let decoded = decoded.map_err(|flaw| flaw.into_error(self.out.path(), data_end))?;
+        let offset = self.out.end();
+        if let Some(pages) = pages::encode(&decoded, self.uid, offset, &|| self.look())? {
+            self.append_section(SectionKind::INDEX_PAGES, &pages, directory)?;
+        }
+        Ok(())
+    }
+
+    fn append_section(&mut self, kind: SectionKind, bytes: &[u8], directory: &mut Vec<u8>) -> Result<()> {
+        let offset = self.out.end();
+        let is_optional = OPTIONAL.contains(&kind);
+        Section::describing(kind, is_optional, self.uid, offset, bytes).encode(directory);
+        self.out.append(bytes)
+    }
+
+    fn append_end(&mut self, data_end: u64, directory: &[u8]) {
+        let directory_offset = self.out.end();
+        self.out.bytes.extend_from_slice(directory);
+        let footer = Footer {
+            uid: self.uid,
+            data_end,
+            directory_offset,
+            directory_entries: (directory.len() / DIRECTORY_ENTRY_BYTES) as u32,
+            file_bytes: directory_offset + (directory.len() + FOOTER_BYTES) as u64,
+            directory_checksum: placed_checksum(self.uid, directory_offset, directory),
+        };
+        self.out.bytes.extend_from_slice(&footer.encode());
+    }
+
+    fn summary(self, file_bytes: u64) -> TableSummary {
+        let properties = self.properties;
+        TableSummary {
+            file_bytes,
+            data_bytes: properties.data_bytes,
+            raw_bytes: properties.raw_key_bytes + properties.raw_value_bytes,
+            entries: properties.entries,
+            tombstones: properties.tombstones,
+            expiring: self.expiring,
+            range_deletes: properties.range_deletes,
+            deleted: self.range_deletes.hull(),
+            blocks: properties.blocks as u32,
+            smallest: properties.min_key,
+            largest: properties.max_key,
+            min_seqno: properties.min_seqno,
+            max_seqno: properties.max_seqno,
+            single_version: properties.single_version,
+        }
+    }
+}
