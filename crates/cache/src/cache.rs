@@ -263,10 +263,8 @@ impl<V: Charge + Clone> BlockCache<V> {
         if waits {
             self.budget.release(shard.free_the_door(&mut evicted.0));
         }
-        while scanned && shard.scanned_bytes() + bytes > room {
-            let Some(entry) = shard.evict_scanned() else { break };
-            self.budget.release(entry.charge as usize);
-            evicted.0.push(entry);
+        if scanned {
+            self.keep_scan_share(&mut shard, room.saturating_sub(bytes), &mut evicted);
         }
         if is_large || !self.make_room(&mut shard, bytes, &mut evicted) {
             drop(shard);
@@ -302,6 +300,16 @@ impl<V: Charge + Clone> BlockCache<V> {
     fn is_full_for(&self, bytes: usize) -> bool {
         let (used, capacity) = (self.used_bytes(), self.capacity_bytes());
         used <= capacity && used.saturating_add(bytes) > capacity
+    }
+
+    /// Evicts what scans brought into a shard until it is no more than `most_bytes`.
+    #[inline]
+    fn keep_scan_share(&self, shard: &mut Shard<V>, most_bytes: usize, evicted: &mut Departed<V>) {
+        while shard.scanned_bytes() > most_bytes {
+            let Some(entry) = shard.evict_scanned() else { return };
+            self.budget.release(entry.charge as usize);
+            evicted.0.push(entry);
+        }
     }
 
     /// Reserves `bytes`, evicting from one shard as needed; `false` if the shard is empty and they still do not fit.
