@@ -146,8 +146,8 @@ pub trait Cursor {
     ///
     /// A merge runs round 0 over all its sources, then round 1, and so on while any source asks for it, and
     /// only then seeks them, so that the cache misses of all sources overlap: four runs cost about half of four
-    /// seeks in a row. A table would find its block and prefetch the block's directory in round 0, and the entry
-    /// the directory points to in round 1. This is a hint: it may do nothing, meets no errors, does no input or
+    /// seeks in a row. A table finds its block in round 0, asks for its directory in round 1, and for the entry that the directory points to
+    /// in round 2. This is a hint: it may do nothing, meets no errors, does no input or
     /// output, and the cursor is invalid afterwards until a seek. That seek is to `key`, in either direction, or to an end; or it
     /// is prepared anew, from round 0 on: a cursor may keep what it found on the way.
     #[inline]

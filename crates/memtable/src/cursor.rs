@@ -17,6 +17,9 @@ use esker_base::{Result, SeqNo, Tag};
 use esker_iter::Cursor;
 use std::sync::Arc;
 
+/// The round of preparation in which a tree is descended.
+const APPROACH_ROUND: u32 = 2;
+
 /// A position among the keys of a structure. All moves return the newest version of the key they come to, no entry
 /// when they leave the keys; then only a seek may follow. Where versions are not chained, each of them is met like a key.
 #[derive(Debug)]
@@ -210,11 +213,11 @@ impl MemtableCursor {
 }
 
 impl Cursor for MemtableCursor {
-    /// In the second round, while tables wait for what they asked for in the first: goes down the tree, and asks for the entries there.
+    /// In the third round, while tables wait for the blocks that they asked for in the second: goes down the tree, and asks for the entries there.
     fn prepare_seek(&mut self, key: &[u8], round: u32) -> bool {
         if round == 0 {
             (self.entry, self.approached) = (Entry::NONE, None);
-        } else if self.approached.is_none() {
+        } else if round >= APPROACH_ROUND && self.approached.is_none() {
             self.approached = self.position.approach(self.memtable.memory(), key);
             #[cfg(debug_assertions)]
             {

@@ -122,7 +122,7 @@ impl Scenario {
     fn seek(&self, memtable: &std::sync::Arc<Memtable>, visible: u64) {
         let mut cursor = memtable.cursor();
         for key in &self.during {
-            for round in 0..2 {
+            for round in 0..3 {
                 cursor.prepare_seek(key, round);
             }
             cursor.seek(key, SeqNo::new(visible)).unwrap();

@@ -86,8 +86,8 @@ impl Table {
         TableCursor { read_ahead: ReadAhead::for_job(reading), ..self.cursor(ReadPurpose::Compaction) }
     }
 
-    /// A cursor on no entry.
-    #[inline]
+    /// A cursor on no entry. Large, so it is compiled into whoever has a place for it and made there.
+    #[inline(always)]
     pub fn cursor(self: &Arc<Self>, purpose: ReadPurpose) -> TableCursor {
         let read_ahead = match purpose {
             ReadPurpose::Compaction => ReadAhead::full(),
@@ -398,6 +398,44 @@ impl TableCursor {
         Ok(())
     }
 
+    /// Finds the block in which a seek to `key` starts, and asks for what tells where it is in memory; whether there is one.
+    #[inline]
+    fn prepare_block(&mut self, key: &[u8]) -> bool {
+        self.ahead = None;
+        let located = with_kernel!(
+            self.table.isa,
+            |K| (table: &Table, key: &[u8]) -> Option<usize> {
+                // SAFETY: compiled once for each kernel, and called for the one that exists.
+                unsafe { locate_block::<K>(table, key) }
+            }
+            (&self.table, key)
+        );
+        self.prepared = located.unwrap_or_default();
+        self.prepared_head =
+            located.and(self.table.index.as_ref()).and_then(|index| index.deciding_head(key));
+        located.is_some()
+    }
+
+    /// Holds the block, which was asked for, if it is in memory, and asks for the entry.
+    #[inline]
+    fn prepare_entry(&mut self, key: &[u8]) {
+        // Blocks of a mapped file are not in the cache as a rule, and are entered where they lie.
+        if self.ahead.is_some() || self.table.index.is_none() || self.table.verified.is_some() {
+            return;
+        }
+        self.ahead = self.table.prefetched_block(self.prepared, self.purpose.admission());
+        if let Some(block) = &self.ahead {
+            with_kernel!(
+                self.table.isa,
+                |K| (block: &BlockBytes, key: &[u8]) -> () {
+                    // SAFETY: compiled once for each kernel, and called for the one that exists.
+                    unsafe { BlockCursor::prefetch_seek::<K>(block, key) }
+                }
+                (block.contents(), key)
+            );
+        }
+    }
+
     fn seek_to(&mut self, key: &[u8], newest: Tag) -> Result<()> {
         with_kernel!(
             self.table.isa,
@@ -488,43 +526,27 @@ impl Cursor for TableCursor {
         unsafe { self.position.head(skip) }
     }
 
+    /// Finds the block, then asks for it, then holds it and asks for the entry, each of them for all sources before the next: a block is mostly not even in
+    /// the processor's table of addresses, and what is asked for then is waited for at once unless it is not alone.
     fn prepare_seek(&mut self, key: &[u8], round: u32) -> bool {
-        self.position.close();
         if self.purpose == ReadPurpose::Compaction {
+            self.position.close();
             return false;
         }
-        let isa = self.table.isa;
-        if round == 0 {
-            self.ahead = None;
-            let located = with_kernel!(
-                isa,
-                |K| (table: &Table, key: &[u8]) -> Option<usize> {
-                    // SAFETY: compiled once for each kernel, and called for the one that exists.
-                    unsafe { locate_block::<K>(table, key) }
-                }
-                (&self.table, key)
-            );
-            self.prepared = located.unwrap_or_default();
-            self.prepared_head =
-                located.and(self.table.index.as_ref()).and_then(|index| index.deciding_head(key));
-            self.prefetch_block(self.prepared);
-            return located.is_some();
+        match round {
+            0 => {
+                self.position.close();
+                self.prepare_block(key)
+            }
+            1 => {
+                self.prefetch_block(self.prepared);
+                true
+            }
+            _ => {
+                self.prepare_entry(key);
+                false
+            }
         }
-        // Blocks of a mapped file are not in the cache as a rule, and are entered where they lie.
-        if round == 1 && self.table.index.is_some() && self.table.verified.is_none() {
-            self.ahead = self.table.cached_block(self.prepared, self.purpose.admission());
-        }
-        if let (1, Some(block)) = (round, &self.ahead) {
-            with_kernel!(
-                isa,
-                |K| (block: &BlockBytes, key: &[u8]) -> () {
-                    // SAFETY: compiled once for each kernel, and called for the one that exists.
-                    unsafe { BlockCursor::prefetch_seek::<K>(block, key) }
-                }
-                (block.contents(), key)
-            );
-        }
-        false
     }
 }
 

@@ -70,47 +70,55 @@ impl RunCursor {
     }
 
     /// Makes part `at` the open one, because a key was looked for there.
-    #[inline]
+    #[inline(always)]
     fn open(&mut self, at: usize) -> Result<&mut TableCursor> {
         self.open_for(at, Access::Use)
     }
 
     /// Makes part `at` the open one. No more than one table is held at a time, and none is left open that a compaction
     /// reads: it will not come by again.
+    #[inline(always)]
     fn open_for(&mut self, at: usize, access: Access) -> Result<&mut TableCursor> {
         if self.at != at || self.cursor.is_none() {
-            self.cursor = None;
-            let file = &self.run.parts[at].file;
-            if access == Access::Use && self.purpose != ReadPurpose::Compaction {
-                file.note_reads(1);
-            }
-            let in_cell = match access {
-                Access::Use => file.opened_for_use(),
-                Access::Pass | Access::Once => file.opened(),
-            };
-            let opened;
-            let table = match in_cell {
-                Some(table) => table,
-                None => {
-                    opened = file.open(if self.reading.is_some() { Access::Once } else { access })?;
-                    &opened
-                }
-            };
-            match &self.reading {
-                None => self.cursor = Some(table.cursor(self.purpose)),
-                Some(reading) => self.cursor = Some(table.job_cursor(reading.clone())),
-            }
-            self.at = at;
-            let meta = &self.run.parts[at].meta;
-            self.sliced = meta.sliced;
-            let is_single = self.run.facts().single_version_up_to.is_some();
-            self.tells = is_single && !meta.sliced && self.purpose != ReadPurpose::Compaction;
-            self.end_head = match &meta.range.end {
-                KeyEnd::Included(end) | KeyEnd::Excluded(end) => head(end, 0),
-                KeyEnd::Unbounded => u64::MAX,
-            };
+            self.change_part(at, access)?;
         }
         Ok(self.cursor.as_mut().expect("opened just now"))
+    }
+
+    #[inline(never)]
+    fn change_part(&mut self, at: usize, access: Access) -> Result<()> {
+        self.cursor = None;
+        let file = &self.run.parts[at].file;
+        if access == Access::Use && self.purpose != ReadPurpose::Compaction {
+            file.note_reads(1);
+        }
+        let in_cell = match access {
+            Access::Use => file.opened_for_use(),
+            Access::Pass | Access::Once => file.opened(),
+        };
+        let opened;
+        let table = match in_cell {
+            Some(table) => table,
+            None => {
+                opened = file.open(if self.reading.is_some() { Access::Once } else { access })?;
+                &opened
+            }
+        };
+        let purpose = self.purpose;
+        match &self.reading {
+            None => _ = self.cursor.get_or_insert_with(|| table.cursor(purpose)),
+            Some(reading) => self.cursor = Some(table.job_cursor(reading.clone())),
+        }
+        self.at = at;
+        let meta = &self.run.parts[at].meta;
+        self.sliced = meta.sliced;
+        let is_single = self.run.facts().single_version_up_to.is_some();
+        self.tells = is_single && !meta.sliced && purpose != ReadPurpose::Compaction;
+        self.end_head = match &meta.range.end {
+            KeyEnd::Included(end) | KeyEnd::Excluded(end) => head(end, 0),
+            KeyEnd::Unbounded => u64::MAX,
+        };
+        Ok(())
     }
 
     /// The part in which a seek to `key` starts. Mostly the seek was prepared, and the part is known.
@@ -225,11 +233,13 @@ fn step_back_to(cursor: &mut TableCursor, last: &[u8]) -> Result<()> {
 
 impl Cursor for RunCursor {
     fn prepare_seek(&mut self, key: &[u8], round: u32) -> bool {
+        if round > 0 {
+            // A part that was not open at first is opened by the seek.
+            let is_at = self.prepared == Some(self.at);
+            return is_at && self.cursor.as_mut().is_some_and(|cursor| cursor.prepare_seek(key, round));
+        }
         self.valid = false;
-        let at = match self.prepared {
-            Some(at) if round > 0 => at,
-            _ => self.run.lower_bound(key),
-        };
+        let at = self.run.lower_bound(key);
         self.prepared = Some(at);
         let is_open = self.run.parts.get(at).is_some_and(|part| part.file.opened().is_some());
         is_open && self.open(at).is_ok_and(|cursor| cursor.prepare_seek(key, round))

@@ -180,7 +180,7 @@ fn misses_are_counted_where_blocks_are_read() {
             let (looked_up, rest) = rest.split_at(keys.len() / 4);
             for key in sought {
                 let mut cursor = table.cursor(ReadPurpose::Point);
-                for round in 0..2 {
+                for round in 0..3 {
                     cursor.prepare_seek(key, round);
                 }
                 cursor.seek(key, SeqNo::MAX).unwrap();
