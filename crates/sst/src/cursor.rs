@@ -55,7 +55,8 @@ impl ReadPurpose {
 
 /// A position among all versions of all keys of a table.
 pub struct TableCursor {
-    table: Arc<Table>,
+    /// None before it is given one.
+    table: Option<Arc<Table>>,
     purpose: ReadPurpose,
     /// As the table's; here because every step asks for it.
     global_seqno: SeqNo,
@@ -83,20 +84,38 @@ unsafe impl Sync for TableCursor {}
 impl Table {
     /// A cursor on no entry, for a job that reads all of the table, or a range, past the cache.
     pub fn job_cursor(self: &Arc<Self>, reading: InputReading) -> TableCursor {
-        TableCursor { read_ahead: ReadAhead::for_job(reading), ..self.cursor(ReadPurpose::Compaction) }
+        let mut cursor = TableCursor::detached_for_job(reading);
+        cursor.attach(self);
+        cursor
     }
 
-    /// A cursor on no entry. Large, so it is compiled into whoever has a place for it and made there.
-    #[inline(always)]
+    /// A cursor on no entry.
     pub fn cursor(self: &Arc<Self>, purpose: ReadPurpose) -> TableCursor {
+        let mut cursor = TableCursor::detached(purpose);
+        cursor.attach(self);
+        cursor
+    }
+}
+
+/// The table that a cursor has.
+#[inline(always)]
+fn attached(table: &Option<Arc<Table>>) -> &Arc<Table> {
+    table.as_ref().expect("a cursor moves only in a table")
+}
+
+impl TableCursor {
+    /// A cursor on no table yet, and so on no entry. It is large, so whoever will need one makes it in its place, and there
+    /// [attaches](TableCursor::attach) it when the table is known.
+    #[inline(always)]
+    pub fn detached(purpose: ReadPurpose) -> TableCursor {
         let read_ahead = match purpose {
             ReadPurpose::Compaction => ReadAhead::full(),
             ReadPurpose::Point | ReadPurpose::Scan => ReadAhead::growing(),
         };
         TableCursor {
-            table: Arc::clone(self),
+            table: None,
             purpose,
-            global_seqno: self.global_seqno,
+            global_seqno: SeqNo::ZERO,
             position: BlockCursor::new(purpose != ReadPurpose::Compaction),
             number: 0,
             held: None,
@@ -107,12 +126,34 @@ impl Table {
             unpacked: Vec::new(),
         }
     }
+
+    /// The same for [`Table::job_cursor`].
+    pub fn detached_for_job(reading: InputReading) -> TableCursor {
+        TableCursor {
+            read_ahead: ReadAhead::for_job(reading),
+            ..TableCursor::detached(ReadPurpose::Compaction)
+        }
+    }
+
+    /// Whether it has a table.
+    #[inline(always)]
+    pub fn is_attached(&self) -> bool {
+        self.table.is_some()
+    }
+
+    /// Gives the cursor its table. It must have none, because what it holds and has read ahead is that table's.
+    #[inline]
+    pub fn attach(&mut self, table: &Arc<Table>) {
+        assert!(self.table.is_none(), "a cursor stays in its table");
+        self.global_seqno = table.global_seqno;
+        self.table = Some(Arc::clone(table));
+    }
 }
 
 impl TableCursor {
     /// The table it walks.
     pub fn table(&self) -> &Arc<Table> {
-        &self.table
+        attached(&self.table)
     }
 
     /// Moves to the following entry if it is in the same block; else the cursor is on no entry and [`TableCursor::next_block`] is next.
@@ -190,7 +231,7 @@ impl TableCursor {
             return Ok(());
         }
         self.position.close();
-        if self.table.verified.is_some() && self.enter_mapped(number)? {
+        if attached(&self.table).verified.is_some() && self.enter_mapped(number)? {
             self.number = number;
             return Ok(());
         }
@@ -199,7 +240,7 @@ impl TableCursor {
         } else {
             let block = match self.ahead.take() {
                 Some(block) if self.prepared == number => block,
-                _ => match self.table.cached_block(number, self.purpose.admission()) {
+                _ => match attached(&self.table).cached_block(number, self.purpose.admission()) {
                     Some(block) => block,
                     None => self.load(number)?,
                 },
@@ -215,9 +256,9 @@ impl TableCursor {
     /// Enters a block where it lies in the mapped file; whether that can be done.
     #[cold]
     fn enter_mapped(&mut self, number: usize) -> Result<bool> {
-        let place = self.table.place(number)?;
+        let place = attached(&self.table).place(number)?;
         self.read_ahead.keep_pace(place.end - place.start)?;
-        let Some((block, _)) = self.table.mapped_block(number)? else { return Ok(false) };
+        let Some((block, _)) = attached(&self.table).mapped_block(number)? else { return Ok(false) };
         // SAFETY: the cursor keeps the table, the table its file, and the file stays mapped; see the safety argument.
         unsafe { self.position.open(block) };
         self.held = None;
@@ -231,19 +272,19 @@ impl TableCursor {
         let goes_on = self.read_ahead.continues_at(number) || self.read_ahead.holds(number);
         if !goes_on {
             self.read_ahead.note(number);
-            return self.table.load_block(number, admission);
+            return attached(&self.table).load_block(number, admission);
         }
-        self.table.cache.count_miss(BlockKind::Data);
-        let offset = self.table.place(number)?.start;
-        let image = self.read_ahead.image(&self.table, number)?;
-        let block = self.table.copied_from_image(image, offset, number);
-        let block = block.map_err(|flaw| self.table.flaw_at(flaw, offset))?;
-        Ok(self.table.admit(block, number, admission))
+        attached(&self.table).cache.count_miss(BlockKind::Data);
+        let offset = attached(&self.table).place(number)?.start;
+        let image = self.read_ahead.image(attached(&self.table), number)?;
+        let block = attached(&self.table).copied_from_image(image, offset, number);
+        let block = block.map_err(|flaw| attached(&self.table).flaw_at(flaw, offset))?;
+        Ok(attached(&self.table).admit(block, number, admission))
     }
 
     /// Enters a block in the cursor's own buffers.
     fn enter_in_place(&mut self, number: usize) -> Result<()> {
-        let table = &*self.table;
+        let table = &**attached(&self.table);
         let place = table.place(number)?;
         let offset = place.start;
         self.read_ahead.tell_of(table, number, place.end - offset);
@@ -264,7 +305,7 @@ impl TableCursor {
 
     /// Moves to the first entry of block `number`, to none if there is no such block.
     fn first_of(&mut self, number: usize) -> Result<()> {
-        if number >= self.table.blocks() {
+        if number >= attached(&self.table).blocks() {
             self.position.close();
             return Ok(());
         }
@@ -293,7 +334,7 @@ impl TableCursor {
     #[inline]
     fn walk_towards(&mut self, number: usize) {
         if self.purpose != ReadPurpose::Compaction
-            && let Some(slot) = self.table.slots.get(number)
+            && let Some(slot) = attached(&self.table).slots.get(number)
         {
             slot.prefetch_block();
             self.position.walk_towards(slot.address());
@@ -304,7 +345,7 @@ impl TableCursor {
     #[inline]
     fn prefetch_block(&self, number: usize) {
         if self.purpose != ReadPurpose::Compaction {
-            self.table.prefetch_block(number);
+            attached(&self.table).prefetch_block(number);
         }
     }
 
@@ -314,9 +355,12 @@ impl TableCursor {
     /// The kernel's instructions must be available.
     #[inline(always)]
     unsafe fn start<K: Kernel>(&mut self, key: &[u8], newest: Tag) -> Result<Option<usize>> {
-        let Some(index) = &self.table.index else { return Ok(None) };
+        let Some(index) = &attached(&self.table).index else { return Ok(None) };
         if index.tree().is_none() {
-            return self.table.locate(index, key, newest).map(Some).inspect_err(|_| self.position.close());
+            return attached(&self.table)
+                .locate(index, key, newest)
+                .map(Some)
+                .inspect_err(|_| self.position.close());
         }
         // Mostly the seek was prepared, and the block is known.
         let head = index.deciding_head(key);
@@ -326,7 +370,9 @@ impl TableCursor {
             return Ok(Some(self.prepared));
         }
         // SAFETY: the caller has the instructions.
-        Ok(Some(unsafe { index.locate_near::<K>(key, newest, |first| prefetch_slots(&self.table, first)) }))
+        Ok(Some(unsafe {
+            index.locate_near::<K>(key, newest, |first| prefetch_slots(attached(&self.table), first))
+        }))
     }
 
     /// # Safety
@@ -335,7 +381,7 @@ impl TableCursor {
     unsafe fn seek_with<K: Kernel>(&mut self, key: &[u8], newest: Tag) -> Result<()> {
         // SAFETY: the caller has the instructions.
         let Some(number) = (unsafe { self.start::<K>(key, newest)? }) else { return Ok(()) };
-        if self.table.bounds.is_some() && self.skips_unread(number, key, Table::ends_before)? {
+        if attached(&self.table).bounds.is_some() && self.skips_unread(number, key, Table::ends_before)? {
             return self.first_of(number + 1);
         }
         self.enter(number)?;
@@ -356,7 +402,7 @@ impl TableCursor {
     unsafe fn seek_before_with<K: Kernel>(&mut self, key: &[u8]) -> Result<()> {
         // SAFETY: the caller has the instructions.
         let Some(number) = (unsafe { self.start::<K>(key, Tag::NEWEST)? }) else { return Ok(()) };
-        if self.table.bounds.is_some() && self.skips_unread(number, key, Table::begins_behind)? {
+        if attached(&self.table).bounds.is_some() && self.skips_unread(number, key, Table::begins_behind)? {
             return self.last_before(number);
         }
         self.enter(number)?;
@@ -383,10 +429,12 @@ impl TableCursor {
         let is_at_hand = (self.position.count() > 0 && self.number == number)
             || (self.ahead.is_some() && self.prepared == number)
             || self.read_ahead.holds(number)
-            || self.table.slots.get(number).is_some_and(|slot| slot.get().is_some())
-            || self.table.verified.as_ref().is_some_and(|verified| verified.contains(number));
-        let Some(index) = self.table.index.as_ref().filter(|_| !is_at_hand) else { return Ok(false) };
-        is_outside(&self.table, index, number, key).inspect_err(|_| self.position.close())
+            || attached(&self.table).slots.get(number).is_some_and(|slot| slot.get().is_some())
+            || attached(&self.table).verified.as_ref().is_some_and(|verified| verified.contains(number));
+        let Some(index) = attached(&self.table).index.as_ref().filter(|_| !is_at_hand) else {
+            return Ok(false);
+        };
+        is_outside(attached(&self.table), index, number, key).inspect_err(|_| self.position.close())
     }
 
     /// Moves on to a greater key: the entry found is newer than what is looked for, although the file does not say so.
@@ -403,16 +451,16 @@ impl TableCursor {
     fn prepare_block(&mut self, key: &[u8]) -> bool {
         self.ahead = None;
         let located = with_kernel!(
-            self.table.isa,
+            attached(&self.table).isa,
             |K| (table: &Table, key: &[u8]) -> Option<usize> {
                 // SAFETY: compiled once for each kernel, and called for the one that exists.
                 unsafe { locate_block::<K>(table, key) }
             }
-            (&self.table, key)
+            (attached(&self.table), key)
         );
         self.prepared = located.unwrap_or_default();
         self.prepared_head =
-            located.and(self.table.index.as_ref()).and_then(|index| index.deciding_head(key));
+            located.and(attached(&self.table).index.as_ref()).and_then(|index| index.deciding_head(key));
         located.is_some()
     }
 
@@ -420,13 +468,16 @@ impl TableCursor {
     #[inline]
     fn prepare_entry(&mut self, key: &[u8]) {
         // Blocks of a mapped file are not in the cache as a rule, and are entered where they lie.
-        if self.ahead.is_some() || self.table.index.is_none() || self.table.verified.is_some() {
+        if self.ahead.is_some()
+            || attached(&self.table).index.is_none()
+            || attached(&self.table).verified.is_some()
+        {
             return;
         }
-        self.ahead = self.table.prefetched_block(self.prepared, self.purpose.admission());
+        self.ahead = attached(&self.table).prefetched_block(self.prepared, self.purpose.admission());
         if let Some(block) = &self.ahead {
             with_kernel!(
-                self.table.isa,
+                attached(&self.table).isa,
                 |K| (block: &BlockBytes, key: &[u8]) -> () {
                     // SAFETY: compiled once for each kernel, and called for the one that exists.
                     unsafe { BlockCursor::prefetch_seek::<K>(block, key) }
@@ -438,7 +489,7 @@ impl TableCursor {
 
     fn seek_to(&mut self, key: &[u8], newest: Tag) -> Result<()> {
         with_kernel!(
-            self.table.isa,
+            attached(&self.table).isa,
             |K| (cursor: &mut TableCursor, key: &[u8], newest: Tag) -> Result<()> {
                 // SAFETY: compiled once for each kernel, and called for the one that exists.
                 unsafe { cursor.seek_with::<K>(key, newest) }
@@ -469,7 +520,7 @@ impl Cursor for TableCursor {
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        self.last_before(self.table.blocks())
+        self.last_before(attached(&self.table).blocks())
     }
 
     #[inline]
@@ -480,7 +531,7 @@ impl Cursor for TableCursor {
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
         with_kernel!(
-            self.table.isa,
+            attached(&self.table).isa,
             |K| (cursor: &mut TableCursor, key: &[u8]) -> Result<()> {
                 // SAFETY: compiled once for each kernel, and called for the one that exists.
                 unsafe { cursor.seek_before_with::<K>(key) }
@@ -526,8 +577,9 @@ impl Cursor for TableCursor {
         unsafe { self.position.head(skip) }
     }
 
-    /// Finds the block, then asks for it, then holds it and asks for the entry, each of them for all sources before the next: a block is mostly not even in
-    /// the processor's table of addresses, and what is asked for then is waited for at once unless it is not alone.
+    /// Finds the block, then asks for it, then holds it and asks for the entry. Between rounds the other sources do the same: the first touch of a
+    /// block mostly waits for its address to be translated, be it a prefetch, and blocks that are asked for right after each other wait
+    /// together.
     fn prepare_seek(&mut self, key: &[u8], round: u32) -> bool {
         if self.purpose == ReadPurpose::Compaction {
             self.position.close();
@@ -553,7 +605,7 @@ impl Cursor for TableCursor {
 impl std::fmt::Debug for TableCursor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TableCursor")
-            .field("file", &self.table.file.path())
+            .field("file", &self.table.as_ref().map(|table| table.file.path()))
             .field("purpose", &self.purpose)
             .field("block", &self.number)
             .field("index", &self.position.index())

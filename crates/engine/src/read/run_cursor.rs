@@ -13,10 +13,10 @@ use std::sync::Arc;
 /// A position in a run.
 pub(crate) struct RunCursor {
     /// Before the run, so that its table is let go of before the table's file is.
-    cursor: Option<TableCursor>,
+    cursor: TableCursor,
     run: Arc<TreeRun>,
     purpose: ReadPurpose,
-    /// The part the cursor stands in; meaningless while `cursor` is `None`.
+    /// The part the cursor stands in; meaningless while `cursor` is not attached.
     at: usize,
     /// The part in which the seek starts that was prepared and is still to be made.
     prepared: Option<usize>,
@@ -34,7 +34,7 @@ pub(crate) struct RunCursor {
 impl RunCursor {
     #[inline(always)]
     pub(crate) fn new(run: Arc<TreeRun>, purpose: ReadPurpose) -> RunCursor {
-        let (cursor, prepared, reading) = (None, None, None);
+        let (cursor, prepared, reading) = (TableCursor::detached(purpose), None, None);
         RunCursor {
             cursor,
             run,
@@ -51,7 +51,8 @@ impl RunCursor {
 
     /// For a job that reads all of it.
     pub(crate) fn for_job(run: Arc<TreeRun>, reading: InputReading) -> RunCursor {
-        RunCursor { reading: Some(reading), ..RunCursor::new(run, ReadPurpose::Compaction) }
+        let cursor = TableCursor::detached_for_job(reading.clone());
+        RunCursor { cursor, reading: Some(reading), ..RunCursor::new(run, ReadPurpose::Compaction) }
     }
 
     /// The part that the cursor stands in. There must be a current entry.
@@ -79,15 +80,20 @@ impl RunCursor {
     /// reads: it will not come by again.
     #[inline(always)]
     fn open_for(&mut self, at: usize, access: Access) -> Result<&mut TableCursor> {
-        if self.at != at || self.cursor.is_none() {
+        if self.at != at || !self.cursor.is_attached() {
             self.change_part(at, access)?;
         }
-        Ok(self.cursor.as_mut().expect("opened just now"))
+        Ok(&mut self.cursor)
     }
 
     #[inline(never)]
     fn change_part(&mut self, at: usize, access: Access) -> Result<()> {
-        self.cursor = None;
+        if self.cursor.is_attached() {
+            self.cursor = match &self.reading {
+                None => TableCursor::detached(self.purpose),
+                Some(reading) => TableCursor::detached_for_job(reading.clone()),
+            };
+        }
         let file = &self.run.parts[at].file;
         if access == Access::Use && self.purpose != ReadPurpose::Compaction {
             file.note_reads(1);
@@ -104,16 +110,12 @@ impl RunCursor {
                 &opened
             }
         };
-        let purpose = self.purpose;
-        match &self.reading {
-            None => _ = self.cursor.get_or_insert_with(|| table.cursor(purpose)),
-            Some(reading) => self.cursor = Some(table.job_cursor(reading.clone())),
-        }
+        self.cursor.attach(table);
         self.at = at;
         let meta = &self.run.parts[at].meta;
         self.sliced = meta.sliced;
         let is_single = self.run.facts().single_version_up_to.is_some();
-        self.tells = is_single && !meta.sliced && purpose != ReadPurpose::Compaction;
+        self.tells = is_single && !meta.sliced && self.purpose != ReadPurpose::Compaction;
         self.end_head = match &meta.range.end {
             KeyEnd::Included(end) | KeyEnd::Excluded(end) => head(end, 0),
             KeyEnd::Unbounded => u64::MAX,
@@ -131,7 +133,7 @@ impl RunCursor {
 
     #[inline(always)]
     fn table_cursor(&self) -> &TableCursor {
-        self.cursor.as_ref().expect("only called while valid")
+        &self.cursor
     }
 
     /// Whether the open cursor stands on an entry inside the part's slice.
@@ -148,7 +150,7 @@ impl RunCursor {
     #[inline(never)]
     fn finish_step(&mut self) -> Result<()> {
         self.valid = false;
-        let cursor = self.cursor.as_mut().expect("the cursor is valid");
+        let cursor = &mut self.cursor;
         if !cursor.is_valid() {
             cursor.next_block()?;
         }
@@ -163,7 +165,7 @@ impl RunCursor {
     #[inline(never)]
     fn finish_step_back(&mut self) -> Result<()> {
         self.valid = false;
-        let cursor = self.cursor.as_mut().expect("the cursor is valid");
+        let cursor = &mut self.cursor;
         if !cursor.is_valid() {
             cursor.previous_block()?;
         }
@@ -236,7 +238,7 @@ impl Cursor for RunCursor {
         if round > 0 {
             // A part that was not open at first is opened by the seek.
             let is_at = self.prepared == Some(self.at);
-            return is_at && self.cursor.as_mut().is_some_and(|cursor| cursor.prepare_seek(key, round));
+            return is_at && self.cursor.is_attached() && self.cursor.prepare_seek(key, round);
         }
         self.valid = false;
         let at = self.run.lower_bound(key);
@@ -290,7 +292,7 @@ impl Cursor for RunCursor {
         debug_assert!(self.valid);
         // What is not sliced shows every entry, and a step forwards does not leave a slice at its start: within a block one number
         // tells nearly always.
-        let cursor = self.cursor.as_mut().expect("the cursor is valid");
+        let cursor = &mut self.cursor;
         if cursor.step() && (!self.sliced || cursor.head(0) < self.end_head) {
             return Ok(());
         }
@@ -300,10 +302,8 @@ impl Cursor for RunCursor {
     #[inline(always)]
     fn pass(&mut self) -> Result<()> {
         debug_assert!(self.valid);
-        if let Some(cursor) = &mut self.cursor
-            && cursor.step_evenly()
-        {
-            if !self.sliced || cursor.head(0) < self.end_head {
+        if self.cursor.step_evenly() {
+            if !self.sliced || self.cursor.head(0) < self.end_head {
                 return Ok(());
             }
             return self.finish_step();
@@ -314,7 +314,7 @@ impl Cursor for RunCursor {
     #[inline(always)]
     fn prev(&mut self) -> Result<()> {
         debug_assert!(self.valid);
-        let cursor = self.cursor.as_mut().expect("the cursor is valid");
+        let cursor = &mut self.cursor;
         if cursor.step_back() && !self.sliced {
             return Ok(());
         }
@@ -333,7 +333,7 @@ impl Cursor for RunCursor {
     #[inline(always)]
     fn step_towards<const BACKWARD: bool>(&mut self, bound: u64) -> Standing {
         debug_assert!(self.tells, "asked of a run that has not told where it stands");
-        let cursor = self.cursor.as_mut().expect("the cursor is valid");
+        let cursor = &mut self.cursor;
         cursor.step_to_only::<BACKWARD>(bound)
     }
 

@@ -4,8 +4,8 @@ use super::{IDENTITY, home, new_fs, open, options, path, table, write};
 use crate::isa::Isa;
 use crate::testing::{Entry, SHAPES, Shape, entries, expected, key_of};
 use crate::{
-    BlockLayout, LayoutFacts, Lookup, ReadPurpose, SlotCounts, Table, TableIdentity, TableOptions,
-    TableWriter, multi_get,
+    BlockLayout, LayoutFacts, Lookup, ReadPurpose, SlotCounts, Table, TableCursor, TableIdentity,
+    TableOptions, TableWriter, multi_get,
 };
 use esker_base::checksum::key_hash;
 use esker_base::{Error, KeyspaceId, SeqNo, TableUid, Tag, ValueKind};
@@ -110,6 +110,19 @@ fn check_seeks(
             assert_on(&cursor, entries, at);
         }
     }
+}
+
+#[test]
+#[should_panic(expected = "a cursor stays in its table")]
+fn a_cursor_is_attached_once() {
+    let random = SeededRandom::new(3);
+    let [one, other] = [1, 2].map(|_| table(&entries(SHAPES[0], 40, 10, &random), options()));
+    let mut cursor = TableCursor::detached(ReadPurpose::Scan);
+    assert!(!cursor.is_attached() && !cursor.is_valid());
+    cursor.attach(&one);
+    cursor.seek_to_first().unwrap();
+    assert!(cursor.is_attached() && cursor.is_valid());
+    cursor.attach(&other);
 }
 
 fn check_gets(table: &Table, entries: &[Entry], shape: Shape, random: &SeededRandom) {
