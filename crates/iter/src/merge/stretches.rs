@@ -123,12 +123,30 @@ impl<C: Cursor> Merge<C> {
         (self.winner, self.is_leading) = (NONE, false);
         step::<C, BACKWARD, DONE_WITH_KEY>(&mut self.sources[winner], seqno)?;
         if winner != dominant {
-            if DONE_WITH_KEY && !BACKWARD && self.is_on_bound {
-                self.sources[dominant].next_key()?;
-            }
             self.replay_others::<BACKWARD>();
+            if DONE_WITH_KEY && !BACKWARD && self.is_on_bound {
+                self.pass_hidden()?;
+            }
         }
         self.give_turn::<BACKWARD, DONE_WITH_KEY>(seqno)
+    }
+
+    /// Passes what the others and the dominant source, which stands on it, have of a key that somebody is done with: one that is written often lies in
+    /// several of them.
+    #[inline(always)]
+    fn pass_hidden(&mut self) -> Result<()> {
+        while self.sources.len() > 2 && self.other_is_on_dominant() {
+            self.sources[self.other].next_key()?;
+            self.replay_others::<false>();
+        }
+        self.sources[self.dominant].next_key()
+    }
+
+    /// Whether the first of the others has the key of the dominant source's entry.
+    #[inline(always)]
+    fn other_is_on_dominant(&self) -> bool {
+        let (dominant, other) = (&self.sources[self.dominant], &self.sources[self.other]);
+        other.is_valid() && dominant.head(self.skip) == other.head(self.skip) && dominant.key() == other.key()
     }
 
     /// Finds who comes first, once either has moved.
