@@ -61,7 +61,7 @@ pub(crate) struct OutputSpec<'a> {
     pub(crate) hides_deleted: bool,
     /// The blob files whose values are to be written anew, if there are any.
     pub(crate) relocation: Option<&'a Relocation>,
-    /// Who hands on what is in the cache of the inputs, if they are tables.
+    /// Who puts blocks into the cache: in merges what takes the place of cached ones, in flushes what is read.
     pub(crate) heirs: Option<Heirs<'a>>,
 }
 

@@ -79,7 +79,7 @@ pub struct TableWriter {
     held: Option<Box<Held>>,
     dictionary: Option<DictionaryEncoder>,
     scratch: Scratch,
-    /// Who puts blocks into the cache, in a merge.
+    /// Who puts blocks into the cache.
     heir: Option<Box<Heir>>,
 }
 
@@ -131,7 +131,7 @@ impl TableWriter {
         self.out.set_pace(pace);
     }
 
-    /// For a merge of tables of which blocks may be in the cache.
+    /// For a merge of tables of which blocks may be in the cache, or a flush of what is read.
     pub fn set_heir(&mut self, heir: Heir) {
         self.heir = Some(Box::new(heir));
     }
