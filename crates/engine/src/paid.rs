@@ -8,11 +8,19 @@
 //! strategy may merge (`Shape::paid_bytes`): who does not know how long scans will go on buys when as much was spent on rent. Then never more than
 //! twice as much is spent as by somebody who knew.
 //!
+//! # Credit
+//! Who scanned will scan again. A scan that meets no run too many puts down as much as for one, and from this is merged what writes bring
+//! before the next scans come: these would meet small runs from the first on, and be over when they have paid. If they come, the same merge
+//! is done sooner; if they do not, it is [`CREDIT_BYTES`] for nothing, once. Credit goes further where more runs become one, so it waits for
+//! [`LEAST_CREDIT_RUNS`], or for the first who scan fewer.
+//!
 //! # What holds
-//! * SA1. Merges for scans read no more bytes than scans have put down, and an account never holds more than lies above the last level.
+//! * SA1. Merges for scans read no more bytes than scans have put down, and an account never holds more than lies above the last level or,
+//!   if that is less, [`CREDIT_BYTES`]. Who does not scan has nothing merged for scans.
 //! * SA2. Scans pay by what is counted of them anyway ([`crate::advice`]): nothing is added to a scan but the question whether there is an
 //!   account and another [`LOOK_EVERY_SCANS`] are full. Then the compaction lane is asked to look.
-//! * SA3. Strategies are asked again only when a [`STEPS`]th of what the account may hold was added.
+//! * SA3. Strategies are asked again only when a [`STEPS`]th of what lies above the last level was added.
+//! * SA4. Fewer than [`LEAST_CREDIT_RUNS`] runs are merged only if there was a scan since the tree has changed.
 //!
 //! Lookups do not pay: a run that does not have their key costs them a look at a filter, a tenth of a seek.
 
@@ -27,6 +35,12 @@ pub(crate) const RUN_BYTES: u64 = 512;
 
 /// The compaction lane is asked to look when so many scans more were counted. A power of two.
 pub(crate) const LOOK_EVERY_SCANS: u64 = 4096;
+
+/// What scans that are over may have put down for those to come: what 131,072 scans pay for one run.
+const CREDIT_BYTES: u64 = 64 << 20;
+
+/// Credit alone is not spent on fewer runs above the last level: half of what makes a tier without it.
+const LEAST_CREDIT_RUNS: u64 = 4;
 
 /// In so many steps an account fills, as far as strategies can see.
 const STEPS: u64 = 16;
@@ -45,9 +59,12 @@ pub(crate) struct ScanAccount {
 struct Book {
     /// Scans that have paid.
     scans: u64,
-    /// Runs that each pays for.
+    /// Whether one of them came since the tree has changed.
+    is_scanned: bool,
+    /// Runs above the last level but one.
     runs: u64,
-    most_bytes: u64,
+    /// What they and that one have.
+    upper_bytes: u64,
     paid_bytes: u64,
 }
 
@@ -56,8 +73,15 @@ impl Book {
     fn settle(&mut self, scans: u64) {
         let new = scans.saturating_sub(self.scans);
         self.scans = self.scans.max(scans);
-        let put_down = new.saturating_mul(self.runs).saturating_mul(RUN_BYTES);
-        self.paid_bytes = self.paid_bytes.saturating_add(put_down).min(self.most_bytes);
+        self.is_scanned |= new > 0;
+        let put_down = new.saturating_mul(self.runs.max(1)).saturating_mul(RUN_BYTES);
+        self.paid_bytes = self.paid_bytes.saturating_add(put_down).min(self.upper_bytes.max(CREDIT_BYTES));
+    }
+
+    /// What may be merged now (SA4).
+    fn free_bytes(&self) -> u64 {
+        let is_due = self.runs + 1 >= LEAST_CREDIT_RUNS || (self.runs > 0 && self.is_scanned);
+        if is_due { self.paid_bytes.min(self.upper_bytes) } else { 0 }
     }
 }
 
@@ -72,8 +96,9 @@ impl ScanAccount {
         let mut book = self.book.lock();
         book.settle(scans);
         book.runs = upper_runs.saturating_sub(1);
-        book.most_bytes = if book.runs > 0 { upper_bytes } else { 0 };
-        book.paid_bytes = book.paid_bytes.min(book.most_bytes);
+        book.is_scanned = false;
+        book.upper_bytes = upper_bytes;
+        book.paid_bytes = book.paid_bytes.min(upper_bytes.max(CREDIT_BYTES));
         self.is_open.store(book.runs > 0, Relaxed);
     }
 
@@ -96,10 +121,11 @@ impl ScanAccount {
     pub(crate) fn paid_bytes(&self, scans: u64) -> u64 {
         let mut book = self.book.lock();
         book.settle(scans);
-        match book.most_bytes / STEPS {
-            _ if book.paid_bytes == book.most_bytes => book.paid_bytes,
+        let free_bytes = book.free_bytes();
+        match book.upper_bytes / STEPS {
+            _ if free_bytes == book.upper_bytes => free_bytes,
             0 => 0,
-            step => book.paid_bytes / step * step,
+            step => free_bytes / step * step,
         }
     }
 
@@ -117,20 +143,47 @@ mod tests {
     #[test]
     fn scans_pay_for_all_runs_but_one_and_never_too_much() {
         let account = ScanAccount::default();
-        account.note_shape(100, 1, 1 << 20);
-        assert_eq!(account.paid_bytes(1_000), 0, "one run more is the least there is");
-        account.note_shape(1_000, 4, 1 << 20);
-        assert_eq!(account.paid_bytes(1_100), 3 * 100 * RUN_BYTES / (1 << 16) * (1 << 16));
-        assert_eq!(account.paid_bytes(1_128), 3 << 16, "in steps of a sixteenth");
+        account.note_shape(0, 4, 1 << 20);
+        assert_eq!(account.paid_bytes(100), 3 * 100 * RUN_BYTES / (1 << 16) * (1 << 16));
+        assert_eq!(account.paid_bytes(128), 3 << 16, "in steps of a sixteenth");
         // Those before the change pay for the runs there were.
-        account.note_shape(1_256, 2, 1 << 20);
-        assert_eq!(account.paid_bytes(1_256 + 128), 7 << 16);
+        account.note_shape(256, 2, 1 << 20);
+        assert_eq!(account.paid_bytes(256 + 128), 7 << 16);
         assert_eq!(account.paid_bytes(1_000_000), 1 << 20, "never more than all there is");
-        account.spend(1 << 19);
-        assert_eq!(account.paid_bytes(1_000_000), 1 << 19);
-        account.note_shape(1_000_000, 2, 1 << 18);
-        assert_eq!(account.paid_bytes(1_000_000), 1 << 18);
         account.note_shape(1_000_000, 0, 0);
         assert_eq!(account.paid_bytes(2_000_000), 0, "nothing is left to be paid for");
+    }
+
+    /// SA1 and SA4: what was put down is good for merges before anybody scans again, for so much and no more.
+    #[test]
+    fn credit_is_what_scans_put_down_and_waits_for_half_a_tier() {
+        const MIB: u64 = 1 << 20;
+        let account = ScanAccount::default();
+        let scans = 24 * MIB / RUN_BYTES;
+        account.note_shape(0, 1, 8 * MIB);
+        assert_eq!(account.paid_bytes(scans), 0, "there is nothing to merge");
+        account.note_shape(scans, 3, 24 * MIB);
+        assert_eq!(account.paid_bytes(scans), 0, "nobody has scanned these");
+        account.note_shape(scans, 4, 32 * MIB);
+        assert_eq!(account.paid_bytes(scans), 24 * MIB, "all that was put down, and no byte more");
+        account.spend(20 * MIB);
+        account.note_shape(scans, 4, 32 * MIB);
+        assert_eq!(account.paid_bytes(scans), 4 * MIB, "once");
+        account.note_shape(scans, 2, 4 * MIB);
+        assert_eq!(account.paid_bytes(scans), 0);
+        assert_eq!(account.paid_bytes(scans + 1), 4 * MIB, "the first scan is enough");
+        // However many there were, so many bytes are merged for nothing at most.
+        account.note_shape(1 << 40, 1, 0);
+        account.note_shape(1 << 40, 4, 1 << 40);
+        assert!(account.paid_bytes(1 << 40) <= CREDIT_BYTES);
+    }
+
+    #[test]
+    fn who_does_not_scan_pays_for_nothing() {
+        let account = ScanAccount::default();
+        for runs in [0, 1, 2, 4, 7] {
+            account.note_shape(0, runs, runs << 20);
+            assert_eq!(account.paid_bytes(0), 0);
+        }
     }
 }

@@ -126,48 +126,91 @@ fn an_idle_tree_converges_where_it_is_worth_it() {
     assert_eq!(runs(), 1, "the allowance of the next day");
 }
 
-/// Scans that meet several small runs pay until these are worth a merge, and not for another one then.
-#[test]
-fn scans_pay_for_a_merge_of_small_runs() {
-    let world = World::new();
-    world.fill();
-    let keyspace = world.db.default_keyspace();
-    let runs = || keyspace.state().view.load().tree.runs.len();
-    let scan = |count: u64| {
+/// A tree that is scanned, with a few small runs above its last level.
+struct Scanned {
+    world: World,
+}
+
+impl Scanned {
+    fn new() -> Scanned {
+        let world = World::new();
+        world.fill();
+        Scanned { world }
+    }
+
+    fn runs(&self) -> usize {
+        self.world.db.default_keyspace().state().view.load().tree.runs.len()
+    }
+
+    fn upper_bytes(&self) -> u64 {
+        upper_bytes(&self.world.db.default_keyspace().state().view.load().tree.version)
+    }
+
+    /// So many scans, and what they ask for.
+    fn scan(&self, count: u64) {
         for number in 0..count {
-            let mut cursor = keyspace.cursor().expect("a cursor");
+            let mut cursor = self.world.db.default_keyspace().cursor().expect("a cursor");
             cursor.seek(key(number % KEYS)).expect("a seek");
             assert!(cursor.entry().is_some());
         }
-        while world.db.step_background() {}
-    };
-    let flush = || {
-        (0..KEYS).step_by(2).for_each(|number| world.db.put(key(number), [8; 40]).expect("a put"));
-        world.db.flush().expect("a flush");
-        world.settle();
-    };
-    scan(LOOK_EVERY_SCANS * 4);
-    flush();
-    scan(LOOK_EVERY_SCANS * 4);
-    flush();
-    flush();
-    assert_eq!(runs(), 4, "what was scanned before there was anything to save pays for nothing");
-    let (merged, upper) = (world.compacted_bytes(), upper_bytes(&keyspace.state().view.load().tree.version));
+        while self.world.db.step_background() {}
+    }
+
+    fn flush(&self) {
+        let db = &self.world.db;
+        (0..KEYS).step_by(2).for_each(|number| db.put(key(number), [8; 40]).expect("a put"));
+        db.flush().expect("a flush");
+        self.world.settle();
+    }
+
+    fn check(&self) {
+        let keyspace = self.world.db.default_keyspace();
+        let entries = keyspace.iter().map(|entry| entry.expect("an entry").1.into_vec());
+        assert!(entries.enumerate().all(|(at, value)| value == [if at % 2 == 0 { 8 } else { 7 }; 40]));
+    }
+}
+
+/// Scans that meet several small runs pay until these are worth a merge, and not for another one then.
+#[test]
+fn scans_pay_for_a_merge_of_small_runs() {
+    let tree = Scanned::new();
+    (0..3).for_each(|_| tree.flush());
+    assert_eq!(tree.runs(), 4);
+    let (merged, upper) = (tree.world.compacted_bytes(), tree.upper_bytes());
     let needed = upper / (2 * RUN_BYTES);
     assert!(needed < LOOK_EVERY_SCANS, "one look is enough: {needed} scans");
-    scan(needed / 2);
-    world.settle();
-    assert_eq!(runs(), 4, "half is not enough");
+    tree.scan(needed / 2);
+    tree.world.settle();
+    assert_eq!(tree.runs(), 4, "half is not enough");
     // Nobody asks the lane but the scans themselves.
-    scan(LOOK_EVERY_SCANS);
-    assert_eq!(runs(), 2);
-    let paid = world.compacted_bytes();
+    tree.scan(LOOK_EVERY_SCANS);
+    assert_eq!(tree.runs(), 2);
+    let paid = tree.world.compacted_bytes();
     assert!(paid > merged && paid - merged <= upper, "{} of {upper} bytes", paid - merged);
-    scan(LOOK_EVERY_SCANS * 4);
-    world.settle();
-    assert_eq!((runs(), world.compacted_bytes()), (2, paid), "one run is the end of it");
-    let entries = keyspace.iter().map(|entry| entry.expect("an entry").1.into_vec());
-    assert!(entries.enumerate().all(|(at, value)| value == [if at % 2 == 0 { 8 } else { 7 }; 40]));
+    tree.scan(LOOK_EVERY_SCANS * 4);
+    tree.world.settle();
+    assert_eq!((tree.runs(), tree.world.compacted_bytes()), (2, paid), "one run is the end of it");
+    tree.check();
+}
+
+/// Scans that met nothing to merge have small runs merged that come later, half a tier of them, before anybody scans again; and
+/// where nobody scans, writes have nothing merged.
+#[test]
+fn scans_give_credit_for_merges_before_the_next() {
+    let tree = Scanned::new();
+    tree.scan(LOOK_EVERY_SCANS);
+    let merged = tree.world.compacted_bytes();
+    (0..3).for_each(|_| tree.flush());
+    assert_eq!((tree.runs(), tree.world.compacted_bytes()), (4, merged), "three runs wait for somebody");
+    tree.flush();
+    assert_eq!(tree.runs(), 2, "four do not");
+    let merged = tree.world.compacted_bytes() - merged;
+    assert!(merged > 0 && merged <= LOOK_EVERY_SCANS * RUN_BYTES, "{merged} bytes");
+    tree.check();
+    let tree = Scanned::new();
+    let merged = tree.world.compacted_bytes();
+    (0..4).for_each(|_| tree.flush());
+    assert_eq!((tree.runs(), tree.world.compacted_bytes()), (5, merged), "nobody has scanned");
 }
 
 #[test]
