@@ -31,7 +31,8 @@ pub(crate) struct Heirs<'a> {
 impl Heirs<'_> {
     /// Hands on the blocks of one table.
     pub(crate) fn heir(&self, keyspace: KeyspaceId) -> Heir {
-        Heir::new(&self.files.tables, Some(self.files.watch_of(keyspace)), &self.warmth)
+        let heir = Heir::new(&self.files.tables, Some(self.files.watch_of(keyspace)), &self.warmth);
+        if self.files.are_mapped() { heir.of_mapped() } else { heir }
     }
 }
 

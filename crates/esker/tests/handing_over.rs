@@ -5,8 +5,8 @@ mod common;
 use common::{TestDir, key};
 use esker::parts::cache::{BlockKind, CacheStats};
 use esker::parts::env::fault::{Fault, FaultFs, Operation, Rule, When};
-use esker::parts::env::{Env, StdFileSystem};
-use esker::{Database, KeyspaceOptions, Options, Strategy};
+use esker::parts::env::{Env, FileSystem, StdFileSystem};
+use esker::{Codec, Database, KeyspaceOptions, Options, PerLevel, ReadMode, Strategy};
 use std::sync::Arc;
 
 const KEYS: u64 = 60_000;
@@ -14,16 +14,22 @@ const KEYS: u64 = 60_000;
 /// A database of some tables, merged when it is asked to, over a file system that may be told to fail, settled.
 fn database(dir: &TestDir) -> (Database, Arc<FaultFs>) {
     let faults = Arc::new(FaultFs::new(Arc::new(StdFileSystem)));
-    let env = Env::simulated(Arc::<FaultFs>::clone(&faults), 3);
+    let db = database_over(dir, Arc::<FaultFs>::clone(&faults), Codec::Lz4, ReadMode::Positioned);
+    (db, faults)
+}
+
+/// The same over any file system, with what comes to rest compressed, and files read, in a certain way.
+fn database_over(dir: &TestDir, fs: Arc<dyn FileSystem>, codec: Codec, reads: ReadMode) -> Database {
     let keyspace = KeyspaceOptions::default().table_size(1 << 20).strategy(Strategy::None);
-    let options = Options::default().env(env).memory_budget(64 << 20).keyspace_options(keyspace);
-    let db = options.open(dir.path()).expect("opening");
+    let keyspace = keyspace.compression(PerLevel::split(Codec::None, codec));
+    let options = Options::default().env(Env::simulated(fs, 3)).memory_budget(64 << 20).table_reads(reads);
+    let db = options.keyspace_options(keyspace).open(dir.path()).expect("opening");
     for number in 0..KEYS {
         db.put(key(number), value(number)).expect("a put");
     }
     db.compact_all().expect("compaction");
     settle(&db);
-    (db, faults)
+    db
 }
 
 /// Bytes that no codec makes shorter.
@@ -97,6 +103,22 @@ fn what_is_flushed_is_in_the_cache_if_it_is_read() {
     let handed_over = cache(&db).handed_over;
     assert!(handed_over > 80, "{handed_over} blocks");
     assert_eq!(read(&db, 0..KEYS), 0, "a flush has brought in what hides the blocks before");
+}
+
+/// Blocks that are read where they lie in a mapped file would fill the cache for nobody.
+#[test]
+fn what_is_read_in_place_stays_out() {
+    let dir = TestDir::new("handing-over");
+    let db = database_over(&dir, Arc::new(StdFileSystem), Codec::None, ReadMode::Mapped);
+    for _ in 0..2 {
+        read(&db, 0..KEYS);
+        overwrite(&db);
+    }
+    db.compact_all().expect("compaction");
+    settle(&db);
+    assert_eq!(read(&db, 0..KEYS), 0, "everything is there where it lies");
+    let stats = cache(&db);
+    assert_eq!((stats.handed_over, stats[BlockKind::Data].inserts), (0, 0), "{stats:?}");
 }
 
 /// Of a database of which a part is read the rest stays out.

@@ -29,8 +29,8 @@
 //! Flushes have no inputs in the cache. Whether readers want what was just written is for their caller to say ([`Warmth::of_memtables`]), and nobody has to go
 //! for it.
 //!
-//! Left out on purpose: blocks of mapped tables, which are entered where they lie; blocks of tables that were closed, whose slots are gone;
-//! paged filters, which the first lookup loads.
+//! Left out on purpose: blocks of mapped tables that are stored as they are, which are entered where they lie ([`Heir::of_mapped`]); blocks of tables that
+//! were closed, whose slots are gone; paged filters, which the first lookup loads.
 //!
 //! # Rejected
 //! * Reading the blocks back before the install: no memory beside the cache's, and nothing in the writer, but the reads and decompression
@@ -48,6 +48,7 @@ use crate::read_ahead::Pace;
 use crate::table::Table;
 use esker_base::Result;
 use esker_cache::{Admission, BlockKind, CacheKey};
+use esker_codec::id;
 use esker_filter::FilterWatch;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -177,6 +178,8 @@ pub struct Heir {
     watch: Option<Arc<FilterWatch>>,
     warmth: Arc<Warmth>,
     lately: Lately,
+    /// Blocks that are stored as they are will be read where they lie.
+    is_mapped: bool,
     /// From the first block on that is handed over.
     inheritance: Option<Inheritance>,
 }
@@ -185,7 +188,13 @@ impl Heir {
     /// For a table that will be opened among `tables`, with somebody who counts what its filter answers.
     pub fn new(tables: &Arc<OpenTables>, watch: Option<Arc<FilterWatch>>, warmth: &Arc<Warmth>) -> Heir {
         let (tables, warmth) = (Arc::clone(tables), Arc::clone(warmth));
-        Heir { tables, watch, warmth, lately: Lately::default(), inheritance: None }
+        Heir { tables, watch, warmth, lately: Lately::default(), is_mapped: false, inheritance: None }
+    }
+
+    /// For a table whose file will be mapped: nobody will ask the cache for blocks that are stored as they are.
+    #[must_use]
+    pub fn of_mapped(self) -> Heir {
+        Heir { is_mapped: true, ..self }
     }
 
     /// A block ends: for whom it belongs into the cache.
@@ -208,7 +217,7 @@ impl Heir {
         payload: &[u8],
         admission: Admission,
     ) -> std::result::Result<(), Flaw> {
-        if !self.may_hand_over(payload.len()) {
+        if self.is_mapped && header.codec_id == id::NONE || !self.may_hand_over(payload.len()) {
             return Ok(());
         }
         let Ok(inheritance) = self.inheritance() else { return Ok(()) };

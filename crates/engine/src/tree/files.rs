@@ -208,6 +208,11 @@ impl TableFiles {
         bytes
     }
 
+    /// Whether files are read as memory, where the system can do that.
+    pub(crate) fn are_mapped(&self) -> bool {
+        self.reads == ReadMode::Mapped
+    }
+
     /// The tables to be closed now, if it is time for that.
     pub(crate) fn choose_cold(&self) -> Vec<Arc<FileIdentity>> {
         self.clock.choose_cold(self.open_amount())
