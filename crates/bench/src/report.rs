@@ -296,18 +296,18 @@ impl<W: Write, N: Write> Report for Table<W, N> {
             let (workload, ops, seconds, rate, p50, p99, p999, megabytes) = names;
             writeln!(
                 self.out,
-                "{workload:<16} {ops:>10} {seconds:>8} {rate:>10} {p50:>8} {p99:>8} {p999:>9} {megabytes:>7}"
+                "{workload:<16} {ops:>10} {seconds:>8} {rate:>9} {p50:>8} {p99:>8} {p999:>8} {megabytes:>6}"
             )?;
         }
         let Row { workload, ops, seconds, ops_per_second: rate, p50_us, p99_us, p999_us, .. } = row;
         let megabytes = row.megabytes_per_second;
         writeln!(
             self.out,
-            "{workload:<16} {ops:>10} {seconds:>8.3} {rate:>10.0} {p50_us:>8.2} {p99_us:>8.2} \
-             {p999_us:>9.2} {megabytes:>7.1}"
+            "{workload:<16} {ops:>10} {seconds:>8.3} {rate:>9.0} {p50_us:>8.2} {p99_us:>8.2} \
+             {p999_us:>8.2} {megabytes:>6.1}"
         )?;
         if let (Some(seconds), Some(rate)) = (row.drained_seconds, row.drained_ops_per_second) {
-            writeln!(self.out, "{:<16} {ops:>10} {seconds:>8.3} {rate:>10.0}", "  until drained")?;
+            writeln!(self.out, "{:<16} {ops:>10} {seconds:>8.3} {rate:>9.0}", "  until drained")?;
         }
         for (quantile, latency_us) in row.histogram.iter().flatten() {
             writeln!(self.out, "  {:>9.4} % {latency_us:>10.2} us", quantile * 100.0)?;

@@ -3,6 +3,7 @@
 use clap::ValueEnum;
 use esker_protocol::scalar::{decode_integer, encode_integer};
 use std::fmt::Write;
+use std::io;
 use std::time::Duration;
 
 /// How a key or a value is written on the command line, in files and in answers.
@@ -253,6 +254,28 @@ pub(crate) fn human_bytes(bytes: u64) -> String {
     if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", UNITS[unit]) }
 }
 
+/// Columns of a line of words.
+const COLUMNS: usize = 80;
+
+/// Words in lines of [`COLUMNS`]: a title before the first, and as much room before the others.
+pub(crate) fn paragraph(out: &mut dyn io::Write, title: &str, text: &str) -> io::Result<()> {
+    let mut line = title.to_owned();
+    let mut is_empty = true;
+    for word in text.split(' ') {
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > COLUMNS {
+            writeln!(out, "{line}")?;
+            line = " ".repeat(title.chars().count());
+            is_empty = true;
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        is_empty = false;
+    }
+    writeln!(out, "{line}")
+}
+
 /// A count of things: `1 table`, `2,000 tables`.
 pub(crate) fn human_counted(count: u64, thing: &str) -> String {
     format!("{} {thing}{}", human_count(count), if count == 1 { "" } else { "s" })
@@ -348,5 +371,17 @@ mod tests {
         for wrong in ["", "5", "m", "-1s", "1.5h", "3 weeks", "99999999999999999d"] {
             assert!(parse_duration(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn words_are_laid_out_in_lines() {
+        let mut out = Vec::new();
+        paragraph(&mut out, "read   ", &"a few words ".repeat(20)).unwrap();
+        paragraph(&mut out, "", &"x".repeat(100)).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        assert!(lines.len() > 4 && lines[0].starts_with("read   a few") && lines[1].starts_with("       "));
+        assert!(lines[..lines.len() - 1].iter().all(|line| line.len() <= COLUMNS), "{text}");
+        assert_eq!(lines[lines.len() - 1].len(), 100, "a word stays whole");
     }
 }

@@ -3,7 +3,7 @@
 use super::Context;
 use crate::args::AdviseArgs;
 use crate::failure::{Exit, Failure};
-use crate::format::{human_bytes, human_count};
+use crate::format::{human_bytes, human_count, paragraph};
 use esker::advice::{Advice, Knob, Operations, Prediction, Prices, Question, Usage, advise};
 use esker::{AdviceRequest, KeyspaceAdvice, KeyspaceOptions, ModelCheck};
 use serde_json::{Value, json};
@@ -109,15 +109,18 @@ fn show(
     if let Some(told) = told {
         checks(out, &told.checks)?;
     }
-    writeln!(out, "\n{}", advice.reason)?;
+    writeln!(out)?;
+    paragraph(out, "", &advice.reason)?;
     match is_applied {
-        Some(true) => writeln!(
-            out,
-            "Changed: strategy {}, write buffer {}, filters of {} bits; `esker strategy` shows how far the tree is.",
-            advice.best.design.strategy,
-            human_bytes(advice.best.design.write_buffer_bytes as u64),
-            advice.best.design.filter_bits_per_key,
-        )?,
+        Some(true) => {
+            let words = format!(
+                "Changed: strategy {}, write buffer {}, filters of {} bits; `esker strategy` shows how far the tree is.",
+                advice.best.design.strategy,
+                human_bytes(advice.best.design.write_buffer_bytes as u64),
+                advice.best.design.filter_bits_per_key,
+            );
+            paragraph(out, "", &words)?;
+        }
         Some(false) => writeln!(out, "Nothing was changed.")?,
         None => {}
     }
@@ -145,16 +148,17 @@ fn head(out: &mut dyn Write, usage: &Usage, told: Option<&KeyspaceAdvice>) -> Re
         Some(told) if told.is_observed => "seen since opening",
         _ => "stated",
     };
-    writeln!(
-        out,
-        "operations, {source}, in %: {} puts, {} deletes, {} lookups of present and {} of absent keys, {} short and {} long scans\n",
+    let words = format!(
+        "{} puts, {} deletes, {} lookups of present and {} of absent keys, {} short and {} long scans",
         percent(puts),
         percent(deletes),
         percent(present_reads),
         percent(absent_reads),
         percent(short_scans),
         percent(long_scans),
-    )?;
+    );
+    paragraph(out, &format!("operations, {source}, in %: "), &words)?;
+    writeln!(out)?;
     Ok(())
 }
 

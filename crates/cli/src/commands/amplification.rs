@@ -1,15 +1,10 @@
 //! Amplification as `levels` and `stats` show it.
 
 use crate::failure::Failure;
-use crate::format::{human_bytes, human_count};
+use crate::format::{human_bytes, human_count, paragraph};
 use esker::{Amplification, CauseInfo, LevelAmplification, ReadAmplification};
 use serde_json::json;
 use std::io::Write;
-
-/// Columns of a line.
-const COLUMNS: usize = 80;
-/// What stands before each paragraph.
-const INDENT: usize = 7;
 
 /// Writes what each level has of it, and what it comes to.
 pub(super) fn draw(out: &mut dyn Write, seen: &Amplification) -> Result<(), Failure> {
@@ -27,9 +22,10 @@ pub(super) fn draw(out: &mut dyn Write, seen: &Amplification) -> Result<(), Fail
         )?;
     }
     writeln!(out)?;
-    paragraph(out, "write", &write_words(seen))?;
-    paragraph(out, "read", &read_words(&seen.reads))?;
-    paragraph(out, "space", &space_words(seen))
+    paragraph(out, "write  ", &write_words(seen))?;
+    paragraph(out, "read   ", &read_words(&seen.reads))?;
+    paragraph(out, "space  ", &space_words(seen))?;
+    Ok(())
 }
 
 /// Of a lookup: the tables of a level whose filters it asked, those that it searched, and those in vain.
@@ -118,26 +114,6 @@ fn space_words(seen: &Amplification) -> String {
         "{times:.2}: {taken} for {} alive, if of what lies above the oldest run {percent}% replaces something, as late merges saw",
         human_bytes(space.live_bytes),
     )
-}
-
-/// Words in lines of [`COLUMNS`], a title before the first.
-fn paragraph(out: &mut dyn Write, title: &str, text: &str) -> Result<(), Failure> {
-    let mut line = format!("{title:<INDENT$}");
-    let mut is_empty = true;
-    for word in text.split(' ') {
-        if !is_empty && line.chars().count() + 1 + word.chars().count() > COLUMNS {
-            writeln!(out, "{line}")?;
-            line = " ".repeat(INDENT);
-            is_empty = true;
-        }
-        if !is_empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-        is_empty = false;
-    }
-    writeln!(out, "{line}")?;
-    Ok(())
 }
 
 pub(super) fn as_json(seen: &Amplification) -> serde_json::Value {
