@@ -120,6 +120,11 @@ impl View<'_> {
         Ok(self.keyspace.cursor_of(self.pin()?, Bounds::default()))
     }
 
+    /// A cursor that shows the entries in a range only.
+    pub fn cursor_in(&self, range: impl KeyRange) -> Result<Cursor> {
+        Ok(self.keyspace.cursor_of(self.pin()?, range.into_bounds()))
+    }
+
     /// The entries in a range of keys.
     pub fn range(&self, range: impl KeyRange) -> Range {
         self.range_within(range.into_bounds())
