@@ -151,3 +151,73 @@ fn names_round_trip() {
     }
     assert!(ReadQueue::new(AsyncReads::Off, &Env::real()).unwrap().is_none());
 }
+
+/// A file that remembers the niceness of the threads that read it.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+struct WhoReads(Arc<dyn File>, parking_lot::Mutex<Vec<Option<i32>>>);
+
+#[cfg(target_os = "linux")]
+impl File for WhoReads {
+    fn path(&self) -> &std::path::Path {
+        self.0.path()
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        self.1.lock().push(crate::host::lower_thread_priority(0));
+        self.0.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.0.write_at(bytes, offset)
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.0.len()
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn allocate(&self, offset: u64, len: u64, keep_len: bool) -> Result<bool> {
+        self.0.allocate(offset, len, keep_len)
+    }
+
+    fn sync_data(&self) -> Result<()> {
+        self.0.sync_data()
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        self.0.sync_all()
+    }
+
+    fn map_writable(&self, len: usize) -> Result<crate::Mapping> {
+        self.0.map_writable(len)
+    }
+
+    fn will_need(&self, offset: u64, len: u64) {
+        self.0.will_need(offset, len);
+    }
+}
+
+/// Whoever asks first, all wait for the same threads.
+#[cfg(target_os = "linux")]
+#[test]
+fn threads_read_at_the_priority_of_who_made_the_queue() {
+    use crate::host::lower_thread_priority;
+    let sample = Sample::new("priority", 100_000);
+    let readers = Arc::new(WhoReads(sample.open(OpenMode::Read), parking_lot::Mutex::default()));
+    let file: Arc<dyn File> = Arc::<WhoReads>::clone(&readers);
+    let queue = ReadQueue::new(AsyncReads::Threads, &Env::real()).unwrap().unwrap();
+    let usual = lower_thread_priority(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            lower_thread_priority(3);
+            let requests = (0..50).map(|at| request(&file, at * 1_000, 1_000)).collect();
+            queue.submit(requests).into_iter().for_each(|read| drop(read.wait().unwrap()));
+        });
+    });
+    let seen = readers.1.lock();
+    assert!(seen.len() >= 50 && seen.iter().all(|niceness| *niceness == usual), "{seen:?}, not {usual:?}");
+}

@@ -1,7 +1,8 @@
 //! Overlapping reads by threads: each does one plain read at a time.
 //!
-//! The threads are started with the first request and end with the queue, after what was asked for is done (RQ2). A request that no
-//! thread could be started for is done by who asks.
+//! One thread is started with the queue, and starts the others with the first request: threads inherit how much of the processors they get
+//! ([`crate::host::lower_thread_priority`]), and the first to ask may be one that has stepped back, as merges do, while all others
+//! wait for the same threads. They end with the queue, after what was asked for is done (RQ2). A request that no thread could be started for is done by who asks.
 
 use super::ReadRequest;
 use crate::world::Env;
@@ -17,9 +18,9 @@ const THREADS: usize = 8;
 /// The threads and what they have to do.
 #[derive(Debug)]
 pub(super) struct Pool {
-    env: Env,
     work: Arc<Work>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Which starts the others and waits for their end; `None` if it could not be started.
+    first: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
@@ -65,12 +66,17 @@ impl Pending {
 
 impl Pool {
     pub(super) fn new(env: &Env) -> Pool {
-        Pool { env: env.clone(), work: Arc::default(), threads: Mutex::default() }
+        let work = Arc::<Work>::default();
+        let run = {
+            let (env, work) = (env.clone(), Arc::clone(&work));
+            move || work.run_first(&env)
+        };
+        Pool { work, first: env.spawn("esker-read-0", run).ok() }
     }
 
     pub(super) fn submit(&self, request: ReadRequest) -> Pending {
         let answer = Arc::new(Answer::default());
-        if self.start() {
+        if self.first.is_some() {
             self.work.state.lock().waiting.push_back((request, Arc::clone(&answer)));
             self.work.changed.notify_one();
         } else {
@@ -78,24 +84,30 @@ impl Pool {
         }
         Pending(answer)
     }
-
-    /// Starts the threads if they have not been; whether there is one.
-    fn start(&self) -> bool {
-        let mut threads = self.threads.lock();
-        if threads.is_empty() {
-            for number in 0..THREADS {
-                let work = Arc::clone(&self.work);
-                match self.env.spawn(&format!("esker-read-{number}"), move || work.run()) {
-                    Ok(thread) => threads.push(thread),
-                    Err(_) => break,
-                }
-            }
-        }
-        !threads.is_empty()
-    }
 }
 
 impl Work {
+    /// As [`Work::run`], with others beside it from the first request on.
+    fn run_first(self: &Arc<Self>, env: &Env) {
+        let is_asked = {
+            let mut state = self.state.lock();
+            while state.waiting.is_empty() && !state.ends {
+                self.changed.wait(&mut state);
+            }
+            !state.waiting.is_empty()
+        };
+        let start = |number: usize| {
+            let work = Arc::clone(self);
+            env.spawn(&format!("esker-read-{number}"), move || work.run()).ok()
+        };
+        let others: Vec<_> = (1..THREADS).take_while(|_| is_asked).map_while(start).collect();
+        self.run();
+        for thread in others {
+            // Nothing in it panics.
+            let _ = thread.join();
+        }
+    }
+
     fn run(&self) {
         let mut state = self.state.lock();
         loop {
@@ -121,9 +133,9 @@ impl Drop for Pool {
     fn drop(&mut self) {
         self.work.state.lock().ends = true;
         self.work.changed.notify_all();
-        for thread in self.threads.get_mut().drain(..) {
+        if let Some(first) = self.first.take() {
             // Nothing in it panics.
-            let _ = thread.join();
+            let _ = first.join();
         }
     }
 }
