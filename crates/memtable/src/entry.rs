@@ -47,6 +47,11 @@ const LONG_HEADER_BYTES: usize = 28;
 /// Most bytes an entry takes beyond its key and value, alignment included.
 pub(crate) const MAX_OVERHEAD_BYTES: usize = LONG_HEADER_BYTES + crate::arena::UNIT_BYTES - 1;
 
+/// Bytes of a line of the processor's cache.
+const LINE_BYTES: u32 = 64;
+/// What is asked for of an entry beyond its first two lines: a processor that reads five lines of a stretch reads ahead by itself.
+const MOST_LINES_BEHIND: u32 = 3;
+
 /// Versions between two express entries.
 const EXPRESS_EVERY: u32 = 8;
 
@@ -146,10 +151,28 @@ impl Entry {
         Entry(end.div_ceil(crate::arena::UNIT_BYTES) as u32)
     }
 
-    /// Asks for the entry's header and key.
+    /// Asks for the entry's header and key, and the beginning of its value: two lines.
     #[inline(always)]
     pub(crate) fn prefetch(self, memory: &Memory) {
         memory.prefetch(self.word(0));
+    }
+
+    /// Lines of the processor's cache that an entry of this one's length takes, from its own start on, beyond those that
+    /// [`Entry::prefetch`] asks for; a few at most.
+    #[inline(always)]
+    pub(crate) fn lines_behind(self, memory: &Memory) -> u32 {
+        let header = self.header(memory);
+        let packed = header.peek(KEY);
+        let bytes = (packed >> 16) + (packed & 0xffff) + header.peek(VALUE);
+        (bytes / LINE_BYTES).saturating_sub(1).min(MOST_LINES_BEHIND)
+    }
+
+    /// Asks for so many lines behind those that [`Entry::prefetch`] asks for.
+    #[inline(always)]
+    pub(crate) fn prefetch_behind(self, memory: &Memory, lines: u32) {
+        for line in 0..lines as usize {
+            memory.prefetch_line(self.word(0) + (2 + line) * LINE_BYTES as usize / 4);
+        }
     }
 
     /// Whether this is an entry of `key`.

@@ -393,9 +393,9 @@ impl Node {
         start..end
     }
 
-    /// Asks for what the children of a small node or a row refer to.
+    /// Asks for what the children of a small node or a row refer to, entries with so many lines behind their first.
     #[inline]
-    pub(super) fn prefetch_children(self, memory: &Memory) {
+    pub(super) fn prefetch_children(self, memory: &Memory, lines_behind: u32) {
         let meta = self.load_meta(memory);
         if !meta.is_compact() {
             return;
@@ -405,7 +405,7 @@ impl Node {
         for place in 0..places {
             let reference = memory.load(Site::Reference, first + place);
             if reference != 0 {
-                memory.prefetch(target_word(reference));
+                ask_for(memory, reference, lines_behind);
             }
         }
     }
@@ -489,6 +489,15 @@ impl Node {
 #[inline(always)]
 pub(super) fn target_word(reference: u32) -> usize {
     (reference & !LEAF) as usize * 2
+}
+
+/// Asks for what a reference refers to; for an entry with so many lines behind its first.
+#[inline(always)]
+pub(super) fn ask_for(memory: &Memory, reference: u32, lines_behind: u32) {
+    memory.prefetch(target_word(reference));
+    if reference & LEAF != 0 {
+        Entry(reference & !LEAF).prefetch_behind(memory, lines_behind);
+    }
 }
 
 /// The (up to) eight bytes of `key` before `depth`, most significant first, zeros before the start of the key.

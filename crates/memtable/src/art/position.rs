@@ -6,7 +6,7 @@
 //! at bytes beyond the frame's, and every key below a node agrees with the path before the node's depth.
 
 use super::Art;
-use super::node::{LEAF, Meta, Node, target_word};
+use super::node::{LEAF, Meta, Node, ask_for};
 use crate::entry::Entry;
 use crate::memory::{Memory, Site};
 
@@ -39,6 +39,9 @@ pub(crate) struct ArtPosition {
     is_sought: bool,
     /// Children of the lowest node up to this byte have been asked for, where they are asked for one by one.
     asked: i16,
+    /// Of entries ahead so many lines are asked for behind their first: those of the entry to which the walk went down last, because entries of
+    /// a memtable are about as long as each other.
+    lines_behind: u32,
     inline: [Frame; INLINE_FRAMES],
     spilled: Vec<Frame>,
 }
@@ -52,6 +55,7 @@ impl ArtPosition {
             is_open: false,
             is_sought: false,
             asked: AT_VALUE,
+            lines_behind: 0,
             inline: [none; INLINE_FRAMES],
             spilled: Vec::new(),
         }
@@ -174,9 +178,9 @@ impl ArtPosition {
                     }
                     return Entry(child & !LEAF);
                 }
-                look_ahead(memory, node, meta, byte);
+                look_ahead(memory, node, meta, byte, self.lines_behind);
                 if std::mem::take(&mut self.is_sought) {
-                    Node::from_reference(child).prefetch_children(memory);
+                    Node::from_reference(child).prefetch_children(memory, self.lines_behind);
                 }
                 return self.descend_to_first(memory, child);
             }
@@ -223,12 +227,14 @@ impl ArtPosition {
             self.push(frame);
             reference = memory.load(Site::Reference, slot);
             if reference & LEAF == 0 {
-                look_ahead(memory, node, meta, byte);
+                look_ahead(memory, node, meta, byte, self.lines_behind);
             } else if !meta.is_compact() {
                 self.ask_ahead(memory);
             }
         }
-        Entry(reference & !LEAF)
+        let entry = Entry(reference & !LEAF);
+        self.lines_behind = entry.lines_behind(memory);
+        entry
     }
 
     /// Asks for the next few children of the lowest node.
@@ -250,7 +256,7 @@ impl ArtPosition {
             return;
         }
         if let Some((byte, slot)) = node.following(memory, meta, self.asked.max(at)) {
-            memory.prefetch(target_word(memory.load(Site::Reference, slot)));
+            ask_for(memory, memory.load(Site::Reference, slot), self.lines_behind);
             self.asked = i16::from(byte);
             return;
         }
@@ -258,7 +264,7 @@ impl ArtPosition {
         if let Some(parent) = self.depth.checked_sub(2).and_then(|above| self.inline.get(above)) {
             let node = Node::from_reference(parent.node);
             if let Some((_, slot)) = node.following(memory, node.load_meta(memory), parent.at) {
-                memory.prefetch(target_word(memory.load(Site::Reference, slot)));
+                ask_for(memory, memory.load(Site::Reference, slot), self.lines_behind);
             }
         }
     }
@@ -278,15 +284,15 @@ impl ArtPosition {
 /// The walk has come to the node below `byte`: asks for the next sibling's children and for the node after that, so that they
 /// arrive while the walk is busy here.
 #[inline(always)]
-fn look_ahead(memory: &Memory, node: Node, meta: Meta, byte: u8) {
+fn look_ahead(memory: &Memory, node: Node, meta: Meta, byte: u8, lines_behind: u32) {
     let Some((second, slot)) = node.following(memory, meta, i16::from(byte)) else { return };
     let reference = memory.load(Site::Reference, slot);
     if reference & LEAF == 0 {
-        Node::from_reference(reference).prefetch_children(memory);
+        Node::from_reference(reference).prefetch_children(memory, lines_behind);
     } else {
-        memory.prefetch(target_word(reference));
+        ask_for(memory, reference, lines_behind);
     }
     if let Some((_, slot)) = node.following(memory, meta, i16::from(second)) {
-        memory.prefetch(target_word(memory.load(Site::Reference, slot)));
+        ask_for(memory, memory.load(Site::Reference, slot), lines_behind);
     }
 }

@@ -201,6 +201,12 @@ impl Memory {
         prefetch_line(address);
         prefetch_line(address.wrapping_add(64));
     }
+
+    /// Asks for the cache line of the word `at`.
+    #[inline(always)]
+    pub(crate) fn prefetch_line(&self, at: usize) {
+        prefetch_line(self.base.as_ptr().cast::<u32>().wrapping_add(at).cast::<u8>());
+    }
 }
 
 /// Some neighbouring words: the same calls, by the number within the view.
