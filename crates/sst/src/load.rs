@@ -61,7 +61,7 @@ impl Table {
     /// nobody needs it.
     #[inline(always)]
     pub(crate) fn cached_block(&self, number: usize, admission: Admission) -> Option<BlockRef> {
-        // Taking a count waits for its line; the block's other lines come meanwhile.
+        // What is looked at first waits for its line; the block's other lines come meanwhile.
         self.prefetch_block(number);
         self.prefetched_block(number, admission)
     }

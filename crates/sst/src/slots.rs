@@ -3,24 +3,19 @@
 //! The cache's hash table costs a lookup two cache misses and a lock; a slot costs eight bytes, whose line is prefetched
 //! while the index is still being searched. Measured at 60,000 blocks: a fifth off a cached get, a third off a scan.
 //!
+//! # Counts in stock
+//! Between reading a pointer and counting it, what it points to may be freed. So a slot has a stock of counts, [`STOCK`] when a block is
+//! installed, and its word has the address and how many of these it has given out: one compare-exchange finds the block and takes a count, and the block itself,
+//! whose line may still be on its way, is not written to. Whoever took a count gives it back to the block, as any other. A slot that has
+//! given out half has its stock filled up by the reader who notices.
+//!
 //! # Invariants
-//! * SL1. The pointer in a slot owns one strong count of its block.
-//! * SL2. Only the holder of a slot's lock bit turns the pointer into a count of its own, so that the block cannot be
-//!   freed in between; and nobody else replaces the pointer meanwhile.
-//! * SL3. Nobody waits. A reader that finds the bit taken asks the cache. An evictor that finds it taken leaves a mark,
-//!   and the holder empties the slot when it unlocks.
+//! * SL1. A slot that holds a block owns [`STOCK`] of its counts less those that its word says were given out; at least one.
+//! * SL2. A count is given out by changing the word from one that has the block, so the block was not freed before. Who empties the slot takes
+//!   what is left of the stock from the word that it replaced, and nobody else does.
+//! * SL3. Nobody waits: a word that has changed meanwhile has been changed by somebody who came further.
 //! * SL4. Once a block has left the cache and all calls about it have returned, no slot holds it: shortcuts do not
 //!   exceed the budget.
-//!
-//! # States of a slot
-//! | state | word | to | by |
-//! |---|---|---|---|
-//! | empty | 0 | full | install: count taken, then compare-exchange |
-//! | full | pointer | locked | reader: compare-exchange |
-//! | | | empty | removal: compare-exchange, count given back |
-//! | locked | pointer + 1 | full | the reader that locked: compare-exchange |
-//! | | | doomed | removal: compare-exchange |
-//! | doomed | pointer + 3 | empty | the reader that locked: store, count given back |
 //!
 //! # Entering and leaving (SL4)
 //! The cache may evict a block before the thread that loaded it installs it. So residence is a flag of the block:
@@ -30,22 +25,28 @@
 //! A removal names the block it means, and its caller holds that block, so that its address is no other's.
 //!
 //! # Rejected
-//! * Epochs or hazard pointers, which spare the two writes to the slot: they need a registry of threads, and the
-//!   writes are 10 ns of 350. To be reconsidered for machines with many cores, where hot slots are shared.
+//! * A bit of the word that a reader holds while it takes a count of the block: two atomic operations more, one of them on the block's line.
+//! * Epochs or hazard pointers, which spare the writes to slot and block: they need a registry of threads. To be reconsidered for machines with
+//!   many cores, where hot slots are shared.
 //! * Weak pointers: upgrading writes to the same line as cloning does, and the memory of what was evicted would stay.
 
 use crate::block::BlockRef;
 use crate::isa::prefetch;
-use esker_base::sync::atomic::{AtomicUsize, Ordering, fence};
+use esker_base::sync::atomic::{AtomicU64, Ordering, fence};
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-/// The bit of a slot's word that a reader holds while it takes a count.
-const LOCKED: usize = 1;
-/// The bit that asks the holder of the lock to empty the slot.
-const DOOMED: usize = 2;
-const FLAGS: usize = LOCKED | DOOMED;
+/// Counts that a slot owns of the block that is installed in it. Models have few, so that they run out.
+const STOCK: usize = if cfg!(loom) { 3 } else { 1 << 15 };
+
+/// The part of a slot's word that is the address: so many bits have addresses of processes. What has a higher one is not installed.
+const ADDRESS: u64 = (1 << 48) - 1;
+
+/// One count that was given out.
+const GIVEN: u64 = ADDRESS + 1;
+
+const _: () = assert!(STOCK as u64 <= u64::MAX / GIVEN, "a word can say that all were given out");
 
 /// Cache lines of a block that are prefetched: the directory of a flat block of 4 KiB ends in the fifth.
 pub(crate) const PREFETCHED_LINES: usize = 5;
@@ -53,47 +54,54 @@ pub(crate) const PREFETCHED_LINES: usize = 5;
 /// A counted pointer that fits a slot.
 ///
 /// # Safety
-/// `into_word` gives an address that is not 0 and a multiple of four. Between `into_word` and `from_word` what it points
-/// to stays alive, and `clone_from_word` may be called from any thread.
-pub(crate) unsafe trait Pointer: Clone + Send + Sync {
-    /// The address, which owns one count from now on.
-    fn into_word(self) -> usize;
+/// The address is not 0 and is that of no other object while there are counts. As long as there is a count, what it points to stays alive, and
+/// counts may be added and given back from any thread; giving them back releases.
+pub(crate) unsafe trait Pointer: Send + Sync {
+    /// Where it points to.
+    fn address(&self) -> usize;
 
-    /// Takes a count back.
+    /// Adds so many counts, which nobody has yet.
     ///
     /// # Safety
-    /// `word` must come from `into_word`, and each count may be taken back once.
-    unsafe fn from_word(word: usize) -> Self;
+    /// The address must be that of a pointer which the caller has a count of.
+    unsafe fn add_counts(address: usize, counts: usize);
 
-    /// Another count.
+    /// Takes over a count that somebody has.
     ///
     /// # Safety
-    /// `word` must come from `into_word` and its count not have been taken back.
-    unsafe fn clone_from_word(word: usize) -> Self;
+    /// The address must be that of a pointer whose count it is, and each count may be taken over once.
+    unsafe fn from_count(address: usize) -> Self;
+
+    /// Gives back so many counts.
+    ///
+    /// # Safety
+    /// As for [`Pointer::from_count`].
+    unsafe fn give_back(address: usize, counts: usize);
 }
 
-// SAFETY: the address of a block is that of a piece of memory, aligned to its count; the count keeps it alive, and blocks may be shared
-// among threads.
+// SAFETY: the address of a block is that of a piece of memory; a count keeps it alive, and blocks may be shared among threads.
 unsafe impl Pointer for BlockRef {
-    fn into_word(self) -> usize {
-        self.into_address()
+    #[inline]
+    fn address(&self) -> usize {
+        self.exposed_address()
+    }
+
+    unsafe fn add_counts(address: usize, counts: usize) {
+        // SAFETY: the caller's promise; the reference is not given back, because its count is the caller's.
+        unsafe { ManuallyDrop::new(BlockRef::from_address(address)).add_counts(counts) };
     }
 
     #[inline(always)]
-    unsafe fn from_word(word: usize) -> BlockRef {
+    unsafe fn from_count(address: usize) -> BlockRef {
         // SAFETY: the caller's promise.
-        unsafe { BlockRef::from_address(word) }
+        unsafe { BlockRef::from_address(address) }
     }
 
-    #[inline(always)]
-    unsafe fn clone_from_word(word: usize) -> BlockRef {
-        // SAFETY: the caller's promise; the count that is not taken back stays the word's.
-        let own = ManuallyDrop::new(unsafe { BlockRef::from_address(word) });
-        BlockRef::clone(&own)
+    unsafe fn give_back(address: usize, counts: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { BlockRef::give_back(address, counts) };
     }
 }
-
-const _: () = assert!(align_of::<usize>() >= 4, "slots keep flags in the low bits of addresses");
 
 /// The slots of a table, one for each block.
 pub(crate) type Slots = Arc<[Slot<BlockRef>]>;
@@ -105,81 +113,107 @@ pub(crate) fn empty_slots(blocks: usize) -> Slots {
 
 /// Slot of one block. Eight make a cache line.
 pub(crate) struct Slot<P: Pointer> {
-    word: AtomicUsize,
+    /// 0 if it is empty, else the address and what was given out in units of [`GIVEN`].
+    word: AtomicU64,
     owned: PhantomData<P>,
+}
+
+/// The address in a word.
+#[inline(always)]
+fn address_in(word: u64) -> usize {
+    (word & ADDRESS) as usize
+}
+
+/// How many counts a word says were given out.
+#[inline(always)]
+fn given_in(word: u64) -> usize {
+    (word / GIVEN) as usize
 }
 
 impl<P: Pointer> Slot<P> {
     /// An empty slot.
     pub(crate) fn new() -> Slot<P> {
-        Slot { word: AtomicUsize::new(0), owned: PhantomData }
+        Slot { word: AtomicU64::new(0), owned: PhantomData }
     }
 
-    /// The block, unless the slot is empty or another thread is just taking it from there.
+    /// The block, unless the slot is empty, or has no count left but its own last one.
     #[inline(always)]
     pub(crate) fn get(&self) -> Option<P> {
-        let word = self.word.load(Ordering::Relaxed);
-        if word == 0 || word & FLAGS != 0 {
-            return None;
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            if word == 0 || word >= (STOCK as u64 - 1) * GIVEN {
+                return None;
+            }
+            // Acquire: the block's contents were written before it was installed.
+            let taken =
+                self.word.compare_exchange_weak(word, word + GIVEN, Ordering::Acquire, Ordering::Relaxed);
+            match taken {
+                Ok(_) => break,
+                Err(now) => word = now,
+            }
         }
-        // Acquire: the block's contents were written before it was installed.
-        let locked = self.word.compare_exchange(word, word | LOCKED, Ordering::Acquire, Ordering::Relaxed);
-        if locked.is_err() {
-            return None;
+        if word >= (STOCK as u64 / 2) * GIVEN {
+            self.fill_up(address_in(word));
         }
-        // SAFETY: SL1, and SL2: the slot's count is not given back while it is locked.
-        let pointer = unsafe { P::clone_from_word(word) };
-        // Release: whoever takes the slot's count away does it after the clone.
-        let unlocked = self.word.compare_exchange(word | LOCKED, word, Ordering::Release, Ordering::Relaxed);
-        if unlocked.is_err() {
-            self.empty_doomed(word);
-        }
-        Some(pointer)
+        // SAFETY: SL2: the count was the slot's and is this call's now.
+        Some(unsafe { P::from_count(address_in(word)) })
     }
 
-    /// Empties the slot, which this thread has locked and another one has doomed.
+    /// Adds what was given out to the stock, as far as it is known to the word that is replaced. The caller holds the block.
     #[cold]
-    fn empty_doomed(&self, word: usize) {
-        self.word.store(0, Ordering::Release);
-        // SAFETY: SL1; the slot gave its count up just now.
-        drop(unsafe { P::from_word(word) });
+    #[inline(never)]
+    fn fill_up(&self, address: usize) {
+        let word = self.word.load(Ordering::Relaxed);
+        let given = given_in(word);
+        if address_in(word) != address || given <= STOCK / 2 {
+            return;
+        }
+        // SAFETY: the caller holds the block.
+        unsafe { P::add_counts(address, given) };
+        // Release: the counts were added before, for whoever gives them back.
+        let filled = self.word.compare_exchange(word, word & ADDRESS, Ordering::Release, Ordering::Relaxed);
+        if filled.is_err() {
+            // Somebody took a count meanwhile, or emptied the slot; there is half a stock of opportunities more.
+            // SAFETY: the counts were added above, and the slot did not take them.
+            unsafe { P::give_back(address, given) };
+        }
     }
 
     /// Puts a block into the slot if that is empty and the block is in the cache, which is asked before and afterwards
     /// (see the head of this file).
     pub(crate) fn install(&self, pointer: &P, is_resident: impl Fn(&P) -> bool) {
-        if self.word.load(Ordering::Relaxed) != 0 || !is_resident(pointer) {
+        let address = pointer.address();
+        let fits = address as u64 <= ADDRESS;
+        if !fits || self.word.load(Ordering::Relaxed) != 0 || !is_resident(pointer) {
             return;
         }
-        let owned = pointer.clone().into_word();
-        // Release: readers that find the pointer here see the block's contents.
-        if self.word.compare_exchange(0, owned, Ordering::Release, Ordering::Relaxed).is_err() {
-            // SAFETY: the slot did not take the count.
-            drop(unsafe { P::from_word(owned) });
+        // SAFETY: the caller holds the block.
+        unsafe { P::add_counts(address, STOCK) };
+        // Release: readers that find the pointer here see the block's contents, and its count with what was added.
+        if self.word.compare_exchange(0, address as u64, Ordering::Release, Ordering::Relaxed).is_err() {
+            // SAFETY: the counts were added above, and the slot did not take them.
+            unsafe { P::give_back(address, STOCK) };
             return;
         }
         fence(Ordering::SeqCst);
         if !is_resident(pointer) {
-            self.remove(owned);
+            self.remove(address);
         }
     }
 
-    /// Empties the slot if it holds the block with this address, now or as soon as the reader that has locked it
-    /// unlocks. The caller holds the block.
-    pub(crate) fn remove(&self, pointer: usize) {
+    /// Empties the slot if it holds the block with this address. The caller holds the block.
+    pub(crate) fn remove(&self, address: usize) {
         // The block's flag of residence was cleared before.
         fence(Ordering::SeqCst);
         let mut word = self.word.load(Ordering::Relaxed);
-        while word & !FLAGS == pointer && word & DOOMED == 0 {
-            let next = if word & LOCKED == 0 { 0 } else { word | DOOMED };
-            // Acquire: the count is given back after all clones that were made of it.
-            match self.word.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) if next == 0 => {
-                    // SAFETY: SL1; the slot gave its count up just now.
-                    drop(unsafe { P::from_word(pointer) });
+        while address_in(word) == address {
+            // Acquire: the counts given back were added before.
+            match self.word.compare_exchange_weak(word, 0, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => {
+                    // SAFETY: SL1, SL2; the slot gave up what it had left just now.
+                    unsafe { P::give_back(address, STOCK - given_in(word)) };
                     return;
                 }
-                Ok(_) => return,
                 Err(now) => word = now,
             }
         }
@@ -188,7 +222,7 @@ impl<P: Pointer> Slot<P> {
     /// Where the block begins that the slot holds; 0 if there is none. To ask for its memory, and for nothing else.
     #[inline(always)]
     pub(crate) fn address(&self) -> usize {
-        self.word.load(Ordering::Relaxed) & !FLAGS
+        address_in(self.word.load(Ordering::Relaxed))
     }
 
     /// Prefetches the first lines of the block that the slot holds, its count among them; `false` if it is empty.
@@ -208,24 +242,21 @@ impl<P: Pointer> Slot<P> {
 impl<P: Pointer> Drop for Slot<P> {
     fn drop(&mut self) {
         let word = self.word.load(Ordering::Acquire);
-        debug_assert!(word & FLAGS == 0, "nobody else has the slot");
         if word != 0 {
             // SAFETY: SL1; the slot is gone.
-            drop(unsafe { P::from_word(word) });
+            unsafe { P::give_back(address_in(word), STOCK - given_in(word)) };
         }
     }
 }
 
 impl<P: Pointer> std::fmt::Debug for Slot<P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let state = match self.word.load(Ordering::Relaxed) {
-            0 => "empty",
-            word if word & FLAGS == 0 => "full",
-            _ => "locked",
-        };
-        f.write_str(state)
+        f.write_str(if self.address() == 0 { "empty" } else { "full" })
     }
 }
 
 #[cfg(all(test, loom))]
 mod model;
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -5,7 +5,7 @@
 //! blocks are counted here and not by an `Arc`, which knows the global allocator only.
 //!
 //! # Invariants
-//! * BR1. Each [`BlockRef`], and each word that [`BlockRef::into_address`] gave, owns one of the counts; the block is freed by the one that
+//! * BR1. Each [`BlockRef`] owns one of the counts, and a slot as many as it has in stock ([`crate::slots`]); the block is freed by the one that
 //!   gives back the last.
 //! * BR2. Whoever gives a count back has done with the block before, and whoever frees it does so after all others: the decrement
 //!   releases, and the last one acquires.
@@ -18,6 +18,7 @@ use crate::home::TableHome;
 use crate::isa::prefetch;
 use esker_cache::Charge;
 use esker_env::slabs::{self, Origin};
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Weak;
@@ -127,17 +128,37 @@ fn pointer(piece: NonNull<u8>, len: usize) -> NonNull<Block> {
 }
 
 impl BlockRef {
-    /// The address, which owns the count from now on.
-    pub(crate) fn into_address(self) -> usize {
-        let address = self.0.cast::<u8>().as_ptr().expose_provenance();
-        std::mem::forget(self);
-        address
+    /// The address, for [`BlockRef::from_address`].
+    pub(crate) fn exposed_address(&self) -> usize {
+        self.0.cast::<u8>().as_ptr().expose_provenance()
     }
 
-    /// The count back from an address.
+    /// Adds counts for whoever keeps the address.
+    #[inline(always)]
+    pub(crate) fn add_counts(&self, counts: usize) {
+        // Relaxed: they are made from one that sees the block already.
+        if self.count.fetch_add(counts, Ordering::Relaxed) > MOST_REFERENCES {
+            std::process::abort();
+        }
+    }
+
+    /// Gives back so many counts of the block with this address.
     ///
     /// # Safety
-    /// The address must come from [`BlockRef::into_address`], and each be taken back once.
+    /// The address must come from [`BlockRef::exposed_address`], and the counts be owned by the caller, who does not use them again.
+    pub(crate) unsafe fn give_back(address: usize, counts: usize) {
+        // SAFETY: the caller's promise; the one count that this makes a reference of goes with the others.
+        let block = unsafe { ManuallyDrop::new(BlockRef::from_address(address)) };
+        if block.count.fetch_sub(counts, Ordering::Release) == counts {
+            // SAFETY: those were the last counts (BR1).
+            unsafe { release(block.0) };
+        }
+    }
+
+    /// A reference that owns a count which was added for whoever kept the address.
+    ///
+    /// # Safety
+    /// The address must come from [`BlockRef::exposed_address`], and each count be made a reference of once.
     #[inline(always)]
     pub(crate) unsafe fn from_address(address: usize) -> BlockRef {
         // SAFETY: the address is that of a block, which the count keeps alive and whose bytes start with a header (BR3).
@@ -175,10 +196,7 @@ impl Deref for BlockRef {
 impl Clone for BlockRef {
     #[inline(always)]
     fn clone(&self) -> BlockRef {
-        // Relaxed: the new reference is made from one that sees the block already.
-        if self.count.fetch_add(1, Ordering::Relaxed) > MOST_REFERENCES {
-            std::process::abort();
-        }
+        self.add_counts(1);
         BlockRef(self.0)
     }
 }
@@ -323,9 +341,14 @@ mod tests {
         let first = block(&home, 30);
         assert_eq!(Arc::weak_count(&home), 1);
         let second = first.clone();
-        let address = first.into_address();
-        // SAFETY: taken back once.
-        let first = unsafe { BlockRef::from_address(address) };
+        let address = first.exposed_address();
+        first.add_counts(3);
+        drop(first);
+        // SAFETY: one of the three counts, and the other two.
+        let first = unsafe {
+            BlockRef::give_back(address, 2);
+            BlockRef::from_address(address)
+        };
         assert_eq!((first.header(), first.memory_bytes()), (second.header(), second.memory_bytes()));
         assert!(std::ptr::eq(&raw const *first, &raw const *second), "address and length");
         drop(first);

@@ -3,68 +3,111 @@
 use super::{Pointer, Slot};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicBool, Ordering};
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use loom::thread;
+use std::mem::ManuallyDrop;
 
-/// Stands for a block: contents that must be seen written, and the flag of residence.
+/// Stands for a block: its count, contents that must be seen written, and the flag of residence. Loom complains if one is never freed.
 struct Page {
+    count: AtomicUsize,
     contents: UnsafeCell<u32>,
     resident: AtomicBool,
+    _freed: loom::alloc::Track<()>,
 }
 
-// SAFETY: the contents are written before the page is shared; loom checks that.
-unsafe impl Sync for Page {}
+/// Stands for a `BlockRef`, and is counted as that is.
+struct Shared(*const Page);
 
-/// Stands for a `BlockRef`; loom's own counts strong references and complains about those that are never dropped.
-#[derive(Clone)]
-struct Shared(Arc<Page>);
+// SAFETY: the contents are written before the page is shared, and when nobody else has it any more; loom checks that.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
 
 impl Shared {
     /// A block that was just loaded, and entered the cache.
     fn load(number: u32) -> Shared {
-        let page = Page { contents: UnsafeCell::new(0), resident: AtomicBool::new(true) };
+        let page = Page {
+            count: AtomicUsize::new(1),
+            contents: UnsafeCell::new(0),
+            resident: AtomicBool::new(true),
+            _freed: loom::alloc::Track::new(()),
+        };
         page.contents.with_mut(|contents| {
             // SAFETY: nobody else has the page yet.
             unsafe { *contents = number }
         });
-        Shared(Arc::new(page))
+        Shared(Box::into_raw(Box::new(page)))
+    }
+
+    fn page(&self) -> &Page {
+        // SAFETY: a count keeps it.
+        unsafe { &*self.0 }
     }
 
     fn contents(&self) -> u32 {
-        self.0.contents.with(|contents| {
-            // SAFETY: loom panics if this races with the write.
+        self.page().contents.with(|contents| {
+            // SAFETY: loom panics if this races with a write.
             unsafe { *contents }
         })
     }
 
     fn install(&self, slot: &Slot<Shared>) {
-        slot.install(self, |page| page.0.resident.load(Ordering::Relaxed));
+        slot.install(self, |page| page.page().resident.load(Ordering::Relaxed));
     }
 
     /// What the cache does when it evicts.
     fn leave(&self, slot: &Slot<Shared>) {
-        self.0.resident.store(false, Ordering::Relaxed);
-        slot.remove(Arc::as_ptr(&self.0).addr());
+        self.page().resident.store(false, Ordering::Relaxed);
+        slot.remove(self.address());
+    }
+
+    fn give_back_some(&self, counts: usize) {
+        let left = self.page().count.fetch_sub(counts, Ordering::Release).checked_sub(counts);
+        if left.expect("no more than there are") == 0 {
+            fence(Ordering::Acquire);
+            // What others did with it was before, or loom panics.
+            self.page().contents.with_mut(|contents| {
+                // SAFETY: as loom checks.
+                unsafe { *contents = 0 }
+            });
+            // SAFETY: that was the last count.
+            drop(unsafe { Box::from_raw(self.0.cast_mut()) });
+        }
+    }
+}
+
+impl Clone for Shared {
+    fn clone(&self) -> Shared {
+        self.page().count.fetch_add(1, Ordering::Relaxed);
+        Shared(self.0)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.give_back_some(1);
     }
 }
 
 // SAFETY: as for `BlockRef`.
 unsafe impl Pointer for Shared {
-    fn into_word(self) -> usize {
-        Arc::into_raw(self.0).expose_provenance()
+    fn address(&self) -> usize {
+        self.0.expose_provenance()
     }
 
-    unsafe fn from_word(word: usize) -> Shared {
+    unsafe fn add_counts(address: usize, counts: usize) {
         // SAFETY: the caller's promise.
-        Shared(unsafe { Arc::from_raw(std::ptr::with_exposed_provenance(word)) })
+        let own = ManuallyDrop::new(unsafe { Shared::from_count(address) });
+        own.page().count.fetch_add(counts, Ordering::Relaxed);
     }
 
-    unsafe fn clone_from_word(word: usize) -> Shared {
-        // SAFETY: the caller's promise; the count taken back here is given again.
-        let borrowed = unsafe { Shared::from_word(word) };
-        let clone = borrowed.clone();
-        std::mem::forget(borrowed);
-        clone
+    unsafe fn from_count(address: usize) -> Shared {
+        Shared(std::ptr::with_exposed_provenance(address))
+    }
+
+    unsafe fn give_back(address: usize, counts: usize) {
+        // SAFETY: the caller's promise.
+        ManuallyDrop::new(unsafe { Shared::from_count(address) }).give_back_some(counts);
     }
 }
 
@@ -102,7 +145,7 @@ fn installing_against_leaving() {
     });
 }
 
-/// Two readers and an evictor: nobody uses a freed block, and what was evicted is given up although the slot was locked.
+/// Two readers and an evictor: nobody uses a freed block, and what was evicted is given up although they come and go.
 #[test]
 fn reading_against_leaving() {
     explore(|| {
@@ -147,6 +190,33 @@ fn replacing() {
             assert_eq!(page.contents(), 2);
         }
         new.leave(&slot);
+        assert!(slot.get().is_none(), "SL4");
+    });
+}
+
+/// Readers fill up the stock of a slot, which has three counts here, while it is emptied: each count is given back once.
+#[test]
+fn filling_up_against_leaving() {
+    explore(|| {
+        let slot = Arc::new(Slot::new());
+        let page = Shared::load(7);
+        page.install(&slot);
+        let held = slot.get().expect("the first of three");
+        let readers: Vec<_> = (0..2)
+            .map(|_| {
+                let slot = slot.clone();
+                thread::spawn(move || {
+                    read(&slot);
+                    read(&slot);
+                })
+            })
+            .collect();
+        page.leave(&slot);
+        drop(page);
+        for reader in readers {
+            reader.join().unwrap();
+        }
+        assert_eq!(held.contents(), 7);
         assert!(slot.get().is_none(), "SL4");
     });
 }
