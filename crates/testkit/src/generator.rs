@@ -184,11 +184,14 @@ impl Generator {
                 Op::Range { space, lower: self.bound(), upper: self.bound(), ends, at }
             }
             8 => Op::Prefix { space, prefix: self.random.below(PREFIXES.len() as u64) as u8, at },
-            _ => Op::Cursor {
-                space,
-                moves: (0..1 + self.random.below(20)).map(|_| self.cursor_move()).collect(),
-                at,
-            },
+            _ => {
+                let moves = (0..1 + self.random.below(20)).map(|_| self.cursor_move()).collect();
+                let (lower, upper) = match self.percent(50) {
+                    true => (Bound::Unbounded, Bound::Unbounded),
+                    false => (self.bound(), self.bound()),
+                };
+                Op::Cursor { space, lower, upper, moves, at }
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use crate::script::{At, Move, Op, Plan};
 use crate::{Failure, Key, Moment, Outcome, PREFIXES, SPACES, ensure};
 use esker::parts::env::fault::{StrictFs, StrictOptions};
 use esker::parts::env::{Env, FileSystem};
-use esker::{Cursor, Durability, Error, Keyspace, Snapshot, Ttl, Value};
+use esker::{Cursor, Durability, Error, Keys, Keyspace, Snapshot, Ttl, Value};
 use std::borrow::Cow;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -107,10 +107,17 @@ impl Reader<'_> {
         }
     }
 
-    fn cursor(&self) -> esker::Result<Cursor> {
+    fn keys(&self, bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>)) -> Keys {
         match self.snapshot {
-            None => self.keyspace.cursor(),
-            Some(snapshot) => self.keyspace.at(snapshot).cursor(),
+            None => self.keyspace.keys(bounds),
+            Some(snapshot) => self.keyspace.at(snapshot).keys(bounds),
+        }
+    }
+
+    fn cursor(&self, bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>)) -> esker::Result<Cursor> {
+        match self.snapshot {
+            None => self.keyspace.cursor_in(bounds),
+            Some(snapshot) => self.keyspace.at(snapshot).cursor_in(bounds),
         }
     }
 }
@@ -178,7 +185,9 @@ impl Runner {
                 self.check_range(reader, space, key_bounds(lower, upper), *ends, at)
             }
             Op::Prefix { prefix, .. } => self.check_prefix(reader, space, PREFIXES[usize::from(*prefix)], at),
-            Op::Cursor { moves, .. } => self.check_cursor(reader, space, moves, at),
+            Op::Cursor { lower, upper, moves, .. } => {
+                self.check_cursor(reader, space, key_bounds(lower, upper), moves, at)
+            }
             _ => Ok(()),
         }
     }
@@ -190,7 +199,7 @@ impl Runner {
         ensure!(reader.contains(key)? == expected.is_some(), "contains");
         ensure!(reader.length(key)? == expected.map(<[u8]>::len), "get_with");
         same("multi_get of one", reader.multi_get(&[key.to_vec()])?[0].as_deref(), expected)?;
-        let mut cursor = reader.cursor()?;
+        let mut cursor = reader.cursor((Bound::Unbounded, Bound::Unbounded))?;
         cursor.seek(key)?;
         let found = cursor.entry().filter(|(found, _)| *found == key).map(|(_, value)| value);
         same("seek", found, expected)
@@ -247,6 +256,18 @@ impl Runner {
             }
         }
         ensure!(found.next().is_none() && found.next_back().is_none(), "a range goes on after its end");
+        let mut expected = self.oracle.range(space, lent_bounds, at).map(|(key, _)| key);
+        let mut found = reader.keys(bounds.clone());
+        for turn in 0.. {
+            let (found, expected) = match ends >> (turn % 64) & 1 == 1 {
+                true => (found.next_back().transpose()?, expected.next_back()),
+                false => (found.next().transpose()?, expected.next()),
+            };
+            same(&format!("keys, entry {turn}"), found.as_deref(), expected)?;
+            if expected.is_none() {
+                break;
+            }
+        }
         Ok(())
     }
 
@@ -265,10 +286,17 @@ impl Runner {
         same_entry("last", lent(&last), lent_entry(&all.next_back()))
     }
 
-    fn check_cursor(&self, reader: Reader<'_>, space: usize, moves: &[Move], at: Moment) -> Outcome {
-        let mut cursor = reader.cursor()?;
-        let everything = (Bound::Unbounded, Bound::Unbounded);
-        let entries: Vec<(&[u8], Cow<'_, [u8]>)> = self.oracle.range(space, everything, at).collect();
+    fn check_cursor(
+        &self,
+        reader: Reader<'_>,
+        space: usize,
+        bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>),
+        moves: &[Move],
+        at: Moment,
+    ) -> Outcome {
+        let lent_bounds = (bounds.0.as_ref().map(Vec::as_slice), bounds.1.as_ref().map(Vec::as_slice));
+        let entries: Vec<(&[u8], Cow<'_, [u8]>)> = self.oracle.range(space, lent_bounds, at).collect();
+        let mut cursor = reader.cursor(bounds)?;
         let mut position: Option<usize> = None;
         for (number, step) in moves.iter().enumerate() {
             position = match step {

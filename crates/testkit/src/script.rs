@@ -162,10 +162,14 @@ pub enum Op {
         /// When.
         at: At,
     },
-    /// A cursor is moved about.
+    /// A cursor is moved about within bounds.
     Cursor {
         /// Index into [`SPACES`].
         space: u8,
+        /// Where it starts.
+        lower: Bound<Key>,
+        /// Where it ends.
+        upper: Bound<Key>,
         /// The moves.
         moves: Vec<Move>,
         /// When.
