@@ -23,7 +23,7 @@ use std::time::Duration;
 type Content = BTreeMap<Vec<u8>, Vec<u8>>;
 type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-const SEEDS: u64 = 12;
+const SEEDS: u64 = 24;
 const READERS: u64 = 2;
 /// Snapshots that are taken of one database, and changes between two of them.
 const MOMENTS: u64 = 40;
@@ -44,6 +44,7 @@ struct Chance {
     random: SeededRandom,
     shape: u64,
     keys: u64,
+    deletes_ranges: bool,
 }
 
 impl Chance {
@@ -52,7 +53,10 @@ impl Chance {
     }
 
     fn key(&self) -> Vec<u8> {
-        let number = self.random.below(self.keys);
+        self.key_of(self.random.below(self.keys))
+    }
+
+    fn key_of(&self, number: u64) -> Vec<u8> {
         match self.shape {
             0 => (number * 3).to_be_bytes().to_vec(),
             1 => format!("group{:02}/{:03}", number % 20, number / 20).into_bytes(),
@@ -114,7 +118,7 @@ fn change(chance: &Chance, space: &Keyspace, content: &mut Content) {
             space.delete(&key).expect("a delete");
             content.remove(&key);
         }
-        _ => {
+        _ if chance.deletes_ranges => {
             // Short ones mostly, or little would be left.
             let start = content.range(key..).next().map(|(key, _)| key.clone());
             let Some(start) = start else { return };
@@ -123,6 +127,7 @@ fn change(chance: &Chance, space: &Keyspace, content: &mut Content) {
             space.delete_range(start.clone()..end.clone()).expect("a range delete");
             content.retain(|key, _| *key < start || *key >= end);
         }
+        _ => {}
     }
 }
 
@@ -228,6 +233,15 @@ fn read(chance: &Chance, space: &Keyspace, moments: &Mutex<Receiver<Arc<Moment>>
 
 fn write(chance: &Chance, db: &Database, space: &Keyspace, moments: &SyncSender<Arc<Moment>>) {
     let mut content = Content::new();
+    if chance.percent(70) {
+        // One large run, as stretches are made of.
+        for number in 0..chance.keys {
+            let (key, value) = (chance.key_of(number), chance.value());
+            space.put(&key, &value).expect("a put");
+            content.insert(key, value);
+        }
+        space.compact(..).expect("a compaction");
+    }
     for _ in 0..MOMENTS {
         (0..CHANGES).for_each(|_| change(chance, space, &mut content));
         if chance.percent(30) {
@@ -245,13 +259,18 @@ fn run(seed: u64) {
         random: SeededRandom::new(seed << 8 | thread),
         shape: seed % 3,
         keys: [60, 400, 3_000][(seed / 3 % 3) as usize],
+        // Readers of a keyspace without any go other ways.
+        deletes_ranges: seed.is_multiple_of(4),
     };
     let random = SeededRandom::new(seed ^ 0x7475_726e);
-    let space = Chosen::random(KEYSPACE, &random)
+    let mut space = Chosen::random(KEYSPACE, &random)
         .with(KEYSPACE, "default ttl", "none")
         .with(KEYSPACE, "promised time", "none")
         .with(KEYSPACE, "promised room", "none")
         .with(KEYSPACE, "write buffer entries", "unlimited");
+    if random.below(3) > 0 {
+        space = space.with(KEYSPACE, "layout", "flat").with(KEYSPACE, "large values", "in tables");
+    }
     let space = space.apply(KEYSPACE, KeyspaceOptions::default()).merge_operator(MergeOperator::append(","));
     let database = Chosen::random(DATABASE, &random).apply(DATABASE, Options::default());
     let dir = TestDir::new("turning-scans");
@@ -276,8 +295,10 @@ fn run(seed: u64) {
         };
         Env::real().spawn("merger", work).expect("a thread")
     };
+    // Theirs alone: where no reader is left the writer ends, too.
+    drop(receiver);
     write(&chance(0), &db, &space, &sender);
-    drop((sender, receiver));
+    drop(sender);
     let failed = readers.into_iter().map(|thread| thread.join()).filter(Result::is_err).count();
     is_over.store(true, Ordering::Release);
     merger.join().expect("no merge fails");

@@ -158,9 +158,14 @@ impl ValueFormatter<f64> for Axis {
     }
 }
 
-/// A number as an axis shows it: 20 K, 1.5 M, 0.05.
+const MEBI: f64 = 1024.0 * 1024.0;
+
+/// A number as an axis shows it: 20 K, 1.5 M, 64 Ki, 0.05.
 fn short_number(number: f64) -> String {
+    let is_binary = number % 1024.0 == 0.0 && number % 1000.0 != 0.0;
     let (divisor, unit) = match number.abs() {
+        size if size >= MEBI && number % MEBI == 0.0 && is_binary => (MEBI, " Mi"),
+        size if size >= 1e4 && is_binary => (1024.0, " Ki"),
         size if size >= 1e9 => (1e9, " G"),
         size if size >= 1e6 => (1e6, " M"),
         size if size >= 1e4 => (1e3, " K"),
@@ -179,6 +184,8 @@ mod tests {
     fn numbers_are_short() {
         let shown = [0.3, 1000.0, 20_000.0, 1_500_000.0, 0.05, -2.0, 0.0].map(short_number);
         assert_eq!(shown, ["0.3", "1000", "20 K", "1.5 M", "0.05", "-2", "0"]);
+        let binary = [1024.0, 16_384.0, 65_536.0, 128_000.0, 4_194_304.0].map(short_number);
+        assert_eq!(binary, ["1024", "16 Ki", "64 Ki", "128 K", "4 Mi"]);
     }
 
     #[test]
