@@ -247,7 +247,7 @@ impl Store {
             let inputs = plan.parts().map(|(_, input)| &*input.part);
             (Arc::clone(&view.tree.version), view.tree.large.of_parts(inputs))
         };
-        let pieces = pieces_of(self, keyspace.id, plan);
+        let pieces = pieces_of(self, keyspace, plan);
         // What a dropped keyspace's files answer is no damage.
         keyspace.check_living()?;
         let pieces = pieces?;

@@ -74,7 +74,7 @@ pub(crate) struct Store {
     pub(crate) jobs: Jobs,
     /// Threads of the compaction lane.
     pub(crate) compaction_threads: usize,
-    /// Most pieces of a merge; as many as there are idle threads if none.
+    /// Most pieces of a merge; if none, as [`crate::jobs`] sees fit.
     pub(crate) max_subcompactions: Option<usize>,
     /// Id of the keyspace whose compaction began last; equally urgent ones take turns.
     pub(crate) last_compacted: AtomicU32,

@@ -31,6 +31,11 @@ pub fn open_files_limit() -> u64 {
     ASSUMED_OPEN_FILES
 }
 
+/// Processors that this process may use at once, at least one.
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// Lets this process have as many files open as the system allows it to have for the asking, its hard limit. For programs that own
 /// their process; a library leaves the limit as it finds it. Where that is refused, the limit stays.
 pub fn raise_open_files_limit() {

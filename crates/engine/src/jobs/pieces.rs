@@ -11,15 +11,19 @@
 //!
 //! # How many
 //! As many as the option says, or, if it leaves the choice, one more than there are idle compaction threads; but no piece
-//! smaller than two tables, and only one for jobs of the lowest classes (JB5). A piece takes buffers of about 2 MiB.
+//! smaller than two tables, and only one for jobs of the lowest classes (JB5). A piece takes buffers of about 2 MiB. A merge that begins
+//! while the keyspace's writers are held back by what merges are to take away has as many as there are processors, up to eight: those of writers who
+//! wait stand idle, and each piece brings nearer the end of the wait.
 //!
 //! # Where
 //! At keys that divide the inputs' bytes evenly, found in the block indexes: starts of parts alone would not divide four runs of one
 //! table each. It takes a look at some keys of each index and no block.
 
+use crate::keyspace::KeyspaceState;
 use crate::store::Store;
 use crate::tree::Access;
 use esker_base::Result;
+use esker_env::host;
 use esker_strategy::{Anchor, Class, CompactionPlan};
 use esker_version::{Key, KeyRange};
 
@@ -27,37 +31,44 @@ use esker_version::{Key, KeyRange};
 const ANCHORS_PER_PIECE: usize = 8;
 /// Most keys that are looked at in one table.
 const MAX_ANCHORS: usize = 128;
+/// So many threads at most merge because writers wait: their buffers are memory beyond the budget, 16 MiB.
+const MOST_RELIEVING_THREADS: usize = 8;
 /// A piece has at least so many tables' bytes of input.
 const MIN_TABLES_PER_PIECE: u64 = 2;
 
 /// How many pieces a merge may have.
-fn most_pieces(store: &Store, plan: &CompactionPlan) -> usize {
+fn most_pieces(store: &Store, keyspace: &KeyspaceState, plan: &CompactionPlan) -> usize {
     if plan.class <= Class::Clean {
         return 1;
     }
-    let allowed = match store.max_subcompactions {
-        Some(pieces) => pieces,
+    let allowed = store.max_subcompactions.unwrap_or_else(|| {
+        let free = free_threads(store.compaction_threads, host::processors(), keyspace.waits_for_merges());
         // The job itself is one of those that merge.
-        None => 1 + store.compaction_threads.saturating_sub(store.jobs.merging()),
-    };
+        1 + free.saturating_sub(store.jobs.merging())
+    });
     let worthwhile = plan.est_in_bytes / plan.cut.table_bytes.saturating_mul(MIN_TABLES_PER_PIECE).max(1);
     allowed.min(usize::try_from(worthwhile).unwrap_or(usize::MAX)).max(1)
+}
+
+/// Threads that may merge at a time: those of the lane, and while writers wait for merges as many as there are processors.
+fn free_threads(of_lane: usize, processors: usize, is_waited_for: bool) -> usize {
+    if is_waited_for { of_lane.max(processors.min(MOST_RELIEVING_THREADS)) } else { of_lane }
 }
 
 /// The ranges of keys in which a merge is done: one after the other they cover its hull.
 pub(crate) fn pieces_of(
     store: &Store,
-    keyspace: esker_base::KeyspaceId,
+    keyspace: &KeyspaceState,
     plan: &CompactionPlan,
 ) -> Result<Vec<KeyRange>> {
-    let most = most_pieces(store, plan);
+    let most = most_pieces(store, keyspace, plan);
     if most < 2 {
         return Ok(vec![plan.hull.clone()]);
     }
     let per_table = (ANCHORS_PER_PIECE * most).div_ceil(plan.parts().count().max(1)).clamp(2, MAX_ANCHORS);
     let mut anchors = Vec::new();
     for (_, input) in plan.parts() {
-        let file = store.files.file_of(keyspace, &input.part);
+        let file = store.files.file_of(keyspace.id, &input.part);
         for (key, bytes) in file.table(Access::Once)?.anchors(per_table)? {
             let key: Key = key.into();
             if input.range().contains(&key) {
@@ -66,4 +77,16 @@ pub(crate) fn pieces_of(
         }
     }
     Ok(plan.split(most, anchors))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::free_threads;
+
+    #[test]
+    fn processors_merge_only_while_writers_wait_for_it() {
+        assert_eq!([(1, 2), (1, 64), (4, 2)].map(|(lane, all)| free_threads(lane, all, false)), [1, 1, 4]);
+        assert_eq!([(1, 2), (1, 64), (4, 2)].map(|(lane, all)| free_threads(lane, all, true)), [2, 8, 4]);
+        assert_eq!(free_threads(16, 64, true), 16, "the option may say more");
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::rate::Direction;
 use super::{BackgroundRates, JobFacts, pieces_of};
+use crate::pressure::PressureCause;
 use crate::read::source::Source;
 use crate::scheduler::Lane;
 use crate::tree::Access;
@@ -10,7 +11,7 @@ use crate::{CompactionFilter, Database, Decision, KeyspaceOptions, MergeOperator
 use esker_base::{Error, Tag};
 use esker_codec::Codec;
 use esker_env::fault::{Fault, FaultFs, Operation, Rule, StrictFs, When};
-use esker_env::{Env, ManualClock, SeededRandom};
+use esker_env::{Env, ManualClock, SeededRandom, host};
 use esker_iter::{Cursor, Merge, RangeDeletes};
 use esker_sst::{Pace, ReadPurpose};
 use esker_strategy::{Class, CompactionPlan, PlanKind, SizeRatio, Strategy};
@@ -102,7 +103,7 @@ fn pieces_write_what_one_job_writes() {
             let db = stepped(pieces, keyspace_options());
             let snapshots = change(&db, &SeededRandom::new(seed));
             let state = db.default_keyspace().state();
-            let ranges = pieces_of(db.store(), state.id, &whole(&db)).unwrap();
+            let ranges = pieces_of(db.store(), state, &whole(&db)).unwrap();
             assert!(pieces == 1 && ranges.len() == 1 || ranges.len() > 1, "{} pieces", ranges.len());
             assert!(ranges.len() <= pieces);
             db.compact_all().unwrap();
@@ -118,6 +119,27 @@ fn pieces_write_what_one_job_writes() {
     }
 }
 
+/// What writers wait for gets the processors that they leave idle.
+#[test]
+fn a_merge_that_writers_wait_for_has_more_pieces() {
+    let options = Options::default().memory_budget(64 << 20).keyspace_options(keyspace_options());
+    let db = options.env(Env::simulated(Arc::new(StrictFs::new()), 1)).open("/db").unwrap();
+    for run in 0..4u64 {
+        (0..2000u64).for_each(|key| db.put(format!("key {:05}", 4 * key + run), [7; 50]).unwrap());
+        db.default_keyspace().flush().unwrap();
+    }
+    let (plan, state) = (whole(&db), db.default_keyspace().state());
+    let pieces = |cause: Option<PressureCause>| {
+        state.control.lock().set_state(cause);
+        pieces_of(db.store(), state, &plan).unwrap().len()
+    };
+    // One more than those that are free, because no job runs which would be one of them.
+    let processors = host::processors().min(8);
+    assert_eq!([None, Some(PressureCause::Memory), Some(PressureCause::SharedMemory)].map(pieces), [2; 3]);
+    let of_merges = [PressureCause::Level0, PressureCause::Space, PressureCause::Garbage];
+    assert_eq!(of_merges.map(|cause| pieces(Some(cause))), [1 + processors; 3]);
+}
+
 #[test]
 fn ranges_of_pieces_cover_the_hull_evenly() {
     let db = stepped(4, keyspace_options());
@@ -126,7 +148,7 @@ fn ranges_of_pieces_cover_the_hull_evenly() {
         db.default_keyspace().flush().unwrap();
     }
     let plan = whole(&db);
-    let ranges = pieces_of(db.store(), db.default_keyspace().state().id, &plan).unwrap();
+    let ranges = pieces_of(db.store(), db.default_keyspace().state(), &plan).unwrap();
     assert_eq!(ranges.len(), 4);
     assert_eq!(ranges[0].start, plan.hull.start);
     assert_eq!(ranges[3].end, plan.hull.end);

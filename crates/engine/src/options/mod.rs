@@ -173,8 +173,9 @@ impl Options {
     }
 
     /// Most pieces that one compaction is divided into, each merged on a thread of its own (RocksDB's `max_subcompactions`). `None`, the
-    /// default, divides it where compaction threads are idle; a number allows so many threads whatever the others do. No piece is smaller than two
-    /// tables, and cleaning up while nothing else is to do is never divided.
+    /// default, divides it where compaction threads are idle, and while writers are held back for want of compactions among as many threads as there
+    /// are processors, eight at most; a number allows so many threads whatever the others do. No piece is smaller than two tables, and cleaning up while
+    /// nothing else is to do is never divided.
     pub fn max_subcompactions(mut self, pieces: Option<usize>) -> Options {
         self.max_subcompactions = pieces;
         self

@@ -370,6 +370,14 @@ impl Store {
     }
 }
 
+impl KeyspaceState {
+    /// Whether its writers are held back by what merges are to take away.
+    pub(crate) fn waits_for_merges(&self) -> bool {
+        let cause = self.control.lock().state;
+        matches!(cause, Some(PressureCause::Level0 | PressureCause::Space | PressureCause::Garbage))
+    }
+}
+
 impl Control {
     /// A flush of so many payload bytes, written as so many table bytes, began and ended.
     pub(crate) fn note_flush(
@@ -385,6 +393,11 @@ impl Control {
             self.capacity.note_arrival(payload_bytes, since);
         }
         self.flushed_ns = ended_ns;
+    }
+
+    #[cfg(test)]
+    pub(crate) fn set_state(&mut self, state: Option<PressureCause>) {
+        self.state = state;
     }
 
     /// Remembers what is to be told when the state changes.
