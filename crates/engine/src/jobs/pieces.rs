@@ -38,21 +38,25 @@ const MIN_TABLES_PER_PIECE: u64 = 2;
 
 /// How many pieces a merge may have.
 fn most_pieces(store: &Store, keyspace: &KeyspaceState, plan: &CompactionPlan) -> usize {
-    if plan.class <= Class::Clean {
+    let worthwhile = plan.est_in_bytes / plan.cut.table_bytes.saturating_mul(MIN_TABLES_PER_PIECE).max(1);
+    if plan.class <= Class::Clean || worthwhile < 2 {
         return 1;
     }
     let allowed = store.max_subcompactions.unwrap_or_else(|| {
-        let free = free_threads(store.compaction_threads, host::processors(), keyspace.waits_for_merges());
+        let of_lane = store.compaction_threads;
+        let threads = match keyspace.waits_for_merges() {
+            true => relieving_threads(of_lane, host::processors()),
+            false => of_lane,
+        };
         // The job itself is one of those that merge.
-        1 + free.saturating_sub(store.jobs.merging())
+        1 + threads.saturating_sub(store.jobs.merging())
     });
-    let worthwhile = plan.est_in_bytes / plan.cut.table_bytes.saturating_mul(MIN_TABLES_PER_PIECE).max(1);
     allowed.min(usize::try_from(worthwhile).unwrap_or(usize::MAX)).max(1)
 }
 
-/// Threads that may merge at a time: those of the lane, and while writers wait for merges as many as there are processors.
-fn free_threads(of_lane: usize, processors: usize, is_waited_for: bool) -> usize {
-    if is_waited_for { of_lane.max(processors.min(MOST_RELIEVING_THREADS)) } else { of_lane }
+/// Threads that may merge at a time while writers wait for it: those of the lane, or as many as there are processors.
+fn relieving_threads(of_lane: usize, processors: usize) -> usize {
+    of_lane.max(processors.min(MOST_RELIEVING_THREADS))
 }
 
 /// The ranges of keys in which a merge is done: one after the other they cover its hull.
@@ -81,12 +85,14 @@ pub(crate) fn pieces_of(
 
 #[cfg(test)]
 mod tests {
-    use super::free_threads;
+    use super::relieving_threads;
 
     #[test]
-    fn processors_merge_only_while_writers_wait_for_it() {
-        assert_eq!([(1, 2), (1, 64), (4, 2)].map(|(lane, all)| free_threads(lane, all, false)), [1, 1, 4]);
-        assert_eq!([(1, 2), (1, 64), (4, 2)].map(|(lane, all)| free_threads(lane, all, true)), [2, 8, 4]);
-        assert_eq!(free_threads(16, 64, true), 16, "the option may say more");
+    fn as_many_threads_as_processors_eight_at_most_or_what_the_option_says() {
+        let threads = [(1, 1), (1, 2), (1, 64), (4, 2), (16, 64)];
+        assert_eq!(
+            threads.map(|(of_lane, processors)| relieving_threads(of_lane, processors)),
+            [1, 2, 8, 4, 16]
+        );
     }
 }
