@@ -16,9 +16,6 @@ const INLINE_FRAMES: usize = 16;
 /// Children of a node that are asked for ahead of a walk, where not all are.
 const CHILDREN_AHEAD: usize = 4;
 
-/// Lines that are asked for behind the first of an entry before any has told its length: enough for some hundred bytes.
-const UNKNOWN_LINES_BEHIND: u32 = 1;
-
 /// The path does not go on below a byte but ends at the node's own value, which sorts before all children.
 const AT_VALUE: i16 = -1;
 /// Beyond all children.
@@ -58,7 +55,7 @@ impl ArtPosition {
             is_open: false,
             is_sought: false,
             asked: AT_VALUE,
-            lines_behind: UNKNOWN_LINES_BEHIND,
+            lines_behind: 0,
             inline: [none; INLINE_FRAMES],
             spilled: Vec::new(),
         }
@@ -120,7 +117,6 @@ impl ArtPosition {
     pub(crate) fn approach(&mut self, memory: &Memory, key: &[u8]) -> Entry {
         let entry = self.descend(memory, key);
         entry.prefetch(memory);
-        entry.prefetch_behind(memory, self.lines_behind);
         self.is_sought = true;
         self.ask_ahead(memory);
         entry
