@@ -17,7 +17,8 @@
 //! for and leads itself, which needs no hand-over, and the first of the group watches the time.
 //!
 //! **GA4.** While callers are queued, a flush is under way, or one of them is awake, or one watches the time. The end of each flush
-//! and poison wake everybody; a watch ends in a claim or an error.
+//! and poison wake everybody; a watch ends in a claim or an error. Who sleeps is counted under the lane's lock, so a lone writer
+//! rings for nobody: that would be a system call for each of its flushes.
 //!
 //! **CP7.** `durable <= S` where every byte of the log up to the position of S was complete *before* the flush
 //! that succeeded began. Under the writers' lock no record is half copied, so the captured pair has that
@@ -85,6 +86,8 @@ struct LaneState {
     queued: u32,
     /// Callers in the group of the flush under way.
     group: u32,
+    /// Callers that sleep until something changes.
+    asleep: u32,
     gathering: Gathering,
     /// Everything before this place is durable.
     durable: LogPosition,
@@ -141,6 +144,7 @@ impl FlushLane {
             claims: 0,
             queued: 0,
             group: 0,
+            asleep: 0,
             gathering: Gathering::new(),
             durable: position,
             cause: None,
@@ -197,8 +201,18 @@ impl FlushLane {
 
     /// Poisons the log; the first cause stays.
     pub(crate) fn poison(&self, cause: Arc<str>) {
-        self.lock().poison(cause, &self.poisoned);
-        self.changed.notify_all();
+        let mut state = self.lock();
+        state.poison(cause, &self.poisoned);
+        self.release_and_wake(state);
+    }
+
+    /// Lets the lock go and wakes everybody who sleeps.
+    fn release_and_wake(&self, state: MutexGuard<'_, LaneState>) {
+        let asleep = state.asleep;
+        drop(state);
+        if asleep > 0 {
+            self.changed.notify_all();
+        }
     }
 
     /// Ends a flush that did not succeed. Letting the lane go and poisoning are one step: in between, a
@@ -207,8 +221,7 @@ impl FlushLane {
         let mut state = self.lock();
         state.in_flight = false;
         state.poison(cause, &self.poisoned);
-        drop(state);
-        self.changed.notify_all();
+        self.release_and_wake(state);
     }
 
     /// Returns once everything up to `seqno` is durable, leading a flush if nobody else does.
@@ -270,19 +283,24 @@ impl FlushLane {
         state
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, LaneState>) -> MutexGuard<'a, LaneState> {
-        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    fn wait<'a>(&self, mut state: MutexGuard<'a, LaneState>) -> MutexGuard<'a, LaneState> {
+        state.asleep += 1;
+        let mut state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.asleep -= 1;
+        state
     }
 
     /// Waits for a change, and says whether the time was over before one.
     #[cfg(not(loom))]
     fn wait_at_most<'a>(
         &self,
-        state: MutexGuard<'a, LaneState>,
+        mut state: MutexGuard<'a, LaneState>,
         limit: Duration,
     ) -> (MutexGuard<'a, LaneState>, bool) {
+        state.asleep += 1;
         let waited = self.changed.wait_timeout(state, limit);
-        let (state, outcome) = waited.unwrap_or_else(PoisonError::into_inner);
+        let (mut state, outcome) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.asleep -= 1;
         (state, outcome.timed_out())
     }
 
@@ -339,8 +357,7 @@ impl Leader<'_> {
             lane.raises.fetch_add(1, Ordering::Relaxed);
         }
         lane.durable_seqno.fetch_max(seqno, Ordering::Release);
-        drop(state);
-        lane.changed.notify_all();
+        lane.release_and_wake(state);
     }
 
     fn failed(self, error: &Error) -> Error {
