@@ -39,6 +39,8 @@ const HOT: u64 = RECORDS / 10;
 /// Records updated in each of so many runs, the last of which is a memtable.
 const UPDATED: u64 = RECORDS / 40;
 const UPDATED_RUNS: u64 = 3;
+/// Of so many records one is updated in a run that is merged with all.
+const RENEWED: u64 = 4;
 /// Runs that a compaction merges.
 const RUNS: u64 = 4;
 /// Everything is cached.
@@ -340,5 +342,12 @@ fn merges(database: &Database, data: &Data) -> Outcome {
         keyspace.flush()?;
     }
     counted("compaction_of_4_runs_an_entry", RECORDS, &mut || Ok(keyspace.compact(..)?))?;
-    expect("records after a merge", keyspace.iter().count() as u64, RECORDS)
+    expect("records after a merge", keyspace.iter().count() as u64, RECORDS)?;
+    // A run of updates, and what it replaces.
+    let updated = sorted.iter().step_by(RENEWED as usize);
+    updated.clone().try_for_each(|key| keyspace.put(key, data.value))?;
+    keyspace.flush()?;
+    let entries = RECORDS + updated.len() as u64;
+    counted("compaction_of_updates_an_entry", entries, &mut || Ok(keyspace.compact(..)?))?;
+    expect("records after updates", keyspace.iter().count() as u64, RECORDS)
 }

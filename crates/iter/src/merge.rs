@@ -375,8 +375,20 @@ fn precedes<C: Cursor, const BACKWARD: bool>(sources: &[C], skip: usize, a: u32,
         if first != second {
             return (first < second) != BACKWARD;
         }
+        let len = x.key().len();
+        if len == y.key().len() && len <= skip + 16 {
+            // All of both keys was compared: an update and what it replaces.
+            return is_newer(sources, a, b) != BACKWARD;
+        }
     }
     precedes_in_full::<C, BACKWARD>(sources, a, b)
+}
+
+/// Whether source `a` stands on the newer version of the key on which `b` stands as well.
+#[inline(always)]
+fn is_newer<C: Cursor>(sources: &[C], a: u32, b: u32) -> bool {
+    let (own, others) = (sources[a as usize].tag(), sources[b as usize].tag());
+    own > others || own == others && a < b
 }
 
 #[cold]

@@ -7,8 +7,11 @@
 //!
 //! * WP1: while entries pass, what is known of the last key lies in `Passed`, and the group lags behind. Whoever looks at the group makes
 //!   it tell first; after an error nobody looks.
+//! * WP2: an older version of the key that passed last is dropped in the same loop if it is a plain Put as well, and by the same rule (1) as elsewhere: where updates
+//!   are merged with what they replace, both go the quick way. The group hears of the newer one alone, as if the older had not been there.
 
 use super::{Group, Retained, RetainedStats};
+use crate::boundaries::Boundaries;
 use crate::cursor::Cursor;
 use esker_base::key::leading;
 use esker_base::{Result, SeqNo, Tag};
@@ -62,6 +65,12 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
             }
             let leading = leading(key);
             if leading <= passed.leading {
+                if passed.hides(&self.group, &self.boundaries, leading, key, seqno) {
+                    // Updates meet what they replace: rule 1, without the group's hearing of either.
+                    self.stats.hidden += 1;
+                    self.cursor.pass()?;
+                    continue;
+                }
                 // Perhaps the same key: the group tells once it is that of the last entry again.
                 passed.tell(&mut self.group, &mut self.stats);
                 if self.group.is_begun && self.group.key.is(key) {
@@ -110,6 +119,16 @@ impl Passed {
         Passed { leading, key_len: 0, seqno: SeqNo::ZERO, is_zeroed: false, is_any: false }
     }
 
+    /// Whether a plain Put with these leading bytes, key and number is an older version of the last entry, which hides it (rule 1). `group` has the
+    /// last entry's key, if that is longer than its leading bytes.
+    #[inline]
+    fn hides(&self, group: &Group, boundaries: &Boundaries, leading: u128, key: &[u8], seqno: SeqNo) -> bool {
+        self.is_any
+            && (leading, key.len()) == (self.leading, self.key_len)
+            && (key.len() <= LEADING_BYTES || group.key.is(key))
+            && boundaries.are_in_same_stripe(seqno, self.seqno)
+    }
+
     /// Makes the group that of the last entry's key, if there is one that it has not heard of. Longer keys than the leading bytes it has already.
     #[inline(never)]
     fn tell(&mut self, group: &mut Group, stats: &mut RetainedStats) {
@@ -136,7 +155,6 @@ fn write_any(sink: &mut impl Sink, entry: (&[u8], Tag, &[u8]), begins_key: bool)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::boundaries::Boundaries;
     use crate::folding::Folding;
     use crate::merge::Merge;
     use crate::operator::MergeOperator;
@@ -173,6 +191,31 @@ mod tests {
                 6 => entry.tag = Tag::from_parts(seqno, 0x0c),
                 _ => {}
             }
+        }
+    }
+
+    /// WP2: equal leading bytes are not equal keys.
+    #[test]
+    fn no_key_is_taken_for_another_one_that_begins_like_it() {
+        for keys in [
+            [&b"k"[..], b"k\0", b"k\0\0"],
+            [b"sixteen bytes of", b"sixteen bytes of\0", b"sixteen bytes of it"],
+        ] {
+            let entry = |&key: &&[u8], seqno: u64| Entry {
+                key: key.to_vec(),
+                tag: Tag::new(SeqNo::new(seqno), ValueKind::Put),
+                value: vec![],
+            };
+            let runs: Vec<Vec<Entry>> = [9, 5]
+                .map(|newest| keys.iter().zip(0..).map(|(key, at)| entry(key, newest - at)).collect())
+                .into();
+            let merge = Merge::new(runs.iter().map(|run| SliceCursor::new(run)).collect());
+            let boundaries = Boundaries::new([], SeqNo::new(10));
+            let mut retained = Retained::new(merge, boundaries, |_: &[u8], _| true);
+            let mut given = Given(Vec::new(), usize::MAX);
+            retained.write_all(&mut given).unwrap();
+            assert_eq!(given.0, runs[0].iter().map(|entry| (entry.clone(), true)).collect::<Vec<_>>());
+            assert_eq!(retained.stats().hidden, 3);
         }
     }
 
