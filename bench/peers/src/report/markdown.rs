@@ -13,7 +13,7 @@ pub(super) enum Better {
 }
 
 /// Engines that are no stores; they stand behind the others, and do not compete.
-pub(super) const LIMITS: &[&str] = &["skiplist", "btreemap", "raw-write", "raw-map", "memcpy"];
+pub(super) const LIMITS: &[&str] = &["skiplist", "btreemap", "array", "raw-write", "raw-map", "memcpy"];
 /// The store that all others are compared with.
 const OURS: &str = "esker";
 

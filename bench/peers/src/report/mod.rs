@@ -126,7 +126,7 @@ pub(crate) fn run(settings: &ReportSettings) -> Result<()> {
 }
 
 const LEGEND: &str = "\nMedians of the rounds; ± half of the distance between the least and the greatest where it is a tenth or \
-more. Bold: the best store; limits (skiplist, btreemap, raw-write, raw-map, memcpy) do not compete. ❌ wrong results, void; † cut short by \
+more. Bold: the best store; limits (skiplist, btreemap, array, raw-write, raw-map, memcpy) do not compete. ❌ wrong results, void; † cut short by \
 the time allowed; ‡ keeps its writes less surely than the row asks for, and does not compete; ° others used more than a fifth of a processor meanwhile.\n";
 
 fn configuration(text: &mut String, name: &str, records: &[Record]) {

@@ -71,8 +71,8 @@ const LONG: Length =
 
 /// What says how a store grows: filling, gets, ranges of 100, room, opening.
 const GROWTH: &[&str] = &["fill_random", "get_uniform", "seek_100", "mixed", "reopen"];
-/// Stores that can be expected to write 100 million records in the time there is.
-const LARGE: &[&str] = &["esker", "rocksdb", "fjall", "lmdb"];
+/// Stores that can be expected to write 100 million records in the time there is, and the limit that does it in memory.
+const LARGE: &[&str] = &["esker", "rocksdb", "fjall", "lmdb", "array"];
 
 /// 2 million records of 16 and 100 bytes, all of which fit the cache: what others are variations of.
 const CACHED: Configuration = Configuration {

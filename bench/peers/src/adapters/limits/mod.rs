@@ -1,6 +1,7 @@
 //! What no store is, but a part of one alone: how fast it could be if the rest took no time.
 
 mod append;
+pub(super) mod array;
 pub(super) mod btree;
 pub(super) mod copy;
 pub(super) mod raw_map;

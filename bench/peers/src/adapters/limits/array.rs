@@ -1,0 +1,171 @@
+//! Entries in an array, each in the place that its key's number says: nothing to search, so that a get is one access to memory, of
+//! which the processor knows beforehand where it goes. What this loses when the data set grows, any store loses at the least.
+//!
+//! Keys must be dense, as they are unless gaps are asked for.
+
+use crate::engine::{Abilities, Batch, Engine, EngineSettings, Error, Result, SeeEntry, SeeValue, Session};
+use std::path::Path;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// Bytes of a number at the head of a key; its last bit tells absent keys.
+const NUMBER_BYTES: usize = 8;
+/// Bytes of an empty place. No key has them all: numbers would end before.
+const EMPTY: u8 = 0xff;
+/// Places that there are at most: more than memory has room for, so whoever needs them has keys with gaps.
+const MOST_PLACES: u64 = 1 << 36;
+
+struct Array(RwLock<Places>);
+
+#[derive(Default)]
+struct Places {
+    bytes: Vec<u8>,
+    key_bytes: usize,
+    place_bytes: usize,
+}
+
+/// An empty one, with room for the data set in large pages, so that as few addresses as possible are to be translated.
+pub(in crate::adapters) fn open(_: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
+    let bytes: Vec<u8> = Vec::with_capacity(usize::try_from(settings.expected_bytes)?);
+    advise_large_pages(&bytes);
+    Ok(Box::new(Array(RwLock::new(Places { bytes, ..Places::default() }))))
+}
+
+/// Asks for large pages for what a vector has room for. If there are none, its pages are small.
+fn advise_large_pages(bytes: &Vec<u8>) {
+    const PAGE_BYTES: usize = 4096;
+    let start = bytes.as_ptr();
+    let skipped = start.align_offset(PAGE_BYTES);
+    let Some(len) = bytes.capacity().checked_sub(skipped) else { return };
+    // SAFETY: advice on pages of memory that is ours, from the first that is whole; what is in them does not change.
+    unsafe { libc::madvise(start.wrapping_add(skipped).cast_mut().cast(), len, libc::MADV_HUGEPAGE) };
+}
+
+/// Number of the place of a key, or of the first behind an absent key, which the empty key is as well; `None` if keys have gaps.
+fn place_of(key: &[u8]) -> Option<usize> {
+    let number = match key.first_chunk::<NUMBER_BYTES>() {
+        Some(number) => u64::from_be_bytes(*number),
+        None => 0,
+    };
+    let place = number.div_ceil(2);
+    (place < MOST_PLACES).then(|| usize::try_from(place).ok()).flatten()
+}
+
+impl Places {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        if self.place_bytes == 0 {
+            (self.key_bytes, self.place_bytes) = (key.len(), key.len() + value.len());
+        }
+        let place = place_of(key).filter(|_| key.len() + value.len() == self.place_bytes);
+        let place = place
+            .ok_or_else(|| Error::from("an array takes entries of one length, whose keys have no gaps"))?;
+        let start = place * self.place_bytes;
+        if self.bytes.len() < start + self.place_bytes {
+            self.bytes.resize(start + self.place_bytes, EMPTY);
+        }
+        self.bytes[start..start + self.key_bytes].copy_from_slice(key);
+        self.bytes[start + self.key_bytes..start + self.place_bytes].copy_from_slice(value);
+        Ok(())
+    }
+
+    /// Key and value in a place, if there are any.
+    fn entry(&self, place: usize) -> Option<(&[u8], &[u8])> {
+        let start = place.checked_mul(self.place_bytes)?;
+        let (key, value) =
+            self.bytes.get(start..start + self.place_bytes)?.split_at_checked(self.key_bytes)?;
+        (key[0] != EMPTY).then_some((key, value))
+    }
+
+    fn get(&self, key: &[u8]) -> Option<&[u8]> {
+        let (found, value) = self.entry(place_of(key)?)?;
+        (found == key).then_some(value)
+    }
+
+    /// Places from the first to the last.
+    fn count(&self) -> usize {
+        self.bytes.len().checked_div(self.place_bytes).unwrap_or(0)
+    }
+}
+
+impl Array {
+    fn read(&self) -> RwLockReadGuard<'_, Places> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Places> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Engine for Array {
+    fn abilities(&self) -> Abilities {
+        Abilities { multi_get: "as many gets under one lock", ..Abilities::MEMORY }
+    }
+
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(ArraySession(self)))
+    }
+
+    fn version(&self) -> String {
+        "an array in an RwLock".to_owned()
+    }
+}
+
+struct ArraySession<'a>(&'a Array);
+
+impl Session for ArraySession<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.0.write().put(key, value)
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<()> {
+        let mut places = self.0.write();
+        if places.get(key).is_some()
+            && let Some(place) = place_of(key)
+        {
+            let start = place * places.place_bytes;
+            let end = start + places.place_bytes;
+            places.bytes[start..end].fill(EMPTY);
+        }
+        Ok(())
+    }
+
+    fn write_batch(&mut self, batch: &Batch) -> Result<()> {
+        let mut places = self.0.write();
+        batch.iter().try_for_each(|(key, value)| places.put(key, value))
+    }
+
+    fn get(&mut self, key: &[u8], see: &mut SeeValue<'_>) -> Result<bool> {
+        Ok(self.0.read().get(key).map(see).is_some())
+    }
+
+    fn multi_get(&mut self, keys: &[&[u8]], see: &mut crate::engine::SeeValues<'_>) -> Result<()> {
+        let places = self.0.read();
+        for (at, key) in keys.iter().enumerate() {
+            if let Some(value) = places.get(key) {
+                see(at, value);
+            }
+        }
+        Ok(())
+    }
+
+    fn scan(&mut self, from: &[u8], limit: usize, see: &mut SeeEntry<'_>) -> Result<usize> {
+        let places = self.0.read();
+        let first = place_of(from).unwrap_or(usize::MAX);
+        let mut count = 0;
+        for (key, value) in (first..places.count()).filter_map(|place| places.entry(place)).take(limit) {
+            see(key, value);
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn scan_backward(&mut self, see: &mut SeeEntry<'_>) -> Result<usize> {
+        let places = self.0.read();
+        let mut count = 0;
+        for (key, value) in (0..places.count()).rev().filter_map(|place| places.entry(place)) {
+            see(key, value);
+            count += 1;
+        }
+        Ok(count)
+    }
+}
