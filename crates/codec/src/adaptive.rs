@@ -164,7 +164,7 @@ impl Block<'_> {
                 let rows = self.found.as_ref()?.as_slice();
                 return columns::compress(Codings::DELTA, raw, rows, limit, out).map(|len| (id::DELTA, len));
             }
-            Way::Lz4 => (id::LZ4, lz4::compress(raw, out)?),
+            Way::Lz4 => (id::LZ4, lz4::fast::compress(raw, out)),
             Way::Zstd => {
                 let level = self.options.zstd_level(raw.len());
                 (id::ZSTD, zstd::compress(level, raw, grown(out, limit))?)

@@ -1,7 +1,7 @@
 //! Compressing a block, and deciding that it is not worth it.
 //!
 //! # Reused state
-//! LZ4 needs a hash table of 8 KiB, or of 16 KiB for blocks of 64 KiB and more, its thorough encoder up to 450 KiB; Snappy one
+//! LZ4 needs a hash table of 8 KiB, or of 16 KiB for blocks of more than 64 KiB, its thorough encoder up to 450 KiB; Snappy one
 //! of 32 KiB; Zstandard a context, 70 to 270 KiB for blocks of 4 KiB, 0.3 to 1.8 MiB for blocks of 64 KiB (levels 1 to 22,
 //! measured). They are kept per thread: compaction compresses millions of blocks on few threads, and making a context costs
 //! more than a 4 KiB block. Every one of them is emptied, or chosen by the length of the block alone, so that the bytes
@@ -65,7 +65,7 @@ impl Codec {
         let limit = longest_useful(raw.len());
         let stored = match *self {
             Codec::None => None,
-            Codec::Lz4 => lz4::compress(raw, scratch).map(|len| (id::LZ4, len)),
+            Codec::Lz4 => Some((id::LZ4, lz4::fast::compress(raw, scratch))),
             Codec::Lz4Hc { level } => lz4::high::compress(level, raw, scratch).map(|len| (id::LZ4, len)),
             Codec::Snappy => snappy::compress(raw, scratch).map(|len| (id::SNAPPY, len)),
             Codec::Zstd { level } => {

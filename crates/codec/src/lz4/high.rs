@@ -1,9 +1,8 @@
 //! LZ4 with a thorough search: for each position the longest match within a number of tries, then the cheapest way through
 //! the block.
 //!
-//! The reference has such an encoder too ("HC"), in C. Here it is 200 lines of safe Rust, which spares a second C library
-//! beside `lz4_flex`, and for blocks of a few KiB its tables, sized by the block, are cheaper to empty than the reference's
-//! 256 KiB.
+//! The reference has such an encoder too ("HC"), in C. Here it is 200 lines of safe Rust, which spares a C library, and for
+//! blocks of a few KiB its tables, sized by the block, are cheaper to empty than the reference's 256 KiB.
 //!
 //! 1. Positions are chained by a hash of their next four bytes. At each, some earlier ones are tried, newest first ([`TRIES`]). A match
 //!    of [`LONG_MATCH`] bytes ends the search and is inherited by the positions inside of it, so that runs cost no more than text.
@@ -17,27 +16,21 @@
 //! Costs, at level 9: 20 to 30 MB/s to write, the size of text and JSON 7 % below that of LZ4, of repeating values 30 %, reading as
 //! fast or faster.
 
+use super::format::{
+    EXTRA_MAX, LAST_LITERALS, LAST_MATCH_START, MAX_DISTANCE, MIN_MATCH, TOKEN_MAX, common_len, token,
+};
 use std::cell::RefCell;
 
 /// Positions whose costs are computed together: 12 bytes of table for each.
 const SEGMENT_BYTES: usize = 16 << 10;
 /// From here on a match is taken as it is.
 const LONG_MATCH: usize = 64;
-/// How far back a match may lie.
-const MAX_DISTANCE: usize = 65_535;
-const MIN_MATCH: usize = 4;
 /// Earlier positions that each level tries. The reference's levels try more, up to 4,096, but only where they did not find a match yet;
 /// here every position is searched.
 const TRIES: [u32; 12] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 24, 64, 256];
-/// The format: the last so many bytes are literals, and no match starts later than the second number before the end.
-const LAST_LITERALS: usize = 5;
-const LAST_MATCH_START: usize = 12;
 /// Most hash buckets: one for each two positions within reach.
 const MAX_HASH_BITS: u32 = 15;
 const MIN_HASH_BITS: u32 = 8;
-/// What one length field holds in the token, and what one further byte adds.
-const TOKEN_MAX: usize = 15;
-const EXTRA_MAX: usize = 255;
 
 /// What is known of a position in the segment.
 #[derive(Clone, Copy, Default)]
@@ -206,30 +199,15 @@ fn match_cost(len: usize) -> u32 {
     3 + beyond.map_or(0, |beyond| 1 + beyond / EXTRA_MAX) as u32
 }
 
-fn common_len(a: &[u8], b: &[u8]) -> usize {
-    let mut len = 0;
-    for (x, y) in a.chunks_exact(8).zip(b.chunks_exact(8)) {
-        let word = |bytes: &[u8]| bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        let difference = word(x) ^ word(y);
-        if difference != 0 {
-            return len + (difference.trailing_zeros() / 8) as usize;
-        }
-        len += 8;
-    }
-    len + a[len..].iter().zip(&b[len..]).take_while(|(x, y)| x == y).count()
-}
-
 /// Literals, and the match behind them unless the block ends.
 fn write_sequence(literals: &[u8], found: Option<(usize, u16)>, out: &mut Vec<u8>) {
-    let match_len = found.map_or(0, |(len, _)| len - MIN_MATCH);
-    let token = (literals.len().min(TOKEN_MAX) << 4) | match_len.min(TOKEN_MAX);
-    // Both halves are at most 15.
-    out.push(token as u8);
+    let match_len = found.map_or(MIN_MATCH, |(len, _)| len);
+    out.push(token(literals.len(), match_len));
     write_extra(literals.len(), out);
     out.extend_from_slice(literals);
     if let Some((_, distance)) = found {
         out.extend_from_slice(&distance.to_le_bytes());
-        write_extra(match_len, out);
+        write_extra(match_len - MIN_MATCH, out);
     }
 }
 
@@ -281,7 +259,7 @@ mod tests {
             text.push(b' ');
         }
         let mut fast = Vec::new();
-        let fast = super::super::compress(&text, &mut fast).unwrap();
+        let fast = super::super::fast::compress(&text, &mut fast);
         let sizes: Vec<usize> = [1, 4, 7, 10].into_iter().map(|level| round_trip(level, &text)).collect();
         assert!(sizes.windows(2).all(|pair| pair[1] <= pair[0]), "{sizes:?}");
         assert!(sizes[3] * 100 < fast * 90, "{sizes:?} against {fast}");

@@ -1,0 +1,39 @@
+//! What both encoders must know of the format: its limits, and how its numbers are written.
+
+/// A match has at least so many bytes.
+pub(super) const MIN_MATCH: usize = 4;
+/// How far back a match may lie.
+pub(super) const MAX_DISTANCE: usize = 65_535;
+/// The last so many bytes are literals,
+pub(super) const LAST_LITERALS: usize = 5;
+/// and no match starts later than so many bytes before the end. Decoders rely on both: they copy more than they need.
+pub(super) const LAST_MATCH_START: usize = 12;
+/// What one length field holds in the token, and what one further byte adds.
+pub(super) const TOKEN_MAX: usize = 15;
+pub(super) const EXTRA_MAX: usize = 255;
+
+/// The longest that `len` bytes can become: literals, their length, and a token. A match never takes more than it replaces, since it
+/// replaces four bytes by at most three, and one more for each 255 that it is longer.
+pub(super) fn longest_len(len: usize) -> usize {
+    len + len / EXTRA_MAX + 16
+}
+
+/// The first byte of a sequence: both lengths, as far as they fit it.
+pub(super) fn token(literals: usize, match_len: usize) -> u8 {
+    // Both halves are at most 15.
+    ((literals.min(TOKEN_MAX) << 4) | (match_len - MIN_MATCH).min(TOKEN_MAX)) as u8
+}
+
+/// How many bytes both begin with.
+#[inline]
+pub(super) fn common_len(a: &[u8], b: &[u8]) -> usize {
+    let mut len = 0;
+    for (x, y) in a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0) {
+        let difference = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
+        if difference != 0 {
+            return len + (difference.trailing_zeros() / 8) as usize;
+        }
+        len += 8;
+    }
+    len + a[len..].iter().zip(&b[len..]).take_while(|(x, y)| x == y).count()
+}
