@@ -60,9 +60,8 @@ impl Store {
         let inherit = |(part, inheritance): (&_, esker_sst::Inheritance)| {
             let file = self.files.file_of(keyspace, part);
             file.identity().inherit(inheritance.home());
-            match file.table(Access::Use) {
-                Ok(table) => table.take_over(&inheritance),
-                Err(error) => tracing::debug!(%error, "a new table could not be opened yet"),
+            if let Err(error) = file.table(Access::Use) {
+                tracing::debug!(%error, "a new table could not be opened yet");
             }
             file
         };

@@ -31,7 +31,7 @@
 //! A pool for each cache: values that readers keep outlive it, so each block would need a counted pointer to its pool. Huge pages for the
 //! whole heap are not the library's to choose.
 
-use crate::memory::{PageAdvice, REGION_ALIGNMENT_BYTES, Region};
+use crate::memory::{PageAdvice, REGION_ALIGNMENT_BYTES, Region, prefetch};
 use parking_lot::Mutex;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -347,7 +347,14 @@ impl Slab {
         unsafe {
             let piece = slab.cast::<u8>().add(HEAD_BYTES + index as usize * piece_bytes);
             if !is_fresh {
-                (*slab.as_ptr()).free = piece.cast::<u32>().read();
+                let next = piece.cast::<u32>().read();
+                (*slab.as_ptr()).free = next;
+                if next != NO_PIECE {
+                    // Whoever takes it reads the link in it first, and pieces come back from anywhere.
+                    prefetch(
+                        slab.cast::<u8>().as_ptr().wrapping_add(HEAD_BYTES + next as usize * piece_bytes),
+                    );
+                }
             }
             piece
         }

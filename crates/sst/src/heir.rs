@@ -4,6 +4,7 @@
 //! old tables, and each would have to be read, verified and decompressed anew by the reader who wants it first. The merge has had them in hand,
 //! uncompressed, when it wrote them. So a block of the output that is made of blocks which are resident goes into the cache when it is
 //! written, and nobody who reads notices the merge. Where nothing is resident nothing is done: it costs a load of a slot for each block that is read.
+//! Where blocks are, one of [`ASKED_ONE_IN`] costs a look into the cache.
 //!
 //! RocksDB can do as much for flushes alone (`prepopulate_block_cache`). Ahmad and Kemme ("Compaction management in distributed key-value
 //! datastores", 2015) warm the cache after a compaction by reading the new files; LSbM (Teng et al., 2017) keeps the old ones beside
@@ -25,6 +26,8 @@
 //! * HO7. Where somebody else has to go for it, a merge hands over no more than a share of the cache ([`FULL_SHARE`]): the blocks that it stands for
 //!   stay until the merge is installed, because they are in use until then, so both are there for a while. Where there is room there is no limit.
 //! * HO8. Where no input is resident there is no home, no memory, and no call of the cache.
+//! * HO11. Whether a block is resident its slot tells. For whom it is there, and whether it would go next, the cache is asked: of a cache that has room about one block
+//!   in [`ASKED_ONE_IN`] of each input, for the others as well, because scans bring in stretches of blocks; of a full one about each, because others have to go.
 //!
 //! Flushes have no inputs in the cache. Whether readers want what was just written is for their caller to say ([`Warmth::of_memtables`]), and nobody has to go
 //! for it.
@@ -40,7 +43,7 @@
 //! * The share of each block's entries that came from resident ones: exact, and a question for each entry.
 
 use crate::block::header::HEADER_BYTES;
-use crate::block::{BlockBuffer, BlockHeader};
+use crate::block::{BlockBuffer, BlockHeader, BlockRef};
 use crate::flaw::Flaw;
 use crate::home::{OpenTables, TableHome};
 use crate::part::CachedPart;
@@ -56,6 +59,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// What share of what was entered lately must be resident, as numerator and denominator. Of blocks of one size, of which one in many is resident, the
 /// first that ends after it sees a half, the second a quarter.
 const LEAST_WARM: (u64, u64) = (3, 8);
+
+/// Of so many resident blocks of an input, one after the other, one is looked up in the cache while that has room. A look takes the lock of a shard and three
+/// lines that nobody has near.
+const ASKED_ONE_IN: u8 = 8;
 
 /// What part of the cache a merge fills at the cost of others, for each of its threads: an eighth.
 const FULL_SHARE: usize = 8;
@@ -82,15 +89,23 @@ pub struct InputReading {
     pub warmth: Arc<Warmth>,
 }
 
+/// What the cache said last of an input's blocks (HO11).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LastAnswer {
+    wanted_by: Option<Admission>,
+    /// For so many resident blocks more it holds.
+    holds_for: u8,
+}
+
 impl Warmth {
     /// Of memtables that are read as well as written: all of their tables is wanted as long as nobody has to go for it.
     pub fn of_memtables() -> Warmth {
         Warmth { is_in_memory: true, ..Warmth::default() }
     }
 
-    /// Block `number` of a table was entered, which has so many bytes in the file.
-    pub(crate) fn note(&self, table: &Table, number: usize, bytes: u64) {
-        let entered = match table.resident_for(number) {
+    /// Block `number` of a table was entered, which has so many bytes in the file. `last` is the input's own.
+    pub(crate) fn note(&self, table: &Table, number: usize, bytes: u64, last: &mut LastAnswer) {
+        let entered = match table.resident_for(number, bytes, last) {
             None => &self.cold,
             Some(Admission::Point) => &self.points,
             Some(Admission::Scan) => &self.scans,
@@ -101,21 +116,19 @@ impl Warmth {
 }
 
 impl Table {
-    /// On whose behalf block `number` is in the cache.
-    fn resident_for(&self, number: usize) -> Option<Admission> {
-        if self.slots.get(number).is_some_and(|slot| slot.address() == 0) {
+    /// On whose behalf block `number` is in the cache, which has so many bytes (HO11).
+    fn resident_for(&self, number: usize, bytes: u64, last: &mut LastAnswer) -> Option<Admission> {
+        let ask = || self.cache.wanted_by(&self.cache_key(number));
+        let Some(slot) = self.slots.get(number) else { return ask() };
+        if slot.address() == 0 {
             return None;
         }
-        self.cache.wanted_by(&self.cache_key(number))
-    }
-
-    /// Fills the slots of blocks that were handed over and are still in the cache.
-    pub fn take_over(&self, inheritance: &Inheritance) {
-        for &number in &inheritance.blocks {
-            if let Some(CachedPart::Block(block)) = self.cache.peek(&self.cache_key(number as usize)) {
-                self.install(&block, number as usize);
-            }
+        if last.holds_for == 0 || !self.cache.has_room_for(bytes as usize) {
+            let wanted_by = ask();
+            *last = LastAnswer { wanted_by, holds_for: wanted_by.map_or(1, |_| ASKED_ONE_IN) };
         }
+        last.holds_for -= 1;
+        last.wanted_by
     }
 }
 
@@ -157,11 +170,10 @@ impl Lately {
     }
 }
 
-/// What a table has inherited before it was opened: its home, and which of its blocks were put into the cache.
+/// What a table has inherited before it was opened: its home, which has slots for those of its blocks that were put into the cache (HM4).
 #[derive(Debug)]
 pub struct Inheritance {
     home: Arc<TableHome>,
-    blocks: Vec<u32>,
 }
 
 impl Inheritance {
@@ -197,13 +209,20 @@ impl Heir {
         Heir { is_mapped: true, ..self }
     }
 
-    /// A block ends: for whom it belongs into the cache.
-    pub(crate) fn end_block(&mut self) -> Option<Admission> {
-        if self.warmth.is_in_memory {
-            return Some(Admission::Point);
+    /// A block ends, which is to have this number: for whom it belongs into the cache. Its place there is on its way while the block is compressed.
+    pub(crate) fn end_block(&mut self, number: u32) -> Option<Admission> {
+        let wanted_by = match self.warmth.is_in_memory {
+            true => Some(Admission::Point),
+            false => {
+                self.lately.update(&self.warmth);
+                self.lately.wanted_by()
+            }
+        };
+        if let (Some(_), Some(inheritance)) = (wanted_by, &self.inheritance) {
+            let home = &inheritance.home;
+            home.cache().prefetch(&CacheKey { table: home.number(), block: number });
         }
-        self.lately.update(&self.warmth);
-        self.lately.wanted_by()
+        wanted_by
     }
 
     /// Puts a block into the cache, of which the file has `image`, and `payload` uncompressed.
@@ -227,8 +246,9 @@ impl Heir {
         bytes[HEADER_BYTES..HEADER_BYTES + payload.len()].copy_from_slice(payload);
         let block = buffer.finish(Arc::downgrade(&inheritance.home))?;
         let key = CacheKey { table: inheritance.home.number(), block: header.number };
-        inheritance.blocks.push(header.number);
-        self.tables.cache().hand_over(key, CachedPart::Block(block), BlockKind::Data, admission);
+        let part = CachedPart::Block(BlockRef::clone(&block));
+        inheritance.home.cache().hand_over(key, part, BlockKind::Data, admission);
+        inheritance.home.inherit(&block, header.number);
         Ok(())
     }
 
@@ -254,7 +274,7 @@ impl Heir {
             Some(inheritance) => return Ok(self.inheritance.insert(inheritance)),
             None => TableHome::watched(&self.tables, self.watch.clone())?,
         };
-        Ok(self.inheritance.insert(Inheritance { home, blocks: Vec::new() }))
+        Ok(self.inheritance.insert(Inheritance { home }))
     }
 
     pub(crate) fn into_inheritance(self) -> Option<Inheritance> {

@@ -11,11 +11,15 @@
 //!   the cache finds the one array that may point to it (SL4). While a table is being dropped its successor may be
 //!   open already: nobody looks into the old array any more, and the blocks in it are let go with it.
 //! * HM3. When no table is open the home holds no slots: closing gives their memory back too, whatever is in the cache.
+//! * HM4. Before its table is opened for the first time, a home may hold slots of blocks that were put into the cache when they were written ([`crate::heir`]). They
+//!   are touched under the home's lock alone, so a block that leaves finds the slot that holds it (SL4), or its flag is seen to be gone before
+//!   there is one. The table takes them over when it is opened, before anybody can look into it.
 //!
 //! [`OpenTables`] counts what is open, because both descriptors and memory are bounded by whoever opens and closes.
 
+use crate::block::BlockRef;
 use crate::part::{CachedPart, TableCache};
-use crate::slots::Slots;
+use crate::slots::{Slot, Slots};
 use crate::table::Table;
 use esker_base::{Error, Result};
 use esker_cache::TableNumber;
@@ -74,10 +78,18 @@ impl OpenTables {
 pub struct TableHome {
     number: TableNumber<CachedPart>,
     tables: Arc<OpenTables>,
-    /// Of the table that is open.
-    slots: Mutex<Option<Slots>>,
+    slots: Mutex<HomeSlots>,
     /// Who wants to know how the filter does.
     watch: Option<Arc<FilterWatch>>,
+}
+
+/// The slots that a home knows.
+#[derive(Debug, Default)]
+struct HomeSlots {
+    /// Of the table that is open.
+    open: Option<Slots>,
+    /// Of blocks of the table that is not opened yet, with their numbers, which ascend (HM4).
+    inherited: Vec<(u32, Slot<BlockRef>)>,
 }
 
 impl TableHome {
@@ -96,7 +108,7 @@ impl TableHome {
     pub fn watched(tables: &Arc<OpenTables>, watch: Option<Arc<FilterWatch>>) -> Result<Arc<TableHome>> {
         let number = tables.cache.number_table();
         let number = number.ok_or_else(|| Error::Full("the cache has a number for no more tables".into()))?;
-        Ok(Arc::new(TableHome { number, tables: Arc::clone(tables), slots: Mutex::new(None), watch }))
+        Ok(Arc::new(TableHome { number, tables: Arc::clone(tables), slots: Mutex::default(), watch }))
     }
 
     /// A home for a table that stands alone.
@@ -133,7 +145,25 @@ impl TableHome {
     pub(crate) fn opened(&self, table: &Table) {
         self.tables.count.fetch_add(1, Ordering::Relaxed);
         self.tables.memory_bytes.fetch_add(table.memory_bytes() as u64, Ordering::Relaxed);
-        *self.slots.lock() = Some(Arc::clone(&table.slots));
+        let mut slots = self.slots.lock();
+        for (number, slot) in std::mem::take(&mut slots.inherited) {
+            if let Some(own) = table.slots.get(number as usize) {
+                own.take_over(slot);
+            }
+        }
+        slots.open = Some(Arc::clone(&table.slots));
+    }
+
+    /// Block `number` of the table to be was put into the cache a moment ago: its slot is filled, as that of a block that a reader loaded.
+    pub(crate) fn inherit(&self, block: &BlockRef, number: u32) {
+        if !self.cache().kind().has_shortcuts() {
+            return;
+        }
+        let mut slots = self.slots.lock();
+        debug_assert!(slots.inherited.last().is_none_or(|(last, _)| *last < number), "HM4");
+        let slot = Slot::new();
+        slot.install(block, |block| block.is_resident());
+        slots.inherited.push((number, slot));
     }
 
     /// A table that was opened goes (HM3).
@@ -141,15 +171,18 @@ impl TableHome {
         self.tables.count.fetch_sub(1, Ordering::Relaxed);
         self.tables.memory_bytes.fetch_sub(table.memory_bytes() as u64, Ordering::Relaxed);
         let mut slots = self.slots.lock();
-        if slots.as_ref().is_some_and(|slots| Arc::ptr_eq(slots, &table.slots)) {
-            *slots = None;
+        if slots.open.as_ref().is_some_and(|open| Arc::ptr_eq(open, &table.slots)) {
+            slots.open = None;
         }
     }
 
     /// Empties the slot of block `number` if it holds the block at this address. The caller holds the block.
     pub(crate) fn empty_slot(&self, number: usize, block: usize) {
-        if let Some(slot) = self.slots.lock().as_ref().and_then(|slots| slots.get(number)) {
+        let slots = self.slots.lock();
+        if let Some(slot) = slots.open.as_ref().and_then(|open| open.get(number)) {
             slot.remove(block);
+        } else if let Ok(at) = slots.inherited.binary_search_by_key(&number, |(number, _)| *number as usize) {
+            slots.inherited[at].1.remove(block);
         }
     }
 }

@@ -9,7 +9,7 @@
 //! larger than all it read before.
 
 use crate::block::SLACK_BYTES;
-use crate::heir::InputReading;
+use crate::heir::{InputReading, LastAnswer};
 use crate::table::Table;
 use esker_base::Result;
 use esker_env::{PendingRead, ReadRequest};
@@ -96,6 +96,8 @@ pub(crate) struct ReadAhead {
     spare: Vec<u8>,
     /// Who is asked first, and who is told.
     reading: Option<InputReading>,
+    /// For who is told.
+    last_answer: LastAnswer,
 }
 
 impl ReadAhead {
@@ -110,6 +112,7 @@ impl ReadAhead {
             next: None,
             spare: Vec::new(),
             reading: None,
+            last_answer: LastAnswer::default(),
         }
     }
 
@@ -125,9 +128,9 @@ impl ReadAhead {
     }
 
     /// Tells that block `number` is entered, which has so many bytes in the file.
-    pub(crate) fn tell_of(&self, table: &Table, number: usize, bytes: u64) {
+    pub(crate) fn tell_of(&mut self, table: &Table, number: usize, bytes: u64) {
         if let Some(reading) = &self.reading {
-            reading.warmth.note(table, number, bytes);
+            reading.warmth.note(table, number, bytes, &mut self.last_answer);
         }
     }
 

@@ -201,6 +201,15 @@ impl<P: Pointer> Slot<P> {
         }
     }
 
+    /// Takes what another slot holds. This one is empty, and neither is known to anybody else: who looks for the block meanwhile is kept waiting by the caller.
+    pub(crate) fn take_over(&self, other: Slot<P>) {
+        debug_assert_eq!(self.address(), 0, "an empty slot takes over");
+        // SL1 goes on to hold: the stock goes with the word, and the other slot gives nothing back.
+        let word = ManuallyDrop::new(other).word.load(Ordering::Relaxed);
+        // Release: whoever finds the block here sees its contents.
+        self.word.store(word, Ordering::Release);
+    }
+
     /// Empties the slot if it holds the block with this address. The caller holds the block.
     pub(crate) fn remove(&self, address: usize) {
         // The block's flag of residence was cleared before.

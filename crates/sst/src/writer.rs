@@ -318,7 +318,7 @@ impl TableWriter {
         self.count_block();
         self.closed_key.clear();
         self.closed_key.extend_from_slice(self.staged.last_key());
-        let wanted_by = self.heir.as_mut().and_then(|heir| heir.end_block());
+        let wanted_by = self.heir.as_mut().and_then(|heir| heir.end_block(self.index.blocks()));
         if self.held.is_some() {
             return self.hold_block(wanted_by);
         }

@@ -2,8 +2,8 @@
 
 use super::{Pointer, Slot};
 use loom::cell::UnsafeCell;
-use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use loom::sync::{Arc, Mutex};
 use loom::thread;
 use std::mem::ManuallyDrop;
 
@@ -228,5 +228,42 @@ fn dropping_a_full_slot() {
         let slot = Slot::new();
         Shared::load(3).install(&slot);
         assert!(slot.get().is_some());
+    });
+}
+
+/// A block is handed over before its table is opened, and the opening takes its slot over, while an evictor throws the block out: the slot of the table
+/// ends empty (HM4).
+#[test]
+fn taking_over_against_leaving() {
+    explore(|| {
+        let slot = Arc::new(Slot::new());
+        // What the home's lock guards: the slot of the table that is not opened yet, and whether it is.
+        let home = Arc::new(Mutex::new((None::<Slot<Shared>>, false)));
+        let page = Shared::load(7);
+        let evictor = {
+            let (slot, home, page) = (slot.clone(), home.clone(), page.clone());
+            thread::spawn(move || {
+                page.page().resident.store(false, Ordering::Relaxed);
+                match &*home.lock().unwrap() {
+                    (_, true) => slot.remove(page.address()),
+                    (Some(inherited), false) => inherited.remove(page.address()),
+                    (None, false) => {}
+                }
+            })
+        };
+        let inherited = Slot::new();
+        {
+            let mut home = home.lock().unwrap();
+            page.install(&inherited);
+            home.0 = Some(inherited);
+        }
+        {
+            let mut home = home.lock().unwrap();
+            slot.take_over(home.0.take().expect("it was handed over"));
+            home.1 = true;
+        }
+        read(&slot);
+        evictor.join().unwrap();
+        assert!(slot.get().is_none(), "SL4");
     });
 }

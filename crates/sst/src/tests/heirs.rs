@@ -84,9 +84,7 @@ impl Tables {
 
     /// The table that [`Tables::merge`] wrote, with what it has inherited.
     fn output(&self, inheritance: &Inheritance) -> Arc<Table> {
-        let table = self.open(2, inheritance.home());
-        table.take_over(inheritance);
-        table
+        self.open(2, inheritance.home())
     }
 }
 
@@ -232,4 +230,61 @@ fn what_never_becomes_a_table_leaves_the_cache() {
     assert!(tables.open.cache().has_departed());
     tables.open.cache().remove_departed();
     assert_eq!(tables.open.cache().stats().used_bytes, before);
+}
+
+/// HO11: for whom blocks are there is soon known where it changes, though not every one is asked.
+#[test]
+fn stretches_of_scans_and_of_lookups_stay_apart() {
+    let tables = Tables::new(CacheKind::Slots, 256 << 20);
+    let sample = entries(Shape::Random, 20_000, 0, &SeededRandom::new(7));
+    let small = TableOptions { block_size_bytes: 1_000, ..options() };
+    let input = tables.input(&sample, &small);
+    let (cache, half) = (tables.open.cache(), input.blocks() / 2);
+    load(&input, 0..half, Admission::Scan);
+    load(&input, half..input.blocks(), Admission::Point);
+    let inheritance = tables.merge(&input, &small).expect("everything is warm");
+    let table = tables.output(&inheritance);
+    let of_scans = |number: &usize| cache.wanted_by(&table.cache_key(*number)) == Some(Admission::Scan);
+    let scanned = (0..table.blocks()).filter(of_scans).count();
+    assert!(scanned.abs_diff(half) <= 16, "{scanned} of {half}");
+    assert!((0..half - 16).all(|number| of_scans(&number)), "they lie where they lay");
+}
+
+/// HO11: of a full cache nothing is carried on because its neighbour is in use.
+#[test]
+fn a_full_cache_is_asked_about_each_block() {
+    let tables = Tables::new(CacheKind::Slots, 64 << 20);
+    let sample = entries(Shape::Random, 20_000, 0, &SeededRandom::new(8));
+    let small = TableOptions { block_size_bytes: 1_000, ..options() };
+    let input = tables.input(&sample, &small);
+    load(&input, 0..input.blocks(), Admission::Point);
+    let cache = tables.open.cache();
+    // All have used up their chances, and one in sixteen is used again.
+    let full_bytes = cache.stats().used_bytes;
+    cache.set_capacity_bytes(full_bytes - full_bytes / 20);
+    let is_there = |number: &usize| input.slots[*number].address() != 0;
+    let used: Vec<usize> = (0..input.blocks()).step_by(16).filter(is_there).collect();
+    load(&input, used.iter().copied(), Admission::Point);
+    let before = cache.stats().handed_over;
+    let inheritance = tables.merge(&input, &small).expect("some are warm");
+    let handed_over = (cache.stats().handed_over - before) as usize;
+    assert!((used.len() / 2..=used.len() * 3 / 2).contains(&handed_over), "{handed_over} of {}", used.len());
+    drop(inheritance);
+}
+
+/// HM4, SL4: what leaves the cache before its table is opened is in no slot.
+#[test]
+fn what_leaves_before_the_table_is_opened_is_gone() {
+    let tables = Tables::new(CacheKind::Slots, 64 << 20);
+    let sample = entries(Shape::Random, 2_000, 0, &SeededRandom::new(6));
+    let input = tables.input(&sample, &options());
+    load(&input, 0..input.blocks(), Admission::Point);
+    let inheritance = tables.merge(&input, &options()).expect("everything is warm");
+    let cache = tables.open.cache();
+    cache.set_capacity_bytes(cache.stats().used_bytes / 4);
+    let table = tables.output(&inheritance);
+    let is_full = |number: &usize| table.slots[*number].address() != 0;
+    let full: Vec<usize> = (0..table.blocks()).filter(is_full).collect();
+    assert!(!full.is_empty() && full.len() < table.blocks(), "{} of {}", full.len(), table.blocks());
+    assert_eq!(full, resident(&table));
 }
