@@ -42,7 +42,7 @@ use crate::store::{Store, Writing};
 use crate::{Durability, view::MemtableView};
 use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag, ValueKind, checksum};
 use esker_iter::RangeDelete;
-use esker_memtable::{Inserter, Operation};
+use esker_memtable::{Approach, Inserter, Operation};
 use esker_wal::{EntryIter, LogWriter};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -237,11 +237,13 @@ impl Store {
         };
         let first = state.next_seqno;
         let last = SeqNo::new(first.get() + u64::from(batch.count) - 1);
+        // The memtable's memory arrives while the record is copied into the log.
+        let approach = state.approach(batch);
         let log_id = state.log.append(first, batch.count, batch.payload, payload_crc)?.log_id;
         {
             let _guard = PoisonOnPanic(self);
             state.next_seqno = last.plus(1);
-            state.insert(batch, first, log_id.get());
+            state.insert(batch, approach, first, log_id.get());
             self.visible.store(last.get(), Ordering::Release);
         }
         let dues = if state.duties.is_empty() { None } else { Some(self.take_dues(&mut state, batch)) };
@@ -341,7 +343,7 @@ impl Store {
 impl CommitState {
     /// Copies a batch into the memtables. Cannot fail: room was made before.
     #[inline]
-    fn insert(&mut self, batch: &EncodedBatch<'_>, first: SeqNo, log_id: u64) {
+    fn insert(&mut self, batch: &EncodedBatch<'_>, approach: Option<Approach>, first: SeqNo, log_id: u64) {
         self.batches += 1;
         self.entries += u64::from(batch.count);
         for share in batch.shares {
@@ -353,11 +355,23 @@ impl CommitState {
             self.active_bytes += share.bytes;
             if let Some((kind_byte, key, value)) = batch.single {
                 active.tell_gaps(key, kind_byte, first);
-                active.inserter.insert(key, Tag::from_parts(first, kind_byte), value);
+                let tag = Tag::from_parts(first, kind_byte);
+                match approach {
+                    Some(approach) => active.inserter.insert_from(approach, key, tag, value),
+                    None => active.inserter.insert(key, tag, value),
+                }
                 return;
             }
         }
         self.insert_many(batch.payload, first);
+    }
+
+    /// Begins to insert a batch that is a single entry. The entries of larger ones wait together.
+    #[inline]
+    fn approach(&mut self, batch: &EncodedBatch<'_>) -> Option<Approach> {
+        let ((_, key, _), [share]) = (batch.single?, batch.shares) else { return None };
+        let active = self.keyspaces.get_mut(share.keyspace.get() as usize)?.as_mut()?;
+        Some(active.inserter.approach(key))
     }
 
     fn insert_many(&mut self, payload: &[u8], first: SeqNo) {

@@ -54,7 +54,7 @@ mod insert;
 mod node;
 mod position;
 
-pub(crate) use insert::ArtWriter;
+pub(crate) use insert::{ArtWriter, Way};
 pub(crate) use node::{MAX_BYTES_PER_INSERT, MAX_BYTES_PER_KEY};
 pub(crate) use position::ArtPosition;
 
@@ -251,6 +251,35 @@ mod tests {
                 assert_eq!(first_of(position.prev(memory)), preceding, "before {byte} of {bytes:?}");
             }
         }
+    }
+
+    /// From wherever an insertion goes on after its first half, the tree becomes the same, word by word; and a first half alone changes nothing.
+    #[test]
+    fn insertions_in_two_halves_build_the_same_tree() {
+        let keys: Vec<Vec<u8>> = (1..5).flat_map(|letters| words(b"\0ae~", letters)).collect();
+        let build = |in_halves: bool| {
+            let (memory, _) = ArenaPool::new(0).acquire(8 << 20, Expectation::Filled).expect("reserved");
+            let mut allocator = Allocator::new(&memory);
+            let (tree, mut writer) = ArtWriter::create(&memory, &mut allocator);
+            for (seqno, at) in (1..).zip((0..keys.len()).cycle().step_by(97).take(2 * keys.len())) {
+                let (key, other) = (&keys[at], &keys[at * 31 % keys.len()]);
+                let tag = Tag::new(SeqNo::new(seqno), ValueKind::Put);
+                let operation = Operation { key, tag, value: b"" };
+                if in_halves {
+                    for unused in [other.as_slice(), b"", b"aaaaaaaa"] {
+                        writer.approach(&memory, unused);
+                    }
+                    let way = writer.approach(&memory, key);
+                    writer.insert_from(way, &memory, &mut allocator, &operation);
+                } else {
+                    writer.insert(&memory, &mut allocator, &operation);
+                }
+                assert!(tree.find(&memory, key).has_key(&memory, key));
+            }
+            let words: Vec<u32> = (0..(8 << 20) / 4).map(|at| memory.peek(at)).collect();
+            (allocator.high_bytes(), allocator.low_bytes(), words)
+        };
+        assert!(build(true) == build(false));
     }
 
     #[test]

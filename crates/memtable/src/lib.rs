@@ -71,7 +71,7 @@ pub use arena::ArenaPool;
 pub use cursor::MemtableCursor;
 pub use entry::Operation;
 pub use kind::MemtableKind;
-pub use memtable::{Inserter, Memtable};
+pub use memtable::{Approach, Inserter, Memtable};
 pub use ranges::{MAX_RANGE_DELETES, RANGE_DELETE_OVERHEAD_BYTES};
 pub use sharded::{Ring, ShardPlan};
 pub use tail::{NoSorting, Tail};

@@ -1,6 +1,7 @@
 //! The memtable: a structure, its arena and its counters behind one face.
 
 use crate::arena::{Allocator, ArenaPool, Expectation};
+use crate::art::Way;
 use crate::cursor::MemtableCursor;
 use crate::entry::{self, Entry, Operation};
 use crate::kind::{FIXED_BYTES, MemtableKind};
@@ -332,6 +333,15 @@ pub struct Inserter {
     last_tag: Option<Tag>,
 }
 
+/// An insertion that has begun: its key is known, its entry is not yet. Does nothing if it is dropped.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct Approach {
+    way: Option<Way>,
+    /// Entries there were. With more of them the way may be another.
+    entries: u64,
+}
+
 /// The inserter's own copy of the counters, so that counting needs no read-modify-write.
 #[derive(Debug, Default)]
 struct Counts {
@@ -346,15 +356,34 @@ impl Inserter {
         &self.memtable
     }
 
+    /// Begins the insertion of a key: finds most of the way, and asks for the memory at its end. Worth it where something else is
+    /// to be done before the entry can be inserted.
+    #[inline]
+    pub fn approach(&mut self, key: &[u8]) -> Approach {
+        let way = self.writer.approach(self.memtable.memory(), key);
+        Approach { way, entries: self.counts.entries }
+    }
+
     /// Inserts one entry. Tags increase from call to call.
     ///
     /// # Panics
     /// If there is no room ([`Memtable::has_room`] says so before), or the key or value exceeds its limit.
     pub fn insert(&mut self, key: &[u8], tag: Tag, value: &[u8]) {
+        self.insert_from(Approach { way: None, entries: 0 }, key, tag, value);
+    }
+
+    /// [`Inserter::insert`] of the key that was approached; from the beginning if something else was inserted since.
+    pub fn insert_from(&mut self, approach: Approach, key: &[u8], tag: Tag, value: &[u8]) {
         let operation = Operation { key, tag, value };
+        let memory = self.memtable.memory();
+        let way = approach.way.filter(|_| approach.entries == self.counts.entries);
+        debug_assert!(
+            way.is_none() || way == self.writer.approach(memory, key),
+            "another key was approached"
+        );
         self.count(&operation);
         let memory = self.memtable.memory();
-        let is_new = self.writer.insert(memory, &mut self.allocator, &operation);
+        let is_new = self.writer.insert_from(way, memory, &mut self.allocator, &operation);
         self.counts.keys += u64::from(is_new);
         self.publish_counters();
     }

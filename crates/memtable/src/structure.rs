@@ -3,7 +3,7 @@
 //! Each call dispatches on a closed set. The default kind comes first and is meant to be inlined.
 
 use crate::arena::Allocator;
-use crate::art::{Art, ArtPosition, ArtWriter};
+use crate::art::{Art, ArtPosition, ArtWriter, Way};
 use crate::btree::{BTree, BTreePosition, BTreeWriter};
 use crate::entry::{Entry, Operation};
 use crate::hash::{Hash, HashWriter, HashedArt, HashedArtWriter};
@@ -189,6 +189,30 @@ impl Structure {
 }
 
 impl Writer {
+    /// The first half of an insertion, where the structure has two.
+    #[inline(always)]
+    pub(crate) fn approach(&mut self, memory: &Memory, key: &[u8]) -> Option<Way> {
+        match self {
+            Writer::Art(writer) => Some(writer.approach(memory, key)),
+            _ => None,
+        }
+    }
+
+    /// Inserts one operation, whose key was approached after the last insertion if there is a way; returns whether it is new.
+    #[inline(always)]
+    pub(crate) fn insert_from(
+        &mut self,
+        way: Option<Way>,
+        memory: &Memory,
+        allocator: &mut Allocator,
+        operation: &Operation<'_>,
+    ) -> bool {
+        match (self, way) {
+            (Writer::Art(writer), Some(way)) => writer.insert_from(way, memory, allocator, operation),
+            (writer, _) => writer.insert(memory, allocator, operation),
+        }
+    }
+
     /// Inserts one operation; returns whether its key is new.
     #[inline(always)]
     pub(crate) fn insert(

@@ -6,6 +6,13 @@
 //! descent starts there: ascending keys skip all but the last floor. The word stays the right one while nodes
 //! grow, because a node only grows when it takes a leaf, and that renews the hint; and a prefix split puts
 //! the new node into the same word.
+//!
+//! # Insertions in two halves
+//! The lowest floors of a large tree are in none of the processor's caches, and an insertion waits for one after the other. Who has
+//! something else to do between knowing the key and inserting it, as a log has, begins with [`ArtWriter::approach`]: nothing
+//! depends on what is loaded there, so the other work is done meanwhile. It passes as many nodes as the last insertion and
+//! asks for what follows, where most end; [`ArtWriter::insert_from`] goes on there. Going on while there are nodes took longer than
+//! not going: whether there is another is known when the load arrives, and where the processor guessed wrong the other work waits, too.
 
 use super::node::{Branch, LEAF, Node, target_word};
 use super::{Art, Step, is_node, step};
@@ -21,16 +28,35 @@ pub(crate) struct ArtWriter {
     hint: Option<Hint>,
     /// Of the last batch chunk, how many insertions began at the hint.
     hits: usize,
+    /// Nodes that lead to the word where the last insertion ended.
+    floors: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Hint {
-    /// The word that refers to the node.
-    slot: usize,
-    /// Key bytes that lead to the word.
-    depth: usize,
+    /// The way to the word that refers to the node.
+    way: Way,
     /// An entry below it.
     entry: Entry,
+}
+
+/// How far an insertion has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Way {
+    /// The word it has come to.
+    slot: usize,
+    /// Key bytes that lead there.
+    depth: usize,
+    /// Nodes that lead there.
+    floors: usize,
+}
+
+impl Way {
+    /// One node further, to the word of a child.
+    #[inline(always)]
+    fn down(self, child: usize, depth: usize) -> Way {
+        Way { slot: child, depth, floors: self.floors + 1 }
+    }
 }
 
 impl ArtWriter {
@@ -38,7 +64,7 @@ impl ArtWriter {
         let root = allocator.node(1) as usize * 2;
         memory.init(root, 0);
         let tree = Art { root };
-        (tree, ArtWriter { tree, hint: None, hits: 0 })
+        (tree, ArtWriter { tree, hint: None, hits: 0, floors: 0 })
     }
 
     /// Inserts a chunk of at most [`LOCKSTEP_KEYS`] operations, in order. Unless the hint made descents unnecessary
@@ -81,6 +107,28 @@ impl ArtWriter {
         }
     }
 
+    /// The first half of an insertion, which changes nothing.
+    #[inline]
+    pub(crate) fn approach(&mut self, memory: &Memory, key: &[u8]) -> Way {
+        let mut way = self.start(memory, key);
+        while way.floors < self.floors {
+            let reference = memory.peek(way.slot);
+            if !is_node(reference) {
+                return way;
+            }
+            let node = Node::from_reference(reference);
+            let meta = node.meta(memory);
+            if node.mismatch(memory, meta, key, way.depth).is_some() {
+                return way;
+            }
+            let child = key.get(meta.depth()).and_then(|&byte| node.find(memory, meta, byte));
+            let Some(child) = child else { return way };
+            way = way.down(child, meta.depth() + 1);
+        }
+        memory.prefetch(target_word(memory.peek(way.slot)));
+        way
+    }
+
     /// Inserts one operation; returns whether its key is new.
     #[inline]
     pub(crate) fn insert(
@@ -89,22 +137,35 @@ impl ArtWriter {
         allocator: &mut Allocator,
         operation: &Operation<'_>,
     ) -> bool {
+        let way = self.start(memory, operation.key);
+        self.insert_from(way, memory, allocator, operation)
+    }
+
+    /// Inserts one operation whose key was approached after the last insertion; returns whether it is new.
+    #[inline]
+    pub(crate) fn insert_from(
+        &mut self,
+        mut way: Way,
+        memory: &Memory,
+        allocator: &mut Allocator,
+        operation: &Operation<'_>,
+    ) -> bool {
         let key = operation.key;
-        let (mut slot, mut depth) = self.start(memory, key);
         loop {
-            let reference = memory.peek(slot);
+            self.floors = way.floors;
+            let reference = memory.peek(way.slot);
             if reference & LEAF != 0 || reference == 0 {
-                return self.end_at_leaf(memory, allocator, operation, (slot, depth));
+                return self.end_at_leaf(memory, allocator, operation, way);
             }
             let node = Node::from_reference(reference);
             let meta = node.meta(memory);
-            if let Some(differs) = node.mismatch(memory, meta, key, depth) {
+            if let Some(differs) = node.mismatch(memory, meta, key, way.depth) {
                 let sample = node.sample(memory);
                 let entry = Entry::write(memory, allocator, operation, Entry::NONE);
                 let old = Branch::of(sample.key(memory), differs, reference);
                 let new = Branch::of(key, differs, LEAF | entry.0);
                 let split = Node::with_two(memory, allocator, differs, sample, [old, new]);
-                memory.publish(Site::Reference, slot, split);
+                memory.publish(Site::Reference, way.slot, split);
                 return true;
             }
             let Some(&byte) = key.get(meta.depth()) else {
@@ -115,36 +176,36 @@ impl ArtWriter {
             };
             let Some(child) = node.find(memory, meta, byte) else {
                 let entry = Entry::write(memory, allocator, operation, Entry::NONE);
-                node.add(memory, allocator, slot, byte, LEAF | entry.0);
-                self.hint = Some(Hint { slot, depth, entry });
+                node.add(memory, allocator, way.slot, byte, LEAF | entry.0);
+                self.hint = Some(Hint { way, entry });
                 return true;
             };
-            slot = child;
-            depth = meta.depth() + 1;
+            way = way.down(child, meta.depth() + 1);
         }
     }
 
-    /// Where the descent for `key` begins: a word, and how many key bytes lead there.
+    /// Where the descent for `key` begins.
     #[inline(always)]
-    fn start(&mut self, memory: &Memory, key: &[u8]) -> (usize, usize) {
+    fn start(&mut self, memory: &Memory, key: &[u8]) -> Way {
         if let Some(hint) = self.hint
-            && agree_before(key, hint.entry.key(memory), hint.depth)
+            && agree_before(key, hint.entry.key(memory), hint.way.depth)
         {
-            self.hits += usize::from(hint.depth > 0);
-            return (hint.slot, hint.depth);
+            self.hits += usize::from(hint.way.depth > 0);
+            return hint.way;
         }
-        (self.tree.root, 0)
+        Way { slot: self.tree.root, depth: 0, floors: 0 }
     }
 
-    /// The descent ended at the word `slot`, which refers to an entry or, if it is the root, to nothing.
+    /// The descent ended at a word that refers to an entry or, if it is the root, to nothing.
     #[inline]
     fn end_at_leaf(
         &mut self,
         memory: &Memory,
         allocator: &mut Allocator,
         operation: &Operation<'_>,
-        (slot, depth): (usize, usize),
+        way: Way,
     ) -> bool {
+        let Way { slot, depth, .. } = way;
         let reference = memory.peek(slot);
         let (key, met) = (operation.key, Entry(reference & !LEAF));
         if met.is_none() {
@@ -163,7 +224,7 @@ impl ArtWriter {
         let branches = [Branch::of(met_key, differs, reference), Branch::of(key, differs, LEAF | entry.0)];
         let split = Node::with_two(memory, allocator, differs, met, branches);
         memory.publish(Site::Reference, slot, split);
-        self.hint = Some(Hint { slot, depth, entry });
+        self.hint = Some(Hint { way, entry });
         true
     }
 }
