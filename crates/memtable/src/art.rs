@@ -256,7 +256,12 @@ mod tests {
     /// From wherever an insertion goes on after its first half, the tree becomes the same, word by word; and a first half alone changes nothing.
     #[test]
     fn insertions_in_two_halves_build_the_same_tree() {
-        let keys: Vec<Vec<u8>> = (1..5).flat_map(|letters| words(b"\0ae~", letters)).collect();
+        // Few bytes deep, and many of them side by side, so that nodes grow through all sizes.
+        let deep = (1..5).flat_map(|letters| words(b"\0ae~", letters));
+        let wide = [(b'v', 17), (b'w', 60), (b'x', 256)];
+        let wide =
+            wide.iter().flat_map(|&(first, count)| (0..count).map(move |byte| vec![first, byte as u8, 1]));
+        let keys: Vec<Vec<u8>> = deep.chain(wide).collect();
         let build = |in_halves: bool| {
             let (memory, _) = ArenaPool::new(0).acquire(8 << 20, Expectation::Filled).expect("reserved");
             let mut allocator = Allocator::new(&memory);

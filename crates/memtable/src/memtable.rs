@@ -338,8 +338,8 @@ pub struct Inserter {
 #[must_use]
 pub struct Approach {
     way: Option<Way>,
-    /// Entries there were. With more of them the way may be another.
-    entries: u64,
+    /// Address of the memtable, and the entries there were: elsewhere, or with more of them, the way may be another.
+    moment: (usize, u64),
 }
 
 /// The inserter's own copy of the counters, so that counting needs no read-modify-write.
@@ -359,9 +359,13 @@ impl Inserter {
     /// Begins the insertion of a key: finds most of the way, and asks for the memory at its end. Worth it where something else is
     /// to be done before the entry can be inserted.
     #[inline]
-    pub fn approach(&mut self, key: &[u8]) -> Approach {
-        let way = self.writer.approach(self.memtable.memory(), key);
-        Approach { way, entries: self.counts.entries }
+    pub fn approach(&self, key: &[u8]) -> Approach {
+        Approach { way: self.writer.approach(self.memtable.memory(), key), moment: self.moment() }
+    }
+
+    #[inline(always)]
+    fn moment(&self) -> (usize, u64) {
+        (Arc::as_ptr(&self.memtable).addr(), self.counts.entries)
     }
 
     /// Inserts one entry. Tags increase from call to call.
@@ -369,14 +373,18 @@ impl Inserter {
     /// # Panics
     /// If there is no room ([`Memtable::has_room`] says so before), or the key or value exceeds its limit.
     pub fn insert(&mut self, key: &[u8], tag: Tag, value: &[u8]) {
-        self.insert_from(Approach { way: None, entries: 0 }, key, tag, value);
+        self.insert_from(Approach { way: None, moment: (0, 0) }, key, tag, value);
     }
 
-    /// [`Inserter::insert`] of the key that was approached; from the beginning if something else was inserted since.
+    /// [`Inserter::insert`] of the key that was approached: of that key and no other, whose place would be elsewhere. Begins anew if
+    /// something was inserted since, or if it was another memtable's.
+    ///
+    /// # Panics
+    /// As [`Inserter::insert`].
     pub fn insert_from(&mut self, approach: Approach, key: &[u8], tag: Tag, value: &[u8]) {
         let operation = Operation { key, tag, value };
         let memory = self.memtable.memory();
-        let way = approach.way.filter(|_| approach.entries == self.counts.entries);
+        let way = approach.way.filter(|_| approach.moment == self.moment());
         debug_assert!(
             way.is_none() || way == self.writer.approach(memory, key),
             "another key was approached"

@@ -191,7 +191,7 @@ impl Structure {
 impl Writer {
     /// The first half of an insertion, where the structure has two.
     #[inline(always)]
-    pub(crate) fn approach(&mut self, memory: &Memory, key: &[u8]) -> Option<Way> {
+    pub(crate) fn approach(&self, memory: &Memory, key: &[u8]) -> Option<Way> {
         match self {
             Writer::Art(writer) => Some(writer.approach(memory, key)),
             _ => None,

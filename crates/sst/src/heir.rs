@@ -25,8 +25,8 @@
 //!   happens the home goes with the [`Inheritance`], and so does what lies under its number (BS5).
 //! * HO7. Where somebody else has to go for it, a merge hands over no more than a share of the cache ([`FULL_SHARE`]): the blocks that it stands for
 //!   stay until the merge is installed, because they are in use until then, so both are there for a while. Where there is room there is no limit.
-//! * HO8. Where no input is resident there is no home, no memory, and no call of the cache.
-//! * HO11. Whether a block is resident its slot tells. For whom it is there, and whether it would go next, the cache is asked: of a cache that has room about one block
+//! * HO8. Where no input is resident there is no home and no memory, and where tables have slots no call of the cache.
+//! * HO11. Whether a block is resident its slot tells; without slots the cache is asked about each. For whom it is there, and whether it would go next, the cache is asked: of a cache that has room about one block
 //!   in [`ASKED_ONE_IN`] of each input, for the others as well, because scans bring in stretches of blocks; of a full one about each, because others have to go.
 //!
 //! Flushes have no inputs in the cache. Whether readers want what was just written is for their caller to say ([`Warmth::of_memtables`]), and nobody has to go
@@ -123,7 +123,9 @@ impl Table {
         if slot.address() == 0 {
             return None;
         }
-        if last.holds_for == 0 || !self.cache.has_room_for(bytes as usize) {
+        // As much as what is answered for may take: those who hand over see to it that it fits.
+        let room_bytes = (bytes as usize + self.cache.entry_overhead_bytes()) * usize::from(ASKED_ONE_IN);
+        if last.holds_for == 0 || !self.cache.has_room_for(room_bytes) {
             let wanted_by = ask();
             *last = LastAnswer { wanted_by, holds_for: wanted_by.map_or(1, |_| ASKED_ONE_IN) };
         }

@@ -10,7 +10,7 @@
 //! * HM2. A home has one open table at a time. Its owner sees to it, by sharing the one that is open; so a block that leaves
 //!   the cache finds the one array that may point to it (SL4). While a table is being dropped its successor may be
 //!   open already: nobody looks into the old array any more, and the blocks in it are let go with it.
-//! * HM3. When no table is open the home holds no slots: closing gives their memory back too, whatever is in the cache.
+//! * HM3. When no table is open the home holds no slots but those of HM4: closing gives their memory back too, whatever is in the cache.
 //! * HM4. Before its table is opened for the first time, a home may hold slots of blocks that were put into the cache when they were written ([`crate::heir`]). They
 //!   are touched under the home's lock alone, so a block that leaves finds the slot that holds it (SL4), or its flag is seen to be gone before
 //!   there is one. The table takes them over when it is opened, before anybody can look into it.

@@ -9,6 +9,7 @@ mod configurations;
 pub(crate) use configurations::{CONFIGURATIONS, Configuration};
 
 use crate::adapters::ORDER;
+use crate::data::GAP_BITS;
 use crate::engine::Result;
 use crate::process;
 use crate::record::{RUN_ENDED, Record};
@@ -175,8 +176,11 @@ fn engines_of(settings: &SuiteSettings, form: Option<&Form>, programs: &[Program
     if engines.is_empty() { Err("no engine is left to be measured".into()) } else { Ok(engines) }
 }
 
-/// Whether an engine, or the store it is a variant of, is measured in a configuration.
+/// Whether an engine, or the store it is a variant of, is measured in a configuration. An array has no place for what lies between dense keys.
 fn takes_part(configuration: &Configuration, engine: &str) -> bool {
+    if engine == "array" && configuration.gap_bits != *GAP_BITS.start() {
+        return false;
+    }
     configuration.engines.is_empty() || configuration.engines.contains(&engine)
 }
 

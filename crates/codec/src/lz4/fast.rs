@@ -13,7 +13,7 @@
 //!
 //! 1. [`CLOSE_BYTES`] positions, each of which is looked up and entered. In text it seldom gets further.
 //! 2. Windows of twelve positions, `l = 3` and `e = 2`: no match of nine bytes within them is lost, but to equal hashes.
-//! 3. After each [`STRETCH_BYTES`] of such windows a gap, the next one longer by [`GAP_BYTES`] until it has [`LONGEST_GAP_BYTES`], because
+//! 3. After each [`STRETCH_BYTES`] of such windows but the first a gap, the next one longer by [`GAP_BYTES`] until it has [`LONGEST_GAP_BYTES`], because
 //!    what was not found until now likely is not there at all. Windows stay together: a stretch of them finds what repeats within
 //!    itself, while single ones with gaps between them would miss it for ever wherever gaps and distances disagree.
 //!
@@ -25,7 +25,8 @@
 //! two bytes before the end). [`high`](super::high) does all of that.
 //!
 //! Costs, beside `lz4_flex` with its checks of bounds: 0.4 of the time for entries of 16 + 100 bytes with values as above, and 2 % smaller; about
-//! as long for text, JSON and integers of 8 bytes, and as small within half a percent. `docs/design/performance.md` has the table.
+//! as long for text, JSON and integers of 8 bytes, and as small within half a percent. Blocks of more than 64 KiB in which matches are short take up to 1.5
+//! times as long. `docs/design/performance.md` has the table.
 
 use super::format::{
     EXTRA_MAX, LAST_LITERALS, LAST_MATCH_START, MAX_DISTANCE, MIN_MATCH, TOKEN_MAX, common_len, longest_len,

@@ -13,7 +13,7 @@ pub(super) const TOKEN_MAX: usize = 15;
 pub(super) const EXTRA_MAX: usize = 255;
 
 /// The longest that `len` bytes can become: literals, their length, and a token. A match never takes more than it replaces, since it
-/// replaces four bytes by at most three, and one more for each 255 that it is longer.
+/// replaces four bytes by at most three, and takes one more from 19 bytes on and for each 255 beyond.
 pub(super) fn longest_len(len: usize) -> usize {
     len + len / EXTRA_MAX + 16
 }

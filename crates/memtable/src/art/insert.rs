@@ -109,7 +109,7 @@ impl ArtWriter {
 
     /// The first half of an insertion, which changes nothing.
     #[inline]
-    pub(crate) fn approach(&mut self, memory: &Memory, key: &[u8]) -> Way {
+    pub(crate) fn approach(&self, memory: &Memory, key: &[u8]) -> Way {
         let mut way = self.start(memory, key);
         while way.floors < self.floors {
             let reference = memory.peek(way.slot);
@@ -138,6 +138,7 @@ impl ArtWriter {
         operation: &Operation<'_>,
     ) -> bool {
         let way = self.start(memory, operation.key);
+        self.hits += usize::from(way.depth > 0);
         self.insert_from(way, memory, allocator, operation)
     }
 
@@ -186,11 +187,10 @@ impl ArtWriter {
 
     /// Where the descent for `key` begins.
     #[inline(always)]
-    fn start(&mut self, memory: &Memory, key: &[u8]) -> Way {
+    fn start(&self, memory: &Memory, key: &[u8]) -> Way {
         if let Some(hint) = self.hint
             && agree_before(key, hint.entry.key(memory), hint.way.depth)
         {
-            self.hits += usize::from(hint.way.depth > 0);
             return hint.way;
         }
         Way { slot: self.tree.root, depth: 0, floors: 0 }

@@ -3,7 +3,8 @@
 //!
 //! Keys must be dense, as they are unless gaps are asked for.
 
-use crate::engine::{Abilities, Batch, Engine, EngineSettings, Error, Result, SeeEntry, SeeValue, Session};
+use crate::engine::{Abilities, Batch, Engine, EngineSettings, Result, SeeEntry, SeeValue, Session};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -11,8 +12,10 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 const NUMBER_BYTES: usize = 8;
 /// Bytes of an empty place. No key has them all: numbers would end before.
 const EMPTY: u8 = 0xff;
-/// Places that there are at most: more than memory has room for, so whoever needs them has keys with gaps.
-const MOST_PLACES: u64 = 1 << 36;
+/// The array may become so many times as large as the data set, for entries that workloads add; whoever needs more has keys with gaps.
+const MOST_FACTOR: u64 = 4;
+/// Bytes that even a small one may have.
+const LEAST_BYTES: u64 = 1 << 20;
 
 struct Array(RwLock<Places>);
 
@@ -21,13 +24,15 @@ struct Places {
     bytes: Vec<u8>,
     key_bytes: usize,
     place_bytes: usize,
+    most_bytes: usize,
 }
 
 /// An empty one, with room for the data set in large pages, so that as few addresses as possible are to be translated.
 pub(in crate::adapters) fn open(_: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
     let bytes: Vec<u8> = Vec::with_capacity(usize::try_from(settings.expected_bytes)?);
     advise_large_pages(&bytes);
-    Ok(Box::new(Array(RwLock::new(Places { bytes, ..Places::default() }))))
+    let most_bytes = usize::try_from(settings.expected_bytes.saturating_mul(MOST_FACTOR).max(LEAST_BYTES))?;
+    Ok(Box::new(Array(RwLock::new(Places { bytes, most_bytes, ..Places::default() }))))
 }
 
 /// Asks for large pages for what a vector has room for. If there are none, its pages are small.
@@ -40,30 +45,43 @@ fn advise_large_pages(bytes: &Vec<u8>) {
     unsafe { libc::madvise(start.wrapping_add(skipped).cast_mut().cast(), len, libc::MADV_HUGEPAGE) };
 }
 
-/// Number of the place of a key, or of the first behind an absent key, which the empty key is as well; `None` if keys have gaps.
-fn place_of(key: &[u8]) -> Option<usize> {
+/// Number of the place of a key, or of the first behind an absent key, which the empty key is as well.
+fn place_of(key: &[u8]) -> usize {
     let number = match key.first_chunk::<NUMBER_BYTES>() {
         Some(number) => u64::from_be_bytes(*number),
         None => 0,
     };
-    let place = number.div_ceil(2);
-    (place < MOST_PLACES).then(|| usize::try_from(place).ok()).flatten()
+    usize::try_from(number.div_ceil(2)).unwrap_or(usize::MAX)
 }
 
 impl Places {
-    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+    /// Where the entry of a key is to be put.
+    fn range_for(&mut self, key: &[u8], value: &[u8]) -> Option<Range<usize>> {
         if self.place_bytes == 0 {
             (self.key_bytes, self.place_bytes) = (key.len(), key.len() + value.len());
         }
-        let place = place_of(key).filter(|_| key.len() + value.len() == self.place_bytes);
-        let place = place
-            .ok_or_else(|| Error::from("an array takes entries of one length, whose keys have no gaps"))?;
-        let start = place * self.place_bytes;
-        if self.bytes.len() < start + self.place_bytes {
-            self.bytes.resize(start + self.place_bytes, EMPTY);
+        let range = self.range(place_of(key))?;
+        (key.len() == self.key_bytes
+            && key.len() + value.len() == range.len()
+            && range.end <= self.most_bytes)
+            .then_some(range)
+    }
+
+    fn range(&self, place: usize) -> Option<Range<usize>> {
+        let start = place.checked_mul(self.place_bytes)?;
+        Some(start..start.checked_add(self.place_bytes)?)
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let Some(range) = self.range_for(key, value) else {
+            return Err("an array takes entries of one length, whose keys have no gaps".into());
+        };
+        if self.bytes.len() < range.end {
+            self.bytes.resize(range.end, EMPTY);
         }
-        self.bytes[start..start + self.key_bytes].copy_from_slice(key);
-        self.bytes[start + self.key_bytes..start + self.place_bytes].copy_from_slice(value);
+        let (stored_key, stored_value) = self.bytes[range].split_at_mut(self.key_bytes);
+        stored_key.copy_from_slice(key);
+        stored_value.copy_from_slice(value);
         Ok(())
     }
 
@@ -76,7 +94,7 @@ impl Places {
     }
 
     fn get(&self, key: &[u8]) -> Option<&[u8]> {
-        let (found, value) = self.entry(place_of(key)?)?;
+        let (found, value) = self.entry(place_of(key))?;
         (found == key).then_some(value)
     }
 
@@ -120,11 +138,9 @@ impl Session for ArraySession<'_> {
     fn delete(&mut self, key: &[u8]) -> Result<()> {
         let mut places = self.0.write();
         if places.get(key).is_some()
-            && let Some(place) = place_of(key)
+            && let Some(range) = places.range(place_of(key))
         {
-            let start = place * places.place_bytes;
-            let end = start + places.place_bytes;
-            places.bytes[start..end].fill(EMPTY);
+            places.bytes[range].fill(EMPTY);
         }
         Ok(())
     }
@@ -150,9 +166,10 @@ impl Session for ArraySession<'_> {
 
     fn scan(&mut self, from: &[u8], limit: usize, see: &mut SeeEntry<'_>) -> Result<usize> {
         let places = self.0.read();
-        let first = place_of(from).unwrap_or(usize::MAX);
         let mut count = 0;
-        for (key, value) in (first..places.count()).filter_map(|place| places.entry(place)).take(limit) {
+        for (key, value) in
+            (place_of(from)..places.count()).filter_map(|place| places.entry(place)).take(limit)
+        {
             see(key, value);
             count += 1;
         }
