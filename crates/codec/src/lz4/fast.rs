@@ -29,10 +29,10 @@
 //! times as long. `docs/design/performance.md` has the table.
 
 use super::format::{
-    EXTRA_MAX, LAST_LITERALS, LAST_MATCH_START, MAX_DISTANCE, MIN_MATCH, TOKEN_MAX, common_len, longest_len,
-    token,
+    LAST_LITERALS, LAST_MATCH_START, MAX_DISTANCE, MIN_MATCH, longest_len, token, write_extra,
 };
 use crate::compress::grown;
+use esker_base::key::common_prefix_len;
 use std::cell::RefCell;
 use std::ops::ControlFlow::{self, Break, Continue};
 
@@ -85,7 +85,7 @@ fn write<const LEN: usize>(mut finder: Finder<'_, LEN>, mut out: Output<'_>) -> 
             from -= 1;
         }
         let rest = &raw[at + MIN_MATCH..raw.len() - LAST_LITERALS];
-        let len = MIN_MATCH + common_len(rest, &raw[from + MIN_MATCH..][..rest.len()]);
+        let len = MIN_MATCH + common_prefix_len(rest, &raw[from + MIN_MATCH..][..rest.len()]);
         is_hurried = is_late && len >= LONG_MATCH;
         out.write_sequence(raw, written, at, at - from, len);
         written = at + len;
@@ -231,7 +231,7 @@ impl Output<'_> {
     fn write_sequence(&mut self, raw: &[u8], written: usize, at: usize, distance: usize, match_len: usize) {
         let literals = at - written;
         self.push(token(literals, match_len));
-        self.write_extra(literals);
+        write_extra(literals, |byte| self.push(byte));
         let in_pieces = literals.next_multiple_of(PIECE_BYTES);
         if let Some(source) = raw.get(written..written + in_pieces) {
             let target = &mut self.bytes[self.len..self.len + in_pieces];
@@ -246,27 +246,15 @@ impl Output<'_> {
         // Distances end where two bytes do.
         self.bytes[self.len..self.len + 2].copy_from_slice(&(distance as u16).to_le_bytes());
         self.len += 2;
-        self.write_extra(match_len - MIN_MATCH);
+        write_extra(match_len - MIN_MATCH, |byte| self.push(byte));
     }
 
     /// The literals that end the block.
     fn write_last(&mut self, literals: &[u8]) {
         self.push(token(literals.len(), MIN_MATCH));
-        self.write_extra(literals.len());
+        write_extra(literals.len(), |byte| self.push(byte));
         self.bytes[self.len..self.len + literals.len()].copy_from_slice(literals);
         self.len += literals.len();
-    }
-
-    /// What of a length does not fit the token.
-    #[inline(always)]
-    fn write_extra(&mut self, len: usize) {
-        if let Some(mut beyond) = len.checked_sub(TOKEN_MAX) {
-            while beyond >= EXTRA_MAX {
-                self.push(EXTRA_MAX as u8);
-                beyond -= EXTRA_MAX;
-            }
-            self.push(beyond as u8);
-        }
     }
 
     #[inline(always)]

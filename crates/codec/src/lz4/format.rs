@@ -24,16 +24,14 @@ pub(super) fn token(literals: usize, match_len: usize) -> u8 {
     ((literals.min(TOKEN_MAX) << 4) | (match_len - MIN_MATCH).min(TOKEN_MAX)) as u8
 }
 
-/// How many bytes both begin with.
-#[inline]
-pub(super) fn common_len(a: &[u8], b: &[u8]) -> usize {
-    let mut len = 0;
-    for (x, y) in a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0) {
-        let difference = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
-        if difference != 0 {
-            return len + (difference.trailing_zeros() / 8) as usize;
+/// Gives the bytes that tell what of a length does not fit the token.
+#[inline(always)]
+pub(super) fn write_extra(len: usize, mut push: impl FnMut(u8)) {
+    if let Some(mut beyond) = len.checked_sub(TOKEN_MAX) {
+        while beyond >= EXTRA_MAX {
+            push(EXTRA_MAX as u8);
+            beyond -= EXTRA_MAX;
         }
-        len += 8;
+        push(beyond as u8);
     }
-    len + a[len..].iter().zip(&b[len..]).take_while(|(x, y)| x == y).count()
 }

@@ -17,8 +17,9 @@
 //! fast or faster.
 
 use super::format::{
-    EXTRA_MAX, LAST_LITERALS, LAST_MATCH_START, MAX_DISTANCE, MIN_MATCH, TOKEN_MAX, common_len, token,
+    EXTRA_MAX, LAST_LITERALS, LAST_MATCH_START, MAX_DISTANCE, MIN_MATCH, TOKEN_MAX, token, write_extra,
 };
+use esker_base::key::common_prefix_len;
 use std::cell::RefCell;
 
 /// Positions whose costs are computed together: 12 bytes of table for each.
@@ -143,7 +144,7 @@ impl Finder {
             let distance = at - from;
             // A longer match has to agree where the best one ended.
             if at + best < end && raw[from + best] == raw[at + best] {
-                let len = common_len(&raw[from..], &raw[at..end]);
+                let len = common_prefix_len(&raw[from..], &raw[at..end]);
                 if len > best {
                     (best, best_distance) = (len, distance as u16);
                     if len >= LONG_MATCH {
@@ -203,22 +204,11 @@ fn match_cost(len: usize) -> u32 {
 fn write_sequence(literals: &[u8], found: Option<(usize, u16)>, out: &mut Vec<u8>) {
     let match_len = found.map_or(MIN_MATCH, |(len, _)| len);
     out.push(token(literals.len(), match_len));
-    write_extra(literals.len(), out);
+    write_extra(literals.len(), |byte| out.push(byte));
     out.extend_from_slice(literals);
     if let Some((_, distance)) = found {
         out.extend_from_slice(&distance.to_le_bytes());
-        write_extra(match_len - MIN_MATCH, out);
-    }
-}
-
-/// What of a length does not fit the token.
-fn write_extra(len: usize, out: &mut Vec<u8>) {
-    if let Some(mut beyond) = len.checked_sub(TOKEN_MAX) {
-        while beyond >= EXTRA_MAX {
-            out.push(EXTRA_MAX as u8);
-            beyond -= EXTRA_MAX;
-        }
-        out.push(beyond as u8);
+        write_extra(match_len - MIN_MATCH, |byte| out.push(byte));
     }
 }
 
