@@ -325,6 +325,7 @@ impl Store {
             hides_deleted: hides_deleted(plan, boundaries),
             relocation: (!relocation.victims.is_empty()).then_some(relocation),
             heirs: Some(Heirs { files: &self.files, warmth: Arc::clone(&reading.warmth) }),
+            older: self.older_than_output(keyspace, plan),
         };
         let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
         write_tables(&writing.tables, &spec, merge, boundaries.clone(), deletes, below)
@@ -338,13 +339,14 @@ impl Store {
     ) -> Result<()> {
         let writing = self.writing()?;
         // Until the tree has them.
-        let _inherited = self.open_heirs(keyspace.id, &mut tables);
+        let _inherited = self.open_heirs(keyspace, &mut tables);
         self.install(keyspace, &[], |version, _| {
             let new_run = writing.tables.take_run_id();
             let mut edit = VersionEdit::new();
             plan.remove_inputs(keyspace.id, &mut edit, || writing.tables.take_part_id());
             // A new run goes in front of those that are there now, not of those that were at the beginning.
             let place = plan.to.place(version, new_run);
+            keyspace.replaced.lock().note(version, &tables.replaced);
             tables.add_to(&mut edit, keyspace.id, place).claim();
             edit
         })

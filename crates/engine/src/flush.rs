@@ -96,7 +96,7 @@ impl Store {
         };
         self.note_flush(keyspace, memtables, tables.bytes(), began_ns);
         self.order_behind_others(writing, keyspace, memtables, sealed_at)?;
-        let _handed_over = self.open_heirs(keyspace.id, &mut tables);
+        let _handed_over = self.open_heirs(keyspace, &mut tables);
         self.install(keyspace, memtables, |version, busy| {
             let new_run = writing.tables.take_run_id();
             let mut edit = VersionEdit::new();
@@ -104,6 +104,7 @@ impl Store {
                 // Chosen anew: what was legal when the flush began may have been overtaken by a compaction.
                 let to = keyspace.options().strategy.flush_placement(version, hull, busy);
                 let place = to.place(version, new_run);
+                keyspace.replaced.lock().note(version, &tables.replaced);
                 tables.add_to(&mut edit, keyspace.id, place).claim();
             }
             edit.push(EditOp::FlushedSeqno { keyspace: keyspace.id, seqno: sealed_at });
@@ -232,6 +233,7 @@ impl Store {
         let job = self.begin_job(keyspace, facts, None);
         spec.job = job.as_deref();
         spec.folding = keyspace.semantics.folding().cloned();
+        spec.older = self.older_than_flush(keyspace);
         spec.heirs = self.flush_heirs(keyspace, memtables.iter().map(|view| view.memtable.len()).sum());
         let start_ns = self.monotonic_ns();
         let tables = merge_memtables(&writing.tables, &spec, version, hull, memtables, boundaries)?;
@@ -391,6 +393,7 @@ fn flush_spec<'a>(
         hides_deleted: false,
         relocation: None,
         heirs: None,
+        older: None,
     }
 }
 

@@ -55,17 +55,31 @@ impl Store {
         (new * WRITES_PER_READ >= writes).then(|| Heirs { files: &self.files, warmth: warmth() })
     }
 
-    /// Opens the tables that have blocks in the cache, which are durable and about to be installed. Their files are to be held until they are.
-    pub(crate) fn open_heirs(&self, keyspace: KeyspaceId, tables: &mut Outputs<'_>) -> Vec<Arc<TableFile>> {
+    /// Opens the tables that have blocks in the cache, which are durable and about to be installed, and all of them where their filters will be asked
+    /// what they replace (RP5 in [`crate::replaced`]). Their files are to be held until they are.
+    pub(crate) fn open_heirs(
+        &self,
+        keyspace: &KeyspaceState,
+        tables: &mut Outputs<'_>,
+    ) -> Vec<Arc<TableFile>> {
         let inherit = |(part, inheritance): (&_, esker_sst::Inheritance)| {
-            let file = self.files.file_of(keyspace, part);
+            let file = self.files.file_of(keyspace.id, part);
             file.identity().inherit(inheritance.home());
-            if let Err(error) = file.table(Access::Use) {
+            (file, Access::Use)
+        };
+        let mut files: Vec<_> = tables.take_inheritances().into_iter().map(inherit).collect();
+        if keyspace.options().strategy.uses_replaced() {
+            files.extend(
+                tables.parts().iter().map(|part| (self.files.file_of(keyspace.id, part), Access::Pass)),
+            );
+        }
+        let open = |(file, access): (Arc<TableFile>, Access)| {
+            if let Err(error) = file.table(access) {
                 tracing::debug!(%error, "a new table could not be opened yet");
             }
             file
         };
-        tables.take_inheritances().into_iter().map(inherit).collect()
+        files.into_iter().map(open).collect()
     }
 
     /// Has removed what a job that failed has left in the cache, if there is anything.

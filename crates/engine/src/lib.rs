@@ -53,6 +53,7 @@ mod pending_deletes;
 mod pressure;
 mod promises;
 mod read;
+mod replaced;
 mod replay;
 mod rest;
 mod room;

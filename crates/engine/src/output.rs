@@ -15,6 +15,7 @@ use crate::large::{Relocation, Separator};
 use crate::options::KeyspaceOptions;
 use crate::paths;
 use crate::pending_deletes::PendingDeletes;
+use crate::replaced::{Older, Sampler};
 use esker_base::{FileNumber, KeyspaceId, PartId, Result, RunId, SeqNo, TableUid, Tag};
 use esker_env::{Env, OpenMode};
 use esker_iter::{
@@ -63,6 +64,8 @@ pub(crate) struct OutputSpec<'a> {
     pub(crate) relocation: Option<&'a Relocation>,
     /// Who puts blocks into the cache: in merges what takes the place of cached ones, in flushes what is read.
     pub(crate) heirs: Option<Heirs<'a>>,
+    /// Whom to ask how much of the tables replaces something.
+    pub(crate) older: Option<Older<'a>>,
 }
 
 /// Makes table files: where they go, how they are numbered. Exists before the database is open, because recovery
@@ -157,6 +160,8 @@ pub(crate) struct Outputs<'a> {
     files: UnclaimedFiles<'a>,
     /// What tables have in the cache already.
     inheritances: Vec<(FileNumber, Inheritance)>,
+    /// How much of tables replaces something, in 1/1000, if it was asked and is known.
+    pub(crate) replaced: Vec<(FileNumber, u32)>,
     /// The smallest sequence number of what a filter changed or removed.
     pub(crate) oldest_filtered: Option<SeqNo>,
 }
@@ -170,6 +175,7 @@ impl<'a> Outputs<'a> {
             blobs: Vec::new(),
             files,
             inheritances: Vec::new(),
+            replaced: Vec::new(),
             oldest_filtered: None,
         }
     }
@@ -205,7 +211,13 @@ impl<'a> Outputs<'a> {
         self.blobs.extend(next.blobs);
         self.files.append(next.files);
         self.inheritances.extend(next.inheritances);
+        self.replaced.extend(next.replaced);
         self.oldest_filtered = self.oldest_filtered.into_iter().chain(next.oldest_filtered).min();
+    }
+
+    /// The tables.
+    pub(crate) fn parts(&self) -> &[PartMeta] {
+        &self.parts
     }
 
     /// Takes what tables have in the cache, with what they are.
@@ -285,6 +297,7 @@ struct Output<'a, 's> {
     writer: Option<OpenTable>,
     deletes: PendingDeletes,
     large: Separator<'a, 's>,
+    sampler: Sampler<'s>,
     tables: Outputs<'a>,
     /// Keys and values so far, and when something is to be seen to next: the job, or the size of the table.
     written_bytes: u64,
@@ -308,10 +321,11 @@ impl Sink for Output<'_, '_> {
     /// (I2).
     #[inline(always)]
     fn write(&mut self, (key, tag, value): (&[u8], Tag, &[u8]), begins_key: bool) -> Result<()> {
-        if begins_key && (self.written_bytes >= self.stop_at_bytes || self.cutter.is_at_border(key)) {
-            self.see_to(key)?;
+        let end_bytes = self.written_bytes + (key.len() + value.len()) as u64;
+        if begins_key && (end_bytes >= self.stop_at_bytes || self.cutter.is_at_border(key)) {
+            self.see_to(key, tag, end_bytes)?;
         }
-        self.written_bytes += (key.len() + value.len()) as u64;
+        self.written_bytes = end_bytes;
         let open = match &mut self.writer {
             Some(open) => open,
             None => {
@@ -334,6 +348,7 @@ impl<'a, 's> Output<'a, 's> {
             writer: None,
             deletes,
             large: Separator::new(factory, spec),
+            sampler: Sampler::new(spec.older, spec.input_bytes),
             tables: Outputs::none(factory),
             written_bytes: 0,
             stop_at_bytes: 0,
@@ -344,10 +359,10 @@ impl<'a, 's> Output<'a, 's> {
         }
     }
 
-    /// Sees to what is due before a key: a look at the job, and the end of the table.
+    /// Sees to what is due before an entry: a look at the job, the end of the table, and whether something older has the key.
     #[cold]
     #[inline(never)]
-    fn see_to(&mut self, key: &[u8]) -> Result<()> {
+    fn see_to(&mut self, key: &[u8], tag: Tag, end_bytes: u64) -> Result<()> {
         if self.written_bytes >= self.look_at_bytes {
             self.look()?;
         }
@@ -358,7 +373,8 @@ impl<'a, 's> Output<'a, 's> {
             }
         }
         self.ask_at_bytes = self.written_bytes + self.cutter.step_bytes();
-        self.stop_at_bytes = self.look_at_bytes.min(self.ask_at_bytes);
+        self.sampler.look(key, tag, end_bytes);
+        self.stop_at_bytes = self.look_at_bytes.min(self.ask_at_bytes).min(self.sampler.next_bytes);
         Ok(())
     }
 
@@ -387,6 +403,7 @@ impl<'a, 's> Output<'a, 's> {
                 // The file is younger than the deletes in it.
                 part.oldest_delete_ms = self.spec.oldest_delete_ms.or(part.oldest_delete_ms);
             }
+            self.tables.replaced.extend(self.sampler.end_table(&part));
             self.tables.inheritances.extend(inheritance.map(|own| (part.file, own)));
             self.tables.parts.push(part);
         }

@@ -99,8 +99,10 @@ impl Store {
         }
         let hidden = self.hidden_parts(&view.tree);
         let heat = if options.strategy.uses_heat() { self.heat(keyspace, &view.tree) } else { Vec::new() };
+        let replaced = self.replaced(keyspace, &view.tree);
         let shape = Shape {
             heat: &heat,
+            replaced: &replaced,
             migration: options.migration(),
             paid_bytes: asked.paid_bytes,
             ..self.shape(&view.tree, &hidden).with_idle(is_idle)
@@ -153,7 +155,9 @@ impl Store {
     /// room under the commit lock: dropping those would make no room in level 0 that a merge does not.
     pub(crate) fn known_debt(&self, keyspace: &KeyspaceState, view: &SuperVersion) -> u64 {
         let options = keyspace.options();
-        let shape = Shape { migration: options.migration(), ..self.shape(&view.tree, &[]) };
+        let replaced = self.replaced(keyspace, &view.tree);
+        let shape =
+            Shape { replaced: &replaced, migration: options.migration(), ..self.shape(&view.tree, &[]) };
         options.strategy.debt(&shape, &self.strategy_options(&options))
     }
 
@@ -161,7 +165,9 @@ impl Store {
     pub(crate) fn compaction_debt(&self, keyspace: &KeyspaceState, view: &SuperVersion) -> u64 {
         let options = keyspace.options();
         let hidden = self.hidden_parts(&view.tree);
-        let shape = Shape { migration: options.migration(), ..self.shape(&view.tree, &hidden) };
+        let replaced = self.replaced(keyspace, &view.tree);
+        let shape =
+            Shape { replaced: &replaced, migration: options.migration(), ..self.shape(&view.tree, &hidden) };
         let of_strategy = self.strategy_options(&options);
         let collection = collection(&options, &shape, &Busy::default(), &of_strategy);
         let of_collection = collection.map_or(0, |wanted| wanted.plan.est_in_bytes.max(1));

@@ -141,6 +141,23 @@ impl Source {
         self.zoned(segment).fold(Held::default(), |sum, piece| sum.plus(self.held(&piece)))
     }
 
+    /// How much of some segments replaces something older, in 1/1000: all but what the load brought. `None` where entries expire, because that of
+    /// which something may go by itself is not asked.
+    pub(crate) fn replaced_permille(&self, segments: &[Segment]) -> Option<u32> {
+        if self.lifetime.is_some() {
+            return None;
+        }
+        let of_load = |segment: &Segment| {
+            let Ages { from, to, .. } = segment.ages;
+            let is_in_it = from < 0.0;
+            let ages = Ages::new(from, to.min(0.0));
+            if is_in_it { self.held_across(&Segment { ages, ..*segment }).entries() } else { 0.0 }
+        };
+        let all: f64 = segments.iter().map(|segment| self.held_across(segment).entries()).sum();
+        let new: f64 = segments.iter().map(of_load).sum();
+        Some(((1.0 - (new / all.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0)) * 1000.0).round() as u32)
+    }
+
     /// The segment, cut at the borders of zones.
     pub(crate) fn zoned<'s>(&'s self, segment: &'s Segment) -> impl Iterator<Item = Segment> + 's {
         let mut start = 0;
@@ -319,6 +336,18 @@ mod tests {
         // The second sweep has passed the first half; the last tenth of the first was written after -100.
         assert!((values((0, 5), ages) - 500.0).abs() < 1e-3);
         assert!(values((5, 9), ages) < 1e-3 && (values((9, 10), ages) - 100.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn a_load_replaces_nothing_and_what_follows_does() {
+        let source = source(Input::Uniform, 0.0);
+        let permille = |from, to| source.replaced_permille(&[everywhere(from, to)]);
+        assert_eq!([permille(-1000.0, 0.0), permille(-500.0, -100.0)], [Some(0); 2]);
+        assert_eq!([permille(0.0, 100.0), permille(500.0, 5000.0)], [Some(1000); 2]);
+        let both = permille(-100.0, 100.0).unwrap();
+        assert!((400..600).contains(&both), "{both}");
+        let expiring = Workload { keys: 1000, ttl_passes: Some(0.5), ..Workload::default() };
+        assert_eq!(Source::new(expiring).replaced_permille(&[everywhere(-1000.0, 0.0)]), None);
     }
 
     #[test]

@@ -20,6 +20,8 @@ const KEYSPACE: KeyspaceId = KeyspaceId(0);
 struct File {
     segments: Vec<Segment>,
     bytes: u64,
+    /// How much of it replaces something, in 1/1000, where the store would know.
+    replaced: Option<u32>,
 }
 
 /// A job between planning and install.
@@ -119,7 +121,9 @@ impl Tree {
     pub(crate) fn begin(&mut self, idle: bool, now_ms: u64) -> Result<Option<Job>, String> {
         let version = self.version();
         let expired_ms = self.moment_ms(self.flushed_to);
-        let shape = Shape { now_ms: clock_ms(now_ms), expired_ms, idle, ..Shape::new(&version) };
+        let replaced = self.replaced(&version);
+        let shape =
+            Shape { replaced: &replaced, now_ms: clock_ms(now_ms), expired_ms, idle, ..Shape::new(&version) };
         // As the engine does it: from its allowance, an idle store converges whole.
         let is_at_leisure = idle && self.file_bytes <= IDLE_ALLOWANCE_BYTES;
         let idle_permille = if is_at_leisure { 0 } else { self.options.idle_permille };
@@ -130,6 +134,18 @@ impl Tree {
         let out_bytes = tables.iter().map(|table| whole(table.bytes)).sum();
         let id = self.busy.add(&plan);
         Ok(Some(Job { id, plan, tables, out_bytes }))
+    }
+
+    /// How much of parts replaces something: exactly, where the store asks filters.
+    fn replaced(&self, version: &Version) -> Vec<(PartId, u32)> {
+        if !self.strategy.uses_replaced() {
+            return Vec::new();
+        }
+        let share = |part: &PartMeta| Some((part.id, self.files.get(&part.file)?.replaced?));
+        let mut replaced: Vec<(PartId, u32)> =
+            version.parts().filter_map(|(_, _, part)| share(part)).collect();
+        replaced.sort_unstable();
+        replaced
     }
 
     /// What the inputs hold together, as tables.
@@ -195,7 +211,8 @@ impl Tree {
             let part = self.describe(file, &table, now_ms);
             written_bytes += part.bytes;
             self.file_bytes += part.bytes;
-            self.files.insert(file, File { segments: table.segments, bytes: part.bytes });
+            let replaced = self.source.replaced_permille(&table.segments).filter(|_| part.tombstones == 0);
+            self.files.insert(file, File { segments: table.segments, bytes: part.bytes, replaced });
             edit.add_part(KEYSPACE, place, Arc::new(part));
         }
         written_bytes

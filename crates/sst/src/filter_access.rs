@@ -116,6 +116,18 @@ impl Table {
         maybe
     }
 
+    /// What [`Table::may_contain`] says if that needs no reading, and nothing counted; `None` if there is no filter in memory.
+    pub fn may_contain_by_memory(&self, hash: u64) -> Option<bool> {
+        match &self.filter {
+            FilterAccess::Kept(filter) => Some(filter.may_contain(hash)),
+            FilterAccess::None => None,
+            FilterAccess::Paged(_) => match self.cache.peek(&self.filter_key()) {
+                Some(CachedPart::Filter(filter)) => Some(filter.may_contain(hash)),
+                _ => None,
+            },
+        }
+    }
+
     /// Counts that a reader at `seqno` did not find a key although the filter let it pass, if there is one.
     #[inline]
     pub(crate) fn note_absent(&self, key: &[u8], hash: u64, seqno: SeqNo) {

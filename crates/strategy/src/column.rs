@@ -35,7 +35,7 @@ pub(crate) struct Window {
 /// What lies over one partition.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Load {
-    /// Effective bytes of parts that no job uses.
+    /// Effective bytes of parts that no job uses, or what they weigh.
     pub(crate) bytes: u64,
     /// Runs that touch the partition.
     pub(crate) runs: u32,
@@ -135,17 +135,22 @@ impl<'a> Columns<'a> {
         parts.iter().any(|part| self.cx.busy.has(part))
     }
 
-    /// What lies over each partition. A part that spans several is taken to be spread evenly over them:
+    /// What lies over each partition, in bytes.
+    pub(crate) fn loads(&self) -> Vec<Load> {
+        self.loads_by(PartMeta::effective_bytes)
+    }
+
+    /// What lies over each partition, as parts are measured. A part that spans several is taken to be spread evenly over them:
     /// partitions are of about equal size, so they are quantiles of the keys, and that says more than the
     /// distance between keys does. O(parts log partitions).
-    pub(crate) fn loads(&self) -> Vec<Load> {
+    pub(crate) fn loads_by(&self, bytes_of: impl Fn(&PartMeta) -> u64) -> Vec<Load> {
         // What is added to all partitions from here on: a part needs two entries, however many it spans.
         let mut steps = vec![(0i128, 0i64); self.base.len() + 1];
         for (_, run) in &self.upper {
             let mut counted_to = 0;
             for part in run.parts().iter().filter(|part| !self.cx.busy.has(part) && self.cx.counts(part)) {
                 let Window { first, last } = self.window_of(&part.range);
-                let bytes = i128::from(part.effective_bytes() / (last - first + 1) as u64);
+                let bytes = i128::from(bytes_of(part) / (last - first + 1) as u64);
                 steps[first].0 += bytes;
                 steps[(last + 1).min(self.base.len())].0 -= bytes;
                 // Two parts of a run may share a partition; it is one run there.

@@ -104,7 +104,8 @@ pub enum Strategy {
     /// Tiers above a last level that is merged window by window, densest first (Spooky, VLDB 15(11), and staggered).
     ///
     /// Writes `1 + m + 2.6` with a fifth of garbage allowed (3.4), runs about 5, space 1.25; one run when idle. What is scanned much has fewer runs and
-    /// writes more: scans pay for merges of small runs.
+    /// writes more: scans pay for merges of small runs. New keys are no garbage: a fill leaves up to 600/1000 of them above the last level and writes
+    /// `1 + m + 0.8`.
     #[default]
     Partitioned,
 }
@@ -190,6 +191,11 @@ impl Strategy {
     /// Whether it asks how often parts are read, [`Shape::heat`].
     pub fn uses_heat(&self) -> bool {
         matches!(self, Strategy::Partial { pick: Pick::Hottest, .. })
+    }
+
+    /// Whether it asks how much of parts replaces something, [`Shape::replaced`].
+    pub fn uses_replaced(&self) -> bool {
+        *self == Strategy::Partitioned
     }
 
     /// Which rules plan for it, with their parameters.

@@ -12,7 +12,7 @@
 //! Map: [`options`], [`plan`], [`busy`], [`shape`] are the words; [`mod@validate`] the law; [`cut`] says where
 //! output tables end and [`place`] where flushes go. `draft` turns inputs and a place into a plan. `fluid`
 //! holds leveling, tiering and lazy leveling, with [`parts`] also partial leveling and the golden ratio; `partitioned` is the
-//! default, which merges the `column`s over windows of the last level; [`fifo`] drops what is old. [`migration`] is how a tree comes
+//! default, which merges the `column`s over windows of the last level, and has a `weight` for what lies above; [`fifo`] drops what is old. [`migration`] is how a tree comes
 //! from one form to another. `clean`, [`collect`] and
 //! [`manual`] are shared by all. [`kind`] gives them names.
 #![forbid(unsafe_code)]
@@ -38,6 +38,7 @@ mod score;
 pub mod shape;
 mod space;
 pub mod validate;
+mod weight;
 mod worst_case;
 pub mod write_control;
 

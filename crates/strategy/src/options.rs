@@ -102,7 +102,7 @@ pub struct StrategyOptions {
     /// The partitioned strategy: how many bytes may lie above the last level, in 1/1000 of the last level, before they are merged.
     /// A flush comes on top, and what is merged meanwhile; where flushes are large against the last level, merging begins at less, down to two
     /// thirds of this. With 190 all tables stay at 1.23 of the live data at ten million entries of 116 bytes in memtables of 64 MiB, with
-    /// writes at full speed.
+    /// writes at full speed. Bytes that replace nothing count for less, so that up to 600 of new keys may lie there.
     pub garbage_permille: u32,
     /// The partitioned strategy: the budget for what lies above the last level is never less than this, nor than a tier
     /// of flushes if that is less. The first flush of a growing store is its whole last level; a share of that

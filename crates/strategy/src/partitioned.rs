@@ -7,8 +7,9 @@
 //! one window per job.
 //!
 //! 1. *Tier*: enough runs of a level that are small against the last become one run of the next level.
-//! 2. *Dense*: as soon as more than `g` of the last level's bytes lie above it (and more than a tier of flushes), or some window is very dense
-//!    or has many runs over it, the column over the best window is merged.
+//! 2. *Dense*: as soon as what lies above the last level weighs more than `g` of its bytes (and more than a tier of flushes), or some window is very
+//!    dense or has many runs over it, the column over the best window is merged. Parts weigh what of them replaces something older, new
+//!    keys a third of their bytes ([`crate::weight`]); so do runs in rule 1, whose tiers have as many runs as ever.
 //! 3. *Scans*: fewer runs than a tier takes are merged once scans have paid for it, up to what may lie above the last level. Like a tier they
 //!    become one run of the next level, so each byte is merged at most once a level for this, however much is scanned.
 //! 4. *Clean*: tombstones; what has expired or is hidden as a whole goes before everything else, because it costs nothing.
@@ -25,6 +26,7 @@ use crate::options::StrategyOptions;
 use crate::plan::{Class, CompactionPlan, PlanInput, Position, Reason};
 use crate::shape::base_bytes;
 use crate::space::{self, Allowance};
+use crate::weight::Weights;
 use esker_version::{LevelIndex, PartMeta, Run};
 use std::sync::Arc;
 
@@ -53,7 +55,7 @@ pub(crate) fn plan(cx: &Context<'_>) -> Option<CompactionPlan> {
 pub(crate) fn debt(cx: &Context<'_>) -> u64 {
     let Some(first) = plan(cx) else { return 0 };
     let tier_bytes = tier_levels().map(|level| prefix_bytes(cx, level)).fold(0u64, u64::saturating_add);
-    let upper = upper_bytes(cx);
+    let upper = upper_weight(cx);
     let budget = garbage_bytes(cx);
     // What is over the budget takes along the base under it: 1/(2g) bytes for each.
     let excess = u128::from(upper.saturating_sub(budget));
@@ -108,7 +110,7 @@ fn tier_levels() -> impl Iterator<Item = LevelIndex> {
     (0..LevelIndex::LAST.get() - 1).filter_map(LevelIndex::new)
 }
 
-/// Bytes that may lie above the last level.
+/// What may lie above the last level, by its weight.
 fn garbage_bytes(cx: &Context<'_>) -> u64 {
     let base_bytes = base_bytes(cx.shape.version);
     let promised =
@@ -163,7 +165,7 @@ fn flushed_tier_bytes(options: &StrategyOptions) -> u64 {
     options.memtable_bytes.saturating_mul(u64::from(options.tier_runs))
 }
 
-/// Bytes that one tier may have.
+/// What one tier may weigh.
 fn tier_limit(cx: &Context<'_>) -> u64 {
     if cx.shape.base().is_none() {
         return cx.options.memtable_bytes.saturating_mul(8 * u64::from(cx.options.tier_runs));
@@ -187,18 +189,19 @@ fn prefix<'a>(cx: &Context<'a>, level: LevelIndex, ignore_jobs: bool) -> Vec<Lev
     if fitting.len() < tier_runs(cx) { Vec::new() } else { fitting }
 }
 
-/// The oldest of these runs, which come newest first, that no job uses and that have so many bytes together.
+/// The oldest of these runs, which come newest first, that no job uses and that weigh no more than so many bytes together.
 fn oldest_within<'a>(
     cx: &Context<'a>,
     runs: &[LevelRun<'a>],
     limit_bytes: u64,
     ignore_jobs: bool,
 ) -> Vec<LevelRun<'a>> {
+    let weights = Weights::new(cx);
     let mut bytes = 0u64;
     let oldest = runs.iter().rev().take(tier_runs(cx) * 2);
     oldest
         .take_while(|(_, run)| {
-            bytes = bytes.saturating_add(run.bytes());
+            bytes = bytes.saturating_add(weights.of_run(run));
             bytes <= limit_bytes && (ignore_jobs || !is_busy(cx, run))
         })
         .copied()
@@ -213,7 +216,7 @@ fn prefix_bytes(cx: &Context<'_>, level: LevelIndex) -> u64 {
 /// not its oldest.
 pub(crate) fn misplaced_bytes(cx: &Context<'_>) -> u64 {
     let old = cx.shape.upper().fold(0u64, |sum, (_, run)| sum.saturating_add(cx.old_bytes(run)));
-    old.min(upper_bytes(cx).saturating_sub(garbage_bytes(cx)))
+    old.min(upper_weight(cx).saturating_sub(garbage_bytes(cx)))
 }
 
 fn counted_runs(cx: &Context<'_>, level: LevelIndex) -> u64 {
@@ -249,10 +252,12 @@ fn merge_below(
     cx.finish(Draft { inputs, to: Position::Front(to), class, reason })
 }
 
-fn upper_bytes(cx: &Context<'_>) -> u64 {
+/// What lies above the last level and is free, by its weight.
+fn upper_weight(cx: &Context<'_>) -> u64 {
+    let weights = Weights::new(cx);
     let parts = cx.shape.upper().flat_map(|(_, run)| run.parts());
     let free = parts.filter(|part| !cx.busy.has(part) && cx.counts(part));
-    free.fold(0, |sum, part| sum.saturating_add(part.effective_bytes()))
+    free.fold(0, |sum, part| sum.saturating_add(weights.of_part(part)))
 }
 
 fn dense(cx: &Context<'_>, class: Class) -> Option<CompactionPlan> {
@@ -262,8 +267,8 @@ fn dense(cx: &Context<'_>, class: Class) -> Option<CompactionPlan> {
         // no new column begins until the tier has had its chance.
         return None;
     }
-    let upper_bytes = upper_bytes(cx);
-    let over_budget = class == Class::L0Urgent || upper_bytes > garbage_bytes(cx);
+    let upper_weight = upper_weight(cx);
+    let over_budget = class == Class::L0Urgent || upper_weight > garbage_bytes(cx);
     if columns.base().is_empty() {
         return if over_budget {
             columns.merge(columns.everything(), class, Reason::DenseWindow)
@@ -271,12 +276,13 @@ fn dense(cx: &Context<'_>, class: Class) -> Option<CompactionPlan> {
             None
         };
     }
-    let loads = columns.loads();
+    let weights = Weights::new(cx);
+    let loads = columns.loads_by(|part| weights.of_part(part));
     let eligible: Vec<bool> = if over_budget {
         vec![true; loads.len()]
     } else {
         // As long as little lies above, its bytes do not count, however dense they are: only the runs do.
-        let bytes_count = upper_bytes > small_garbage_bytes(cx.options);
+        let bytes_count = upper_weight > small_garbage_bytes(cx.options);
         let is_eligible = |(part, load): (&Arc<PartMeta>, &Load)| {
             load.runs >= MAX_RUNS_OVER_WINDOW || (bytes_count && is_very_dense(cx, part.bytes, *load))
         };

@@ -46,6 +46,9 @@ pub struct Shape<'a> {
     /// How often parts were read lately, ascending by part; the unit does not matter. Parts that are not there were not read,
     /// or nobody counted.
     pub heat: &'a [(PartId, u64)],
+    /// How much of a part replaces something in older runs, in 1/1000 of its bytes, ascending by part: not less than is true. Of parts that
+    /// are not there nobody knows, and all may.
+    pub replaced: &'a [(PartId, u32)],
     /// A change of strategy that is being worked through.
     pub migration: Option<Migration>,
     /// Whether there is nothing else to do.
@@ -64,6 +67,7 @@ impl<'a> Shape<'a> {
             expired_ms: 0,
             hidden: &[],
             heat: &[],
+            replaced: &[],
             migration: None,
             idle: false,
             paid_bytes: 0,
@@ -92,6 +96,11 @@ impl<'a> Shape<'a> {
 
     pub(crate) fn heat_of(&self, part: &PartMeta) -> u64 {
         self.heat.binary_search_by_key(&part.id, |(id, _)| *id).map_or(0, |at| self.heat[at].1)
+    }
+
+    pub(crate) fn replaced_of(&self, part: &PartMeta) -> u64 {
+        let known = self.replaced.binary_search_by_key(&part.id, |(id, _)| *id);
+        known.map_or(1000, |at| u64::from(self.replaced[at].1))
     }
 
     pub(crate) fn last_bytes(&self) -> u64 {

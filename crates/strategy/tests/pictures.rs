@@ -109,14 +109,13 @@ impl<'a> Words<'a> {
         hidden
     }
 
-    fn shape<'v>(&self, version: &'v Version, hidden: &'v [PartId], heat: &'v [(PartId, u64)]) -> Shape<'v> {
+    fn shape<'v>(&self, version: &'v Version, hidden: &'v [PartId]) -> Shape<'v> {
         let now_ms = self.number("now").unwrap_or(0) * 1000;
         Shape {
             oldest_snapshot: self.number("snapshot").map_or(SeqNo::MAX, SeqNo::new),
             now_ms,
             expired_ms: now_ms,
             hidden,
-            heat,
             idle: self.plain.contains(&"idle"),
             paid_bytes: self.number("paid").unwrap_or(0) * MIB,
             migration: self
@@ -134,7 +133,7 @@ fn run_case(case: &Case) -> String {
     let (jobs, levels): (Vec<&String>, Vec<&String>) =
         case.body[1..].iter().partition(|line| line.starts_with("busy"));
     levels.into_iter().for_each(|line| picture.line(line));
-    let heat = picture.heat();
+    let (heat, replaced) = (picture.heat(), picture.replaced());
     let version = picture.version();
     let mut busy = Busy::new();
     for job in jobs {
@@ -142,7 +141,7 @@ fn run_case(case: &Case) -> String {
     }
     let options = words.options();
     let hidden = words.hidden(&version);
-    let shape = words.shape(&version, &hidden, &heat);
+    let shape = Shape { heat: &heat, replaced: &replaced, ..words.shape(&version, &hidden) };
     match words.plain[0] {
         "plan" => plan_case(&words, &shape, busy, &options),
         "drain" => drain_case(&words, version, &options),
@@ -196,7 +195,7 @@ fn drain_case(words: &Words<'_>, mut version: Version, options: &StrategyOptions
     let mut count = 0;
     loop {
         let hidden = words.hidden(&version);
-        let shape = words.shape(&version, &hidden, &[]);
+        let shape = words.shape(&version, &hidden);
         let Some(plan) = strategy.plan(&shape, &Busy::new(), options) else { break };
         validate(&version, &Busy::new(), &plan).unwrap_or_else(|error| panic!("{error}"));
         first.get_or_insert_with(|| draw_plan(&version, &plan));

@@ -26,6 +26,7 @@ use crate::heat::HeatBook;
 use crate::heirs::ReadsAtFlush;
 use crate::options::{KeyspaceOptions, OwnFilter};
 use crate::pressure::Control;
+use crate::replaced::ReplacedBook;
 use crate::semantics::Semantics;
 use crate::tree::TreeRun;
 use crate::view::ViewCell;
@@ -81,6 +82,8 @@ pub(crate) struct KeyspaceState {
     pub(crate) adapting: Adapting,
     /// How often its tables are read, if its strategy goes by that.
     pub(crate) heat: Mutex<HeatBook>,
+    /// How much of its tables replaces something, if its strategy goes by that.
+    pub(crate) replaced: Mutex<ReplacedBook>,
     /// How jobs compress.
     pub(crate) easing: Easing,
     /// What holds writers back; taken before `busy` and `commit`.
@@ -118,6 +121,7 @@ impl KeyspaceState {
             reads_at_flush: ReadsAtFlush::default(),
             adapting: Adapting::default(),
             heat: Mutex::default(),
+            replaced: Mutex::default(),
             easing: Easing::default(),
             control: Mutex::default(),
             admitted_bytes_per_second: AtomicU64::new(0),

@@ -11,7 +11,8 @@
 //! `a-f:64` is a part from key `a` to key `f` of 64 MiB; `3*` repeats a run; `split(n,size)` is n parts of
 //! `size` MiB over the keys `aa` to `zz`; `Z` is the last level. Attributes follow after `;`: `t` share of
 //! tombstones, `seq=5..9` sequence numbers (else older runs get smaller ones), `pinned` a sequence number,
-//! `deleted`, `expires` and `created` times in seconds, `heat` how often it was read, `id` an identity (else parts are numbered in
+//! `deleted`, `expires` and `created` times in seconds, `heat` how often it was read, `replaces` how
+//! much of it replaces something in 1/1000, `id` an identity (else parts are numbered in
 //! reading order), `new` that it was written after a change of strategy.
 
 use esker_base::{FileNumber, PartId, RunId, SeqNo, TableUid};
@@ -34,6 +35,7 @@ struct Drawn {
     part: PartMeta,
     seqnos_given: bool,
     heat: u64,
+    replaced: Option<u32>,
     is_new: bool,
 }
 
@@ -76,6 +78,14 @@ impl Picture {
         heat
     }
 
+    /// How much of parts replaces something, as shapes take it.
+    pub(crate) fn replaced(&self) -> Vec<(PartId, u32)> {
+        let known = self.parts.iter().filter_map(|(_, drawn)| Some((drawn.part.id, drawn.replaced?)));
+        let mut replaced: Vec<(PartId, u32)> = known.collect();
+        replaced.sort_unstable();
+        replaced
+    }
+
     /// The tree: parts are numbered in reading order, sequence numbers grow from the oldest run to the
     /// newest.
     pub(crate) fn version(mut self) -> Version {
@@ -113,7 +123,7 @@ pub(crate) fn parse_range(text: &str) -> KeyRange {
 }
 
 fn parse_parts(text: &str) -> Vec<Drawn> {
-    let plain = |part| Drawn { part, seqnos_given: false, heat: 0, is_new: false };
+    let plain = |part| Drawn { part, seqnos_given: false, heat: 0, replaced: None, is_new: false };
     if let Some(arguments) = text.strip_prefix("split(").and_then(|rest| rest.strip_suffix(')')) {
         let (count, size) = arguments.split_once(',').unwrap();
         let count: u64 = count.parse().unwrap();
@@ -123,7 +133,7 @@ fn parse_parts(text: &str) -> Vec<Drawn> {
     let (range, size) =
         fields.next().unwrap().rsplit_once(':').unwrap_or_else(|| panic!("no size in {text:?}"));
     let mut part = new_part(parse_range(range), size);
-    let (mut seqnos_given, mut heat, mut is_new) = (false, 0, false);
+    let (mut seqnos_given, mut heat, mut replaced, mut is_new) = (false, 0, None, false);
     for field in fields {
         let (name, value) = field.split_once('=').unwrap_or((field, ""));
         let number = || value.parse::<u64>().unwrap();
@@ -139,6 +149,7 @@ fn parse_parts(text: &str) -> Vec<Drawn> {
             "created" => part.created_ms = number() * 1000,
             "new" => is_new = true,
             "heat" => heat = number(),
+            "replaces" => replaced = Some(number() as u32),
             "id" => part.id = PartId(number()),
             "deleted" => part.oldest_delete_ms = Some(number() * 1000),
             "expires" => {
@@ -148,7 +159,7 @@ fn parse_parts(text: &str) -> Vec<Drawn> {
             _ => panic!("no attribute {name:?}"),
         }
     }
-    vec![Drawn { part, seqnos_given, heat, is_new }]
+    vec![Drawn { part, seqnos_given, heat, replaced, is_new }]
 }
 
 /// The `at`th of `count` equal pieces of the keys `aa` to `zz`.
