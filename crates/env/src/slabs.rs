@@ -20,12 +20,15 @@
 //! * SB3. All bytes are initialised at all times: regions are zero at first, and a freed piece keeps what was in it, but for its
 //!   first four bytes, which link the list.
 //! * SB4. A slab with a free piece that is not closed, and no other, is in its class's list, at the place that its head names.
-//! * SB5. A slab that becomes empty goes back to the system if another with room is left; so a class keeps at most one empty slab, and
-//!   filling and emptying a single piece does not map and unmap.
+//! * SB5. A slab that becomes empty is given up if another with room is left; so a class keeps at most one empty slab, and
+//!   filling and emptying a single piece does not make and unmake slabs.
 //! * SB6. A slab is made outside of its class's lock, by one thread of a class at a time. The kernel clears its 2 MiB when its head is written, which
 //!   takes a tenth of a millisecond and more; whoever wants a piece meanwhile takes it from the global allocator and waits for nobody.
-//! * SB7. A closed slab gives no piece out any more, and goes back with its last one. Whoever gives much memory back at once closes slabs first:
-//!   pieces that are chosen by anything but their place leave nearly every slab in use, and then the system gets nothing.
+//! * SB7. A closed slab gives no piece out any more, and goes back to the system with its last one. Whoever gives much memory back at once closes
+//!   slabs first: pieces that are chosen by anything but their place leave nearly every slab in use, and then the system gets nothing.
+//! * SB8. Any other slab that is given up is spare, for whichever class needs one next, while there are no more spare ones than one and an
+//!   eighth of those in use. A cache under writes lets go of blocks of one size and takes others in all the time, and new memory is dear: the kernel
+//!   clears it, 0.1 ms for 2 MiB, and on a virtual machine whose host takes free memory away 5 ms, because the host has to find some first.
 //!
 //! # Rejected
 //! A pool for each cache: values that readers keep outlive it, so each block would need a counted pointer to its pool. Huge pages for the
@@ -58,6 +61,8 @@ const NO_PIECE: u32 = u32::MAX;
 const _: () = assert!((1 << SMALLEST_DOUBLING) / STEPS == PIECE_ALIGNMENT_BYTES);
 
 static ALL: [Mutex<Class>; CLASSES] = [const { Mutex::new(Class::new()) }; CLASSES];
+/// Taken by nobody who holds a class.
+static SPARE: Mutex<Spare> = Mutex::new(Spare::new());
 
 /// Where a piece came from, to be told when it is given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +96,21 @@ enum Answer {
 
 // SAFETY: slabs are memory without thread affinity, touched under the class's lock only (SB1).
 unsafe impl Send for Class {}
+
+/// Memory of slabs that were given up, and how many are in use (SB8).
+struct Spare {
+    regions: Vec<Region>,
+    in_use: usize,
+}
+
+/// What becomes of a slab that its class gives up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// It may serve again (SB8).
+    Spare,
+    /// Back to the system: it was closed for that (SB7).
+    Return,
+}
 
 /// Head of a slab.
 struct Slab {
@@ -160,7 +180,11 @@ pub unsafe fn free(piece: NonNull<u8>, len: usize, origin: Origin) {
         (Some((class, _)), Origin::Slab) => {
             // SAFETY: the caller's promise.
             let emptied = unsafe { ALL[class].lock().give_back(piece) };
-            drop(emptied);
+            if let Some((region, fate)) = emptied {
+                let surplus = SPARE.lock().give_up(region, fate);
+                // Unmapped when nobody waits for the lock.
+                drop(surplus);
+            }
         }
         (class, _) => {
             if let Some((class, bytes)) = class {
@@ -236,11 +260,11 @@ impl Class {
         Some(piece)
     }
 
-    /// Takes a piece back; gives the slab's region out if that is to go (SB5).
+    /// Takes a piece back; gives the slab's region out if that is to go (SB5, SB7).
     ///
     /// # Safety
     /// The piece was given out by a slab of this class, and nobody uses it.
-    unsafe fn give_back(&mut self, piece: NonNull<u8>) -> Option<Region> {
+    unsafe fn give_back(&mut self, piece: NonNull<u8>) -> Option<(Region, Fate)> {
         // SAFETY: the caller's promise.
         let (slab, offset) = unsafe { Slab::of(piece) };
         // SAFETY: the lock is held (SB1).
@@ -262,7 +286,8 @@ impl Class {
             self.remove(slab);
         }
         // SAFETY: no piece of the slab is given out, and the class does not know it any more.
-        Some(unsafe { slab.read() }.region)
+        let region = unsafe { slab.read() }.region;
+        Some((region, if is_closed { Fate::Return } else { Fate::Spare }))
     }
 
     /// See [`close`].
@@ -302,9 +327,50 @@ impl Class {
     }
 }
 
+impl Spare {
+    const fn new() -> Spare {
+        Spare { regions: Vec::new(), in_use: 0 }
+    }
+
+    /// How many may be spare.
+    fn limit(&self) -> usize {
+        1 + self.in_use / 8
+    }
+
+    /// Memory for a slab: a spare one, or `None` if the system must be asked. Either way one more is in use.
+    fn take(&mut self) -> Option<Region> {
+        self.in_use += 1;
+        self.regions.pop()
+    }
+
+    /// One less is in use; gives out what is to go back to the system.
+    fn give_up(&mut self, region: Region, fate: Fate) -> Vec<Region> {
+        self.in_use -= 1;
+        let mut surplus = Vec::new();
+        match fate {
+            Fate::Spare => self.regions.push(region),
+            Fate::Return => surplus.push(region),
+        }
+        // The ones that were given up first go first: of the others the processor's caches may still know something.
+        let beyond = self.regions.len().saturating_sub(self.limit());
+        surplus.extend(self.regions.drain(..beyond));
+        surplus
+    }
+}
+
 impl Slab {
     fn create(piece_bytes: usize) -> Option<NonNull<Slab>> {
-        let region = Region::reserve_with(SLAB_BYTES, PageAdvice::Huge).ok()?;
+        let spare = SPARE.lock().take();
+        let region = match spare {
+            Some(region) => region,
+            None => {
+                let made = Region::reserve_with(SLAB_BYTES, PageAdvice::Huge).ok();
+                if made.is_none() {
+                    SPARE.lock().in_use -= 1;
+                }
+                made?
+            }
+        };
         let slab = NonNull::new(region.as_ptr().cast::<Slab>())?;
         let pieces = ((SLAB_BYTES - HEAD_BYTES) / piece_bytes) as u32;
         let head =
@@ -413,6 +479,48 @@ mod tests {
                 all
             })
             .len()
+    }
+
+    /// SB8, and SB7: what was closed is not kept.
+    #[test]
+    fn an_eighth_of_what_is_in_use_may_be_spare() {
+        let region = || Region::reserve(SLAB_BYTES).unwrap();
+        let mut spare = Spare::new();
+        let mut used: Vec<Region> = (0..32).map(|_| spare.take().unwrap_or_else(region)).collect();
+        assert_eq!((spare.in_use, spare.regions.len()), (32, 0));
+        let mut returned = 0;
+        for _ in 0..8 {
+            returned += spare.give_up(used.pop().unwrap(), Fate::Spare).len();
+        }
+        assert_eq!((spare.in_use, spare.regions.len(), returned), (24, 4, 4));
+        let last = spare.regions.last().unwrap().as_ptr();
+        assert_eq!(spare.take().map(|region| region.as_ptr()), Some(last), "the latest serves first");
+        assert_eq!((spare.in_use, spare.regions.len()), (25, 3));
+        assert_eq!(spare.give_up(used.pop().unwrap(), Fate::Return).len(), 1);
+        assert_eq!((spare.in_use, spare.regions.len()), (24, 3));
+        // As slabs go, spare ones do.
+        while let Some(region) = used.pop() {
+            drop(spare.give_up(region, Fate::Return));
+        }
+        assert_eq!((spare.in_use, spare.regions.len()), (1, 1));
+    }
+
+    /// SB5: of two empty slabs a class gives one up, for others to use.
+    #[test]
+    fn a_slab_that_is_given_up_may_be_spare() {
+        let mut class = Class::new();
+        let slab = Slab::create(20_000).unwrap();
+        class.add(slab);
+        class.add(Slab::create(20_000).unwrap());
+        // SAFETY: both slabs are this class's, and nobody else uses the piece.
+        let (region, fate) = unsafe {
+            let piece = Slab::take(slab);
+            class.give_back(piece).unwrap()
+        };
+        assert_eq!((region.as_ptr(), fate), (slab.as_ptr().cast(), Fate::Spare));
+        let [other] = class.roomy[..] else { panic!("one is left") };
+        // SAFETY: the class, which alone knew the slab, is forgotten, and nobody has a piece of it.
+        drop(unsafe { other.read() });
     }
 
     /// Each test has a class of its own: tests run side by side, and classes are the process's.
