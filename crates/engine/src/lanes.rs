@@ -1,6 +1,6 @@
 //! What the background lanes do, and waiting for them.
 
-use crate::scheduler::{Lane, Work};
+use crate::scheduler::{LOOK_INTERVAL, Lane, PAUSE_INTERVAL, Work};
 use crate::store::{Store, Writing};
 use esker_base::{Error, Result};
 use esker_strategy::Class;
@@ -12,6 +12,10 @@ use std::time::Duration;
 const DRAIN_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
 impl Work for Store {
+    fn look_interval(&self) -> Duration {
+        if self.quiet.awaits_pause.load(Ordering::Relaxed) { PAUSE_INTERVAL } else { LOOK_INTERVAL }
+    }
+
     fn work(&self, lane: Lane) -> Result<bool> {
         let _guard = PanicPoisons(self);
         match lane {

@@ -43,6 +43,7 @@ use crate::store::{Store, Writing};
 use crate::time::Time;
 use crate::tree::{OpenAmount, TableFiles, Tree};
 use crate::view::{MemtableView, SuperVersion, ViewCell};
+use crate::wanted::Quiet;
 use esker_base::sync::CachePadded;
 use esker_base::{Error, FileNumber, KeyspaceId, LogId, Result, SeqNo};
 use esker_env::fs::parent_dir;
@@ -531,7 +532,7 @@ impl Opening {
             max_subcompactions: self.options.max_subcompactions,
             last_compacted: AtomicU32::new(u32::MAX),
             last_activity: Mutex::default(),
-            is_idle: AtomicBool::new(false),
+            quiet: Quiet::default(),
             log_ages: Mutex::default(),
             failure: OnceLock::new(),
             closed: AtomicBool::new(false),

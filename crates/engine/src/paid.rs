@@ -12,15 +12,16 @@
 //! Who scanned will scan again. A scan that meets no run too many puts down as much as for one, and from this is merged what writes bring
 //! before the next scans come: these would meet small runs from the first on, and be over when they have paid. If they come, the same merge
 //! is done sooner; if they do not, it is [`CREDIT_BYTES`] for nothing, once. Credit goes further where more runs become one, so it waits for
-//! [`LEAST_CREDIT_RUNS`], or for the first who scan fewer.
+//! [`LEAST_CREDIT_RUNS`], or until writers pause ([`crate::wanted`]), or for the first who scan fewer. In a pause the memtable is flushed
+//! first, if there is credit for that and for merging it with all others: seeking in a memtable costs as much as in a run.
 //!
 //! # What holds
-//! * SA1. Merges for scans read no more bytes than scans have put down, and an account never holds more than lies above the last level or,
-//!   if that is less, [`CREDIT_BYTES`]. Who does not scan has nothing merged for scans.
+//! * SA1. Merges for scans read, and flushes for them write, no more bytes than scans have put down, and an account never holds more than lies
+//!   above the last level or, if that is less, [`CREDIT_BYTES`]. Who does not scan has nothing merged for scans.
 //! * SA2. Scans pay by what is counted of them anyway ([`crate::advice`]): nothing is added to a scan but the question whether there is an
 //!   account and another [`LOOK_EVERY_SCANS`] are full. Then the compaction lane is asked to look.
 //! * SA3. Strategies are asked again only when a [`STEPS`]th of what lies above the last level was added.
-//! * SA4. Fewer than [`LEAST_CREDIT_RUNS`] runs are merged only if there was a scan since the tree has changed.
+//! * SA4. Fewer than [`LEAST_CREDIT_RUNS`] runs are merged only if writers pause or there was a scan since the tree has changed.
 //!
 //! Lookups do not pay: a run that does not have their key costs them a look at a filter, a tenth of a seek.
 
@@ -41,6 +42,9 @@ const CREDIT_BYTES: u64 = 64 << 20;
 
 /// Credit alone is not spent on fewer runs above the last level: half of what makes a tier without it.
 const LEAST_CREDIT_RUNS: u64 = 4;
+
+/// Less than this is not flushed for scans: a table of a few entries is not worth its file, however often scans and pauses take turns.
+const LEAST_FLUSH_BYTES: u64 = 1 << 20;
 
 /// In so many steps an account fills, as far as strategies can see.
 const STEPS: u64 = 16;
@@ -79,8 +83,8 @@ impl Book {
     }
 
     /// What may be merged now (SA4).
-    fn free_bytes(&self) -> u64 {
-        let is_due = self.runs + 1 >= LEAST_CREDIT_RUNS || (self.runs > 0 && self.is_scanned);
+    fn free_bytes(&self, is_pausing: bool) -> u64 {
+        let is_due = self.runs + 1 >= LEAST_CREDIT_RUNS || (self.runs > 0 && (self.is_scanned || is_pausing));
         if is_due { self.paid_bytes.min(self.upper_bytes) } else { 0 }
     }
 }
@@ -118,15 +122,35 @@ impl ScanAccount {
     }
 
     /// Bytes of merging that so many scans have paid for, in steps (SA3).
-    pub(crate) fn paid_bytes(&self, scans: u64) -> u64 {
+    pub(crate) fn paid_bytes(&self, scans: u64, is_pausing: bool) -> u64 {
         let mut book = self.book.lock();
         book.settle(scans);
-        let free_bytes = book.free_bytes();
+        let free_bytes = book.free_bytes(is_pausing);
         match book.upper_bytes / STEPS {
             _ if free_bytes == book.upper_bytes => free_bytes,
             0 => 0,
             step => free_bytes / step * step,
         }
+    }
+
+    /// Whether so many scans have paid for what is worth waiting for a pause.
+    pub(crate) fn has_credit(&self, scans: u64) -> bool {
+        let mut book = self.book.lock();
+        book.settle(scans);
+        book.paid_bytes >= LEAST_FLUSH_BYTES
+    }
+
+    /// Whether so many scans have paid for flushing so many bytes and for merging them with what lies above the last level. If so, the
+    /// flush is spent.
+    pub(crate) fn pay_for_flush(&self, scans: u64, bytes: u64) -> bool {
+        let mut book = self.book.lock();
+        book.settle(scans);
+        let merged_bytes = book.upper_bytes.saturating_add(bytes);
+        let is_paid = bytes >= LEAST_FLUSH_BYTES && merged_bytes.saturating_add(bytes) <= book.paid_bytes;
+        if is_paid {
+            book.paid_bytes -= bytes;
+        }
+        is_paid
     }
 
     /// A merge begins for which scans have paid.
@@ -144,14 +168,14 @@ mod tests {
     fn scans_pay_for_all_runs_but_one_and_never_too_much() {
         let account = ScanAccount::default();
         account.note_shape(0, 4, 1 << 20);
-        assert_eq!(account.paid_bytes(100), 3 * 100 * RUN_BYTES / (1 << 16) * (1 << 16));
-        assert_eq!(account.paid_bytes(128), 3 << 16, "in steps of a sixteenth");
+        assert_eq!(account.paid_bytes(100, false), 3 * 100 * RUN_BYTES / (1 << 16) * (1 << 16));
+        assert_eq!(account.paid_bytes(128, false), 3 << 16, "in steps of a sixteenth");
         // Those before the change pay for the runs there were.
         account.note_shape(256, 2, 1 << 20);
-        assert_eq!(account.paid_bytes(256 + 128), 7 << 16);
-        assert_eq!(account.paid_bytes(1_000_000), 1 << 20, "never more than all there is");
+        assert_eq!(account.paid_bytes(256 + 128, false), 7 << 16);
+        assert_eq!(account.paid_bytes(1_000_000, false), 1 << 20, "never more than all there is");
         account.note_shape(1_000_000, 0, 0);
-        assert_eq!(account.paid_bytes(2_000_000), 0, "nothing is left to be paid for");
+        assert_eq!(account.paid_bytes(2_000_000, false), 0, "nothing is left to be paid for");
     }
 
     /// SA1 and SA4: what was put down is good for merges before anybody scans again, for so much and no more.
@@ -161,21 +185,43 @@ mod tests {
         let account = ScanAccount::default();
         let scans = 24 * MIB / RUN_BYTES;
         account.note_shape(0, 1, 8 * MIB);
-        assert_eq!(account.paid_bytes(scans), 0, "there is nothing to merge");
+        assert_eq!(account.paid_bytes(scans, false), 0, "there is nothing to merge");
         account.note_shape(scans, 3, 24 * MIB);
-        assert_eq!(account.paid_bytes(scans), 0, "nobody has scanned these");
+        assert_eq!(account.paid_bytes(scans, false), 0, "nobody has scanned these");
         account.note_shape(scans, 4, 32 * MIB);
-        assert_eq!(account.paid_bytes(scans), 24 * MIB, "all that was put down, and no byte more");
+        assert_eq!(account.paid_bytes(scans, false), 24 * MIB, "all that was put down, and no byte more");
         account.spend(20 * MIB);
         account.note_shape(scans, 4, 32 * MIB);
-        assert_eq!(account.paid_bytes(scans), 4 * MIB, "once");
+        assert_eq!(account.paid_bytes(scans, false), 4 * MIB, "once");
         account.note_shape(scans, 2, 4 * MIB);
-        assert_eq!(account.paid_bytes(scans), 0);
-        assert_eq!(account.paid_bytes(scans + 1), 4 * MIB, "the first scan is enough");
+        assert_eq!(account.paid_bytes(scans, false), 0);
+        assert_eq!(account.paid_bytes(scans + 1, false), 4 * MIB, "the first scan is enough");
         // However many there were, so many bytes are merged for nothing at most.
         account.note_shape(1 << 40, 1, 0);
         account.note_shape(1 << 40, 4, 1 << 40);
-        assert!(account.paid_bytes(1 << 40) <= CREDIT_BYTES);
+        assert!(account.paid_bytes(1 << 40, false) <= CREDIT_BYTES);
+    }
+
+    /// SA1: a flush for scans takes from the same account, and only what leaves enough for the merge of it.
+    #[test]
+    fn flushes_are_paid_for_with_the_merge_that_follows() {
+        const MIB: u64 = 1 << 20;
+        let account = ScanAccount::default();
+        account.note_shape(0, 2, 8 * MIB);
+        assert!(!account.has_credit(0) && !account.pay_for_flush(0, MIB));
+        let scans = 16 * MIB / RUN_BYTES;
+        assert!(account.has_credit(scans));
+        assert!(!account.pay_for_flush(scans, LEAST_FLUSH_BYTES - 1), "not worth a table");
+        assert!(
+            !account.pay_for_flush(scans, 4 * MIB + 1),
+            "8 and 4 to merge and 4 to flush are all there is"
+        );
+        assert!(account.pay_for_flush(scans, 4 * MIB));
+        assert!(!account.pay_for_flush(scans, 4 * MIB), "once");
+        assert_eq!(account.paid_bytes(scans, true), 8 * MIB, "all above the last level may be merged");
+        account.note_shape(scans, 3, 12 * MIB);
+        assert_eq!(account.paid_bytes(scans, false), 0, "nobody has scanned these, and writers go on");
+        assert_eq!(account.paid_bytes(scans, true), 12 * MIB);
     }
 
     #[test]
@@ -183,7 +229,7 @@ mod tests {
         let account = ScanAccount::default();
         for runs in [0, 1, 2, 4, 7] {
             account.note_shape(0, runs, runs << 20);
-            assert_eq!(account.paid_bytes(0), 0);
+            assert_eq!(account.paid_bytes(0, false), 0);
         }
     }
 }

@@ -40,6 +40,9 @@ const RETRY_WAIT: Duration = Duration::from_secs(1);
 /// One look at a store in which nothing has changed takes some microseconds.
 pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
+/// As long as the compaction lane waits for writers to pause it looks after this time.
+pub(crate) const PAUSE_INTERVAL: Duration = Duration::from_millis(20);
+
 /// Longest wait between two looks at the time that is left.
 const WAIT_PIECE: Duration = Duration::from_millis(100);
 
@@ -78,6 +81,11 @@ impl Lane {
 pub(crate) trait Work: Send + Sync + 'static {
     /// Does one piece of work of the lane; `false` if there is none.
     fn work(&self, lane: Lane) -> Result<bool>;
+
+    /// After which time the compaction lane looks for work without being asked.
+    fn look_interval(&self) -> Duration {
+        LOOK_INTERVAL
+    }
 }
 
 #[derive(Debug, Default)]
@@ -319,10 +327,11 @@ impl Scheduler {
         let mut failed = false;
         loop {
             {
+                let look_interval = work.look_interval();
                 let mut state = self.state.lock();
                 let longest = match (failed, lane) {
                     (true, _) => Some(RETRY_WAIT),
-                    (false, Lane::Compaction) => Some(LOOK_INTERVAL),
+                    (false, Lane::Compaction) => Some(look_interval),
                     (false, Lane::Log | Lane::Flush | Lane::Urgent) => None,
                 };
                 while !state.stopping && !state.lanes[lane as usize].requested {

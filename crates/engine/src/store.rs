@@ -22,7 +22,7 @@ use crate::scheduler::Scheduler;
 use crate::snapshot::Snapshots;
 use crate::time::Time;
 use crate::tree::TableFiles;
-use crate::wanted::Activity;
+use crate::wanted::{Activity, Quiet};
 use esker_base::sync::CachePadded;
 use esker_base::{Error, Result};
 use esker_env::{Env, FileLock};
@@ -78,9 +78,10 @@ pub(crate) struct Store {
     pub(crate) max_subcompactions: Option<usize>,
     /// Id of the keyspace whose compaction began last; equally urgent ones take turns.
     pub(crate) last_compacted: AtomicU32,
-    /// Since when nothing was written, as the compaction lane saw it; and whether that is long enough.
+    /// Since when nothing was written, as the compaction lane saw it.
     pub(crate) last_activity: Mutex<Activity>,
-    pub(crate) is_idle: AtomicBool,
+    /// What follows from that.
+    pub(crate) quiet: Quiet,
     /// What may still be rewritten when idle without being worth it.
     pub(crate) leisure: Mutex<Leisure>,
     /// For promises on deletes.

@@ -12,10 +12,15 @@
 //! a table are flushed, because tombstones in memory make seeks slow as long as nobody seals them, and the strategies may
 //! go on to converge, from an allowance ([`crate::leisure`]) where it is not worth the rewriting. The log rests ([`crate::rest`]). One write
 //! ends it: jobs that run go on, no further one begins.
+//!
+//! # Pauses
+//! Scans that were there before may have paid for merges of what is written now ([`crate::paid`]), and such merges are best done between a
+//! burst of writes and the scans that follow. So while scans have credit the compaction lane looks more often, and writers
+//! pause when none has written for [`PAUSE_AFTER`]. Then the memtable is flushed as well, if its bytes are paid for.
 
 use crate::keyspace::KeyspaceState;
 use crate::options::KeyspaceOptions;
-use crate::scheduler::LOOK_INTERVAL;
+use crate::scheduler::{LOOK_INTERVAL, PAUSE_INTERVAL};
 use crate::snapshot::Moment;
 use crate::store::Store;
 use crate::tree::Tree;
@@ -25,7 +30,7 @@ use esker_strategy::{Busy, Class, Collection, CompactionPlan, Shape, StrategyOpt
 use esker_version::Version;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// No table is cut below this because of the budget.
@@ -33,6 +38,10 @@ const LEAST_TABLE_BYTES: u64 = 2 << 20;
 
 /// Nothing was written for at least so long.
 const IDLE_AFTER: Duration = LOOK_INTERVAL;
+
+/// Writers pause when nothing was written between two of the looks that wait for it. Shorter than the time between them, which a thread may
+/// sleep less.
+const PAUSE_AFTER: Duration = Duration::from_millis(PAUSE_INTERVAL.as_millis() as u64 * 3 / 4);
 
 /// A memtable with less is left alone when the database is idle: its tombstones, some thousand at most, cost a seek less than
 /// a tenth of a millisecond, and a table for a few entries is not worth its file.
@@ -73,6 +82,16 @@ pub(crate) struct Activity {
     since_ns: u64,
 }
 
+/// What the last look found. A hint for whoever asks next: relaxed accesses suffice.
+#[derive(Debug, Default)]
+pub(crate) struct Quiet {
+    is_idle: AtomicBool,
+    /// Nothing was written for a moment.
+    is_pausing: AtomicBool,
+    /// There is something to be done as soon as that is so.
+    pub(crate) awaits_pause: AtomicBool,
+}
+
 impl Store {
     /// What the strategy of a keyspace wants while these jobs run. The caller holds the lock of `busy`, under which the view is
     /// loaded: a job that ended has installed its result before it takes its mark back.
@@ -82,16 +101,22 @@ impl Store {
     pub(crate) fn next_plan(&self, keyspace: &KeyspaceState, busy: &Busy) -> Option<Wanted> {
         let view = keyspace.view.load();
         let options = keyspace.options();
-        let is_idle = self.is_idle.load(Ordering::Relaxed);
+        let is_idle = self.quiet.is_idle.load(Ordering::Relaxed);
         let now_ns = self.monotonic_ns();
         let is_at_leisure = is_idle && self.leisure.lock().is_left(now_ns);
+        let is_pausing = self.quiet.is_pausing.load(Ordering::Relaxed);
+        // In a pause everything is merged at once, when the last memtable is a run.
+        let paid_bytes = match is_pausing && keyspace.view.has_sealed() {
+            true => 0,
+            false => keyspace.scans.paid_bytes(is_pausing),
+        };
         let asked = Asked {
             version: Arc::clone(&view.tree.version),
             options: Arc::clone(&options),
             oldest: self.snapshots.summary().1,
             is_idle,
             is_at_leisure,
-            paid_bytes: keyspace.scans.paid_bytes(),
+            paid_bytes,
             until_ns: now_ns,
         };
         if keyspace.wants_nothing(&asked) {
@@ -178,19 +203,24 @@ impl Store {
         self.env.clock.monotonic_ns()
     }
 
-    /// Finds out whether the database is idle, and if so, has the memtables flushed that are worth it, and lets the log rest.
+    /// Finds out whether writers pause and whether the database is idle, and if so, has the memtables flushed that are worth it, and lets the log
+    /// rest.
     pub(crate) fn note_activity(&self) -> Result<()> {
         let now_ns = self.monotonic_ns();
         let seqno = SeqNo::new(self.visible.load(Ordering::Acquire));
-        let is_idle = {
+        let silent_ns = {
             let mut last = self.last_activity.lock();
             if last.seqno != seqno {
                 *last = Activity { seqno, since_ns: now_ns };
             }
-            now_ns.saturating_sub(last.since_ns) >= IDLE_AFTER.as_nanos() as u64
+            now_ns.saturating_sub(last.since_ns)
         };
-        self.is_idle.store(is_idle, Ordering::Relaxed);
+        let is_idle = silent_ns >= IDLE_AFTER.as_nanos() as u64;
+        let is_pausing = silent_ns >= PAUSE_AFTER.as_nanos() as u64;
+        self.quiet.is_idle.store(is_idle, Ordering::Relaxed);
+        self.quiet.is_pausing.store(is_pausing, Ordering::Relaxed);
         self.age_for_promises()?;
+        self.use_pause(is_pausing)?;
         if is_idle {
             for keyspace in self.all_keyspaces().iter() {
                 if keyspace.view.load().active.memtable.payload_bytes() >= IDLE_SEAL_BYTES {
@@ -200,6 +230,21 @@ impl Store {
             self.rest();
         }
         self.offer_if_quiet();
+        Ok(())
+    }
+
+    /// Flushes memtables that scans have paid for if writers pause, and finds out whether there is anything to wait for else.
+    fn use_pause(&self, is_pausing: bool) -> Result<()> {
+        let mut awaits_pause = false;
+        for keyspace in self.all_keyspaces().iter() {
+            let in_memory_bytes = keyspace.view.load().active.memtable.payload_bytes();
+            if !is_pausing {
+                awaits_pause |= keyspace.scans.have_credit();
+            } else if keyspace.scans.pay_for_flush(in_memory_bytes) {
+                self.seal_if_filled(keyspace)?;
+            }
+        }
+        self.quiet.awaits_pause.store(awaits_pause, Ordering::Relaxed);
         Ok(())
     }
 }

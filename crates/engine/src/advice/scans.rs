@@ -57,8 +57,18 @@ impl ScanCounts {
     }
 
     /// Bytes of merging that scans have paid for.
-    pub(crate) fn paid_bytes(&self) -> u64 {
-        self.account.paid_bytes(self.all())
+    pub(crate) fn paid_bytes(&self, is_pausing: bool) -> u64 {
+        self.account.paid_bytes(self.all(), is_pausing)
+    }
+
+    /// Whether they have paid for anything that is worth being waited for.
+    pub(crate) fn have_credit(&self) -> bool {
+        self.account.has_credit(self.all())
+    }
+
+    /// Whether they have paid for a flush of so much, which is spent then.
+    pub(crate) fn pay_for_flush(&self, bytes: u64) -> bool {
+        self.account.pay_for_flush(self.all(), bytes)
     }
 
     /// Scans that were counted.

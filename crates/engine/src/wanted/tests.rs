@@ -1,6 +1,6 @@
 //! What background work does without being asked by a write: on the simulated file system, step by step.
 
-use super::{IDLE_SEAL_BYTES, LOOK_INTERVAL};
+use super::{IDLE_SEAL_BYTES, LOOK_INTERVAL, PAUSE_INTERVAL};
 use crate::paid::{LOOK_EVERY_SCANS, RUN_BYTES};
 use crate::scheduler::Lane;
 use crate::{Database, KeyspaceOptions, Options, PerLevel};
@@ -10,6 +10,7 @@ use esker_env::{Env, ManualClock};
 use esker_strategy::upper_bytes;
 use esker_version::LevelIndex;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const KEYS: u64 = 4_000;
@@ -21,8 +22,13 @@ struct World {
 
 impl World {
     fn new() -> World {
+        World::seeded(1)
+    }
+
+    /// The seed decides in which order lanes work.
+    fn seeded(seed: u64) -> World {
         let clock = Arc::new(ManualClock::new(1_000_000));
-        let env = Env::simulated(Arc::new(StrictFs::new()), 1);
+        let env = Env::simulated(Arc::new(StrictFs::new()), seed);
         let env = Env { clock: Arc::<ManualClock>::clone(&clock), ..env };
         let keyspace = KeyspaceOptions::default().table_size(16 << 10).block_size(512);
         let options = Options::default().memory_budget(64 << 20).keyspace_options(keyspace).env(env);
@@ -133,7 +139,11 @@ struct Scanned {
 
 impl Scanned {
     fn new() -> Scanned {
-        let world = World::new();
+        Scanned::seeded(1)
+    }
+
+    fn seeded(seed: u64) -> Scanned {
+        let world = World::seeded(seed);
         world.fill();
         Scanned { world }
     }
@@ -156,10 +166,13 @@ impl Scanned {
         while self.world.db.step_background() {}
     }
 
+    fn put_half(&self) {
+        (0..KEYS).step_by(2).for_each(|number| self.world.db.put(key(number), [8; 40]).expect("a put"));
+    }
+
     fn flush(&self) {
-        let db = &self.world.db;
-        (0..KEYS).step_by(2).for_each(|number| db.put(key(number), [8; 40]).expect("a put"));
-        db.flush().expect("a flush");
+        self.put_half();
+        self.world.db.flush().expect("a flush");
         self.world.settle();
     }
 
@@ -211,6 +224,48 @@ fn scans_give_credit_for_merges_before_the_next() {
     let merged = tree.world.compacted_bytes();
     (0..4).for_each(|_| tree.flush());
     assert_eq!((tree.runs(), tree.world.compacted_bytes()), (5, merged), "nobody has scanned");
+}
+
+/// When writers pause, the memtable is flushed and merged with the runs above the last level, if scans have paid for it all, and never else.
+#[test]
+fn credit_is_spent_in_a_pause_of_the_writers() {
+    for (seed, scans) in [(1, 0), (1, 4), (2, 4), (3, 4), (4, 4), (5, 4)] {
+        let scans = scans * LOOK_EVERY_SCANS;
+        let tree = Scanned::seeded(seed);
+        let write = || {
+            (0..8).for_each(|_| tree.put_half());
+            tree.world.settle();
+        };
+        let pass = |time| tree.world.pass(time);
+        let awaits_pause = || tree.world.db.store().quiet.awaits_pause.load(Ordering::Relaxed);
+        let entries = || tree.world.entries_in_memory();
+        tree.scan(scans);
+        (0..2).for_each(|_| tree.flush());
+        write();
+        let (in_memory, upper, merged) = (entries(), tree.upper_bytes(), tree.world.compacted_bytes());
+        assert_eq!((tree.runs(), awaits_pause()), (3, scans > 0));
+        pass(PAUSE_INTERVAL / 2);
+        write();
+        pass(PAUSE_INTERVAL / 2);
+        assert!(entries() > in_memory && tree.runs() == 3, "a look is not a pause if somebody wrote");
+        let in_memory = entries();
+        pass(PAUSE_INTERVAL);
+        if scans == 0 {
+            assert_eq!((tree.runs(), entries()), (3, in_memory), "nobody has paid");
+            continue;
+        }
+        assert_eq!((tree.runs(), entries()), (2, 0), "all that was above the last level is one run");
+        assert!(!awaits_pause(), "nothing is left to wait for");
+        let spent = tree.world.compacted_bytes() - merged;
+        let once = upper + upper / 2;
+        assert!(spent.abs_diff(once) < upper / 4, "{spent} bytes: two runs of {upper}, and a third");
+        tree.check();
+        // What is left of the credit does not flush as much again.
+        (0..3).for_each(|_| write());
+        let in_memory = entries();
+        pass(PAUSE_INTERVAL);
+        assert_eq!(entries(), in_memory);
+    }
 }
 
 #[test]
