@@ -69,6 +69,9 @@ const FULL: Length = Length {
 const LONG: Length =
     Length { max_fill_seconds: 600.0, max_settle_seconds: 120.0, timeout_seconds: 4 * 3_600, ..FULL };
 
+/// Records for each MiB of memtable in configurations that grow.
+const GROWTH_MEMTABLE_RECORDS: u64 = 100_000_000 / 16;
+
 /// What says how a store grows: filling, gets, ranges of 100, room, opening.
 const GROWTH: &[&str] = &["fill_random", "get_uniform", "seek_100", "mixed", "reopen"];
 /// Stores that can be expected to write 100 million records in the time there is, and the limit that does it in memory.
@@ -91,14 +94,15 @@ const CACHED: Configuration = Configuration {
     scan_lengths: &[10, 100],
 };
 
-/// Records of 8 and 8 bytes, a cache of half of them and a memtable of 16 MiB at every size.
+/// Records of 8 and 8 bytes, a cache of half of them, and a memtable that grows as they do: 16 MiB at 100 million, where it stays. Were it 16 MiB at
+/// every size, a store that divides its memory by itself would have all of a million records in it, and half of the others.
 const fn growth(
     name: &'static str,
     about: &'static str,
     records: u64,
     engines: &'static [&'static str],
 ) -> Configuration {
-    let cache_mib = (records * 16 / 2) >> 20;
+    let memtable_mib = (records / GROWTH_MEMTABLE_RECORDS).next_power_of_two();
     Configuration {
         name,
         about,
@@ -106,8 +110,8 @@ const fn growth(
         key_bytes: 8,
         value_bytes: 8,
         gap_bits: 1,
-        cache_mib: if cache_mib < 8 { 8 } else { cache_mib },
-        memtable_mib: 16,
+        cache_mib: (records * 16 / 2) >> 20,
+        memtable_mib: if memtable_mib > 16 { 16 } else { memtable_mib },
         length: LONG,
         only: GROWTH,
         engines,
@@ -183,7 +187,7 @@ pub(crate) const CONFIGURATIONS: &[Configuration] = &[
     Configuration {
         value_bytes: 100,
         key_bytes: 16,
-        cache_mib: 12,
+        cache_mib: 11,
         ..growth(
             "wide-1m",
             "growth: 1 M records of 16 + 100 bytes, a cache for a tenth of them",
