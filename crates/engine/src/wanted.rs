@@ -237,10 +237,12 @@ impl Store {
     fn use_pause(&self, is_pausing: bool) -> Result<()> {
         let mut awaits_pause = false;
         for keyspace in self.all_keyspaces().iter() {
-            let in_memory_bytes = keyspace.view.load().active.memtable.payload_bytes();
             if !is_pausing {
                 awaits_pause |= keyspace.scans.have_credit();
-            } else if keyspace.scans.pay_for_flush(in_memory_bytes) {
+                continue;
+            }
+            let in_memory_bytes = keyspace.view.load().active.memtable.payload_bytes();
+            if keyspace.scans.pay_for_flush(in_memory_bytes) {
                 self.seal_if_filled(keyspace)?;
             }
         }
