@@ -12,7 +12,7 @@
 //!   numbers. Until then it is charged, and goes like other blocks that nobody asks for.
 
 use crate::keyspace::KeyspaceState;
-use crate::output::Outputs;
+use crate::outputs::Outputs;
 use crate::scheduler::Lane;
 use crate::store::Store;
 use crate::tree::{Access, TableFile, TableFiles};
@@ -70,7 +70,7 @@ impl Store {
         let mut files: Vec<_> = tables.take_inheritances().into_iter().map(inherit).collect();
         if keyspace.options().strategy.uses_replaced() {
             files.extend(
-                tables.parts().iter().map(|part| (self.files.file_of(keyspace.id, part), Access::Pass)),
+                tables.parts.iter().map(|part| (self.files.file_of(keyspace.id, part), Access::Pass)),
             );
         }
         let open = |(file, access): (Arc<TableFile>, Access)| {

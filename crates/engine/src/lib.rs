@@ -47,6 +47,7 @@ mod older;
 mod open;
 mod options;
 mod output;
+mod outputs;
 mod paid;
 mod paths;
 mod pending_deletes;

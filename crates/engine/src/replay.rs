@@ -8,7 +8,8 @@
 use crate::flush::{add_flushed, add_ingested};
 use crate::ingest::part_of_logged;
 use crate::options::{KeyspaceOptions, MemoryPlan};
-use crate::output::{TableFactory, UnclaimedFiles};
+use crate::output::TableFactory;
+use crate::outputs::UnclaimedFiles;
 use crate::room::stub_memtable;
 use crate::tree::{TableFiles, TreePart, TreeRun};
 use crate::view::MemtableView;

@@ -2,7 +2,8 @@
 
 use crate::large::LargeMap;
 use crate::large::files::decode;
-use crate::output::{OutputSpec, TableFactory, UnclaimedFiles};
+use crate::output::{OutputSpec, TableFactory};
+use crate::outputs::UnclaimedFiles;
 use crate::paths;
 use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
 use esker_base::{FileNumber, Result, TableUid, Tag, ValueKind};

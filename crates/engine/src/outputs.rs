@@ -1,0 +1,138 @@
+//! What a job has written before anything refers to it: the tables, what is known of them, and their files, which are deleted unless somebody
+//! takes them.
+
+use crate::amplification::traffic::Moved;
+use crate::output::TableFactory;
+use esker_base::{FileNumber, KeyspaceId, SeqNo};
+use esker_sst::Inheritance;
+use esker_version::{BlobFileMeta, PartMeta, Place, VersionEdit};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Table and blob files that nothing refers to yet; dropped, they are deleted.
+pub(crate) struct UnclaimedFiles<'a> {
+    factory: &'a TableFactory,
+    files: Vec<PathBuf>,
+}
+
+impl<'a> UnclaimedFiles<'a> {
+    pub(crate) fn new(factory: &'a TableFactory) -> UnclaimedFiles<'a> {
+        UnclaimedFiles { factory, files: Vec::new() }
+    }
+
+    /// One more.
+    pub(crate) fn add(&mut self, file: PathBuf) {
+        self.files.push(file);
+    }
+
+    /// Takes over the files of another.
+    pub(crate) fn append(&mut self, mut other: UnclaimedFiles<'_>) {
+        self.files.append(&mut other.files);
+    }
+
+    /// Something refers to the files from now on, or may.
+    pub(crate) fn claim(mut self) {
+        self.files.clear();
+    }
+}
+
+impl Drop for UnclaimedFiles<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // Nobody knows how far the job came: perhaps to where a manifest refers to them.
+            return;
+        }
+        for path in &self.files {
+            // What stays behind is an orphan, removed at the next open.
+            let _ = self.factory.env.fs.remove_file(path);
+        }
+    }
+}
+
+/// The tables of a job, and the blob files of their large values, that nothing refers to yet: whichever way the job ends, they are
+/// deleted unless it takes them.
+pub(crate) struct Outputs<'a> {
+    pub(crate) parts: Vec<PartMeta>,
+    pub(crate) blobs: Vec<BlobFileMeta>,
+    pub(crate) files: UnclaimedFiles<'a>,
+    /// What tables have in the cache already.
+    pub(crate) inheritances: Vec<(FileNumber, Inheritance)>,
+    /// How much of tables replaces something, in 1/1000, if it was asked and is known.
+    pub(crate) replaced: Vec<(FileNumber, u32)>,
+    /// The smallest sequence number of what a filter changed or removed.
+    pub(crate) oldest_filtered: Option<SeqNo>,
+}
+
+impl<'a> Outputs<'a> {
+    /// No tables.
+    pub(crate) fn none(factory: &'a TableFactory) -> Outputs<'a> {
+        let files = UnclaimedFiles::new(factory);
+        Outputs {
+            parts: Vec::new(),
+            blobs: Vec::new(),
+            files,
+            inheritances: Vec::new(),
+            replaced: Vec::new(),
+            oldest_filtered: None,
+        }
+    }
+
+    /// Tombstones of all tables.
+    pub(crate) fn tombstones(&self) -> u64 {
+        self.parts.iter().map(|part| part.tombstones).sum()
+    }
+
+    /// Bytes of all tables.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.bytes).sum()
+    }
+
+    /// Bytes of all blob files.
+    pub(crate) fn blob_bytes(&self) -> u64 {
+        self.blobs.iter().map(|blob| blob.file_bytes).sum()
+    }
+
+    /// Entries of all tables.
+    pub(crate) fn entries(&self) -> u64 {
+        self.parts.iter().map(|part| part.entries).sum()
+    }
+
+    /// What the job that read so much in tables and took so long moved.
+    pub(crate) fn moved(&self, read_bytes: u64, took_ns: u64) -> Moved {
+        Moved { read_bytes, written_bytes: self.bytes(), blob_bytes: self.blob_bytes(), took_ns }
+    }
+
+    /// Takes over the outputs of the piece that follows.
+    pub(crate) fn append(&mut self, next: Outputs<'_>) {
+        self.parts.extend(next.parts);
+        self.blobs.extend(next.blobs);
+        self.files.append(next.files);
+        self.inheritances.extend(next.inheritances);
+        self.replaced.extend(next.replaced);
+        self.oldest_filtered = self.oldest_filtered.into_iter().chain(next.oldest_filtered).min();
+    }
+
+    /// Takes what tables have in the cache, with what they are.
+    pub(crate) fn take_inheritances(&mut self) -> Vec<(&PartMeta, Inheritance)> {
+        let inheritances = std::mem::take(&mut self.inheritances);
+        let part_of = |number| self.parts.iter().find(|part| part.file == number);
+        inheritances.into_iter().filter_map(|(number, own)| Some((part_of(number)?, own))).collect()
+    }
+
+    /// Says in an edit that the tables join `place`, and that there are blob files (BF2). The files stay with whoever is to
+    /// decide when something refers to them.
+    pub(crate) fn add_to(
+        self,
+        edit: &mut VersionEdit,
+        keyspace: KeyspaceId,
+        place: Place,
+    ) -> UnclaimedFiles<'a> {
+        for blob in self.blobs {
+            edit.add_blob_file(keyspace, blob);
+        }
+        for part in self.parts {
+            edit.add_part(keyspace, place, Arc::new(part));
+        }
+        self.files
+    }
+}
