@@ -18,7 +18,9 @@
 //!   spread evenly that is not too small either: of entries that are dropped each was replaced by a later one, which counts.
 //! * RP4. What nobody has looked at is taken to replace all that it may: tables of before the database was opened, ingested ones, those with
 //!   deletes, with several versions of a key, or with values in blob files, whose bytes are elsewhere.
-//! * RP5. Nothing is read for it. The tables of such a strategy are opened once they are written, while the system has their bytes in memory.
+//! * RP5. Of older tables nothing is read for it. The tables of such a strategy are opened once they are written, while the system has their bytes in
+//!   memory; beyond the limit of open tables they are closed again before anybody asks, so that all counts as replacing. Where filters are in the
+//!   cache, only what readers have brought there can be asked.
 //!
 //! # Rejected
 //! * What merges into the last level found to be replaced, which is known anyway ([`crate::amplification`]): it tells of what came minutes ago, and

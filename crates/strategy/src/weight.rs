@@ -5,7 +5,9 @@
 //! weighs as much as of it replaces something ([`Shape::replaced`]), but never so little that more than [`MOST_UPPER_PERMILLE`] of the last level
 //! lie above it: what lies there is read by more lookups, and is to be merged some day.
 //!
-//! * GW1. What a part weighs is not less than what of it replaces something older, so garbage that fits the budget by weight fits it.
+//! * GW1. What a part weighs is not less than what of it replaces something older, so garbage that fits the budget by weight fits it. That is as true
+//!   as entries are as large as what they replace: how large that was nobody knows before a merge. Small values in the place of large ones
+//!   leave more garbage than they weigh; beside large new keys, for which more may lie here, more than they would without weights.
 //! * GW2. Parts that fit the budget together have at most [`MOST_UPPER_PERMILLE`] of the last level's bytes, or as many as the budget, if that is more.
 //! * GW3. Everything weighs its bytes where nobody knows better, where room is promised ([`crate::space`] counts all bytes there), where
 //!   nothing rests in the last level yet, and while a tree is on its way from one strategy to another.

@@ -2,11 +2,12 @@
 
 use super::{ReplacedBook, Sampler};
 use crate::scheduler::Lane;
+use crate::tree::TableFile;
 use crate::{Database, KeyspaceOptions, Options, PerLevel};
 use esker_base::{FileNumber, PartId, TableUid};
 use esker_codec::Codec;
 use esker_env::Env;
-use esker_env::fault::StrictFs;
+use esker_env::fault::{Fault, FaultFs, Operation, Rule, StrictFs, When};
 use esker_filter::FilterPolicy;
 use esker_strategy::{base_bytes, upper_bytes};
 use esker_version::{KeyRange, PartMeta};
@@ -16,24 +17,41 @@ use std::sync::Arc;
 const KEYS: u64 = 4_000;
 
 struct World {
-    fs: Arc<StrictFs>,
+    fs: Arc<FaultFs>,
     options: Options,
     db: Database,
 }
 
 impl World {
     fn new(keyspace: KeyspaceOptions) -> World {
-        let fs = Arc::new(StrictFs::new());
+        World::with(keyspace, |options| options)
+    }
+
+    fn with(keyspace: KeyspaceOptions, change: impl Fn(Options) -> Options) -> World {
+        let fs = Arc::new(FaultFs::over_strict(StrictFs::new()));
         let keyspace = keyspace.table_size(16 << 10).block_size(512).compression(PerLevel::all(Codec::None));
-        let options = Options::default().memory_budget(64 << 20).keyspace_options(keyspace);
-        let env = Env::simulated(Arc::<StrictFs>::clone(&fs), 1);
+        let options = change(Options::default().memory_budget(64 << 20).keyspace_options(keyspace));
+        let env = Env::simulated(Arc::<FaultFs>::clone(&fs), 1);
+        let db = options.clone().env(env).open("/db").expect("a database");
+        World { fs, options, db }
+    }
+
+    /// Closed and opened again: no table is open.
+    fn reopened(self) -> World {
+        let World { fs, options, db } = self;
+        db.close().expect("a clean close");
+        let env = Env::simulated(Arc::<FaultFs>::clone(&fs), 2);
         let db = options.clone().env(env).open("/db").expect("a database");
         World { fs, options, db }
     }
 
     /// With a base of [`KEYS`] keys.
     fn filled(keyspace: KeyspaceOptions) -> World {
-        let world = World::new(keyspace);
+        World::new(keyspace).fill()
+    }
+
+    fn fill(self) -> World {
+        let world = self;
         world.put(old, 0..KEYS);
         world.db.compact_all().expect("a compaction");
         world.settle();
@@ -74,6 +92,13 @@ impl World {
                 share: share(meta.id),
             })
             .collect()
+    }
+
+    /// The files of all tables in reading order.
+    fn files(&self) -> Vec<Arc<TableFile>> {
+        let tree = Arc::clone(&self.db.default_keyspace().state().view.load().tree);
+        let parts = tree.runs.iter().flat_map(|run| run.parts.iter());
+        parts.map(|part| Arc::clone(&part.file)).collect()
     }
 
     /// Bytes above the last level, and in it.
@@ -215,13 +240,35 @@ fn after_a_reopening_nobody_knows() {
     let world = World::filled(KeyspaceOptions::default());
     world.put(new, 0..KEYS);
     assert!(is_about(&world.flush(), 0..100));
-    let World { fs, options, db } = world;
-    db.close().expect("a clean close");
-    let env = Env::simulated(Arc::<StrictFs>::clone(&fs), 2);
-    let db = options.clone().env(env).open("/db").expect("a database");
-    let world = World { fs, options, db };
+    let world = world.reopened();
     let upper = world.level(0);
     assert!(!upper.is_empty() && upper.iter().all(|table| table.share.is_none()), "{upper:?}");
+}
+
+/// RP5: of tables that are closed, and of those whose filters are not in memory, nothing is read, whatever is to be known of them.
+#[test]
+fn nothing_older_is_read_to_know_what_is_replaced() {
+    for is_open in [false, true] {
+        let world = World::with(KeyspaceOptions::default(), |options| options.cache_filters(is_open));
+        let world = world.fill().reopened();
+        if is_open {
+            // A scan opens tables and asks no filter.
+            assert_eq!(world.db.default_keyspace().iter().count() as u64, KEYS);
+        }
+        let older = world.files();
+        assert!(older.len() > 3 && older.iter().all(|file| file.opened().is_some() == is_open));
+        for file in &older {
+            let path = file.path().to_string_lossy();
+            let rule = Rule::new(Fault::Io, When::From(1)).on(Operation::Open).on(Operation::Read);
+            world.fs.add(rule.path(&path));
+        }
+        world.put(new, 0..KEYS);
+        let shares = world.flush();
+        assert_eq!(world.fs.injected(), 0, "an older table was opened or read");
+        assert!(is_about(&shares, 990..1001), "nobody can say: {shares:?}");
+        let new_files = world.files().into_iter().take(shares.len());
+        assert!(new_files.into_iter().all(|file| file.opened().is_some()), "who comes next is to know");
+    }
 }
 
 /// A slice may hold all that its file replaces.
