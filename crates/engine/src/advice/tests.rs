@@ -129,6 +129,21 @@ fn advice_follows_what_is_seen_and_is_checked_against_it() {
     db.close().unwrap();
 }
 
+/// A tree of one run, as a load leaves it, says nothing about formulas for trees that are written to.
+#[test]
+fn what_was_only_loaded_is_not_held_against_the_formulas() {
+    let db = open("leveled:4");
+    let keyspace = db.default_keyspace();
+    let mut loader = keyspace.bulk_load().unwrap();
+    (0..4000u64).for_each(|number| loader.add(format!("{number:08}"), [7; 40]).unwrap());
+    loader.finish().unwrap();
+    db.drain().unwrap();
+    let stated = Operations { puts: 1.0, present_reads: 1.0, ..Operations::default() };
+    let told = keyspace.advise(&AdviceRequest::default().operations(stated)).unwrap();
+    assert!(told.checks.len() == 4 && told.checks.iter().all(|check| check.measured.is_none()), "{told:?}");
+    db.close().unwrap();
+}
+
 #[test]
 fn advice_that_is_taken_is_a_change_of_options() {
     let db = open("leveled:4");
