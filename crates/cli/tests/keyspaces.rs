@@ -45,7 +45,12 @@ fn strategies_are_shown_and_changed() {
     place.ok("put k v");
     assert_eq!(place.ok("strategy"), "default: partitioned, the tree has its form\n");
     assert_eq!(place.ok("strategy tiered:4"), "default: tiered:4, the tree has its form\n");
-    assert_eq!(place.ok("strategy --pause"), "default: tiered:4, the tree has its form\n");
+    for (words, what) in [("--pause", "paused"), ("--resume", "resumed")] {
+        assert_eq!(
+            place.ok(&format!("strategy {words}")),
+            format!("default: tiered:4, the tree has its form, so nothing was {what}\n")
+        );
+    }
     assert_eq!(
         place.ok("strategy partial:4,oldest --wait --json"),
         "{\"keyspace\":\"default\",\"strategy\":\"partial:4,oldest\",\"migration\":null,\"adaptation\":null}\n"

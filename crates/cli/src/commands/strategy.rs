@@ -24,11 +24,11 @@ pub(super) fn run(context: &mut Context<'_>, args: &StrategyArgs) -> Result<Exit
         // A paused migration is nothing that is left to do.
         context.database.drain()?;
     }
-    show(context, &keyspace)?;
+    show(context, args, &keyspace)?;
     Ok(Exit::Done)
 }
 
-fn show(context: &mut Context<'_>, keyspace: &Keyspace) -> Result<(), Failure> {
+fn show(context: &mut Context<'_>, args: &StrategyArgs, keyspace: &Keyspace) -> Result<(), Failure> {
     let (name, migration) = (keyspace.name(), keyspace.migration());
     let options = keyspace.options().named_values();
     let strategy = options.into_iter().find(|(name, _)| name == "strategy").map(|(_, text)| text);
@@ -45,6 +45,9 @@ fn show(context: &mut Context<'_>, keyspace: &Keyspace) -> Result<(), Failure> {
         return write_json(context.out, members);
     }
     let state = match migration {
+        // Who wanted to keep a tree as it is has to know that the next change of strategy begins at once.
+        None if args.pause => "the tree has its form, so nothing was paused".to_owned(),
+        None if args.resume && !args.wait => "the tree has its form, so nothing was resumed".to_owned(),
         None => "the tree has its form".to_owned(),
         Some(migration) => progress(&migration),
     };
