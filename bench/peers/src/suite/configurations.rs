@@ -102,7 +102,7 @@ const fn growth(
     records: u64,
     engines: &'static [&'static str],
 ) -> Configuration {
-    let memtable_mib = (records / GROWTH_MEMTABLE_RECORDS).next_power_of_two();
+    let memtable_mib = records.div_ceil(GROWTH_MEMTABLE_RECORDS).next_power_of_two();
     Configuration {
         name,
         about,
@@ -246,6 +246,17 @@ pub(super) const FULL_FORM: Form = Form {
 mod tests {
     use super::{CONFIGURATIONS, FULL_FORM, MIDDLE_FORM, QUICK_FORM};
     use crate::adapters::ORDER;
+
+    /// So that each size has the same share of its records in memory.
+    #[test]
+    fn memtables_grow_with_the_records() {
+        let memtable_mib = |name| {
+            let named = CONFIGURATIONS.iter().find(|configuration| configuration.name == name);
+            named.map(|configuration| configuration.memtable_mib)
+        };
+        let growing = ["growth-1m", "growth-10m", "growth-100m", "growth-1g"];
+        assert_eq!(growing.map(memtable_mib), [Some(1), Some(2), Some(16), Some(16)]);
+    }
 
     #[test]
     fn forms_name_what_there_is() {
