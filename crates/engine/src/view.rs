@@ -12,8 +12,8 @@
 //! dropped the version that the older sequence number is entitled to.
 //!
 //! # Why a lock around an `Arc`
-//! Lock, clone, unlock take 25 to 35 ns on one core. An epoch pin would take 2 and scale with readers; it replaces
-//! this cell when the cached read path is otherwise short enough to notice.
+//! Lock, clone, unlock take 25 to 35 ns on one core, and more where two threads read: there it is what keeps them from twice the gets of one (see
+//! "Two threads and one lock" in `docs/design/performance.md`). An epoch pin would take 2 and scale with readers; it is to replace this cell.
 
 use crate::semantics::Semantics;
 use crate::tree::{Tree, TreeRun};

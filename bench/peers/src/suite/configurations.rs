@@ -247,7 +247,7 @@ mod tests {
     use super::{CONFIGURATIONS, FULL_FORM, MIDDLE_FORM, QUICK_FORM};
     use crate::adapters::ORDER;
 
-    /// So that each size has the same share of its records in memory.
+    /// As README.md has it: with the records, up to 16 MiB.
     #[test]
     fn memtables_grow_with_the_records() {
         let memtable_mib = |name| {

@@ -51,11 +51,10 @@ impl World {
     }
 
     fn fill(self) -> World {
-        let world = self;
-        world.put(old, 0..KEYS);
-        world.db.compact_all().expect("a compaction");
-        world.settle();
-        world
+        self.put(old, 0..KEYS);
+        self.db.compact_all().expect("a compaction");
+        self.settle();
+        self
     }
 
     fn settle(&self) {
