@@ -153,7 +153,7 @@ impl Holders {
         keyspace: KeyspaceId,
         pinned: &Pinned,
     ) -> Holding {
-        let view = Some((keyspace, Arc::downgrade(&pinned.view)));
+        let view = Some((keyspace, Arc::downgrade(&pinned.view.to_arc())));
         let since_ns = self.clock.monotonic_ns();
         self.add(Held { kind, seqno: pinned.seqno, since_ns, has_warned: false, view })
     }

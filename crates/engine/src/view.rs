@@ -10,17 +10,13 @@
 //! newer than Vi was merged. If the view is old and `visible` new, the reader sees the prefix up to the seal border of
 //! its memtable: a state that existed after the read began. In the other order a compaction could already have
 //! dropped the version that the older sequence number is entitled to.
-//!
-//! # Why a lock around an `Arc`
-//! Lock, clone, unlock take 25 to 35 ns on one core, and more where two threads read: there it is what keeps them from twice the gets of one (see
-//! "Two threads and one lock" in `docs/design/performance.md`). An epoch pin would take 2 and scale with readers; it is to replace this cell.
 
 use crate::semantics::Semantics;
 use crate::tree::{Tree, TreeRun};
 use esker_base::SeqNo;
+use esker_env::{Published, ReadGuard};
 use esker_iter::Large;
 use esker_memtable::Memtable;
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -150,23 +146,31 @@ impl SuperVersion {
     }
 }
 
+/// A view that was current when it was pinned, for one read; what lives longer [keeps](ReadGuard::kept) it.
+pub(crate) type PinnedView = ReadGuard<SuperVersion>;
+
 /// Publishes the current view of a keyspace.
 #[derive(Debug)]
 pub(crate) struct ViewCell {
-    current: Mutex<Arc<SuperVersion>>,
+    current: Published<SuperVersion>,
     /// Whether the current view has sealed memtables: kept beside it, because background work asks that of every keyspace.
     has_sealed: AtomicBool,
 }
 
 impl ViewCell {
     pub(crate) fn new(view: SuperVersion) -> ViewCell {
-        ViewCell { has_sealed: AtomicBool::new(!view.sealed.is_empty()), current: Mutex::new(Arc::new(view)) }
+        ViewCell { has_sealed: AtomicBool::new(!view.sealed.is_empty()), current: Published::new(view) }
     }
 
-    /// The current view.
+    /// The current view, for one read.
     #[inline]
+    pub(crate) fn pin(&self) -> PinnedView {
+        self.current.pin()
+    }
+
+    /// The current view, to keep.
     pub(crate) fn load(&self) -> Arc<SuperVersion> {
-        Arc::clone(&self.current.lock())
+        self.current.load()
     }
 
     /// Whether the current view has sealed memtables.
@@ -177,14 +181,10 @@ impl ViewCell {
 
     /// Publishes a view derived from the one current now: a seal may have changed it since a job began (F5).
     pub(crate) fn update(&self, derive: impl FnOnce(&SuperVersion) -> SuperVersion) {
-        let old;
-        {
-            let mut current = self.current.lock();
-            let new = Arc::new(derive(&current));
+        self.current.update(|current| {
+            let new = derive(current);
             self.has_sealed.store(!new.sealed.is_empty(), Ordering::Release);
-            old = std::mem::replace(&mut *current, new);
-        }
-        // The last reference may free memtables and files: not under the lock.
-        drop(old);
+            new
+        });
     }
 }

@@ -12,6 +12,7 @@
 //! | [`memory`] | [`Region`], large pieces of anonymous memory |
 //! | [`slabs`] | memory for blocks, many small pieces of such regions |
 //! | [`NumberList`] | numbers by the million, in such regions |
+//! | [`Published`] | a value that is replaced now and then, and that readers pin without a shared line |
 //! | [`LongSlice`] | slices of fixed length, in such regions if they are long |
 //! | [`clock`], [`random`] | time and randomness, the machine's and a test's |
 //! | [`reads`] | [`ReadQueue`], reads that overlap |
@@ -20,7 +21,7 @@
 //! | [`world`] | [`Env`], all of it in one value, and the starting of threads |
 //! | `sharing` | [`Env::share_out`], work that is done on several threads and waited for |
 //!
-//! Unsafe code is found in [`memory`], [`slabs`], `number_list`, `long_slice`, in [`fs`] ([`Mapping`]), in the two modules `mapping`, in
+//! Unsafe code is found in [`memory`], [`slabs`], `number_list`, `long_slice`, `published`, in [`fs`] ([`Mapping`]), in the two modules `mapping`, in
 //! `std_fs/write_back` and in `reads/uring`, nowhere else.
 
 mod aligned;
@@ -33,6 +34,7 @@ mod long_slice;
 pub mod memory;
 mod number_list;
 pub mod over;
+mod published;
 pub mod random;
 pub mod reads;
 mod sharing;
@@ -51,6 +53,7 @@ pub use long_slice::LongSlice;
 pub use memory::{PageAdvice, Region};
 pub use number_list::NumberList;
 pub use over::{FileOver, FileSystemOver};
+pub use published::{Published, ReadGuard};
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use reads::{AsyncReads, PendingRead, ReadMode, ReadQueue, ReadRequest};
 pub use std_fs::StdFileSystem;

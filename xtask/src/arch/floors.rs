@@ -36,6 +36,7 @@ pub(super) const CRATES: &[Crate] = &[
             "src/slabs.rs",
             "src/number_list.rs",
             "src/long_slice.rs",
+            "src/published",
             "src/fs.rs",
             "src/std_fs/mapping.rs",
             "src/std_fs/write_back.rs",
@@ -137,7 +138,15 @@ pub(super) const THIRD_PARTY: &[ThirdParty] = &[
     ThirdParty { name: "liblzma", users: &["esker-codec"] },
     ThirdParty {
         name: "loom",
-        users: &["esker-base", "esker-cache", "esker-memtable", "esker-sst", "esker-wal", "esker-engine"],
+        users: &[
+            "esker-base",
+            "esker-env",
+            "esker-cache",
+            "esker-memtable",
+            "esker-sst",
+            "esker-wal",
+            "esker-engine",
+        ],
     },
     ThirdParty { name: "lz4_flex", users: &["esker-codec"] },
     ThirdParty {

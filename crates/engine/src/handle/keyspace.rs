@@ -244,11 +244,11 @@ impl Keyspace {
 
     /// The present, pinned. The view first, then the sequence number (RV1); the view before the mark of a dropped keyspace, too,
     /// which is set before the view is emptied.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pin(&self) -> Result<Pinned> {
         let store = &self.handle.store;
         store.check_open()?;
-        let view = self.state.view.load();
+        let view = self.state.view.pin();
         self.state.check_living()?;
         let seqno = SeqNo::new(store.visible.load(Ordering::Acquire));
         Ok(Pinned { view, seqno, time: ReadTime::PRESENT })
@@ -331,11 +331,12 @@ impl Keyspace {
     /// A cursor over what was pinned, listed among the holders.
     pub(crate) fn cursor_of(&self, pinned: Pinned, bounds: Bounds) -> Cursor {
         let holding = self.handle.store.holders.hold_view(HolderKind::Cursor, self.state.id, &pinned);
-        Cursor::new(pinned, bounds, holding, ScanTally::new(&self.state.scans))
+        Cursor::new(pinned.kept(), bounds, holding, ScanTally::new(&self.state.scans))
     }
 
     /// A range over what could be pinned, listed among the holders.
     pub(crate) fn range_of(&self, pinned: Result<Pinned>, bounds: Bounds) -> Range {
+        let pinned = pinned.map(Pinned::kept);
         let holders = &self.handle.store.holders;
         let holding =
             pinned.as_ref().map(|pinned| holders.hold_view(HolderKind::Range, self.state.id, pinned));
@@ -345,6 +346,7 @@ impl Keyspace {
 
     /// As [`Keyspace::range_of`], of keys alone.
     pub(crate) fn keys_of(&self, pinned: Result<Pinned>, bounds: Bounds) -> Keys {
+        let pinned = pinned.map(Pinned::kept);
         let holders = &self.handle.store.holders;
         let holding =
             pinned.as_ref().map(|pinned| holders.hold_view(HolderKind::Range, self.state.id, pinned));

@@ -5,21 +5,25 @@ use crate::read::multi;
 use crate::read::point::{self, Found};
 use crate::read::range::Range;
 use crate::semantics::ReadTime;
-use crate::view::SuperVersion;
+use crate::view::PinnedView;
 use esker_base::{Result, SeqNo};
 use esker_iter::{Bounds, Large, LargeValues, Reader};
-use std::sync::Arc;
 
 /// A view and the sequence number to read it at.
 #[derive(Debug)]
 pub(crate) struct Pinned {
-    pub(crate) view: Arc<SuperVersion>,
+    pub(crate) view: PinnedView,
     pub(crate) seqno: SeqNo,
     /// The moment at which it is judged what has expired.
     pub(crate) time: ReadTime,
 }
 
 impl Pinned {
+    /// The same moment for something that outlives a read: see [`PinnedView`].
+    pub(crate) fn kept(self) -> Pinned {
+        Pinned { view: self.view.kept(), ..self }
+    }
+
     #[inline]
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         Ok(match point::lookup(self, key)? {

@@ -84,7 +84,7 @@ impl View<'_> {
         }
         self.keyspace.store().check_open()?;
         let Moment { seqno, read_time_ms } = self.snapshot.moment;
-        let view = self.keyspace.state().view.load();
+        let view = self.keyspace.state().view.pin();
         self.keyspace.state().check_living()?;
         Ok(Pinned { view, seqno, time: ReadTime::at(read_time_ms) })
     }

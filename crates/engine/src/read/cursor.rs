@@ -81,7 +81,7 @@ impl Cursor {
     /// counted. The view holds every version that such a reader needs, so no snapshot has to be registered for it.
     pub(crate) fn new(mut pinned: Pinned, bounds: Bounds, holding: Holding, tally: ScanTally) -> Cursor {
         let entries = Entries::of(&mut pinned, bounds);
-        Cursor { entries, _view: pinned.view, _holding: Some(holding), tally }
+        Cursor { entries, _view: pinned.view.into_arc(), _holding: Some(holding), tally }
     }
 
     /// A cursor over what a reader at `seqno` would see if there were only these sources of `view` and the range deletes

@@ -32,7 +32,7 @@ impl Layer {
         let depth = |level: LevelIndex| if level.is_last() { above_last + 1 } else { depth_of(level) };
         let layer = |depth, level| {
             let reader = reader.clone();
-            Layer { view: Arc::clone(view), seqno, reader, depth, level }
+            Layer { view: view.to_arc(), seqno, reader, depth, level }
         };
         let memory = view.memtables().any(|view| !view.is_empty()).then(|| layer(0, None));
         memory.into_iter().chain(levels.into_iter().map(|level| layer(depth(level), Some(level)))).collect()

@@ -1,0 +1,272 @@
+//! Who reads what: the notes of all threads, and what waits until they are cleared. PB1 to PB6 are said in [`super`].
+
+use super::fences;
+use esker_base::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use esker_base::sync::{CachePadded, Mutex, MutexGuard};
+use std::any::Any;
+use std::sync::{Arc, PoisonError};
+
+/// Threads with slots at a time; those beyond count references. A server has tens, a program with a thread for each connection hundreds;
+/// the table takes 128 bytes for each, which are touched when a thread first reads.
+#[cfg(not(loom))]
+const MAX_THREADS: usize = 1024;
+/// Guards of one thread at a time that go without a count: as many as fill a line beside the flag. A read takes one, a read
+/// within another's closure a second.
+#[cfg(not(loom))]
+const SLOTS: usize = 7;
+
+#[cfg(loom)]
+const MAX_THREADS: usize = 3;
+#[cfg(loom)]
+const SLOTS: usize = 1;
+
+/// What a reader says that it reads; null if nothing.
+#[derive(Debug)]
+pub(super) struct Slot(AtomicPtr<()>);
+
+impl Slot {
+    #[inline]
+    fn is_free(&self) -> bool {
+        // Acquire: another thread may have cleared it, and what it did comes before the next note (PB6).
+        self.0.load(Ordering::Acquire).is_null()
+    }
+
+    /// Only by the thread that found it free, until it is cleared. Release: a look that finds this note in the place of the one before it is
+    /// behind all that was done under that one (PB6).
+    #[inline]
+    pub(super) fn note(&self, address: *mut ()) {
+        self.0.store(address, Ordering::Release);
+    }
+}
+
+/// The slots of one thread. On lines of its own: 128 bytes, because the prefetcher fetches lines in pairs.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Shelf {
+    slots: [Slot; SLOTS],
+    is_claimed: AtomicBool,
+}
+
+impl Shelf {
+    #[inline]
+    fn free_slot(&'static self) -> Option<&'static Slot> {
+        if self.slots[0].is_free() { Some(&self.slots[0]) } else { self.another_free_slot() }
+    }
+
+    #[cold]
+    fn another_free_slot(&'static self) -> Option<&'static Slot> {
+        self.slots[1..].iter().find(|slot| slot.is_free())
+    }
+}
+
+/// A value that was replaced while somebody noted it.
+struct Retired {
+    address: *mut (),
+    /// Drops it.
+    _keeper: Box<dyn Any + Send>,
+}
+
+// SAFETY: the address is compared, never followed.
+unsafe impl Send for Retired {}
+
+/// The notes of all threads of the process, about values of all kinds.
+pub(super) struct Hazards {
+    /// How many there are that wait: on a line that is read by all and hardly ever written to.
+    waiting: CachePadded<AtomicUsize>,
+    retired: Mutex<Vec<Retired>>,
+    /// No shelf from here on was ever claimed.
+    touched: AtomicUsize,
+    /// Shelves that are claimed now.
+    claimed: AtomicUsize,
+    shelves: [Shelf; MAX_THREADS],
+}
+
+#[cfg(not(loom))]
+static HAZARDS: Hazards = Hazards {
+    waiting: CachePadded(AtomicUsize::new(0)),
+    retired: Mutex::new(Vec::new()),
+    touched: AtomicUsize::new(0),
+    claimed: AtomicUsize::new(0),
+    shelves: [const {
+        Shelf {
+            slots: [const { Slot(AtomicPtr::new(std::ptr::null_mut())) }; SLOTS],
+            is_claimed: AtomicBool::new(false),
+        }
+    }; MAX_THREADS],
+};
+
+#[cfg(loom)]
+loom::lazy_static! {
+    static ref HAZARDS: Hazards = Hazards {
+        waiting: CachePadded(AtomicUsize::new(0)),
+        retired: Mutex::new(Vec::new()),
+        touched: AtomicUsize::new(0),
+        claimed: AtomicUsize::new(0),
+        shelves: std::array::from_fn(|_| Shelf {
+            slots: std::array::from_fn(|_| Slot(AtomicPtr::new(std::ptr::null_mut()))),
+            is_claimed: AtomicBool::new(false),
+        }),
+    };
+}
+
+impl Hazards {
+    #[inline]
+    pub(super) fn of_process() -> &'static Hazards {
+        &HAZARDS
+    }
+
+    /// A slot of this thread; `None` if all are taken, or the thread gets none.
+    #[inline]
+    pub(super) fn free_slot(&'static self) -> Option<&'static Slot> {
+        match own::get() {
+            Some(shelf) => shelf.free_slot(),
+            None => self.claim()?.free_slot(),
+        }
+    }
+
+    /// A shelf for this thread; `None` if there is none left.
+    #[cold]
+    #[inline(never)]
+    fn claim(&'static self) -> Option<&'static Shelf> {
+        // So that threads beyond the table do not look through all of it each time.
+        if self.claimed.load(Ordering::Relaxed) >= MAX_THREADS {
+            return None;
+        }
+        let is_free = |shelf: &Shelf| {
+            let claimed = &shelf.is_claimed;
+            claimed.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        };
+        let at = self.shelves.iter().position(is_free)?;
+        self.claimed.fetch_add(1, Ordering::Relaxed);
+        // Before any note in it: who looks through the notes after a fence sees this as it sees those.
+        self.touched.fetch_max(at + 1, Ordering::Release);
+        own::set(&self.shelves[at])
+    }
+
+    /// The shelf is another thread's to claim. A guard that went elsewhere stays noted: the next owner finds that slot taken.
+    #[cfg_attr(loom, expect(dead_code, reason = "loom has no end of a thread"))]
+    fn give_back(&self, shelf: &Shelf) {
+        self.claimed.fetch_sub(1, Ordering::Relaxed);
+        shelf.is_claimed.store(false, Ordering::Release);
+    }
+
+    /// Ends what was noted in a slot, and drops what waited for that.
+    #[inline]
+    pub(super) fn clear(&self, slot: &Slot) {
+        slot.0.store(std::ptr::null_mut(), Ordering::Release);
+        // PB4: cleared, fenced, looked at.
+        fences::light();
+        if self.waiting.load(Ordering::Relaxed) != 0 {
+            self.drop_cleared();
+        }
+    }
+
+    /// Drops a value that is no longer to be had by anybody anew: now, or when the last note of it is cleared.
+    pub(super) fn retire<T: Send + Sync + 'static>(&self, address: *mut (), keeper: Arc<T>) {
+        if !fences::heavy() {
+            // Nobody can tell any more who reads it: better never than too early.
+            std::mem::forget(keeper);
+            return;
+        }
+        if !self.is_noted(address) {
+            return;
+        }
+        {
+            let mut retired = self.retired();
+            retired.push(Retired { address, _keeper: Box::new(keeper) });
+            self.waiting.store(retired.len(), Ordering::Relaxed);
+        }
+        // PB4: entered, fenced, looked at. Without the fence it waits until the next one is retired.
+        if fences::heavy() {
+            self.drop_cleared();
+        }
+    }
+
+    /// Whether another thread would get slots.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn has_room(&self) -> bool {
+        self.claimed.load(Ordering::Relaxed) < MAX_THREADS
+    }
+
+    /// Whether anybody noted this address.
+    fn is_noted(&self, address: *mut ()) -> bool {
+        let touched = self.touched.load(Ordering::Acquire);
+        let mut slots = self.shelves[..touched].iter().flat_map(|shelf| &shelf.slots);
+        slots.any(|slot| slot.0.load(Ordering::Acquire) == address)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn drop_cleared(&self) {
+        let cleared: Vec<Retired>;
+        {
+            let mut retired = self.retired();
+            cleared = retired.extract_if(.., |value| !self.is_noted(value.address)).collect();
+            self.waiting.store(retired.len(), Ordering::Relaxed);
+        }
+        // Not under the lock: this may free memory and files, and other values that are published in them.
+        drop(cleared);
+    }
+
+    fn retired(&self) -> MutexGuard<'_, Vec<Retired>> {
+        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The shelf of the current thread.
+#[cfg(not(loom))]
+mod own {
+    use super::{Hazards, Shelf};
+    use std::cell::Cell;
+
+    // The first is read by every pin and therefore has no destructor: with one, each would have to look whether it has run.
+    thread_local! {
+        static SHELF: Cell<Option<&'static Shelf>> = const { Cell::new(None) };
+        static CLAIM: Claim = const { Claim };
+    }
+
+    /// Gives the shelf back when the thread ends.
+    struct Claim;
+
+    impl Drop for Claim {
+        fn drop(&mut self) {
+            if let Some(shelf) = SHELF.take() {
+                Hazards::of_process().give_back(shelf);
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn get() -> Option<&'static Shelf> {
+        SHELF.get()
+    }
+
+    /// Not while the thread ends, because nobody would give it back: then the shelf is free again.
+    pub(super) fn set(shelf: &'static Shelf) -> Option<&'static Shelf> {
+        if CLAIM.try_with(|_| ()).is_err() {
+            Hazards::of_process().give_back(shelf);
+            return None;
+        }
+        SHELF.set(Some(shelf));
+        Some(shelf)
+    }
+}
+
+#[cfg(loom)]
+mod own {
+    use super::Shelf;
+    use std::cell::Cell;
+
+    loom::thread_local! {
+        static SHELF: Cell<Option<&'static Shelf>> = Cell::new(None);
+    }
+
+    pub(super) fn get() -> Option<&'static Shelf> {
+        SHELF.with(Cell::get)
+    }
+
+    pub(super) fn set(shelf: &'static Shelf) -> Option<&'static Shelf> {
+        SHELF.with(|own| own.set(Some(shelf)));
+        Some(shelf)
+    }
+}
