@@ -259,7 +259,7 @@ enum ReclaimMutant {
     DeleteAtInstall,
     /// The file is marked without a reference: the last reader may be gone between the look and the mark.
     MarkWithoutReference,
-    /// A reader takes its reference after it let go of the view's lock.
+    /// A reader takes its reference after it let go of its pin of the view.
     ReferenceOutsideLock,
 }
 

@@ -29,6 +29,11 @@
 //! * PB6. A note is written with Release over one that is read with Acquire when it is looked for: what was done under the note before it
 //!   happens before the drop of what that was about.
 //!
+//! # What it costs
+//! While anything waits, every clearing of a note, of whatever value, takes the lock of the list and looks through all notes; so one reader that
+//! holds on to an old value makes all others slow. And whoever clears may drop a value that is not its own, under whatever locks it holds:
+//! the drop of a published value must take no lock under which something is pinned or loaded. After `fork` without `exec` nothing may be read.
+//!
 //! # Rejected
 //! *An epoch*, of which a pin takes as long: what was replaced waits until somebody counts on, one slow reader keeps everything
 //! that was replaced since, and it needs a thread that comes by. *The crate `arc-swap`*: hazard pointers as well, and paid for by readers:
