@@ -18,7 +18,7 @@ use esker_env::{Published, ReadGuard};
 use esker_iter::Large;
 use esker_memtable::Memtable;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A memtable and where it stands in the order of writes; or tables that were ingested, in the place of one.
 #[derive(Debug)]
@@ -151,40 +151,31 @@ pub(crate) type PinnedView = ReadGuard<SuperVersion>;
 
 /// Publishes the current view of a keyspace.
 #[derive(Debug)]
-pub(crate) struct ViewCell {
-    current: Published<SuperVersion>,
-    /// Whether the current view has sealed memtables: kept beside it, because background work asks that of every keyspace.
-    has_sealed: AtomicBool,
-}
+pub(crate) struct ViewCell(Published<SuperVersion>);
 
 impl ViewCell {
     pub(crate) fn new(view: SuperVersion) -> ViewCell {
-        ViewCell { has_sealed: AtomicBool::new(!view.sealed.is_empty()), current: Published::new(view) }
+        ViewCell(Published::new(view))
     }
 
     /// The current view, for one read.
     #[inline]
     pub(crate) fn pin(&self) -> PinnedView {
-        self.current.pin()
+        self.0.pin()
     }
 
     /// The current view, to keep.
     pub(crate) fn load(&self) -> Arc<SuperVersion> {
-        self.current.load()
+        self.0.load()
     }
 
     /// Whether the current view has sealed memtables.
-    #[inline]
     pub(crate) fn has_sealed(&self) -> bool {
-        self.has_sealed.load(Ordering::Acquire)
+        !self.pin().sealed.is_empty()
     }
 
     /// Publishes a view derived from the one current now: a seal may have changed it since a job began (F5).
     pub(crate) fn update(&self, derive: impl FnOnce(&SuperVersion) -> SuperVersion) {
-        self.current.update(|current| {
-            let new = derive(current);
-            self.has_sealed.store(!new.sealed.is_empty(), Ordering::Release);
-            new
-        });
+        self.0.update(derive);
     }
 }

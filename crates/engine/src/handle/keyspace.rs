@@ -330,8 +330,9 @@ impl Keyspace {
 
     /// A cursor over what was pinned, listed among the holders.
     pub(crate) fn cursor_of(&self, pinned: Pinned, bounds: Bounds) -> Cursor {
+        let pinned = pinned.kept();
         let holding = self.handle.store.holders.hold_view(HolderKind::Cursor, self.state.id, &pinned);
-        Cursor::new(pinned.kept(), bounds, holding, ScanTally::new(&self.state.scans))
+        Cursor::new(pinned, bounds, holding, ScanTally::new(&self.state.scans))
     }
 
     /// A range over what could be pinned, listed among the holders.

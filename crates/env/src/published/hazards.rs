@@ -1,7 +1,7 @@
 //! Who reads what: the notes of all threads, and what waits until they are cleared. PB1 to PB6 are said in [`super`].
 
 use super::fences;
-use esker_base::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use esker_base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use esker_base::sync::{CachePadded, Mutex, MutexGuard};
 use std::any::Any;
 use std::sync::{Arc, PoisonError};
@@ -69,10 +69,16 @@ struct Retired {
 // SAFETY: the address is compared, never followed.
 unsafe impl Send for Retired {}
 
+/// One of 64 bits for an address: the top six of a product with the golden ratio, which neighbours spread over.
+#[inline]
+fn bit_of(address: *mut ()) -> u64 {
+    1 << ((address.addr() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58)
+}
+
 /// The notes of all threads of the process, about values of all kinds.
 pub(super) struct Hazards {
-    /// How many there are that wait: on a line that is read by all and hardly ever written to.
-    waiting: CachePadded<AtomicUsize>,
+    /// The bits of all addresses that wait. Stored under the lock of the list, and only if it changes: the line is read by all.
+    waiting: CachePadded<AtomicU64>,
     retired: Mutex<Vec<Retired>>,
     /// No shelf from here on was ever claimed.
     touched: AtomicUsize,
@@ -83,7 +89,7 @@ pub(super) struct Hazards {
 
 #[cfg(not(loom))]
 static HAZARDS: Hazards = Hazards {
-    waiting: CachePadded(AtomicUsize::new(0)),
+    waiting: CachePadded(AtomicU64::new(0)),
     retired: Mutex::new(Vec::new()),
     touched: AtomicUsize::new(0),
     claimed: AtomicUsize::new(0),
@@ -98,7 +104,7 @@ static HAZARDS: Hazards = Hazards {
 #[cfg(loom)]
 loom::lazy_static! {
     static ref HAZARDS: Hazards = Hazards {
-        waiting: CachePadded(AtomicUsize::new(0)),
+        waiting: CachePadded(AtomicU64::new(0)),
         retired: Mutex::new(Vec::new()),
         touched: AtomicUsize::new(0),
         claimed: AtomicUsize::new(0),
@@ -134,7 +140,9 @@ impl Hazards {
         }
         let is_free = |shelf: &Shelf| {
             let claimed = &shelf.is_claimed;
-            claimed.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            // Looked at first: a compare-exchange takes the line from its reader even if it fails.
+            !claimed.load(Ordering::Relaxed)
+                && claimed.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
         };
         let at = self.shelves.iter().position(is_free)?;
         self.claimed.fetch_add(1, Ordering::Relaxed);
@@ -153,10 +161,12 @@ impl Hazards {
     /// Ends what was noted in a slot, and drops what waited for that.
     #[inline]
     pub(super) fn clear(&self, slot: &Slot) {
+        // The note is as its reader left it: whoever clears it has the guard.
+        let address = slot.0.load(Ordering::Relaxed);
         slot.0.store(std::ptr::null_mut(), Ordering::Release);
         // PB4: cleared, fenced, looked at.
         fences::light();
-        if self.waiting.load(Ordering::Relaxed) != 0 {
+        if self.waiting.load(Ordering::Relaxed) & bit_of(address) != 0 {
             self.drop_cleared();
         }
     }
@@ -174,18 +184,12 @@ impl Hazards {
         {
             let mut retired = self.retired();
             retired.push(Retired { address, _keeper: Box::new(keeper) });
-            self.waiting.store(retired.len(), Ordering::Relaxed);
+            self.note_waiting(&retired);
         }
         // PB4: entered, fenced, looked at. Without the fence it waits until the next one is retired.
         if fences::heavy() {
             self.drop_cleared();
         }
-    }
-
-    /// Whether another thread would get slots.
-    #[cfg(all(test, not(loom)))]
-    pub(super) fn has_room(&self) -> bool {
-        self.claimed.load(Ordering::Relaxed) < MAX_THREADS
     }
 
     /// Whether anybody noted this address.
@@ -202,10 +206,17 @@ impl Hazards {
         {
             let mut retired = self.retired();
             cleared = retired.extract_if(.., |value| !self.is_noted(value.address)).collect();
-            self.waiting.store(retired.len(), Ordering::Relaxed);
+            self.note_waiting(&retired);
         }
         // Not under the lock: this may free memory and files, and other values that are published in them.
         drop(cleared);
+    }
+
+    fn note_waiting(&self, retired: &[Retired]) {
+        let bits = retired.iter().fold(0, |bits, value| bits | bit_of(value.address));
+        if self.waiting.load(Ordering::Relaxed) != bits {
+            self.waiting.store(bits, Ordering::Relaxed);
+        }
     }
 
     fn retired(&self) -> MutexGuard<'_, Vec<Retired>> {

@@ -23,16 +23,16 @@
 //!   looked at again.
 //! * PB3. A value is dropped only after a look through all notes that began after it was replaced and fenced, and found none of it (RV7).
 //! * PB4. While a value waits, somebody will look again: it is entered before a fence and a look through the notes; whoever clears a note
-//!   that this look found does so before a fence and a look whether anything waits, so it sees that something does.
+//!   that this look found does so before a fence and a look whether that value may wait, so it sees that it does.
 //! * PB5. An address that waits is not that of a current value: its memory is not free yet. A note of it is one of PB2, or of a reader
-//!   who is about to look again, and then to clear or to change it.
+//!   who is about to look again, and then to clear it.
 //! * PB6. A note is written with Release over one that is read with Acquire when it is looked for: what was done under the note before it
 //!   happens before the drop of what that was about.
 //!
-//! # What it costs
-//! While anything waits, every clearing of a note, of whatever value, takes the lock of the list and looks through all notes; so one reader that
-//! holds on to an old value makes all others slow. And whoever clears may drop a value that is not its own, under whatever locks it holds:
-//! the drop of a published value must take no lock under which something is pinned or loaded. After `fork` without `exec` nothing may be read.
+//! # What it asks for
+//! A reader takes the lock of what waits only if the value that it read may be there: by a bit of the address, so one in 64 others takes it in vain while
+//! somebody holds on to an old one. The drop of a value may run under whatever its last reader holds: it must take no lock under which
+//! something is pinned or loaded. After `fork` without `exec` nothing may be read, because notes and locks of other threads stay as they were.
 //!
 //! # Rejected
 //! *An epoch*, of which a pin takes as long: what was replaced waits until somebody counts on, one slow reader keeps everything
@@ -51,6 +51,7 @@ use self::hazards::{Hazards, Slot};
 use esker_base::sync::atomic::{AtomicPtr, Ordering};
 use esker_base::sync::{Mutex, MutexGuard};
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError};
@@ -79,9 +80,10 @@ impl<T: Send + Sync + 'static> Published<T> {
     /// ordered after it. A guard takes one of the thread's seven slots; what lives longer than a call should be [kept](ReadGuard::kept).
     #[inline]
     pub fn pin(&self) -> ReadGuard<T> {
-        let Some(slot) = Hazards::of_process().free_slot() else { return self.counted() };
-        let mut noted = self.current.load(Ordering::Acquire);
+        let hazards = Hazards::of_process();
         loop {
+            let Some(slot) = hazards.free_slot() else { return self.counted() };
+            let noted = self.current.load(Ordering::Acquire);
             slot.note(noted.cast());
             fences::light();
             let current = self.current.load(Ordering::Acquire);
@@ -89,7 +91,8 @@ impl<T: Send + Sync + 'static> Published<T> {
                 // SAFETY: `current` came from an `Arc` and is not null.
                 return ReadGuard { value: unsafe { NonNull::new_unchecked(current) }, slot: Some(slot) };
             }
-            noted = current;
+            // It was replaced meanwhile, and may wait for this note.
+            hazards.clear(slot);
         }
     }
 
@@ -175,6 +178,9 @@ impl<T: Send + Sync + 'static> ReadGuard<T> {
     /// The same value with a count in the place of a slot of this thread: for what lives longer than a call.
     #[must_use]
     pub fn kept(self) -> ReadGuard<T> {
+        if self.slot.is_none() {
+            return self;
+        }
         let counted = Arc::into_raw(self.into_arc());
         // SAFETY: a pointer that an `Arc` gives is not null.
         ReadGuard { value: unsafe { NonNull::new_unchecked(counted.cast_mut()) }, slot: None }
@@ -182,7 +188,11 @@ impl<T: Send + Sync + 'static> ReadGuard<T> {
 
     /// The value with a count.
     pub fn into_arc(self) -> Arc<T> {
-        self.to_arc()
+        if self.slot.is_some() {
+            return self.to_arc();
+        }
+        // SAFETY: the guard's own count is the result's now.
+        unsafe { Arc::from_raw(ManuallyDrop::new(self).value.as_ptr()) }
     }
 }
 
