@@ -95,8 +95,7 @@ impl Older<'_> {
         let mut is_known = true;
         // What is replaced is in the oldest run, as a rule, which has most.
         for run in view.tree.runs.iter().rev().take_while(|run| run.level >= self.from) {
-            let part = run.part_for(key).filter(|part| !part.meta.sliced || part.meta.contains(key));
-            let Some(part) = part else { continue };
+            let Some(part) = run.part_for(key) else { continue };
             match part.file.opened().and_then(|table| table.may_contain_by_memory(hash)) {
                 Some(true) => return WHOLE_PERMILLE,
                 Some(false) => {}

@@ -141,6 +141,7 @@ impl SuperVersion {
     }
 
     /// All memtables, newest first.
+    #[inline]
     pub(crate) fn memtables(&self) -> impl Iterator<Item = &Arc<MemtableView>> {
         std::iter::once(&self.active).chain(&self.sealed)
     }

@@ -103,7 +103,7 @@ impl Table {
     }
 
     /// Whether the key with this hash may be in the table: `false` is certain.
-    #[inline]
+    #[inline(always)]
     pub fn may_contain(&self, hash: u64) -> bool {
         let maybe = match &self.filter {
             FilterAccess::Kept(filter) => filter.may_contain(hash),

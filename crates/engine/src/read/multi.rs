@@ -130,9 +130,6 @@ impl<'k> Group<'k> {
         for at in bits(self.pending) {
             let key = self.keys[at];
             let Some(part) = run.part_for(key) else { continue };
-            if part.meta.sliced && !part.meta.contains(key) {
-                continue;
-            }
             match part.file.opened_for_use() {
                 Some(table) => {
                     positions[lookups.len()] = at as u8;

@@ -6,7 +6,7 @@ use crate::handle::Pinned;
 use crate::read::covers::cover_at;
 use crate::read::expectation;
 use crate::read::resolve::{Resolved, resolve};
-use crate::tree::{Access, TreePart};
+use crate::tree::{Access, TreePart, TreeRun};
 use esker_base::{Result, SeqNo, Tag, checksum};
 use esker_filter::watch::is_sampled;
 use esker_sst::{Approach, PinnedValue, Table};
@@ -64,9 +64,7 @@ fn search<'v>(pinned: &'v Pinned, key: &[u8], hash: u64, witness: &mut impl Witn
     }
     for memtable in view.memtables() {
         if let Some(run) = &memtable.ingested {
-            if let Some(part) = run.part_for(key)
-                && let Some(found) = wanted.in_part(part, &mut (), 0, None)?
-            {
+            if let Some(found) = wanted.in_run(run, &mut (), 0)? {
                 return Ok(found);
             }
             continue;
@@ -92,23 +90,29 @@ fn search<'v>(pinned: &'v Pinned, key: &[u8], hash: u64, witness: &mut impl Witn
     let table = likely.and_then(|part| part.file.opened());
     let approach = table.and_then(|table| table.approach(key, seqno));
     for (at, part) in candidates.iter().enumerate().take(runs.len()) {
+        let Some(part) = part else { continue };
+        let Some(asked) = wanted.asked(part, witness, at) else { continue };
         let approach = if at == oldest { approach.as_ref() } else { None };
-        if let Some(part) = part
-            && let Some(found) = wanted.in_part(part, witness, at, approach)?
-        {
+        if let Some(found) = wanted.in_part(part, asked, witness, at, approach)? {
             expectation::note(at == oldest);
             return Ok(found);
         }
     }
     expectation::note(false);
     for (at, run) in runs.iter().enumerate().skip(PREFETCHED_RUNS) {
-        if let Some(part) = run.part_for(key)
-            && let Some(found) = wanted.in_part(part, witness, at, None)?
-        {
+        if let Some(found) = wanted.in_run(run, witness, at)? {
             return Ok(found);
         }
     }
     Ok(Found::Absent)
+}
+
+/// How far a lookup is with a part whose filter did not say no.
+enum Asked<'t> {
+    /// The filter lets the key pass.
+    Passed(&'t Table),
+    /// The table is not open, so nobody was asked.
+    Closed,
 }
 
 /// A key on its way through the sources.
@@ -136,34 +140,54 @@ impl Wanted<'_> {
         resolve(&self.pinned.view, &mut { self.pinned.time }, (tag, self.key, value))
     }
 
+    /// What the run at this place tells about the key; `None` if it holds no visible version.
+    fn in_run(&self, run: &TreeRun, witness: &mut impl Witness, at: usize) -> Result<Option<Found<'static>>> {
+        let Some(part) = run.part_for(self.key) else { return Ok(None) };
+        let Some(asked) = self.asked(part, witness, at) else { return Ok(None) };
+        self.in_part(part, asked, witness, at, None)
+    }
+
+    /// Asks the filter of a part; `None` if it says that the key is not there. Apart from the search, so that lookups of absent keys
+    /// are few instructions in one piece.
+    #[inline(always)]
+    fn asked<'t>(&self, part: &'t TreePart, witness: &mut impl Witness, run: usize) -> Option<Asked<'t>> {
+        let Some(table) = part.file.opened_for_use() else { return Some(Asked::Closed) };
+        witness.asks(run);
+        table.may_contain(self.hash).then_some(Asked::Passed(table))
+    }
+
     /// What a part of the run at this place tells about the key; `None` if it holds no visible version. The approach, if there is one, is
     /// to the key in this part's table.
-    #[inline]
+    #[inline(never)]
     fn in_part(
         &self,
         part: &TreePart,
+        asked: Asked<'_>,
         witness: &mut impl Witness,
         run: usize,
         approach: Option<&Approach<'_>>,
     ) -> Result<Option<Found<'static>>> {
-        match part.file.opened_for_use() {
-            Some(table) => self.in_table(part, table, witness, run, approach),
-            None => self.in_closed(part, witness, run),
+        match asked {
+            Asked::Passed(table) => self.in_table(part, table, witness, run, approach),
+            Asked::Closed => self.in_closed(part, witness, run),
         }
     }
 
     /// [`Wanted::in_part`], if the table is not open or not to be had without a lock.
     #[cold]
+    #[inline(never)]
     fn in_closed(
         &self,
         part: &TreePart,
         witness: &mut impl Witness,
         run: usize,
     ) -> Result<Option<Found<'static>>> {
-        self.in_table(part, &*part.file.open(Access::Use)?, witness, run, None)
+        let table = part.file.open(Access::Use)?;
+        witness.asks(run);
+        if table.may_contain(self.hash) { self.in_table(part, &table, witness, run, None) } else { Ok(None) }
     }
 
-    #[inline]
+    #[inline(always)]
     fn in_table(
         &self,
         part: &TreePart,
@@ -172,13 +196,6 @@ impl Wanted<'_> {
         run: usize,
         approach: Option<&Approach<'_>>,
     ) -> Result<Option<Found<'static>>> {
-        if part.meta.sliced && !part.meta.contains(self.key) {
-            return Ok(None);
-        }
-        witness.asks(run);
-        if !table.may_contain(self.hash) {
-            return Ok(None);
-        }
         witness.searches(run);
         let hit = match approach {
             Some(approach) => approach.get(self.key, self.hash)?,

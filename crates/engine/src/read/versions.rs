@@ -50,9 +50,6 @@ fn visit_run(
     visit: &mut impl FnMut(Tag, &[u8]) -> Result<ControlFlow<()>>,
 ) -> Result<ControlFlow<()>> {
     let Some(part) = run.part_for(key) else { return Ok(ControlFlow::Continue(())) };
-    if part.meta.sliced && !part.meta.contains(key) {
-        return Ok(ControlFlow::Continue(()));
-    }
     // Kept until the cursor has been there, so that it finds the table open.
     let table = part.file.table(Access::Use)?;
     if !table.may_contain(hash) {

@@ -1,6 +1,7 @@
 //! What a reader needs of a version: its runs in reading order, each part with its table file.
 
 mod clock;
+mod fences;
 mod file;
 mod files;
 
@@ -11,8 +12,9 @@ pub(crate) use files::TableFiles;
 use crate::amplification::reads::ReadWatch;
 use crate::deletes::{HiddenPart, hidden_parts};
 use crate::large::LargeMap;
-use esker_base::{KeyspaceId, Result, SeqNo, key};
+use esker_base::{KeyspaceId, Result, SeqNo};
 use esker_version::{LevelIndex, PartFlags, PartMeta, Version};
+use fences::Fences;
 use std::sync::{Arc, OnceLock};
 
 /// A version together with the files of its parts, in the order in which a reader asks them.
@@ -41,8 +43,7 @@ pub(crate) struct TreeRun {
     pub(crate) parts: Arc<[TreePart]>,
     /// Indexes of the parts that hold range deletes.
     pub(crate) deleting: Box<[usize]>,
-    /// First eight bytes of each part's largest key: most searches compare nothing else.
-    largest_heads: Box<[u64]>,
+    fences: Fences,
     facts: RunFacts,
 }
 
@@ -111,7 +112,7 @@ impl Tree {
                 level: run.level,
                 parts: run.parts.iter().map(part).collect(),
                 deleting: run.deleting.clone(),
-                largest_heads: run.largest_heads.clone(),
+                fences: run.fences.clone(),
                 facts: run.facts,
             })
         };
@@ -144,12 +145,9 @@ impl Tree {
 
 impl TreeRun {
     pub(crate) fn new(level: LevelIndex, parts: Arc<[TreePart]>) -> TreeRun {
-        let head_of_end =
-            |part: &TreePart| part.meta.range.end.key().map_or(u64::MAX, |key| key::head(key, 0));
-        let largest_heads = parts.iter().map(head_of_end).collect();
         let deleting = (0..parts.len()).filter(|&at| parts[at].meta.range_deletes > 0).collect();
         let facts = RunFacts::of(&parts);
-        TreeRun { level, parts, deleting, largest_heads, facts }
+        TreeRun { level, fences: Fences::of(&parts), parts, deleting, facts }
     }
 
     /// What is true of all its entries.
@@ -167,21 +165,17 @@ impl TreeRun {
     /// Index of the first part that does not end before `key`; the number of parts if there is none.
     #[inline]
     pub(crate) fn lower_bound(&self, key: &[u8]) -> usize {
-        let head = key::head(key, 0);
-        let mut at = self.largest_heads.partition_point(|&largest| largest < head);
-        while let Some(part) = self.parts.get(at)
-            && self.largest_heads[at] == head
-            && !part.meta.range.end.covers(key)
-        {
-            at += 1;
-        }
-        at
+        self.fences.lower_bound(&self.parts, key)
     }
 
-    /// The one part that can hold `key`.
-    #[inline]
+    /// The one part that can hold `key`. It contains the key, also if it is a slice of its table.
+    #[inline(always)]
     pub(crate) fn part_for(&self, key: &[u8]) -> Option<&TreePart> {
-        let part = self.parts.get(self.lower_bound(key))?;
-        (part.meta.smallest() <= key).then_some(part)
+        let part = self.fences.part_for(&self.parts, key);
+        debug_assert!(
+            part.is_none_or(|part| part.meta.contains(key)),
+            "a part that does not contain the key"
+        );
+        part
     }
 }
