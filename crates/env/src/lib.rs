@@ -14,6 +14,7 @@
 //! | [`NumberList`] | numbers by the million, in such regions |
 //! | [`Published`] | a value that is replaced now and then, and that readers pin without a shared line |
 //! | [`LongSlice`] | slices of fixed length, in such regions if they are long |
+//! | `shelves` | memory for those that stay, many in one region |
 //! | [`clock`], [`random`] | time and randomness, the machine's and a test's |
 //! | [`reads`] | [`ReadQueue`], reads that overlap |
 //! | [`counting`] | [`CountingFs`], which counts what is written and held |
@@ -21,7 +22,7 @@
 //! | [`world`] | [`Env`], all of it in one value, and the starting of threads |
 //! | `sharing` | [`Env::share_out`], work that is done on several threads and waited for |
 //!
-//! Unsafe code is found in [`memory`], [`slabs`], `number_list`, `long_slice`, `published`, in [`fs`] ([`Mapping`]), in the two modules `mapping`, in
+//! Unsafe code is found in [`memory`], [`slabs`], `number_list`, `long_slice`, `shelves`, `published`, in [`fs`] ([`Mapping`]), in the two modules `mapping`, in
 //! `std_fs/write_back` and in `reads/uring`, nowhere else.
 
 mod aligned;
@@ -38,6 +39,7 @@ mod published;
 pub mod random;
 pub mod reads;
 mod sharing;
+mod shelves;
 pub mod slabs;
 pub mod std_fs;
 pub mod world;

@@ -8,10 +8,12 @@
 //!
 //! # Design
 //! From [`LONG_BYTES`] on a slice has a [`Region`] of its own, with small pages, so that no page is committed beyond its last one; shorter ones are boxed.
+//! One that [stays](LongSlice::lasting) and is looked at here and there lies with others of its kind in huge pages ([`crate::shelves`]).
 //!
-//! * LS1. `first` is that of `len` initialised values, which are this slice's alone: in the region, or in a box that was leaked.
+//! * LS1. `first` is that of `len` initialised values, which are this slice's alone: in its memory, or in a box that was leaked.
 
 use crate::memory::{PageAdvice, Region};
+use crate::shelves::{self, Piece, Place, Small};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -23,8 +25,17 @@ const LONG_BYTES: usize = 128 << 10;
 pub struct LongSlice<T> {
     first: NonNull<T>,
     len: usize,
-    /// `None` if the values are in a box.
-    region: Option<Region>,
+    memory: Memory,
+}
+
+/// Where the values of a slice lie.
+enum Memory {
+    /// In a box that was leaked.
+    Box,
+    /// In pages of their own.
+    Region { _region: Region, _counted: Option<Small> },
+    /// Among others'.
+    Shelf { _piece: Piece },
 }
 
 // SAFETY: memory with one owner and no thread affinity, as a box is.
@@ -45,30 +56,78 @@ impl<T: Copy> LongSlice<T> {
     /// # Panics
     /// If it has said too many.
     pub fn collect(values: impl ExactSizeIterator<Item = T>) -> LongSlice<T> {
-        let len = values.len();
-        let bytes = len.saturating_mul(size_of::<T>());
-        let wanted = bytes >= LONG_BYTES;
+        let bytes = values.len().saturating_mul(size_of::<T>());
+        if bytes < LONG_BYTES {
+            return LongSlice::boxed(values);
+        }
+        LongSlice::in_region(values, bytes, PageAdvice::Small, None)
+    }
+
+    /// The same, for what will stay for long and be looked at here and there: huge pages if there is much of it.
+    ///
+    /// # Panics
+    /// As [`LongSlice::collect`].
+    pub fn lasting(values: impl ExactSizeIterator<Item = T>) -> LongSlice<T> {
+        let bytes = values.len().saturating_mul(size_of::<T>());
+        if bytes < LONG_BYTES || align_of::<T>() > shelves::UNIT_BYTES {
+            return LongSlice::collect(values);
+        }
+        match shelves::place(bytes) {
+            Place::Shelf(piece) => {
+                let first = piece.start().cast::<T>();
+                // SAFETY: the piece has so many bytes, is aligned for the type, and is ours alone (SH1).
+                unsafe { LongSlice::write(first, values, Memory::Shelf { _piece: piece }) }
+            }
+            Place::Elsewhere(counted) => {
+                // What is longer than pieces of shelves are has huge pages of its own, but for its ends, where they would be for a part.
+                let is_large = bytes > shelves::LARGEST_PIECE_BYTES;
+                let advice = if is_large { PageAdvice::HugeInside } else { PageAdvice::Small };
+                LongSlice::in_region(values, bytes, advice, Some(counted))
+            }
+        }
+    }
+
+    fn boxed(values: impl ExactSizeIterator<Item = T>) -> LongSlice<T> {
+        LongSlice::from(values.collect::<Box<[T]>>())
+    }
+
+    fn in_region(
+        values: impl ExactSizeIterator<Item = T>,
+        bytes: usize,
+        advice: PageAdvice,
+        counted: Option<Small>,
+    ) -> LongSlice<T> {
         // What the system does not map the allocator may have.
-        let region = wanted.then(|| Region::reserve_with(bytes, PageAdvice::Small).ok()).flatten();
+        let region = Region::reserve_with(bytes, advice).ok();
         let mapped = region.and_then(|region| Some((NonNull::new(region.as_ptr().cast::<T>())?, region)));
-        let Some((first, region)) = mapped else {
-            return LongSlice::from(values.collect::<Box<[T]>>());
-        };
+        let Some((first, region)) = mapped else { return LongSlice::boxed(values) };
+        // SAFETY: the region has so many bytes, is aligned for any type, and nobody else knows it.
+        unsafe { LongSlice::write(first, values, Memory::Region { _region: region, _counted: counted }) }
+    }
+
+    /// # Safety
+    /// From `first` on there is room for as many values as the iterator says, which nobody else knows and `memory` keeps.
+    unsafe fn write(
+        first: NonNull<T>,
+        values: impl ExactSizeIterator<Item = T>,
+        memory: Memory,
+    ) -> LongSlice<T> {
+        let len = values.len();
         let mut written = 0;
         for value in values.take(len) {
-            // SAFETY: the region has room for `len` values, is aligned for any type, and nobody else knows it.
+            // SAFETY: the caller's promise.
             unsafe { first.add(written).write(value) };
             written += 1;
         }
         assert_eq!(written, len, "an iterator that knows its length");
-        LongSlice { first, len, region: Some(region) }
+        LongSlice { first, len, memory }
     }
 }
 
 impl<T: Copy> From<Box<[T]>> for LongSlice<T> {
     fn from(values: Box<[T]>) -> LongSlice<T> {
         let len = values.len();
-        LongSlice { first: NonNull::from(Box::leak(values)).cast(), len, region: None }
+        LongSlice { first: NonNull::from(Box::leak(values)).cast(), len, memory: Memory::Box }
     }
 }
 
@@ -92,9 +151,9 @@ impl<T> DerefMut for LongSlice<T> {
 
 impl<T> Drop for LongSlice<T> {
     fn drop(&mut self) {
-        if self.region.is_none() {
+        if let Memory::Box = self.memory {
             let values = std::ptr::slice_from_raw_parts_mut(self.first.as_ptr(), self.len);
-            // SAFETY: LS1; without a region the values are those of a box that was leaked.
+            // SAFETY: LS1; the values are those of a box that was leaked.
             drop(unsafe { Box::from_raw(values) });
         }
     }
@@ -122,13 +181,32 @@ impl<T: fmt::Debug> fmt::Debug for LongSlice<T> {
 mod tests {
     use super::*;
 
+    /// Enough of them for shelves, dropped and made again, so that what is given out was written to before.
+    #[test]
+    fn lasting_values_are_those_that_were_given() {
+        let value = |slice: usize, at: usize| ((slice << 32 | at) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let lens = [100_000, 160_000, 20_000, 400_000, 1_500_000, 7];
+        let mut slices: Vec<(usize, LongSlice<u64>)> = Vec::new();
+        for number in 0..60 {
+            let len = lens[number % lens.len()];
+            slices.push((number, LongSlice::lasting((0..len).map(|at| value(number, at)))));
+            if number % 3 == 2 {
+                slices.swap_remove(number % slices.len());
+            }
+        }
+        assert!(slices.iter().any(|(_, slice)| matches!(slice.memory, Memory::Shelf { .. })));
+        for (number, slice) in &slices {
+            assert!(slice.iter().enumerate().all(|(at, &seen)| seen == value(*number, at)), "slice {number}");
+        }
+    }
+
     #[test]
     fn values_are_those_that_were_given_whatever_their_number() {
         for len in [0, 1, 7, LONG_BYTES / 8 - 1, LONG_BYTES / 8, 3 << 20] {
             let value = |at: usize| (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let mut slice = LongSlice::collect((0..len).map(value));
             assert!(slice.len() == len && slice.iter().copied().eq((0..len).map(value)));
-            assert_eq!(slice.region.is_some(), len * 8 >= LONG_BYTES, "LS1");
+            assert_eq!(!matches!(slice.memory, Memory::Box), len * 8 >= LONG_BYTES, "LS1");
             let other = slice.clone();
             assert!(other == slice);
             if let Some(last) = slice.last_mut() {

@@ -59,5 +59,5 @@ pub(crate) fn decode_lines(
     if count == 0 || data.len() as u64 != u64::from(count) * LINE_BYTES as u64 {
         return Err(format!("a filter of {count} lines of 64 bytes expected, {} bytes found", data.len()));
     }
-    Ok((LongSlice::collect(data.chunks_exact(LINE_BYTES).map(Line::decode)), probes))
+    Ok((LongSlice::lasting(data.chunks_exact(LINE_BYTES).map(Line::decode)), probes))
 }

@@ -36,6 +36,7 @@ pub(super) const CRATES: &[Crate] = &[
             "src/slabs.rs",
             "src/number_list.rs",
             "src/long_slice.rs",
+            "src/shelves.rs",
             "src/published",
             "src/fs.rs",
             "src/std_fs/mapping.rs",

@@ -108,6 +108,7 @@ fn search<'v>(pinned: &'v Pinned, key: &[u8], hash: u64, witness: &mut impl Witn
 }
 
 /// How far a lookup is with a part whose filter did not say no.
+#[derive(Clone, Copy)]
 enum Asked<'t> {
     /// The filter lets the key pass.
     Passed(&'t Table),

@@ -1,0 +1,228 @@
+//! Memory for pieces of a tenth of a mebibyte to some mebibytes that stay for long and are visited at random: filters of open tables.
+//!
+//! # Why
+//! A lookup goes to a line anywhere in some filter. With a hundred million keys these have 125 MB, in pages of 4 KiB more than the processor has
+//! translations for, so before it can even ask for the line it waits for a walk through the page tables. With huge pages a get took 7 % less.
+//! A filter has 1.25 MB at most times, so one with huge pages of its own would waste a third of them.
+//!
+//! # Design
+//! A *shelf* is a region of [`SHELF_BYTES`], advised to be huge pages, of which pieces of whole [`UNIT_BYTES`] are given out: the first gap that is
+//! long enough, of all shelves in the order of their age. So gaps that closed tables leave are filled again by tables of a like size, and new shelves
+//! empty first. A huge page in which nothing is used any more goes back to the system at once: tables come and go by the second, not
+//! by the microsecond.
+//!
+//! The first [`SMALL_BYTES`] are not given out here but counted: who has few keys does not pay for whole huge pages. Nor is a
+//! piece of more than [`LARGEST_PIECE_BYTES`].
+//!
+//! # Invariants
+//! * SH1. A unit is given out at most once at a time: its bit in `used` is set when its piece is given out, and cleared when that is dropped, both under
+//!   the lock.
+//! * SH2. A shelf is in the list as long as a piece of it is given out. Its memory does not move with it.
+//! * SH3. Memory is anything when it is given out. Who takes a piece writes all that it will read.
+//!
+//! # Rejected
+//! [Slabs](crate::slabs): made for pieces up to 64 KiB, of one size each. *The end of a table read and written* in such pieces as well: these come and go with each
+//! table, and the clearing of 2 MiB takes longer than their small pages.
+
+use crate::memory::{PageAdvice, REGION_ALIGNMENT_BYTES, Region};
+use parking_lot::Mutex;
+use std::ptr::NonNull;
+
+/// What pieces are made of, and the least that is kept here: so much is unused of a piece at most.
+pub(crate) const UNIT_BYTES: usize = 64 << 10;
+/// Half of a shelf, so that it takes two at least.
+pub(crate) const LARGEST_PIECE_BYTES: usize = SHELF_BYTES / 2;
+/// Bytes that have small pages before there is a shelf: two huge pages, as for [slabs](crate::slabs).
+const SMALL_BYTES: usize = 2 * HUGE_BYTES;
+const SHELF_BYTES: usize = 16 << 20;
+const SHELF_UNITS: usize = SHELF_BYTES / UNIT_BYTES;
+const HUGE_BYTES: usize = REGION_ALIGNMENT_BYTES;
+const HUGE_UNITS: usize = HUGE_BYTES / UNIT_BYTES;
+
+static SHELVES: Mutex<Shelves> = Mutex::new(Shelves { list: Vec::new(), small_bytes: 0 });
+
+struct Shelves {
+    /// The oldest first.
+    list: Vec<Shelf>,
+    /// Counted, and not given out here.
+    small_bytes: usize,
+}
+
+struct Shelf {
+    region: Region,
+    used: [bool; SHELF_UNITS],
+}
+
+/// Where memory of some length is to come from.
+pub(crate) enum Place {
+    /// From here.
+    Shelf(Piece),
+    /// From elsewhere; to be kept as long as that is.
+    Elsewhere(Small),
+}
+
+/// A piece of a shelf. Goes back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    start: NonNull<u8>,
+    units: usize,
+}
+
+// SAFETY: memory with one owner and no thread affinity.
+unsafe impl Send for Piece {}
+// SAFETY: gives away nothing but the address.
+unsafe impl Sync for Piece {}
+
+/// So many bytes are counted as small while this is kept.
+#[derive(Debug)]
+pub(crate) struct Small(usize);
+
+/// A place for so many bytes.
+pub(crate) fn place(bytes: usize) -> Place {
+    let mut shelves = SHELVES.lock();
+    let is_piece = (UNIT_BYTES..=LARGEST_PIECE_BYTES).contains(&bytes);
+    if is_piece
+        && shelves.small_bytes >= SMALL_BYTES
+        && let Some(piece) = shelves.take(bytes.div_ceil(UNIT_BYTES))
+    {
+        return Place::Shelf(piece);
+    }
+    shelves.small_bytes += bytes;
+    Place::Elsewhere(Small(bytes))
+}
+
+impl Shelves {
+    /// `None` if the system has no memory for another shelf.
+    fn take(&mut self, units: usize) -> Option<Piece> {
+        if let Some(piece) = self.list.iter_mut().find_map(|shelf| shelf.take(units)) {
+            return Some(piece);
+        }
+        let region = Region::reserve_with(SHELF_BYTES, PageAdvice::Huge).ok()?;
+        self.list.push(Shelf { region, used: [false; SHELF_UNITS] });
+        self.list.last_mut()?.take(units)
+    }
+
+    /// Takes a piece back; gives out the memory of a shelf that has become empty (SH2).
+    fn give_back(&mut self, piece: &Piece) -> Option<Region> {
+        let address = piece.start.as_ptr().addr();
+        let has_it = |shelf: &Shelf| (0..SHELF_BYTES).contains(&address.wrapping_sub(shelf.address()));
+        let at = self.list.iter().position(has_it)?;
+        let shelf = &mut self.list[at];
+        shelf.give_back((address - shelf.address()) / UNIT_BYTES, piece.units);
+        shelf.is_empty().then(|| self.list.remove(at).region)
+    }
+}
+
+impl Shelf {
+    fn address(&self) -> usize {
+        self.region.as_ptr().addr()
+    }
+
+    fn is_empty(&self) -> bool {
+        !self.used.contains(&true)
+    }
+
+    /// The first gap of so many units.
+    fn take(&mut self, units: usize) -> Option<Piece> {
+        let first = self.used.windows(units).position(|gap| !gap.contains(&true))?;
+        self.used[first..first + units].fill(true);
+        // SAFETY: the units lie within the region.
+        let start = unsafe { self.region.as_ptr().add(first * UNIT_BYTES) };
+        Some(Piece { start: NonNull::new(start)?, units })
+    }
+
+    /// Frees units, and gives the huge pages back in which they were the last.
+    fn give_back(&mut self, first: usize, units: usize) {
+        self.used[first..first + units].fill(false);
+        for page in first / HUGE_UNITS..(first + units).div_ceil(HUGE_UNITS) {
+            let units = page * HUGE_UNITS..(page + 1) * HUGE_UNITS;
+            if !self.used[units.clone()].contains(&true) {
+                self.region.discard(units.start * UNIT_BYTES..units.end * UNIT_BYTES);
+            }
+        }
+    }
+}
+
+impl Piece {
+    /// Its first byte; there are as many as were asked for, aligned to [`UNIT_BYTES`].
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        let emptied = SHELVES.lock().give_back(self);
+        // Unmapped when nobody waits for the lock.
+        drop(emptied);
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        SHELVES.lock().small_bytes -= self.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SeededRandom;
+
+    /// SH1: pieces that are given out at the same time have no byte in common, whatever came and went before; SH2: nothing is left behind.
+    #[test]
+    fn pieces_are_nobody_elses_and_shelves_go_with_the_last() {
+        let random = SeededRandom::new(5);
+        let mut shelves = Shelves { list: Vec::new(), small_bytes: 0 };
+        let mut held: Vec<(Piece, u8)> = Vec::new();
+        let mut most_shelves = 0;
+        let ends = |piece: &Piece| {
+            let start = piece.start.as_ptr();
+            // SAFETY: within the piece, which is held.
+            unsafe { [start, start.add(piece.units * UNIT_BYTES - 1)] }
+        };
+        for round in 0..4_000u32 {
+            if held.len() < 40 && random.below(5) < 3 {
+                let piece = shelves.take(1 + random.below(40) as usize).unwrap();
+                let mark = round as u8;
+                for byte in ends(&piece) {
+                    // SAFETY: a byte of a piece that is ours alone, if SH1 holds.
+                    unsafe { byte.write(mark) };
+                }
+                held.push((piece, mark));
+            } else if !held.is_empty() {
+                let (piece, mark) = held.swap_remove(random.below(held.len() as u64) as usize);
+                // SAFETY: written when it was taken.
+                assert_eq!(ends(&piece).map(|byte| unsafe { byte.read() }), [mark; 2], "SH1");
+                drop(shelves.give_back(&piece));
+                std::mem::forget(piece);
+            }
+            most_shelves = most_shelves.max(shelves.list.len());
+            let used: usize = shelves.list.iter().flat_map(|shelf| shelf.used).map(usize::from).sum();
+            assert_eq!(used, held.iter().map(|(piece, _)| piece.units).sum::<usize>());
+        }
+        assert!(most_shelves > 2, "{most_shelves}");
+        for (piece, _) in held {
+            drop(shelves.give_back(&piece));
+            std::mem::forget(piece);
+        }
+        assert!(shelves.list.is_empty(), "SH2");
+    }
+
+    #[test]
+    fn a_gap_is_filled_before_what_is_behind_it() {
+        let mut shelves = Shelves { list: Vec::new(), small_bytes: 0 };
+        let pieces = [20, 30, 40].map(|units| shelves.take(units).unwrap());
+        let middle = pieces[1].start;
+        shelves.give_back(&pieces[1]);
+        let again = shelves.take(30).unwrap();
+        assert_eq!(again.start, middle);
+        let [first, gone, last] = pieces;
+        std::mem::forget(gone);
+        for piece in [first, again, last] {
+            drop(shelves.give_back(&piece));
+            std::mem::forget(piece);
+        }
+        assert!(shelves.list.is_empty());
+    }
+}
