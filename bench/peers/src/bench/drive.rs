@@ -2,6 +2,7 @@
 //! the background that they caused, so that the next workload does not pay for it.
 
 use super::Bench;
+use crate::data::mix;
 use crate::engine::{Engine, Result, Session};
 use crate::process::{self, AnonymousPeak, Usage};
 use crate::record::Record;
@@ -9,7 +10,7 @@ use hdrhistogram::Histogram;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-/// At least so many operations of a workload are timed, and fewer than twice as many: enough for a percentile of 99.9. Timing one takes
+/// At least so many operations of a workload that is not cut short are timed, and about twice as many at most: enough for a percentile of 99.9. Timing one takes
 /// some 80 ns (two looks at the clock, which wait for all that the processor has begun, and a place in a large table), as long as a get of a
 /// fast store; so of many operations few are timed.
 const TIMED_OPERATIONS: u64 = 20_000;
@@ -125,7 +126,7 @@ fn run_share(engine: &dyn Engine, workload: &Workload<'_>, thread: u64, barrier:
     let mut tally = Tally::default();
     let threads = workload.threads as u64;
     let bounds = [thread, thread + 1].map(|thread| workload.operations * thread / threads);
-    let timed_every = 1 << (workload.operations / TIMED_OPERATIONS).max(1).ilog2();
+    let timed_every = 1u64 << (workload.operations / TIMED_OPERATIONS).max(1).ilog2();
     let most = Duration::from_secs_f64(workload.max_seconds);
     // Behind the barrier only: a thread that gave up before it would leave the others waiting.
     barrier.wait();
@@ -133,9 +134,11 @@ fn run_share(engine: &dyn Engine, workload: &Workload<'_>, thread: u64, barrier:
     let session = session.as_mut();
     let start = Instant::now();
     let mut operation = bounds[0];
+    let mut timed = timed_of(0, timed_every);
     let mut is_cut_short = false;
     while operation < bounds[1] {
-        if (operation - bounds[0]) & (timed_every - 1) == 0 {
+        if operation - bounds[0] == timed {
+            timed = timed_of(timed / timed_every + 1, timed_every);
             let began = Instant::now();
             (workload.operation)(session, operation, &mut tally)?;
             let ended = Instant::now();
@@ -152,6 +155,12 @@ fn run_share(engine: &dyn Engine, workload: &Workload<'_>, thread: u64, barrier:
     }
     let end = Instant::now();
     Ok(Share { operations: operation - bounds[0], tally, start, end, latencies_ns, is_cut_short })
+}
+
+/// Which operation of so many is timed, the `window`-th of `every`: any of them, because workloads may do different things at even and at odd places. `every`
+/// is a power of two.
+fn timed_of(window: u64, every: u64) -> u64 {
+    window * every + (mix(window) & (every - 1))
 }
 
 fn sum_up(record: &mut Record, shares: &[Share]) -> Result<()> {
@@ -174,4 +183,20 @@ fn sum_up(record: &mut Record, shares: &[Share]) -> Result<()> {
     record.max_us = latencies_ns.max() as f64 / 1e3;
     record.samples = latencies_ns.len();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::timed_of;
+
+    #[test]
+    fn one_of_so_many_is_timed_and_at_even_places_as_often_as_at_odd_ones() {
+        assert!((0..100).all(|place| timed_of(place, 1) == place));
+        for every in [2u64, 16, 1024] {
+            let timed: Vec<u64> = (0..1_000).map(|window| timed_of(window, every)).collect();
+            assert!(timed.iter().zip(0..).all(|(place, window)| place / every == window));
+            let even = timed.iter().filter(|place| place.is_multiple_of(2)).count();
+            assert!((400..600).contains(&even), "{even} of 1,000 at even places, one of {every}");
+        }
+    }
 }
