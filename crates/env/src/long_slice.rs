@@ -8,7 +8,8 @@
 //!
 //! # Design
 //! From [`LONG_BYTES`] on a slice has a [`Region`] of its own, with small pages, so that no page is committed beyond its last one; shorter ones are boxed.
-//! One that [stays](LongSlice::lasting) and is looked at here and there lies with others of its kind in huge pages ([`crate::shelves`]).
+//! One that [stays](LongSlice::lasting) and is looked at here and there lies with others of its kind in huge pages ([`crate::shelves`]), or, if it is very
+//! long, in a region whose inner pages are huge.
 //!
 //! * LS1. `first` is that of `len` initialised values, which are this slice's alone: in its memory, or in a box that was leaked.
 
@@ -56,11 +57,11 @@ impl<T: Copy> LongSlice<T> {
     /// # Panics
     /// If it has said too many.
     pub fn collect(values: impl ExactSizeIterator<Item = T>) -> LongSlice<T> {
-        let bytes = values.len().saturating_mul(size_of::<T>());
-        if bytes < LONG_BYTES {
+        let len = values.len();
+        if len.saturating_mul(size_of::<T>()) < LONG_BYTES {
             return LongSlice::boxed(values);
         }
-        LongSlice::in_region(values, bytes, PageAdvice::Small, None)
+        LongSlice::in_region(values, len, PageAdvice::Small, None)
     }
 
     /// The same, for what will stay for long and be looked at here and there: huge pages if there is much of it.
@@ -68,7 +69,8 @@ impl<T: Copy> LongSlice<T> {
     /// # Panics
     /// As [`LongSlice::collect`].
     pub fn lasting(values: impl ExactSizeIterator<Item = T>) -> LongSlice<T> {
-        let bytes = values.len().saturating_mul(size_of::<T>());
+        let len = values.len();
+        let bytes = len.saturating_mul(size_of::<T>());
         if bytes < LONG_BYTES || align_of::<T>() > shelves::UNIT_BYTES {
             return LongSlice::collect(values);
         }
@@ -76,13 +78,13 @@ impl<T: Copy> LongSlice<T> {
             Place::Shelf(piece) => {
                 let first = piece.start().cast::<T>();
                 // SAFETY: the piece has so many bytes, is aligned for the type, and is ours alone (SH1).
-                unsafe { LongSlice::write(first, values, Memory::Shelf { _piece: piece }) }
+                unsafe { LongSlice::write(first, values, len, Memory::Shelf { _piece: piece }) }
             }
             Place::Elsewhere(counted) => {
                 // What is longer than pieces of shelves are has huge pages of its own, but for its ends, where they would be for a part.
                 let is_large = bytes > shelves::LARGEST_PIECE_BYTES;
                 let advice = if is_large { PageAdvice::HugeInside } else { PageAdvice::Small };
-                LongSlice::in_region(values, bytes, advice, Some(counted))
+                LongSlice::in_region(values, len, advice, Some(counted))
             }
         }
     }
@@ -93,26 +95,26 @@ impl<T: Copy> LongSlice<T> {
 
     fn in_region(
         values: impl ExactSizeIterator<Item = T>,
-        bytes: usize,
+        len: usize,
         advice: PageAdvice,
         counted: Option<Small>,
     ) -> LongSlice<T> {
         // What the system does not map the allocator may have.
-        let region = Region::reserve_with(bytes, advice).ok();
+        let region = Region::reserve_with(len.saturating_mul(size_of::<T>()), advice).ok();
         let mapped = region.and_then(|region| Some((NonNull::new(region.as_ptr().cast::<T>())?, region)));
         let Some((first, region)) = mapped else { return LongSlice::boxed(values) };
         // SAFETY: the region has so many bytes, is aligned for any type, and nobody else knows it.
-        unsafe { LongSlice::write(first, values, Memory::Region { _region: region, _counted: counted }) }
+        unsafe { LongSlice::write(first, values, len, Memory::Region { _region: region, _counted: counted }) }
     }
 
     /// # Safety
-    /// From `first` on there is room for as many values as the iterator says, which nobody else knows and `memory` keeps.
+    /// From `first` on there is room for `len` values, which nobody else knows and `memory` keeps.
     unsafe fn write(
         first: NonNull<T>,
-        values: impl ExactSizeIterator<Item = T>,
+        values: impl Iterator<Item = T>,
+        len: usize,
         memory: Memory,
     ) -> LongSlice<T> {
-        let len = values.len();
         let mut written = 0;
         for value in values.take(len) {
             // SAFETY: the caller's promise.

@@ -12,7 +12,10 @@
 //! by the microsecond.
 //!
 //! The first [`SMALL_BYTES`] are not given out here but counted: who has few keys does not pay for whole huge pages. Nor is a
-//! piece of more than [`LARGEST_PIECE_BYTES`].
+//! piece of more than [`LARGEST_PIECE_BYTES`], which is not counted either.
+//!
+//! Gaps are nobody's memory, and in no budget: of a hundred million keys with 125 MB of filters they were 8 to 24 MiB. At worst one small filter is left in
+//! each huge page.
 //!
 //! # Invariants
 //! * SH1. A unit is given out at most once at a time: its bit in `used` is set when its piece is given out, and cleared when that is dropped, both under
@@ -28,7 +31,7 @@ use crate::memory::{PageAdvice, REGION_ALIGNMENT_BYTES, Region};
 use parking_lot::Mutex;
 use std::ptr::NonNull;
 
-/// What pieces are made of, and the least that is kept here: so much is unused of a piece at most.
+/// What pieces are made of, and the least that is kept here: less than so much of a piece is unused.
 pub(crate) const UNIT_BYTES: usize = 64 << 10;
 /// Half of a shelf, so that it takes two at least.
 pub(crate) const LARGEST_PIECE_BYTES: usize = SHELF_BYTES / 2;
@@ -80,9 +83,11 @@ pub(crate) struct Small(usize);
 /// A place for so many bytes.
 pub(crate) fn place(bytes: usize) -> Place {
     let mut shelves = SHELVES.lock();
-    let is_piece = (UNIT_BYTES..=LARGEST_PIECE_BYTES).contains(&bytes);
-    if is_piece
-        && shelves.small_bytes >= SMALL_BYTES
+    if bytes > LARGEST_PIECE_BYTES {
+        return Place::Elsewhere(Small(0));
+    }
+    if shelves.small_bytes >= SMALL_BYTES
+        && bytes > 0
         && let Some(piece) = shelves.take(bytes.div_ceil(UNIT_BYTES))
     {
         return Place::Shelf(piece);

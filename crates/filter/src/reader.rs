@@ -40,10 +40,23 @@ impl Filter {
     /// # Errors
     /// What is wrong with the bytes, for the caller to report with file and offset.
     pub fn decode(bytes: &[u8]) -> Result<Filter, String> {
+        Filter::decode_for(bytes, false)
+    }
+
+    /// The same for a filter that stays in memory for long, as that of an open table does: with those of others it lies in huge pages, for lookups that
+    /// go to a line anywhere in it.
+    ///
+    /// # Errors
+    /// As [`Filter::decode`].
+    pub fn decode_lasting(bytes: &[u8]) -> Result<Filter, String> {
+        Filter::decode_for(bytes, true)
+    }
+
+    fn decode_for(bytes: &[u8], stays: bool) -> Result<Filter, String> {
         let cut = || format!("a filter of {} bytes has no whole header", bytes.len());
         let mut reader = Reader::new(bytes);
         let (number, version) = (reader.u8().ok_or_else(cut)?, reader.u8().ok_or_else(cut)?);
-        let lines = |reader: &mut Reader<'_>, most| stored::decode_lines(reader, most);
+        let lines = |reader: &mut Reader<'_>, most| stored::decode_lines(reader, most, stays);
         let kind = match number {
             _ if version != stored::VERSION => Kind::Unknown(number, version),
             stored::BLOCKED_BLOOM => {

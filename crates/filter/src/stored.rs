@@ -42,10 +42,12 @@ fn encode_header(plan: &Plan) -> [u8; LINES_HEADER_BYTES] {
     [plan.number, VERSION, plan.probes, 0, count[0], count[1], count[2], count[3]]
 }
 
-/// Lines and number of probes, from the bytes behind kind and version. The kind makes up to `most_probes`.
+/// Lines and number of probes, from the bytes behind kind and version. The kind makes up to `most_probes`. Those of a filter that stays are
+/// lasting.
 pub(crate) fn decode_lines(
     reader: &mut Reader<'_>,
     most_probes: u8,
+    stays: bool,
 ) -> Result<(LongSlice<Line>, u8), String> {
     let cut = || "a filter made of lines has no whole header".to_owned();
     let (probes, padding) = (reader.u8().ok_or_else(cut)?, reader.u8().ok_or_else(cut)?);
@@ -59,5 +61,6 @@ pub(crate) fn decode_lines(
     if count == 0 || data.len() as u64 != u64::from(count) * LINE_BYTES as u64 {
         return Err(format!("a filter of {count} lines of 64 bytes expected, {} bytes found", data.len()));
     }
-    Ok((LongSlice::lasting(data.chunks_exact(LINE_BYTES).map(Line::decode)), probes))
+    let lines = data.chunks_exact(LINE_BYTES).map(Line::decode);
+    Ok((if stays { LongSlice::lasting(lines) } else { LongSlice::collect(lines) }, probes))
 }

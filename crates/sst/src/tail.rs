@@ -98,7 +98,7 @@ impl Tail {
         if paged {
             return (FilterAccess::Paged(PagedFilter::new(at)), FilterDamage::new());
         }
-        match self.decode(file, at, |bytes| Filter::decode(bytes).map_err(Flaw::Damaged)) {
+        match self.decode(file, at, |bytes| Filter::decode_lasting(bytes).map_err(Flaw::Damaged)) {
             Ok(filter) => (FilterAccess::Kept(filter), FilterDamage::new()),
             Err(error) => (FilterAccess::None, FilterDamage::from(error)),
         }

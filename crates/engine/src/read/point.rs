@@ -112,7 +112,7 @@ fn search<'v>(pinned: &'v Pinned, key: &[u8], hash: u64, witness: &mut impl Witn
 enum Asked<'t> {
     /// The filter lets the key pass.
     Passed(&'t Table),
-    /// The table is not open, so nobody was asked.
+    /// The table is not open, or not to be had without a lock, so nobody was asked.
     Closed,
 }
 

@@ -76,8 +76,8 @@ impl Fences {
     #[inline(never)]
     fn first_of_equals(&self, parts: &[impl Ranged], key: &[u8], from: usize) -> usize {
         let number = self.ends[from];
-        let is_before = |at: usize| self.ends[at] == number && !parts[at].range().end.covers(key);
-        (from..parts.len()).find(|&at| !is_before(at)).unwrap_or(parts.len())
+        let equals = self.ends[from..].partition_point(|&end| end == number);
+        from + parts[from..from + equals].partition_point(|part| !part.range().end.covers(key))
     }
 
     /// The one part that can hold `key`: the key is not outside of its range.
