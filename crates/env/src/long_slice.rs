@@ -74,18 +74,17 @@ impl<T: Copy> LongSlice<T> {
         if bytes < LONG_BYTES || align_of::<T>() > shelves::UNIT_BYTES {
             return LongSlice::collect(values);
         }
+        if bytes > shelves::LARGEST_PIECE_BYTES {
+            // Huge pages of its own, but for its ends, where they would be for a part.
+            return LongSlice::in_region(values, len, PageAdvice::HugeInside, None);
+        }
         match shelves::place(bytes) {
             Place::Shelf(piece) => {
                 let first = piece.start().cast::<T>();
                 // SAFETY: the piece has so many bytes, is aligned for the type, and is ours alone (SH1).
                 unsafe { LongSlice::write(first, values, len, Memory::Shelf { _piece: piece }) }
             }
-            Place::Elsewhere(counted) => {
-                // What is longer than pieces of shelves are has huge pages of its own, but for its ends, where they would be for a part.
-                let is_large = bytes > shelves::LARGEST_PIECE_BYTES;
-                let advice = if is_large { PageAdvice::HugeInside } else { PageAdvice::Small };
-                LongSlice::in_region(values, len, advice, Some(counted))
-            }
+            Place::Elsewhere(counted) => LongSlice::in_region(values, len, PageAdvice::Small, Some(counted)),
         }
     }
 

@@ -12,20 +12,20 @@
 //! by the microsecond.
 //!
 //! The first [`SMALL_BYTES`] are not given out here but counted: who has few keys does not pay for whole huge pages. Nor is a
-//! piece of more than [`LARGEST_PIECE_BYTES`], which is not counted either.
+//! piece of more than [`LARGEST_PIECE_BYTES`].
 //!
 //! Gaps are nobody's memory, and in no budget: of a hundred million keys with 125 MB of filters they were 8 to 24 MiB. At worst one small filter is left in
 //! each huge page.
 //!
 //! # Invariants
-//! * SH1. A unit is given out at most once at a time: its bit in `used` is set when its piece is given out, and cleared when that is dropped, both under
+//! * SH1. A unit is given out at most once at a time: its mark in `used` is set when its piece is given out, and cleared when that is dropped, both under
 //!   the lock.
 //! * SH2. A shelf is in the list as long as a piece of it is given out. Its memory does not move with it.
 //! * SH3. Memory is anything when it is given out. Who takes a piece writes all that it will read.
 //!
 //! # Rejected
 //! [Slabs](crate::slabs): made for pieces up to 64 KiB, of one size each. *The end of a table read and written* in such pieces as well: these come and go with each
-//! table, and the clearing of 2 MiB takes longer than their small pages.
+//! table, and whole huge pages would be cleared for a moment's use.
 
 use crate::memory::{PageAdvice, REGION_ALIGNMENT_BYTES, Region};
 use parking_lot::Mutex;
@@ -80,14 +80,10 @@ unsafe impl Sync for Piece {}
 #[derive(Debug)]
 pub(crate) struct Small(usize);
 
-/// A place for so many bytes.
+/// A place for so many bytes: at least one and at most [`LARGEST_PIECE_BYTES`].
 pub(crate) fn place(bytes: usize) -> Place {
     let mut shelves = SHELVES.lock();
-    if bytes > LARGEST_PIECE_BYTES {
-        return Place::Elsewhere(Small(0));
-    }
     if shelves.small_bytes >= SMALL_BYTES
-        && bytes > 0
         && let Some(piece) = shelves.take(bytes.div_ceil(UNIT_BYTES))
     {
         return Place::Shelf(piece);
