@@ -14,6 +14,7 @@
 
 mod adapters;
 mod bench;
+mod cores;
 mod data;
 mod engine;
 mod process;

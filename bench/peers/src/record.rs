@@ -66,6 +66,8 @@ pub(crate) struct Record {
     pub(crate) samples: u64,
     /// Seconds of processor time of the whole process, until background work had ended.
     pub(crate) cpu_seconds: f64,
+    /// Nanoseconds that a line of memory took from core to core and back before it, if it has several threads.
+    pub(crate) core_round_trip_ns: f64,
     /// Processors' worth of work that others did on this machine meanwhile.
     pub(crate) others_cpus: f64,
     /// Megabytes read from the device.
@@ -98,6 +100,7 @@ impl Record {
             &mut self.drained_per_second,
             &mut self.settle_seconds,
             &mut self.cpu_seconds,
+            &mut self.core_round_trip_ns,
             &mut self.others_cpus,
             &mut self.read_mb,
             &mut self.resident_mib,

@@ -2,12 +2,15 @@
 //! the background that they caused, so that the next workload does not pay for it.
 
 use super::Bench;
+use crate::cores;
 use crate::data::mix;
 use crate::engine::{Engine, Result, Session};
 use crate::process::{self, AnonymousPeak, Usage};
 use crate::record::Record;
 use hdrhistogram::Histogram;
+use std::ops::Range;
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// At least so many operations of a workload that is not cut short are timed, and about twice as many at most: enough for a percentile of 99.9. Timing one takes
@@ -22,6 +25,36 @@ const DIGITS: u8 = 3;
 const CALM: Duration = Duration::from_millis(100);
 /// How often it is looked at: the moment from which it was calm is known as well as that.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// Several threads take the operations in so many pieces each, if they are equally fast. With one piece each, the thread that is done last would
+/// be alone for a while: mixed work of two threads had a tenth of its time with one.
+const PIECES_A_THREAD: u64 = 256;
+/// Largest piece: some milliseconds of a fast store.
+const LARGEST_PIECE: u64 = 4096;
+
+/// The operations of a workload that nobody has taken yet.
+struct Work {
+    next: AtomicU64,
+    operations: u64,
+    piece: u64,
+}
+
+impl Work {
+    fn of(workload: &Workload<'_>) -> Work {
+        let operations = workload.operations;
+        let piece = match workload.threads as u64 {
+            1 => operations,
+            threads => (operations / threads / PIECES_A_THREAD).clamp(1, LARGEST_PIECE),
+        };
+        Work { next: AtomicU64::new(0), operations, piece: piece.max(1) }
+    }
+
+    /// The next piece; none if all are taken.
+    fn take(&self) -> Option<Range<u64>> {
+        let start = self.next.fetch_add(self.piece, Ordering::Relaxed);
+        (start < self.operations).then(|| start..(start + self.piece).min(self.operations))
+    }
+}
 
 /// What the operations of one thread found.
 #[derive(Default)]
@@ -53,7 +86,6 @@ struct Share {
     start: Instant,
     end: Instant,
     latencies_ns: Histogram<u64>,
-    is_cut_short: bool,
 }
 
 fn latencies() -> Result<Histogram<u64>> {
@@ -63,15 +95,17 @@ fn latencies() -> Result<Histogram<u64>> {
 impl Bench {
     /// Runs a workload and waits until its traces in the background are gone. The record lacks nothing but a note.
     pub(super) fn drive(&self, engine: &dyn Engine, workload: &Workload<'_>) -> Result<Record> {
+        let core_round_trip_ns = if workload.threads > 1 { cores::round_trip_ns() } else { 0.0 };
         let device_before = process::device_written_bytes(&self.home);
         let peak = AnonymousPeak::start();
         let before = Usage::now();
         let barrier = Barrier::new(workload.threads);
+        let work = Work::of(workload);
         let shares: Vec<Result<Share>> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..workload.threads as u64)
-                .map(|thread| {
-                    let barrier = &barrier;
-                    scope.spawn(move || run_share(engine, workload, thread, barrier))
+            let threads: Vec<_> = (0..workload.threads)
+                .map(|_| {
+                    let (work, barrier) = (&work, &barrier);
+                    scope.spawn(move || run_share(engine, workload, work, barrier))
                 })
                 .collect();
             let panicked = |_| Err("a thread of the workload panicked".into());
@@ -81,7 +115,9 @@ impl Bench {
         let mut record = self.record(workload.name, workload.threads);
         let abilities = engine.abilities();
         record.is_weaker = abilities.persists && !abilities.survives_exit;
+        record.core_round_trip_ns = core_round_trip_ns;
         sum_up(&mut record, &shares)?;
+        record.is_cut_short = shares.iter().map(|share| share.operations).sum::<u64>() < workload.operations;
         let foreground = Usage::now().since(&before);
         let others_seconds = (foreground.machine_seconds - foreground.own_seconds()).max(0.0);
         record.others_cpus = others_seconds / record.seconds.max(0.2);
@@ -119,13 +155,11 @@ impl Bench {
     }
 }
 
-/// The operations of one thread.
-fn run_share(engine: &dyn Engine, workload: &Workload<'_>, thread: u64, barrier: &Barrier) -> Result<Share> {
+/// What one thread does of the operations.
+fn run_share(engine: &dyn Engine, workload: &Workload<'_>, work: &Work, barrier: &Barrier) -> Result<Share> {
     let session = engine.session();
     let mut latencies_ns = latencies()?;
     let mut tally = Tally::default();
-    let threads = workload.threads as u64;
-    let bounds = [thread, thread + 1].map(|thread| workload.operations * thread / threads);
     let timed_every = 1u64 << (workload.operations / TIMED_OPERATIONS).max(1).ilog2();
     let most = Duration::from_secs_f64(workload.max_seconds);
     // Behind the barrier only: a thread that gave up before it would leave the others waiting.
@@ -133,28 +167,27 @@ fn run_share(engine: &dyn Engine, workload: &Workload<'_>, thread: u64, barrier:
     let mut session = session?;
     let session = session.as_mut();
     let start = Instant::now();
-    let mut operation = bounds[0];
+    let mut operations = 0;
     let mut timed = timed_of(0, timed_every);
-    let mut is_cut_short = false;
-    while operation < bounds[1] {
-        if operation - bounds[0] == timed {
+    'work: while let Some(piece) = work.take() {
+        for operation in piece {
+            if operations != timed {
+                (workload.operation)(session, operation, &mut tally)?;
+                operations += 1;
+                continue;
+            }
             timed = timed_of(timed / timed_every + 1, timed_every);
             let began = Instant::now();
             (workload.operation)(session, operation, &mut tally)?;
             let ended = Instant::now();
+            operations += 1;
             latencies_ns.saturating_record(((ended - began).as_nanos() as u64).max(1));
             if ended - start > most {
-                operation += 1;
-                is_cut_short = operation < bounds[1];
-                break;
+                break 'work;
             }
-        } else {
-            (workload.operation)(session, operation, &mut tally)?;
         }
-        operation += 1;
     }
-    let end = Instant::now();
-    Ok(Share { operations: operation - bounds[0], tally, start, end, latencies_ns, is_cut_short })
+    Ok(Share { operations, tally, start, end: Instant::now(), latencies_ns })
 }
 
 /// Which operation of so many is timed, the `window`-th of `every`: any of them, because workloads may do different things at even and at odd places. `every`
@@ -171,7 +204,6 @@ fn sum_up(record: &mut Record, shares: &[Share]) -> Result<()> {
         operations += share.operations;
         items += share.tally.items;
         record.errors += share.tally.errors;
-        record.is_cut_short |= share.is_cut_short;
     }
     record.count = if items > 0 { items } else { operations };
     let (start, end) =
@@ -187,7 +219,25 @@ fn sum_up(record: &mut Record, shares: &[Share]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::timed_of;
+    use super::{LARGEST_PIECE, Work, Workload, timed_of};
+
+    #[test]
+    fn threads_take_all_operations_once() {
+        for (threads, operations) in [(1, 0), (1, 7), (2, 1), (2, 1_000_001), (8, 4_000), (16, 100_000_000)] {
+            let operation = |_: &mut dyn super::Session, _, _: &mut super::Tally| Ok(());
+            let workload =
+                Workload { name: "any", threads, operations, max_seconds: 1.0, operation: &operation };
+            let work = Work::of(&workload);
+            let mut next = 0;
+            while let Some(piece) = work.take() {
+                assert_eq!(piece.start, next);
+                assert!(!piece.is_empty() && (threads == 1 || piece.end - piece.start <= LARGEST_PIECE));
+                next = piece.end;
+            }
+            assert_eq!(next, operations);
+            assert!(work.take().is_none());
+        }
+    }
 
     #[test]
     fn one_of_so_many_is_timed_and_at_even_places_as_often_as_at_odd_ones() {

@@ -98,6 +98,12 @@ impl Cell {
         }
     }
 
+    /// All rounds, as they came.
+    pub(super) fn all_rounds(&self) -> String {
+        let numbers: Vec<String> = self.numbers.iter().map(|number| format!("{number:.0}")).collect();
+        numbers.join(", ")
+    }
+
     /// Half of the distance between the least and the greatest round, in hundredths of the median.
     pub(super) fn spread_percent(&self) -> f64 {
         let least = self.numbers.iter().copied().fold(f64::INFINITY, f64::min);
@@ -175,6 +181,7 @@ mod tests {
         assert_eq!(cell(&[3.0, 1.0, 2.0]).median(), 2.0);
         assert_eq!(cell(&[4.0, 2.0]).median(), 3.0);
         assert_eq!(cell(&[9.0, 10.0, 12.0]).spread_percent(), 15.0);
+        assert_eq!(cell(&[90.4, 400.0]).all_rounds(), "90, 400");
     }
 
     #[test]

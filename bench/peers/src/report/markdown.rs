@@ -72,6 +72,19 @@ fn show(cell: &Cell, is_best: bool) -> String {
     text
 }
 
+/// A table of what each round found, for what no engine is to be praised or blamed for.
+pub(super) fn all_rounds(cells: &Cells) -> String {
+    let columns = columns(cells);
+    let mut text =
+        format!("| workload | {} |\n|---|{}\n", columns.join(" | "), "---:|".repeat(columns.len()));
+    for (row, engines) in cells {
+        let of = |engine: &String| engines.get(engine).map_or_else(|| "–".to_owned(), Cell::all_rounds);
+        let shown: Vec<String> = columns.iter().map(of).collect();
+        let _ = writeln!(text, "| {} | {} |", row.head(), shown.join(" | "));
+    }
+    text
+}
+
 /// A table with a row for each workload and a column for each engine, the best store of each row in bold, and a last column that
 /// says how ours does beside the best other store.
 pub(super) fn table(cells: &Cells, better: Better) -> String {

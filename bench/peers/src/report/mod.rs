@@ -155,6 +155,13 @@ fn configuration(text: &mut String, name: &str, records: &[Record]) {
     if let Some(table) = markdown::variants(&cells::cells(records, per_second)) {
         let _ = writeln!(text, "### With a setting that suits the workload better\n\n{table}");
     }
+    let round_trips = |_: &Row, record: &Record| Some(record.core_round_trip_ns).filter(|&ns| ns > 0.0);
+    let round_trips = cells::cells(records, round_trips);
+    if !round_trips.is_empty() {
+        let title =
+            "Nanoseconds of a line from core to core and back, before rows of several threads, each round";
+        let _ = writeln!(text, "### {title}\n\n{}", markdown::all_rounds(&round_trips));
+    }
     notes(text, records);
 }
 
