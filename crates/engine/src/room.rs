@@ -290,7 +290,7 @@ fn fits(active: &ActiveKeyspace, share: &Share) -> bool {
         && active.entries + u64::from(share.entries) <= limits.entries;
     // The limits are triggers, not caps: whatever its size, a batch may fill an empty memtable.
     (within_limits || active.entries == 0)
-        && active.memtable.memtable.has_room(share.bytes, u64::from(share.entries))
+        && active.inserter.has_room(share.bytes, u64::from(share.entries))
         && (share.range_deletes == 0
             || active.memtable.memtable.has_range_room(u64::from(share.range_deletes)))
 }

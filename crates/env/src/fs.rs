@@ -207,6 +207,12 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
+    /// Asks for the first cache lines of what is about to be written there; a hint, also beyond the end.
+    #[inline(always)]
+    pub fn prefetch_to_write(&self, offset: usize) {
+        crate::memory::prefetch_start_to_write(self.base.as_ptr().wrapping_add(offset));
+    }
+
     /// Wraps mapped memory.
     ///
     /// # Safety

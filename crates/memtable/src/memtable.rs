@@ -12,6 +12,7 @@ use crate::tail::Tail;
 use crate::{LOCKSTEP_KEYS, MULTI_GET_KEYS};
 use esker_base::sync::CachePadded;
 use esker_base::{Result, SeqNo, Tag, ValueKind};
+use esker_env::memory::prefetch_to_write;
 use esker_iter::{RangeDelete, RangeDeletes};
 use std::fmt;
 use std::ops::Bound;
@@ -45,6 +46,13 @@ struct Counters {
     payload_bytes: AtomicU64,
     low_bytes: AtomicU64,
     high_bytes: AtomicU64,
+}
+
+/// What of an arena is in use, and for how many keys: what room depends on.
+struct Used {
+    low_bytes: u64,
+    high_bytes: u64,
+    keys: u64,
 }
 
 impl Memtable {
@@ -268,30 +276,43 @@ impl Memtable {
     }
 
     /// Whether `entries` more entries, whose keys and values together have `payload_bytes` bytes, surely fit, whatever
-    /// they look like. Inserting them cannot fail then. Exact only in the thread that may insert.
+    /// they look like. Inserting them cannot fail then. Exact only in the thread that may insert, for which
+    /// [`Inserter::has_room`] is faster.
     #[inline]
     pub fn has_room(&self, payload_bytes: u64, entries: u64) -> bool {
+        self.has_room_beside(&self.used(), payload_bytes, entries)
+    }
+
+    #[inline]
+    fn used(&self) -> Used {
+        Used {
+            low_bytes: self.counters.low_bytes.load(Relaxed),
+            high_bytes: self.counters.high_bytes.load(Relaxed),
+            keys: self.counters.keys.load(Relaxed),
+        }
+    }
+
+    #[inline]
+    fn has_room_beside(&self, used: &Used, payload_bytes: u64, entries: u64) -> bool {
         // As a rule there is room for entries that each take the most that one can take, which needs no look at the kind.
         let most =
             entries.checked_mul(self.most_bytes_per_entry).and_then(|most| most.checked_add(payload_bytes));
-        most.is_some_and(|most| most <= self.free_bytes()) || self.has_tight_room(payload_bytes, entries)
+        most.is_some_and(|most| most <= self.free_bytes(used))
+            || self.has_tight_room(used, payload_bytes, entries)
     }
 
     /// Bytes of the arena that nothing uses.
     #[inline]
-    fn free_bytes(&self) -> u64 {
-        let used = self.counters.low_bytes.load(Relaxed) + self.counters.high_bytes.load(Relaxed);
-        (self.memory.len() as u64).saturating_sub(used + FIXED_BYTES)
+    fn free_bytes(&self, used: &Used) -> u64 {
+        (self.memory.len() as u64).saturating_sub(used.low_bytes + used.high_bytes + FIXED_BYTES)
     }
 
     /// [`Memtable::has_room`], counted closely.
     #[cold]
-    fn has_tight_room(&self, payload_bytes: u64, entries: u64) -> bool {
-        let used_high = self.counters.high_bytes.load(Relaxed);
-        let keys = self.counters.keys.load(Relaxed);
-        let new_nodes = self.kind.most_new_node_bytes(keys, entries, used_high);
+    fn has_tight_room(&self, used: &Used, payload_bytes: u64, entries: u64) -> bool {
+        let new_nodes = self.kind.most_new_node_bytes(used.keys, entries, used.high_bytes);
         let overhead = entries.saturating_mul(entry::MAX_OVERHEAD_BYTES as u64);
-        payload_bytes.saturating_add(overhead).saturating_add(new_nodes) <= self.free_bytes()
+        payload_bytes.saturating_add(overhead).saturating_add(new_nodes) <= self.free_bytes(used)
     }
 
     #[inline(always)]
@@ -356,10 +377,23 @@ impl Inserter {
         &self.memtable
     }
 
-    /// Begins the insertion of a key: finds most of the way, and asks for the memory at its end. Worth it where something else is
-    /// to be done before the entry can be inserted.
+    /// As [`Memtable::has_room`], without a look at counters that whoever inserted last has in its core's cache.
+    #[inline]
+    pub fn has_room(&self, payload_bytes: u64, entries: u64) -> bool {
+        let used = Used {
+            low_bytes: self.allocator.low_bytes() as u64,
+            high_bytes: self.allocator.high_bytes() as u64,
+            keys: self.counts.keys,
+        };
+        self.memtable.has_room_beside(&used, payload_bytes, entries)
+    }
+
+    /// Begins the insertion of a key: finds most of the way, and asks for the memory at its end and for what will be written. Worth it where something
+    /// else is to be done before the entry can be inserted.
     #[inline]
     pub fn approach(&self, key: &[u8]) -> Approach {
+        prefetch_to_write(&self.memtable.counters);
+        self.memtable.memory().prefetch_to_write(self.allocator.low_bytes());
         Approach { way: self.writer.approach(self.memtable.memory(), key), moment: self.moment() }
     }
 
@@ -459,11 +493,9 @@ mod tests {
                 for entries in [1, 2, 7, 100, 3_000] {
                     for payload_bytes in [0, 10, 1_000, 100_000] {
                         let has_room = memtable.has_room(payload_bytes, entries);
-                        assert_eq!(
-                            has_room,
-                            memtable.has_tight_room(payload_bytes, entries),
-                            "{kind}: {seqno}"
-                        );
+                        assert_eq!(has_room, inserter.has_room(payload_bytes, entries), "{kind}: {seqno}");
+                        let counted = memtable.has_tight_room(&memtable.used(), payload_bytes, entries);
+                        assert_eq!(has_room, counted, "{kind}: {seqno}");
                         met[usize::from(has_room)] = true;
                     }
                 }

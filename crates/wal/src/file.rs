@@ -100,6 +100,14 @@ impl SegmentFile {
         }
     }
 
+    /// Asks for the memory of a record that is about to be stored.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, offset: u64) {
+        if let Store::Mapped(mapping) = &self.store {
+            mapping.prefetch_to_write(offset as usize);
+        }
+    }
+
     /// Stores bytes that are no record.
     ///
     /// # Errors

@@ -101,6 +101,12 @@ impl LogWriter {
         self.cursor + record_len(payload_len, true) <= self.limit
     }
 
+    /// Asks for the memory of the next record's start, so that it arrives while something else is done.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        self.segment.prefetch(self.cursor);
+    }
+
     /// Where the next record will stand: everything before is complete.
     #[inline]
     pub fn position(&self) -> LogPosition {

@@ -20,6 +20,7 @@ use crate::LOCKSTEP_KEYS;
 use crate::arena::Allocator;
 use crate::entry::{Entry, Operation};
 use crate::memory::{Memory, Site};
+use esker_base::key::leading;
 
 /// The right to insert into a tree, and what the writer remembers between insertions.
 #[derive(Debug)]
@@ -38,6 +39,25 @@ struct Hint {
     way: Way,
     /// An entry below it.
     entry: Entry,
+    /// The first bytes of its key. The entry itself may lie in the cache of another core, where the last writer was.
+    leading: u128,
+}
+
+impl Hint {
+    fn new(way: Way, entry: Entry, key: &[u8]) -> Hint {
+        Hint { way, entry, leading: leading(key) }
+    }
+
+    /// Whether a key belongs below the word.
+    #[inline(always)]
+    fn leads_to(&self, memory: &Memory, key: &[u8]) -> bool {
+        let depth = self.way.depth;
+        if depth <= size_of::<u128>() {
+            let differing = leading(key) ^ self.leading;
+            return differing.leading_zeros() as usize >= 8 * depth && key.len() >= depth;
+        }
+        key.len() >= depth && key[..depth] == self.entry.key(memory)[..depth]
+    }
 }
 
 /// How far an insertion has come.
@@ -178,7 +198,7 @@ impl ArtWriter {
             let Some(child) = node.find(memory, meta, byte) else {
                 let entry = Entry::write(memory, allocator, operation, Entry::NONE);
                 node.add(memory, allocator, way.slot, byte, LEAF | entry.0);
-                self.hint = Some(Hint { way, entry });
+                self.hint = Some(Hint::new(way, entry, key));
                 return true;
             };
             way = way.down(child, meta.depth() + 1);
@@ -188,12 +208,10 @@ impl ArtWriter {
     /// Where the descent for `key` begins.
     #[inline(always)]
     fn start(&self, memory: &Memory, key: &[u8]) -> Way {
-        if let Some(hint) = self.hint
-            && agree_before(key, hint.entry.key(memory), hint.way.depth)
-        {
-            return hint.way;
+        match &self.hint {
+            Some(hint) if hint.leads_to(memory, key) => hint.way,
+            _ => Way { slot: self.tree.root, depth: 0, floors: 0 },
         }
-        Way { slot: self.tree.root, depth: 0, floors: 0 }
     }
 
     /// The descent ended at a word that refers to an entry or, if it is the root, to nothing.
@@ -224,19 +242,7 @@ impl ArtWriter {
         let branches = [Branch::of(met_key, differs, reference), Branch::of(key, differs, LEAF | entry.0)];
         let split = Node::with_two(memory, allocator, differs, met, branches);
         memory.publish(Site::Reference, slot, split);
-        self.hint = Some(Hint { way, entry });
+        self.hint = Some(Hint::new(way, entry, key));
         true
     }
-}
-
-/// Whether `a` has at least `len` bytes and agrees there with `b`, which has.
-#[inline(always)]
-fn agree_before(a: &[u8], b: &[u8], len: usize) -> bool {
-    if let (Some(a), Some(b)) = (a.first_chunk::<16>(), b.first_chunk::<16>())
-        && len <= 16
-    {
-        let differing = u128::from_be_bytes(*a) ^ u128::from_be_bytes(*b);
-        return differing.leading_zeros() as usize >= 8 * len;
-    }
-    a.len() >= len && a[..len] == b[..len]
 }

@@ -2,6 +2,7 @@
 
 use super::Site;
 use esker_base::Result;
+use esker_env::memory::prefetch_start_to_write;
 use esker_env::{PageAdvice, Region};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -200,6 +201,12 @@ impl Memory {
         let address = self.base.as_ptr().cast::<u32>().wrapping_add(at).cast::<u8>();
         prefetch_line(address);
         prefetch_line(address.wrapping_add(64));
+    }
+
+    /// Asks for the first cache lines of what is about to be written from this byte on.
+    #[inline(always)]
+    pub(crate) fn prefetch_to_write(&self, at_byte: usize) {
+        prefetch_start_to_write(self.base.as_ptr().wrapping_add(at_byte));
     }
 
     /// Asks for the cache line of the word `at`.

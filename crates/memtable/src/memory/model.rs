@@ -193,6 +193,8 @@ impl Memory {
     pub(crate) fn prefetch(&self, _at: usize) {}
 
     pub(crate) fn prefetch_line(&self, _at: usize) {}
+
+    pub(crate) fn prefetch_to_write(&self, _at_byte: usize) {}
 }
 
 /// Some neighbouring words. Only those that are accessed need to exist.
