@@ -2,7 +2,8 @@
 //!
 //! A line of memory that one core has written takes 20 to 50 ns to another core that shares its last cache, and four times that to one that does not.
 //! A virtual machine with two processors may have either, and changes from one to the other while it runs: the host moves them. Rates of threads that
-//! write to the same store then change by a third, whatever the store. So it is measured where threads are.
+//! write to the same store then change by a quarter. So it is measured beside them: between whichever two cores the threads get, of more than two the
+//! nearest that were met.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
@@ -54,6 +55,8 @@ mod tests {
 
     #[test]
     fn a_line_takes_a_while_there_and_back() {
-        assert!(round_trip_ns() > 1.0);
+        let ns = round_trip_ns();
+        // Where there is a single processor each trip is two changes of threads.
+        assert!((1.0..10_000_000.0).contains(&ns), "{ns} ns");
     }
 }

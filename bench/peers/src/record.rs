@@ -66,7 +66,7 @@ pub(crate) struct Record {
     pub(crate) samples: u64,
     /// Seconds of processor time of the whole process, until background work had ended.
     pub(crate) cpu_seconds: f64,
-    /// Nanoseconds that a line of memory took from core to core and back before it, if it has several threads.
+    /// Nanoseconds that a line of memory took from core to core and back, before it or after it, whichever was longer, if it has several threads.
     pub(crate) core_round_trip_ns: f64,
     /// Processors' worth of work that others did on this machine meanwhile.
     pub(crate) others_cpus: f64,

@@ -17,10 +17,12 @@
 //!
 //! # What another core wrote last
 //! Whoever takes the lock finds what it guards in the cache of the core that had it before. A line comes from there in 45 ns where the two share
-//! a last cache and in 200 where they do not (Zen 5 in a virtual machine, half of a round trip), and the lock was held while five came one after the
-//! other: the state, the keyspace, its memtable's counters, the last entry, each found by the one before. Now a writer asks for all of them at once
-//! as soon as it has the lock ([`CommitState::summon`]), and for the memory that it will write to while it still looks for the key's place. What leads
-//! to them is on lines that no writer changes. Not before it has the lock: that would take them away from whoever holds it.
+//! a last cache and in 200 where they do not (Zen 5 in a virtual machine, half of a round trip), and the lock was held while one came after the
+//! other: the log's cursor, the keyspace, the counters of its memtable, the last entry, to which the append hint led. Now they come in two rounds. As soon
+//! as a writer has the lock it asks for the state and the keyspace ([`CommitState::summon`]); the ways there are on lines that writers leave alone. With these in
+//! hand it asks for what it will write beyond, the log's end, the arena's end and the counters, before it looks for the key's place
+//! ([`CommitState::approach`]); room is told from the inserter's own numbers, and the hint knows its key's first bytes. Not before it has the lock: that would
+//! take the lines away from whoever holds it.
 //!
 //! # Invariants
 //! * CP1: sequence numbers, log offsets and arena ranges are handed out in one order, under one lock.
@@ -80,7 +82,8 @@ pub(crate) struct CommitState {
     pub(crate) entries: u64,
 }
 
-/// The writable side of a keyspace.
+/// The writable side of a keyspace; on lines of its own, because writers change it all the time.
+#[repr(align(128))]
 pub(crate) struct ActiveKeyspace {
     pub(crate) keyspace: Arc<KeyspaceState>,
     pub(crate) memtable: Arc<MemtableView>,

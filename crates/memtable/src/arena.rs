@@ -217,7 +217,7 @@ impl Allocator {
     /// Room for an entry of `bytes` bytes; returns its unit number.
     ///
     /// # Panics
-    /// If there is no room, which `Memtable::has_room` rules out.
+    /// If there is no room, which `Inserter::has_room` rules out.
     #[inline(always)]
     pub(crate) fn entry(&mut self, bytes: usize) -> u32 {
         let at = self.low;

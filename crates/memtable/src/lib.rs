@@ -16,7 +16,7 @@
 //!
 //! # What the inserter may rely on
 //! * One inserter at a time: [`Inserter`] is not `Clone` and takes `&mut self`; the engine keeps it under its commit lock.
-//! * CP5: once [`Memtable::has_room`] said yes, inserting cannot fail. Node memory is bounded by the number of keys,
+//! * CP5: once [`Inserter::has_room`] or [`Memtable::has_room`] said yes, inserting cannot fail. Node memory is bounded by the number of keys,
 //!   whatever they look like.
 //! * MT5: sizes are known in constant time, from where the allocations stand.
 //!

@@ -405,7 +405,7 @@ impl Inserter {
     /// Inserts one entry. Tags increase from call to call.
     ///
     /// # Panics
-    /// If there is no room ([`Memtable::has_room`] says so before), or the key or value exceeds its limit.
+    /// If there is no room ([`Inserter::has_room`] says so before), or the key or value exceeds its limit.
     pub fn insert(&mut self, key: &[u8], tag: Tag, value: &[u8]) {
         self.insert_from(Approach { way: None, moment: (0, 0) }, key, tag, value);
     }

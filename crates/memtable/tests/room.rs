@@ -19,7 +19,9 @@ fn fill(kind: MemtableKind, pool: &ArenaPool, mut keys: Keys, seed: u64) {
         let batch: Vec<Vec<u8>> = (0..1 + rng.below(20)).map(|_| keys.next(&mut rng)).collect();
         let value = vec![1; rng.below(30) as usize];
         let payload: usize = batch.iter().map(|key| key.len() + value.len()).sum();
-        if !memtable.has_room(payload as u64, batch.len() as u64) {
+        let has_room = memtable.has_room(payload as u64, batch.len() as u64);
+        assert_eq!(has_room, inserter.has_room(payload as u64, batch.len() as u64));
+        if !has_room {
             break;
         }
         let operations: Vec<Operation<'_>> = batch

@@ -159,7 +159,7 @@ fn configuration(text: &mut String, name: &str, records: &[Record]) {
     let round_trips = cells::cells(records, round_trips);
     if !round_trips.is_empty() {
         let title =
-            "Nanoseconds of a line from core to core and back, before rows of several threads, each round";
+            "Nanoseconds of a line from core to core and back, beside rows of several threads, each round";
         let _ = writeln!(text, "### {title}\n\n{}", markdown::all_rounds(&round_trips));
     }
     notes(text, records);

@@ -246,3 +246,36 @@ impl ArtWriter {
         true
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::arena::{ArenaPool, Expectation};
+    use esker_base::{SeqNo, Tag, ValueKind};
+
+    #[test]
+    fn a_hint_leads_those_that_agree_so_far_and_are_long_enough() {
+        let (memory, _) = ArenaPool::new(0).acquire(8 << 20, Expectation::Filled).expect("reserved");
+        let mut allocator = Allocator::new(&memory);
+        let tag = Tag::new(SeqNo::new(1), ValueKind::Put);
+        // Zeros, so that a shorter key, padded, would agree.
+        for hinted in [vec![7; 20], vec![0; 20], [vec![1; 14], vec![0; 6]].concat()] {
+            let operation = Operation { key: &hinted, tag, value: b"" };
+            let entry = Entry::write(&memory, &mut allocator, &operation, Entry::NONE);
+            for depth in 0..=hinted.len() {
+                let hint = Hint::new(Way { slot: 0, depth, floors: 0 }, entry, &hinted);
+                for len in 0..=hinted.len() + 2 {
+                    let mut key = hinted.clone();
+                    key.resize(len, 0);
+                    assert_eq!(hint.leads_to(&memory, &key), len >= depth, "{hinted:?}: {depth}, {len}");
+                    for differs in 0..len.min(hinted.len()) {
+                        key[differs] ^= 1;
+                        let leads = len >= depth && differs >= depth;
+                        assert_eq!(hint.leads_to(&memory, &key), leads, "{hinted:?}: {depth}, {key:?}");
+                        key[differs] ^= 1;
+                    }
+                }
+            }
+        }
+    }
+}
