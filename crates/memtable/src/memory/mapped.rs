@@ -2,7 +2,7 @@
 
 use super::Site;
 use esker_base::Result;
-use esker_env::memory::prefetch_start_to_write;
+use esker_env::memory::{prefetch, prefetch_start_to_write};
 use esker_env::{PageAdvice, Region};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -199,8 +199,8 @@ impl Memory {
     #[inline(always)]
     pub(crate) fn prefetch(&self, at: usize) {
         let address = self.base.as_ptr().cast::<u32>().wrapping_add(at).cast::<u8>();
-        prefetch_line(address);
-        prefetch_line(address.wrapping_add(64));
+        prefetch(address);
+        prefetch(address.wrapping_add(64));
     }
 
     /// Asks for the first cache lines of what is about to be written from this byte on.
@@ -212,7 +212,7 @@ impl Memory {
     /// Asks for the cache line of the word `at`.
     #[inline(always)]
     pub(crate) fn prefetch_line(&self, at: usize) {
-        prefetch_line(self.base.as_ptr().cast::<u32>().wrapping_add(at).cast::<u8>());
+        prefetch(self.base.as_ptr().cast::<u32>().wrapping_add(at).cast::<u8>());
     }
 }
 
@@ -246,21 +246,4 @@ impl<const N: usize> View<'_, N> {
 #[inline(never)]
 fn out_of_range() -> ! {
     panic!("a reference leads out of the memtable's arena");
-}
-
-/// Asks for the cache line at `address`, which need not be valid.
-#[inline(always)]
-fn prefetch_line(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch is a hint; it accesses nothing and cannot fault, whatever the address.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast::<i8>());
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: a prefetch is a hint; it accesses nothing and cannot fault, whatever the address.
-    unsafe {
-        std::arch::asm!("prfm pldl1keep, [{0}]", in(reg) address, options(nostack, preserves_flags, readonly));
-    }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    let _ = address;
 }
