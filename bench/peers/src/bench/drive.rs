@@ -26,10 +26,10 @@ const CALM: Duration = Duration::from_millis(100);
 /// How often it is looked at: the moment from which it was calm is known as well as that.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// Several threads take the operations in at least so many pieces each, if they are equally fast and there are enough. With one piece each, the thread that is done last would
-/// be alone for a while: mixed work of two threads had a tenth of its time with one.
+/// Several threads take the operations in at least so many pieces each, if they are equally fast and there are enough. With one piece each, the
+/// thread that is done last would be alone for a while: in a run of mixed work it was for a tenth of the time.
 const PIECES_A_THREAD: u64 = 256;
-/// Largest piece: some milliseconds of a fast store.
+/// Largest piece: a millisecond or two of a fast store.
 const LARGEST_PIECE: u64 = 4096;
 
 /// The operations of a workload that nobody has taken yet.
@@ -116,8 +116,7 @@ impl Bench {
         let mut record = self.record(workload.name, workload.threads);
         let abilities = engine.abilities();
         record.is_weaker = abilities.persists && !abilities.survives_exit;
-        sum_up(&mut record, &shares)?;
-        record.is_cut_short = shares.iter().map(|share| share.operations).sum::<u64>() < workload.operations;
+        sum_up(&mut record, workload, &shares)?;
         let foreground = Usage::now().since(&before);
         let others_seconds = (foreground.machine_seconds - foreground.own_seconds()).max(0.0);
         record.others_cpus = others_seconds / record.seconds.max(0.2);
@@ -197,7 +196,7 @@ fn timed_of(window: u64, every: u64) -> u64 {
     window * every + (mix(window) & (every - 1))
 }
 
-fn sum_up(record: &mut Record, shares: &[Share]) -> Result<()> {
+fn sum_up(record: &mut Record, workload: &Workload<'_>, shares: &[Share]) -> Result<()> {
     let mut latencies_ns = latencies()?;
     let (mut operations, mut items) = (0, 0);
     for share in shares {
@@ -207,6 +206,7 @@ fn sum_up(record: &mut Record, shares: &[Share]) -> Result<()> {
         record.errors += share.tally.errors;
     }
     record.count = if items > 0 { items } else { operations };
+    record.is_cut_short = operations < workload.operations;
     let (start, end) =
         (shares.iter().map(|share| share.start).min(), shares.iter().map(|share| share.end).max());
     record.seconds = start.zip(end).map_or(0.0, |(start, end)| (end - start).as_secs_f64());
