@@ -8,13 +8,14 @@
 //! # Where blocks come from
 //! * [`ReadPurpose::Point`] and [`ReadPurpose::Scan`] use the cache, the latter in a way that cannot push out what
 //!   lookups use. What is not there is read block by block at first and in growing windows as the walk goes on.
-//! * [`ReadPurpose::Compaction`] neither asks nor fills the cache: it reads each block once, 64 KiB at a time into a
+//! * [`ReadPurpose::Compaction`] does not fill the cache: it reads each block once, 64 KiB at a time into a
 //!   buffer of its own, and uncompressed blocks are decoded where they lie. A job's cursor tells of each block whether it is in the cache
-//!   ([`crate::heir`]).
+//!   ([`crate::heir`]), and walks over those whose slots have them where they lie: they were read, verified and decompressed before, and each step asks
+//!   for memory in the next one. That is no use of theirs of which the cache is told. Other walks of this purpose, such as those that check what was written, take everything from the file.
 //!
 //! # Safety argument
 //! [`BlockCursor`] points into the block that `held` keeps: a shared block, whose memory neither moves nor
-//! changes while the `Arc` lives, or the table's mapped file (MP2), or the buffers of `read_ahead` and `unpacked`, whose heap memory does not move
+//! changes while it is counted, or the table's mapped file (MP2), or the buffers of `read_ahead` and `unpacked`, whose heap memory does not move
 //! with the cursor and is changed by [`TableCursor::enter`] only, which closes the block cursor first. `enter` is
 //! also the only place that replaces `held`.
 
@@ -26,6 +27,7 @@ use crate::isa::{Kernel, with_kernel};
 use crate::load::{unpack, verify_numbered};
 use crate::lookup::prefetch_slots;
 use crate::read_ahead::ReadAhead;
+use crate::slots::Slot;
 use crate::table::Table;
 use esker_base::{Result, SeqNo, Tag};
 use esker_cache::{Admission, BlockKind};
@@ -282,12 +284,25 @@ impl TableCursor {
         Ok(attached(&self.table).admit(block, number, admission))
     }
 
-    /// Enters a block in the cursor's own buffers.
+    /// Enters a block for a job: where it lies in the cache, or in the cursor's own buffers.
     fn enter_in_place(&mut self, number: usize) -> Result<()> {
         let table = &**attached(&self.table);
         let place = table.place(number)?;
         let offset = place.start;
-        self.read_ahead.tell_of(table, number, place.end - offset);
+        self.held = None;
+        if self.read_ahead.is_for_job() {
+            self.read_ahead.tell_of(table, number, place.end - offset);
+            if let Some(block) = table.slots.get(number).and_then(Slot::get) {
+                self.read_ahead.keep_pace(place.end - offset)?;
+                // SAFETY: `held` keeps the block until the position is closed.
+                unsafe { self.position.open(block.contents()) };
+                self.position.set_fetches_ahead(true);
+                self.held = Some(block);
+                return Ok(());
+            }
+        }
+        // What was just read lies near.
+        self.position.set_fetches_ahead(false);
         let image = self.read_ahead.image(table, number)?;
         let block = verify_numbered(image, table.uid, offset, number).and_then(|header| {
             if header.codec_id == id::NONE {
@@ -333,7 +348,7 @@ impl TableCursor {
     /// ask for the rest.
     #[inline]
     fn walk_towards(&mut self, number: usize) {
-        if self.purpose != ReadPurpose::Compaction
+        if (self.purpose != ReadPurpose::Compaction || self.held.is_some())
             && let Some(slot) = attached(&self.table).slots.get(number)
         {
             slot.prefetch_block();

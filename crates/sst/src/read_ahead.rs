@@ -127,6 +127,12 @@ impl ReadAhead {
         ReadAhead { reading: Some(reading), ..ReadAhead::full() }
     }
 
+    /// Whether it reads for a job.
+    #[inline]
+    pub(crate) fn is_for_job(&self) -> bool {
+        self.reading.is_some()
+    }
+
     /// Tells that block `number` is entered, which has so many bytes in the file.
     pub(crate) fn tell_of(&mut self, table: &Table, number: usize, bytes: u64) {
         if let Some(reading) = &self.reading {
@@ -207,6 +213,10 @@ impl ReadAhead {
         let first = self.window.blocks.end;
         let Some(queue) = table.home.reads().filter(|_| first < table.blocks()) else { return Ok(()) };
         if self.grown() < MIN_OVERLAPPED_BYTES {
+            return Ok(());
+        }
+        // A job takes blocks that are in the cache from there, and what follows is mostly there if the first is.
+        if self.is_for_job() && table.slots.get(first).is_some_and(|slot| slot.address() != 0) {
             return Ok(());
         }
         self.window_bytes = self.grown();

@@ -353,7 +353,7 @@ pub struct JobMetrics {
     pub keys: Option<String>,
     /// Bytes that it takes: of tables, or the payload of memtables.
     pub total_bytes: u64,
-    /// Bytes of tables that it has read.
+    /// Bytes of tables that it has read, as they are in the file, where blocks lay in the cache as well.
     pub read_bytes: u64,
     /// Bytes of tables that it has written.
     pub written_bytes: u64,

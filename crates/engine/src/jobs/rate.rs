@@ -49,7 +49,7 @@ pub(crate) const MIN_BYTES_PER_SECOND: u64 = 64 << 10;
 /// How many bytes a second background work may read and write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BackgroundRates {
-    /// Bytes of tables read a second; unlimited if `None`.
+    /// Bytes of tables read a second, blocks that lie in the cache included; unlimited if `None`.
     pub read_bytes_per_second: Option<u64>,
     /// Bytes of tables written a second; unlimited if `None`.
     pub write_bytes_per_second: Option<u64>,

@@ -253,6 +253,12 @@ impl BlockCursor {
         self.index = self.count;
     }
 
+    /// Whether the memory ahead is to be fetched from now on, for a cursor that enters blocks here and there: see [`BlockCursor::new`].
+    #[inline]
+    pub(crate) fn set_fetches_ahead(&mut self, fetches_ahead: bool) {
+        self.fetches_ahead = fetches_ahead;
+    }
+
     /// A walk goes on to the block at this address; 0 if that is not known.
     #[inline]
     pub(crate) fn walk_towards(&mut self, address: usize) {
@@ -431,9 +437,12 @@ impl BlockCursor {
     pub(crate) unsafe fn next_evenly(&mut self) -> bool {
         let index = self.index + 1;
         match self.even {
-            Some(even) if index < self.count && !self.fetches_ahead => {
+            Some(even) if index < self.count => {
                 // SAFETY: the index is that of an entry, and the cursor is on the one before.
                 unsafe { self.step(&even, index) };
+                if self.fetches_ahead {
+                    self.fetch_ahead();
+                }
                 true
             }
             _ => false,

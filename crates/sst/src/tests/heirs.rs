@@ -5,11 +5,11 @@ use super::{IDENTITY, new_fs, options};
 use crate::block::header::HEADER_BYTES;
 use crate::testing::{Entry, SHAPES, Shape, entries};
 use crate::{
-    BlockLayout, CachedPart, Heir, IndexKind, Inheritance, InputReading, OpenTables, Pace, Table, TableHome,
-    TableOptions, TableReading, TableWriter,
+    BlockLayout, CachedPart, Heir, IndexKind, Inheritance, InputReading, OpenTables, Pace, ReadPurpose,
+    Table, TableHome, TableOptions, TableReading, TableWriter,
 };
-use esker_base::Result;
 use esker_base::checksum::key_hash;
+use esker_base::{Error, Result};
 use esker_cache::{Admission, BlockKind, CacheKind};
 use esker_codec::Codec;
 use esker_env::fault::StrictFs;
@@ -158,6 +158,47 @@ fn where_nothing_is_resident_nothing_is_handed_on() {
     let input = tables.input(&sample, &options());
     assert!(tables.merge(&input, &options()).is_none());
     assert_eq!(tables.open.cache().stats().entries, 0);
+}
+
+/// A job takes what its slots have from the cache, and the rest from the file; nobody is told of it as of a use.
+#[test]
+fn a_job_reads_only_what_is_not_resident() {
+    let sample = entries(Shape::Random, 20_000, 0, &SeededRandom::new(12));
+    let in_cache: [fn(usize) -> bool; 4] =
+        [|_| true, |number| number % 2 == 0, |number| number % 50 < 40, |number| number % 50 == 7];
+    for (codec, is_in_cache) in
+        [Codec::None, Codec::Lz4].into_iter().flat_map(|codec| in_cache.map(|choice| (codec, choice)))
+    {
+        let tables = Tables::new(CacheKind::Slots, 256 << 20);
+        let input = tables.input(&sample, &TableOptions { codec, block_size_bytes: 1_000, ..options() });
+        load(&input, (0..input.blocks()).filter(|&number| is_in_cache(number)), Admission::Point);
+        // Whoever read these from the file would notice.
+        let file = tables.fs.open(&table_path(1), OpenMode::ReadWrite).unwrap();
+        for number in (0..input.blocks()).filter(|&number| is_in_cache(number)) {
+            let place = input.place(number).unwrap();
+            file.write_at(&vec![0xa5; (place.end - place.start) as usize], place.start).unwrap();
+        }
+        let before = tables.open.cache().stats();
+        let reading = InputReading { pace: Arc::new(NoHurry), warmth: Arc::default() };
+        let mut cursor = input.job_cursor(reading);
+        cursor.seek_to_first().unwrap();
+        for entry in &sample {
+            assert!(cursor.is_valid());
+            let expected = (&entry.key[..], entry.tag, &entry.value[..]);
+            assert_eq!((cursor.key(), cursor.tag(), cursor.value()), expected);
+            cursor.next().unwrap();
+        }
+        assert!(!cursor.is_valid());
+        drop(cursor);
+        assert_eq!(tables.open.cache().stats(), before);
+        // Who is no job takes everything from the file.
+        let mut cursor = input.cursor(ReadPurpose::Compaction);
+        let mut walked = cursor.seek_to_first();
+        while walked.is_ok() && cursor.is_valid() {
+            walked = cursor.next();
+        }
+        assert!(matches!(walked, Err(Error::Corruption(_))), "{walked:?}");
+    }
 }
 
 /// Of a table of which a part is in use, the same part of what takes its place.
