@@ -84,7 +84,7 @@ unsafe impl Send for TableCursor {}
 unsafe impl Sync for TableCursor {}
 
 impl Table {
-    /// A cursor on no entry, for a job that reads all of the table, or a range, past the cache.
+    /// A cursor on no entry, for a job that reads all of the table, or a range: from the cache what that has, the rest past it (HO12).
     pub fn job_cursor(self: &Arc<Self>, reading: InputReading) -> TableCursor {
         let mut cursor = TableCursor::detached_for_job(reading);
         cursor.attach(self);

@@ -160,7 +160,7 @@ fn where_nothing_is_resident_nothing_is_handed_on() {
     assert_eq!(tables.open.cache().stats().entries, 0);
 }
 
-/// A job takes what its slots have from the cache, and the rest from the file; nobody is told of it as of a use.
+/// HO12: a job takes what its slots have from the cache, and the rest from the file; nobody is told of it as of a use.
 #[test]
 fn a_job_reads_only_what_is_not_resident() {
     let sample = entries(Shape::Random, 20_000, 0, &SeededRandom::new(12));
