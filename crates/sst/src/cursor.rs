@@ -27,7 +27,6 @@ use crate::isa::{Kernel, with_kernel};
 use crate::load::{unpack, verify_numbered};
 use crate::lookup::prefetch_slots;
 use crate::read_ahead::ReadAhead;
-use crate::slots::Slot;
 use crate::table::Table;
 use esker_base::{Result, SeqNo, Tag};
 use esker_cache::{Admission, BlockKind};
@@ -290,16 +289,12 @@ impl TableCursor {
         let place = table.place(number)?;
         let offset = place.start;
         self.held = None;
-        if self.read_ahead.is_for_job() {
-            self.read_ahead.tell_of(table, number, place.end - offset);
-            if let Some(block) = table.slots.get(number).and_then(Slot::get) {
-                self.read_ahead.keep_pace(place.end - offset)?;
-                // SAFETY: `held` keeps the block until the position is closed.
-                unsafe { self.position.open(block.contents()) };
-                self.position.set_fetches_ahead(true);
-                self.held = Some(block);
-                return Ok(());
-            }
+        if let Some(block) = self.read_ahead.resident(table, number, place.end - offset)? {
+            // SAFETY: `held` keeps the block until the position is closed.
+            unsafe { self.position.open(block.contents()) };
+            self.position.set_fetches_ahead(true);
+            self.held = Some(block);
+            return Ok(());
         }
         // What was just read lies near.
         self.position.set_fetches_ahead(false);

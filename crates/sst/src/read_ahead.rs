@@ -8,8 +8,9 @@
 //! works while its blocks are walked over. A walk that turns away leaves at most one window behind that was read for nothing, which is no
 //! larger than all it read before.
 
-use crate::block::SLACK_BYTES;
+use crate::block::{BlockRef, SLACK_BYTES};
 use crate::heir::{InputReading, LastAnswer};
+use crate::slots::Slot;
 use crate::table::Table;
 use esker_base::Result;
 use esker_env::{PendingRead, ReadRequest};
@@ -127,17 +128,16 @@ impl ReadAhead {
         ReadAhead { reading: Some(reading), ..ReadAhead::full() }
     }
 
-    /// Whether it reads for a job.
-    #[inline]
-    pub(crate) fn is_for_job(&self) -> bool {
-        self.reading.is_some()
-    }
-
-    /// Tells that block `number` is entered, which has so many bytes in the file.
-    pub(crate) fn tell_of(&mut self, table: &Table, number: usize, bytes: u64) {
-        if let Some(reading) = &self.reading {
-            reading.warmth.note(table, number, bytes, &mut self.last_answer);
+    /// Tells, for a job, that block `number` is entered, which has so many bytes in the file; the block, if its slot has it (HO12).
+    pub(crate) fn resident(&mut self, table: &Table, number: usize, bytes: u64) -> Result<Option<BlockRef>> {
+        let Some(reading) = &self.reading else { return Ok(None) };
+        reading.warmth.note(table, number, bytes, &mut self.last_answer);
+        let Some(block) = table.slots.get(number).and_then(Slot::get) else { return Ok(None) };
+        // Of a window it was asked for when that was read.
+        if !self.holds(number) {
+            self.keep_pace(bytes)?;
         }
+        Ok(Some(block))
     }
 
     /// Asks before so many bytes that are read by other means.
@@ -216,7 +216,7 @@ impl ReadAhead {
             return Ok(());
         }
         // A job takes blocks that are in the cache from there, and what follows is mostly there if the first is.
-        if self.is_for_job() && table.slots.get(first).is_some_and(|slot| slot.address() != 0) {
+        if self.reading.is_some() && table.slots.get(first).is_some_and(|slot| slot.address() != 0) {
             return Ok(());
         }
         self.window_bytes = self.grown();

@@ -17,12 +17,28 @@ use esker_env::{FileSystem, OpenMode, SeededRandom};
 use esker_iter::Cursor;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Debug)]
 struct NoHurry;
 
 impl Pace for NoHurry {
     fn before_read(&self, _: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn look(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Counts what it is asked for.
+#[derive(Debug, Default)]
+struct Counted(AtomicU64);
+
+impl Pace for Counted {
+    fn before_read(&self, bytes: u64) -> Result<()> {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }
 
@@ -178,8 +194,8 @@ fn a_job_reads_only_what_is_not_resident() {
             let place = input.place(number).unwrap();
             file.write_at(&vec![0xa5; (place.end - place.start) as usize], place.start).unwrap();
         }
-        let before = tables.open.cache().stats();
-        let reading = InputReading { pace: Arc::new(NoHurry), warmth: Arc::default() };
+        let (before, pace) = (tables.open.cache().stats(), Arc::new(Counted::default()));
+        let reading = InputReading { pace: Arc::clone(&pace) as Arc<dyn Pace>, warmth: Arc::default() };
         let mut cursor = input.job_cursor(reading);
         cursor.seek_to_first().unwrap();
         for entry in &sample {
@@ -191,6 +207,9 @@ fn a_job_reads_only_what_is_not_resident() {
         assert!(!cursor.is_valid());
         drop(cursor);
         assert_eq!(tables.open.cache().stats(), before);
+        // Each block counts once, wherever it came from.
+        let places = (0..input.blocks()).map(|number| input.place(number).unwrap());
+        assert_eq!(pace.0.load(Ordering::Relaxed), places.map(|place| place.end - place.start).sum::<u64>());
         // Who is no job takes everything from the file.
         let mut cursor = input.cursor(ReadPurpose::Compaction);
         let mut walked = cursor.seek_to_first();
