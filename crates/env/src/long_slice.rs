@@ -1,4 +1,4 @@
-//! A slice of fixed length whose memory is the system's again when it goes: filters of tables, and what is read and written at the end of
+//! A slice of fixed length whose memory is the system's again when it goes: filters and indexes of tables, and what is read and written at the end of
 //! a table.
 //!
 //! # Why
@@ -8,8 +8,8 @@
 //!
 //! # Design
 //! From [`LONG_BYTES`] on a slice has a [`Region`] of its own, with small pages, so that no page is committed beyond its last one; shorter ones are boxed.
-//! One that [stays](LongSlice::lasting) and is looked at here and there lies with others of its kind in huge pages ([`crate::shelves`]), or, if it is very
-//! long, in a region whose inner pages are huge.
+//! One that [stays](LongSlice::lasting) and is looked at here and there lies with others of its kind in huge pages ([`crate::shelves`]), from
+//! [`LASTING_BYTES`] on, as soon as there is enough of them; or, if it is very long, in a region whose inner pages are huge.
 //!
 //! * LS1. `first` is that of `len` initialised values, which are this slice's alone: in its memory, or in a box that was leaked.
 
@@ -21,6 +21,8 @@ use std::ptr::NonNull;
 
 /// Bytes from which a slice has a region: an allocator has smaller ones at hand, and the last page and the system's calls weigh less here.
 const LONG_BYTES: usize = 128 << 10;
+/// Bytes from which one that stays lies with others: it takes whole units there.
+const LASTING_BYTES: usize = 2 * shelves::UNIT_BYTES;
 
 /// See the file's head.
 pub struct LongSlice<T> {
@@ -32,7 +34,7 @@ pub struct LongSlice<T> {
 /// Where the values of a slice lie.
 enum Memory {
     /// In a box that was leaked.
-    Box,
+    Box { _counted: Option<Small> },
     /// In pages of their own.
     Region { _region: Region, _counted: Option<Small> },
     /// Among others'.
@@ -57,11 +59,7 @@ impl<T: Copy> LongSlice<T> {
     /// # Panics
     /// If it has said too many.
     pub fn collect(values: impl ExactSizeIterator<Item = T>) -> LongSlice<T> {
-        let len = values.len();
-        if len.saturating_mul(size_of::<T>()) < LONG_BYTES {
-            return LongSlice::boxed(values);
-        }
-        LongSlice::in_region(values, len, PageAdvice::Small, None)
+        LongSlice::alone(values, PageAdvice::Small, None)
     }
 
     /// The same, for what will stay for long and be looked at here and there: huge pages if there is much of it.
@@ -71,12 +69,12 @@ impl<T: Copy> LongSlice<T> {
     pub fn lasting(values: impl ExactSizeIterator<Item = T>) -> LongSlice<T> {
         let len = values.len();
         let bytes = len.saturating_mul(size_of::<T>());
-        if bytes < LONG_BYTES || align_of::<T>() > shelves::UNIT_BYTES {
+        if bytes < LASTING_BYTES || align_of::<T>() > shelves::UNIT_BYTES {
             return LongSlice::collect(values);
         }
         if bytes > shelves::LARGEST_PIECE_BYTES {
             // Huge pages of its own, but for its ends, where they would be for a part.
-            return LongSlice::in_region(values, len, PageAdvice::HugeInside, None);
+            return LongSlice::alone(values, PageAdvice::HugeInside, None);
         }
         match shelves::place(bytes) {
             Place::Shelf(piece) => {
@@ -84,26 +82,30 @@ impl<T: Copy> LongSlice<T> {
                 // SAFETY: the piece has so many bytes, is aligned for the type, and is ours alone (SH1).
                 unsafe { LongSlice::write(first, values, len, Memory::Shelf { _piece: piece }) }
             }
-            Place::Elsewhere(counted) => LongSlice::in_region(values, len, PageAdvice::Small, Some(counted)),
+            Place::Elsewhere(counted) => LongSlice::alone(values, PageAdvice::Small, Some(counted)),
         }
     }
 
-    fn boxed(values: impl ExactSizeIterator<Item = T>) -> LongSlice<T> {
-        LongSlice::from(values.collect::<Box<[T]>>())
-    }
-
-    fn in_region(
+    /// In memory of its own: a region if it is long.
+    fn alone(
         values: impl ExactSizeIterator<Item = T>,
-        len: usize,
         advice: PageAdvice,
         counted: Option<Small>,
     ) -> LongSlice<T> {
+        let len = values.len();
+        let bytes = len.saturating_mul(size_of::<T>());
         // What the system does not map the allocator may have.
-        let region = Region::reserve_with(len.saturating_mul(size_of::<T>()), advice).ok();
+        let region = if bytes < LONG_BYTES { None } else { Region::reserve_with(bytes, advice).ok() };
         let mapped = region.and_then(|region| Some((NonNull::new(region.as_ptr().cast::<T>())?, region)));
-        let Some((first, region)) = mapped else { return LongSlice::boxed(values) };
+        let Some((first, region)) = mapped else { return LongSlice::leaked(values.collect(), counted) };
         // SAFETY: the region has so many bytes, is aligned for any type, and nobody else knows it.
         unsafe { LongSlice::write(first, values, len, Memory::Region { _region: region, _counted: counted }) }
+    }
+
+    fn leaked(values: Box<[T]>, counted: Option<Small>) -> LongSlice<T> {
+        let len = values.len();
+        let first = NonNull::from(Box::leak(values)).cast();
+        LongSlice { first, len, memory: Memory::Box { _counted: counted } }
     }
 
     /// # Safety
@@ -127,8 +129,13 @@ impl<T: Copy> LongSlice<T> {
 
 impl<T: Copy> From<Box<[T]>> for LongSlice<T> {
     fn from(values: Box<[T]>) -> LongSlice<T> {
-        let len = values.len();
-        LongSlice { first: NonNull::from(Box::leak(values)).cast(), len, memory: Memory::Box }
+        LongSlice::leaked(values, None)
+    }
+}
+
+impl<T: Copy> Default for LongSlice<T> {
+    fn default() -> LongSlice<T> {
+        LongSlice::from(Box::default())
     }
 }
 
@@ -152,7 +159,7 @@ impl<T> DerefMut for LongSlice<T> {
 
 impl<T> Drop for LongSlice<T> {
     fn drop(&mut self) {
-        if let Memory::Box = self.memory {
+        if let Memory::Box { .. } = self.memory {
             let values = std::ptr::slice_from_raw_parts_mut(self.first.as_ptr(), self.len);
             // SAFETY: LS1; the values are those of a box that was leaked.
             drop(unsafe { Box::from_raw(values) });
@@ -207,7 +214,7 @@ mod tests {
             let value = |at: usize| (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let mut slice = LongSlice::collect((0..len).map(value));
             assert!(slice.len() == len && slice.iter().copied().eq((0..len).map(value)));
-            assert_eq!(!matches!(slice.memory, Memory::Box), len * 8 >= LONG_BYTES, "LS1");
+            assert_eq!(!matches!(slice.memory, Memory::Box { .. }), len * 8 >= LONG_BYTES, "LS1");
             let other = slice.clone();
             assert!(other == slice);
             if let Some(last) = slice.last_mut() {

@@ -1,9 +1,12 @@
-//! Memory for pieces of a tenth of a mebibyte to some mebibytes that stay for long and are visited at random: filters of open tables.
+//! Memory for pieces of some kibibytes to some mebibytes that stay for long and are visited at random: filters and indexes of open tables.
 //!
 //! # Why
 //! A lookup goes to a line anywhere in some filter. With a hundred million keys these have 125 MB, in pages of 4 KiB more than the processor has
 //! translations for, so before it can even ask for the line it waits for a walk through the page tables. With huge pages a get took 7 % less.
 //! A filter has 1.25 MB at most times, so one with huge pages of its own would waste a third of them.
+//!
+//! An allocator has one more way to waste: that of the C library keeps what one thread frees for that thread. Each that opened tables leaves as much behind
+//! as it once had open, while the next one takes new memory for the same tables merged. Here a gap is anybody's.
 //!
 //! # Design
 //! A *shelf* is a region of [`SHELF_BYTES`], advised to be huge pages, of which pieces of whole [`UNIT_BYTES`] are given out: the first gap that is
@@ -14,7 +17,7 @@
 //! The first [`SMALL_BYTES`] are not given out here but counted: who has few keys does not pay for whole huge pages. Nor is a
 //! piece of more than [`LARGEST_PIECE_BYTES`].
 //!
-//! Gaps are nobody's memory, and in no budget: of a hundred million keys with 125 MB of filters they were 8 to 24 MiB. At worst one small filter is left in
+//! Gaps are nobody's memory, and in no budget: of a hundred million keys with 125 MB of filters they were 8 to 24 MiB. At worst one small piece is left in
 //! each huge page.
 //!
 //! # Invariants
@@ -22,6 +25,7 @@
 //!   the lock.
 //! * SH2. A shelf is in the list as long as a piece of it is given out. Its memory does not move with it.
 //! * SH3. Memory is anything when it is given out. Who takes a piece writes all that it will read.
+//! * SH4. No gap of a shelf is longer than its `longest_gap` says.
 //!
 //! # Rejected
 //! [Slabs](crate::slabs): made for pieces up to 64 KiB, of one size each. *The end of a table read and written* in such pieces as well: these come and go with each
@@ -29,13 +33,14 @@
 
 use crate::memory::{PageAdvice, REGION_ALIGNMENT_BYTES, Region};
 use parking_lot::Mutex;
+use std::ops::Range;
 use std::ptr::NonNull;
 
-/// What pieces are made of, and the least that is kept here: less than so much of a piece is unused.
-pub(crate) const UNIT_BYTES: usize = 64 << 10;
+/// What pieces are made of: on average half of it is unused of each.
+pub(crate) const UNIT_BYTES: usize = 1 << 10;
 /// Half of a shelf, so that it takes two at least.
 pub(crate) const LARGEST_PIECE_BYTES: usize = SHELF_BYTES / 2;
-/// Bytes that have small pages before there is a shelf: two huge pages, as for [slabs](crate::slabs).
+/// Bytes that come from elsewhere before there is a shelf: two huge pages, as for [slabs](crate::slabs).
 const SMALL_BYTES: usize = 2 * HUGE_BYTES;
 const SHELF_BYTES: usize = 16 << 20;
 const SHELF_UNITS: usize = SHELF_BYTES / UNIT_BYTES;
@@ -53,8 +58,15 @@ struct Shelves {
 
 struct Shelf {
     region: Region,
-    used: [bool; SHELF_UNITS],
+    used: Marks,
+    /// SH4, in units: who asks for more need not search.
+    longest_gap: usize,
 }
+
+/// A bit for each unit of a shelf.
+struct Marks([u64; SHELF_UNITS / WORD_BITS]);
+
+const WORD_BITS: usize = u64::BITS as usize;
 
 /// Where memory of some length is to come from.
 pub(crate) enum Place {
@@ -99,7 +111,7 @@ impl Shelves {
             return Some(piece);
         }
         let region = Region::reserve_with(SHELF_BYTES, PageAdvice::Huge).ok()?;
-        self.list.push(Shelf { region, used: [false; SHELF_UNITS] });
+        self.list.push(Shelf::new(region));
         self.list.last_mut()?.take(units)
     }
 
@@ -115,18 +127,28 @@ impl Shelves {
 }
 
 impl Shelf {
+    fn new(region: Region) -> Shelf {
+        Shelf { region, used: Marks([0; SHELF_UNITS / WORD_BITS]), longest_gap: SHELF_UNITS }
+    }
+
     fn address(&self) -> usize {
         self.region.as_ptr().addr()
     }
 
     fn is_empty(&self) -> bool {
-        !self.used.contains(&true)
+        self.used.next(0, true) == SHELF_UNITS
     }
 
     /// The first gap of so many units.
     fn take(&mut self, units: usize) -> Option<Piece> {
-        let first = self.used.windows(units).position(|gap| !gap.contains(&true))?;
-        self.used[first..first + units].fill(true);
+        if units > self.longest_gap {
+            return None;
+        }
+        let Some(first) = self.used.gap(units) else {
+            self.longest_gap = units - 1;
+            return None;
+        };
+        self.used.mark(first..first + units, true);
         // SAFETY: the units lie within the region.
         let start = unsafe { self.region.as_ptr().add(first * UNIT_BYTES) };
         Some(Piece { start: NonNull::new(start)?, units })
@@ -134,12 +156,51 @@ impl Shelf {
 
     /// Frees units, and gives the huge pages back in which they were the last.
     fn give_back(&mut self, first: usize, units: usize) {
-        self.used[first..first + units].fill(false);
+        self.used.mark(first..first + units, false);
+        self.longest_gap = SHELF_UNITS;
         for page in first / HUGE_UNITS..(first + units).div_ceil(HUGE_UNITS) {
             let units = page * HUGE_UNITS..(page + 1) * HUGE_UNITS;
-            if !self.used[units.clone()].contains(&true) {
+            if self.used.next(units.start, true) >= units.end {
                 self.region.discard(units.start * UNIT_BYTES..units.end * UNIT_BYTES);
             }
+        }
+    }
+}
+
+impl Marks {
+    /// The first unit from `from` on that is used, or is not; [`SHELF_UNITS`] if there is none.
+    fn next(&self, from: usize, is_used: bool) -> usize {
+        let wanted = |word: usize| if is_used { self.0[word] } else { !self.0[word] };
+        let mut word = from / WORD_BITS;
+        let mut ahead = u64::MAX << (from % WORD_BITS);
+        while word < self.0.len() {
+            let found = wanted(word) & ahead;
+            if found != 0 {
+                return word * WORD_BITS + found.trailing_zeros() as usize;
+            }
+            (word, ahead) = (word + 1, u64::MAX);
+        }
+        SHELF_UNITS
+    }
+
+    /// The first unit of the first gap that has so many.
+    fn gap(&self, units: usize) -> Option<usize> {
+        let mut start = self.next(0, false);
+        while start + units <= SHELF_UNITS {
+            let end = self.next(start, true);
+            if end - start >= units {
+                return Some(start);
+            }
+            start = self.next(end, false);
+        }
+        None
+    }
+
+    fn mark(&mut self, units: Range<usize>, is_used: bool) {
+        for unit in units {
+            let bit = 1 << (unit % WORD_BITS);
+            let word = &mut self.0[unit / WORD_BITS];
+            *word = if is_used { *word | bit } else { *word & !bit };
         }
     }
 }
@@ -184,7 +245,7 @@ mod tests {
         };
         for round in 0..4_000u32 {
             if held.len() < 40 && random.below(5) < 3 {
-                let piece = shelves.take(1 + random.below(40) as usize).unwrap();
+                let piece = shelves.take(1 + random.below(3_000) as usize).unwrap();
                 let mark = round as u8;
                 for byte in ends(&piece) {
                     // SAFETY: a byte of a piece that is ours alone, if SH1 holds.
@@ -199,8 +260,9 @@ mod tests {
                 std::mem::forget(piece);
             }
             most_shelves = most_shelves.max(shelves.list.len());
-            let used: usize = shelves.list.iter().flat_map(|shelf| shelf.used).map(usize::from).sum();
-            assert_eq!(used, held.iter().map(|(piece, _)| piece.units).sum::<usize>());
+            let used: u32 = shelves.list.iter().flat_map(|shelf| shelf.used.0).map(u64::count_ones).sum();
+            assert_eq!(used as usize, held.iter().map(|(piece, _)| piece.units).sum::<usize>());
+            assert!(shelves.list.iter().all(|shelf| shelf.used.gap(shelf.longest_gap + 1).is_none()), "SH4");
         }
         assert!(most_shelves > 2, "{most_shelves}");
         for (piece, _) in held {
@@ -213,10 +275,10 @@ mod tests {
     #[test]
     fn a_gap_is_filled_before_what_is_behind_it() {
         let mut shelves = Shelves { list: Vec::new(), small_bytes: 0 };
-        let pieces = [20, 30, 40].map(|units| shelves.take(units).unwrap());
+        let pieces = [2_000, 3_000, 4_000].map(|units| shelves.take(units).unwrap());
         let middle = pieces[1].start;
         shelves.give_back(&pieces[1]);
-        let again = shelves.take(30).unwrap();
+        let again = shelves.take(3_000).unwrap();
         assert_eq!(again.start, middle);
         let [first, gone, last] = pieces;
         std::mem::forget(gone);

@@ -29,6 +29,7 @@ use crate::block::raw::bytes_equal;
 use crate::isa::{Kernel, prefetch};
 use esker_base::Tag;
 use esker_base::key::{common_prefix_len, head};
+use esker_env::LongSlice;
 pub use fence::FenceIndex;
 use form::OtherForm;
 pub(crate) use kind::TableShape;
@@ -54,7 +55,7 @@ pub(crate) struct BlockIndex {
     /// Whether any block continues the key of the one before.
     continues: bool,
     /// Where each block starts and the last one ends; empty if the form has it.
-    starts: Vec<u64>,
+    starts: LongSlice<u64>,
     /// Empty if the form has them.
     separators: Separators,
     continuations: Vec<Continuation>,
@@ -124,7 +125,7 @@ impl BlockIndex {
             continuations,
         };
         if matches!(&index.form, Form::Other(form) if form.has_separators()) {
-            (index.separators, index.starts) = (Separators::default(), Vec::new());
+            (index.separators, index.starts) = (Separators::default(), LongSlice::default());
         }
         Some(index)
     }
@@ -137,7 +138,7 @@ impl BlockIndex {
             form: Form::Other(Box::new(OtherForm::Pages(pages))),
             prefix: Vec::new(),
             heads_decide: false,
-            starts: Vec::new(),
+            starts: LongSlice::default(),
             separators: Separators::default(),
             continuations: Vec::new(),
         }
@@ -392,7 +393,7 @@ impl BlockIndex {
             Form::Other(form) => size_of::<OtherForm>() + form.memory_bytes(),
         };
         form + self.prefix.capacity()
-            + self.starts.capacity() * size_of::<u64>()
+            + self.starts.len() * size_of::<u64>()
             + self.separators.memory_bytes()
             + self.continuations.capacity() * size_of::<Continuation>()
     }

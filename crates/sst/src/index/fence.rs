@@ -3,7 +3,7 @@
 use super::locator::{Locator, LocatorBuilder};
 use super::paged::{PageSource, PagedIndex};
 use super::pages::{self, PageAt};
-use super::section::{DecodedIndex, Separators};
+use super::section::{DecodedIndex, Separators, SeparatorsBuilder};
 use super::{BlockIndex, IndexKind, TableShape};
 use crate::block::header::FRAME_BYTES;
 use crate::block::{BlockBuffer, BlockRef};
@@ -13,6 +13,7 @@ use crate::part::{CachedPart, TableCache};
 use esker_base::checksum::key_hash;
 use esker_base::{Error, Result, TableUid, Tag};
 use esker_cache::{Admission, BlockKind, CacheKey};
+use esker_env::LongSlice;
 use std::path::Path;
 use std::sync::Weak;
 
@@ -60,22 +61,21 @@ impl FenceIndex {
     /// # Errors
     /// [`Error::InvalidArgument`] if there are no fences, if they do not ascend, or if they have more than 4 GiB.
     pub fn new<'a>(kind: IndexKind, fences: impl IntoIterator<Item = &'a [u8]>) -> Result<FenceIndex> {
-        let mut separators = Separators::default();
+        let mut builder = SeparatorsBuilder::default();
         for fence in fences {
-            let last = separators.len().checked_sub(1).map(|last| separators.get(last));
-            if last.is_some_and(|last| last >= fence) {
+            if builder.last().is_some_and(|last| last >= fence) {
                 return Err(Error::invalid(format!("fence {} does not ascend", fence.escape_ascii())));
             }
-            let added = separators.push(0, fence);
+            let added = builder.push(0, fence);
             added.ok_or_else(|| Error::invalid("the fences have more than 4 GiB"))?;
         }
-        separators.shrink();
+        let separators = builder.finish();
         let count = separators.len();
         if count == 0 {
             return Err(Error::invalid("an index needs a fence"));
         }
         let start = |block: u64| FILE_HEADER_BYTES as u64 + block * BLOCK_BYTES;
-        let starts = (0..=count as u64).map(start).collect();
+        let starts = LongSlice::lasting((0..count + 1).map(|block| start(block as u64)));
         let (first, last) = (separators.get(0).to_vec(), separators.get(count - 1).to_vec());
         let kind = kind.for_table(&TableShape::of(&separators, 0, false)).0;
         let decoded = DecodedIndex { separators, starts, continuations: Vec::new() };

@@ -16,6 +16,8 @@ use crate::flaw::{Flaw, damaged};
 use esker_base::Tag;
 use esker_base::coding::{Reader, put_varint};
 use esker_base::key::common_prefix_len;
+use esker_env::LongSlice;
+use std::ops::Range;
 
 /// A block that starts with an older version of the key that the block before ends with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,16 +80,15 @@ pub(crate) fn separator<'a>(last: &[u8], first: &'a [u8]) -> &'a [u8] {
 /// All separators of a table, back to back.
 #[derive(Debug, Default)]
 pub(crate) struct Separators {
-    bytes: Vec<u8>,
-    ends: Vec<u32>,
+    bytes: LongSlice<u8>,
+    ends: LongSlice<u32>,
 }
 
 impl Separators {
     /// The separator of a block.
     #[inline]
     pub(crate) fn get(&self, block: usize) -> &[u8] {
-        let start = if block == 0 { 0 } else { self.ends[block - 1] as usize };
-        &self.bytes[start..self.ends[block] as usize]
+        &self.bytes[range_of(&self.ends, block)]
     }
 
     /// Number of blocks.
@@ -97,28 +98,58 @@ impl Separators {
 
     /// Bytes of memory.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.bytes.capacity() + self.ends.capacity() * size_of::<u32>()
+        self.bytes.len() + self.ends.len() * size_of::<u32>()
+    }
+}
+
+/// Where the separator of a block lies.
+#[inline]
+fn range_of(ends: &[u32], block: usize) -> Range<usize> {
+    let start = if block == 0 { 0 } else { ends[block - 1] as usize };
+    start..ends[block] as usize
+}
+
+/// Puts separators together.
+#[derive(Debug, Default)]
+pub(super) struct SeparatorsBuilder {
+    bytes: Vec<u8>,
+    ends: Vec<u32>,
+}
+
+impl SeparatorsBuilder {
+    fn with_capacity(blocks: usize) -> SeparatorsBuilder {
+        SeparatorsBuilder { bytes: Vec::new(), ends: Vec::with_capacity(blocks) }
     }
 
-    /// Gives memory back that nothing will be put into.
-    pub(super) fn shrink(&mut self) {
-        self.bytes.shrink_to_fit();
-        self.ends.shrink_to_fit();
+    /// The last one.
+    pub(super) fn last(&self) -> Option<&[u8]> {
+        self.nth_last(0)
+    }
+
+    /// The one that so many came after.
+    fn nth_last(&self, later: usize) -> Option<&[u8]> {
+        let block = self.ends.len().checked_sub(later + 1)?;
+        Some(&self.bytes[range_of(&self.ends, block)])
     }
 
     /// Appends `shared` bytes of the last one and `unshared`. `None` if that cannot be.
     pub(super) fn push(&mut self, shared: usize, unshared: &[u8]) -> Option<()> {
-        let previous = self.len().checked_sub(1).map_or(0..0, |last| {
-            let start = if last == 0 { 0 } else { self.ends[last - 1] as usize };
-            start..self.ends[last] as usize
-        });
-        if shared > previous.len() {
+        let last = self.ends.len().checked_sub(1).map_or(0..0, |last| range_of(&self.ends, last));
+        if shared > last.len() {
             return None;
         }
-        self.bytes.extend_from_within(previous.start..previous.start + shared);
+        self.bytes.extend_from_within(last.start..last.start + shared);
         self.bytes.extend_from_slice(unshared);
         self.ends.push(u32::try_from(self.bytes.len()).ok()?);
         Some(())
+    }
+
+    /// All of them, where they can stay.
+    pub(super) fn finish(&self) -> Separators {
+        Separators {
+            bytes: LongSlice::lasting(self.bytes.iter().copied()),
+            ends: LongSlice::lasting(self.ends.iter().copied()),
+        }
     }
 }
 
@@ -127,7 +158,7 @@ impl Separators {
 pub(crate) struct DecodedIndex {
     pub(crate) separators: Separators,
     /// Where each block starts in the file, and where the last one ends.
-    pub(crate) starts: Vec<u64>,
+    pub(crate) starts: LongSlice<u64>,
     pub(crate) continuations: Vec<Continuation>,
 }
 
@@ -145,20 +176,21 @@ impl DecodedIndex {
                 return damaged(format!("an index of {bytes} bytes cannot have {found:?} blocks"));
             }
         };
-        let mut index = DecodedIndex::default();
-        index.separators.ends.reserve_exact(blocks as usize);
-        index.starts.reserve_exact(blocks as usize + 1);
-        index.starts.push(data_start);
+        let mut decoder = Decoder {
+            separators: SeparatorsBuilder::with_capacity(blocks as usize),
+            starts: Vec::with_capacity(blocks as usize + 1),
+            continuations: Vec::new(),
+        };
+        decoder.starts.push(data_start);
         for block in 0..blocks {
-            if index.decode_entry(&mut reader, block, data_end).is_none() {
+            if decoder.entry(&mut reader, block, data_end).is_none() {
                 return damaged(format!("entry {block} of the index is not valid"));
             }
         }
-        if !reader.is_empty() || index.starts.last() != Some(&data_end) {
+        if !reader.is_empty() || decoder.starts.last() != Some(&data_end) {
             return damaged("the index does not cover the blocks");
         }
-        index.separators.shrink();
-        Ok(index)
+        Ok(decoder.finish())
     }
 
     /// The number of blocks that a section states.
@@ -166,8 +198,17 @@ impl DecodedIndex {
     pub(crate) fn count(section: &[u8]) -> Option<u64> {
         Reader::new(section).varint()
     }
+}
 
-    fn decode_entry(&mut self, reader: &mut Reader<'_>, block: u32, data_end: u64) -> Option<()> {
+/// What of a section was decoded.
+struct Decoder {
+    separators: SeparatorsBuilder,
+    starts: Vec<u64>,
+    continuations: Vec<Continuation>,
+}
+
+impl Decoder {
+    fn entry(&mut self, reader: &mut Reader<'_>, block: u32, data_end: u64) -> Option<()> {
         let shared = usize::try_from(reader.varint()?).ok()?;
         let length_and_flag = reader.varint()?;
         let unshared = reader.take(usize::try_from(length_and_flag >> 1).ok()?)?;
@@ -176,17 +217,24 @@ impl DecodedIndex {
         let end = start.checked_add(reader.varint()?).filter(|&end| end > start && end <= data_end)?;
         self.separators.push(shared, unshared)?;
         self.starts.push(end);
-        if block == 0 {
-            return (self.separators.get(0).is_empty() && continued_at.is_none()).then_some(());
-        }
-        let (before, separator) =
-            (self.separators.get(block as usize - 1), self.separators.get(block as usize));
+        let separator = self.separators.last()?;
+        let Some(before) = self.separators.nth_last(1) else {
+            return (separator.is_empty() && continued_at.is_none()).then_some(());
+        };
         let Some(tag) = continued_at else { return (before < separator).then_some(()) };
         let newer = self.continuations.last().filter(|last| last.block + 1 == block).map(|last| last.tag);
-        self.continuations.push(Continuation { block, tag });
         // An equal separator is that of a block which starts with, or continues, newer versions of the key.
         let in_order = before < separator || (before == separator && newer.is_none_or(|newer| newer > tag));
+        self.continuations.push(Continuation { block, tag });
         in_order.then_some(())
+    }
+
+    fn finish(self) -> DecodedIndex {
+        DecodedIndex {
+            separators: self.separators.finish(),
+            starts: LongSlice::lasting(self.starts.iter().copied()),
+            continuations: self.continuations,
+        }
     }
 }
 
@@ -212,7 +260,7 @@ mod tests {
         let index = DecodedIndex::decode(&encoded(), 32, end).unwrap();
         let separators: Vec<&[u8]> = (0..6).map(|block| index.separators.get(block)).collect();
         assert_eq!(separators, [&b""[..], b"", b"apple", b"apply", b"apply", b"b"]);
-        assert_eq!(index.starts, [32, 132, 222, 4_222, 8_223, 12_225, end]);
+        assert_eq!(*index.starts, [32, 132, 222, 4_222, 8_223, 12_225, end]);
         let continued: Vec<u32> = index.continuations.iter().map(|continuation| continuation.block).collect();
         assert_eq!(continued, [1, 3, 4]);
         for cut in 0..encoded().len() {

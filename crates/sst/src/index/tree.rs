@@ -6,6 +6,7 @@
 //! AVX-512, 35 if it waits for the one before; a binary search over whole keys takes 180.
 
 use crate::isa::{Isa, Kernel, NODE_KEYS, prefetch, with_kernel};
+use esker_env::LongSlice;
 
 /// Enough for 2^32 blocks.
 const MOST_LEVELS: usize = 8;
@@ -29,7 +30,7 @@ struct Level {
 /// has at least one key; nodes are filled up with the greatest number.
 #[derive(Debug)]
 pub(crate) struct HeadTree {
-    nodes: Vec<Node>,
+    nodes: LongSlice<Node>,
     levels: [Level; MOST_LEVELS],
     depth: usize,
 }
@@ -43,18 +44,18 @@ impl HeadTree {
             let above = below.iter().copied().step_by(NODE_KEYS).collect();
             bottom_up.push(above);
         }
-        let mut tree = HeadTree { nodes: Vec::new(), levels: Default::default(), depth: bottom_up.len() };
-        let node_count = bottom_up.iter().map(|level| level.len().div_ceil(NODE_KEYS)).sum();
-        tree.nodes.reserve_exact(node_count);
-        for (level, keys) in tree.levels.iter_mut().zip(bottom_up.iter().rev()) {
-            *level = Level { first: tree.nodes.len() as u32, keys: keys.len() as u32 };
+        let mut levels = [Level::default(); MOST_LEVELS];
+        let mut nodes =
+            Vec::with_capacity(bottom_up.iter().map(|level| level.len().div_ceil(NODE_KEYS)).sum());
+        for (level, keys) in levels.iter_mut().zip(bottom_up.iter().rev()) {
+            *level = Level { first: nodes.len() as u32, keys: keys.len() as u32 };
             for chunk in keys.chunks(NODE_KEYS) {
                 let mut node = [u64::MAX; NODE_KEYS];
                 node[..chunk.len()].copy_from_slice(chunk);
-                tree.nodes.push(Node(node));
+                nodes.push(Node(node));
             }
         }
-        tree
+        HeadTree { nodes: LongSlice::lasting(nodes.iter().copied()), levels, depth: bottom_up.len() }
     }
 
     /// Number of levels.
@@ -150,7 +151,7 @@ impl HeadTree {
 
     /// Bytes of memory.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.nodes.capacity() * size_of::<Node>()
+        self.nodes.len() * size_of::<Node>()
     }
 }
 
