@@ -76,7 +76,7 @@ pub struct TableCursor {
     unpacked: Vec<u8>,
 }
 
-// SAFETY: the raw pointers in `position` point into memory that the cursor owns or shares by `Arc` (see the safety
+// SAFETY: the raw pointers in `position` point into memory that the cursor owns or has a count of (see the safety
 // argument above), and blocks are immutable.
 unsafe impl Send for TableCursor {}
 // SAFETY: as above; nothing is changed through a shared reference.
@@ -254,12 +254,19 @@ impl TableCursor {
         Ok(())
     }
 
+    /// See [`ReadAhead::under_way`].
+    #[cfg(test)]
+    pub(crate) fn under_way(&self) -> Option<std::ops::Range<usize>> {
+        self.read_ahead.under_way()
+    }
+
     /// Enters a block where it lies in the mapped file; whether that can be done.
     #[cold]
     fn enter_mapped(&mut self, number: usize) -> Result<bool> {
-        let place = attached(&self.table).place(number)?;
-        self.read_ahead.keep_pace(place.end - place.start)?;
-        let Some((block, _)) = attached(&self.table).mapped_block(number)? else { return Ok(false) };
+        let table = &**attached(&self.table);
+        let Some((_, place)) = table.mapped_image(number)? else { return Ok(false) };
+        self.read_ahead.keep_pace_at(number, place.end - place.start)?;
+        let Some((block, _)) = table.mapped_block(number)? else { return Ok(false) };
         // SAFETY: the cursor keeps the table, the table its file, and the file stays mapped; see the safety argument.
         unsafe { self.position.open(block) };
         self.held = None;

@@ -28,8 +28,9 @@
 //! * HO8. Where no input is resident there is no home and no memory, and where tables have slots no call of the cache.
 //! * HO11. Whether a block is resident its slot tells; without slots the cache is asked about each. For whom it is there, and whether it would go next, the cache is asked: of a cache that has room about one block
 //!   in [`ASKED_ONE_IN`] of each input, for the others as well, because scans bring in stretches of blocks; of a full one about each, because others have to go.
-//! * HO12. What its slot has a job does not read from the file either: it walks over the block in the cache, which was verified and decompressed when it was
-//!   loaded ([`crate::cursor`]). So a merge of what is in use costs no reads, and what it writes is what readers saw. No use is noted, and no hit counted.
+//! * HO12. What its slot has a job takes from the cache: it walks over the block there, which is verified and decompressed already (HO5, [`crate::cursor`]). Where all is there
+//!   nothing is read; a window of the file that holds what is not brings what lies between along, unused. So a merge of what is in use costs no reads, and what it writes is what
+//!   readers saw. No use is noted, and no hit counted.
 //!
 //! Flushes have no inputs in the cache. Whether readers want what was just written is for their caller to say ([`Warmth::of_memtables`]), and nobody has to go
 //! for it.

@@ -22,6 +22,7 @@ use crate::value::{PinnedValue, TableHit};
 use esker_base::{Result, Tag};
 use esker_codec::id;
 use esker_env::File;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -52,21 +53,28 @@ impl VerifiedBlocks {
 }
 
 impl Table {
+    /// The bytes of block `number`, which must exist, where they lie in the mapped file, with [`SLACK_BYTES`] behind them, and where that is; `None`
+    /// if the block has to be unpacked. Looks at one of them.
+    pub(crate) fn mapped_image(&self, number: usize) -> Result<Option<(&[u8], Range<u64>)>> {
+        let Some(file) = self.file.mapped().filter(|_| self.verified.is_some()) else { return Ok(None) };
+        let place = self.place(number)?;
+        // Behind the last block come the sections and the footer, so that there are bytes of anything behind each block.
+        let image = file.get(place.start as usize..place.end as usize + SLACK_BYTES);
+        let raw = image.filter(|image| image.get(CODEC_AT) == Some(&id::NONE));
+        Ok(raw.map(|image| (image, place)))
+    }
+
     /// Block `number`, which must exist, where it lies in the mapped file; `None` if it has to be unpacked.
     pub(crate) fn mapped_block(&self, number: usize) -> Result<Option<(&BlockBytes, u64)>> {
-        let (Some(verified), Some(file)) = (&self.verified, self.file.mapped()) else { return Ok(None) };
-        let place = self.place(number)?;
-        let span = place.start as usize..place.end as usize;
-        // Behind the last block come the sections and the footer, so that there are bytes of anything behind each block.
-        let Some(image) = file.get(span.start..span.end + SLACK_BYTES) else { return Ok(None) };
-        if image.get(CODEC_AT) != Some(&id::NONE) {
+        let (Some(verified), Some((image, place))) = (&self.verified, self.mapped_image(number)?) else {
             return Ok(None);
-        }
+        };
         if verified.contains(number) {
             // SAFETY: these bytes were validated when the bit was set (MP1), and have not changed since (MP2).
             return Ok(Some((unsafe { BlockBytes::validated(image) }, place.start)));
         }
-        let header = verify_numbered(&image[..span.len()], self.uid, place.start, number);
+        let span = (place.end - place.start) as usize;
+        let header = verify_numbered(&image[..span], self.uid, place.start, number);
         let block = header.and_then(|_| BlockBytes::from_bytes(image));
         let block = block.map_err(|flaw| self.flaw_at(flaw, place.start))?;
         verified.insert(number);

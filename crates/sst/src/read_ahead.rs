@@ -30,7 +30,7 @@ const MIN_OVERLAPPED_BYTES: u64 = 64 << 10;
 
 /// Who walks over a table as a whole, or writes one, and is asked before it goes on: a job that may be called off, or is held to a rate.
 pub trait Pace: std::fmt::Debug + Send + Sync {
-    /// Called before so many bytes of the file are looked at, at most some hundred KiB but for larger blocks.
+    /// Called before so many bytes of the file are looked at, be they read or in the cache: at most some hundred KiB but for larger blocks.
     ///
     /// # Errors
     /// Whatever is to end the walk.
@@ -80,6 +80,11 @@ impl Window {
     fn len(&self) -> usize {
         self.borders.last().map_or(0, |end| (end - self.start()) as usize)
     }
+
+    /// Bytes from this one of its blocks on.
+    fn len_from(&self, number: usize) -> usize {
+        self.len() - (self.borders[number - self.blocks.start] - self.start()) as usize
+    }
 }
 
 /// A window on the file, and the one after it.
@@ -102,6 +107,12 @@ pub(crate) struct ReadAhead {
 }
 
 impl ReadAhead {
+    /// The blocks of the window that is being read.
+    #[cfg(test)]
+    pub(crate) fn under_way(&self) -> Option<Range<usize>> {
+        self.next.as_ref().map(|(window, _)| window.blocks.clone())
+    }
+
     /// A window that grows from single blocks.
     #[inline]
     pub(crate) fn growing() -> ReadAhead {
@@ -133,15 +144,16 @@ impl ReadAhead {
         let Some(reading) = &self.reading else { return Ok(None) };
         reading.warmth.note(table, number, bytes, &mut self.last_answer);
         let Some(block) = table.slots.get(number).and_then(Slot::get) else { return Ok(None) };
-        // Of a window it was asked for when that was read.
-        if !self.holds(number) {
-            self.keep_pace(bytes)?;
-        }
+        self.keep_pace_at(number, bytes)?;
         Ok(Some(block))
     }
 
-    /// Asks before so many bytes that are read by other means.
-    pub(crate) fn keep_pace(&self, bytes: u64) -> Result<()> {
+    /// Asks before block `number`, of so many bytes, is taken from elsewhere; of a window it was asked for when that was read.
+    pub(crate) fn keep_pace_at(&self, number: usize, bytes: u64) -> Result<()> {
+        if self.holds(number) { Ok(()) } else { self.keep_pace(bytes) }
+    }
+
+    fn keep_pace(&self, bytes: u64) -> Result<()> {
         self.reading.as_ref().map_or(Ok(()), |reading| reading.pace.before_read(bytes))
     }
 
@@ -180,8 +192,9 @@ impl ReadAhead {
         let goes_on = self.continues_at(number);
         self.window.blocks = number..number;
         match self.next.take() {
-            Some((next, read)) if next.blocks.start == number => {
-                self.keep_pace(next.len() as u64)?;
+            Some((next, read)) if next.blocks.contains(&number) => {
+                // What lies before it was in the cache when the walk came there, and was asked for alone.
+                self.keep_pace(next.len_from(number) as u64)?;
                 let buffer = read.wait()?;
                 self.spare = std::mem::replace(&mut self.buffer, buffer);
                 self.window = next;
@@ -210,15 +223,11 @@ impl ReadAhead {
 
     /// Asks for the window after the present one.
     fn read_next(&mut self, table: &Table) -> Result<()> {
-        let first = self.window.blocks.end;
-        let Some(queue) = table.home.reads().filter(|_| first < table.blocks()) else { return Ok(()) };
+        let Some(queue) = table.home.reads() else { return Ok(()) };
         if self.grown() < MIN_OVERLAPPED_BYTES {
             return Ok(());
         }
-        // A job takes blocks that are in the cache from there, and what follows is mostly there if the first is.
-        if self.reading.is_some() && table.slots.get(first).is_some_and(|slot| slot.address() != 0) {
-            return Ok(());
-        }
+        let Some(first) = self.next_to_read(table)? else { return Ok(()) };
         self.window_bytes = self.grown();
         let mut window = Window::default();
         window.fill(table, first, self.window_bytes)?;
@@ -229,5 +238,20 @@ impl ReadAhead {
         let request = ReadRequest { file: Arc::clone(&table.file), offset: window.start(), buffer };
         self.next = queue.submit(vec![request]).pop().map(|read| (window, read));
         Ok(())
+    }
+
+    /// The block that the next window begins with; `None` if there is none, or none yet. A job takes blocks that are in the cache from there, and
+    /// passes over as many as a window has before it thinks of the next.
+    fn next_to_read(&self, table: &Table) -> Result<Option<usize>> {
+        let is_resident = |block: usize| table.slots.get(block).is_some_and(|slot| slot.address() != 0);
+        let behind = self.window.start() + self.window.len() as u64;
+        let mut first = self.window.blocks.end;
+        while self.reading.is_some() && first < table.blocks() && is_resident(first) {
+            if table.place(first)?.end > behind + self.max_window_bytes {
+                return Ok(None);
+            }
+            first += 1;
+        }
+        Ok(Some(first).filter(|&first| first < table.blocks()))
     }
 }

@@ -8,6 +8,7 @@ mod faults;
 mod global_seqno;
 mod heirs;
 mod index_kinds;
+mod jobs;
 mod looks;
 mod paging;
 mod quick_way;

@@ -2,7 +2,7 @@
 //!
 //! # Looks
 //! A flush or merge shares one [`Job`] with all of its threads and *looks* at it between blocks of work: before each window that is read
-//! of an input, after each [`OUTPUT_BYTES_PER_LOOK`] that were written, and between pieces of what belongs to a whole table: shards of a filter, keys of a
+//! of an input, or block of it that lies in the cache, after each [`OUTPUT_BYTES_PER_LOOK`] that were written, and between pieces of what belongs to a whole table: shards of a filter, keys of a
 //! locator, pages of an index, blocks that waited for a dictionary, mebibytes of all that when it is written. A look that finds a reason to end answers
 //! an error, which ends the job like any other error: its outputs are deleted, its inputs stay, and nothing was
 //! changed. So calling off is neither a state of its own nor a way through the code that only tests take.

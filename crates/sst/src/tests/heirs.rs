@@ -5,11 +5,11 @@ use super::{IDENTITY, new_fs, options};
 use crate::block::header::HEADER_BYTES;
 use crate::testing::{Entry, SHAPES, Shape, entries};
 use crate::{
-    BlockLayout, CachedPart, Heir, IndexKind, Inheritance, InputReading, OpenTables, Pace, ReadPurpose,
-    Table, TableHome, TableOptions, TableReading, TableWriter,
+    BlockLayout, CachedPart, Heir, IndexKind, Inheritance, InputReading, OpenTables, Pace, Table, TableHome,
+    TableOptions, TableReading, TableWriter,
 };
+use esker_base::Result;
 use esker_base::checksum::key_hash;
-use esker_base::{Error, Result};
 use esker_cache::{Admission, BlockKind, CacheKind};
 use esker_codec::Codec;
 use esker_env::fault::StrictFs;
@@ -17,7 +17,6 @@ use esker_env::{FileSystem, OpenMode, SeededRandom};
 use esker_iter::Cursor;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Debug)]
 struct NoHurry;
@@ -32,34 +31,19 @@ impl Pace for NoHurry {
     }
 }
 
-/// Counts what it is asked for.
-#[derive(Debug, Default)]
-struct Counted(AtomicU64);
-
-impl Pace for Counted {
-    fn before_read(&self, bytes: u64) -> Result<()> {
-        self.0.fetch_add(bytes, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn look(&self) -> Result<()> {
-        Ok(())
-    }
-}
-
 /// Some tables of one cache.
-struct Tables {
-    fs: StrictFs,
-    open: Arc<OpenTables>,
+pub(super) struct Tables {
+    pub(super) fs: StrictFs,
+    pub(super) open: Arc<OpenTables>,
     index: IndexKind,
 }
 
-fn table_path(number: u32) -> PathBuf {
+pub(super) fn table_path(number: u32) -> PathBuf {
     format!("/t/{number}.sst").into()
 }
 
 impl Tables {
-    fn new(kind: CacheKind, cache_bytes: usize) -> Tables {
+    pub(super) fn new(kind: CacheKind, cache_bytes: usize) -> Tables {
         let open = OpenTables::new(cache_of(kind, cache_bytes));
         Tables { fs: new_fs(), open, index: IndexKind::default() }
     }
@@ -77,7 +61,7 @@ impl Tables {
     }
 
     /// A table of entries that nobody has read yet.
-    fn input(&self, entries: &[Entry], options: &TableOptions) -> Arc<Table> {
+    pub(super) fn input(&self, entries: &[Entry], options: &TableOptions) -> Arc<Table> {
         let mut writer = self.writer(1, options);
         entries.iter().for_each(|entry| writer.add(&entry.key, entry.tag, &entry.value).unwrap());
         writer.finish().unwrap();
@@ -105,7 +89,7 @@ impl Tables {
 }
 
 /// Has blocks of a table loaded.
-fn load(table: &Table, numbers: impl Iterator<Item = usize>, admission: Admission) {
+pub(super) fn load(table: &Table, numbers: impl Iterator<Item = usize>, admission: Admission) {
     numbers.for_each(|number| drop(table.block(number, admission).unwrap()));
 }
 
@@ -174,50 +158,6 @@ fn where_nothing_is_resident_nothing_is_handed_on() {
     let input = tables.input(&sample, &options());
     assert!(tables.merge(&input, &options()).is_none());
     assert_eq!(tables.open.cache().stats().entries, 0);
-}
-
-/// HO12: a job takes what its slots have from the cache, and the rest from the file; nobody is told of it as of a use.
-#[test]
-fn a_job_reads_only_what_is_not_resident() {
-    let sample = entries(Shape::Random, 20_000, 0, &SeededRandom::new(12));
-    let in_cache: [fn(usize) -> bool; 4] =
-        [|_| true, |number| number % 2 == 0, |number| number % 50 < 40, |number| number % 50 == 7];
-    for (codec, is_in_cache) in
-        [Codec::None, Codec::Lz4].into_iter().flat_map(|codec| in_cache.map(|choice| (codec, choice)))
-    {
-        let tables = Tables::new(CacheKind::Slots, 256 << 20);
-        let input = tables.input(&sample, &TableOptions { codec, block_size_bytes: 1_000, ..options() });
-        load(&input, (0..input.blocks()).filter(|&number| is_in_cache(number)), Admission::Point);
-        // Whoever read these from the file would notice.
-        let file = tables.fs.open(&table_path(1), OpenMode::ReadWrite).unwrap();
-        for number in (0..input.blocks()).filter(|&number| is_in_cache(number)) {
-            let place = input.place(number).unwrap();
-            file.write_at(&vec![0xa5; (place.end - place.start) as usize], place.start).unwrap();
-        }
-        let (before, pace) = (tables.open.cache().stats(), Arc::new(Counted::default()));
-        let reading = InputReading { pace: Arc::clone(&pace) as Arc<dyn Pace>, warmth: Arc::default() };
-        let mut cursor = input.job_cursor(reading);
-        cursor.seek_to_first().unwrap();
-        for entry in &sample {
-            assert!(cursor.is_valid());
-            let expected = (&entry.key[..], entry.tag, &entry.value[..]);
-            assert_eq!((cursor.key(), cursor.tag(), cursor.value()), expected);
-            cursor.next().unwrap();
-        }
-        assert!(!cursor.is_valid());
-        drop(cursor);
-        assert_eq!(tables.open.cache().stats(), before);
-        // Each block counts once, wherever it came from.
-        let places = (0..input.blocks()).map(|number| input.place(number).unwrap());
-        assert_eq!(pace.0.load(Ordering::Relaxed), places.map(|place| place.end - place.start).sum::<u64>());
-        // Who is no job takes everything from the file.
-        let mut cursor = input.cursor(ReadPurpose::Compaction);
-        let mut walked = cursor.seek_to_first();
-        while walked.is_ok() && cursor.is_valid() {
-            walked = cursor.next();
-        }
-        assert!(matches!(walked, Err(Error::Corruption(_))), "{walked:?}");
-    }
 }
 
 /// Of a table of which a part is in use, the same part of what takes its place.

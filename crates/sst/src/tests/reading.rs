@@ -13,12 +13,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A table written by tests, as a file of the machine that goes with the value.
-struct OnDisk {
+pub(super) struct OnDisk {
     path: PathBuf,
 }
 
 impl OnDisk {
-    fn new(name: &str, entries: &[crate::testing::Entry], options: TableOptions) -> OnDisk {
+    pub(super) fn new(name: &str, entries: &[crate::testing::Entry], options: TableOptions) -> OnDisk {
         let fs = super::new_fs();
         write(&fs, entries, options);
         let file = fs.open(path(), OpenMode::Read).unwrap();
@@ -42,7 +42,12 @@ impl OnDisk {
         bytes
     }
 
-    fn open(&self, mode: OpenMode, cache_bytes: usize, reads: Option<Arc<ReadQueue>>) -> Result<Arc<Table>> {
+    pub(super) fn open(
+        &self,
+        mode: OpenMode,
+        cache_bytes: usize,
+        reads: Option<Arc<ReadQueue>>,
+    ) -> Result<Arc<Table>> {
         let mut file = StdFileSystem.open(&self.path, mode)?;
         if mode == OpenMode::ReadDirect {
             file = Arc::new(AlignedFile::over(file));

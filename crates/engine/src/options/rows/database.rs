@@ -84,7 +84,7 @@ const ROWS: &[Own] = &[
         |options, rate| options.background_rates.read_bytes_per_second = rate,
     )
     .or("unlimited", "as fast as they can")
-    .help("Bytes of tables that compactions may read a second; those that writers wait for are not held."),
+    .help("Bytes of tables that compactions may read a second, from files or the cache; those that writers wait for are not held."),
     Own::number(
         "background_write_bytes_per_second",
         (Unit::Bytes, MIN_BYTES_PER_SECOND, u64::MAX),

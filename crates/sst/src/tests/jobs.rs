@@ -1,0 +1,221 @@
+//! What jobs take from the cache and what from files (HO12), and what they are asked for it.
+
+use super::heirs::{Tables, load, table_path};
+use super::reading::OnDisk;
+use super::{IDENTITY, options, path};
+use crate::testing::{Entry, Shape, entries};
+use crate::{InputReading, OpenTables, Pace, ReadPurpose, Table, TableCursor, TableHome, TableOptions};
+use esker_base::{Error, Result};
+use esker_cache::{Admission, BlockCache, CacheKind};
+use esker_codec::Codec;
+use esker_env::{AsyncReads, Env, File, FileOver, FileSystem, OpenMode, Random, ReadQueue, SeededRandom};
+use esker_iter::Cursor;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::ThreadId;
+
+/// Counts what it is asked for.
+#[derive(Debug, Default)]
+struct Counted(AtomicU64);
+
+impl Counted {
+    fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Pace for Counted {
+    fn before_read(&self, bytes: u64) -> Result<()> {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn look(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A cursor of a job, and who counts what that is asked for.
+fn job(table: &Arc<Table>) -> (TableCursor, Arc<Counted>) {
+    let pace = Arc::new(Counted::default());
+    let reading = InputReading { pace: Arc::clone(&pace) as Arc<dyn Pace>, warmth: Arc::default() };
+    (table.job_cursor(reading), pace)
+}
+
+fn check(cursor: &TableCursor, entry: &Entry) {
+    assert!(cursor.is_valid());
+    let expected = (&entry.key[..], entry.tag, &entry.value[..]);
+    assert_eq!((cursor.key(), cursor.tag(), cursor.value()), expected);
+}
+
+/// Walks over all entries, which are these.
+fn walk(cursor: &mut TableCursor, entries: &[Entry], mut between: impl FnMut(&TableCursor)) {
+    cursor.seek_to_first().unwrap();
+    for entry in entries {
+        check(cursor, entry);
+        cursor.next().unwrap();
+        between(cursor);
+    }
+    assert!(!cursor.is_valid());
+}
+
+fn data_bytes(table: &Table, blocks: impl Iterator<Item = usize>) -> u64 {
+    blocks.map(|number| table.place(number).unwrap()).map(|place| place.end - place.start).sum()
+}
+
+/// HO12: a job takes what its slots have from the cache, and the rest from the file; nobody is told of it as of a use.
+#[test]
+fn a_job_takes_what_is_resident_from_the_cache() {
+    let sample = entries(Shape::Random, 20_000, 0, &SeededRandom::new(12));
+    let in_cache: [fn(usize) -> bool; 4] =
+        [|_| true, |number| number % 2 == 0, |number| number % 50 < 40, |number| number % 50 == 7];
+    for (codec, is_in_cache) in
+        [Codec::None, Codec::Lz4].into_iter().flat_map(|codec| in_cache.map(|choice| (codec, choice)))
+    {
+        let tables = Tables::new(CacheKind::Slots, 256 << 20);
+        let input = tables.input(&sample, &TableOptions { codec, block_size_bytes: 1_000, ..options() });
+        load(&input, (0..input.blocks()).filter(|&number| is_in_cache(number)), Admission::Point);
+        // Whoever used what is read of these from the file would notice.
+        let file = tables.fs.open(&table_path(1), OpenMode::ReadWrite).unwrap();
+        for number in (0..input.blocks()).filter(|&number| is_in_cache(number)) {
+            let place = input.place(number).unwrap();
+            file.write_at(&vec![0xa5; (place.end - place.start) as usize], place.start).unwrap();
+        }
+        let before = tables.open.cache().stats();
+        let (mut cursor, pace) = job(&input);
+        walk(&mut cursor, &sample, |_| ());
+        drop(cursor);
+        assert_eq!(tables.open.cache().stats(), before);
+        // Each block counts once, wherever it came from.
+        assert_eq!(pace.bytes(), data_bytes(&input, 0..input.blocks()));
+        // Who is no job takes everything from the file.
+        let mut cursor = input.cursor(ReadPurpose::Compaction);
+        let mut walked = cursor.seek_to_first();
+        while walked.is_ok() && cursor.is_valid() {
+            walked = cursor.next();
+        }
+        assert!(matches!(walked, Err(Error::Corruption(_))), "{walked:?}");
+    }
+}
+
+/// Blocks that lie raw in a mapped file are entered there, and those between that do not are read or lie in the cache: each counts once.
+#[test]
+fn blocks_of_mapped_files_count_once() {
+    let mut sample = entries(Shape::Decimal, 12_000, 0, &SeededRandom::new(5));
+    let random = SeededRandom::new(6);
+    for (at, entry) in sample.iter_mut().enumerate().filter(|(_, entry)| !entry.value.is_empty()) {
+        // Some stretches can be compressed and some cannot.
+        let is_random = at / 300 % 3 == 0;
+        entry.value = (0..100).map(|_| if is_random { random.next_u64() as u8 } else { 3 }).collect();
+    }
+    for codec in [Codec::None, Codec::Lz4] {
+        let disk = OnDisk::new("mapped-jobs", &sample, TableOptions { codec, ..options() });
+        for step in [1, 3, usize::MAX] {
+            let table = disk.open(OpenMode::ReadMapped, 64 << 20, None).unwrap();
+            load(&table, (0..table.blocks()).step_by(step), Admission::Point);
+            let (mut cursor, pace) = job(&table);
+            walk(&mut cursor, &sample, |_| ());
+            assert_eq!(
+                pace.bytes(),
+                data_bytes(&table, 0..table.blocks()),
+                "{codec}, one in {step} resident"
+            );
+        }
+    }
+}
+
+/// A file that counts bytes that are read, by this thread and by others.
+#[derive(Debug)]
+struct Watched {
+    file: Arc<dyn File>,
+    by: ThreadId,
+    own_reads: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl FileOver for Watched {
+    fn below(&self) -> &dyn File {
+        &*self.file
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        if std::thread::current().id() == self.by {
+            self.own_reads.fetch_add(1, Ordering::Relaxed);
+        }
+        let read = self.file.read_at(buffer, offset)?;
+        self.bytes.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+/// A table whose reads overlap by threads, and its file.
+fn watched(entries: &[Entry]) -> (Arc<Table>, Arc<Watched>) {
+    let fs = super::new_fs();
+    super::write(&fs, entries, options());
+    let len = fs.file_len(path()).unwrap().unwrap();
+    let file = fs.open(path(), OpenMode::Read).unwrap();
+    let by = std::thread::current().id();
+    let file = Arc::new(Watched { file, by, own_reads: AtomicU64::new(0), bytes: AtomicU64::new(0) });
+    let queue = ReadQueue::new(AsyncReads::Threads, &Env::real()).unwrap();
+    let cache = Arc::new(BlockCache::new(256 << 20));
+    let home = TableHome::new(&OpenTables::with_choices(cache, false, queue)).unwrap();
+    let table = Table::open(Arc::clone(&file) as Arc<dyn File>, len, IDENTITY, home).unwrap();
+    (Arc::new(table), file)
+}
+
+fn large_sample() -> Vec<Entry> {
+    let mut sample = entries(Shape::Random, 16_000, 0, &SeededRandom::new(1));
+    sample.iter_mut().filter(|entry| !entry.value.is_empty()).for_each(|entry| entry.value = vec![3; 100]);
+    sample
+}
+
+/// A reader may load the block that the window under way begins with, or all of it, or some in its middle: nothing is read twice by the job, and
+/// each block counts once.
+#[test]
+fn a_window_under_way_serves_though_some_of_it_became_resident() {
+    let sample = large_sample();
+    let chosen: [fn(Range<usize>) -> Range<usize>; 4] = [
+        |window| window.start..window.start + 1,
+        |window| window,
+        |window| window.start + 2..window.start + 4,
+        |window| window.start..window.end - 1,
+    ];
+    for choose in chosen {
+        let (table, file) = watched(&sample);
+        let opened = file.bytes.load(Ordering::Relaxed);
+        let (mut cursor, pace) = job(&table);
+        let (mut seen, mut by_reader, mut windows) = (0, 0, 0);
+        walk(&mut cursor, &sample, |cursor| {
+            let Some(window) = cursor.under_way().filter(|window| window.start != seen) else { return };
+            seen = window.start;
+            windows += 1;
+            let blocks = choose(window);
+            load(&table, blocks.clone(), Admission::Point);
+            by_reader += data_bytes(&table, blocks);
+        });
+        assert!(windows > 2, "{windows}");
+        // Whatever is under way is finished with the cursor's table.
+        drop(cursor);
+        let all = data_bytes(&table, 0..table.blocks());
+        assert_eq!(pace.bytes(), all);
+        assert!(file.bytes.load(Ordering::Relaxed) - opened <= all + by_reader);
+    }
+}
+
+/// However resident blocks lie, the reads of a job overlap with its work: but for those that begin anew behind a long stretch of them.
+#[test]
+fn reads_overlap_between_blocks_that_are_resident() {
+    let sample = large_sample();
+    for (part, most) in [(0, 1), (10, 1), (50, 1), (90, 8)] {
+        let (table, file) = watched(&sample);
+        let random = SeededRandom::new(part);
+        load(&table, (0..table.blocks()).filter(|_| random.below(100) < part), Admission::Point);
+        file.own_reads.store(0, Ordering::Relaxed);
+        let (mut cursor, pace) = job(&table);
+        walk(&mut cursor, &sample, |_| ());
+        assert_eq!(pace.bytes(), data_bytes(&table, 0..table.blocks()));
+        let waited = file.own_reads.load(Ordering::Relaxed);
+        assert!((1..=most).contains(&waited), "{waited} reads were waited for, {part} % of blocks resident");
+    }
+}
