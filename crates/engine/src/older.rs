@@ -2,12 +2,13 @@
 //! sequence number may not become zero.
 //!
 //! A job that writes the last level asks about every key, so the answer must cost next to nothing. The parts to look at are
-//! chosen once, when the job begins, and walked beside the job's own keys, which ascend: a question costs one
-//! comparison for each run that keeps parts, and nothing where the job takes all there is.
+//! chosen once, when the job begins, and walked beside the job's own keys, which ascend: a question costs two
+//! comparisons of numbers for each run that keeps parts, and nothing where the job takes all there is.
 //!
 //! The version at the job's beginning suffices: tables made later hold a key with newer versions only, or with versions
 //! that were counted here.
 
+use esker_base::key::leading;
 use esker_base::{PartId, SeqNo};
 use esker_version::{KeyRange, PartMeta, Version};
 use std::collections::HashSet;
@@ -20,10 +21,15 @@ pub(crate) struct OlderParts {
 }
 
 /// Parts of one run in key order; those before `at` end before every key still to come.
+///
+/// OP1. Of the part at `at`, `start` and `end` are the [leading bytes](leading) of its ends, the greatest number where it has no end, and 0
+/// where there is no part. Where those of a key are less or greater, so is the key; equal ones say nothing, and whole keys are compared.
 #[derive(Debug)]
 struct RunParts {
     parts: Vec<Arc<PartMeta>>,
     at: usize,
+    start: u128,
+    end: u128,
 }
 
 impl OlderParts {
@@ -38,7 +44,7 @@ impl OlderParts {
             parts.iter().filter(|part| !inputs.contains(&part.id)).cloned().collect()
         });
         let runs = staying.filter(|parts: &Vec<_>| !parts.is_empty());
-        OlderParts { runs: runs.map(|parts| RunParts { parts, at: 0 }).collect() }
+        OlderParts { runs: runs.map(RunParts::new).collect() }
     }
 
     /// What stays where the job takes memtables only.
@@ -59,18 +65,50 @@ impl OlderParts {
     /// Whether one of the parts may hold a version of `key` older than `seqno`. Keys must be asked in ascending order.
     #[inline]
     pub(crate) fn may_hold(&mut self, key: &[u8], seqno: SeqNo) -> bool {
-        self.runs.iter_mut().any(|run| run.may_hold(key, seqno))
+        !self.runs.is_empty() && self.any_may_hold(key, seqno)
+    }
+
+    /// Out of line, so that it takes nothing from the loop around it where a job takes all there is.
+    #[inline(never)]
+    fn any_may_hold(&mut self, key: &[u8], seqno: SeqNo) -> bool {
+        let leading = leading(key);
+        self.runs.iter_mut().any(|run| run.may_hold(key, leading, seqno))
     }
 }
 
 impl RunParts {
+    fn new(parts: Vec<Arc<PartMeta>>) -> RunParts {
+        let mut run = RunParts { parts, at: 0, start: 0, end: 0 };
+        run.enter(0);
+        run
+    }
+
+    /// Goes on to the part at this place.
+    fn enter(&mut self, at: usize) {
+        self.at = at;
+        let range = self.parts.get(at).map(|part| &part.range);
+        self.start = range.map_or(0, |range| leading(&range.start));
+        self.end = range.map_or(0, |range| range.end.key().map_or(u128::MAX, |end| leading(end)));
+    }
+
     #[inline]
-    fn may_hold(&mut self, key: &[u8], seqno: SeqNo) -> bool {
+    fn may_hold(&mut self, key: &[u8], leading: u128, seqno: SeqNo) -> bool {
+        // Before the part, or behind all.
+        if leading < self.start || (leading >= self.end && !self.find(key)) {
+            return false;
+        }
+        let part = &self.parts[self.at];
+        part.min_seqno < seqno && (leading > self.start || *part.range.start <= *key)
+    }
+
+    /// Goes on to the first part that does not end before `key`; whether there is one.
+    #[inline(never)]
+    fn find(&mut self, key: &[u8]) -> bool {
         while let Some(part) = self.parts.get(self.at) {
             if part.range.end.covers(key) {
-                return part.min_seqno < seqno && &*part.range.start <= key;
+                return true;
             }
-            self.at += 1;
+            self.enter(self.at + 1);
         }
         false
     }
@@ -111,6 +149,33 @@ mod tests {
         assert_eq!(held(&[3, 2], None, 100), "bcd");
         assert_eq!(held(&[1, 2, 3], None, 100), "");
         assert_eq!(held(&[1, 2], None, 10), "abcdefghijklmnopqrstuvwxyz");
+    }
+
+    /// OP1: keys that begin with the same sixteen bytes as ends of parts, shorter and longer ones, and the greatest.
+    #[test]
+    fn numbers_tell_what_whole_keys_tell() {
+        let of = |tail: &[u8]| [&[0xff; 15][..], tail].concat();
+        let keys: Vec<Vec<u8>> = (0..40u8)
+            .flat_map(|at| [vec![at], vec![at, 0], of(&[at]), of(&[0xff, at]), of(&[0xff; 3])])
+            .collect::<std::collections::BTreeSet<_>>()
+            .into_iter()
+            .collect();
+        for (width, is_half_open) in (1..12).flat_map(|width| [(width, false), (width, true)]) {
+            let range = |keys: &[Vec<u8>]| {
+                let (low, high) = (keys[0].clone(), keys[keys.len() - 1].clone());
+                let is_half_open = is_half_open && low < high;
+                if is_half_open { KeyRange::half_open(low, high) } else { KeyRange::inclusive(low, high) }
+            };
+            let ranges: Vec<KeyRange> = keys.chunks(width).step_by(2).map(range).collect();
+            let part = |range: &KeyRange| {
+                Arc::new(PartMeta::new(PartId(1), FileNumber(1), 100, TableUid(1), range.clone()))
+            };
+            let mut run = RunParts::new(ranges.iter().map(part).collect());
+            for key in &keys {
+                let expected = ranges.iter().any(|range| range.contains(key));
+                assert_eq!(run.may_hold(key, leading(key), SeqNo::MAX), expected, "{key:?} in {ranges:?}");
+            }
+        }
     }
 
     #[test]
