@@ -22,8 +22,8 @@ pub(crate) struct OlderParts {
 
 /// Parts of one run in key order; those before `at` end before every key still to come.
 ///
-/// OP1. Of the part at `at`, `start` and `end` are the [leading bytes](leading) of its ends, the greatest number where it has no end, and 0
-/// where there is no part. Where those of a key are less or greater, so is the key; equal ones say nothing, and whole keys are compared.
+/// OP1. Of the part at `at`, `start` and `end` are the [leading bytes](leading) of its ends, the greatest number where it has no end; behind the last
+/// part all keys come before the start of none. Where those of a key are less or greater, so is the key; equal ones say nothing, and whole keys are compared.
 #[derive(Debug)]
 struct RunParts {
     parts: Vec<Arc<PartMeta>>,
@@ -87,7 +87,7 @@ impl RunParts {
     fn enter(&mut self, at: usize) {
         self.at = at;
         let range = self.parts.get(at).map(|part| &part.range);
-        self.start = range.map_or(0, |range| leading(&range.start));
+        self.start = range.map_or(u128::MAX, |range| leading(&range.start));
         self.end = range.map_or(0, |range| range.end.key().map_or(u128::MAX, |end| leading(end)));
     }
 

@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn lasting_values_are_those_that_were_given() {
         let value = |slice: usize, at: usize| ((slice << 32 | at) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let lens = [100_000, 160_000, 20_000, 400_000, 1_500_000, 7];
+        let lens = [100_000, 300, 160_000, 20_000, 400_000, 5_000, 1_500_000, 7];
         let mut slices: Vec<(usize, LongSlice<u64>)> = Vec::new();
         for number in 0..60 {
             let len = lens[number % lens.len()];

@@ -5,7 +5,7 @@
 //! as they go on without a gap, so that a short scan reads no more than it uses; a compaction reads all and starts big.
 //!
 //! Where reads can overlap ([`esker_env::reads`]), the window after the present one is asked for as soon as the present one is there, so that the device
-//! works while its blocks are walked over. A walk that turns away leaves at most one window behind that was read for nothing, which is no
+//! works while its blocks are walked over. What is in the cache a job takes from there, so its windows begin with blocks that are not. A walk that turns away leaves at most one window behind that was read for nothing, which is no
 //! larger than all it read before.
 
 use crate::block::{BlockRef, SLACK_BYTES};

@@ -195,10 +195,9 @@ fn a_window_under_way_serves_though_some_of_it_became_resident() {
             by_reader += data_bytes(&table, blocks);
         });
         assert!(windows > 2, "{windows}");
-        // Whatever is under way is finished with the cursor's table.
-        drop(cursor);
         let all = data_bytes(&table, 0..table.blocks());
         assert_eq!(pace.bytes(), all);
+        // A window that nobody had to wait for may still be under way, and counts less then.
         assert!(file.bytes.load(Ordering::Relaxed) - opened <= all + by_reader);
     }
 }
