@@ -82,9 +82,9 @@ impl Store {
         files.into_iter().map(open).collect()
     }
 
-    /// Has removed what a job that failed has left in the cache, if there is anything.
+    /// Has removed what a job that failed has left in the cache, if it is worth it.
     pub(crate) fn forget_heirs(&self) {
-        if self.files.cache().has_departed() {
+        if self.files.cache().is_worth_removing() {
             self.scheduler.request(Lane::Log);
         }
     }

@@ -145,6 +145,7 @@ impl TableHome {
     pub(crate) fn opened(&self, table: &Table) {
         self.tables.count.fetch_add(1, Ordering::Relaxed);
         self.tables.memory_bytes.fetch_add(table.memory_bytes() as u64, Ordering::Relaxed);
+        self.number.expect_bytes(table.properties().uncompressed_bytes);
         let mut slots = self.slots.lock();
         for (number, slot) in std::mem::take(&mut slots.inherited) {
             if let Some(own) = table.slots.get(number as usize) {
@@ -164,6 +165,8 @@ impl TableHome {
         let slot = Slot::new();
         slot.install(block, |block| block.is_resident());
         slots.inherited.push((number, slot));
+        // The table may never be opened; its blocks are about as large as this one.
+        self.number.expect_bytes((slots.inherited.len() * block.memory_bytes()) as u64);
     }
 
     /// A table that was opened goes (HM3).

@@ -48,6 +48,45 @@ fn a_number_is_used_again_only_when_its_blocks_are_gone() {
     }
 }
 
+/// What is left of tables that are gone waits until it may be a sixteenth of all, and numbers are not given out before.
+#[test]
+fn a_walk_waits_until_it_is_worth_it() {
+    for cache in caches() {
+        let stays: Vec<_> = (0..64).map(|_| cache.number_table().unwrap()).collect();
+        stays.iter().for_each(|table| fill(&cache, table.get(), 1));
+        let each_bytes = cache.used_bytes() as u64 / 64;
+        let mut gone = Vec::new();
+        for before in 0..4 {
+            assert!(!cache.is_worth_removing(), "{before} of {} are gone", 64 + before);
+            let table = cache.number_table().unwrap();
+            fill(&cache, table.get(), 2);
+            table.expect_bytes(each_bytes + each_bytes / 4);
+            table.expect_bytes(1);
+            assert!(!gone.contains(&table.get()), "blocks of {} are still there", table.get());
+            gone.push(table.get());
+        }
+        assert!(cache.is_worth_removing());
+        assert_eq!(cache.remove_departed(), 4);
+        assert!(!cache.is_worth_removing() && !cache.has_departed());
+        assert!(gone.contains(&cache.number_table().unwrap().get()));
+    }
+}
+
+/// Who expects nothing in the cache is no reason for a walk while there is anything, and none of the others' blocks goes with it.
+#[test]
+fn an_empty_cache_is_walked_over_at_once() {
+    for cache in caches() {
+        drop(cache.number_table().unwrap());
+        assert!(cache.is_worth_removing(), "there is nothing to walk over");
+        assert_eq!(cache.remove_departed(), 0);
+        assert!(!cache.is_worth_removing());
+        let table = cache.number_table().unwrap();
+        fill(&cache, table.get(), 1);
+        drop(cache.number_table().unwrap());
+        assert!(cache.has_departed() && !cache.is_worth_removing());
+    }
+}
+
 #[test]
 fn numbers_that_come_to_their_end_are_refused_until_some_are_free() {
     for cache in caches() {

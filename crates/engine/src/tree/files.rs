@@ -5,7 +5,7 @@
 //! per table (R3).
 //!
 //! Deletion (IN3): an install marks the files that no part of the new version refers to, after its edit is durable;
-//! the drop of the last reference then hands the file to the log lane, which removes its blocks from the cache
+//! the drop of the last reference then hands the file to the log lane, which removes its blocks from the cache, sooner or later
 //! (BS5) and unlinks it. No directory is synced: a name that reappears after a crash is an orphan, removed at
 //! the next open.
 
@@ -163,15 +163,17 @@ impl TableFiles {
         self.doomed.lock().push(path);
     }
 
-    /// Whether files wait to be deleted, or blocks of files that are gone to be removed from the cache.
+    /// Whether files wait to be deleted, or so many blocks of files that are gone to be removed from the cache that it is worth it.
     pub(crate) fn has_doomed(&self) -> bool {
-        !self.doomed.lock().is_empty() || self.cache().has_departed()
+        !self.doomed.lock().is_empty() || self.cache().is_worth_removing()
     }
 
     /// Deletes what nothing refers to any more.
     pub(crate) fn delete_doomed(&self) {
         let doomed = std::mem::take(&mut *self.doomed.lock());
-        self.cache().remove_departed();
+        if self.cache().is_worth_removing() {
+            self.cache().remove_departed();
+        }
         for path in doomed {
             if let Err(error) = self.env.fs.remove_file(&path)
                 && !error.is_not_found()
@@ -237,3 +239,6 @@ impl TableFiles {
         self.tables.cache()
     }
 }
+
+#[cfg(test)]
+mod tests;

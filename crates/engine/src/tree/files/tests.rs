@@ -1,0 +1,35 @@
+//! What becomes of files, and of their blocks in the cache, that no tree refers to any more.
+
+use crate::{KeyspaceOptions, Options};
+use esker_env::Env;
+use esker_env::fault::StrictFs;
+use std::sync::Arc;
+
+/// Blocks of tables that were merged away may wait in the cache until it is worth a walk, and no longer: they never have much more than a
+/// sixteenth of it, although the whole contents are replaced again and again.
+#[test]
+fn what_is_gone_leaves_the_cache_before_it_is_much() {
+    let keyspace = KeyspaceOptions::default().strategy("none".parse().expect("a strategy"));
+    let options = Options::default().memory_budget(64 << 20).keyspace_options(keyspace);
+    let db = options.env(Env::simulated(Arc::new(StrictFs::new()), 1)).open("/db").expect("a database");
+    let cache = db.store().files.cache();
+    // Four ranges, of which each round replaces one: 1 MB each.
+    let key = |range: u32, number: u32| (range << 16 | number).to_be_bytes();
+    let replace = |range: u32| {
+        (0..1000).for_each(|number| db.put(key(range, number), [range as u8; 1000]).unwrap());
+        db.default_keyspace().compact(key(range, 0)..key(range + 1, 0)).unwrap();
+        (0..1000).for_each(|number| assert!(db.contains(key(range, number)).unwrap()));
+    };
+    (0..4).for_each(replace);
+    let whole_bytes = cache.used_bytes();
+    assert!(whole_bytes > 4_000_000, "{whole_bytes} bytes are cached");
+    for round in 0..20 {
+        replace(round % 4);
+        let steps = (0..1000).take_while(|_| db.step_background()).count();
+        assert!(steps < 1000, "round {round}: work that does not end");
+        assert!(!cache.is_worth_removing(), "round {round}");
+        let most_bytes = whole_bytes + whole_bytes / 16 + whole_bytes / 4;
+        let used_bytes = cache.used_bytes();
+        assert!(used_bytes <= most_bytes, "round {round}: {used_bytes} bytes of {whole_bytes}");
+    }
+}
