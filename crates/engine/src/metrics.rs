@@ -42,6 +42,11 @@ impl Counters {
         Waiting(waiting)
     }
 
+    /// Whether a write waits for the lane; one that has just found that it must may not be counted yet.
+    pub(crate) fn is_waited_for(&self, lane: Lane) -> bool {
+        self.waiting[lane as usize].load(Ordering::Relaxed) > 0
+    }
+
     /// Writes that wait now.
     pub(crate) fn waiting_writes(&self) -> Vec<WaitingWrites> {
         let of = |lane: Lane| {

@@ -18,33 +18,39 @@
 //! * RS4. It is nobody's failure: on a full disk there may be no small segment to be had, and what asked for the rest was done. Then the files at
 //!   hand are kept, since others could not be made.
 //! * RS5. With consumers of changes the segment is not left, because what it holds may be history (HS6).
+//! * RS6. A writer is not forgotten. One that finds the log full ends a rest, asks for a segment and waits until something changes; a rest that began between that and the log
+//!   lane's look would have the lane see that no segment is wanted, and the writer wait for its whole limit. So there is no rest once something was written, which is asked under the
+//!   writers' lock, nor while a writer is known to wait; and one that begins all the same, before the writer is counted, announces itself, so that the writer asks again.
 
 use crate::commit::CommitState;
+use crate::scheduler::Lane;
 use crate::store::{Store, Writing};
 use esker_base::{Result, SeqNo};
-use std::sync::atomic::Ordering;
 
 impl Store {
-    /// Lets the log rest (RS4).
-    pub(crate) fn rest(&self) {
-        if let Err(error) = self.try_to_rest() {
+    /// Lets the log rest if nothing was written since this sequence number was the last, and nobody is about to (RS4, RS6).
+    pub(crate) fn rest_if_still_at(&self, last: SeqNo) {
+        if let Err(error) = self.try_to_rest(last) {
             tracing::warn!(%error, "log files that are not needed could not be given up");
         }
     }
 
-    fn try_to_rest(&self) -> Result<()> {
+    fn try_to_rest(&self, last: SeqNo) -> Result<()> {
         let Some(writing) = &self.writing else { return Ok(()) };
         // Closing waits until nobody makes or removes files.
         let _activity = self.activity.read_recursive();
         let leaves = {
             let state = writing.commit.lock();
+            if !self.may_rest(&state, last) {
+                return Ok(());
+            }
             self.leaves_for_rest(writing, &state)
         };
         let mut small = if leaves { Some(writing.log.prepare_small()?) } else { None };
         let mut has_left = false;
-        {
+        let begins = {
             let mut state = writing.commit.lock();
-            if state.closed {
+            if !self.may_rest(&state, last) {
                 return Ok(());
             }
             if let Some(small) = &mut small
@@ -55,7 +61,11 @@ impl Store {
                 state.log.rotate_to_private(small, self.time.now_ms())?;
                 has_left = true;
             }
-            state.log.rest();
+            state.log.rest()
+        };
+        if begins {
+            // RS6.
+            self.scheduler.announce_progress();
         }
         if has_left {
             self.release_log()?;
@@ -66,11 +76,9 @@ impl Store {
         Ok(())
     }
 
-    /// Lets the log rest if nothing was written since this sequence number was the last.
-    pub(crate) fn rest_if_still_at(&self, last: SeqNo) {
-        if self.visible.load(Ordering::Acquire) == last.get() {
-            self.rest();
-        }
+    /// Whether nothing was written since, and no writer is known to wait for a segment.
+    fn may_rest(&self, state: &CommitState, last: SeqNo) -> bool {
+        !state.closed && state.next_seqno == last.plus(1) && !self.counters.is_waited_for(Lane::Log)
     }
 
     /// Whether the active segment should make way for a small one (RS1, RS3, RS5).

@@ -227,7 +227,7 @@ impl Store {
                     self.seal_if_filled(keyspace)?;
                 }
             }
-            self.rest();
+            self.rest_if_still_at(seqno);
         }
         self.offer_if_quiet();
         Ok(())

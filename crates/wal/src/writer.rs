@@ -199,11 +199,13 @@ impl LogWriter {
     }
 
     /// Lets the log rest until [`LogWriter::wake`]: no segments are prepared or reused, and [`Log::delete_surplus`] removes those that there are. Half
-    /// of the room that is left can be written to before the writer is told that there is none.
-    pub fn rest(&mut self) {
-        if !self.log.set_resting(true) {
+    /// of the room that is left can be written to before the writer is told that there is none. `true` if it did not rest before.
+    pub fn rest(&mut self) -> bool {
+        let begins = !self.log.set_resting(true);
+        if begins {
             self.limit = self.cursor + (self.limit - self.cursor) / 2;
         }
+        begins
     }
 
     /// Ends the rest, if there is one: all of the segment can be used, and segments are wanted again. `true` if it was one.

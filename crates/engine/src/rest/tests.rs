@@ -1,11 +1,16 @@
 //! Which files of the log there are, and that nothing of it is lost: on the simulated file system, step by step.
 
 use crate::scheduler::{LOOK_INTERVAL, Lane};
-use crate::{Database, Options};
+use crate::{Database, KeyspaceOptions, Options};
+use esker_base::SeqNo;
 use esker_env::fault::{Crash, Fault, FaultFs, Operation, Rule, StrictFs, When};
 use esker_env::{Env, FileSystem, ManualClock};
+use esker_strategy::Strategy;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 const SMALL: u64 = 256 << 10;
 const WAL: &str = "/db/wal";
@@ -121,4 +126,45 @@ fn no_compaction_fails_for_the_sake_of_rest() {
     world.faults.heal();
     world.idle();
     assert_eq!(world.log_bytes(), [SMALL]);
+}
+
+/// RS6: a rest that comes while a writer waits for a segment, of which the log lane has not seen yet that it is wanted, leaves nobody waiting. The
+/// lane is held where it deletes a table, before it looks at the log.
+#[test]
+fn a_rest_does_not_forget_a_writer_that_waits() {
+    let faults = FaultFs::over_strict(StrictFs::new());
+    let env = Env { fs: Arc::new(faults.clone()), ..Env::real() };
+    let options = Options::default().memory_budget(64 << 20).mapped_log(false);
+    let options = options.stall_limit(Duration::from_secs(5)).env(env);
+    let db = options
+        .keyspace_options(KeyspaceOptions::default().strategy(Strategy::None))
+        .open("/db")
+        .expect("a database");
+    let fill = |db: &Database| (0..10_000u32).try_for_each(|number| db.put(number.to_be_bytes(), [1; 40]));
+    for _ in 0..2 {
+        // Enough for another segment, so that the memtables' share has been called back, which the writer below shall not be told of.
+        fill(&db).expect("puts");
+        db.default_keyspace().flush().expect("a flush");
+    }
+    let (arrived, arrives) = channel();
+    let (gate, opened) = channel::<()>();
+    faults.interrupt(Operation::Remove, ".sst", move || {
+        arrived.send(()).expect("the test waits for it");
+        let _ = opened.recv();
+    });
+    db.compact_all().expect("a compaction, after which the log rests");
+    arrives.recv().expect("the log lane deletes what was merged");
+    let writing = db.clone();
+    let writer = Env::real().spawn("writing", move || {
+        (0..10_000u32)
+            .for_each(|number| writing.put(number.to_be_bytes(), [1; 40]).expect("room in the log"));
+    });
+    let writer = writer.expect("a thread");
+    let store = db.store();
+    while store.counters.waiting_writes().is_empty() {
+        std::thread::yield_now();
+    }
+    store.rest_if_still_at(SeqNo::new(store.visible.load(Ordering::Acquire)));
+    gate.send(()).expect("the lane waits for it");
+    writer.join().expect("all puts done");
 }
