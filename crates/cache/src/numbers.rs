@@ -8,15 +8,15 @@
 //! 2. [`BlockCache::remove_departed`] removes what the cache still has of it.
 //! 3. Only then the number may be given out again.
 //!
-//! So at no time do two tables' blocks lie under one number (BS5). As many numbers as tables exist at once are enough, and
+//! So at no time do two tables' blocks lie under one number (BS5). As many numbers as tables exist at once, or wait for the second step, are enough, and
 //! four billion of them would take more memory for their bare names than any machine has; should it happen all the same,
 //! there is no number to be had, and the table cannot be opened.
 //!
 //! # When it is worth a walk
 //! Removing walks over all that the cache holds, because which blocks of a table are there is known to the entries alone: 8 ms for a million of
 //! them, however few are removed. A cache of 64 GiB has sixteen million, and a store that merges gives up tables every second. Nothing asks for the blocks of a table that is
-//! gone, so they may as well wait, where they take room until they are evicted like others. [`BlockCache::is_worth_removing`] says that they have waited long enough: once the
-//! tables that are gone may have a sixteenth of what is cached ([`DEPARTED_SHARE`]), a walk looks at sixteen entries or so for each that it removes.
+//! gone, so they may as well wait, where they take room, and count as resident, until they are evicted like others. [`BlockCache::is_worth_removing`] says that they have waited long enough: once the
+//! tables that are gone may have a sixteenth of what is cached ([`DEPARTED_SHARE`]), a walk looks at sixteen entries or so for each block that they had.
 //!
 //! Rejected: to ask for each block of a departed table by its key. Who inserts would have to be held to numbers below what the table says it has, for a block that is forgotten
 //! under a number which another table is given would be served as that table's; and each question is a cache miss, so that for what is mostly resident the walk is cheaper.
@@ -27,9 +27,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What tables that are gone may have of the cache before it is worth a walk: one part in so many. The walk then costs an entry that it removes
-/// 128 ns, a thirtieth of what merging a block of 4 KiB does; and evictions meet so little that is of no use that hits stay what they are.
+/// What tables that are gone may have of the cache before it is worth a walk: one part in so many. If they were cached as a whole, the walk costs an entry that it
+/// removes 128 ns, a thirtieth of what merging a block of 4 KiB does; and evictions meet so little that is of no use that hits stay what they are.
 const DEPARTED_SHARE: u64 = 16;
+
+/// What a table counts for at least, so that numbers of tables without cached blocks come back as well: at most a name of four bytes waits for each sixteen KiB of the cache.
+const LEAST_BYTES: u64 = 1 << 10;
 
 /// Which numbers are free.
 #[derive(Debug)]
@@ -78,6 +81,11 @@ impl<V: Charge + Clone> TableNumber<V> {
         self.bytes.fetch_max(bytes, Ordering::Relaxed);
     }
 
+    /// Says that so many bytes more of the table were put into the cache, by somebody who does not know how many there will be.
+    pub fn expect_more_bytes(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// The cache that gave it out.
     pub fn cache(&self) -> &Arc<BlockCache<V>> {
         &self.cache
@@ -88,7 +96,8 @@ impl<V: Charge + Clone> Drop for TableNumber<V> {
     fn drop(&mut self) {
         let mut numbers = self.cache.numbers.lock();
         numbers.departed.push(self.number);
-        numbers.departed_bytes = numbers.departed_bytes.saturating_add(*self.bytes.get_mut());
+        numbers.departed_bytes =
+            numbers.departed_bytes.saturating_add((*self.bytes.get_mut()).max(LEAST_BYTES));
     }
 }
 

@@ -8,7 +8,7 @@
 //! if the keyspace is read as often as makes that likely ([`Store::flush_heirs`]), and as far as there is room; a keyspace that is only written to is not.
 //!
 //! * HO9. What fails here costs time: the merge or flush goes on, and readers open what they need, as without.
-//! * HO10. A job that fails leaves nothing: its homes go with its outputs, and the log lane, which is asked for, removes what lies under their
+//! * HO10. A job that fails leaves nothing: its homes go with its outputs, and the log lane, which is asked for when that is worth it, removes what lies under their
 //!   numbers. Until then it is charged, and goes like other blocks that nobody asks for.
 
 use crate::keyspace::KeyspaceState;

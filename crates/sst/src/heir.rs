@@ -24,7 +24,7 @@
 //! * HO6. It lies under the number of its own table's home, which the table is opened with. Until the table is in a tree nobody finds it; if that never
 //!   happens the home goes with the [`Inheritance`], and so does what lies under its number (BS5).
 //! * HO7. Where somebody else has to go for it, a merge hands over no more than a share of the cache ([`FULL_SHARE`]): the blocks that it stands for
-//!   stay until the merge is installed, because they are in use until then, so both are there for a while. Where there is room there is no limit.
+//!   stay until the merge is installed, because they are in use until then, and until it is worth removing them ([`esker_cache::BlockCache::is_worth_removing`]), so both are there for a while. Where there is room there is no limit.
 //! * HO8. Where no input is resident there is no home and no memory, and where tables have slots no call of the cache.
 //! * HO11. Whether a block is resident its slot tells; without slots the cache is asked about each. For whom it is there, and whether it would go next, the cache is asked: of a cache that has room about one block
 //!   in [`ASKED_ONE_IN`] of each input, for the others as well, because scans bring in stretches of blocks; of a full one about each, because others have to go.

@@ -157,6 +157,8 @@ impl TableHome {
 
     /// Block `number` of the table to be was put into the cache a moment ago: its slot is filled, as that of a block that a reader loaded.
     pub(crate) fn inherit(&self, block: &BlockRef, number: u32) {
+        // The table may never be opened.
+        self.number.expect_more_bytes(block.memory_bytes() as u64);
         if !self.cache().kind().has_shortcuts() {
             return;
         }
@@ -165,8 +167,6 @@ impl TableHome {
         let slot = Slot::new();
         slot.install(block, |block| block.is_resident());
         slots.inherited.push((number, slot));
-        // The table may never be opened; its blocks are about as large as this one.
-        self.number.expect_bytes((slots.inherited.len() * block.memory_bytes()) as u64);
     }
 
     /// A table that was opened goes (HM3).

@@ -13,23 +13,27 @@ fn what_is_gone_leaves_the_cache_before_it_is_much() {
     let options = Options::default().memory_budget(64 << 20).keyspace_options(keyspace);
     let db = options.env(Env::simulated(Arc::new(StrictFs::new()), 1)).open("/db").expect("a database");
     let cache = db.store().files.cache();
-    // Four ranges, of which each round replaces one: 1 MB each.
+    // Ranges of 62 KB, of which each round replaces one.
+    const RANGES: u32 = 64;
     let key = |range: u32, number: u32| (range << 16 | number).to_be_bytes();
     let replace = |range: u32| {
-        (0..1000).for_each(|number| db.put(key(range, number), [range as u8; 1000]).unwrap());
+        (0..62).for_each(|number| db.put(key(range, number), [range as u8; 1000]).unwrap());
         db.default_keyspace().compact(key(range, 0)..key(range + 1, 0)).unwrap();
-        (0..1000).for_each(|number| assert!(db.contains(key(range, number)).unwrap()));
+        (0..62).for_each(|number| assert!(db.contains(key(range, number)).unwrap()));
+        let steps = (0..1000).take_while(|_| db.step_background()).count();
+        assert!(steps < 1000, "work that does not end");
     };
-    (0..4).for_each(replace);
+    (0..RANGES).for_each(replace);
+    cache.remove_departed();
     let whole_bytes = cache.used_bytes();
     assert!(whole_bytes > 4_000_000, "{whole_bytes} bytes are cached");
-    for round in 0..20 {
-        replace(round % 4);
-        let steps = (0..1000).take_while(|_| db.step_background()).count();
-        assert!(steps < 1000, "round {round}: work that does not end");
+    let mut waits = 0;
+    for round in 0..3 * RANGES {
+        replace(round % RANGES);
         assert!(!cache.is_worth_removing(), "round {round}");
-        let most_bytes = whole_bytes + whole_bytes / 16 + whole_bytes / 4;
-        let used_bytes = cache.used_bytes();
+        waits += u32::from(cache.has_departed());
+        let (used_bytes, most_bytes) = (cache.used_bytes(), whole_bytes + whole_bytes / 12);
         assert!(used_bytes <= most_bytes, "round {round}: {used_bytes} bytes of {whole_bytes}");
     }
+    assert!(waits > RANGES, "a walk for each table: {waits} rounds left something behind");
 }
