@@ -120,8 +120,8 @@ impl<V: Charge + Clone> BlockCache<V> {
         !self.numbers.lock().departed.is_empty()
     }
 
-    /// Whether tables are gone that may have as much of what is cached as is worth [`BlockCache::remove_departed`]: a sixteenth. Until then what is left of them takes room, and
-    /// nothing else.
+    /// Whether tables are gone that may have as much of what is cached as is worth [`BlockCache::remove_departed`]: a sixteenth. Until then what is left of them
+    /// takes room like other blocks, and nobody asks for it.
     pub fn is_worth_removing(&self) -> bool {
         let numbers = self.numbers.lock();
         let most_bytes = numbers.departed_bytes.saturating_mul(DEPARTED_SHARE);

@@ -140,10 +140,12 @@ fn a_rest_does_not_forget_a_writer_that_waits() {
         .keyspace_options(KeyspaceOptions::default().strategy(Strategy::None))
         .open("/db")
         .expect("a database");
-    let fill = |db: &Database| (0..10_000u32).try_for_each(|number| db.put(number.to_be_bytes(), [1; 40]));
+    let fill = |db: &Database| {
+        (0..10_000u32).for_each(|number| db.put(number.to_be_bytes(), [1; 40]).expect("room in the log"));
+    };
     for _ in 0..2 {
         // Enough for another segment, so that the memtables' share has been called back, which the writer below shall not be told of.
-        fill(&db).expect("puts");
+        fill(&db);
         db.default_keyspace().flush().expect("a flush");
     }
     let (arrived, arrives) = channel();
@@ -155,11 +157,7 @@ fn a_rest_does_not_forget_a_writer_that_waits() {
     db.compact_all().expect("a compaction, after which the log rests");
     arrives.recv().expect("the log lane deletes what was merged");
     let writing = db.clone();
-    let writer = Env::real().spawn("writing", move || {
-        (0..10_000u32)
-            .for_each(|number| writing.put(number.to_be_bytes(), [1; 40]).expect("room in the log"));
-    });
-    let writer = writer.expect("a thread");
+    let writer = Env::real().spawn("writing", move || fill(&writing)).expect("a thread");
     let store = db.store();
     while store.counters.waiting_writes().is_empty() {
         std::thread::yield_now();
