@@ -46,7 +46,7 @@ use crate::gaps::Gaps;
 use crate::keyspace::{KeyspaceState, RecentDrops};
 use crate::pressure::{Duties, Pace};
 use crate::room::MemtableLimits;
-use crate::scheduler::Lane;
+use crate::scheduler::{Concern, Lane};
 use crate::store::{Store, Writing};
 use crate::{Durability, view::MemtableView};
 use esker_base::sync::CachePadded;
@@ -101,12 +101,53 @@ pub(crate) struct ActiveKeyspace {
     pub(crate) user_bytes: u64,
 }
 
-/// What a writer has to wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Whether there is room for a write.
+#[derive(Debug)]
 pub(crate) enum Room {
     Ready,
-    /// Nothing was consumed; wait for this lane, then try again.
-    Wait(Lane),
+    /// Nothing was consumed; wait for this, then try again.
+    Wait(Obstacle),
+}
+
+/// What a writer has to wait for.
+#[derive(Debug)]
+pub(crate) enum Obstacle {
+    /// A lane has to do something, for whomever it is.
+    Lane(Lane),
+    /// Tables of this keyspace have to be merged.
+    Tables(Arc<KeyspaceState>),
+}
+
+impl Obstacle {
+    /// Who removes it.
+    pub(crate) fn lane(&self) -> Lane {
+        match self {
+            Obstacle::Lane(lane) => *lane,
+            Obstacle::Tables(_) => Lane::Compaction,
+        }
+    }
+}
+
+/// The waits of one write.
+pub(crate) struct Wait {
+    /// How long it may go on.
+    left: Duration,
+    /// The keyspace whose tables it has waited for, and what had failed there before (WM1).
+    failures: Option<(KeyspaceId, u64)>,
+}
+
+impl Wait {
+    pub(crate) fn at_most(limit: Duration) -> Wait {
+        Wait { left: limit, failures: None }
+    }
+
+    /// How many plans of the keyspace had failed when the write began to wait for its tables.
+    fn failures_before(&mut self, keyspace: &KeyspaceState) -> u64 {
+        match self.failures {
+            Some((id, failures)) if id == keyspace.id => failures,
+            _ => self.failures.insert((keyspace.id, keyspace.merging.failures())).1,
+        }
+    }
 }
 
 /// How long a writer is willing to wait for room.
@@ -238,9 +279,9 @@ impl Store {
         let writing = self.writing()?;
         // Asked last before the order is fixed: what it says still holds when the batch becomes visible, because
         // nobody else commits meanwhile.
-        let mut patience_left = self.stall_limit;
+        let mut wait = Wait::at_most(self.stall_limit);
         let mut state = loop {
-            let state = self.lock_with_room(writing, batch, patience, &mut patience_left)?;
+            let state = self.lock_with_room(writing, batch, patience, &mut wait)?;
             if admission.admit(&state)? {
                 break state;
             }
@@ -261,7 +302,7 @@ impl Store {
         let dues = if state.duties.is_empty() { None } else { Some(self.take_dues(&mut state, batch)) };
         drop(state);
         if let Some(dues) = dues {
-            self.pay_dues(writing, &dues, patience_left);
+            self.pay_dues(writing, &dues, wait.left);
         }
         if durability == Durability::Power {
             writing.sync_up_to(last)?;
@@ -276,14 +317,14 @@ impl Store {
         self.writing()?.sync_up_to(last)
     }
 
-    /// Takes the commit lock once there is room for the batch. What is waited for it goes off `patience_left`.
+    /// Takes the commit lock once there is room for the batch. What is waited for it goes off what is left of `wait`.
     #[inline]
     pub(crate) fn lock_with_room<'w>(
         &self,
         writing: &'w Writing,
         batch: &EncodedBatch<'_>,
         patience: Patience,
-        patience_left: &mut Duration,
+        wait: &mut Wait,
     ) -> Result<CommitGuard<'w>> {
         let needs_private = !writing.log.fits_segment(batch.payload.len());
         // A private segment is a file of its own: closing waits until nobody makes or removes one, and after it nobody
@@ -316,13 +357,13 @@ impl Store {
                     return Ok(state);
                 }
                 Room::Ready => return Ok(state),
-                Room::Wait(lane) => {
+                Room::Wait(obstacle) => {
                     drop(state);
                     if !has_waited {
                         has_waited = true;
                         self.counters.stalls.fetch_add(1, Ordering::Relaxed);
                     }
-                    self.wait_for_room(lane, seen, patience, patience_left)?;
+                    self.wait_for_room(&obstacle, seen, patience, wait)?;
                 }
             }
         }
@@ -331,23 +372,38 @@ impl Store {
     #[cold]
     pub(crate) fn wait_for_room(
         &self,
-        lane: Lane,
+        obstacle: &Obstacle,
         seen: u64,
         patience: Patience,
-        left: &mut Duration,
+        wait: &mut Wait,
     ) -> Result<()> {
+        let lane = obstacle.lane();
         let cause = lane.why_writers_wait();
+        if let Obstacle::Tables(keyspace) = obstacle {
+            // What is wanted may be so only since time has passed, after the strategy was asked for the last time.
+            keyspace.forget_asked();
+        }
         self.scheduler.request(lane);
         if patience == Patience::None {
             return Err(Error::WouldStall { retry_after: Duration::from_millis(10), cause: cause.into() });
         }
         let _waiting = self.counters.wait_for(lane);
         let started = self.env.clock.monotonic_ns();
-        let changed = self.scheduler.wait_for_change(self, lane, seen, *left)?;
+        let changed = match obstacle {
+            Obstacle::Lane(_) => {
+                self.scheduler.wait_for_change(self, (lane, Concern::Lane), seen, wait.left)?
+            }
+            Obstacle::Tables(keyspace) => {
+                let _in_haste = keyspace.merging.hurry();
+                let failures = wait.failures_before(keyspace);
+                let failure = || keyspace.merging.failure_after(failures);
+                self.scheduler.wait_for_change(self, (lane, Concern::Own(&failure)), seen, wait.left)?
+            }
+        };
         let waited = Duration::from_nanos(self.env.clock.monotonic_ns().saturating_sub(started));
         self.counters.stall_ns.fetch_add(waited.as_nanos() as u64, Ordering::Relaxed);
-        *left = left.saturating_sub(waited);
-        if !changed || left.is_zero() {
+        wait.left = wait.left.saturating_sub(waited);
+        if !changed || wait.left.is_zero() {
             return Err(Error::WouldStall { retry_after: self.stall_limit, cause: cause.into() });
         }
         Ok(())

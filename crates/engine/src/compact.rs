@@ -1,11 +1,12 @@
 //! Compaction: carrying out what the strategy plans.
 //!
 //! The strategy is a pure function from the tree's shape to a plan; this file asks it, marks the plan's inputs busy so that the next
-//! question does not get them again, does what the plan says, and installs the result. A merge reads its inputs past
-//! the block cache, keeps what somebody can still see ([`crate::output`]), hands on what of them was in the cache ([`crate::heirs`]), and
-//! replaces inputs by outputs in one edit. A
-//! move is an edit alone. Beside the strategy, whether blob files hold too much garbage is asked; the answer is a merge that also
-//! empties some of them ([`crate::large`]).
+//! question does not get them again, does what the plan says, and installs the result. A merge takes
+//! what of its inputs the block cache has from there, and reads the rest past it, keeps what somebody can still see ([`crate::output`]), hands on what of them
+//! was in the cache ([`crate::heirs`]), and replaces inputs by outputs in one edit. A move or a drop is an edit alone. Beside the strategy, whether blob files hold
+//! too much garbage is asked; the answer is a merge that also empties some of them ([`crate::large`]). Compactions that somebody asked for are in [`manual`].
+
+mod manual;
 
 use crate::deletes;
 use crate::filters::{TableFilter, keys_taken};
@@ -23,20 +24,14 @@ use crate::store::Store;
 use crate::tree::{TreePart, TreeRun};
 use crate::wanted::Wanted;
 use esker_base::{Error, FileNumber, PartId, Result, SeqNo};
-use esker_iter::{Boundaries, Bounds, CompactionFilter, LargeValues, Merge};
+use esker_iter::{Boundaries, CompactionFilter, LargeValues, Merge};
 use esker_sst::{InputReading, Pace, Warmth};
-use esker_strategy::{
-    Busy, Class, CompactionPlan, InputPart, JobId, ManualMark, ManualStep, PlanInput, PlanKind, Reason,
-};
-use esker_version::{KeyEnd, KeyRange, PartFlags, PartMeta, Version, VersionEdit};
+use esker_strategy::{Busy, Class, CompactionPlan, InputPart, JobId, PlanInput, PlanKind, Reason};
+use esker_version::{KeyRange, PartFlags, PartMeta, Version, VersionEdit};
 use std::collections::{BTreeSet, HashSet};
-use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-/// A manual compaction waits this long at most for a job that is in its way; every install wakes it earlier.
-const CONFLICT_WAIT: Duration = Duration::from_secs(3600);
 
 /// A plan marked busy; the mark goes with it, whatever becomes of the job.
 struct Claim<'a> {
@@ -52,7 +47,7 @@ impl<'a> Claim<'a> {
         busy: &mut Busy,
         plan: &CompactionPlan,
     ) -> Claim<'a> {
-        keyspace.jobs.fetch_add(1, Ordering::Relaxed);
+        keyspace.merging.begin();
         Claim { keyspace, scheduler: &store.scheduler, job: busy.add(plan) }
     }
 }
@@ -60,8 +55,7 @@ impl<'a> Claim<'a> {
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         self.keyspace.busy.lock().remove(self.job);
-        // Release: whoever finds no job finds what the job has published.
-        self.keyspace.jobs.fetch_sub(1, Ordering::Release);
+        self.keyspace.merging.end();
         // Whoever found the inputs busy may look again, also if the job failed.
         self.scheduler.announce_progress();
     }
@@ -98,13 +92,26 @@ impl Store {
                 continue;
             };
             self.last_compacted.store(keyspace.id.get(), Ordering::Relaxed);
-            let carried_out = self.carry_out(&job, &wanted);
+            let failed = match self.carry_out(&job, &wanted) {
+                Ok(()) => {
+                    keyspace.merging.note_well();
+                    None
+                }
+                Err(_) if keyspace.is_dropped() || job.has_yielded() => None,
+                Err(error) => {
+                    let error = error.in_keyspace(&keyspace.name());
+                    // Before the claim goes: whoever waits then asks how it ended.
+                    keyspace.merging.note_failure(error.clone());
+                    Some(error)
+                }
+            };
             drop(claim);
-            match carried_out {
-                Ok(()) => return Ok(true),
-                Err(_) if keyspace.is_dropped() || job.has_yielded() => return Ok(true),
-                Err(error) => failure = failure.or(Some(error.in_keyspace(&keyspace.name()))),
+            if failed.is_none() {
+                // The install has told the lanes, but who looked then found the tables still taken (LN1).
+                self.scheduler.request(Lane::Compaction);
+                return Ok(true);
             }
+            failure = failure.or(failed);
         }
         failure.map_or(Ok(false), Err)
     }
@@ -116,7 +123,7 @@ impl Store {
 
     /// Whether waiting for compaction can help a keyspace: something is running, or the strategy wants something.
     pub(crate) fn can_compact(&self, keyspace: &KeyspaceState) -> bool {
-        self.is_compacting(keyspace) || self.known_debt(keyspace, &keyspace.view.load()) > 0
+        keyspace.merging.is_running() || self.known_debt(keyspace, &keyspace.view.load()) > 0
     }
 
     /// What the strategy of a keyspace wants next, if it is urgent enough, marked busy.
@@ -143,17 +150,19 @@ impl Store {
         self.jobs.begin(facts, mark, keyspace, self)
     }
 
-    /// Whether a job of the keyspace is running. Takes no lock: writers ask under the commit lock.
-    pub(crate) fn is_compacting(&self, keyspace: &KeyspaceState) -> bool {
-        keyspace.jobs.load(Ordering::Acquire) > 0
-    }
-
     /// What the lane does that is there for urgent work alone: an urgent job if all compaction threads are at others; and where
     /// something is held up by a job of the lowest classes, that one is asked to make room.
     pub(crate) fn relieve(&self) -> Result<bool> {
         let is_crowded = self.jobs.merging() >= self.compaction_threads;
-        if is_crowded && self.compact_some(Class::L0Urgent)? {
-            return Ok(true);
+        if is_crowded {
+            let result = self.compact_some(Class::L0Urgent);
+            if result.is_err() {
+                // Whoever is free meanwhile is not to wait for this lane's next attempt.
+                self.scheduler.request_alone(Lane::Compaction);
+            }
+            if result? {
+                return Ok(true);
+            }
         }
         if let Some(patient) = self.jobs.patient()
             && self.is_in_the_way(&patient, is_crowded)
@@ -169,14 +178,19 @@ impl Store {
     fn is_in_the_way(&self, patient: &Job, is_crowded: bool) -> bool {
         self.all_keyspaces().iter().any(|keyspace| {
             let busy = keyspace.busy.lock();
+            // Where writers wait nothing is too low, unless it is their own job.
+            let is_own = Arc::ptr_eq(keyspace, patient.keyspace());
+            let is_in_haste = !is_own && keyspace.merging.is_in_haste();
+            // What goes without being read waits for nobody, and is not worth what a job has done.
             let wants_more = |busy: &Busy| {
-                self.next_plan(keyspace, busy).is_some_and(|wanted| wanted.plan.class > Class::Clean)
+                let wanted = self.next_merge(keyspace, busy);
+                wanted.is_some_and(|wanted| wanted.plan.class > Class::Clean || is_in_haste)
             };
             if is_crowded && wants_more(&busy) {
                 return true;
             }
             let mut without = busy.clone();
-            let Some(mark) = patient.mark().filter(|_| Arc::ptr_eq(keyspace, patient.keyspace())) else {
+            let Some(mark) = patient.mark().filter(|_| is_own) else {
                 return false;
             };
             without.remove(mark);
@@ -370,62 +384,6 @@ impl Store {
         });
         parts.collect()
     }
-
-    /// Flushes, then merges everything in a range of keys into the last level.
-    pub(crate) fn compact_range(&self, keyspace: &Arc<KeyspaceState>, bounds: &Bounds) -> Result<()> {
-        let _activity = self.activity.read_recursive();
-        self.flush_keyspaces(std::slice::from_ref(keyspace))?;
-        let range = key_range_of(bounds);
-        // Taken after the flush: what is in tables now is old, what jobs write from here on is not.
-        let mark = ManualMark {
-            seqno: SeqNo::new(self.visible.load(Ordering::Acquire)),
-            part: self.writing()?.tables.counters().1,
-        };
-        loop {
-            self.check_open()?;
-            keyspace.check_living()?;
-            let seen = self.scheduler.generation();
-            match self.plan_manual(keyspace, &range, mark) {
-                Manual::Done => {
-                    self.rest_if_still_at(mark.seqno);
-                    return Ok(());
-                }
-                Manual::Run(plan, claim) => {
-                    let facts = JobFacts::of_plan(&plan);
-                    // Never of the lowest classes, so that it always begins.
-                    let facts = JobFacts { class: facts.class.max(Class::Shape), ..facts };
-                    if let Some(job) = self.begin_job(keyspace, facts, Some(claim.job)) {
-                        self.carry_out(&job, &Wanted::from(*plan))?;
-                    }
-                    drop(claim);
-                    self.scheduler.request(Lane::Compaction);
-                }
-                Manual::Blocked => {
-                    self.scheduler.wait_for_change(self, Lane::Compaction, seen, CONFLICT_WAIT)?;
-                }
-            }
-        }
-    }
-
-    fn plan_manual<'a>(
-        &'a self,
-        keyspace: &'a KeyspaceState,
-        range: &KeyRange,
-        mark: ManualMark,
-    ) -> Manual<'a> {
-        let mut busy = keyspace.busy.lock();
-        let view = keyspace.view.load();
-        let options = keyspace.options();
-        let (shape, of_strategy) = (self.shape(&view.tree, &[]), self.strategy_options(&options));
-        match options.strategy.plan_manual(&shape, &busy, &of_strategy, range, mark) {
-            ManualStep::Done => Manual::Done,
-            ManualStep::Blocked => Manual::Blocked,
-            ManualStep::Plan(plan) => {
-                let claim = Claim::new(self, keyspace, &mut busy, &plan);
-                Manual::Run(plan, claim)
-            }
-        }
-    }
 }
 
 /// What the pieces of a merge share.
@@ -458,13 +416,6 @@ fn join<'a>(mut all: Outputs<'a>, pieces: Vec<Result<Outputs<'a>>>) -> Result<Ou
     failure.map_or(Ok(all), Err)
 }
 
-/// The next step of a manual compaction, its inputs marked busy.
-enum Manual<'a> {
-    Done,
-    Blocked,
-    Run(Box<CompactionPlan>, Claim<'a>),
-}
-
 /// When the oldest of the inputs was written, if the strategy drops data by its age: merging must not make it younger.
 fn oldest_creation(plan: &CompactionPlan) -> Option<u64> {
     let created = plan.parts().map(|(_, input)| input.part.created_ms);
@@ -478,20 +429,6 @@ fn hides_deleted(plan: &CompactionPlan, boundaries: &Boundaries) -> bool {
     let newest = parts().map(|part| part.max_seqno).max();
     let keeps = !plan.bottom || newest.is_some_and(|newest| boundaries.oldest() < newest);
     keeps && parts().any(|part| part.flags.has(PartFlags::HIDES_DELETED))
-}
-
-/// The range as the planner takes it: it may be too wide by the one key of an excluded lower bound.
-fn key_range_of(bounds: &Bounds) -> KeyRange {
-    let start = match bounds.lower() {
-        Bound::Included(key) | Bound::Excluded(key) => key.into(),
-        Bound::Unbounded => [].as_slice().into(),
-    };
-    let end = match bounds.upper() {
-        Bound::Included(key) => KeyEnd::Included(key.into()),
-        Bound::Excluded(key) => KeyEnd::Excluded(key.into()),
-        Bound::Unbounded => KeyEnd::Unbounded,
-    };
-    KeyRange { start, end }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What the background lanes do, and waiting for them.
 
-use crate::scheduler::{LOOK_INTERVAL, Lane, PAUSE_INTERVAL, Work};
+use crate::scheduler::{Concern, LOOK_INTERVAL, Lane, PAUSE_INTERVAL, Work};
 use crate::store::{Store, Writing};
 use esker_base::{Error, Result};
 use esker_strategy::Class;
@@ -12,8 +12,12 @@ use std::time::Duration;
 const DRAIN_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
 impl Work for Store {
-    fn look_interval(&self) -> Duration {
-        if self.quiet.awaits_pause.load(Ordering::Relaxed) { PAUSE_INTERVAL } else { LOOK_INTERVAL }
+    fn look_interval(&self, lane: Lane) -> Option<Duration> {
+        match lane {
+            Lane::Log | Lane::Flush => None,
+            Lane::Compaction if self.quiet.awaits_pause.load(Ordering::Relaxed) => Some(PAUSE_INTERVAL),
+            Lane::Compaction | Lane::Urgent => Some(LOOK_INTERVAL),
+        }
     }
 
     fn work(&self, lane: Lane) -> Result<bool> {
@@ -94,14 +98,16 @@ impl Store {
                     keyspace.forget_asked();
                     store.scheduler.request(Lane::Compaction);
                 }
-                !has_debt && !store.is_compacting(keyspace)
+                !has_debt && !keyspace.merging.is_running()
             })
         })
     }
 
     fn wait_until_drained(&self, lane: Lane, done: impl Fn(&Store) -> bool) -> Result<()> {
-        match self.scheduler.wait(self, lane, DRAIN_LIMIT, || done(self))? {
-            true => Ok(()),
+        // A database that has failed drains no more, and its lanes may have nobody left to say so.
+        let done = || self.writing().is_err() || done(self);
+        match self.scheduler.wait(self, (lane, Concern::Lane), DRAIN_LIMIT, done)? {
+            true => self.writing().map(drop),
             false => Err(Error::internal("background work did not come to an end within a day")),
         }
     }

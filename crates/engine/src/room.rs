@@ -12,7 +12,7 @@
 //! together reach half of what memtables may hold.
 
 use crate::batch::{EncodedBatch, Share};
-use crate::commit::{ActiveKeyspace, CommitState, Room};
+use crate::commit::{ActiveKeyspace, CommitState, Obstacle, Room};
 use crate::keyspace::KeyspaceState;
 use crate::options::{KeyspaceOptions, MemoryPlan};
 use crate::pressure::Duties;
@@ -81,7 +81,7 @@ impl Store {
         // The log first: rotating may seal memtables, and those that take their places must fit this batch too.
         if !state.log.has_room(batch.payload.len()) {
             let room = self.make_log_room(writing, state, batch.payload.len(), private)?;
-            if room != Room::Ready {
+            if !matches!(room, Room::Ready) {
                 return Ok(room);
             }
         }
@@ -89,7 +89,7 @@ impl Store {
             let active = state.active(share.keyspace)?;
             if !fits(active, share) {
                 let room = self.replace_memtable(state, share)?;
-                if room != Room::Ready {
+                if !matches!(room, Room::Ready) {
                     return Ok(room);
                 }
             }
@@ -110,15 +110,13 @@ impl Store {
             return self.enlarge_empty(state, &keyspace, share);
         }
         if keyspace.must_compact_first() && self.can_compact(&keyspace) {
-            // What is wanted may be so only since time has passed, and then nobody has told the lane.
-            self.scheduler.request(Lane::Compaction);
-            return Ok(Room::Wait(Lane::Compaction));
+            return Ok(Room::Wait(Obstacle::Tables(keyspace)));
         }
         let queued = keyspace.view.load().sealed.len();
         let sealed = self.sealed_bytes.load(Ordering::Relaxed);
         let is_over = sealed + state.active_bytes + share.bytes > self.memory.memtables_bytes;
         if queued >= MAX_SEALED || (sealed > 0 && is_over) {
-            return Ok(Room::Wait(Lane::Flush));
+            return Ok(Room::Wait(Obstacle::Lane(Lane::Flush)));
         }
         self.seal(state, share.keyspace, share)?;
         Ok(Room::Ready)
@@ -218,13 +216,14 @@ impl Store {
             || writing.log.live_bytes() > self.memory.wal_bytes * LOG_CAP_FACTOR;
         if sealed > 0 && is_over {
             // Rotating may seal, and a seal here asks nobody: so the bounds are kept before it.
-            return Ok(Room::Wait(Lane::Flush));
+            return Ok(Room::Wait(Obstacle::Lane(Lane::Flush)));
         }
         let next_bytes = private.as_ref().map_or(self.memory.wal_segment_bytes, PrivateSegment::size_bytes);
         let held_bytes = sealed + state.active_bytes;
         let is_quiet = leaving == Leaving::Old && self.is_granted(held_bytes, next_bytes);
+        let log = Room::Wait(Obstacle::Lane(Lane::Log));
         if !is_quiet && !self.call_share_back(held_bytes, next_bytes) {
-            return Ok(Room::Wait(Lane::Log));
+            return Ok(log);
         }
         let wall_ms = self.time.now_ms();
         match private {
@@ -232,7 +231,7 @@ impl Store {
                 state.log.rotate_to_private(segment, wall_ms)?;
                 *private = None;
             }
-            None if state.log.rotate(wall_ms)? == Rotation::NoneReady => return Ok(Room::Wait(Lane::Log)),
+            None if state.log.rotate(wall_ms)? == Rotation::NoneReady => return Ok(log),
             None => {}
         }
         self.scheduler.request(Lane::Log);

@@ -5,12 +5,15 @@
 //! writes memtables to tables, [`Lane::Compaction`] merges tables, [`Lane::Urgent`] merges those of a level 0 that is about to stop
 //! the writers when all threads of the compaction lane are at something else, and takes them from jobs that can wait. Each lane has threads of its own, so that a
 //! long compaction never delays a flush and a long flush never delays the segment that writers wait for.
-//! Whoever makes work calls [`Scheduler::request`]; a lane's thread takes the request back *before* it looks for work,
-//! so a request made while it works makes it look again and none is lost.
+//! Whoever makes work calls [`Scheduler::request`], which counts it; each of a lane's threads remembers up to which request it has looked,
+//! and notes that *before* it looks. So a request made while a thread works, or looks in vain, makes it look again, whatever the lane's other threads do, and none is lost (LN1).
 //!
 //! A step that fails puts its error into the lane. The lane tries again after [`RETRY_WAIT`] or at the next request;
-//! meanwhile whoever waits for that lane is told the error instead of waiting for ever. The first
+//! meanwhile whoever waits for that lane is told the error instead of waiting for ever ([`Concern`]: whoever waits for the tables of one keyspace, that keyspace's alone). The first
 //! step that succeeds clears it. So a full disk degrades, and space returning heals it without a restart.
+//!
+//! Time makes work, too, and nobody says so. The compaction lane looks by itself; so does the urgent one, because nobody else looks at the clock
+//! while all threads of the other are at something long: memtables are sealed and the log is left in time, and jobs that can wait make room.
 //!
 //! In stepped mode there are no threads: [`Scheduler::step`] runs one piece of work of a requested lane, which one
 //! the seed decides. Writers step a little after each write, and where they would wait they step until what they
@@ -36,7 +39,7 @@ use std::time::Duration;
 /// How long a lane whose last step failed waits before it tries again by itself.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
 
-/// The compaction lane looks for work by itself after this time: entries expire, snapshots and writers go, and nobody says so.
+/// The lanes that merge look for work by themselves after this time: entries expire, snapshots and writers go, and nobody says so.
 /// One look at a store in which nothing has changed takes some microseconds.
 pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -82,17 +85,39 @@ pub(crate) trait Work: Send + Sync + 'static {
     /// Does one piece of work of the lane; `false` if there is none.
     fn work(&self, lane: Lane) -> Result<bool>;
 
-    /// After which time the compaction lane looks for work without being asked.
-    fn look_interval(&self) -> Duration {
-        LOOK_INTERVAL
+    /// After which time a lane looks for work without being asked; `None` for never.
+    fn look_interval(&self, lane: Lane) -> Option<Duration> {
+        matches!(lane, Lane::Compaction | Lane::Urgent).then_some(LOOK_INTERVAL)
     }
+}
+
+/// Whose failures somebody who waits is told.
+#[derive(Clone, Copy)]
+pub(crate) enum Concern<'a> {
+    /// The last one of the lane.
+    Lane,
+    /// What this says: it knows what of all that the lane does is waited for.
+    Own(&'a dyn Fn() -> Option<Error>),
 }
 
 #[derive(Debug, Default)]
 struct LaneState {
-    requested: bool,
+    /// Requests so far.
+    requests: u64,
+    /// Stepped mode: how many of these were looked for. A thread remembers that by itself.
+    taken: u64,
     running: usize,
     error: Option<Error>,
+}
+
+/// What a piece of work came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// Something was done, so there may be more.
+    Done,
+    /// There was nothing to do.
+    Nothing,
+    Failed,
 }
 
 #[derive(Debug)]
@@ -101,6 +126,23 @@ struct State {
     stopping: bool,
     /// State of the stepped mode's generator.
     seed: u64,
+}
+
+impl LaneState {
+    /// Stepped mode: whether somebody asked since the lane looked last.
+    fn is_requested(&self) -> bool {
+        self.requests != self.taken
+    }
+}
+
+impl State {
+    /// What failed of what somebody waits for.
+    fn failure(&self, lane: Lane, concern: Concern<'_>) -> Option<Error> {
+        match concern {
+            Concern::Lane => self.lanes[lane as usize].error.clone(),
+            Concern::Own(failure) => failure(),
+        }
+    }
 }
 
 /// Runs [`Work`].
@@ -178,17 +220,18 @@ impl Scheduler {
         self.stepped
     }
 
-    /// Says that the lane may have work.
+    /// Says that the lane may have work; the urgent one together with the compaction lane.
     pub(crate) fn request(&self, lane: Lane) {
-        let mut state = self.state.lock();
-        state.lanes[lane as usize].requested = true;
-        let is_urgent_too = lane == Lane::Compaction && !self.stepped;
-        state.lanes[Lane::Urgent as usize].requested |= is_urgent_too;
-        drop(state);
-        self.requests[lane as usize].notify_all();
-        if is_urgent_too {
-            self.requests[Lane::Urgent as usize].notify_all();
+        self.request_alone(lane);
+        if lane == Lane::Compaction && !self.stepped {
+            self.request_alone(Lane::Urgent);
         }
+    }
+
+    /// Says that this lane may have work, and no other.
+    pub(crate) fn request_alone(&self, lane: Lane) {
+        self.state.lock().lanes[lane as usize].requests += 1;
+        self.requests[lane as usize].notify_all();
     }
 
     /// Says that something others may wait for has changed.
@@ -208,26 +251,26 @@ impl Scheduler {
     pub(crate) fn wait_for_change<W: Work>(
         &self,
         work: &W,
-        lane: Lane,
+        on: (Lane, Concern<'_>),
         seen: u64,
         limit: Duration,
     ) -> Result<bool> {
-        self.wait(work, lane, limit, || self.generation() != seen)
+        self.wait(work, on, limit, || self.generation() != seen)
     }
 
     /// Waits until `done`, at most `limit`; `false` if the time ran out.
     ///
     /// # Errors
-    /// The error of `lane` if its last attempt failed, because waiting for it may then take for ever.
+    /// The error of the last attempt of the lane at what is waited for, if that failed, because waiting may then take for ever.
     pub(crate) fn wait<W: Work>(
         &self,
         work: &W,
-        lane: Lane,
+        (lane, concern): (Lane, Concern<'_>),
         limit: Duration,
         mut done: impl FnMut() -> bool,
     ) -> Result<bool> {
         if self.stepped {
-            return self.step_until(work, lane, &mut done);
+            return self.step_until(work, (lane, concern), &mut done);
         }
         let mut left = limit;
         loop {
@@ -242,8 +285,8 @@ impl Scheduler {
                 if state.stopping {
                     return Err(Error::Closed);
                 }
-                if let Some(error) = &state.lanes[lane as usize].error {
-                    return Err(error.clone());
+                if let Some(error) = state.failure(lane, concern) {
+                    return Err(error);
                 }
                 // The wait is cut into pieces so that the limit needs no clock.
                 let piece = left.min(WAIT_PIECE);
@@ -324,76 +367,87 @@ impl Scheduler {
             // Where that is refused, merges have the share of everybody.
             host::lower_thread_priority(MERGING_STEPS);
         }
-        let mut failed = false;
-        loop {
-            {
-                let look_interval = work.look_interval();
-                let mut state = self.state.lock();
-                let longest = match (failed, lane) {
-                    (true, _) => Some(RETRY_WAIT),
-                    (false, Lane::Compaction) => Some(look_interval),
-                    (false, Lane::Log | Lane::Flush | Lane::Urgent) => None,
-                };
-                while !state.stopping && !state.lanes[lane as usize].requested {
-                    let Some(longest) = longest else {
-                        self.requests[lane as usize].wait(&mut state);
-                        continue;
-                    };
-                    if self.requests[lane as usize].wait_for(&mut state, longest).timed_out() {
-                        break;
-                    }
-                }
-                if state.stopping {
-                    return;
-                }
-            }
-            failed = !self.run_step(lane, work);
+        let (mut looked_for, mut last) = (0, Outcome::Nothing);
+        while self.wait_for_request(lane, looked_for, last, work.look_interval(lane)) {
+            (looked_for, last) = self.run_step(lane, work);
         }
     }
 
-    /// One piece of work; `false` if it failed.
-    fn run_step<W: Work>(&self, lane: Lane, work: &W) -> bool {
-        {
-            let lane = &mut self.state.lock().lanes[lane as usize];
-            lane.requested = false;
-            lane.running += 1;
+    /// Waits until there may be something to do: at once after a step that did something, else once more was requested of the lane than was
+    /// looked for, or it is time to look without that. `false` after the stop.
+    fn wait_for_request(
+        &self,
+        lane: Lane,
+        looked_for: u64,
+        last: Outcome,
+        look_interval: Option<Duration>,
+    ) -> bool {
+        let longest = if last == Outcome::Failed { Some(RETRY_WAIT) } else { look_interval };
+        let mut state = self.state.lock();
+        while !state.stopping && last != Outcome::Done && state.lanes[lane as usize].requests == looked_for {
+            let Some(longest) = longest else {
+                self.requests[lane as usize].wait(&mut state);
+                continue;
+            };
+            if self.requests[lane as usize].wait_for(&mut state, longest).timed_out() {
+                break;
+            }
         }
+        !state.stopping
+    }
+
+    /// One piece of work; answers up to which request it looked, and what it came to.
+    fn run_step<W: Work>(&self, lane: Lane, work: &W) -> (u64, Outcome) {
+        let looked_for = {
+            let lane = &mut self.state.lock().lanes[lane as usize];
+            lane.taken = lane.requests;
+            lane.running += 1;
+            lane.requests
+        };
         let result = work.work(lane);
         let mut state = self.state.lock();
         let lane_state = &mut state.lanes[lane as usize];
         lane_state.running -= 1;
-        let ok = result.is_ok();
         // A step that found nothing changes nothing: waking waiters for it would make them ask again, and again.
         let mut has_changed = true;
-        match result {
+        let outcome = match result {
             Ok(true) => {
-                lane_state.requested = true;
+                // In stepped mode nobody goes on by himself.
+                lane_state.requests += u64::from(self.stepped);
                 lane_state.error = None;
+                Outcome::Done
             }
-            Ok(false) if lane_state.running > 0 => has_changed = false,
-            Ok(false) => has_changed = lane_state.error.take().is_some(),
-            Err(Error::Closed) => lane_state.error = Some(Error::Closed),
+            Ok(false) => {
+                has_changed = lane_state.running == 0 && lane_state.error.take().is_some();
+                Outcome::Nothing
+            }
             Err(error) => {
-                tracing::warn!(?lane, %error, "background work failed and will be tried again");
+                if !matches!(error, Error::Closed) {
+                    tracing::warn!(?lane, %error, "background work failed and will be tried again");
+                }
                 lane_state.error = Some(error);
+                Outcome::Failed
             }
-        }
+        };
         if has_changed {
             self.generation.fetch_add(1, Ordering::AcqRel);
             drop(state);
             self.progress.notify_all();
         }
-        ok
+        (looked_for, outcome)
     }
 
-    fn step_until<W: Work>(&self, work: &W, lane: Lane, done: &mut impl FnMut() -> bool) -> Result<bool> {
+    fn step_until<W: Work>(
+        &self,
+        work: &W,
+        (lane, concern): (Lane, Concern<'_>),
+        done: &mut impl FnMut() -> bool,
+    ) -> Result<bool> {
         while !done() {
             let stepped = self.step_one(work);
             // What the lane met before is no answer while it is still to try again.
             let has_tried = stepped.is_none_or(|stepped| stepped == lane);
-            if let Some(error) = self.state.lock().lanes[lane as usize].error.clone()
-                && has_tried
-            {
+            if has_tried && let Some(error) = self.state.lock().failure(lane, concern) {
                 return Err(error);
             }
             if stepped.is_none() && !done() {
@@ -413,7 +467,7 @@ impl Scheduler {
             return None;
         }
         let requested: Vec<Lane> =
-            LANES.into_iter().filter(|&lane| state.lanes[lane as usize].requested).collect();
+            LANES.into_iter().filter(|&lane| state.lanes[lane as usize].is_requested()).collect();
         (!requested.is_empty()).then(|| requested[random % requested.len()])
     }
 

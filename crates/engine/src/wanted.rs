@@ -26,7 +26,9 @@ use crate::store::Store;
 use crate::tree::Tree;
 use crate::view::SuperVersion;
 use esker_base::{FileNumber, PartId, Result, SeqNo};
-use esker_strategy::{Busy, Class, Collection, CompactionPlan, Shape, StrategyOptions, plan_collection};
+use esker_strategy::{
+    Busy, Class, Collection, CompactionPlan, PlanKind, Shape, StrategyOptions, plan_collection,
+};
 use esker_version::Version;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -75,6 +77,21 @@ pub(crate) struct Asked {
     until_ns: u64,
 }
 
+/// What a keyspace's strategy was asked about the last time, if it is to be remembered.
+#[derive(Debug, Default)]
+pub(crate) struct AskedBook {
+    last: Option<Asked>,
+    /// Grows whenever that is forgotten, so that a question which was on its way is not remembered either.
+    epoch: u64,
+}
+
+/// Whether what goes without being read is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Drops {
+    First,
+    Never,
+}
+
 /// The last sequence number that was seen, and since when it is the last.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Activity {
@@ -99,6 +116,22 @@ impl Store {
     /// Collecting garbage of blob files comes before keeping the tree in form, because it merges what it touches into the
     /// last level.
     pub(crate) fn next_plan(&self, keyspace: &KeyspaceState, busy: &Busy) -> Option<Wanted> {
+        self.next(keyspace, busy, Drops::First)
+    }
+
+    /// The same, but for what goes without being read.
+    pub(crate) fn next_merge(&self, keyspace: &KeyspaceState, busy: &Busy) -> Option<Wanted> {
+        let wanted = self.next(keyspace, busy, Drops::First)?;
+        if wanted.plan.kind == PlanKind::Drop {
+            self.next(keyspace, busy, Drops::Never)
+        } else {
+            Some(wanted)
+        }
+    }
+
+    fn next(&self, keyspace: &KeyspaceState, busy: &Busy, drops: Drops) -> Option<Wanted> {
+        // Before anything that the answer depends on is looked at.
+        let epoch = keyspace.asked.lock().epoch;
         let view = keyspace.view.load();
         let options = keyspace.options();
         let is_idle = self.quiet.is_idle.load(Ordering::Relaxed);
@@ -132,6 +165,11 @@ impl Store {
             paid_bytes: asked.paid_bytes,
             ..self.shape(&view.tree, &hidden).with_idle(is_idle)
         };
+        let shape = match drops {
+            Drops::First => shape,
+            // Nothing is deleted or expired for everybody.
+            Drops::Never => Shape { hidden: &[], expired_ms: 0, ..shape },
+        };
         let mut of_strategy = self.strategy_options(&options);
         if is_at_leisure {
             of_strategy.idle_permille = 0;
@@ -143,9 +181,13 @@ impl Store {
             collection(&options, &shape, busy, &of_strategy)
         };
         let plan = collection.or_else(|| plan.map(Wanted::from));
-        if plan.is_none() && busy.is_empty() {
+        if plan.is_none() && busy.is_empty() && drops == Drops::First {
+            keyspace.merging.note_well();
             let until_ns = asked.until_ns.saturating_add(LOOK_INTERVAL.as_nanos() as u64);
-            *keyspace.asked.lock() = Some(Asked { until_ns, ..asked });
+            let mut book = keyspace.asked.lock();
+            if book.epoch == epoch {
+                book.last = Some(Asked { until_ns, ..asked });
+            }
         }
         plan
     }
@@ -254,12 +296,14 @@ impl Store {
 impl KeyspaceState {
     /// Lets the strategy be asked again, whatever it said last.
     pub(crate) fn forget_asked(&self) {
-        *self.asked.lock() = None;
+        let mut asked = self.asked.lock();
+        asked.epoch += 1;
+        asked.last = None;
     }
 
     /// Whether the strategy was asked about the same and wanted nothing; `asked` is of this moment.
     fn wants_nothing(&self, asked: &Asked) -> bool {
-        self.asked.lock().as_ref().is_some_and(|last| {
+        self.asked.lock().last.as_ref().is_some_and(|last| {
             Arc::ptr_eq(&last.version, &asked.version)
                 && Arc::ptr_eq(&last.options, &asked.options)
                 && last.oldest == asked.oldest

@@ -143,7 +143,7 @@ fn drop_parts(
         }
         let to = Position::Into { level, run: run.id, order: run.order };
         let inputs = vec![PlanInput { level, run: run.id, order: run.order, parts }];
-        cx.complete(PlanKind::Drop, Draft { inputs, to, class: Class::Clean, reason })
+        cx.complete(PlanKind::Drop, Draft { inputs, to, class: Class::Free, reason })
     })
 }
 

@@ -93,7 +93,7 @@ impl FifoLimits {
         let (mut input, reason) = found?;
         input.parts.sort_by(|a, b| a.part.smallest().cmp(b.part.smallest()));
         let to = Position::Into { level: input.level, run: input.run, order: input.order };
-        cx.complete(PlanKind::Drop, Draft { inputs: vec![input], to, class: Class::Clean, reason })
+        cx.complete(PlanKind::Drop, Draft { inputs: vec![input], to, class: Class::Free, reason })
     }
 
     fn is_too_old(&self, cx: &Context<'_>, part: &PartMeta) -> bool {

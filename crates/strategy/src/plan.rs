@@ -96,6 +96,8 @@ pub enum Class {
     Promise,
     /// Level 0 is about to stop the writers.
     L0Urgent,
+    /// Parts that go without being read: an edit, and no reason to wait for anything or to have anything wait, which plans behind it would do.
+    Free,
     /// Emptying a memtable. No plan has this class; it is here so that the scheduler orders everything by
     /// one.
     Flush,
@@ -109,6 +111,7 @@ impl fmt::Display for Class {
             Class::Shape => "shape",
             Class::Promise => "promise",
             Class::L0Urgent => "level 0 urgent",
+            Class::Free => "free",
             Class::Flush => "flush",
         })
     }

@@ -2,7 +2,7 @@
 
 use super::new_files::NewFiles;
 use crate::batch::{EncodedBatch, Share};
-use crate::commit::{CommitState, Patience, PoisonOnPanic, Room};
+use crate::commit::{CommitState, Obstacle, Patience, PoisonOnPanic, Room, Wait};
 use crate::keyspace::KeyspaceState;
 use crate::pressure::Duties;
 use crate::room::{MAX_SEALED, stub_memtable};
@@ -37,15 +37,15 @@ impl Store {
         // For what is asked of a batch: room in the log, none in memtables.
         let batch = EncodedBatch { payload: &payload, count: 1, shares: &[], single: None };
         let (stub, _) = stub_memtable(keyspace.options().memtable, &self.arenas)?;
-        let mut patience_left = self.stall_limit;
+        let mut wait = Wait::at_most(self.stall_limit);
         let mut state = loop {
-            let mut state = self.lock_with_room(writing, &batch, Patience::Stall, &mut patience_left)?;
+            let mut state = self.lock_with_room(writing, &batch, Patience::Stall, &mut wait)?;
             let seen = self.scheduler.generation();
             match self.room_for_ingest(&mut state, keyspace)? {
                 Room::Ready => break state,
-                Room::Wait(lane) => {
+                Room::Wait(obstacle) => {
                     drop(state);
-                    self.wait_for_room(lane, seen, Patience::Stall, &mut patience_left)?;
+                    self.wait_for_room(&obstacle, seen, Patience::Stall, &mut wait)?;
                 }
             }
         };
@@ -87,13 +87,13 @@ impl Store {
 
     /// Seals what is older (BL3), or says what to wait for: an ingest adds to the queue of sealed memtables and, later, perhaps
     /// to level 0, so it waits where a writer would.
-    fn room_for_ingest(&self, state: &mut CommitState, keyspace: &KeyspaceState) -> Result<Room> {
+    fn room_for_ingest(&self, state: &mut CommitState, keyspace: &Arc<KeyspaceState>) -> Result<Room> {
         let is_filled = state.active(keyspace.id)?.entries > 0;
         if keyspace.is_level0_full() && self.can_compact(keyspace) {
-            return Ok(Room::Wait(Lane::Compaction));
+            return Ok(Room::Wait(Obstacle::Tables(Arc::clone(keyspace))));
         }
         if keyspace.view.load().sealed.len() >= MAX_SEALED {
-            return Ok(Room::Wait(Lane::Flush));
+            return Ok(Room::Wait(Obstacle::Lane(Lane::Flush)));
         }
         if is_filled {
             self.seal(state, keyspace.id, &Share::nothing(keyspace.id))?;

@@ -161,23 +161,27 @@ impl Job {
     }
 
     fn keep_rate(&self, direction: Direction, bytes: u64) -> Result<()> {
-        // Writers wait for the others.
-        let is_held = self.facts.class < Class::L0Urgent;
         let changes = self.rates.changes();
-        match self.rates.charge(direction, bytes, is_held, || self.clock.monotonic_ns()) {
+        match self.rates.charge(direction, bytes, self.is_held(), || self.clock.monotonic_ns()) {
             Some(until_ns) => self.wait_until(until_ns, changes),
             None => Ok(()),
         }
     }
 
-    /// Waits for a moment that follows from limits which were changed so often, or until they are changed again.
+    /// Whether it is held to a rate: not if it was begun for writers, nor as long as some wait for it (WM2).
+    fn is_held(&self) -> bool {
+        self.facts.class < Class::L0Urgent && !self.keyspace.merging.is_in_haste()
+    }
+
+    /// Waits for a moment that follows from limits which were changed so often, or until they are changed again or it is not to be held any more.
     #[cold]
     fn wait_until(&self, until_ns: u64, changes: u64) -> Result<()> {
         loop {
             self.look()?;
             let left_ns = until_ns.saturating_sub(self.clock.monotonic_ns());
             // In stepped mode time stands still while a job runs.
-            if left_ns == 0 || self.rates.changes() != changes || self.scheduler.is_stepped() {
+            let is_free = self.rates.changes() != changes || !self.is_held();
+            if left_ns == 0 || is_free || self.scheduler.is_stepped() {
                 return Ok(());
             }
             self.scheduler.pause(Duration::from_nanos(left_ns).min(LONGEST_PAUSE));
@@ -304,7 +308,7 @@ impl Jobs {
     /// Threads that merge tables at present, of pieces and of callers that asked for a compaction included.
     pub(crate) fn merging(&self) -> usize {
         let running = self.running.lock();
-        let merges = running.iter().filter(|job| job.facts.class < Class::Flush);
+        let merges = running.iter().filter(|job| job.facts.class < Class::Free);
         merges.map(|job| job.pieces.load(Ordering::Relaxed)).sum()
     }
 
@@ -341,7 +345,7 @@ pub struct JobMetrics {
     pub number: u64,
     /// The keyspace.
     pub keyspace: String,
-    /// How urgent it is: `flush`, `level 0 urgent`, `promise`, `shape`, `clean` or `idle`.
+    /// How urgent it is: `flush`, `free` (parts that go without being read), `level 0 urgent`, `promise`, `shape`, `clean` or `idle`.
     pub class: String,
     /// Why the strategy wanted it; `None` for a flush.
     pub reason: Option<String>,

@@ -2,7 +2,7 @@
 //!
 //! # Why
 //! A merge that runs as fast as it can keeps the device's queue full, and every read of the foreground waits behind it. Held to a rate, it leaves
-//! gaps. Flushes and urgent jobs are not held, because writers wait for them; what they take is charged all the same, so that others
+//! gaps. Flushes and urgent jobs are not held, because writers wait for them, nor is any job of a keyspace for as long as its writers do; what they take is charged all the same, so that others
 //! leave them room.
 //!
 //! # The law

@@ -337,6 +337,57 @@ fn jobs_that_can_wait_make_room() {
     assert!(keyspace.state().view.load().tree.runs.len() < 6);
 }
 
+/// Runs over one another, one of which has tables that a newer one deletes as a whole; nothing is merged before an option says so.
+fn with_deleted_tables() -> Database {
+    let leveled = Strategy::Leveled { size_ratio: SizeRatio::from_permille(10_000).unwrap() };
+    let db = stepped(1, keyspace_options().strategy(leveled).level0_trigger_runs(100));
+    for run in 0..7u64 {
+        (0..400).for_each(|key| db.put(format!("run {run} {key:05}"), [7; 50]).unwrap());
+        // What all have, or they would lie beside each other in one run.
+        db.put("run 0", "first").and_then(|()| db.put("run 7", "last")).unwrap();
+        if run == 6 {
+            db.default_keyspace().delete_range("run 3 ".."run 4").unwrap();
+        }
+        db.store().flush_keyspaces(&[Arc::clone(db.default_keyspace().state())]).unwrap();
+    }
+    assert_eq!(db.default_keyspace().state().view.load().tree.runs.len(), 7);
+    db
+}
+
+/// Writers will soon wait for level 0.
+fn make_urgent(db: &Database) {
+    let keyspace = db.default_keyspace();
+    keyspace.set_options(|options| options.level0_trigger_runs(3).level0_stop_runs(4)).unwrap();
+}
+
+/// Parts that everybody sees deleted go by an edit. They neither wait for a thread, nor does what the strategy wants after them.
+#[test]
+fn what_goes_without_being_read_is_in_nobodys_way() {
+    let db = with_deleted_tables();
+    let (store, state) = (db.store(), db.default_keyspace().state());
+    let idle = store.begin_job(state, facts(Class::Idle), None).expect("nothing else runs");
+    let tree = || Arc::clone(&state.view.load().tree);
+    let (runs, parts) = (tree().runs.len(), tree().parts().count());
+    make_urgent(&db);
+    assert!(store.relieve().unwrap(), "tables that are deleted go first");
+    assert!(tree().runs.len() == runs && tree().parts().count() < parts);
+    assert!(store.relieve().unwrap() && tree().runs.len() < 4, "then what writers wait for");
+    assert!(!idle.has_yielded(), "nobody had to make room");
+}
+
+/// Nor do they hide it where a job that can wait holds all of them: what is seen without that job is not them alone.
+#[test]
+fn what_goes_without_being_read_hides_nothing_that_a_job_holds() {
+    let db = with_deleted_tables();
+    let (store, state) = (db.store(), db.default_keyspace().state());
+    let plan = whole(&db);
+    let mark = state.busy.lock().add(&plan);
+    let idle = store.begin_job(state, facts(Class::Idle), Some(mark)).expect("nothing else runs");
+    assert!(!store.relieve().unwrap() && !idle.has_yielded(), "nothing but tables that are deleted");
+    make_urgent(&db);
+    assert!(!store.relieve().unwrap() && idle.has_yielded());
+}
+
 /// With threads and a clock that only the test moves: whatever the threads do, no more is read than the rate allows up to any moment. Guards that
 /// jobs are held where they read, and let go when they are called off.
 #[test]

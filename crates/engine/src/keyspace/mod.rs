@@ -1,7 +1,7 @@
 //! A keyspace inside the engine: its name, options, current view and running jobs.
 //!
 //! [`registry`] finds keyspaces by name, [`change`] creates, renames and drops them and changes their options, [`migration`] knows of
-//! changes of strategy that are being worked through.
+//! changes of strategy that are being worked through, [`merging`] of how merges fare that somebody waits for.
 //!
 //! # What changes, and who may look
 //! A keyspace's identity is its id, which never changes and is never used again (WL5). Name and options are values that are
@@ -10,10 +10,12 @@
 //! [`crate::commit::ActiveKeyspace`], under the commit lock.
 
 mod change;
+mod merging;
 mod migration;
 mod registry;
 
 pub(crate) use change::RecentDrops;
+use merging::Merging;
 pub use migration::MigrationInfo;
 pub(crate) use migration::Switch;
 pub(crate) use registry::Registry;
@@ -30,7 +32,7 @@ use crate::replaced::ReplacedBook;
 use crate::semantics::Semantics;
 use crate::tree::TreeRun;
 use crate::view::ViewCell;
-use crate::wanted::Asked;
+use crate::wanted::AskedBook;
 use esker_base::{Error, KeyspaceId, SeqNo};
 use esker_iter::Folding;
 use esker_strategy::{BlobAccount, Busy, due_permille};
@@ -59,10 +61,9 @@ pub(crate) struct KeyspaceState {
     /// Plans that are being carried out.
     pub(crate) busy: Mutex<Busy>,
     /// What the strategy wanted nothing of, the last time.
-    pub(crate) asked: Mutex<Option<Asked>>,
-    /// How many running plans there are, for writers that look for room: they hold the commit lock, which an install takes while it holds
-    /// `busy`.
-    pub(crate) jobs: AtomicU64,
+    pub(crate) asked: Mutex<AskedBook>,
+    /// How these fare.
+    pub(crate) merging: Merging,
     /// Runs in level 0, kept beside the view so that a writer sees them without loading it.
     level0_runs: AtomicU64,
     /// Whether garbage of blob files is due to be collected: kept likewise.
@@ -112,7 +113,7 @@ impl KeyspaceState {
             flushing: Mutex::new(()),
             busy: Mutex::default(),
             asked: Mutex::default(),
-            jobs: AtomicU64::new(0),
+            merging: Merging::default(),
             level0_runs: AtomicU64::new(0),
             is_large_over: AtomicBool::new(false),
             dropped: AtomicBool::new(false),

@@ -221,3 +221,21 @@ fn the_lock_is_let_go_of_last() {
         assert!(world.open(true).unwrap().contains(b"key").unwrap());
     }
 }
+
+/// Guards that whoever waits for the lanes is told when one of them is gone for good: nobody is left there to do so.
+#[test]
+fn draining_ends_with_a_lane_that_panics() {
+    let world = World::new();
+    let env = Env { fs: Arc::new(world.faults.clone()), ..Env::real() };
+    let options = Options::default().memory_budget(8 << 20).mapped_log(false).env(env);
+    let db = options.open(DIR).expect("a database");
+    db.put(b"key", b"value").expect("a put");
+    world.faults.interrupt(Operation::Create, "tables/", || panic!("a panic that the test makes"));
+    let draining = db.clone();
+    let (drainer, drained) = world.start(move || draining.drain());
+    // Much longer than it takes, so that one that would wait for a day is an error of the test and not its end.
+    let told = drained.recv_timeout(std::time::Duration::from_secs(60)).expect("an answer");
+    assert!(matches!(told, Err(Error::ReadOnly { .. })), "{told:?}");
+    drainer.join().expect("no panic there");
+    db.close().unwrap_err();
+}

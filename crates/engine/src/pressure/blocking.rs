@@ -72,15 +72,16 @@ impl Store {
         let job = self
             .jobs
             .most(self.monotonic_ns(), |id, facts| Nearness::of(worst.cause, keyspace.id, id, facts));
-        let (lane, sustained) = match worst.cause {
-            PressureCause::Memory | PressureCause::SharedMemory => (Lane::Flush, of_flushes),
+        let (failure, sustained) = match worst.cause {
+            PressureCause::Memory | PressureCause::SharedMemory => {
+                (self.scheduler.error(Lane::Flush), of_flushes)
+            }
             PressureCause::Level0 | PressureCause::Space | PressureCause::Garbage => {
-                (Lane::Compaction, of_one_merge)
+                (keyspace.merging.last_failure(), of_one_merge)
             }
         };
         let ends_in = job.as_ref().and_then(|job| ends_in(job, sustained));
-        let error = self.scheduler.error(lane).map(|error| error.to_string());
-        BlockingWork { job, ends_in, error }
+        BlockingWork { job, ends_in, error: failure.map(|error| error.to_string()) }
     }
 }
 

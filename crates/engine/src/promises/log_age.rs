@@ -104,9 +104,9 @@ impl Store {
             self.seal(&mut state, id, &crate::batch::Share::nothing(id))?;
         }
         if position.log_id == segment {
-            if let Room::Wait(lane) = self.rotate_log(writing, &mut state, &mut small, Leaving::Old)? {
+            if let Room::Wait(obstacle) = self.rotate_log(writing, &mut state, &mut small, Leaving::Old)? {
                 drop(state);
-                self.scheduler.request(lane);
+                self.scheduler.request(obstacle.lane());
                 return Ok(false);
             }
             ages.begun = Some((state.log.position().log_id, last));

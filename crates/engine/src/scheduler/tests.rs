@@ -1,5 +1,6 @@
 use super::*;
 use std::collections::VecDeque;
+use std::sync::mpsc;
 
 /// Answers what it was told to, and `false` from then on; counts how often it was asked.
 #[derive(Default)]
@@ -45,7 +46,7 @@ fn a_waiter_and_a_lane_without_work_do_not_keep_each_other_busy() {
             assert!(looks <= 10, "the waiter goes round in circles");
             let seen = scheduler.generation();
             scheduler.request(Lane::Flush);
-            match scheduler.wait_for_change(&work, Lane::Flush, seen, Duration::MAX) {
+            match scheduler.wait_for_change(&work, (Lane::Flush, Concern::Lane), seen, Duration::MAX) {
                 Ok(changed) => assert!(changed),
                 Err(error) => break error,
             }
@@ -107,7 +108,8 @@ fn nothing_is_done_after_the_stop() {
     scheduler.request(Lane::Flush);
     scheduler.stop();
     assert!(!scheduler.step(&work));
-    let waited = scheduler.wait_for_change(&work, Lane::Flush, scheduler.generation(), Duration::MAX);
+    let on = (Lane::Flush, Concern::Lane);
+    let waited = scheduler.wait_for_change(&work, on, scheduler.generation(), Duration::MAX);
     assert!(matches!(waited, Err(Error::Closed)), "{waited:?}");
     assert_eq!(work.asked(), 0);
 }
@@ -144,4 +146,68 @@ fn threads_of_the_compaction_lane_alone_step_back() {
         let expected = if lane == Lane::Compaction { stepped_back } else { usual };
         assert_eq!(work.0.lock()[lane as usize], Some(expected), "{lane:?}");
     }
+}
+
+/// Does what it is told by the test, one answer for each question; the others wait until there is one.
+struct Asked {
+    lane: Lane,
+    questions: Mutex<mpsc::Sender<mpsc::Sender<bool>>>,
+    look_interval: Option<Duration>,
+}
+
+impl Asked {
+    fn new(lane: Lane, look_interval: Option<Duration>) -> (Arc<Asked>, mpsc::Receiver<mpsc::Sender<bool>>) {
+        let (questions, asked) = mpsc::channel();
+        (Arc::new(Asked { lane, questions: Mutex::new(questions), look_interval }), asked)
+    }
+}
+
+impl Work for Asked {
+    fn work(&self, lane: Lane) -> Result<bool> {
+        let (answer, answered) = mpsc::channel();
+        if lane != self.lane || self.questions.lock().send(answer).is_err() {
+            return Ok(false);
+        }
+        Ok(answered.recv().unwrap_or(false))
+    }
+
+    fn look_interval(&self, lane: Lane) -> Option<Duration> {
+        self.look_interval.filter(|_| lane == self.lane)
+    }
+}
+
+/// Of two threads of a lane one looks in vain, and before it has said so something is requested that the other one takes: there may be
+/// more of it, for which the first has to look again.
+#[test]
+fn a_request_is_for_all_threads_of_a_lane() {
+    let (work, asked) = Asked::new(Lane::Compaction, None);
+    let scheduler = Arc::new(Scheduler::new(Background::Threads));
+    scheduler.start(&Env::real(), &work, 2).unwrap();
+    let question = || asked.recv_timeout(Duration::from_secs(20)).expect("a thread that looks");
+    // Both look, and one of them is done.
+    scheduler.request(Lane::Compaction);
+    let (in_vain, other) = (question(), question());
+    other.send(false).unwrap();
+    scheduler.request(Lane::Compaction);
+    let long_job = question();
+    in_vain.send(false).unwrap();
+    let second_job = question();
+    for answer in [long_job, second_job] {
+        answer.send(false).unwrap();
+    }
+    drop(asked);
+    scheduler.stop();
+}
+
+/// Time makes work without a request, also while all threads of the compaction lane are at something.
+#[test]
+fn the_urgent_lane_looks_by_itself() {
+    let (work, asked) = Asked::new(Lane::Urgent, Some(Duration::from_millis(1)));
+    let scheduler = Arc::new(Scheduler::new(Background::Threads));
+    scheduler.start(&Env::real(), &work, 1).unwrap();
+    for _ in 0..3 {
+        asked.recv_timeout(Duration::from_secs(20)).expect("it looks").send(false).unwrap();
+    }
+    drop(asked);
+    scheduler.stop();
 }
