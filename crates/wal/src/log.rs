@@ -55,8 +55,9 @@ const PAGE: u64 = 4096;
 /// extents cannot be allocated it is filled with zeros, and 16 MiB of them take some 40 ms. The next ones are prepared in the background.
 /// A log that rests has none larger.
 pub(crate) const SMALL_SEGMENT_BYTES: u64 = 256 << 10;
-/// How many prepared segments are kept ahead of the writer: one thread fills 16 MiB in 30 ms, which is about what the
-/// preparation of the next takes when the device is busy.
+/// How many prepared segments there may be ahead of the writer: one thread fills 16 MiB in 30 ms, which is about what the
+/// preparation of the next takes when the device is busy. Who prepares is asked with each rotation and makes one each time, so there is
+/// mostly one, and a second only where more was asked.
 const READY_AHEAD: usize = 2;
 
 /// What can be chosen about the log.
