@@ -45,8 +45,7 @@ use crate::batch::EncodedBatch;
 use crate::gaps::Gaps;
 use crate::keyspace::{KeyspaceState, RecentDrops};
 use crate::pressure::{Duties, Pace};
-use crate::room::MemtableLimits;
-use crate::scheduler::{Concern, Lane};
+use crate::room::{MemtableLimits, Room, Wait};
 use crate::store::{Store, Writing};
 use crate::{Durability, view::MemtableView};
 use esker_base::sync::CachePadded;
@@ -57,7 +56,6 @@ use esker_memtable::{Approach, Inserter, Operation};
 use esker_wal::{EntryIter, LogWriter};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 /// Entries handed to a memtable at once; it descends for sixteen of them in lockstep.
 const INSERT_CHUNK: usize = 64;
@@ -99,55 +97,6 @@ pub(crate) struct ActiveKeyspace {
     pub(crate) entries: u64,
     /// Key and value bytes since the database was opened.
     pub(crate) user_bytes: u64,
-}
-
-/// Whether there is room for a write.
-#[derive(Debug)]
-pub(crate) enum Room {
-    Ready,
-    /// Nothing was consumed; wait for this, then try again.
-    Wait(Obstacle),
-}
-
-/// What a writer has to wait for.
-#[derive(Debug)]
-pub(crate) enum Obstacle {
-    /// A lane has to do something, for whomever it is.
-    Lane(Lane),
-    /// Tables of this keyspace have to be merged.
-    Tables(Arc<KeyspaceState>),
-}
-
-impl Obstacle {
-    /// Who removes it.
-    pub(crate) fn lane(&self) -> Lane {
-        match self {
-            Obstacle::Lane(lane) => *lane,
-            Obstacle::Tables(_) => Lane::Compaction,
-        }
-    }
-}
-
-/// The waits of one write.
-pub(crate) struct Wait {
-    /// How long it may go on.
-    left: Duration,
-    /// The keyspace whose tables it has waited for, and what had failed there before (WM1).
-    failures: Option<(KeyspaceId, u64)>,
-}
-
-impl Wait {
-    pub(crate) fn at_most(limit: Duration) -> Wait {
-        Wait { left: limit, failures: None }
-    }
-
-    /// How many plans of the keyspace had failed when the write began to wait for its tables.
-    fn failures_before(&mut self, keyspace: &KeyspaceState) -> u64 {
-        match self.failures {
-            Some((id, failures)) if id == keyspace.id => failures,
-            _ => self.failures.insert((keyspace.id, keyspace.merging.failures())).1,
-        }
-    }
 }
 
 /// How long a writer is willing to wait for room.
@@ -302,7 +251,7 @@ impl Store {
         let dues = if state.duties.is_empty() { None } else { Some(self.take_dues(&mut state, batch)) };
         drop(state);
         if let Some(dues) = dues {
-            self.pay_dues(writing, &dues, wait.left);
+            self.pay_dues(writing, &dues, wait.left());
         }
         if durability == Durability::Power {
             writing.sync_up_to(last)?;
@@ -367,46 +316,6 @@ impl Store {
                 }
             }
         }
-    }
-
-    #[cold]
-    pub(crate) fn wait_for_room(
-        &self,
-        obstacle: &Obstacle,
-        seen: u64,
-        patience: Patience,
-        wait: &mut Wait,
-    ) -> Result<()> {
-        let lane = obstacle.lane();
-        let cause = lane.why_writers_wait();
-        if let Obstacle::Tables(keyspace) = obstacle {
-            // What is wanted may be so only since time has passed, after the strategy was asked for the last time.
-            keyspace.forget_asked();
-        }
-        self.scheduler.request(lane);
-        if patience == Patience::None {
-            return Err(Error::WouldStall { retry_after: Duration::from_millis(10), cause: cause.into() });
-        }
-        let _waiting = self.counters.wait_for(lane);
-        let started = self.env.clock.monotonic_ns();
-        let changed = match obstacle {
-            Obstacle::Lane(_) => {
-                self.scheduler.wait_for_change(self, (lane, Concern::Lane), seen, wait.left)?
-            }
-            Obstacle::Tables(keyspace) => {
-                let _in_haste = keyspace.merging.hurry();
-                let failures = wait.failures_before(keyspace);
-                let failure = || keyspace.merging.failure_after(failures);
-                self.scheduler.wait_for_change(self, (lane, Concern::Own(&failure)), seen, wait.left)?
-            }
-        };
-        let waited = Duration::from_nanos(self.env.clock.monotonic_ns().saturating_sub(started));
-        self.counters.stall_ns.fetch_add(waited.as_nanos() as u64, Ordering::Relaxed);
-        wait.left = wait.left.saturating_sub(waited);
-        if !changed || wait.left.is_zero() {
-            return Err(Error::WouldStall { retry_after: self.stall_limit, cause: cause.into() });
-        }
-        Ok(())
     }
 }
 

@@ -92,28 +92,35 @@ impl Store {
                 continue;
             };
             self.last_compacted.store(keyspace.id.get(), Ordering::Relaxed);
-            let failed = match self.carry_out(&job, &wanted) {
-                Ok(()) => {
-                    keyspace.merging.note_well();
-                    None
-                }
-                Err(_) if keyspace.is_dropped() || job.has_yielded() => None,
-                Err(error) => {
-                    let error = error.in_keyspace(&keyspace.name());
-                    // Before the claim goes: whoever waits then asks how it ended.
-                    keyspace.merging.note_failure(error.clone());
-                    Some(error)
-                }
-            };
+            let tried = self.try_to_carry_out(&job, &wanted);
             drop(claim);
-            if failed.is_none() {
-                // The install has told the lanes, but who looked then found the tables still taken (LN1).
-                self.scheduler.request(Lane::Compaction);
-                return Ok(true);
+            match tried {
+                Ok(()) => {
+                    // The install has told the lanes, but who looked then found the tables still taken (LN1).
+                    self.scheduler.request(Lane::Compaction);
+                    return Ok(true);
+                }
+                Err(error) => failure = failure.or(Some(error)),
             }
-            failure = failure.or(failed);
         }
         failure.map_or(Ok(false), Err)
+    }
+
+    /// Carries a plan out and notes how that ended, for whoever waits. Called off is not failed.
+    fn try_to_carry_out(&self, job: &Arc<Job>, wanted: &Wanted) -> Result<()> {
+        let keyspace = job.keyspace();
+        match self.carry_out(job, wanted) {
+            Ok(()) => {
+                keyspace.merging.note_well();
+                Ok(())
+            }
+            Err(_) if keyspace.is_dropped() || job.has_yielded() => Ok(()),
+            Err(error) => {
+                let error = error.in_keyspace(&keyspace.name());
+                keyspace.merging.note_failure(error.clone());
+                Err(error)
+            }
+        }
     }
 
     /// What the strategy of a keyspace wants next.
@@ -154,15 +161,10 @@ impl Store {
     /// something is held up by a job of the lowest classes, that one is asked to make room.
     pub(crate) fn relieve(&self) -> Result<bool> {
         let is_crowded = self.jobs.merging() >= self.compaction_threads;
-        if is_crowded {
-            let result = self.compact_some(Class::L0Urgent);
-            if result.is_err() {
-                // Whoever is free meanwhile is not to wait for this lane's next attempt.
-                self.scheduler.request_alone(Lane::Compaction);
-            }
-            if result? {
-                return Ok(true);
-            }
+        // Whoever is free meanwhile is not to wait for this lane's next attempt.
+        let tell_the_free = |_: &Error| self.scheduler.request_alone(Lane::Compaction);
+        if is_crowded && self.compact_some(Class::L0Urgent).inspect_err(tell_the_free)? {
+            return Ok(true);
         }
         if let Some(patient) = self.jobs.patient()
             && self.is_in_the_way(&patient, is_crowded)

@@ -25,8 +25,16 @@ pub(crate) struct Counters {
     pub(crate) tables_closed: AtomicU64,
 }
 
-/// A write that waits for a lane, counted as long as this lives.
+/// A write that waits, counted as long as this lives.
 pub(crate) struct Waiting<'a>(&'a AtomicU64);
+
+impl<'a> Waiting<'a> {
+    /// One more of those that this counter counts.
+    pub(crate) fn counted_by(waiting: &'a AtomicU64) -> Waiting<'a> {
+        waiting.fetch_add(1, Ordering::Relaxed);
+        Waiting(waiting)
+    }
+}
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
@@ -37,9 +45,7 @@ impl Drop for Waiting<'_> {
 impl Counters {
     /// Counts a write that begins to wait.
     pub(crate) fn wait_for(&self, lane: Lane) -> Waiting<'_> {
-        let waiting = &self.waiting[lane as usize];
-        waiting.fetch_add(1, Ordering::Relaxed);
-        Waiting(waiting)
+        Waiting::counted_by(&self.waiting[lane as usize])
     }
 
     /// Whether a write waits for the lane; one that has just found that it must may not be counted yet.

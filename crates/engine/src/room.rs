@@ -12,11 +12,11 @@
 //! together reach half of what memtables may hold.
 
 use crate::batch::{EncodedBatch, Share};
-use crate::commit::{ActiveKeyspace, CommitState, Obstacle, Room};
+use crate::commit::{ActiveKeyspace, CommitState, Patience};
 use crate::keyspace::KeyspaceState;
 use crate::options::{KeyspaceOptions, MemoryPlan};
 use crate::pressure::Duties;
-use crate::scheduler::Lane;
+use crate::scheduler::{Concern, Lane};
 use crate::store::{Store, Writing};
 use crate::view::{MemtableView, SuperVersion};
 use esker_base::{Error, KeyspaceId, Result, SeqNo};
@@ -25,6 +25,7 @@ pub(crate) use esker_strategy::write_control::MAX_SEALED;
 use esker_wal::{PrivateSegment, Rotation};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// The log may grow to this many times its share of the budget before a rotation waits for flushes.
 const LOG_CAP_FACTOR: u64 = 2;
@@ -54,6 +55,60 @@ impl MemtableLimits {
         MemtableLimits {
             bytes: options.write_buffer_bytes.unwrap_or(memory.write_buffer_bytes),
             entries: options.write_buffer_entries.unwrap_or(u64::MAX),
+        }
+    }
+}
+
+/// Whether there is room for a write.
+#[derive(Debug)]
+pub(crate) enum Room {
+    Ready,
+    /// Nothing was consumed; wait for this, then try again.
+    Wait(Obstacle),
+}
+
+/// What a writer has to wait for.
+#[derive(Debug)]
+pub(crate) enum Obstacle {
+    /// A lane has to do something, for whomever it is.
+    Lane(Lane),
+    /// Tables of this keyspace have to be merged.
+    Tables(Arc<KeyspaceState>),
+}
+
+impl Obstacle {
+    /// Who removes it.
+    pub(crate) fn lane(&self) -> Lane {
+        match self {
+            Obstacle::Lane(lane) => *lane,
+            Obstacle::Tables(_) => Lane::Compaction,
+        }
+    }
+}
+
+/// The waits of one write.
+pub(crate) struct Wait {
+    /// How long it may go on.
+    left: Duration,
+    /// The keyspace whose tables it has waited for, and what had failed there before (WM1).
+    failures: Option<(KeyspaceId, u64)>,
+}
+
+impl Wait {
+    pub(crate) fn at_most(limit: Duration) -> Wait {
+        Wait { left: limit, failures: None }
+    }
+
+    /// How long it may still go on.
+    pub(crate) fn left(&self) -> Duration {
+        self.left
+    }
+
+    /// How many plans of the keyspace had failed when the write began to wait for its tables.
+    fn failures_before(&mut self, keyspace: &KeyspaceState) -> u64 {
+        match self.failures {
+            Some((id, failures)) if id == keyspace.id => failures,
+            _ => self.failures.insert((keyspace.id, keyspace.merging.failures())).1,
         }
     }
 }
@@ -276,6 +331,48 @@ impl Store {
                 break;
             }
             self.seal(state, id, &Share::nothing(id))?;
+        }
+        Ok(())
+    }
+
+    /// Waits until what is in the way may be gone, at most as long as the write may wait at all.
+    ///
+    /// # Errors
+    /// `WouldStall` if that was too long, or without patience; why what is waited for has failed.
+    #[cold]
+    pub(crate) fn wait_for_room(
+        &self,
+        obstacle: &Obstacle,
+        seen: u64,
+        patience: Patience,
+        wait: &mut Wait,
+    ) -> Result<()> {
+        let lane = obstacle.lane();
+        let cause = lane.why_writers_wait();
+        let own = match obstacle {
+            Obstacle::Lane(_) => None,
+            Obstacle::Tables(keyspace) => {
+                // What is wanted may be so only since time has passed, after the strategy was asked for the last time.
+                keyspace.forget_asked();
+                // Before the lane is told: what fails from here on is an answer.
+                Some((&keyspace.merging, wait.failures_before(keyspace)))
+            }
+        };
+        self.scheduler.request(lane);
+        if patience == Patience::None {
+            return Err(Error::WouldStall { retry_after: Duration::from_millis(10), cause: cause.into() });
+        }
+        let _waiting = self.counters.wait_for(lane);
+        let _in_haste = own.map(|(merging, _)| merging.hurry());
+        let failure = || own.and_then(|(merging, failures)| merging.failure_after(failures));
+        let concern = if own.is_some() { Concern::Own(&failure) } else { Concern::Lane };
+        let started = self.env.clock.monotonic_ns();
+        let changed = self.scheduler.wait_for_change(self, (lane, concern), seen, wait.left)?;
+        let waited = Duration::from_nanos(self.env.clock.monotonic_ns().saturating_sub(started));
+        self.counters.stall_ns.fetch_add(waited.as_nanos() as u64, Ordering::Relaxed);
+        wait.left = wait.left.saturating_sub(waited);
+        if !changed || wait.left.is_zero() {
+            return Err(Error::WouldStall { retry_after: self.stall_limit, cause: cause.into() });
         }
         Ok(())
     }

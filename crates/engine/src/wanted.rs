@@ -116,20 +116,20 @@ impl Store {
     /// Collecting garbage of blob files comes before keeping the tree in form, because it merges what it touches into the
     /// last level.
     pub(crate) fn next_plan(&self, keyspace: &KeyspaceState, busy: &Busy) -> Option<Wanted> {
-        self.next(keyspace, busy, Drops::First)
+        self.ask_strategy(keyspace, busy, Drops::First)
     }
 
     /// The same, but for what goes without being read.
     pub(crate) fn next_merge(&self, keyspace: &KeyspaceState, busy: &Busy) -> Option<Wanted> {
-        let wanted = self.next(keyspace, busy, Drops::First)?;
+        let wanted = self.ask_strategy(keyspace, busy, Drops::First)?;
         if wanted.plan.kind == PlanKind::Drop {
-            self.next(keyspace, busy, Drops::Never)
+            self.ask_strategy(keyspace, busy, Drops::Never)
         } else {
             Some(wanted)
         }
     }
 
-    fn next(&self, keyspace: &KeyspaceState, busy: &Busy, drops: Drops) -> Option<Wanted> {
+    fn ask_strategy(&self, keyspace: &KeyspaceState, busy: &Busy, drops: Drops) -> Option<Wanted> {
         // Before anything that the answer depends on is looked at.
         let epoch = keyspace.asked.lock().epoch;
         let view = keyspace.view.load();

@@ -96,7 +96,7 @@ pub enum Class {
     Promise,
     /// Level 0 is about to stop the writers.
     L0Urgent,
-    /// Parts that go without being read: an edit, and no reason to wait for anything or to have anything wait, which plans behind it would do.
+    /// Parts that go without being read. It takes an edit, so it waits for nothing, and nothing that is planned behind it has to wait.
     Free,
     /// Emptying a memtable. No plan has this class; it is here so that the scheduler orders everything by
     /// one.

@@ -2,10 +2,10 @@
 
 use super::new_files::NewFiles;
 use crate::batch::{EncodedBatch, Share};
-use crate::commit::{CommitState, Obstacle, Patience, PoisonOnPanic, Room, Wait};
+use crate::commit::{CommitState, Patience, PoisonOnPanic};
 use crate::keyspace::KeyspaceState;
 use crate::pressure::Duties;
-use crate::room::{MAX_SEALED, stub_memtable};
+use crate::room::{MAX_SEALED, Obstacle, Room, Wait, stub_memtable};
 use crate::scheduler::Lane;
 use crate::store::Store;
 use crate::tree::{TreePart, TreeRun};

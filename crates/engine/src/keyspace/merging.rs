@@ -9,6 +9,7 @@
 //! * WM2. While a writer waits for a keyspace's merges none of them is held to a rate ([`crate::jobs::Job`]), whatever class it began with: the wait is for just
 //!   that job, and nobody knew when it began.
 
+use crate::metrics::Waiting;
 use esker_base::Error;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,15 +32,6 @@ struct Failed {
     last: Option<Error>,
 }
 
-/// One writer that waits; until this is dropped.
-pub(crate) struct InHaste<'a>(&'a Merging);
-
-impl Drop for InHaste<'_> {
-    fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl Merging {
     /// A plan begins to be carried out.
     pub(crate) fn begin(&self) {
@@ -58,9 +50,8 @@ impl Merging {
     }
 
     /// Says that a writer waits, for as long as it keeps the answer.
-    pub(crate) fn hurry(&self) -> InHaste<'_> {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        InHaste(self)
+    pub(crate) fn hurry(&self) -> Waiting<'_> {
+        Waiting::counted_by(&self.waiting)
     }
 
     /// Whether a writer waits (WM2).

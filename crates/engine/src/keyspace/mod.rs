@@ -62,7 +62,7 @@ pub(crate) struct KeyspaceState {
     pub(crate) busy: Mutex<Busy>,
     /// What the strategy wanted nothing of, the last time.
     pub(crate) asked: Mutex<AskedBook>,
-    /// How these fare.
+    /// How the plans fare that are carried out.
     pub(crate) merging: Merging,
     /// Runs in level 0, kept beside the view so that a writer sees them without loading it.
     level0_runs: AtomicU64,

@@ -1,10 +1,9 @@
 //! DW1, DW2 and DW6: memtables, log segments and the manifest do not grow old where somebody promised that deletes vanish.
 
 use super::{MANIFEST_DIVISOR, SEAL_DIVISOR};
-use crate::commit::Room;
 use crate::handle::DEFAULT_KEYSPACE;
 use crate::keyspace::KeyspaceState;
-use crate::room::{Leaving, MAX_SEALED};
+use crate::room::{Leaving, MAX_SEALED, Room};
 use crate::scheduler::Lane;
 use crate::store::{Store, Writing};
 use esker_base::{FileNumber, KeyspaceId, LogId, Result, SeqNo};

@@ -132,7 +132,7 @@ fn what_fails_in_one_keyspace_is_not_told_to_writers_of_another() {
     gate.open();
     let written = writer.told();
     assert!(!was_told && written.is_ok(), "room, once the tables are merged: {written:?}");
-    // Who writes to the broken one is told at once, whatever else is well.
+    // Who writes to the broken one is told once that has failed again, whatever else is well.
     wait_until(|| broken.state().merging.last_failure().is_some());
     while level0_runs(&broken) < STOP_RUNS as usize {
         add_run(&broken);
