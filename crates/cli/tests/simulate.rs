@@ -34,23 +34,32 @@ fn strategies_are_compared() {
 }
 
 /// The engine flushes and merges real keys; what it writes and what room it takes is what the simulation said, within 15 %.
+///
+/// A tenth more entries than below: 100,000 come to within a hundredth of sixteen memtables, where lazy leveling takes on a level, so the
+/// engine might do so a merge earlier or later than the model.
 #[test]
 fn the_engine_does_what_the_simulation_says() {
-    assert_agrees("--passes 2 --warm-up 1 --strategies leveled:10 tiered:4 lazy-leveled:4 partial:10", 4);
+    assert_agrees(
+        "--entries 110000 --passes 2 --warm-up 1 --strategies leveled:10 tiered:4 lazy-leveled:4 partial:10",
+        4,
+    );
 }
 
 /// The same with jobs as small, for their tree, as those of ten million entries: level 0 is merged window by window. Real runs begin
 /// a few keys apart where those of the model begin at one. All is written in bursts, when level 0 is full: enough passes that one more or less does not count.
 #[test]
 fn the_engine_does_so_window_by_window() {
-    assert_agrees("--passes 8 --warm-up 2 --max-job 336KiB --strategies partial:10 partitioned", 2);
+    assert_agrees(
+        "--entries 100000 --passes 8 --warm-up 2 --max-job 336KiB --strategies partial:10 partitioned",
+        2,
+    );
 }
 
 /// And where entries expire, which merges turn into tombstones and drop, and tables that hold nothing else go as a whole.
 #[test]
 fn the_engine_does_so_with_entries_that_expire() {
     assert_agrees(
-        "--ttl 1 --passes 2 --warm-up 2 --max-job 336KiB --strategies leveled:10 lazy-leveled:4 partial:10 partitioned",
+        "--entries 100000 --ttl 1 --passes 2 --warm-up 2 --max-job 336KiB --strategies leveled:10 lazy-leveled:4 partial:10 partitioned",
         4,
     );
 }
@@ -59,7 +68,7 @@ fn assert_agrees(options: &str, strategies: usize) {
     let place = Place::new();
     // As ten million entries are to 64 MiB, but with a hundredth of them.
     let asked = format!(
-        "simulate --against-engine --data . --entries 100000 --write-buffer-size 656KiB --table-size 168KiB \
+        "simulate --against-engine --data . --write-buffer-size 656KiB --table-size 168KiB \
          {options} --json --within"
     );
     let answer = place.ok(&format!("{asked} 15"));

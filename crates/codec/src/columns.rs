@@ -11,7 +11,7 @@
 //! integer of either byte order. A column is stored plain or by the cheapest of the codings that the codec permits. All
 //! of it is said in the stored bytes, so that reading guesses nothing.
 //!
-//! The writer of a block may know where rows lie: the directory of a flat block is three such arrays, and its entries are rows if
+//! The writer of a block may know where rows lie: the directory of a flat block consists of such arrays, and its entries are rows if
 //! all have the same length. Otherwise one distance is guessed for each [`PIECE_BYTES`], the least at which bytes repeat well
 //! ([`guess`]). Where columns begin and end, and their byte order, is found by dynamic programming over estimates from a few
 //! rows ([`plan`]); codings are then chosen by exact sizes ([`encode`]).

@@ -35,10 +35,20 @@ pub(crate) enum Shape {
     Versions,
     /// Keys of up to 65,535 bytes.
     Giant,
+    /// Keys and values of eight bytes and no deletes, as in an index of numbers: entries of one length.
+    Records,
 }
 
-pub(crate) const SHAPES: [Shape; 7] =
-    [Shape::Random, Shape::Decimal, Shape::Nested, Shape::Dense, Shape::Paths, Shape::Versions, Shape::Giant];
+pub(crate) const SHAPES: [Shape; 8] = [
+    Shape::Random,
+    Shape::Decimal,
+    Shape::Nested,
+    Shape::Dense,
+    Shape::Paths,
+    Shape::Versions,
+    Shape::Giant,
+    Shape::Records,
+];
 
 fn bytes(random: &SeededRandom, len: usize) -> Vec<u8> {
     (0..len).map(|_| random.next_u64() as u8).collect()
@@ -69,6 +79,7 @@ pub(crate) fn key_of(shape: Shape, spread: u64, random: &SeededRandom) -> Vec<u8
             key[at] = random.next_u64() as u8;
             key
         }
+        Shape::Records => (1_000_000 + random.below(spread * 4)).to_be_bytes().to_vec(),
     }
 }
 
@@ -80,11 +91,12 @@ pub(crate) fn entries(shape: Shape, count: usize, seqnos: u64, random: &SeededRa
         .map(|_| {
             let key = key_of(shape, count as u64, random);
             let kind = match random.below(5) {
-                0 if seqnos > 0 => ValueKind::Delete,
+                0 if seqnos > 0 && shape != Shape::Records => ValueKind::Delete,
                 _ => ValueKind::Put,
             };
             let seqno = if seqnos == 0 { 0 } else { 1 + random.below(seqnos) };
             let len = match random.below(20) {
+                _ if shape == Shape::Records => 8,
                 0 => random.below(700),
                 1 => 0,
                 _ => 8,

@@ -16,6 +16,9 @@ const FILES: usize = 20;
 /// Files for the filters, of which there are many kinds.
 const FILES_OF_FILTERS: usize = 100;
 
+/// Files for blocks: among the last ones are some in which entries of one length have no offsets.
+const FILES_OF_BLOCKS: usize = 60;
+
 /// Shortest and longest file: seeds are there to be mutated, small ones do it faster, tiny ones show nothing.
 const LENGTHS: std::ops::RangeInclusive<usize> = 8..=4096;
 
@@ -28,7 +31,11 @@ fn main() -> Result<()> {
         let random = SeededRandom::new(0xc0_4505);
         let mut encodings =
             std::iter::repeat_with(|| (decoder.valid)(&random)).filter(|one| LENGTHS.contains(&one.len()));
-        let files = if decoder.name == "filter" { FILES_OF_FILTERS } else { FILES };
+        let files = match decoder.name {
+            "filter" => FILES_OF_FILTERS,
+            "block" => FILES_OF_BLOCKS,
+            _ => FILES,
+        };
         for number in 0..files {
             let Some(bytes) = encodings.next() else { break };
             add(&dir.join(format!("valid-{number:02}")), &bytes)?;

@@ -79,12 +79,14 @@ impl KeyBuffer {
 /// Most bytes of a suffix that a step copies at once.
 const STEP_BYTES: usize = 32;
 
-/// What a step through a flat block needs where suffixes have one length and offsets are narrow: then an entry starts where the one before
-/// ends, and one offset and one tag tell all of it.
+/// What a step through a flat block needs where suffixes have one length and offsets are narrow or none: then an entry starts where the one before
+/// ends, and one offset and one tag tell all of it, or the tag alone.
 #[derive(Clone, Copy, Debug)]
 struct Even {
     offsets: *const u8,
     payload_end: usize,
+    /// Bytes of each entry, if all have the same; else 0.
+    stride: usize,
     tags: TagCoding,
     suffix_len: usize,
     /// Those bytes of the big-endian word where a suffix starts that are the suffix's.
@@ -130,7 +132,8 @@ impl Even {
             && flat.prefix_len() + suffix_len <= INLINE_KEY_BYTES;
         let (offsets, payload_end) = flat.narrow_offsets();
         let word_mask = if suffix_len >= 8 { u64::MAX } else { !(u64::MAX >> (8 * suffix_len)) };
-        is_short.then(|| Even { offsets, payload_end, tags: flat.tags(), suffix_len, word_mask })
+        let (stride, tags) = (flat.stride(), flat.tags());
+        is_short.then_some(Even { offsets, payload_end, stride, tags, suffix_len, word_mask })
     }
 }
 
@@ -475,7 +478,9 @@ impl BlockCursor {
     unsafe fn step(&mut self, even: &Even, index: usize) {
         // The entry starts where the one before ends, by definition.
         let at = self.end;
-        let end = if index + 1 < self.count {
+        let end = if even.stride != 0 {
+            at + even.stride
+        } else if index + 1 < self.count {
             // SAFETY: the offset read is that of an entry.
             usize::from(unsafe { raw::u16_at(even.offsets, 2 * (index + 1)) })
         } else {
@@ -491,13 +496,21 @@ impl BlockCursor {
     /// The block of `even` must be alive, and the cursor on the entry behind.
     #[inline(always)]
     unsafe fn step_back(&mut self, even: &Even, index: usize) {
-        // The entry ends where the one after it starts.
+        // It ends where the one after it starts.
         let end = self.own_at - even.tags.width();
-        // SAFETY: the index is that of an entry, whose offset this is.
-        unsafe {
-            let at = usize::from(raw::u16_at(even.offsets, 2 * index));
-            self.stand(even, index, at, end);
-        }
+        let at = if even.stride != 0 {
+            debug_assert_eq!(
+                end,
+                even.payload_end - even.stride * (self.count - index - 1),
+                "on the entry behind"
+            );
+            end - even.stride
+        } else {
+            // SAFETY: the index is that of an entry, whose offset this is.
+            usize::from(unsafe { raw::u16_at(even.offsets, 2 * index) })
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.stand(even, index, at, end) }
     }
 
     /// Stands on entry `index`, which starts at `at` and ends at `end`.
@@ -531,16 +544,18 @@ impl BlockCursor {
         self.key.len = self.own_from + even.suffix_len;
     }
 
-    /// Moves to the preceding entry; to none before the first. It must be on an entry.
+    /// Moves to the preceding entry; to none before the first, and from none.
     ///
     /// # Safety
     /// See [`BlockCursor`].
     #[inline(always)]
     pub(crate) unsafe fn prev(&mut self) {
-        let Some(index) = self.index.checked_sub(1) else {
+        let index = self.index.wrapping_sub(1);
+        // One comparison for both ends: where the cursor is on no entry, nothing says where the one before ends.
+        if index >= self.count.wrapping_sub(1) {
             self.index = self.count;
             return;
-        };
+        }
         if let Some(even) = self.even {
             // SAFETY: the index is that of an entry, and the cursor is on the one behind it.
             unsafe { self.step_back(&even, index) };

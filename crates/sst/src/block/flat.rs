@@ -1,40 +1,42 @@
 //! Reading the flat layout.
 //!
 //! ```text
-//! payload: tag coding 10 | prefix length 2 | suffix length 2 | zero 2
+//! payload: tag coding 10 | prefix length 2 | suffix length 2 | entry length 2
 //!          prefix                      what all keys start with
 //!          fingerprints 1 x n          a byte of each key's hash
-//!          offsets 2 x n (wide: 4 x n) where each entry starts
+//!          offsets 2 x n (wide: 4 x n) where each entry starts; none if all have the same length
 //!          heads 2 x n                 first two bytes of each suffix, as a number
 //!          entries n x                 tag distance | [suffix length varint] | suffix | value
 //! ```
 //! A value ends where the next entry starts. The suffix length is there unless the header's flag says that all
-//! suffixes have the same. A lookup compares all fingerprints at once and touches the entry it wants; a seek ranks
+//! suffixes have the same. Where values have one length as well, offsets would say what a multiplication does: of an entry with a
+//! key and a value of eight bytes they were an eighth. A lookup compares all fingerprints at once and touches the entry it wants; a seek ranks
 //! the heads. Both read two or three neighbouring cache lines and one more, where walking delta-coded entries
 //! reads them one after the other: half the time.
 //!
 //! # Safety argument
-//! [`Flat::validate`] is run once, when a block enters memory. It establishes, for all `i < count`:
+//! [`Flat::validate`] ([`validity`]) is run once, when a block enters memory. It establishes, for all `i < count`:
 //! * F1. prefix and directory lie within the payload;
 //! * F2. `offset(i)` is not less than the end of the directory, offsets do not decrease, and the last entry ends
 //!   with the payload;
 //! * F3. tag distance, suffix length and suffix of entry `i` lie within `offset(i)..offset(i + 1)`;
-//! * F4. prefix and suffix together are at most [`MAX_KEY_LEN`] bytes.
+//! * F4. prefix and suffix together are at most [`MAX_KEY_LEN`](esker_base::limits::MAX_KEY_LEN) bytes;
+//! * F5. the header's flag says that entries have one length if and only if that is not zero; then suffixes have one as well, and no offset is wide.
 //!
 //! And [`BlockBytes`](super::BlockBytes) have at least [`LANE_BYTES`] readable bytes behind its
 //! payload. So every position computed below from an index less than `count` is readable, even by loads of up to
 //! 64 bytes, and no other position is ever computed. The order of keys is not part of it: wrong order gives wrong
 //! answers (which the checksum excludes), never a wrong access.
 
+mod validity;
+
 use super::Found;
 use super::flat_encode::{PAYLOAD_HEADER_BYTES, fingerprint, head_of_suffix};
 use super::header::{BlockHeader, FLAG_FIXED_SUFFIX, HEADER_BYTES};
 use super::raw;
 use super::tags::{TAG_CODING_BYTES, TagCoding};
-use crate::flaw::{Flaw, damaged};
 use crate::isa::{Kernel, LANE_BYTES, prefetch};
-use esker_base::limits::MAX_KEY_LEN;
-use esker_base::{Tag, coding};
+use esker_base::Tag;
 use std::cmp::Ordering;
 
 /// Above this many entries fingerprints alone would name several wrong entries, so heads narrow the search first.
@@ -56,6 +58,9 @@ pub(crate) struct Flat {
     prefix_len: usize,
     /// `None` if each entry states it.
     suffix_len: Option<usize>,
+    /// Bytes of each entry, if all have the same; else 0, and offsets tell.
+    stride: usize,
+    /// Whether offsets have four bytes.
     wide: bool,
     tags: TagCoding,
 }
@@ -98,88 +103,22 @@ impl Flat {
             count: header.entries as usize,
             prefix_len: field(10),
             suffix_len: (header.flags & FLAG_FIXED_SUFFIX != 0).then(|| field(12)),
+            stride: field(14),
             wide: header.wide_offsets(),
             tags: TagCoding::from_validated(&tags),
         }
     }
 
-    /// Establishes F1 to F4 for the payload, `header.raw_len` bytes.
-    pub(crate) fn validate(header: &BlockHeader, payload: &[u8]) -> Result<(), Flaw> {
-        let Some(front) = payload.first_chunk::<PAYLOAD_HEADER_BYTES>() else {
-            return damaged(format!("a flat block of {} bytes is too short", payload.len()));
-        };
-        let tags: [u8; TAG_CODING_BYTES] = front[..TAG_CODING_BYTES].try_into().expect("ten bytes");
-        TagCoding::decode(&tags)?;
-        let flat = Flat::new(header, payload);
-        let entries_at = flat.entries_at();
-        if payload.len() != flat.len || entries_at.is_none_or(|at| at > flat.len) {
-            return damaged(format!("{} entries do not fit a flat block of {} bytes", flat.count, flat.len));
-        }
-        let entries_at = entries_at.unwrap_or_default();
-        if flat.is_evenly_valid(payload, entries_at) {
-            return Ok(());
-        }
-        flat.validate_entries(payload, entries_at)
-    }
-
-    /// End of the directory, which is where entries may start; `None` if it overflows.
-    fn entries_at(&self) -> Option<usize> {
-        let directory_bytes = self.count.checked_mul(if self.wide { 7 } else { 5 })?;
-        (PAYLOAD_HEADER_BYTES + self.prefix_len).checked_add(directory_bytes)
-    }
-
-    fn validate_entries(&self, payload: &[u8], entries_at: usize) -> Result<(), Flaw> {
-        let mut start = entries_at;
-        for i in 0..self.count {
-            // SAFETY: F1 was established, so all offsets lie within the payload.
-            let (at, end) = unsafe { (self.offset(i), self.end(i)) };
-            if at < start || end < at || end > self.len {
-                return damaged(format!("entry {i} of a flat block lies at {at}..{end} of {}", self.len));
-            }
-            let body = &payload[at..end];
-            let (suffix_len, length_bytes) = match self.suffix_len {
-                Some(len) => (len, 0),
-                None => match coding::get_varint(body.get(self.tags.width()..).unwrap_or_default()) {
-                    Some((len, bytes)) if len <= MAX_KEY_LEN as u64 => (len as usize, bytes),
-                    _ => return damaged(format!("entry {i} of a flat block has no key length")),
-                },
-            };
-            let in_entry = self.tags.width() + length_bytes + suffix_len <= body.len();
-            if !in_entry || self.prefix_len + suffix_len > MAX_KEY_LEN {
-                return damaged(format!("the key of entry {i} of a flat block does not fit"));
-            }
-            start = at;
-        }
-        Ok(())
-    }
-
-    /// F2 to F4 at once, for narrow offsets and suffixes of one length: then it is enough that no entry is shorter than what precedes its value.
-    /// No is no answer: whoever finds the flaw says which.
-    fn is_evenly_valid(&self, payload: &[u8], entries_at: usize) -> bool {
-        let Some(suffix_len) = self.suffix_len.filter(|_| !self.wide) else { return false };
-        let least = self.tags.width() + suffix_len;
-        let at = self.fingerprints_at() + self.count;
-        let Some(offsets) = payload.get(at..at + 2 * self.count) else { return false };
-        let offsets = offsets.as_chunks::<2>().0;
-        let offset = |bytes: &[u8; 2]| usize::from(u16::from_le_bytes(*bytes));
-        let (Some(first), Some(last)) = (offsets.first(), offsets.last()) else { return false };
-        // At least one byte: nothing is lacking of nothing, even where offsets decrease.
-        let Ok(least_bytes) = u16::try_from(least.max(1)) else { return false };
-        // No early end, and nothing wider than an offset, so that the comparisons are made many at a time by any processor.
-        let lacks = |pair: &[[u8; 2]; 2]| {
-            let len = u16::from_le_bytes(pair[1]).saturating_sub(u16::from_le_bytes(pair[0]));
-            least_bytes.saturating_sub(len)
-        };
-        offsets.array_windows().fold(0, |any, pair| any | lacks(pair)) == 0
-            && entries_at <= offset(first)
-            && offset(last) + least <= self.len
-            && self.prefix_len + suffix_len <= MAX_KEY_LEN
-    }
-
-    /// Whether offsets are narrow, and how long the suffixes are, if all have one length.
+    /// How long the suffixes are, if all have one length and no offset is wide.
     #[inline(always)]
     pub(crate) fn even_suffix_len(&self) -> Option<usize> {
         self.suffix_len.filter(|_| !self.wide)
+    }
+
+    /// Bytes of each entry, if all have the same; else 0.
+    #[inline(always)]
+    pub(crate) fn stride(&self) -> usize {
+        self.stride
     }
 
     /// How tags are stored.
@@ -188,7 +127,7 @@ impl Flat {
         self.tags
     }
 
-    /// Start of the narrow offsets, and where the last entry ends.
+    /// Start of the narrow offsets, if there are offsets, and where the last entry ends.
     #[inline(always)]
     pub(crate) fn narrow_offsets(&self) -> (*const u8, usize) {
         (self.base.wrapping_add(self.fingerprints_at() + self.count), self.len)
@@ -228,8 +167,17 @@ impl Flat {
     }
 
     #[inline(always)]
+    fn offset_bytes(&self) -> usize {
+        match (self.stride, self.wide) {
+            (0, false) => 2,
+            (0, true) => 4,
+            _ => 0,
+        }
+    }
+
+    #[inline(always)]
     fn heads_at(&self) -> usize {
-        self.fingerprints_at() + self.count * if self.wide { 5 } else { 3 }
+        self.fingerprints_at() + self.count * (1 + self.offset_bytes())
     }
 
     /// Where entry `i` starts.
@@ -238,6 +186,10 @@ impl Flat {
     /// The block must be alive and `i < count`.
     #[inline(always)]
     unsafe fn offset(&self, i: usize) -> usize {
+        if self.stride != 0 {
+            // They fill the payload to its end, and from there it takes fewer steps than behind prefix and directory.
+            return self.len - self.stride * (self.count - i);
+        }
         let offsets_at = self.fingerprints_at() + self.count;
         // SAFETY: F1.
         unsafe {
@@ -249,13 +201,15 @@ impl Flat {
         }
     }
 
-    /// Where entry `i` ends.
+    /// Where entry `i`, which starts at `at`, ends.
     ///
     /// # Safety
     /// The block must be alive and `i < count`.
     #[inline(always)]
-    unsafe fn end(&self, i: usize) -> usize {
-        if i + 1 < self.count {
+    unsafe fn end(&self, i: usize, at: usize) -> usize {
+        if self.stride != 0 {
+            at + self.stride
+        } else if i + 1 < self.count {
             // SAFETY: the next index is less than `count`.
             unsafe { self.offset(i + 1) }
         } else {
@@ -269,16 +223,25 @@ impl Flat {
     /// The block must be alive and `i < count`.
     #[inline(always)]
     pub(crate) unsafe fn entry(&self, i: usize) -> FlatEntry {
+        // SAFETY: the caller's promise.
+        unsafe { self.entry_at(i, self.offset(i)) }
+    }
+
+    /// Entry `i`, which starts at `at`.
+    ///
+    /// # Safety
+    /// The block must be alive and `i < count`.
+    #[inline(always)]
+    unsafe fn entry_at(&self, i: usize, at: usize) -> FlatEntry {
         // SAFETY: F2 and F3; eight bytes behind any offset are readable.
         unsafe {
-            let at = self.offset(i);
             let tag = self.tags.tag_at(self.base, at);
             let key_at = at + self.tags.width();
             let (suffix_len, suffix_at) = match self.suffix_len {
                 Some(len) => (len, key_at),
                 None => raw::varint_at(self.base, key_at),
             };
-            FlatEntry { tag, suffix_at, suffix_len, end: self.end(i) }
+            FlatEntry { tag, suffix_at, suffix_len, end: self.end(i, at) }
         }
     }
 
@@ -325,8 +288,9 @@ impl Flat {
             }
             // The first is nearly always the one, so it comes without a loop, for which much would be made ready.
             let first = mask.trailing_zeros() as usize;
-            self.prefetch_entry(first);
-            let entry = self.entry(first);
+            let at = self.offset(first);
+            self.prefetch_at(at);
+            let entry = self.entry_at(first, at);
             if self.has_key(&entry, key) && entry.tag <= newest {
                 return Some(entry.found());
             }
@@ -383,8 +347,9 @@ impl Flat {
             // The key comes with the first line; what reads the value does not wait for the others afterwards.
             // SAFETY: the caller's promise.
             let entry = unsafe {
-                self.prefetch_entry(i);
-                self.entry(i)
+                let at = self.offset(i);
+                self.prefetch_at(at);
+                self.entry_at(i, at)
             };
             // SAFETY: the block is alive.
             if unsafe { self.has_key(&entry, key) } {
@@ -520,77 +485,16 @@ impl Flat {
     #[inline(always)]
     unsafe fn prefetch_entry(&self, i: usize) {
         // SAFETY: the caller's promise.
-        let at = self.base.wrapping_add(unsafe { self.offset(i) });
+        self.prefetch_at(unsafe { self.offset(i) });
+    }
+
+    /// Prefetches the entry that starts at `at`.
+    #[inline(always)]
+    fn prefetch_at(&self, at: usize) {
+        let at = self.base.wrapping_add(at);
         // A key and a small value take two or three lines.
         prefetch(at);
         prefetch(at.wrapping_add(64));
         prefetch(at.wrapping_add(120));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::staged::{LayoutOptions, Staged};
-    use super::super::{BlockLayout, Compression, Scratch, append_image};
-    use super::*;
-    use crate::testing::{SHAPES, entries};
-    use esker_codec::Codec;
-    use esker_env::SeededRandom;
-
-    /// What is accepted at once is accepted entry by entry; and whole blocks with suffixes of one length are accepted at once.
-    #[test]
-    fn nothing_is_valid_at_once_that_is_not_valid_entry_by_entry() {
-        let random = SeededRandom::new(11);
-        let (mut accepted, mut refused) = (0, 0);
-        for shape in SHAPES {
-            let mut staged = Staged::new(LayoutOptions::Flat);
-            for entry in entries(shape, 40, 100, &random).iter().filter(|entry| entry.key.len() < 300) {
-                staged.add(&entry.key, 0, entry.tag, &entry.value, 0);
-            }
-            let raw = Compression { codec: Codec::None, dictionary: None };
-            let mut image = Vec::new();
-            let header =
-                append_image(&mut staged, BlockLayout::Flat, 0, &raw, &mut Scratch::default(), &mut image);
-            let payload = &image[HEADER_BYTES..];
-            let flat = Flat::new(&header, payload);
-            let entries_at = flat.entries_at().unwrap();
-            let is_even = header.flags & FLAG_FIXED_SUFFIX != 0 && !header.wide_offsets();
-            assert_eq!(flat.is_evenly_valid(payload, entries_at), is_even, "{shape:?}");
-            for _ in 0..20_000 {
-                let mut damaged = payload.to_vec();
-                // One or two bytes of the directory, more often than not in an offset that then lies nearby.
-                for _ in 0..1 + random.below(2) {
-                    let at = flat.fingerprints_at() + random.below(5 * flat.count as u64) as usize;
-                    damaged[at] = damaged[at].wrapping_add((random.below(9) as u8).wrapping_sub(4));
-                }
-                let flat = Flat::new(&header, &damaged);
-                let is_valid = flat.validate_entries(&damaged, entries_at).is_ok();
-                assert!(is_valid || !flat.is_evenly_valid(&damaged, entries_at), "{shape:?}");
-                (accepted, refused) = (accepted + u32::from(is_valid), refused + u32::from(!is_valid));
-            }
-        }
-        assert!(accepted > 1_000 && refused > 1_000, "{accepted} accepted, {refused} refused");
-    }
-
-    /// Of entries that have no bytes before their value none is too short, but offsets must not decrease (F2).
-    #[test]
-    fn offsets_that_decrease_are_refused_though_entries_may_be_empty() {
-        let mut staged = Staged::new(LayoutOptions::Flat);
-        let tag = Tag::visible_at(esker_base::SeqNo::new(7));
-        [b"a", b"b", b"c"].iter().for_each(|key| staged.add(*key, 0, tag, b"value", 0));
-        let raw = Compression { codec: Codec::None, dictionary: None };
-        let mut image = Vec::new();
-        let header =
-            append_image(&mut staged, BlockLayout::Flat, 0, &raw, &mut Scratch::default(), &mut image);
-        let mut payload = image[HEADER_BYTES..].to_vec();
-        let flat = Flat { suffix_len: Some(0), ..Flat::new(&header, &payload) };
-        assert_eq!(flat.tags.width(), 0);
-        let entries_at = flat.entries_at().unwrap();
-        let offsets_at = flat.fingerprints_at() + flat.count;
-        for (i, offset) in [entries_at + 6, entries_at, entries_at + 6].into_iter().enumerate() {
-            payload[offsets_at + 2 * i..][..2].copy_from_slice(&(offset as u16).to_le_bytes());
-        }
-        assert!(!flat.is_evenly_valid(&payload, entries_at));
-        assert!(flat.validate_entries(&payload, entries_at).is_err());
     }
 }

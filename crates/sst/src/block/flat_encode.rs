@@ -1,24 +1,36 @@
 //! Writing the flat layout. [`super::flat`] describes it.
 
 use super::header::BlockHeader;
-use super::header::{FLAG_FIXED_SUFFIX, FLAG_WIDE_OFFSETS};
+use super::header::{FLAG_EQUAL_ENTRIES, FLAG_FIXED_SUFFIX, FLAG_WIDE_OFFSETS};
 use super::raw::{STEP_BYTES, copy_in_steps, copy_steps};
 use super::staged::Staged;
-use super::tags::{TAG_CODING_BYTES, TagCoding};
+use super::tags::TagCoding;
 use crate::isa::{Isa, with_kernel};
 use esker_base::coding::varint_len;
 use esker_codec::Rows;
 use esker_codec::columns::MAX_STRIDE;
 
-/// Bytes in front of the prefix: tag coding, prefix length, suffix length, two zero bytes.
+/// Bytes in front of the prefix: tag coding, prefix length, suffix length, entry length.
 pub(crate) const PAYLOAD_HEADER_BYTES: usize = 16;
 
-/// Directory bytes of an entry: fingerprint, narrow offset, head.
-pub(super) const DIRECTORY_BYTES: usize = 5;
+/// Bytes of an entry's head in the directory.
+pub(super) const HEAD_BYTES: usize = 2;
 
-/// Bytes of a payload without the entries themselves, with narrow offsets.
-pub(crate) fn fixed_len(entries: usize, prefix_len: usize) -> usize {
-    PAYLOAD_HEADER_BYTES + prefix_len + entries * DIRECTORY_BYTES
+/// Directory bytes of an entry besides its offset.
+pub(super) const FINGERPRINT_AND_HEAD_BYTES: usize = 1 + HEAD_BYTES;
+
+/// Directory bytes of an entry with a narrow offset.
+pub(super) const DIRECTORY_BYTES: usize = FINGERPRINT_AND_HEAD_BYTES + 2;
+
+/// Bytes of a payload without the entries themselves, if each has so many in the directory.
+pub(crate) fn fixed_len(entries: usize, prefix_len: usize, directory_bytes: usize) -> usize {
+    PAYLOAD_HEADER_BYTES + prefix_len + entries * directory_bytes
+}
+
+/// Bytes of each entry, if tags, suffixes and values have these lengths; `None` if the payload's header cannot state it. Nor is nothing stated:
+/// readers take that for entries with offsets.
+pub(super) fn stride_of(tag_bytes: usize, suffix_len: usize, value_len: usize) -> Option<u16> {
+    u16::try_from(tag_bytes + suffix_len + value_len).ok().filter(|&stride| stride != 0)
 }
 
 /// Entries whose suffix and value have no more than so many bytes are copied in as many steps as the longest of their block.
@@ -43,33 +55,27 @@ pub(crate) fn head_of_suffix(suffix: &[u8]) -> u16 {
     }
 }
 
-/// Where rows lie in a payload that was just encoded, for codecs that look for integers: the arrays of the directory but for the fingerprints,
-/// which are as good as random, and the entries, if all have the same length.
+/// Where rows lie in a payload that was just encoded, for codecs that look for integers: offsets and heads, or heads and entries where these have
+/// one length, unless that is longer than a row may be. Fingerprints are as good as random.
 ///
 /// Answers rows, and how many of them there are.
-pub(crate) fn rows(header: &BlockHeader, payload: &[u8]) -> ([Rows; 3], usize) {
+pub(crate) fn rows(header: &BlockHeader, payload: &[u8]) -> ([Rows; 2], usize) {
     let count = header.entries as usize;
+    let field = |at: usize| usize::from(u16::from_le_bytes([payload[at], payload[at + 1]]));
+    let (prefix_len, stride) = (field(10), field(14));
+    let fingerprints_end = PAYLOAD_HEADER_BYTES + prefix_len + count;
+    if header.flags & FLAG_EQUAL_ENTRIES != 0 {
+        let entries_at = fingerprints_end + HEAD_BYTES * count;
+        let heads = Rows { start: fingerprints_end, stride: HEAD_BYTES, count };
+        return (
+            [heads, Rows { start: entries_at, stride, count }],
+            if stride <= MAX_STRIDE { 2 } else { 1 },
+        );
+    }
     let offset_bytes = if header.wide_offsets() { 4 } else { 2 };
-    let prefix_len = usize::from(u16::from_le_bytes([payload[10], payload[11]]));
-    let offsets_at = PAYLOAD_HEADER_BYTES + prefix_len + count;
-    let heads_at = offsets_at + count * offset_bytes;
-    let entries_at = heads_at + 2 * count;
-    let stride = (payload.len() - entries_at) / count;
-    let are_equal = header.flags & FLAG_FIXED_SUFFIX != 0
-        && (1..=MAX_STRIDE).contains(&stride)
-        && payload[offsets_at..heads_at].chunks_exact(offset_bytes).enumerate().all(|(i, offset)| {
-            // Narrow offsets have no high half.
-            let low = u32::from(u16::from_le_bytes([offset[0], offset[1]]));
-            let high = offset.get(2..4).map_or(0, |high| u32::from(u16::from_le_bytes([high[0], high[1]])));
-            (high << 16 | low) as usize == entries_at + i * stride
-        });
-    let are_equal = are_equal && payload.len() == entries_at + count * stride;
-    let rows = [
-        Rows { start: offsets_at, stride: offset_bytes, count },
-        Rows { start: heads_at, stride: 2, count },
-        Rows { start: entries_at, stride, count },
-    ];
-    (rows, if are_equal { 3 } else { 2 })
+    let heads_at = fingerprints_end + count * offset_bytes;
+    let offsets = Rows { start: fingerprints_end, stride: offset_bytes, count };
+    ([offsets, Rows { start: heads_at, stride: HEAD_BYTES, count }], 2)
 }
 
 /// Where the parts of a payload lie.
@@ -77,6 +83,8 @@ struct Plan {
     prefix_len: usize,
     tags: TagCoding,
     fixed_suffix: bool,
+    /// Bytes of each entry, if all have the same.
+    stride: Option<u16>,
     wide: bool,
     fingerprints_at: usize,
     offsets_at: usize,
@@ -99,13 +107,22 @@ impl Plan {
             contents += staged.entries().iter().map(|e| varint_len(suffix_len(e.key_len))).sum::<usize>();
         }
         let fingerprints_at = PAYLOAD_HEADER_BYTES + prefix_len;
+        let stride = staged
+            .equal_value_len()
+            .filter(|_| fixed_suffix)
+            .and_then(|value_len| stride_of(tags.width(), staged.last_key().len() - prefix_len, value_len));
         // The last entry may reach beyond what two bytes can say; where it starts may not.
-        let narrow_len = fixed_len(count, prefix_len) + contents;
+        let narrow_len = fixed_len(count, prefix_len, DIRECTORY_BYTES) + contents;
         let last_len = staged.entries().last().map_or(0, |last| last.value_len as usize);
-        let wide = narrow_len - last_len > usize::from(u16::MAX);
+        let wide = stride.is_none() && narrow_len - last_len > usize::from(u16::MAX);
+        let offset_bytes = match (stride, wide) {
+            (Some(_), _) => 0,
+            (None, false) => 2,
+            (None, true) => 4,
+        };
         let offsets_at = fingerprints_at + count;
-        let heads_at = offsets_at + count * if wide { 4 } else { 2 };
-        let entries_at = heads_at + 2 * count;
+        let heads_at = offsets_at + count * offset_bytes;
+        let entries_at = heads_at + HEAD_BYTES * count;
         let len = entries_at + contents;
         let longest_value = staged.entries().iter().map(|entry| entry.value_len).max().unwrap_or(0) as usize;
         let longest = staged.last_key().len() - prefix_len + longest_value;
@@ -115,6 +132,7 @@ impl Plan {
             prefix_len,
             tags,
             fixed_suffix,
+            stride,
             wide,
             fingerprints_at,
             offsets_at,
@@ -127,7 +145,8 @@ impl Plan {
 
     fn flags(&self) -> u8 {
         let wide = if self.wide { FLAG_WIDE_OFFSETS } else { 0 };
-        wide | if self.fixed_suffix { FLAG_FIXED_SUFFIX } else { 0 }
+        let equal = if self.stride.is_some() { FLAG_EQUAL_ENTRIES } else { 0 };
+        wide | equal | if self.fixed_suffix { FLAG_FIXED_SUFFIX } else { 0 }
     }
 }
 
@@ -140,7 +159,7 @@ pub(crate) fn encode(staged: &Staged, out: &mut Vec<u8>) -> u8 {
     out.extend_from_slice(&(plan.prefix_len as u16).to_le_bytes());
     let suffix_len = if plan.fixed_suffix { staged.last_key().len() - plan.prefix_len } else { 0 };
     out.extend_from_slice(&(suffix_len as u16).to_le_bytes());
-    out.extend_from_slice(&[0; PAYLOAD_HEADER_BYTES - TAG_CODING_BYTES - 4]);
+    out.extend_from_slice(&plan.stride.unwrap_or(0).to_le_bytes());
     out.extend_from_slice(&staged.bytes()[..plan.prefix_len]);
     // SAFETY: `plan.len` bytes and the slack of a copy and a tag behind them were reserved from `start`, and
     // `write_entries` initialises everything from here to `plan.len`.
@@ -176,7 +195,7 @@ unsafe fn write_in_steps(staged: &Staged, plan: &Plan, to: *mut u8) {
     );
 }
 
-/// Writes directory and entries, which is everything behind the prefix. `PLAIN`: suffixes of one length and narrow offsets. `STEPS`: in how many
+/// Writes directory and entries, which is everything behind the prefix. `PLAIN`: suffixes of one length and no wide offsets. `STEPS`: in how many
 /// steps every entry is copied, so that none of them needs a decision; 0 if each needs its own.
 ///
 /// # Safety
@@ -201,6 +220,7 @@ unsafe fn write_entries<const PLAIN: bool, const STEPS: usize>(staged: &Staged, 
             } else {
                 to.add(plan.offsets_at + 2 * i).cast::<[u8; 2]>().write((at as u16).to_le_bytes());
             }
+            // Without offsets heads lie where these would, and the head takes the place of what was just written.
             let head = head_of_suffix(std::slice::from_raw_parts(own, suffix_len));
             to.add(plan.heads_at + 2 * i).cast::<[u8; 2]>().write(head.to_le_bytes());
             // Eight bytes are written whatever the width; what is too much is overwritten.

@@ -34,6 +34,8 @@ pub(crate) const MAX_RAW_BYTES: usize = MAX_VALUE_LEN + MAX_KEY_LEN + 1024;
 pub(crate) const FLAG_WIDE_OFFSETS: u8 = 1;
 /// Flag of the flat layout: all suffixes have the length that the payload's header states.
 pub(crate) const FLAG_FIXED_SUFFIX: u8 = 2;
+/// Flag of the flat layout: all entries have the length that the payload's header states, so there are no offsets.
+pub(crate) const FLAG_EQUAL_ENTRIES: u8 = 4;
 
 /// Flag of both layouts: the entries are an index of blocks or pages, and none of the table's.
 pub(crate) const FLAG_INDEX_PAGE: u8 = 0x80;
@@ -81,7 +83,7 @@ impl BlockLayout {
 
     const fn known_flags(self) -> u8 {
         match self {
-            BlockLayout::Flat => FLAG_WIDE_OFFSETS | FLAG_FIXED_SUFFIX | FLAG_INDEX_PAGE,
+            BlockLayout::Flat => FLAG_WIDE_OFFSETS | FLAG_FIXED_SUFFIX | FLAG_EQUAL_ENTRIES | FLAG_INDEX_PAGE,
             BlockLayout::Delta => FLAG_WIDE_OFFSETS | FLAG_INDEX_PAGE,
         }
     }

@@ -45,7 +45,11 @@ pub(crate) struct Staged {
     /// Tag and key length of the first entry: only what differs from them has to be looked at. Without an entry everything differs.
     first_tag: u64,
     first_key_len: usize,
-    /// Most bytes of the block for each entry besides key and value, if the next one is like the first.
+    /// Length of the first value; without an entry that of no value.
+    first_value_len: usize,
+    /// Whether all values are as long as the first.
+    has_equal_values: bool,
+    /// Most bytes of the block for each entry besides key and value, if the next one has tag, key length and value length of the first.
     around_bytes: usize,
     /// The bits in which the kinds of others differ from that of the first.
     kind_differences: u8,
@@ -82,6 +86,8 @@ impl Staged {
             max_tag: 0,
             first_tag: u64::MAX,
             first_key_len: usize::MAX,
+            first_value_len: usize::MAX,
+            has_equal_values: true,
             around_bytes: 0,
             kind_differences: 0,
             delta_bytes: 0,
@@ -157,6 +163,11 @@ impl Staged {
         self.longest_key == self.shortest_key
     }
 
+    /// The length of all values, if they have one.
+    pub(crate) fn equal_value_len(&self) -> Option<usize> {
+        self.has_equal_values.then_some(self.first_value_len)
+    }
+
     /// Bytes common to all keys. They are sorted, so the first and the last one tell.
     pub(crate) fn common_prefix_len(&self) -> usize {
         common_prefix_len(self.first_key(), self.last_key())
@@ -203,6 +214,9 @@ impl Staged {
         if !self.is_like_first(key, tag) {
             self.note_other(tag, key.len());
         }
+        if value.len() != self.first_value_len {
+            self.note_other_value(value.len());
+        }
         self.entries.push(StagedEntry {
             tag: tag.raw(),
             hash,
@@ -223,9 +237,11 @@ impl Staged {
     fn note_other(&mut self, tag: Tag, key_len: usize) {
         if self.entries.is_empty() {
             (self.first_tag, self.first_key_len) = (tag.raw(), key_len);
-            // As long as all entries are like the first, neither tags nor suffix lengths are written.
+            // As long as all entries are like the first, neither tags nor suffix lengths are written, nor offsets if values are as long as the
+            // first: keys with one tag differ, so there is a length to state, and one that does not fit its field is that of a single entry.
             let is_flat = !self.needs_shared_len();
-            self.around_bytes = if is_flat { flat_encode::DIRECTORY_BYTES } else { self.most_around() };
+            self.around_bytes =
+                if is_flat { flat_encode::FINGERPRINT_AND_HEAD_BYTES } else { self.most_around() };
         } else {
             self.around_bytes = self.most_around();
         }
@@ -236,10 +252,27 @@ impl Staged {
         self.max_tag = self.max_tag.max(tag.raw());
     }
 
+    /// Notes a value that has another length than the first, or is the first.
+    #[inline]
+    fn note_other_value(&mut self, value_len: usize) {
+        if self.first_value_len == usize::MAX {
+            self.first_value_len = value_len;
+        } else {
+            self.has_equal_values = false;
+            self.around_bytes = self.around_bytes.max(flat_encode::DIRECTORY_BYTES);
+        }
+    }
+
     /// Whether the block, without compression, is certainly not larger than `limit_bytes` with this entry in it too.
     #[inline(always)]
     pub(crate) fn certainly_fits(&self, limit_bytes: usize, key: &[u8], tag: Tag, value: &[u8]) -> bool {
-        let around = if self.is_like_first(key, tag) { self.around_bytes } else { self.most_around() };
+        let around = if !self.is_like_first(key, tag) {
+            self.most_around()
+        } else if value.len() == self.first_value_len {
+            self.around_bytes
+        } else {
+            self.around_bytes.max(flat_encode::DIRECTORY_BYTES)
+        };
         let contents = self.bytes.len() + key.len() + value.len();
         MOST_OF_NONE + contents + around * (self.entries.len() + 1) <= limit_bytes
     }
@@ -279,7 +312,7 @@ impl Staged {
         let (min, max) = (self.min_tag.min(tag.raw()), self.max_tag.max(tag.raw()));
         let first_kind = Tag::from_raw(self.first_tag).kind_byte();
         let same_kind = self.kind_differences == 0 && (self.is_empty() || first_kind == tag.kind_byte());
-        let tag_bytes = entries * TagCoding::covering(min, max, same_kind).width();
+        let tag_len = TagCoding::covering(min, max, same_kind).width();
         let payload = match &self.options {
             LayoutOptions::Flat => {
                 let first = if self.is_empty() { key } else { self.first_key() };
@@ -288,14 +321,22 @@ impl Staged {
                 let equal = longest == self.shortest_key.min(key.len());
                 let length_bytes = if equal { 0 } else { entries * varint_len((longest - prefix) as u64) };
                 let contents = self.bytes.len() + key.len() + value.len() - entries * prefix;
-                flat_encode::fixed_len(entries, prefix) + contents + length_bytes
+                let has_equal_values =
+                    self.is_empty() || self.equal_value_len().is_some_and(|len| len == value.len());
+                let stride = flat_encode::stride_of(tag_len, longest - prefix, value.len())
+                    .filter(|_| equal && has_equal_values);
+                let directory_bytes = match stride {
+                    Some(_) => flat_encode::FINGERPRINT_AND_HEAD_BYTES,
+                    None => flat_encode::DIRECTORY_BYTES,
+                };
+                flat_encode::fixed_len(entries, prefix, directory_bytes) + contents + length_bytes
             }
             LayoutOptions::Delta(options) => {
                 let entry = options.entry_len(self.entries.len(), shared_len, key.len(), value.len());
                 options.fixed_len(entries) + self.delta_bytes + entry
             }
         };
-        FRAME_BYTES + payload + tag_bytes
+        FRAME_BYTES + payload + entries * tag_len
     }
 
     /// Appends the payload of the block to `out` and starts the next block. Answers the flags for its header.
@@ -321,6 +362,8 @@ impl Staged {
         self.max_tag = 0;
         self.first_tag = u64::MAX;
         self.first_key_len = usize::MAX;
+        self.first_value_len = usize::MAX;
+        self.has_equal_values = true;
         self.kind_differences = 0;
         self.delta_bytes = 0;
     }

@@ -304,14 +304,20 @@ fn damage_of_one_block_leaves_the_others_readable() {
 #[test]
 fn verification_looks_every_entry_up() {
     let random = SeededRandom::new(43);
-    let entries = entries(Shape::Decimal, 20, 8, &random);
+    // With offsets, and without.
+    for (shape, offset_bytes) in [(Shape::Decimal, 2), (Shape::Records, 0)] {
+        misleading_directories_are_noticed(&entries(shape, 20, 8, &random), offset_bytes);
+    }
+}
+
+fn misleading_directories_are_noticed(entries: &[Entry], offset_bytes: usize) {
     let fs = new_fs();
-    write(&fs, &entries, options());
+    write(&fs, entries, options());
     let facts = open(&fs, 0).block_facts(0).unwrap();
     let LayoutFacts::Flat { prefix_bytes } = facts.layout else { panic!("flat is the default") };
     let count = facts.header.entries as usize;
     let fingerprints = HEADER_BYTES + 16 + prefix_bytes;
-    let heads = fingerprints + count + 2 * count;
+    let heads = fingerprints + count + offset_bytes * count;
     for at in (fingerprints..fingerprints + count).chain(heads..heads + 2 * count) {
         let file = fs.open(path(), OpenMode::ReadWrite).unwrap();
         let mut image = vec![0; facts.file_bytes as usize];

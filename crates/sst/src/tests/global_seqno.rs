@@ -26,7 +26,8 @@ fn ingestible(shape: crate::testing::Shape) -> Vec<Entry> {
 
 #[test]
 fn every_way_to_an_entry_finds_the_number_it_counts_as() {
-    for (shape, layout) in SHAPES.into_iter().zip([BlockLayout::Flat, BlockLayout::Delta].into_iter().cycle())
+    for (shape, layout) in
+        SHAPES.into_iter().flat_map(|shape| [(shape, BlockLayout::Flat), (shape, BlockLayout::Delta)])
     {
         let all = ingestible(shape);
         let fs = new_fs();
