@@ -1,0 +1,225 @@
+//! The quick way from entry to entry of a flat block: where suffixes have one length, a step reads a tag and at most one offset, copies so many bytes
+//! whatever the key, and has the first word of the key without reading it back. Walks take it ([`BlockCursor::step`]), and it tells a merge how the entry
+//! stands to the key of another source at the price of one comparison ([`BlockCursor::step_towards`]).
+
+use super::super::flat::Flat;
+use super::super::tags::TagCoding;
+use super::super::{View, flat_encode, raw};
+use super::{BlockCursor, INLINE_KEY_BYTES};
+use esker_iter::Standing;
+
+/// Most bytes of a suffix that a step copies at once.
+const STEP_BYTES: usize = 32;
+
+/// What a step through a flat block needs where suffixes have one length and offsets are narrow or none: then an entry starts where the one before
+/// ends, and one offset and one tag tell all of it, or the tag alone.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Even {
+    offsets: *const u8,
+    payload_end: usize,
+    /// Bytes of each entry, if all have the same; else 0.
+    stride: usize,
+    tags: TagCoding,
+    pub(super) suffix_len: usize,
+    /// Those bytes of the big-endian word where a suffix starts that are the suffix's.
+    word_mask: u64,
+}
+
+/// How the first word of a key comes about where the prefix is shorter than a word: its bytes, and behind them the first of the suffix.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Joined {
+    /// The prefix as a little-endian word, zeros behind it.
+    prefix: u64,
+    /// By how many bits the suffix's word is shifted behind it.
+    shift: u32,
+    /// Bytes of the suffix in the first word, if it is that long.
+    in_first: usize,
+    /// Those bytes of the big-endian first word that are the key's.
+    head_mask: u64,
+}
+
+impl Joined {
+    /// For a prefix of less than a word, and keys of this length.
+    #[inline]
+    pub(super) fn of(flat: &Flat, key_len: usize) -> Option<Joined> {
+        let shift = 8 * flat.prefix_len() as u32;
+        // SAFETY: the prefix lies in the payload, which has more than eight bytes behind it.
+        let head = unsafe { raw::head_at(flat.base(), flat_encode::PAYLOAD_HEADER_BYTES, flat.prefix_len()) };
+        (shift < u64::BITS).then(|| Joined {
+            prefix: head.swap_bytes(),
+            shift,
+            in_first: 8 - flat.prefix_len(),
+            head_mask: if key_len >= 8 { u64::MAX } else { !(u64::MAX >> (8 * key_len)) },
+        })
+    }
+}
+
+impl Even {
+    /// For a block whose entries can be walked over so, given that the key buffer is not a long one.
+    #[inline]
+    pub(super) fn of(flat: &Flat) -> Option<Even> {
+        let suffix_len = flat.even_suffix_len()?;
+        let is_short = suffix_len <= STEP_BYTES
+            && flat.prefix_len() + STEP_BYTES <= INLINE_KEY_BYTES + raw::COPY_SLACK
+            && flat.prefix_len() + suffix_len <= INLINE_KEY_BYTES;
+        let (offsets, payload_end) = flat.narrow_offsets();
+        let word_mask = if suffix_len >= 8 { u64::MAX } else { !(u64::MAX >> (8 * suffix_len)) };
+        let (stride, tags) = (flat.stride(), flat.tags());
+        is_short.then_some(Even { offsets, payload_end, stride, tags, suffix_len, word_mask })
+    }
+}
+
+impl BlockCursor {
+    /// Moves to the following entry if the block has the quick way and that entry; else nothing happens.
+    ///
+    /// # Safety
+    /// See [`BlockCursor`].
+    #[inline(always)]
+    pub(crate) unsafe fn next_evenly(&mut self) -> bool {
+        let index = self.index + 1;
+        match self.even {
+            Some(even) if index < self.count => {
+                // SAFETY: the index is that of an entry, and the cursor is on the one before.
+                unsafe { self.step(&even, index) };
+                if self.fetches_ahead {
+                    self.fetch_ahead();
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Moves from entry `index - 1` to entry `index`.
+    ///
+    /// # Safety
+    /// The block of `even` must be alive, `index < count`, and the cursor on the entry before.
+    #[inline(always)]
+    pub(super) unsafe fn step(&mut self, even: &Even, index: usize) {
+        // The entry starts where the one before ends, by definition.
+        let at = self.end;
+        let end = if even.stride != 0 {
+            at + even.stride
+        } else if index + 1 < self.count {
+            // SAFETY: the offset read is that of an entry.
+            usize::from(unsafe { raw::u16_at(even.offsets, 2 * (index + 1)) })
+        } else {
+            even.payload_end
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.stand(even, index, at, end) }
+    }
+
+    /// Moves from entry `index + 1` to entry `index`.
+    ///
+    /// # Safety
+    /// The block of `even` must be alive, and the cursor on the entry behind.
+    #[inline(always)]
+    pub(super) unsafe fn step_back(&mut self, even: &Even, index: usize) {
+        // It ends where the one after it starts.
+        let end = self.own_at - even.tags.width();
+        let at = if even.stride != 0 {
+            debug_assert_eq!(
+                end,
+                even.payload_end - even.stride * (self.count - index - 1),
+                "on the entry behind"
+            );
+            end - even.stride
+        } else {
+            // SAFETY: the index is that of an entry, whose offset this is.
+            usize::from(unsafe { raw::u16_at(even.offsets, 2 * index) })
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.stand(even, index, at, end) }
+    }
+
+    /// Stands on entry `index`, which starts at `at` and ends at `end`.
+    ///
+    /// # Safety
+    /// The block of `even` must be alive, and `index`, `at` and `end` be those of an entry of it.
+    #[inline(always)]
+    unsafe fn stand(&mut self, even: &Even, index: usize, at: usize, end: usize) {
+        // SAFETY: F2 and F3: all of the entry lies in the payload, which has `STEP_BYTES` and eight more behind it, as the key buffer has
+        // behind the prefix or the first word.
+        unsafe {
+            self.end = end;
+            self.index = index;
+            self.tag = even.tags.tag_at(self.base, at);
+            self.own_at = at + even.tags.width();
+            self.value_at = self.own_at + even.suffix_len;
+            let (from, to) = (self.base.add(self.own_at), self.key.inline.as_mut_ptr());
+            if let Some(joined) = &self.joined {
+                let first = joined.prefix | raw::u64_at(from, 0) << joined.shift;
+                let rest = from.add(joined.in_first).cast::<[u8; STEP_BYTES]>().read();
+                to.cast::<[u8; 8]>().write(first.to_le_bytes());
+                to.add(8).cast::<[u8; STEP_BYTES]>().write(rest);
+                (self.head, self.has_head) = (first.swap_bytes() & joined.head_mask, true);
+            } else {
+                let suffix = from.cast::<[u8; STEP_BYTES]>().read();
+                to.add(self.own_from).cast::<[u8; STEP_BYTES]>().write(suffix);
+                // The prefix is a word at least.
+                (self.head, self.has_head) = (self.prefix_head, true);
+            }
+        }
+        self.key.len = self.own_from + even.suffix_len;
+    }
+
+    /// How the entry stands to `bound` in the direction of `BACKWARD`, where no key of the block has two versions, and the bound for
+    /// [`BlockCursor::step_towards`]: what it has behind the block's prefix, or the greatest or least there is if all of the block lies before or behind it.
+    /// Nothing is known where that is not told quickly.
+    ///
+    /// # Safety
+    /// See [`BlockCursor`].
+    #[inline(always)]
+    pub(crate) unsafe fn standing<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (Standing, u64) {
+        let (Some(View::Flat(flat)), Some(even)) = (&self.view, &self.even) else {
+            return (Standing::Unknown, 0);
+        };
+        let Some(bound) = bound else {
+            return (Standing::Before, if BACKWARD { 0 } else { u64::MAX });
+        };
+        // SAFETY: the block is alive.
+        let prefix = unsafe { flat.prefix() };
+        let front = &bound[..prefix.len().min(bound.len())];
+        let word = if raw::bytes_equal(front, prefix) {
+            esker_base::key::head(bound, prefix.len())
+        } else if front > prefix {
+            u64::MAX
+        } else {
+            0
+        };
+        // SAFETY: the caller's promise.
+        (unsafe { self.standing_to::<BACKWARD>(even, word) }, word)
+    }
+
+    /// How the entry stands to a bound.
+    ///
+    /// # Safety
+    /// The block of `even` must be alive and the cursor on an entry of it.
+    #[inline(always)]
+    unsafe fn standing_to<const BACKWARD: bool>(&self, even: &Even, bound: u64) -> Standing {
+        // SAFETY: the suffix lies in the payload, which has more than eight bytes behind it.
+        let word = unsafe { raw::u64_at(self.base, self.own_at) }.swap_bytes() & even.word_mask;
+        Standing::of_words::<BACKWARD>(word, bound)
+    }
+
+    /// Moves to the next entry in the direction of `BACKWARD` and says how it stands to a bound that [`BlockCursor::standing`] gave; if it is unknown, because
+    /// the block has no such entry, nothing has happened.
+    ///
+    /// # Safety
+    /// See [`BlockCursor`].
+    #[inline(always)]
+    pub(crate) unsafe fn step_towards<const BACKWARD: bool>(&mut self, bound: u64) -> Standing {
+        let index = if BACKWARD { self.index.wrapping_sub(1) } else { self.index + 1 };
+        // As in `prev`: backwards there is no step from where the cursor is on no entry.
+        let limit = if BACKWARD { self.count.wrapping_sub(1) } else { self.count };
+        let Some(even) = self.even.filter(|_| index < limit) else { return Standing::Unknown };
+        // SAFETY: the index is that of an entry, and the cursor on its neighbour.
+        unsafe { if BACKWARD { self.step_back(&even, index) } else { self.step(&even, index) } }
+        if self.fetches_ahead {
+            if BACKWARD { self.fetch_behind() } else { self.fetch_ahead() }
+        }
+        // SAFETY: it stands on an entry now.
+        unsafe { self.standing_to::<BACKWARD>(&even, bound) }
+    }
+}
