@@ -126,18 +126,33 @@ pub struct Visible<C> {
 }
 
 impl<C: Cursor> Visible<C> {
-    /// What a reader at `seqno` sees of `cursor`; invalid until a seek.
+    /// What a reader at `seqno` sees of all of `cursor`, at time zero, when nothing has expired; invalid until a seek.
     #[inline(always)]
     pub fn new(cursor: C, seqno: SeqNo) -> Visible<C> {
+        Visible::of(cursor, seqno, Reader::default(), Bounds::all(), None)
+    }
+
+    /// What a reader at `seqno`, which is `reader` beside that, sees of `cursor` within `bounds`; invalid until a seek. `gaps` is asked for keys without a
+    /// value, and told of them: then the cursor must be over all there is of the keyspace.
+    ///
+    /// All at once, because these are 800 bytes: each later change by value may move them, 90 instructions of a seek.
+    #[inline(always)]
+    pub fn of(
+        cursor: C,
+        seqno: SeqNo,
+        reader: Reader,
+        bounds: Bounds,
+        gaps: Option<Arc<dyn Gaps>>,
+    ) -> Visible<C> {
         Visible {
             cursor,
             seqno,
-            reader: Reader::default(),
+            reader,
             plain_newest: Tag::visible_at(seqno),
             cover: None,
-            gaps: None,
+            gaps,
             walk: Walk::default(),
-            bounds: Bounds::all(),
+            bounds,
             single_version: false,
             position: Position::Nowhere,
             key: KeyBuffer::default(),
@@ -146,24 +161,6 @@ impl<C: Cursor> Visible<C> {
             expiry_ms: None,
             fold: None,
         }
-    }
-
-    /// Shows only keys within `bounds`. The next call must be a seek.
-    #[must_use]
-    #[inline(always)]
-    pub fn within(mut self, bounds: Bounds) -> Visible<C> {
-        self.bounds = bounds;
-        self.position = Position::Nowhere;
-        self
-    }
-
-    /// Says what the reader is beside its sequence number. Without it, it reads at time zero: nothing has expired.
-    #[must_use]
-    #[inline(always)]
-    pub fn reading_as(mut self, reader: Reader) -> Visible<C> {
-        self.reader = reader;
-        self.position = Position::Nowhere;
-        self
     }
 
     /// Promises that the cursor meets at most one version of each key and none newer than `seqno`: one table that
@@ -182,14 +179,6 @@ impl<C: Cursor> Visible<C> {
         self.plain_newest = Tag::OLDEST;
         self.cover = Some(Box::new(cover));
         self.position = Position::Nowhere;
-        self
-    }
-
-    /// Asks `gaps` for keys without a value, and tells it of them. The cursor must be over all there is of the keyspace.
-    #[must_use]
-    #[inline(always)]
-    pub fn minding(mut self, gaps: Arc<dyn Gaps>) -> Visible<C> {
-        self.gaps = Some(gaps);
         self
     }
 

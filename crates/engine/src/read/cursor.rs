@@ -65,7 +65,7 @@ impl Entries {
         let reader = if run.facts().all_stay { pinned.reader_of_what_stays() } else { pinned.reader() };
         // Made in its place, not moved there.
         let cursor = Box::write(Box::new_uninit(), RunCursor::new(run, ReadPurpose::Scan));
-        let entries = Visible::new(cursor, pinned.seqno).reading_as(reader).within(bounds);
+        let entries = Visible::of(cursor, pinned.seqno, reader, bounds, None);
         Entries::Single(Box::new(entries.assume_single_version()))
     }
 }
@@ -93,7 +93,7 @@ impl Cursor {
         seqno: SeqNo,
         reader: Reader,
     ) -> Cursor {
-        let entries = Visible::new(Merge::new(sources), seqno).reading_as(reader).under(cover);
+        let entries = Visible::of(Merge::new(sources), seqno, reader, Bounds::all(), None).under(cover);
         Cursor {
             entries: Entries::Merged(Box::new(entries)),
             _view: view,
@@ -173,10 +173,10 @@ pub(crate) fn visible(pinned: &Pinned, reader: Reader, bounds: Bounds) -> Visibl
     let sources = Source::all_of(view, ReadPurpose::Scan);
     // Not asked of the memtables again: one may have got its first entry meanwhile.
     if sources.len() == 1 && only_run_of_single_versions(view, seqno).is_some() {
-        let entries = Visible::new(Merge::new(sources), seqno).reading_as(reader).within(bounds);
+        let entries = Visible::of(Merge::new(sources), seqno, reader, bounds, None);
         return entries.assume_single_version();
     }
-    Visible::new(Merge::new(sources), seqno).reading_as(reader).within(bounds).minding(gaps_of(view))
+    Visible::of(Merge::new(sources), seqno, reader, bounds, Some(gaps_of(view)))
 }
 
 /// The same for a reader under range deletes.
@@ -189,8 +189,7 @@ fn visible_under(
     bounds: Bounds,
 ) -> Visible<Merge<Source>> {
     let sources = Source::all_under(view, &cover, ReadPurpose::Scan);
-    let entries = Visible::new(Merge::new(sources), seqno).reading_as(reader).within(bounds);
-    entries.minding(gaps_of(view)).under(cover)
+    Visible::of(Merge::new(sources), seqno, reader, bounds, Some(gaps_of(view))).under(cover)
 }
 
 fn gaps_of(view: &SuperVersion) -> Arc<dyn esker_iter::Gaps> {

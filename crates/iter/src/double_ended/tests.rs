@@ -1,6 +1,7 @@
 use super::*;
 use crate::bounds::Bounds;
 use crate::merge::Merge;
+use crate::reader::Reader;
 use crate::slice::Entry;
 use crate::testing::{Fuse, Rng, Strict, deal, random_entries};
 use esker_base::{SeqNo, ValueKind};
@@ -18,7 +19,7 @@ impl<'a> View for TestView<'a> {
 
     fn open(&self) -> Result<Visible<Self::Cursor>> {
         let sources = self.sources.iter().map(|entries| Strict::new(entries, self.fuse)).collect();
-        Ok(Visible::new(Merge::new(sources), self.seqno).within(self.bounds.clone()))
+        Ok(Visible::of(Merge::new(sources), self.seqno, Reader::default(), self.bounds.clone(), None))
     }
 }
 

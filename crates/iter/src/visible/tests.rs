@@ -194,7 +194,7 @@ fn shows_what_the_model_shows() {
         let fuse = Fuse::never();
         let merge = Merge::new(dealt.iter().map(|entries| Strict::new(entries, &fuse)).collect());
         let reader = reader();
-        let mut visible = Visible::new(merge, seqno).reading_as(reader).within(bounds.clone());
+        let mut visible = Visible::of(merge, seqno, reader, bounds.clone(), None);
         assert!(visible.entry().is_none());
         for step in 0..150 {
             let (result, expected) = random_move(rng, &mut visible, &model, space);
@@ -216,7 +216,7 @@ fn walks_whole_ranges_both_ways() {
         let model = model_of(&all, seqno, &bounds);
         let dealt = deal(rng, &all, 3);
         let merge = Merge::new(dealt.iter().map(|entries| SliceCursor::new(entries)).collect());
-        let mut visible = Visible::new(merge, seqno).reading_as(reader()).within(bounds);
+        let mut visible = Visible::of(merge, seqno, reader(), bounds, None);
         let mut keys = Vec::new();
         visible.seek_to_first().unwrap();
         while visible.is_valid() {
@@ -244,7 +244,8 @@ fn single_version_sources_show_the_same() {
         let model = model_of(&all, SeqNo::MAX, &bounds);
         let fuse = Fuse::never();
         let cursor = Strict::new(&all, &fuse);
-        let mut visible = Visible::new(cursor, SeqNo::MAX).within(bounds.clone()).assume_single_version();
+        let mut visible =
+            Visible::of(cursor, SeqNo::MAX, Reader::default(), bounds.clone(), None).assume_single_version();
         for step in 0..150 {
             let (result, expected) = random_move(rng, &mut visible, &model, 100);
             result.unwrap();
@@ -352,7 +353,7 @@ fn tombstones_outside_the_bounds_are_not_walked() {
     Entry::sort(&mut all);
     let fuse = Fuse::never();
     let bounds = Bounds::of(&("k04998".."k05003"));
-    let mut visible = Visible::new(Strict::new(&all, &fuse), SeqNo::MAX).within(bounds);
+    let mut visible = Visible::of(Strict::new(&all, &fuse), SeqNo::MAX, Reader::default(), bounds, None);
     visible.seek_to_first().unwrap();
     assert_eq!(visible.key(), b"k05000");
     visible.next().unwrap();
@@ -478,7 +479,7 @@ fn who_looks_at_keys_alone_fetches_nothing() {
     let all = [large(b"a", b""), large(b"b", &gone), large(b"c", &stays), put(b"d", 1, b"small")];
     let at = |large| {
         let reader = Reader::at(READ_TIME_MS).with_large(large);
-        Visible::new(SliceCursor::new(&all), SeqNo::new(1)).reading_as(reader)
+        Visible::of(SliceCursor::new(&all), SeqNo::new(1), reader, Bounds::all(), None)
     };
     let mut keys = at(Large::Skipped);
     keys.seek_to_first().unwrap();
