@@ -142,7 +142,7 @@ impl Store {
             self.leisure.lock().spend(wanted.plan.est_in_bytes, self.monotonic_ns());
         }
         if wanted.plan.reason == Reason::Scans {
-            keyspace.scans.account().spend(wanted.plan.est_in_bytes);
+            keyspace.scans.account().spend(wanted.plan.bytes_from_above());
         }
         Some((wanted, claim))
     }

@@ -7,6 +7,8 @@
 //! whatever the pauses are like. All merges of an idle database draw on it, also those that are worth it and need none to begin:
 //! nobody looks again at which is which. An allowance is less to reason about than a rule by what has been merged how often, and
 //! it bounds the very thing that is to be bounded: what is written to the disk.
+//!
+//! The first half of it may go for the last level's part in merges that scans have paid for ([`crate::paid`]), in pauses that are too short to be idle.
 
 use esker_strategy::IDLE_ALLOWANCE_BYTES as ALLOWANCE_BYTES;
 use std::time::Duration;
@@ -35,6 +37,12 @@ impl Leisure {
     pub(crate) fn is_left(&mut self, now_ns: u64) -> bool {
         self.refill(now_ns);
         self.left_bytes > 0
+    }
+
+    /// Whether more than half of it is left, so that a merge may begin which is not for idle databases alone.
+    pub(crate) fn is_ample(&mut self, now_ns: u64) -> bool {
+        self.refill(now_ns);
+        self.left_bytes > ALLOWANCE_BYTES / 2
     }
 
     /// A merge of an idle database begins that reads so much. The last one may take more than is left: it is one window of

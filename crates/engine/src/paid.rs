@@ -15,13 +15,22 @@
 //! [`LEAST_CREDIT_RUNS`], or until writers pause ([`crate::wanted`]), or for the first who scan fewer. In a pause the memtable is flushed
 //! first, if there is credit for that and for merging it with all others: seeking in a memtable costs as much as in a run.
 //!
+//!
+//! # The last level
+//! Even one small run costs a scan a sixth or so, but to merge it with the last level reads several times what it has, which few scans have paid for. As
+//! long as somebody writes they never do: the next memtable would have it all read again. In a pause of the writers, however, an idle database
+//! would do it anyway, ten seconds later and from an allowance ([`crate::leisure`]). So in a pause scans pay for what lies above the last level,
+//! the allowance for what lies under it, and the tree converges at once, window by window, until somebody writes.
+//!
 //! # What holds
-//! * SA1. Merges for scans read, and flushes for them write, no more bytes than scans have put down, and an account never holds more than lies
-//!   above the last level or, if that is less, [`CREDIT_BYTES`]. Who does not scan has nothing merged for scans.
+//! * SA1. Merges for scans read of what lies above the last level, and flushes for them write, no more bytes than scans have put down, and an account
+//!   never holds more than lies above the last level or, if that is less, [`CREDIT_BYTES`]. Who does not scan has nothing merged for scans.
 //! * SA2. Scans pay by what is counted of them anyway ([`crate::advice`]): nothing is added to a scan but the question whether there is an
 //!   account and another [`LOOK_EVERY_SCANS`] are full. Then the compaction lane is asked to look.
 //! * SA3. Strategies are asked again only when a [`STEPS`]th of what lies above the last level was added.
 //! * SA4. Fewer than [`LEAST_CREDIT_RUNS`] runs are merged only if writers pause or there was a scan since the tree has changed.
+//! * SA5. The last level is merged for scans only if writers pause, nothing of theirs waits to be flushed, scans have paid for all that lies above it, and more
+//!   than half of the allowance is left, from which all that such a merge reads is taken.
 //!
 //! Lookups do not pay: a run that does not have their key costs them a look at a filter, a tenth of a seek.
 
@@ -133,6 +142,13 @@ impl ScanAccount {
         }
     }
 
+    /// Whether so many scans have paid for all that lies above the last level.
+    pub(crate) fn pays_for_all(&self, scans: u64) -> bool {
+        let mut book = self.book.lock();
+        book.settle(scans);
+        book.upper_bytes > 0 && book.paid_bytes >= book.upper_bytes
+    }
+
     /// Whether so many scans have paid for what is worth waiting for a pause.
     pub(crate) fn has_credit(&self, scans: u64) -> bool {
         let mut book = self.book.lock();
@@ -153,7 +169,7 @@ impl ScanAccount {
         is_paid
     }
 
-    /// A merge begins for which scans have paid.
+    /// A merge begins for which scans have paid, with so many bytes from above the last level.
     pub(crate) fn spend(&self, bytes: u64) {
         let mut book = self.book.lock();
         book.paid_bytes = book.paid_bytes.saturating_sub(bytes);

@@ -16,7 +16,7 @@
 //! # Pauses
 //! Scans that were there before may have paid for merges of what is written now ([`crate::paid`]), and such merges are best done between a
 //! burst of writes and the scans that follow. So while scans have credit the compaction lane looks more often, and writers
-//! pause when none has written for [`PAUSE_AFTER`]. Then the memtable is flushed as well, if its bytes are paid for.
+//! pause when none has written for [`PAUSE_AFTER`]. Then the memtable is flushed as well, if its bytes are paid for, and the tree converges.
 
 use crate::keyspace::KeyspaceState;
 use crate::options::KeyspaceOptions;
@@ -73,6 +73,7 @@ pub(crate) struct Asked {
     is_at_leisure: bool,
     /// What scans have paid for.
     paid_bytes: u64,
+    paid_whole: bool,
     /// On the monotonic clock.
     until_ns: u64,
 }
@@ -150,6 +151,7 @@ impl Store {
             is_idle,
             is_at_leisure,
             paid_bytes,
+            paid_whole: is_pausing && self.may_converge_for_scans(keyspace, now_ns),
             until_ns: now_ns,
         };
         if keyspace.wants_nothing(&asked) {
@@ -163,6 +165,7 @@ impl Store {
             replaced: &replaced,
             migration: options.migration(),
             paid_bytes: asked.paid_bytes,
+            paid_whole: asked.paid_whole,
             ..self.shape(&view.tree, &hidden).with_idle(is_idle)
         };
         let shape = match drops {
@@ -171,7 +174,7 @@ impl Store {
             Drops::Never => Shape { hidden: &[], expired_ms: 0, ..shape },
         };
         let mut of_strategy = self.strategy_options(&options);
-        if is_at_leisure {
+        if is_at_leisure || asked.paid_whole {
             of_strategy.idle_permille = 0;
         }
         let plan = options.strategy.plan(&shape, busy, &of_strategy);
@@ -190,6 +193,11 @@ impl Store {
             }
         }
         plan
+    }
+
+    /// Whether what lies above the last level may be merged into it although the database is not idle, in a pause of the writers (SA5).
+    fn may_converge_for_scans(&self, keyspace: &KeyspaceState, now_ns: u64) -> bool {
+        !keyspace.view.has_sealed() && keyspace.scans.pay_for_all() && self.leisure.lock().is_ample(now_ns)
     }
 
     /// A tree as strategies see it while nobody is idle; `hidden` is [`Store::hidden_parts`].
@@ -310,6 +318,7 @@ impl KeyspaceState {
                 && last.is_idle == asked.is_idle
                 && last.is_at_leisure == asked.is_at_leisure
                 && last.paid_bytes == asked.paid_bytes
+                && last.paid_whole == asked.paid_whole
                 && asked.until_ns < last.until_ns
         })
     }

@@ -326,12 +326,12 @@ impl<'a> Columns<'a> {
 
     /// One step towards a single run, the densest window first; `None` when there is one, where too little lies above the
     /// last level to be worth its rewriting, or when jobs are in the way.
-    pub(crate) fn converge(&self) -> Option<CompactionPlan> {
+    pub(crate) fn converge(&self, reason: Reason) -> Option<CompactionPlan> {
         if self.upper.is_empty() {
             return None;
         }
         if self.base.is_empty() {
-            return self.merge(self.everything(), Class::Idle, Reason::Converge);
+            return self.merge(self.everything(), Class::Idle, reason);
         }
         let loads = self.loads();
         let least = u128::from(self.cx.options.idle_permille);
@@ -339,7 +339,7 @@ impl<'a> Columns<'a> {
             u128::from(load.bytes) * 1000 >= u128::from(part.bytes) * least
         };
         let eligible = self.base.iter().zip(&loads).map(is_worth).collect();
-        self.merge_best(&loads, eligible, Class::Idle, Reason::Converge)
+        self.merge_best(&loads, eligible, Class::Idle, reason)
     }
 
     /// The window from `first` on, as long as it stays small, up to `last` and while `wanted`.

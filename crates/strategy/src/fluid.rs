@@ -208,7 +208,7 @@ impl Fluid {
             return None;
         }
         if self.converges() {
-            return Columns::new(cx).converge();
+            return Columns::new(cx).converge(Reason::Converge);
         }
         let mut draft = self.level0(cx, 1)?;
         (draft.class, draft.reason) = (Class::Idle, Reason::Converge);

@@ -11,7 +11,8 @@
 //!    dense or has many runs over it, the column over the best window is merged. Parts weigh what of them replaces something older, new
 //!    keys a third of their bytes ([`crate::weight`]); so do runs in rule 1, whose tiers have as many runs as ever.
 //! 3. *Scans*: fewer runs than a tier takes are merged once scans have paid for it, up to what may lie above the last level. Like a tier they
-//!    become one run of the next level, so each byte is merged at most once a level for this, however much is scanned.
+//!    become one run of the next level, so each byte is merged at most once a level for this, however much is scanned. Where they have paid
+//!    for all of it and nobody writes, it is merged into the last level, as in rule 5.
 //! 4. *Clean*: tombstones; what has expired or is hidden as a whole goes before everything else, because it costs nothing.
 //! 5. *Idle*: columns, where what lies above is a share of the last level that is worth the rewriting.
 //!
@@ -48,7 +49,16 @@ pub(crate) fn plan(cx: &Context<'_>) -> Option<CompactionPlan> {
         .or_else(|| plan_shape(cx))
         .or_else(|| plan_paid(cx))
         .or_else(|| clean::plan(cx))
-        .or_else(|| if cx.shape.idle { Columns::new(cx).converge() } else { None })
+        .or_else(|| converge(cx))
+}
+
+/// One step towards a single run, if nobody writes.
+fn converge(cx: &Context<'_>) -> Option<CompactionPlan> {
+    match (cx.shape.idle, cx.shape.paid_whole) {
+        (true, _) => Columns::new(cx).converge(Reason::Converge),
+        (false, true) => Columns::new(cx).converge(Reason::Scans),
+        (false, false) => None,
+    }
 }
 
 /// Bytes to be merged until the tree is at rest, by estimate; zero iff it is.
@@ -76,7 +86,7 @@ pub(crate) fn plan_shape(cx: &Context<'_>) -> Option<CompactionPlan> {
 /// What scans have paid for: the newest runs above the last level become one of the level below them, as many levels of them as have more
 /// runs than one.
 fn plan_paid(cx: &Context<'_>) -> Option<CompactionPlan> {
-    if cx.shape.paid_bytes == 0 {
+    if cx.shape.paid_bytes == 0 || cx.shape.paid_whole {
         return None;
     }
     let mut newest = Vec::new();

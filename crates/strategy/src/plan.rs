@@ -315,11 +315,15 @@ impl CompactionPlan {
         self.inputs.iter().flat_map(|input| input.parts.iter().map(move |part| (input, part)))
     }
 
+    /// Bytes that it reads from above the last level.
+    pub fn bytes_from_above(&self) -> u64 {
+        let from_above = self.parts().filter(|(input, _)| !input.level.is_last());
+        from_above.fold(0, |sum, (_, part)| sum.saturating_add(part.bytes()))
+    }
+
     /// Bytes that come into the last level from above it.
     pub fn bytes_into_last(&self) -> u64 {
-        let from_above =
-            self.parts().filter(|(input, _)| self.to.level().is_last() && !input.level.is_last());
-        from_above.fold(0, |sum, (_, part)| sum.saturating_add(part.bytes()))
+        if self.to.level().is_last() { self.bytes_from_above() } else { 0 }
     }
 
     /// Says in an edit that the inputs go: whole parts are removed, sliced ones are replaced by what remains

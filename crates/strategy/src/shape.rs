@@ -55,6 +55,8 @@ pub struct Shape<'a> {
     pub idle: bool,
     /// Bytes of merging that scans have paid for by seeking in more runs than there need be.
     pub paid_bytes: u64,
+    /// Scans have paid for all that lies above the last level, and nobody writes at the moment: it may be merged into the last level.
+    pub paid_whole: bool,
 }
 
 impl<'a> Shape<'a> {
@@ -71,6 +73,7 @@ impl<'a> Shape<'a> {
             migration: None,
             idle: false,
             paid_bytes: 0,
+            paid_whole: false,
         }
     }
 

@@ -61,6 +61,11 @@ impl ScanCounts {
         self.account.paid_bytes(self.all(), is_pausing)
     }
 
+    /// Whether they have paid for all that lies above the last level.
+    pub(crate) fn pay_for_all(&self) -> bool {
+        self.account.pays_for_all(self.all())
+    }
+
     /// Whether they have paid for anything that is worth being waited for.
     pub(crate) fn have_credit(&self) -> bool {
         self.account.has_credit(self.all())

@@ -7,7 +7,7 @@ use crate::{Database, KeyspaceOptions, Options, PerLevel};
 use esker_codec::Codec;
 use esker_env::fault::StrictFs;
 use esker_env::{Env, ManualClock};
-use esker_strategy::upper_bytes;
+use esker_strategy::{Busy, IDLE_ALLOWANCE_BYTES, Reason, upper_bytes};
 use esker_version::LevelIndex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -50,8 +50,12 @@ impl World {
 
     /// Leaves nothing of what an idle database may rewrite without its being worth it.
     fn spend_leisure(&self) {
+        self.spend_of_leisure(u64::MAX);
+    }
+
+    fn spend_of_leisure(&self, bytes: u64) {
         let store = self.db.store();
-        store.leisure.lock().spend(u64::MAX, store.monotonic_ns());
+        store.leisure.lock().spend(bytes, store.monotonic_ns());
     }
 
     fn pass(&self, time: Duration) {
@@ -239,6 +243,8 @@ fn credit_is_spent_in_a_pause_of_the_writers() {
         let pass = |time| tree.world.pass(time);
         let awaits_pause = || tree.world.db.store().quiet.awaits_pause.load(Ordering::Relaxed);
         let entries = || tree.world.entries_in_memory();
+        // The last level is left alone.
+        tree.world.spend_of_leisure(IDLE_ALLOWANCE_BYTES / 2);
         tree.scan(scans);
         (0..2).for_each(|_| tree.flush());
         write();
@@ -266,6 +272,71 @@ fn credit_is_spent_in_a_pause_of_the_writers() {
         pass(PAUSE_INTERVAL);
         assert_eq!(entries(), in_memory);
     }
+}
+
+/// SA5: in a pause the tree converges if scans have paid for what lies above the last level, window by window and until somebody writes; the rest is
+/// taken from the first half of what an idle database may rewrite.
+#[test]
+fn scans_pay_for_convergence_in_a_pause_of_the_writers() {
+    for seed in 1..=4 {
+        let tree = Scanned::seeded(seed);
+        let pause = || tree.world.pass(PAUSE_INTERVAL);
+        let compacted = || tree.world.compacted_bytes();
+        let whole = || upper_and_base(&tree);
+        tree.flush();
+        pause();
+        assert_eq!(tree.runs(), 2, "nobody has scanned");
+        tree.scan(tree.upper_bytes() / RUN_BYTES / 2);
+        pause();
+        assert_eq!(tree.runs(), 2, "half is not enough");
+        tree.world.db.put(key(0), [8; 40]).expect("a put");
+        tree.world.settle();
+        let (merged, bytes) = (compacted(), whole());
+        tree.scan(4 * LOOK_EVERY_SCANS);
+        tree.world.settle();
+        assert_eq!((tree.runs(), compacted()), (2, merged), "writers do not pause");
+        pause();
+        assert_eq!((tree.runs(), tree.upper_bytes()), (1, 0), "all of it is");
+        assert!(
+            (compacted() - merged).abs_diff(bytes) < bytes / 8,
+            "{} of {bytes} bytes",
+            compacted() - merged
+        );
+        tree.check();
+        // The credit is worth two more of these, and then the allowance is at its half.
+        tree.flush();
+        pause();
+        assert_eq!(tree.runs(), 1);
+        tree.world.spend_of_leisure(IDLE_ALLOWANCE_BYTES / 2);
+        tree.flush();
+        pause();
+        assert_eq!(tree.runs(), 2, "the other half is for databases that are idle");
+        tree.world.pass(LOOK_INTERVAL);
+        assert_eq!(tree.runs(), 1);
+        tree.check();
+    }
+
+    fn upper_and_base(tree: &Scanned) -> u64 {
+        let view = tree.world.db.default_keyspace().state().view.load();
+        view.tree.parts().map(|part| part.meta.bytes).sum()
+    }
+}
+
+/// A job that was begun in a pause goes on when somebody writes, and no further one begins.
+#[test]
+fn a_write_ends_convergence_for_scans() {
+    let tree = Scanned::new();
+    tree.scan(4 * LOOK_EVERY_SCANS);
+    tree.flush();
+    tree.world.clock.advance(PAUSE_INTERVAL);
+    let store = tree.world.db.store();
+    let keyspace = tree.world.db.default_keyspace();
+    store.note_activity().expect("a look");
+    let wanted = || store.next_plan(keyspace.state(), &Busy::default()).map(|wanted| wanted.plan.reason);
+    assert_eq!(wanted(), Some(Reason::Scans));
+    keyspace.put(key(0), [8; 40]).expect("a put");
+    store.note_activity().expect("a look");
+    assert_eq!(wanted(), None);
 }
 
 #[test]
