@@ -26,7 +26,9 @@ use crate::wanted::Wanted;
 use esker_base::{Error, FileNumber, PartId, Result, SeqNo};
 use esker_iter::{Boundaries, CompactionFilter, LargeValues, Merge};
 use esker_sst::{InputReading, Pace, Warmth};
-use esker_strategy::{Busy, Class, CompactionPlan, InputPart, JobId, PlanInput, PlanKind, Reason};
+use esker_strategy::{
+    Busy, Class, CompactionPlan, InputPart, JobId, PlanInput, PlanKind, Reason, under_bytes,
+};
 use esker_version::{KeyRange, PartFlags, PartMeta, Version, VersionEdit};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -91,6 +93,7 @@ impl Store {
             let Some(job) = self.begin_job(keyspace, JobFacts::of_plan(&wanted.plan), Some(claim.job)) else {
                 continue;
             };
+            self.charge(keyspace, &wanted.plan);
             self.last_compacted.store(keyspace.id.get(), Ordering::Relaxed);
             let tried = self.try_to_carry_out(&job, &wanted);
             drop(claim);
@@ -138,13 +141,22 @@ impl Store {
         let mut busy = keyspace.busy.lock();
         let wanted = self.next_plan(keyspace, &busy).filter(|wanted| wanted.plan.class >= least)?;
         let claim = Claim::new(self, keyspace, &mut busy, &wanted.plan);
-        if wanted.plan.class == Class::Idle {
-            self.leisure.lock().spend(wanted.plan.est_in_bytes, self.monotonic_ns());
-        }
-        if wanted.plan.reason == Reason::Scans {
-            keyspace.scans.account().spend(wanted.plan.bytes_from_above());
-        }
         Some((wanted, claim))
+    }
+
+    /// A job of this plan has begun: it is paid by whoever it is for.
+    fn charge(&self, keyspace: &KeyspaceState, plan: &CompactionPlan) {
+        if plan.class == Class::Idle {
+            self.leisure.lock().spend(plan.est_in_bytes, self.monotonic_ns());
+        }
+        let account = keyspace.scans.account();
+        match plan.reason {
+            Reason::Scans if plan.class == Class::Idle => {
+                account.buy_all(under_bytes(&keyspace.view.load().tree.version));
+            }
+            Reason::Scans => account.spend(plan.bytes_from_above()),
+            _ => {}
+        }
     }
 
     /// Puts a job into the list of those that run.

@@ -15,12 +15,14 @@
 //! [`LEAST_CREDIT_RUNS`], or until writers pause ([`crate::wanted`]), or for the first who scan fewer. In a pause the memtable is flushed
 //! first, if there is credit for that and for merging it with all others: seeking in a memtable costs as much as in a run.
 //!
-//!
 //! # The last level
 //! Even one small run costs a scan a sixth or so, but to merge it with the last level reads several times what it has, which few scans have paid for. As
 //! long as somebody writes they never do: the next memtable would have it all read again. In a pause of the writers, however, an idle database
-//! would do it anyway, ten seconds later and from an allowance ([`crate::leisure`]). So in a pause scans pay for what lies above the last level,
-//! the allowance for what lies under it, and the tree converges at once, window by window, until somebody writes.
+//! would do it anyway, ten seconds later and from an allowance ([`crate::leisure`]). So in a pause the tree converges at once, window by window, until
+//! somebody writes, if the allowance suffices for all that this reads and scans pay for what lies above the last level. This is little if few keys were
+//! written, and three keys in each pause would have a store rewritten in each, by scans that are long over. So they pay no less than one
+//! [`UNDER_SHARE`]th of what lies under it, up to all the credit there may be. They pay when the first window begins: what was paid for is noted
+//! (`bought_bytes`), and needs no second payment if a write comes between.
 //!
 //! # What holds
 //! * SA1. Merges for scans read of what lies above the last level, and flushes for them write, no more bytes than scans have put down, and an account
@@ -29,8 +31,9 @@
 //!   account and another [`LOOK_EVERY_SCANS`] are full. Then the compaction lane is asked to look.
 //! * SA3. Strategies are asked again only when a [`STEPS`]th of what lies above the last level was added.
 //! * SA4. Fewer than [`LEAST_CREDIT_RUNS`] runs are merged only if writers pause or there was a scan since the tree has changed.
-//! * SA5. The last level is merged for scans only if writers pause, nothing of theirs waits to be flushed, scans have paid for all that lies above it, and more
-//!   than half of the allowance is left, from which all that such a merge reads is taken.
+//! * SA5. The last level is merged for scans only if writers pause, nothing of theirs waits to be flushed, half of the allowance is left when it
+//!   is done, from which all that it reads is taken, and scans pay for all above it that they have not bought yet, at least one sixteenth of
+//!   what lies under it. So scans that are over have [`UNDER_SHARE`] times [`CREDIT_BYTES`] read in vain at most, or the store once.
 //!
 //! Lookups do not pay: a run that does not have their key costs them a look at a filter, a tenth of a seek.
 
@@ -55,6 +58,10 @@ const LEAST_CREDIT_RUNS: u64 = 4;
 /// Less than this is not flushed for scans: a table of a few entries is not worth its file, however often scans and pauses take turns.
 const LEAST_FLUSH_BYTES: u64 = 1 << 20;
 
+/// For so many bytes of the last level that converging rewrites, scans pay one at least: bytes that one scan a pause puts down are a
+/// loan on many to come, and all of them lend no more than a store of 1 GiB once.
+const UNDER_SHARE: u64 = 16;
+
 /// In so many steps an account fills, as far as strategies can see.
 const STEPS: u64 = 16;
 
@@ -78,6 +85,8 @@ struct Book {
     runs: u64,
     /// What they and that one have.
     upper_bytes: u64,
+    /// How much of this may be merged into the last level for nothing, because scans have paid for that.
+    bought_bytes: u64,
     paid_bytes: u64,
 }
 
@@ -88,7 +97,26 @@ impl Book {
         self.scans = self.scans.max(scans);
         self.is_scanned |= new > 0;
         let put_down = new.saturating_mul(self.runs.max(1)).saturating_mul(RUN_BYTES);
-        self.paid_bytes = self.paid_bytes.saturating_add(put_down).min(self.upper_bytes.max(CREDIT_BYTES));
+        self.paid_bytes = self.paid_bytes.saturating_add(put_down).min(self.most_bytes());
+    }
+
+    /// An account never holds more (SA1).
+    fn most_bytes(&self) -> u64 {
+        self.upper_bytes.max(CREDIT_BYTES)
+    }
+
+    /// Whether scans that come now can make something possible: more runs than one are merged at any time, one is in a pause, once there is
+    /// enough for it. Who has all that an account may hold needs no more.
+    fn is_filling(&self) -> bool {
+        self.runs > 0 || (self.upper_bytes > 0 && self.paid_bytes < self.most_bytes())
+    }
+
+    /// What scans pay for merging all into a last level that has so many bytes under it (SA5).
+    fn price_of_all(&self, under_bytes: u64) -> u64 {
+        match self.upper_bytes.saturating_sub(self.bought_bytes) {
+            0 => 0,
+            unbought => unbought.max((under_bytes / UNDER_SHARE).min(CREDIT_BYTES)),
+        }
     }
 
     /// What may be merged now (SA4).
@@ -111,8 +139,9 @@ impl ScanAccount {
         book.runs = upper_runs.saturating_sub(1);
         book.is_scanned = false;
         book.upper_bytes = upper_bytes;
-        book.paid_bytes = book.paid_bytes.min(upper_bytes.max(CREDIT_BYTES));
-        self.is_open.store(book.runs > 0, Relaxed);
+        book.bought_bytes = book.bought_bytes.min(upper_bytes);
+        book.paid_bytes = book.paid_bytes.min(book.most_bytes());
+        self.is_open.store(book.is_filling(), Relaxed);
     }
 
     /// `more` scans came to `before` that had been counted.
@@ -134,6 +163,7 @@ impl ScanAccount {
     pub(crate) fn paid_bytes(&self, scans: u64, is_pausing: bool) -> u64 {
         let mut book = self.book.lock();
         book.settle(scans);
+        self.is_open.store(book.is_filling(), Relaxed);
         let free_bytes = book.free_bytes(is_pausing);
         match book.upper_bytes / STEPS {
             _ if free_bytes == book.upper_bytes => free_bytes,
@@ -142,11 +172,18 @@ impl ScanAccount {
         }
     }
 
-    /// Whether so many scans have paid for all that lies above the last level.
-    pub(crate) fn pays_for_all(&self, scans: u64) -> bool {
+    /// Whether so many scans can pay for merging all into the last level, of which `under_bytes` are rewritten.
+    pub(crate) fn can_buy_all(&self, scans: u64, under_bytes: u64) -> bool {
         let mut book = self.book.lock();
         book.settle(scans);
-        book.upper_bytes > 0 && book.paid_bytes >= book.upper_bytes
+        book.upper_bytes > 0 && book.paid_bytes >= book.price_of_all(under_bytes)
+    }
+
+    /// They pay for it, unless they have: the first merge of it begins. What a flush has added since it was asked is theirs.
+    pub(crate) fn buy_all(&self, under_bytes: u64) {
+        let mut book = self.book.lock();
+        book.paid_bytes = book.paid_bytes.saturating_sub(book.price_of_all(under_bytes));
+        book.bought_bytes = book.upper_bytes;
     }
 
     /// Whether so many scans have paid for what is worth waiting for a pause.
@@ -238,6 +275,34 @@ mod tests {
         account.note_shape(scans, 3, 12 * MIB);
         assert_eq!(account.paid_bytes(scans, false), 0, "nobody has scanned these, and writers go on");
         assert_eq!(account.paid_bytes(scans, true), 12 * MIB);
+    }
+
+    /// SA5: what is written later is bought anew, for no less than a share of the last level, and what was bought is not paid for twice.
+    #[test]
+    fn all_is_bought_once_and_not_for_next_to_nothing() {
+        const MIB: u64 = 1 << 20;
+        let account = ScanAccount::default();
+        let scans = 20 * MIB / RUN_BYTES;
+        account.note_shape(0, 1, 8 * MIB);
+        assert!(
+            !account.can_buy_all(8 * MIB / RUN_BYTES - 1, 0) && account.can_buy_all(8 * MIB / RUN_BYTES, 0)
+        );
+        assert!(!account.can_buy_all(scans, 20 * 16 * MIB + 16) && account.can_buy_all(scans, 20 * 16 * MIB));
+        account.buy_all(10 * 16 * MIB);
+        // Ten are left. One window is done, of the other half nothing is to be paid.
+        account.note_shape(scans, 1, 4 * MIB);
+        assert!(account.can_buy_all(scans, 1 << 40));
+        account.buy_all(1 << 40);
+        account.note_shape(scans, 2, 5 * MIB);
+        assert!(!account.can_buy_all(scans, 10 * 16 * MIB + 16) && account.can_buy_all(scans, 10 * 16 * MIB));
+        account.buy_all(9 * 16 * MIB);
+        account.note_shape(scans, 0, 0);
+        assert!(!account.can_buy_all(scans, 0), "there is nothing to merge");
+        account.note_shape(scans, 1, 100);
+        assert!(!account.can_buy_all(scans, 16 * MIB + 16) && account.can_buy_all(scans, 16 * MIB));
+        // However much lies under it, all the credit there may be is enough.
+        account.note_shape(scans, 1, 200);
+        assert!(account.can_buy_all(1 << 40, u64::MAX));
     }
 
     #[test]

@@ -16,7 +16,9 @@
 //! # Pauses
 //! Scans that were there before may have paid for merges of what is written now ([`crate::paid`]), and such merges are best done between a
 //! burst of writes and the scans that follow. So while scans have credit the compaction lane looks more often, and writers
-//! pause when none has written for [`PAUSE_AFTER`]. Then the memtable is flushed as well, if its bytes are paid for, and the tree converges.
+//! pause when none has written for [`PAUSE_AFTER`]. Then the memtable is flushed as well, if its bytes are paid for, and the tree converges. The
+//! next burst may be too small to tell the lane anything, so it goes on looking until the database is idle; a burst that ends
+//! an idle time without filling a memtable is noticed by the next look, [`LOOK_INTERVAL`] after the last at most.
 
 use crate::keyspace::KeyspaceState;
 use crate::options::KeyspaceOptions;
@@ -27,7 +29,8 @@ use crate::tree::Tree;
 use crate::view::SuperVersion;
 use esker_base::{FileNumber, PartId, Result, SeqNo};
 use esker_strategy::{
-    Busy, Class, Collection, CompactionPlan, PlanKind, Shape, StrategyOptions, plan_collection,
+    Busy, Class, Collection, CompactionPlan, PlanKind, Shape, StrategyOptions, plan_collection, under_bytes,
+    upper_bytes,
 };
 use esker_version::Version;
 use std::collections::BTreeSet;
@@ -73,6 +76,7 @@ pub(crate) struct Asked {
     is_at_leisure: bool,
     /// What scans have paid for.
     paid_bytes: u64,
+    /// Whether they pay for everything.
     paid_whole: bool,
     /// On the monotonic clock.
     until_ns: u64,
@@ -106,7 +110,7 @@ pub(crate) struct Quiet {
     is_idle: AtomicBool,
     /// Nothing was written for a moment.
     is_pausing: AtomicBool,
-    /// There is something to be done as soon as that is so.
+    /// Something may be done as soon as that is so.
     pub(crate) awaits_pause: AtomicBool,
 }
 
@@ -151,7 +155,7 @@ impl Store {
             is_idle,
             is_at_leisure,
             paid_bytes,
-            paid_whole: is_pausing && self.may_converge_for_scans(keyspace, now_ns),
+            paid_whole: is_pausing && self.may_converge_for_scans(keyspace, &view.tree.version, now_ns),
             until_ns: now_ns,
         };
         if keyspace.wants_nothing(&asked) {
@@ -196,8 +200,13 @@ impl Store {
     }
 
     /// Whether what lies above the last level may be merged into it although the database is not idle, in a pause of the writers (SA5).
-    fn may_converge_for_scans(&self, keyspace: &KeyspaceState, now_ns: u64) -> bool {
-        !keyspace.view.has_sealed() && keyspace.scans.pay_for_all() && self.leisure.lock().is_ample(now_ns)
+    fn may_converge_for_scans(&self, keyspace: &KeyspaceState, version: &Version, now_ns: u64) -> bool {
+        if keyspace.view.has_sealed() {
+            return false;
+        }
+        let under_bytes = under_bytes(version);
+        let bytes = under_bytes.saturating_add(upper_bytes(version));
+        keyspace.scans.can_buy_all(under_bytes) && self.leisure.lock().is_ample_for(bytes, now_ns)
     }
 
     /// A tree as strategies see it while nobody is idle; `hidden` is [`Store::hidden_parts`].
@@ -270,7 +279,13 @@ impl Store {
         self.quiet.is_idle.store(is_idle, Ordering::Relaxed);
         self.quiet.is_pausing.store(is_pausing, Ordering::Relaxed);
         self.age_for_promises()?;
-        self.use_pause(is_pausing)?;
+        if is_pausing {
+            self.flush_for_scans()?;
+        }
+        // Until the database is idle a next burst is waited for.
+        let awaits_pause =
+            !is_idle && self.all_keyspaces().iter().any(|keyspace| keyspace.scans.have_credit());
+        self.quiet.awaits_pause.store(awaits_pause, Ordering::Relaxed);
         if is_idle {
             for keyspace in self.all_keyspaces().iter() {
                 if keyspace.view.load().active.memtable.payload_bytes() >= IDLE_SEAL_BYTES {
@@ -283,20 +298,14 @@ impl Store {
         Ok(())
     }
 
-    /// Flushes memtables that scans have paid for if writers pause, and finds out whether there is anything to wait for else.
-    fn use_pause(&self, is_pausing: bool) -> Result<()> {
-        let mut awaits_pause = false;
+    /// Flushes memtables that scans have paid for, because writers pause.
+    fn flush_for_scans(&self) -> Result<()> {
         for keyspace in self.all_keyspaces().iter() {
-            if !is_pausing {
-                awaits_pause |= keyspace.scans.have_credit();
-                continue;
-            }
             let in_memory_bytes = keyspace.view.load().active.memtable.payload_bytes();
             if keyspace.scans.pay_for_flush(in_memory_bytes) {
                 self.seal_if_filled(keyspace)?;
             }
         }
-        self.quiet.awaits_pause.store(awaits_pause, Ordering::Relaxed);
         Ok(())
     }
 }

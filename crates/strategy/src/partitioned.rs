@@ -50,6 +50,7 @@ pub(crate) fn plan(cx: &Context<'_>) -> Option<CompactionPlan> {
         .or_else(|| plan_paid(cx))
         .or_else(|| clean::plan(cx))
         .or_else(|| converge(cx))
+        .or_else(|| cx.shape.paid_whole.then(|| merge_paid(cx)).flatten())
 }
 
 /// One step towards a single run, if nobody writes.
@@ -83,10 +84,14 @@ pub(crate) fn plan_shape(cx: &Context<'_>) -> Option<CompactionPlan> {
     dense(cx, Class::Shape)
 }
 
-/// What scans have paid for: the newest runs above the last level become one of the level below them, as many levels of them as have more
-/// runs than one.
+/// What scans have paid for, unless that is everything: then it is merged into the last level, and what cannot be is left for the end.
 fn plan_paid(cx: &Context<'_>) -> Option<CompactionPlan> {
-    if cx.shape.paid_bytes == 0 || cx.shape.paid_whole {
+    if cx.shape.paid_whole { None } else { merge_paid(cx) }
+}
+
+/// The newest runs above the last level become one of the level below them, as many levels of them as have more runs than one.
+fn merge_paid(cx: &Context<'_>) -> Option<CompactionPlan> {
+    if cx.shape.paid_bytes == 0 {
         return None;
     }
     let mut newest = Vec::new();

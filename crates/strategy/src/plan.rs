@@ -86,9 +86,9 @@ impl fmt::Display for Position {
 /// waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// Convergence while the database is idle.
+    /// Convergence while the database is idle, or in a pause of the writers if scans have paid for it.
     Idle,
-    /// Getting rid of tombstones and expired entries, and what scans have paid for.
+    /// Getting rid of tombstones and expired entries, and merges of small runs that scans have paid for.
     Clean,
     /// Keeping the tree in its form.
     Shape,
@@ -128,7 +128,8 @@ pub enum Reason {
     TooLarge,
     /// Enough runs came together for a tier.
     Tier,
-    /// Scans have paid for a tier of fewer runs: see [`Shape::paid_bytes`](crate::Shape::paid_bytes).
+    /// Scans have paid for a tier of fewer runs, or for merging all into the last level: see [`Shape::paid_bytes`](crate::Shape::paid_bytes)
+    /// and [`Shape::paid_whole`](crate::Shape::paid_whole).
     Scans,
     /// The densest window of the last level: most to gain for the bytes rewritten.
     DenseWindow,

@@ -28,6 +28,13 @@ pub fn upper_bytes(version: &Version) -> u64 {
     parts.fold(0, |sum, part| sum.saturating_add(part.effective_bytes()))
 }
 
+/// Bytes of [`base_run`] that lie under a run above it: what converging reads of it. O(parts * runs).
+pub fn under_bytes(version: &Version) -> u64 {
+    let Some(base) = base_run(version) else { return 0 };
+    let is_under = |part: &&Arc<PartMeta>| upper_runs(version).any(|(_, run)| run.overlaps(&part.range));
+    base.parts().iter().filter(is_under).fold(0, |sum, part| sum.saturating_add(part.effective_bytes()))
+}
+
 /// A tree and the circumstances, as a strategy sees them. Nothing else goes into a decision: no clock, no
 /// randomness, no floats, so that equal shapes give equal plans everywhere.
 #[derive(Clone, Copy, Debug)]

@@ -61,9 +61,9 @@ impl ScanCounts {
         self.account.paid_bytes(self.all(), is_pausing)
     }
 
-    /// Whether they have paid for all that lies above the last level.
-    pub(crate) fn pay_for_all(&self) -> bool {
-        self.account.pays_for_all(self.all())
+    /// Whether they can pay for merging all into the last level, of which `under_bytes` are rewritten.
+    pub(crate) fn can_buy_all(&self, under_bytes: u64) -> bool {
+        self.account.can_buy_all(self.all(), under_bytes)
     }
 
     /// Whether they have paid for anything that is worth being waited for.
