@@ -1,9 +1,11 @@
-//! Tells which commit is measured; for the feature `wiredtiger`, makes the bindings of its header and says where its library is.
+//! Tells which commit is measured; for the feature `wiredtiger`, makes the bindings of its header and says
+//! where its library is.
 
 use std::process::Command;
 
 fn main() {
-    // The log of what HEAD was grows with each commit and each change of branch; in a worktree it lies elsewhere.
+    // The log of what HEAD was grows with each commit and each change of branch; in a worktree it lies
+    // elsewhere.
     if let Some(log) = git(&["rev-parse", "--path-format=absolute", "--git-path", "logs/HEAD"]) {
         println!("cargo:rerun-if-changed={log}");
     }

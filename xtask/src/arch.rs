@@ -1,11 +1,13 @@
 //! `arch`: the walls between the crates.
 //!
-//! Cargo refuses cycles but not arrows that point up; modules of one crate grow into one knot, crates cannot. So the
-//! floors of the table in [`floors`] are asserted here, from what `cargo metadata` says the manifests contain:
+//! Cargo refuses cycles but not arrows that point up; modules of one crate grow into one knot, crates cannot.
+//! So the floors of the table in [`floors`] are asserted here, from what `cargo metadata` says the manifests
+//! contain:
 //!
 //! * a crate depends on crates of lower floors only, and above the facade on nothing below it;
 //! * a crate from outside is used on the floors that were meant to use it, and nowhere else;
-//! * unsafe code stays in the modules that are named for it, and crates without any say `#![forbid(unsafe_code)]`.
+//! * unsafe code stays in the modules that are named for it, and crates without any say
+//!   `#![forbid(unsafe_code)]`.
 
 mod floors;
 mod unsafe_code;

@@ -1,12 +1,14 @@
 //! `instructions`: how many instructions the hot paths take, beside what they may take.
 //!
-//! A count of instructions is the same on a busy machine and on a quiet one, so it can fail a change where a time cannot.
-//! `crates/esker/benches/hot_paths.rs` does one path after the other, in a world without chance, under callgrind, which counts what the calling
-//! thread does inside of the function that marks a path and writes one file for each ([`callgrind`]). `bench/instructions.toml` has the
-//! bounds, and what they were counted with ([`bounds`]): another compiler, C library, valgrind or processor gives other counts, which
+//! A count of instructions is the same on a busy machine and on a quiet one, so it can fail a change where a
+//! time cannot. `crates/esker/benches/hot_paths.rs` does one path after the other, in a world without chance,
+//! under callgrind, which counts what the calling thread does inside of the function that marks a path and
+//! writes one file for each ([`callgrind`]). `bench/instructions.toml` has the bounds, and what they were
+//! counted with ([`bounds`]): another compiler, C library, valgrind or processor gives other counts, which
 //! then are shown and fail nothing.
 //!
-//! What is not counted: the kernel's instructions, cache misses, and whatever depends on data that do not fit the caches.
+//! What is not counted: the kernel's instructions, cache misses, and whatever depends on data that do not fit
+//! the caches.
 
 mod bounds;
 mod callgrind;

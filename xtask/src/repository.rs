@@ -29,8 +29,8 @@ pub(crate) struct Repository {
     pub(crate) unreadable: Vec<(PathBuf, String)>,
 }
 
-/// The root of the repository that cargo runs this program in. Checkouts that share a target folder share the program, too, so where it was
-/// built says nothing.
+/// The root of the repository that cargo runs this program in. Checkouts that share a target folder share the
+/// program, too, so where it was built says nothing.
 pub(crate) fn root() -> PathBuf {
     let own = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     PathBuf::from(own).join("..")

@@ -1,7 +1,8 @@
 //! `tidy`: style as a test.
 //!
-//! One idea a file and one screen a function ([`sizes`]), nothing in the tree that nothing compiles ([`dead_files`]),
-//! no leftovers ([`words`]), no link or file name in prose that leads nowhere ([`links`]), no blobs.
+//! One idea a file and one screen a function ([`sizes`]), nothing in the tree that nothing compiles
+//! ([`dead_files`]), no leftovers ([`words`]), no link or file name in prose that leads nowhere ([`links`]),
+//! no blobs.
 
 mod dead_files;
 mod exemptions;

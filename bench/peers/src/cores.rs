@@ -1,9 +1,10 @@
 //! How far the cores of this machine are from each other.
 //!
-//! A line of memory that one core has written takes 20 to 50 ns to another core that shares its last cache, and four times that to one that does not.
-//! A virtual machine with two processors may have either, and changes from one to the other while it runs: the host moves them. Rates of threads that
-//! write to the same store then change by a quarter. So it is measured beside them: between whichever two cores the threads get, of more than two the
-//! nearest that were met.
+//! A line of memory that one core has written takes 20 to 50 ns to another core that shares its last cache,
+//! and four times that to one that does not. A virtual machine with two processors may have either, and
+//! changes from one to the other while it runs: the host moves them. Rates of threads that write to the same
+//! store then change by a quarter. So it is measured beside them: between whichever two cores the threads
+//! get, of more than two the nearest that were met.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
@@ -32,9 +33,11 @@ impl Ball {
     }
 }
 
-/// Keeps this thread off a processor for the rest of its life, if there is another: beside a thread that spins there, it would have to wait until it is let run.
+/// Keeps this thread off a processor for the rest of its life, if there is another: beside a thread that
+/// spins there, it would have to wait until it is let run.
 fn keep_off(processor: usize) {
-    // SAFETY: a set of processors is plain bits, of which none is the empty set; the calls write to it or read it within its size, and nothing keeps it.
+    // SAFETY: a set of processors is plain bits, of which none is the empty set; the calls write to it or
+    // read it within its size, and nothing keeps it.
     unsafe {
         let mut processors: libc::cpu_set_t = std::mem::zeroed();
         let bytes = size_of::<libc::cpu_set_t>();

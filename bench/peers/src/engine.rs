@@ -1,8 +1,8 @@
 //! What a store has to offer to be measured.
 //!
-//! The same small contract for all, so that what differs is the store. Each operation sees every write that was completed before
-//! it; values and keys are handed to a visitor, so that a store that can lend its bytes need not copy them; a session is one
-//! thread's, so that a store with handles for each thread can have them.
+//! The same small contract for all, so that what differs is the store. Each operation sees every write that
+//! was completed before it; values and keys are handed to a visitor, so that a store that can lend its bytes
+//! need not copy them; a session is one thread's, so that a store with handles for each thread can have them.
 
 use std::path::Path;
 
@@ -16,7 +16,8 @@ pub(crate) type Result<T> = std::result::Result<T, Error>;
 pub(crate) const FILTER_BITS_PER_KEY: u32 = 10;
 /// Bytes of a block of a table, of every store in which that can be chosen.
 pub(crate) const BLOCK_BYTES: usize = 4096;
-/// Threads for work in the background, of every store in which that can be chosen: as many as the machine aimed at has cores.
+/// Threads for work in the background, of every store in which that can be chosen: as many as the machine
+/// aimed at has cores.
 pub(crate) const BACKGROUND_THREADS: usize = 2;
 
 /// What an acknowledged write survives.
@@ -28,7 +29,8 @@ pub(crate) enum Durability {
     Power,
 }
 
-/// What all stores are told. An adapter maps it to its store's nearest settings, and leaves the rest at that store's defaults.
+/// What all stores are told. An adapter maps it to its store's nearest settings, and leaves the rest at that
+/// store's defaults.
 #[derive(Clone, Debug)]
 pub(crate) struct EngineSettings {
     /// Bytes for what was read.
@@ -55,7 +57,8 @@ pub(crate) struct Abilities {
     pub(crate) reads: bool,
     /// Entries are still there when it is opened again.
     pub(crate) persists: bool,
-    /// Writes acknowledged under [`Durability::Process`] are there after the process has ended without closing.
+    /// Writes acknowledged under [`Durability::Process`] are there after the process has ended without
+    /// closing.
     pub(crate) survives_exit: bool,
     /// Writes acknowledged under [`Durability::Power`] are on the device, not in its cache.
     pub(crate) survives_power_cut: bool,
@@ -127,7 +130,8 @@ pub(crate) trait Engine: Send + Sync {
     /// A handle for one thread.
     fn session(&self) -> Result<Box<dyn Session + '_>>;
 
-    /// Makes everything that was written durable, out of buffers in memory; nothing where nothing ever becomes durable.
+    /// Makes everything that was written durable, out of buffers in memory; nothing where nothing ever
+    /// becomes durable.
     fn flush(&mut self) -> Result<()> {
         Ok(())
     }
@@ -174,7 +178,8 @@ pub(crate) trait Session {
     /// Lets `see` have the value, and says whether there is one.
     fn get(&mut self, key: &[u8], see: &mut SeeValue<'_>) -> Result<bool>;
 
-    /// Lets `see` have the values of those keys that have one, in one snapshot where the store has a call for that.
+    /// Lets `see` have the values of those keys that have one, in one snapshot where the store has a call for
+    /// that.
     fn multi_get(&mut self, keys: &[&[u8]], see: &mut SeeValues<'_>) -> Result<()> {
         for (place, key) in keys.iter().enumerate() {
             self.get(key, &mut |value| see(place, value))?;
@@ -182,7 +187,8 @@ pub(crate) trait Session {
         Ok(())
     }
 
-    /// Lets `see` have up to `limit` entries in the order of keys, the first of them at or after `from`; says how many there were.
+    /// Lets `see` have up to `limit` entries in the order of keys, the first of them at or after `from`; says
+    /// how many there were.
     fn scan(&mut self, from: &[u8], limit: usize, see: &mut SeeEntry<'_>) -> Result<usize>;
 
     /// Lets `see` have all entries from the last to the first, and says how many there were.

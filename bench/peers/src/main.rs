@@ -1,8 +1,9 @@
 //! `peers`: Esker and other stores, measured beside each other.
 //!
-//! What is measured, what is equal and what is not is told by `bench/peers/README.md`. The map of the code: [`engine`] is the
-//! contract, [`adapters`] has a file for each store, [`data`] makes keys and values, [`bench`] runs the workloads on one engine,
-//! [`suite`] runs engines by turns, [`report`] makes tables and plots of what they wrote.
+//! What is measured, what is equal and what is not is told by `bench/peers/README.md`. The map of the code:
+//! [`engine`] is the contract, [`adapters`] has a file for each store, [`data`] makes keys and values,
+//! [`bench`] runs the workloads on one engine, [`suite`] runs engines by turns, [`report`] makes tables and
+//! plots of what they wrote.
 
 #![cfg_attr(
     not(all(feature = "esker", feature = "surrealkv", feature = "redb")),

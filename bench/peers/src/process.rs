@@ -76,10 +76,11 @@ impl Usage {
 /// Bytes of a sector in the kernel's counts, whatever the device's own are.
 const SECTOR_BYTES: u64 = 512;
 
-/// Writes what the file system of a directory has in memory to its device, and says how many bytes that device was ever told to
-/// write, by anybody; `None` where the kernel does not count (a file system in memory, or one over several devices). The counts
-/// that the kernel keeps of a process tell what it made dirty, which is not what is written: a page that is stored to again
-/// before it was written counts once, and a file that is removed before counts in full.
+/// Writes what the file system of a directory has in memory to its device, and says how many bytes that
+/// device was ever told to write, by anybody; `None` where the kernel does not count (a file system in
+/// memory, or one over several devices). The counts that the kernel keeps of a process tell what it made
+/// dirty, which is not what is written: a page that is stored to again before it was written counts once, and
+/// a file that is removed before counts in full.
 pub(crate) fn device_written_bytes(directory: &Path) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
     let file = File::open(directory).ok()?;
@@ -92,8 +93,8 @@ pub(crate) fn device_written_bytes(directory: &Path) -> Option<u64> {
     written_sectors(&text, libc::major(device), libc::minor(device)).map(|sectors| sectors * SECTOR_BYTES)
 }
 
-/// The sectors written to a device, of the kernel's table of all devices: its numbers, its name, four numbers of reads, then
-/// those of writes, of which the third counts sectors.
+/// The sectors written to a device, of the kernel's table of all devices: its numbers, its name, four numbers
+/// of reads, then those of writes, of which the third counts sectors.
 fn written_sectors(table: &str, major: u32, minor: u32) -> Option<u64> {
     table.lines().find_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -161,8 +162,9 @@ pub(crate) fn machine() -> String {
     )
 }
 
-/// Looks at this process's anonymous memory again and again until it is dropped or asked for the most it saw. The kernel keeps a
-/// peak of all resident memory only, in which mapped files count, which are the page cache's.
+/// Looks at this process's anonymous memory again and again until it is dropped or asked for the most it saw.
+/// The kernel keeps a peak of all resident memory only, in which mapped files count, which are the page
+/// cache's.
 pub(crate) struct AnonymousPeak {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,

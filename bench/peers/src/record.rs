@@ -6,7 +6,8 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 
-/// The workload that stands at the end of a run that went to its end; what it lacks is not to be measured again.
+/// The workload that stands at the end of a run that went to its end; what it lacks is not to be measured
+/// again.
 pub(crate) const RUN_ENDED: &str = "run_ended";
 
 /// One measured workload of one engine.
@@ -66,13 +67,15 @@ pub(crate) struct Record {
     pub(crate) samples: u64,
     /// Seconds of processor time of the whole process, until background work had ended.
     pub(crate) cpu_seconds: f64,
-    /// Nanoseconds that a line of memory took from core to core and back, before it or after it, whichever was longer, if it has several threads.
+    /// Nanoseconds that a line of memory took from core to core and back, before it or after it, whichever
+    /// was longer, if it has several threads.
     pub(crate) core_round_trip_ns: f64,
     /// Processors' worth of work that others did on this machine meanwhile.
     pub(crate) others_cpus: f64,
     /// Megabytes read from the device.
     pub(crate) read_mb: f64,
-    /// Megabytes written to the device, until background work had ended and all was synced; by anybody on this machine.
+    /// Megabytes written to the device, until background work had ended and all was synced; by anybody on
+    /// this machine.
     pub(crate) written_mb: Option<f64>,
     /// MiB of memory at its end, mapped files included.
     pub(crate) resident_mib: f64,

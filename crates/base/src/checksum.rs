@@ -53,10 +53,11 @@ impl std::fmt::Debug for StreamHash {
     }
 }
 
-/// The hash of a user key (XXH3-64, seed 0): computed once for a lookup; filters and block fingerprints use it.
+/// The hash of a user key (XXH3-64, seed 0): computed once for a lookup; filters and block fingerprints use
+/// it.
 ///
-/// Keys of 9 to 16 bytes, which most are, take a dozen instructions in place: the library's function is a call with a choice among
-/// seven lengths.
+/// Keys of 9 to 16 bytes, which most are, take a dozen instructions in place: the library's function is a
+/// call with a choice among seven lengths.
 #[inline(always)]
 pub fn key_hash(key: &[u8]) -> u64 {
     /// What XXH3 mixes into inputs of this length: words 3 and 4 of its secret, and 5 and 6.

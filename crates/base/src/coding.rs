@@ -1,4 +1,5 @@
-//! Integers as bytes: fixed-width little-endian and LEB128 varints, with a reader that cannot run past its end.
+//! Integers as bytes: fixed-width little-endian and LEB128 varints, with a reader that cannot run past its
+//! end.
 
 /// Longest varint of a `u64`: ten groups of seven bits.
 pub const VARINT_MAX_LEN: usize = 10;

@@ -32,8 +32,8 @@ pub enum Error {
     #[error("{0}")]
     Conflict(Box<Conflict>),
 
-    /// The merge operands of a key cannot be folded into a value. They stay as they are; putting or deleting the key ends
-    /// their history, and other keys are not concerned.
+    /// The merge operands of a key cannot be folded into a value. They stay as they are; putting or deleting
+    /// the key ends their history, and other keys are not concerned.
     #[error("{0}")]
     Merge(Box<MergeFailure>),
 
@@ -71,8 +71,8 @@ pub enum Error {
         cause: Arc<str>,
     },
 
-    /// Changes were asked for that the log does not hold any more. Start over from a copy of the data, and go on from the
-    /// copy's sequence number.
+    /// Changes were asked for that the log does not hold any more. Start over from a copy of the data, and go
+    /// on from the copy's sequence number.
     #[error("{0}")]
     HistoryGone(Box<HistoryGone>),
 

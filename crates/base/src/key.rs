@@ -15,7 +15,8 @@ pub fn head(key: &[u8], skip: usize) -> u64 {
     head_of_short(key, skip)
 }
 
-/// The first sixteen bytes of `key`, big-endian, zero-padded: `leading(a) < leading(b)` implies `a < b`, and equal ones say nothing.
+/// The first sixteen bytes of `key`, big-endian, zero-padded: `leading(a) < leading(b)` implies `a < b`, and
+/// equal ones say nothing.
 #[inline]
 pub fn leading(key: &[u8]) -> u128 {
     match key.first_chunk() {
@@ -51,7 +52,8 @@ pub fn common_prefix_len(a: &[u8], b: &[u8]) -> usize {
         at += 8;
     }
     if let (Some(x), Some(y)) = (a.last_chunk::<8>(), b.last_chunk::<8>()) {
-        // The last eight bytes again, those among them that were equal already included: no loop over single bytes.
+        // The last eight bytes again, those among them that were equal already included: no loop over single
+        // bytes.
         let difference = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
         return if difference == 0 { max } else { max - 8 + (difference.trailing_zeros() / 8) as usize };
     }

@@ -10,7 +10,8 @@ pub enum ValueKind {
     Put = 1,
     /// The key is gone, and it was put at most once since its last delete.
     SingleDelete = 2,
-    /// All keys from this one up to, and not including, the value are gone; all from this one on if the value is empty.
+    /// All keys from this one up to, and not including, the value are gone; all from this one on if the value
+    /// is empty.
     RangeDelete = 3,
     /// The value is an operand for the keyspace's merge operator.
     Merge = 4,

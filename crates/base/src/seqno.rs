@@ -43,8 +43,8 @@ impl fmt::Display for SeqNo {
 
 /// A sequence number and an entry's kind byte in one word: `seqno << 8 | kind byte`.
 ///
-/// Among versions of one key the greater tag is the newer version. The kind byte holds a [`ValueKind`] and the
-/// two flag bits of [`crate::kind`].
+/// Among versions of one key the greater tag is the newer version. The kind byte holds a [`ValueKind`] and
+/// the two flag bits of [`crate::kind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(u64);
 
@@ -84,7 +84,8 @@ impl Tag {
         Tag(seqno.0 << 8 | 0xff)
     }
 
-    /// The tag of an entry that was stored with sequence number 0 and counts as `global`; unchanged if that is 0, too.
+    /// The tag of an entry that was stored with sequence number 0 and counts as `global`; unchanged if that
+    /// is 0, too.
     #[inline]
     pub const fn at_global(self, global: SeqNo) -> Tag {
         Tag(self.0 | global.0 << 8)

@@ -1,10 +1,11 @@
 //! Large values, overwritten evenly: what that costs in writing and in room.
 //!
-//! A keyspace of its own gets [`Settings::blob_bytes`] of values, each in a blob file, not compressed. Then all of it
-//! is overwritten once in random order, so that files of all ages are there, and twice more while it is measured: bytes
-//! written to tables, blob files and manifests, as the file system sees them, for each byte that was put; and the room that
-//! the tree takes for each byte that is alive. Room is looked at after each hundredth of the data: what the present version
-//! names, and what lies in the directory, that is, with what is being written and what waits to be deleted.
+//! A keyspace of its own gets [`Settings::blob_bytes`] of values, each in a blob file, not compressed. Then
+//! all of it is overwritten once in random order, so that files of all ages are there, and twice more while
+//! it is measured: bytes written to tables, blob files and manifests, as the file system sees them, for each
+//! byte that was put; and the room that the tree takes for each byte that is alive. Room is looked at after
+//! each hundredth of the data: what the present version names, and what lies in the directory, that is, with
+//! what is being written and what waits to be deleted.
 
 use crate::data::{Data, Rng};
 use crate::error::BenchError;

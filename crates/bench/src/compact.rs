@@ -1,14 +1,16 @@
 //! The merge loop: what merging sorted runs costs for each entry.
 //!
-//! A keyspace of its own, whose strategy never asks for anything, gets [`INPUTS`] runs: each has every fourth record, in order of keys,
-//! so that the runs overlap everywhere and each entry of the output comes from another run than the one before, as good as at random.
-//! Nothing is compressed. Then the range of all keys is compacted a few times, each time on runs that were written anew. The files were just
-//! written, so the system has them cached.
+//! A keyspace of its own, whose strategy never asks for anything, gets [`INPUTS`] runs: each has every fourth
+//! record, in order of keys, so that the runs overlap everywhere and each entry of the output comes from
+//! another run than the one before, as good as at random. Nothing is compressed. Then the range of all keys
+//! is compacted a few times, each time on runs that were written anew. The files were just written, so the
+//! system has them cached.
 //!
-//! The processor time is what counts: wall time depends on who else uses the machine. It comes apart: what the program itself takes is the
-//! loop; what the system takes for it is copying bytes from and to its page cache, which no loop can save. Linux tells the two apart by looking
-//! which of them is at work at each of its ticks, 4 ms apart, and tells them in hundredths of a second: only their sum is exact. So the mean of all passes counts:
-//! the fastest one would be that whose ticks fell luckily.
+//! The processor time is what counts: wall time depends on who else uses the machine. It comes apart: what
+//! the program itself takes is the loop; what the system takes for it is copying bytes from and to its page
+//! cache, which no loop can save. Linux tells the two apart by looking which of them is at work at each of
+//! its ticks, 4 ms apart, and tells them in hundredths of a second: only their sum is exact. So the mean of
+//! all passes counts: the fastest one would be that whose ticks fell luckily.
 
 use crate::data::{Data, mix};
 use crate::error::BenchError;

@@ -42,7 +42,8 @@ impl Rng {
     }
 }
 
-/// Ranks with Zipf's distribution (the method of Gray et al. 1994 that YCSB uses), scattered over the records.
+/// Ranks with Zipf's distribution (the method of Gray et al. 1994 that YCSB uses), scattered over the
+/// records.
 #[derive(Clone, Debug)]
 pub(crate) struct Zipf {
     count: u64,
@@ -145,7 +146,8 @@ pub(crate) struct Data {
 
 impl Data {
     pub(crate) fn new(key_size: usize, value_size: usize, seed: u64) -> Data {
-        // Pieces whose second half repeats the first: any compressor for repetitions gets them to about a half.
+        // Pieces whose second half repeats the first: any compressor for repetitions gets them to about a
+        // half.
         let half_len = (value_size / 2).clamp(1, 50);
         let pool_len = (POOL_BYTES + value_size).max(2 * value_size);
         let mut rng = Rng::new(seed, 0);

@@ -1,7 +1,8 @@
-//! Reading where much was deleted: what a seek costs over deleted keys once the database has had a rest, and whether a
-//! queue stays as fast as it was.
+//! Reading where much was deleted: what a seek costs over deleted keys once the database has had a rest, and
+//! whether a queue stays as fast as it was.
 //!
-//! These workloads have a keyspace of their own beside the data set, made anew for each and dropped afterwards.
+//! These workloads have a keyspace of their own beside the data set, made anew for each and dropped
+//! afterwards.
 
 use crate::data::{Data, Rng};
 use crate::error::BenchError;
@@ -46,7 +47,8 @@ pub(crate) fn measure(
     Ok(outcome)
 }
 
-/// Deletes everything between two keys, rests, and seeks from random places between them: each finds the second.
+/// Deletes everything between two keys, rests, and seeks from random places between them: each finds the
+/// second.
 fn seek_deleted(
     workload: Workload,
     store: &Store,

@@ -1,11 +1,11 @@
-//! The little that a benchmark asks of the operating system: how much memory the process holds, how much processor time it
-//! took, and another process's end.
+//! The little that a benchmark asks of the operating system: how much memory the process holds, how much
+//! processor time it took, and another process's end.
 
 use std::io::{self, BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-/// Starts a process, waits until it says a line on its standard output that is `awaited`, and kills it where it is: it gets no
-/// signal that it could act on. Gives the line; `None` if the process ended without it.
+/// Starts a process, waits until it says a line on its standard output that is `awaited`, and kills it where
+/// it is: it gets no signal that it could act on. Gives the line; `None` if the process ended without it.
 pub(crate) fn kill_once_it_said(
     mut command: Command,
     awaited: impl Fn(&str) -> bool,
@@ -18,8 +18,8 @@ pub(crate) fn kill_once_it_said(
     said.transpose()
 }
 
-/// Anonymous memory that the process has resident, in bytes: heap, stacks and caches, but neither program text nor
-/// mapped files, which belong to the system's page cache. `None` where the system does not tell.
+/// Anonymous memory that the process has resident, in bytes: heap, stacks and caches, but neither program
+/// text nor mapped files, which belong to the system's page cache. `None` where the system does not tell.
 pub(crate) fn resident_anonymous_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     parse_status(&status)
@@ -49,7 +49,8 @@ pub(crate) fn processor_time() -> Option<ProcessorTime> {
 }
 
 fn parse_stat(stat: &str) -> Option<ProcessorTime> {
-    // The name of the program, in parentheses, may hold anything; behind it `utime` and `stime` are the fields 12 and 13.
+    // The name of the program, in parentheses, may hold anything; behind it `utime` and `stime` are the
+    // fields 12 and 13.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut times = fields.split_whitespace().skip(11);
     let mut next_seconds = || Some(times.next()?.parse::<u64>().ok()? as f64 / TICKS_A_SECOND);

@@ -1,7 +1,7 @@
 //! Sustained overwriting: puts of random present keys, as fast as they go, for a given time.
 //!
-//! What counts here is not the mean but the worst: each put is timed, and each second is counted. A put's time is from the end of
-//! the one before, so the clock is read once for each, and making the key is in it.
+//! What counts here is not the mean but the worst: each put is timed, and each second is counted. A put's
+//! time is from the end of the one before, so the clock is read once for each, and making the key is in it.
 
 use crate::data::{Data, Rng};
 use crate::error::BenchError;

@@ -1,10 +1,10 @@
 //! Opening: after a clean close, and after a process was killed whose memtable was full.
 //!
-//! The process to be killed is this program started anew ([`Settings::victim`]), because a thread cannot be killed: it opens the
-//! database, overwrites records until the memtable holds what it may, says so, and waits for its end in
-//! [`fill_until_killed`]. Only the opening itself is timed, a few times; the median counts. After each the whole data set
-//! is read, and what the killed process wrote must be there: it overwrites records with the other of their two
-//! values, so that a lost replay shows.
+//! The process to be killed is this program started anew ([`Settings::victim`]), because a thread cannot be
+//! killed: it opens the database, overwrites records until the memtable holds what it may, says so, and waits
+//! for its end in [`fill_until_killed`]. Only the opening itself is timed, a few times; the median counts.
+//! After each the whole data set is read, and what the killed process wrote must be there: it overwrites
+//! records with the other of their two values, so that a lost replay shows.
 
 use crate::data::Data;
 use crate::error::BenchError;
@@ -101,8 +101,8 @@ fn check(store: &Store, settings: &Settings, data: &Data, victim: &Victim) -> Re
     }
 }
 
-/// What the process does that `reopenkill` kills: fills a memtable, says so in a line on `out`, and waits for its
-/// end, or for the end of whoever was to kill it, which shows as the end of `input`.
+/// What the process does that `reopenkill` kills: fills a memtable, says so in a line on `out`, and waits for
+/// its end, or for the end of whoever was to kill it, which shows as the end of `input`.
 ///
 /// # Errors
 /// Those of the database; and if the memtable would not take as much.

@@ -14,8 +14,8 @@ use std::path::Path;
 pub struct Row {
     /// What was measured.
     pub workload: Workload,
-    /// Operations: records for fills and scans, gets and puts otherwise, keys for multi-gets, seeks with what they
-    /// read for `seekrandom`.
+    /// Operations: records for fills and scans, gets and puts otherwise, keys for multi-gets, seeks with what
+    /// they read for `seekrandom`.
     pub ops: u64,
     /// How long they took; for fills until the last one was acknowledged.
     pub seconds: f64,
@@ -161,7 +161,8 @@ pub struct AmplificationRow {
     pub space_amplification_mean: f64,
     /// The most that any look showed.
     pub space_amplification_max: f64,
-    /// What lay in the directory, for each byte alive: with what was being written and what was to be deleted.
+    /// What lay in the directory, for each byte alive: with what was being written and what was to be
+    /// deleted.
     pub directory_amplification_mean: f64,
     /// The most that any look showed.
     pub directory_amplification_max: f64,

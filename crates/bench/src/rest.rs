@@ -1,6 +1,8 @@
-//! Gets after a rest: whether an idle database has come to one run, so that each of them touches one table with data at most.
+//! Gets after a rest: whether an idle database has come to one run, so that each of them touches one table
+//! with data at most.
 //!
-//! A tenth of the records are overwritten first, all over the keys, so that there is something to merge whatever a fill has left.
+//! A tenth of the records are overwritten first, all over the keys, so that there is something to merge
+//! whatever a fill has left.
 
 use crate::data::{Data, Rng};
 use crate::deletes::Outcome;
@@ -14,8 +16,8 @@ use std::time::Duration;
 /// Records are overwritten where this divides the number of the put.
 const OVERWRITTEN_EVERY: u64 = 10;
 
-/// Overwrites, rests for [`Settings::idle_seconds`], and gets random present keys. What is told beside that is how many runs of tables
-/// a get may have touched, from the metrics of before the gets.
+/// Overwrites, rests for [`Settings::idle_seconds`], and gets random present keys. What is told beside that
+/// is how many runs of tables a get may have touched, from the metrics of before the gets.
 pub(crate) fn measure(
     store: &Store,
     settings: &Settings,

@@ -17,8 +17,9 @@ use esker::parts::env::{Clock, SystemClock};
 
 /// Runs the workloads of `settings` one after the other on one data set and reports each as it ends.
 ///
-/// A fill replaces the data of an earlier benchmark (unless `use_existing_db`); a workload that reads uses the
-/// data that is there if it is the one the settings describe, and fills first if not. What it did is noted.
+/// A fill replaces the data of an earlier benchmark (unless `use_existing_db`); a workload that reads uses
+/// the data that is there if it is the one the settings describe, and fills first if not. What it did is
+/// noted.
 ///
 /// # Errors
 /// Those of the database; settings that make no sense; a directory whose contents are none of a benchmark's

@@ -16,7 +16,8 @@ pub enum Workload {
     FillRandom,
     /// Batches of puts in random order.
     FillBatch,
-    /// So many bytes as the records have, one after the other into a file, and a sync: what the device allows a bulk load.
+    /// So many bytes as the records have, one after the other into a file, and a sync: what the device allows
+    /// a bulk load.
     RawWrite,
     /// A bulk load in ascending order of keys.
     BulkSeq,
@@ -248,8 +249,8 @@ pub struct Settings {
     pub memory_budget_bytes: Option<u64>,
     /// Print the distribution of latencies.
     pub histogram: bool,
-    /// Starts the process that `reopenkill` kills, which must call [`crate::fill_until_killed`]; without it there is no
-    /// `reopenkill`.
+    /// Starts the process that `reopenkill` kills, which must call [`crate::fill_until_killed`]; without it
+    /// there is no `reopenkill`.
     pub victim: Option<StartVictim>,
 }
 

@@ -1,8 +1,8 @@
 //! The database under test, and what is known of its contents.
 //!
-//! A keyspace beside the measured one says which data set the database holds, and whether its fill came to its
-//! end; so a later run can use the data, and a fill can tell data of an earlier benchmark, which it may replace,
-//! from data that somebody cares about, which it must not touch.
+//! A keyspace beside the measured one says which data set the database holds, and whether its fill came to
+//! its end; so a later run can use the data, and a fill can tell data of an earlier benchmark, which it may
+//! replace, from data that somebody cares about, which it must not touch.
 
 use crate::error::BenchError;
 use crate::settings::Settings;
@@ -125,7 +125,8 @@ impl Store {
         parsed.map(Some).map_err(|error| BenchError::Settings(format!("the data set is unreadable: {error}")))
     }
 
-    /// Writes down which data set is there, in a table, so that nothing but the measured data is in log and memtables.
+    /// Writes down which data set is there, in a table, so that nothing but the measured data is in log and
+    /// memtables.
     pub(crate) fn mark(&self, data_set: &DataSet) -> Result<(), BenchError> {
         let mark = serde_json::to_vec(data_set).expect("numbers and a flag always serialise");
         let keyspace = self.database.keyspace(MARK_KEYSPACE)?;

@@ -260,8 +260,8 @@ impl<'a> Prepared<'a> {
         Ok(Work { ops, found: pairs, bytes: pairs * self.pair_bytes(), wrong, ..sampler.finish() })
     }
 
-    /// One get and one put in each transaction. With several threads two may want the same key; then one of them tries
-    /// again, and both count once.
+    /// One get and one put in each transaction. With several threads two may want the same key; then one of
+    /// them tries again, and both count once.
     fn transact(&self, store: &Store, clock: &dyn Clock, part: Part<'_>) -> esker::Result<Work> {
         let mut sampler = Sampler::new(clock, SAMPLE_INTERVAL);
         let mut check = Check::new(self.data);

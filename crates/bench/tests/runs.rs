@@ -35,7 +35,8 @@ fn settings(dir: &TempDir, workloads: impl IntoIterator<Item = Workload>) -> Set
     Settings { directory, workloads, victim: Some(start_victim), ..sizes }
 }
 
-/// Names the directory to the process that is killed, and tells it what to write; without it its test does nothing.
+/// Names the directory to the process that is killed, and tells it what to write; without it its test does
+/// nothing.
 const VICTIM: &str = "ESKER_BENCH_VICTIM";
 
 /// This program, to run one test alone.

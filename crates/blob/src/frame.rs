@@ -40,8 +40,8 @@ pub struct BlobFooter {
 }
 
 impl BlobHeader {
-    /// The bytes of the header: magic, version (u32), 4 bytes of zeros, uuid, uid (u64), keyspace (u32), 4 bytes of zeros,
-    /// time (u64), XXH3-64 of all that.
+    /// The bytes of the header: magic, version (u32), 4 bytes of zeros, uuid, uid (u64), keyspace (u32), 4
+    /// bytes of zeros, time (u64), XXH3-64 of all that.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
@@ -88,7 +88,8 @@ impl BlobHeader {
 }
 
 impl BlobFooter {
-    /// The bytes of the footer: records, bytes of records, bytes of values (u64 each), XXH3-64 of these and the file's uid, magic.
+    /// The bytes of the footer: records, bytes of records, bytes of values (u64 each), XXH3-64 of these and
+    /// the file's uid, magic.
     pub fn encode(&self, uid: TableUid) -> [u8; FOOTER_BYTES] {
         let mut bytes = [0; FOOTER_BYTES];
         bytes[..8].copy_from_slice(&self.records.to_le_bytes());

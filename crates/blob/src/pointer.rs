@@ -5,8 +5,8 @@ use esker_base::coding::{Reader, put_varint};
 
 /// Where the record of a value lies.
 ///
-/// As bytes: file number, offset, length of the record and length of the value as varints, then the lower half of the record's
-/// checksum, 4 bytes little-endian.
+/// As bytes: file number, offset, length of the record and length of the value as varints, then the lower
+/// half of the record's checksum, 4 bytes little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlobPointer {
     /// The blob file.

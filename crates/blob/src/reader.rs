@@ -79,8 +79,8 @@ impl BlobReader {
         &self.header
     }
 
-    /// Puts the value that `pointer` leads to into `out`, in place of what that held. One positioned read; the checksum is
-    /// verified, and that it is the record that was meant and belongs to `key`.
+    /// Puts the value that `pointer` leads to into `out`, in place of what that held. One positioned read;
+    /// the checksum is verified, and that it is the record that was meant and belongs to `key`.
     ///
     /// # Errors
     /// [`Error::Corruption`] with file and offset; `out` is empty then.
@@ -121,8 +121,8 @@ impl BlobReader {
         record.read_value(out).map_err(|flaw| error_of(&*self.file, offset, flaw))
     }
 
-    /// Reads all records in order and checks everything that can be checked: each record, that they fill the file, and that
-    /// the footer speaks of them. `each` gets the offset, the record and its value.
+    /// Reads all records in order and checks everything that can be checked: each record, that they fill the
+    /// file, and that the footer speaks of them. `each` gets the offset, the record and its value.
     ///
     /// # Errors
     /// The first damage, with file and offset, or what `each` answers.

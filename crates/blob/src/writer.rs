@@ -1,8 +1,9 @@
 //! Writing a blob file, value by value.
 //!
-//! Records are collected in a buffer of a mebibyte that goes to the file when it is full, and is sent to the device at once, so that
-//! the sync at the end, which nothing interrupts, has little left to wait for. The file is complete and durable when
-//! [`BlobWriter::finish`] returns; making its name durable is the caller's business.
+//! Records are collected in a buffer of a mebibyte that goes to the file when it is full, and is sent to the
+//! device at once, so that the sync at the end, which nothing interrupts, has little left to wait for. The
+//! file is complete and durable when [`BlobWriter::finish`] returns; making its name durable is the caller's
+//! business.
 
 use crate::frame::{BlobFooter, BlobHeader, FOOTER_BYTES, HEADER_BYTES};
 use crate::pointer::BlobPointer;

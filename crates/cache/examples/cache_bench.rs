@@ -4,14 +4,16 @@
 //! cargo run --release -p esker-cache --example cache_bench -- [hits|speed] [kind]
 //! ```
 //!
-//! `hits` prints hit rates in percent, by size of the cache in percent of the data and by distribution of the lookups: `uniform`, `zipf`
-//! with exponent 0.99, `scans` (those of `zipf`, and after each 25,000 a scan over all the data, whose own lookups are not
-//! counted), and `lookups` (the same scans, done by lookups: what they cost where nobody says that they are scans).
-//! The data are 20,000 blocks of 4 KiB; the first half of 400,000 lookups warms the cache up.
+//! `hits` prints hit rates in percent, by size of the cache in percent of the data and by distribution of the
+//! lookups: `uniform`, `zipf` with exponent 0.99, `scans` (those of `zipf`, and after each 25,000 a scan over
+//! all the data, whose own lookups are not counted), and `lookups` (the same scans, done by lookups: what
+//! they cost where nobody says that they are scans). The data are 20,000 blocks of 4 KiB; the first half of
+//! 400,000 lookups warms the cache up.
 //!
-//! `speed` prints millions of lookups a second of 1, 2 and 4 threads that find everything, evenly over 20,000 blocks, and of one
-//! that misses half the time and inserts; the last columns divide by `lru` of the same run. `slots` is as `clock` here, because the
-//! slots are the tables': `cargo run --release -p esker-sst --example cached_get_bench` compares whole lookups.
+//! `speed` prints millions of lookups a second of 1, 2 and 4 threads that find everything, evenly over 20,000
+//! blocks, and of one that misses half the time and inserts; the last columns divide by `lru` of the same
+//! run. `slots` is as `clock` here, because the slots are the tables':
+//! `cargo run --release -p esker-sst --example cached_get_bench` compares whole lookups.
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the real clock")]
 

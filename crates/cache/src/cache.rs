@@ -14,25 +14,26 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Least capacity for each shard: 1024 blocks of 4 KiB, or 64 of the largest block size, so that the clock of a shard
-/// sees enough blocks to tell used from unused ones.
+/// Least capacity for each shard: 1024 blocks of 4 KiB, or 64 of the largest block size, so that the clock of
+/// a shard sees enough blocks to tell used from unused ones.
 const MIN_SHARD_BYTES: usize = 4 << 20;
 
-/// Most shards. A lookup of a key takes 400 ns or more and holds a lock of the cache for about 20 of them, so even
-/// of 64 threads that do nothing else a thread finds its shard taken only once in about 20 times.
+/// Most shards. A lookup of a key takes 400 ns or more and holds a lock of the cache for about 20 of them, so
+/// even of 64 threads that do nothing else a thread finds its shard taken only once in about 20 times.
 const MAX_SHARDS: usize = 64;
 
-/// Share of the cache that data blocks of scans may take, as numerator and denominator: 40 %. Whatever scans do,
-/// the other 60 % keeps what lookups use.
+/// Share of the cache that data blocks of scans may take, as numerator and denominator: 40 %. Whatever scans
+/// do, the other 60 % keeps what lookups use.
 pub const SCAN_SHARE: (usize, usize) = (2, 5);
 
-/// What part of an even share of a shard an entry may take at the cost of its own shard: one eighth. Room for a larger one, such as a paged
-/// filter or a block with a giant value, is made in all shards alike: a shard that gave all of it would lose a good part of what it has, or
-/// everything, and the others nothing. An eighth is 512 KiB of the smallest of several shards, eight times the largest usual block.
+/// What part of an even share of a shard an entry may take at the cost of its own shard: one eighth. Room for
+/// a larger one, such as a paged filter or a block with a giant value, is made in all shards alike: a shard
+/// that gave all of it would lose a good part of what it has, or everything, and the others nothing. An
+/// eighth is 512 KiB of the smallest of several shards, eight times the largest usual block.
 pub const LARGE_SHARE: usize = 8;
 
-/// Rounds over all shards in search of room before an insertion gives up, which takes other threads that use up all
-/// the room it makes.
+/// Rounds over all shards in search of room before an insertion gives up, which takes other threads that use
+/// up all the room it makes.
 const MAX_BORROW_ROUNDS: usize = 3;
 
 /// A cache of blocks. See the [crate's page](crate) for design and invariants.
@@ -90,7 +91,8 @@ thread_local! {
     static STRIPE: usize = NEXT_STRIPE.fetch_add(1, Ordering::Relaxed) % STRIPES;
 }
 
-/// Entries on their way out. Dropping them, which callers do after unlocking, tells the values that they have left.
+/// Entries on their way out. Dropping them, which callers do after unlocking, tells the values that they have
+/// left.
 pub(crate) struct Departed<V: Charge>(pub(crate) Vec<Entry<V>>);
 
 impl<V: Charge> Drop for Departed<V> {
@@ -124,14 +126,15 @@ impl Budget {
 }
 
 impl<V: Charge + Clone> BlockCache<V> {
-    /// A cache of the default kind with `capacity_bytes`; 0 caches nothing. The number of shards follows from this first
-    /// capacity.
+    /// A cache of the default kind with `capacity_bytes`; 0 caches nothing. The number of shards follows from
+    /// this first capacity.
     pub fn new(capacity_bytes: usize) -> BlockCache<V> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         BlockCache::of_kind(CacheKind::default(), capacity_bytes, &clock)
     }
 
-    /// As [`BlockCache::new`], of any kind. The clock tells what has outlived a TTL, and is not asked by kinds without.
+    /// As [`BlockCache::new`], of any kind. The clock tells what has outlived a TTL, and is not asked by
+    /// kinds without.
     pub fn of_kind(kind: CacheKind, capacity_bytes: usize, clock: &Arc<dyn Clock>) -> BlockCache<V> {
         let fitting = (capacity_bytes / MIN_SHARD_BYTES).max(1);
         // The power of two below or at it.
@@ -180,16 +183,17 @@ impl<V: Charge + Clone> BlockCache<V> {
         found
     }
 
-    /// As [`BlockCache::get`], but a miss is not counted: whoever then finds that the block has to be loaded says so by
-    /// [`BlockCache::count_miss`]. For callers who may learn otherwise that they do not need it.
+    /// As [`BlockCache::get`], but a miss is not counted: whoever then finds that the block has to be loaded
+    /// says so by [`BlockCache::count_miss`]. For callers who may learn otherwise that they do not need it.
     #[inline]
     pub fn find(&self, key: &CacheKey, kind: BlockKind, admission: Admission) -> Option<V> {
         let hash = hash_of(key);
         self.shards[self.shard_of(hash)].lock().find(hash, key, kind, admission)
     }
 
-    /// Asks for the memory that [`BlockCache::find`] and [`BlockCache::insert`] of this key would wait for, one piece after the other. For callers
-    /// who have something else to do before. Waits for nothing: a shard that somebody has locked is left alone.
+    /// Asks for the memory that [`BlockCache::find`] and [`BlockCache::insert`] of this key would wait for,
+    /// one piece after the other. For callers who have something else to do before. Waits for nothing: a
+    /// shard that somebody has locked is left alone.
     pub fn prefetch(&self, key: &CacheKey) {
         let hash = hash_of(key);
         if let Some(shard) = self.shards[self.shard_of(hash)].try_lock() {
@@ -204,14 +208,15 @@ impl<V: Charge + Clone> BlockCache<V> {
         self.counted[stripe].misses[kind as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The block, if it is there, without counting the question or taking it for a use: for who has asked already and waited since.
+    /// The block, if it is there, without counting the question or taking it for a use: for who has asked
+    /// already and waited since.
     pub fn peek(&self, key: &CacheKey) -> Option<V> {
         let hash = hash_of(key);
         self.shards[self.shard_of(hash)].lock().resident(hash, key)
     }
 
-    /// Caches a block that was just loaded and verified, and answers the one to use: that of another thread if
-    /// it was faster.
+    /// Caches a block that was just loaded and verified, and answers the one to use: that of another thread
+    /// if it was faster.
     ///
     /// A block larger than the budget is not cached; `value` is answered as it is.
     pub fn insert(&self, key: CacheKey, value: V, kind: BlockKind, admission: Admission) -> V {
@@ -295,8 +300,8 @@ impl<V: Charge + Clone> BlockCache<V> {
         value
     }
 
-    /// Whether somebody has to go for `bytes` more. Not so after the capacity was lowered below what is used: then insertions see to
-    /// it that it is kept.
+    /// Whether somebody has to go for `bytes` more. Not so after the capacity was lowered below what is used:
+    /// then insertions see to it that it is kept.
     fn is_full_for(&self, bytes: usize) -> bool {
         let (used, capacity) = (self.used_bytes(), self.capacity_bytes());
         used <= capacity && used.saturating_add(bytes) > capacity
@@ -312,7 +317,8 @@ impl<V: Charge + Clone> BlockCache<V> {
         }
     }
 
-    /// Reserves `bytes`, evicting from one shard as needed; `false` if the shard is empty and they still do not fit.
+    /// Reserves `bytes`, evicting from one shard as needed; `false` if the shard is empty and they still do
+    /// not fit.
     fn make_room(
         &self,
         shard: &mut MutexGuard<'_, Shard<V>>,
@@ -371,8 +377,8 @@ impl<V: Charge + Clone> BlockCache<V> {
         self.budget.capacity.load(Ordering::Relaxed)
     }
 
-    /// Changes the budget while the cache is in use; what no longer fits is evicted: if it is much, by the memory that it lies in
-    /// (`stretches`), and evenly from all shards. The number of shards stays.
+    /// Changes the budget while the cache is in use; what no longer fits is evicted: if it is much, by the
+    /// memory that it lies in (`stretches`), and evenly from all shards. The number of shards stays.
     pub fn set_capacity_bytes(&self, capacity_bytes: usize) {
         self.budget.capacity.store(capacity_bytes, Ordering::Relaxed);
         self.evict_stretches();
@@ -383,7 +389,8 @@ impl<V: Charge + Clone> BlockCache<V> {
                 let share = excess.div_ceil(self.shards.len() - done);
                 freed_bytes += self.shrink_by(shard, share);
             }
-            // A round without success: the rest belongs to insertions under way, whose next eviction sees to it.
+            // A round without success: the rest belongs to insertions under way, whose next eviction sees to
+            // it.
             if freed_bytes == 0 || self.used_bytes() <= self.capacity_bytes() {
                 return;
             }
@@ -415,7 +422,8 @@ impl<V: Charge + Clone> BlockCache<V> {
         freed_bytes
     }
 
-    /// Names whoever is to be told when the cache is full and somebody waits for that ([`BlockCache::await_need`]). It is called by insertions.
+    /// Names whoever is to be told when the cache is full and somebody waits for that
+    /// ([`BlockCache::await_need`]). It is called by insertions.
     pub fn tell_of_need(&self, tell: impl Fn() + Send + Sync + 'static) {
         self.need.set_tell(Box::new(tell));
     }

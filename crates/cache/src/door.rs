@@ -1,19 +1,22 @@
 //! Who may enter a full cache: what was asked for twice, lately.
 //!
-//! Where more is asked for than fits, most blocks that are loaded go again before anybody wants them. Each of them costs an eviction: a walk of the
-//! clock's hand over values that lie anywhere in memory, the end of one block and fresh memory for another. That is a fifth of what a
-//! lookup takes whose block comes from the page cache. So a lookup's data block that finds the cache full leaves its name at the door, and enters when it comes
-//! back while the name is still there. (Einziger, Friedman and Manes, 2017, call this a doorkeeper.)
+//! Where more is asked for than fits, most blocks that are loaded go again before anybody wants them. Each of
+//! them costs an eviction: a walk of the clock's hand over values that lie anywhere in memory, the end of one
+//! block and fresh memory for another. That is a fifth of what a lookup takes whose block comes from the page
+//! cache. So a lookup's data block that finds the cache full leaves its name at the door, and enters when it
+//! comes back while the name is still there. (Einziger, Friedman and Manes, 2017, call this a doorkeeper.)
 //!
 //! * As long as there is room everybody enters, so a cache fills as fast as blocks are loaded.
-//! * A name stays until another one takes its place: on average for as many loads as there are places, which are one to four for each resident
-//!   entry, and as many as before while they are. Whatever comes back within that time is worth more than what a clock would have kept for as long.
-//! * Of blocks that are all asked for alike, the share that enters is about the share that fits. So the hit rate stays as it is, and
-//!   the evictions of all other loads are saved.
-//! * Who came last waits at the door, one in each shard: resident and charged like all others, but outside of the policy. Lookups of neighbouring keys find
-//!   it there, and whoever was used when the next one comes enters. It hears of the cache, so that shortcuts to it are made, when it is first found: most
-//!   go without having been found. The memory of those who go is used again at once, while it is in the
-//!   processor's caches.
+//! * A name stays until another one takes its place: on average for as many loads as there are places, which
+//!   are one to four for each resident entry, and as many as before while they are. Whatever comes back
+//!   within that time is worth more than what a clock would have kept for as long.
+//! * Of blocks that are all asked for alike, the share that enters is about the share that fits. So the hit
+//!   rate stays as it is, and the evictions of all other loads are saved.
+//! * Who came last waits at the door, one in each shard: resident and charged like all others, but outside of
+//!   the policy. Lookups of neighbouring keys find it there, and whoever was used when the next one comes
+//!   enters. It hears of the cache, so that shortcuts to it are made, when it is first found: most go without
+//!   having been found. The memory of those who go is used again at once, while it is in the processor's
+//!   caches.
 //! * It costs one more load of each block when the set in use changes.
 //!
 //! A name is 15 bits of a hash: one block in 32,768 is taken for another, and enters at once.
@@ -26,8 +29,9 @@ const MIN_PLACES: usize = 64;
 /// Bytes that the door takes for each resident entry, at most.
 pub(crate) const BYTES_AN_ENTRY: usize = MOST_PLACES_AN_ENTRY * size_of::<u16>();
 
-/// Most places for each resident entry, if they are more than the fewest. Twice what residents need, so that all names are not forgotten each
-/// time that residents come to a power of two or fall below it, as they do all the time where blocks of different sizes take each other's room.
+/// Most places for each resident entry, if they are more than the fewest. Twice what residents need, so that
+/// all names are not forgotten each time that residents come to a power of two or fall below it, as they do
+/// all the time where blocks of different sizes take each other's room.
 const MOST_PLACES_AN_ENTRY: usize = 4;
 
 /// The names of those who were turned away.
@@ -53,7 +57,8 @@ impl Door {
         self.names.get(hash as usize & mask) == Some(&name_of(hash))
     }
 
-    /// Whether the block with this hash was turned away lately, and may enter. `residents` are the entries inside.
+    /// Whether the block with this hash was turned away lately, and may enter. `residents` are the entries
+    /// inside.
     pub(crate) fn knock(&mut self, hash: u64, residents: usize) -> bool {
         let fewest = residents.next_power_of_two().max(MIN_PLACES);
         let most = (MOST_PLACES_AN_ENTRY * residents).max(MIN_PLACES);
@@ -77,7 +82,8 @@ impl Door {
     }
 }
 
-/// The lowest bits of a hash say where a name lies, those in the middle in which shard, and the highest are the name.
+/// The lowest bits of a hash say where a name lies, those in the middle in which shard, and the highest are
+/// the name.
 fn name_of(hash: u64) -> u16 {
     (hash >> 48) as u16 | 1
 }

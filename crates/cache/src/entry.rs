@@ -1,7 +1,7 @@
 //! What lies in the cache, and how it got there.
 
-/// Names a block: which table, and which of its blocks. Two halves of a word, so that a bucket has room for a pointer
-/// to a value that knows its length.
+/// Names a block: which table, and which of its blocks. Two halves of a word, so that a bucket has room for a
+/// pointer to a value that knows its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CacheKey {
     /// The table's [`crate::TableNumber`].
@@ -48,9 +48,9 @@ impl BlockKind {
 
     /// Rounds of the clock hand that an entry survives from its insertion on without being used.
     ///
-    /// A data block that a lookup asked for gets one, so that a second use has a full round to come. An index block
-    /// stands for hundreds of data blocks, a filter for thousands: losing one makes all their lookups read twice,
-    /// so three rounds more.
+    /// A data block that a lookup asked for gets one, so that a second use has a full round to come. An index
+    /// block stands for hundreds of data blocks, a filter for thousands: losing one makes all their lookups
+    /// read twice, so three rounds more.
     #[inline]
     pub(crate) const fn initial_chances(self) -> u8 {
         match self {
@@ -77,24 +77,25 @@ pub enum Admission {
     Scan,
 }
 
-/// What a value has to say to the cache: how much of the budget it takes, and, if there are *shortcuts* to it, ways to
-/// use it without asking the cache, what the cache must know and tell for their sake.
+/// What a value has to say to the cache: how much of the budget it takes, and, if there are *shortcuts* to
+/// it, ways to use it without asking the cache, what the cache must know and tell for their sake.
 pub trait Charge {
     /// Bytes the value holds, its own struct and allocations included. Must not change while it is cached.
     fn charge_bytes(&self) -> usize;
 
-    /// The value is in the cache, and somebody may have use of shortcuts to it: they may be made. It may be found there before, and go again
-    /// without having heard anything. Called with a lock of the cache held,
+    /// The value is in the cache, and somebody may have use of shortcuts to it: they may be made. It may be
+    /// found there before, and go again without having heard anything. Called with a lock of the cache held,
     /// so it must not call the cache.
     #[inline]
     fn entered(&self) {}
 
-    /// The value is not in the cache any more: shortcuts to it must go, lest they keep it alive outside of the
-    /// budget. Called once for each [`Charge::entered`], after it, without any lock of the cache held.
+    /// The value is not in the cache any more: shortcuts to it must go, lest they keep it alive outside of
+    /// the budget. Called once for each [`Charge::entered`], after it, without any lock of the cache held.
     #[inline]
     fn left(&self) {}
 
-    /// Whether a lookup used the value by a shortcut since this was last called. The cache asks before it evicts.
+    /// Whether a lookup used the value by a shortcut since this was last called. The cache asks before it
+    /// evicts.
     #[inline]
     fn take_use(&self) -> bool {
         false
@@ -106,7 +107,8 @@ pub trait Charge {
         false
     }
 
-    /// Asks for the memory that [`Charge::take_use`] and [`Charge::left`] look at. Called with a lock of the cache held.
+    /// Asks for the memory that [`Charge::take_use`] and [`Charge::left`] look at. Called with a lock of the
+    /// cache held.
     #[inline]
     fn prefetch(&self) {}
 
@@ -115,8 +117,9 @@ pub trait Charge {
         None
     }
 
-    /// The cache is about to let go of `count` values in this one's stretch: nothing is to be put there any more. `false` if they should
-    /// better stay, because the stretch would not go back for it. Called without any lock of the cache held.
+    /// The cache is about to let go of `count` values in this one's stretch: nothing is to be put there any
+    /// more. `false` if they should better stay, because the stretch would not go back for it. Called without
+    /// any lock of the cache held.
     fn close_stretch(&self, _count: usize) -> bool {
         false
     }

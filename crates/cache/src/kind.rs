@@ -7,36 +7,42 @@ use std::time::Duration;
 
 /// How a cache chooses what goes, and how its hits find their way.
 ///
-/// People write it as `slots`, `clock`, `lru`, `lru:60s`, `lfu` or `s3-fifo`; [`fmt::Display`] gives the same back. It is
-/// a choice of the running process: no file knows of it, and a database may be opened with another one each time.
+/// People write it as `slots`, `clock`, `lru`, `lru:60s`, `lfu` or `s3-fifo`; [`fmt::Display`] gives the same
+/// back. It is a choice of the running process: no file knows of it, and a database may be opened with
+/// another one each time.
 ///
-/// All kinds keep the same promises: one budget, priorities for what serves whole tables, and the scans' share
-/// (see the [crate's page](crate)).
+/// All kinds keep the same promises: one budget, priorities for what serves whole tables, and the scans'
+/// share (see the [crate's page](crate)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CacheKind {
-    /// CLOCK, and an array of atomic slots for each table through which hits go without a lock. The cache chooses who goes as
-    /// [`CacheKind::Clock`] does, but when it is full it takes in what was loaded twice; the slots are the table's (`slots` in `esker-sst`). Costs eight
-    /// bytes a block of an open table, whether or not it is cached. The default.
+    /// CLOCK, and an array of atomic slots for each table through which hits go without a lock. The cache
+    /// chooses who goes as [`CacheKind::Clock`] does, but when it is full it takes in what was loaded twice;
+    /// the slots are the table's (`slots` in `esker-sst`). Costs eight bytes a block of an open table,
+    /// whether or not it is cached. The default.
     #[default]
     Slots,
-    /// CLOCK (Corbató 1968): a hand goes round, takes a chance from each entry and evicts the first that has none.
-    /// An approximation of LRU whose hits write one byte.
+    /// CLOCK (Corbató 1968): a hand goes round, takes a chance from each entry and evicts the first that has
+    /// none. An approximation of LRU whose hits write one byte.
     Clock,
-    /// The least recently used entry goes, exactly: a doubly linked list in each shard, to whose end a hit moves its entry.
+    /// The least recently used entry goes, exactly: a doubly linked list in each shard, to whose end a hit
+    /// moves its entry.
     Lru {
-        /// An entry is not found any more when it is older than this, used or not. No limit if `None`; counted in
-        /// milliseconds. What is expired leaves when it is met: by a load of its block or at the end of the list.
+        /// An entry is not found any more when it is older than this, used or not. No limit if `None`;
+        /// counted in milliseconds. What is expired leaves when it is met: by a load of its block or at the
+        /// end of the list.
         ttl: Option<Duration>,
     },
-    /// The least frequently used entry goes, of several the least recently used: a list for each frequency (Shah, Mitra,
-    /// Matani 2010), with frequencies that are halved every so often (Einziger, Friedman, Manes 2017).
+    /// The least frequently used entry goes, of several the least recently used: a list for each frequency
+    /// (Shah, Mitra, Matani 2010), with frequencies that are halved every so often (Einziger, Friedman, Manes
+    /// 2017).
     Lfu,
-    /// S3-FIFO (Yang et al. 2023) as the crate `quick_cache` has it: a small queue for what is new, a large one for what
-    /// was asked for again, and the names of what went from the small one too early.
+    /// S3-FIFO (Yang et al. 2023) as the crate `quick_cache` has it: a small queue for what is new, a large
+    /// one for what was asked for again, and the names of what went from the small one too early.
     S3Fifo,
 }
 
-/// Longest TTL: a hundred years. Added to a clock that runs for as long it is far from the end of 64 bits of nanoseconds.
+/// Longest TTL: a hundred years. Added to a clock that runs for as long it is far from the end of 64 bits of
+/// nanoseconds.
 const MAX_TTL: Duration = Duration::from_secs(100 * 366 * 86_400);
 
 impl CacheKind {
@@ -55,8 +61,8 @@ impl CacheKind {
         }
     }
 
-    /// Whether owners of values are to keep shortcuts to them (see the [crate's page](crate)). Kinds that say no ask no value
-    /// whether a shortcut was used.
+    /// Whether owners of values are to keep shortcuts to them (see the [crate's page](crate)). Kinds that say
+    /// no ask no value whether a shortcut was used.
     #[inline]
     pub const fn has_shortcuts(self) -> bool {
         matches!(self, CacheKind::Slots)

@@ -1,9 +1,10 @@
 //! Telling whoever has memory to spare that the cache has none left.
 //!
-//! Memory that lies idle elsewhere is worth something to the cache only once entries have to go for others. So whoever could lend some asks to be
-//! told, once, and gives away nothing before.
+//! Memory that lies idle elsewhere is worth something to the cache only once entries have to go for others.
+//! So whoever could lend some asks to be told, once, and gives away nothing before.
 //!
-//! * ND1. The need is met when an entry comes that has no room, not before, and told once for each time it was awaited.
+//! * ND1. The need is met when an entry comes that has no room, not before, and told once for each time it
+//!   was awaited.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -14,7 +15,8 @@ const AWAITED: u8 = 1;
 /// The cache was full since.
 const MET: u8 = 2;
 
-/// See the file's head. The state is 0 until somebody asks. Relaxed everywhere: whoever was told looks at the state under locks of its own.
+/// See the file's head. The state is 0 until somebody asks. Relaxed everywhere: whoever was told looks at the
+/// state under locks of its own.
 #[derive(Default)]
 pub(crate) struct Need {
     state: AtomicU8,

@@ -1,11 +1,11 @@
 //! Who stays and who goes within one shard: the policies behind one face, a closed set.
 //!
 //! A policy owns the entries of a shard and finds them by key; the [`crate::shard`] around it counts, the
-//! [`crate::cache`] locks and keeps the budget. So that all kinds keep the cache's promises alike, a policy *never evicts
-//! of its own accord*: it is told to, and hands out what goes. What it is asked for:
+//! [`crate::cache`] locks and keeps the budget. So that all kinds keep the cache's promises alike, a policy
+//! *never evicts of its own accord*: it is told to, and hands out what goes. What it is asked for:
 //!
-//! * `get` is a lookup. One by a scan leaves a data block where it is; any other counts as a use, and makes a block that a scan
-//!   brought in an ordinary one.
+//! * `get` is a lookup. One by a scan leaves a data block where it is; any other counts as a use, and makes a
+//!   block that a scan brought in an ordinary one.
 //! * `evict` names who goes by the policy's own order, with more patience for blocks that serve whole tables.
 //! * `evict_scanned` names a block that a scan brought in and no lookup asked for since.
 //! * `scanned_bytes` are the charges of those.
@@ -190,8 +190,8 @@ impl<V: Charge + Clone> Policy<V> {
     }
 }
 
-/// What a cache of a kind charges each entry beyond its value: its share of what the policy keeps to find and order it, at the
-/// emptiest that tables and arrays which double can be, and the two counters of an `Arc`.
+/// What a cache of a kind charges each entry beyond its value: its share of what the policy keeps to find and
+/// order it, at the emptiest that tables and arrays which double can be, and the two counters of an `Arc`.
 pub(crate) const fn overhead_bytes(kind: CacheKind) -> usize {
     const COUNTERS: usize = 16;
     COUNTERS

@@ -80,7 +80,8 @@ impl<V: Charge + Clone> Shard<V> {
         self.waiting.as_ref().filter(|entry| entry.key == *key).map(|entry| entry.value.clone())
     }
 
-    /// On whose behalf the block of a key is inside; nobody's if it is not, waits at the door, or would go next.
+    /// On whose behalf the block of a key is inside; nobody's if it is not, waits at the door, or would go
+    /// next.
     pub(crate) fn wanted_by(&mut self, hash: u64, key: &CacheKey) -> Option<Admission> {
         let entry = self.policy.resident(hash, key)?;
         match (entry.value.is_used() || entry.chances > 0, entry.scanned) {
@@ -90,8 +91,8 @@ impl<V: Charge + Clone> Shard<V> {
         }
     }
 
-    /// As [`Shard::find`], for the entry at the door; a lookup gives it the chance with which it enters. Shortcuts to it are made from now on:
-    /// most go as they came, and spare the way to a shortcut and back.
+    /// As [`Shard::find`], for the entry at the door; a lookup gives it the chance with which it enters.
+    /// Shortcuts to it are made from now on: most go as they came, and spare the way to a shortcut and back.
     #[cold]
     fn find_waiting(&mut self, key: &CacheKey, admission: Admission) -> Option<V> {
         let entry = self.waiting.as_mut().filter(|entry| entry.key == *key)?;
@@ -109,7 +110,8 @@ impl<V: Charge + Clone> Shard<V> {
         residents == 0 || self.door.as_mut().is_none_or(|door| door.knock(hash, residents))
     }
 
-    /// Has the place at the door free: who waits there and was used meanwhile enters, others go. Answers the charge of who went.
+    /// Has the place at the door free: who waits there and was used meanwhile enters, others go. Answers the
+    /// charge of who went.
     pub(crate) fn free_the_door(&mut self, evicted: &mut Vec<Entry<V>>) -> usize {
         let Some(mut entry) = self.waiting.take() else { return 0 };
         if entry.chances > 0 || entry.value.take_use() {
@@ -125,7 +127,8 @@ impl<V: Charge + Clone> Shard<V> {
         charge
     }
 
-    /// Has an entry wait at the door, whose key is absent and whose charge is reserved. Answers the charge of who went for it.
+    /// Has an entry wait at the door, whose key is absent and whose charge is reserved. Answers the charge of
+    /// who went for it.
     pub(crate) fn seat(&mut self, entry: Entry<V>, evicted: &mut Vec<Entry<V>>) -> usize {
         let freed_bytes = self.free_the_door(evicted);
         self.enters(&entry);
@@ -164,7 +167,8 @@ impl<V: Charge + Clone> Shard<V> {
         Some(entry)
     }
 
-    /// Removes some entries that are older than the kind's TTL, that of `key` among them if it is, and answers their charges.
+    /// Removes some entries that are older than the kind's TTL, that of `key` among them if it is, and
+    /// answers their charges.
     pub(crate) fn expire(&mut self, key: &CacheKey, expired: &mut Vec<Entry<V>>) -> usize {
         let before = expired.len();
         self.policy.expire(key, expired);

@@ -6,7 +6,8 @@ use std::ops::{AddAssign, Index};
 
 /// Counters of one kind of block, since the cache was made.
 ///
-/// When nothing is under way, `inserts - evictions - removals - expirations` is the number of resident blocks.
+/// When nothing is under way, `inserts - evictions - removals - expirations` is the number of resident
+/// blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KindStats {
     /// Lookups that found the block.
@@ -45,8 +46,8 @@ impl AddAssign for KindStats {
     }
 }
 
-/// A look at the cache. The shards are read one after the other, so under load the numbers are of slightly different
-/// moments.
+/// A look at the cache. The shards are read one after the other, so under load the numbers are of slightly
+/// different moments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
     /// How the cache chooses what goes.
@@ -63,9 +64,11 @@ pub struct CacheStats {
     pub duplicate_loads: u64,
     /// Blocks not cached because they are larger than the budget, or the scans' share.
     pub declined: u64,
-    /// Data blocks of lookups that went from the door of a full cache: counted among the inserts and evictions, too.
+    /// Data blocks of lookups that went from the door of a full cache: counted among the inserts and
+    /// evictions, too.
     pub turned_away: u64,
-    /// Blocks that somebody put there in place of others which are about to go, as merges do: counted among the inserts, too.
+    /// Blocks that somebody put there in place of others which are about to go, as merges do: counted among
+    /// the inserts, too.
     pub handed_over: u64,
     pub(crate) kinds: [KindStats; BlockKind::ALL.len()],
 }

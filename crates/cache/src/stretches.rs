@@ -1,22 +1,26 @@
 //! Giving memory back by whole stretches of it.
 //!
-//! A cache that becomes smaller lets go of what its policy thinks least of, and that lies anywhere: of a third of the blocks nearly every
-//! stretch of memory keeps two thirds of its own, and none goes back to the system. What the cache had would be counted as somebody else's
-//! and be used by nobody. So when much has to go, it goes by where it lies: all entries of as many stretches as it takes. What is lost are
-//! entries that the policy would have kept, as many of a stretch as there are among all; they come back when they are asked for.
+//! A cache that becomes smaller lets go of what its policy thinks least of, and that lies anywhere: of a
+//! third of the blocks nearly every stretch of memory keeps two thirds of its own, and none goes back to the
+//! system. What the cache had would be counted as somebody else's and be used by nobody. So when much has to
+//! go, it goes by where it lies: all entries of as many stretches as it takes. What is lost are entries that
+//! the policy would have kept, as many of a stretch as there are among all; they come back when they are
+//! asked for.
 //!
 //! Stretches of which the cache has the fewest bytes go first: they give back most for what is lost.
 //!
-//! * ST1. Nothing new comes to lie in a stretch that was chosen ([`Charge::close_stretch`]), so it is empty when the cache's entries and those who
-//!   still read them are gone.
-//! * ST2. Entries go once, under their shard's mutex, and are counted as evicted (BS1). One lock is held at a time.
+//! * ST1. Nothing new comes to lie in a stretch that was chosen ([`Charge::close_stretch`]), so it is empty
+//!   when the cache's entries and those who still read them are gone.
+//! * ST2. Entries go once, under their shard's mutex, and are counted as evicted (BS1). One lock is held at a
+//!   time.
 
 use crate::cache::{BlockCache, Departed};
 use crate::entry::Charge;
 use foldhash::fast::FixedState;
 use std::collections::{HashMap, HashSet};
 
-/// Least that has to go before it goes by stretches. A walk over all entries is more than some evictions are worth, and stretches have 2 MiB.
+/// Least that has to go before it goes by stretches. A walk over all entries is more than some evictions are
+/// worth, and stretches have 2 MiB.
 const LEAST_BYTES: usize = 4 << 20;
 
 /// What the cache has in a stretch.

@@ -253,10 +253,12 @@ pub(crate) struct PutArgs {
     /// The value; without it, standard input to its end
     #[arg(value_name = "VALUE", allow_negative_numbers = true)]
     pub(crate) content: Option<String>,
-    /// How long the key lives, such as 500ms, 10s, 30m, 12h or 7d [default: for good, or as the keyspace says]
+    /// How long the key lives, such as 500ms, 10s, 30m, 12h or 7d [default: for good, or as the keyspace
+    /// says]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) ttl: Option<Duration>,
-    /// What the write must survive: the end of the process, a power cut (power), or nothing in particular (none)
+    /// What the write must survive: the end of the process, a power cut (power), or nothing in particular
+    /// (none)
     #[arg(long, value_name = "LEVEL", default_value = "process", hide_possible_values = true)]
     pub(crate) durability: DurabilityArg,
 }
@@ -312,7 +314,8 @@ pub(crate) struct RangeArgs {
 
 /// Print pairs in the order of their keys
 ///
-/// A line holds key, tab and value. Tabs, line ends and what is not printable are escaped as in TSV files of `dump`.
+/// A line holds key, tab and value. Tabs, line ends and what is not printable are escaped as in TSV files of
+/// `dump`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -339,10 +342,11 @@ pub(crate) struct CountArgs {
 
 /// Read pairs from a file into the database
 ///
-/// CSV: key and value, fields with commas, quotes or line ends in double quotes, quotes inside doubled. TSV: key, tab,
-/// value, with the escapes \t \n \r \\ and \xHH. JSON lines: objects with the members "key" and "value", or "key_hex"
-/// and "value_hex" for bytes that are no text. Pairs: the binary files of CS265, little-endian 32-bit key and value,
-/// which are stored as integers (`--key int --value int`), in `--keyspace dsl.int` where the server's clients see them.
+/// CSV: key and value, fields with commas, quotes or line ends in double quotes, quotes inside doubled. TSV:
+/// key, tab, value, with the escapes \t \n \r \\ and \xHH. JSON lines: objects with the members "key" and
+/// "value", or "key_hex" and "value_hex" for bytes that are no text. Pairs: the binary files of CS265,
+/// little-endian 32-bit key and value, which are stored as integers (`--key int --value int`), in
+/// `--keyspace dsl.int` where the server's clients see them.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -354,7 +358,8 @@ pub(crate) struct LoadArgs {
     /// The file, or - for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// How the file is written: csv, tsv, jsonl or pairs [default: by its extension; ndjson and bin are known, too]
+    /// How the file is written: csv, tsv, jsonl or pairs [default: by its extension; ndjson and bin are
+    /// known, too]
     #[arg(long, hide_possible_values = true)]
     pub(crate) format: Option<FileFormat>,
     /// The first line of a CSV or TSV file names the columns
@@ -366,7 +371,8 @@ pub(crate) struct LoadArgs {
     /// How long the pairs live, such as 10s, 30m or 7d [default: for good, or as the keyspace says]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) ttl: Option<Duration>,
-    /// All pairs or none, past the log, in any order: much faster for many, and sorted ones go straight to their last place
+    /// All pairs or none, past the log, in any order: much faster for many, and sorted ones go straight to
+    /// their last place
     #[arg(long, conflicts_with = "batch_size")]
     pub(crate) bulk: bool,
     /// Pairs that are applied together
@@ -397,10 +403,11 @@ pub(crate) struct DumpArgs {
 
 /// Show counters, sizes and memory
 ///
-/// With --watch, a line for each interval: entries written in a second; bytes of keys and values that users brought, and
-/// what flushes and merges wrote; write amplification since the beginning, without the log; lookups of single keys, counted
-/// one in 64, and the tables that each searched; space taken over space alive, by estimate; runs; what compaction would still
-/// like to move; and for how long writers were held back.
+/// With --watch, a line for each interval: entries written in a second; bytes of keys and values that users
+/// brought, and what flushes and merges wrote; write amplification since the beginning, without the log;
+/// lookups of single keys, counted one in 64, and the tables that each searched; space taken over space
+/// alive, by estimate; runs; what compaction would still like to move; and for how long writers were held
+/// back.
 ///
 /// Counted is what happens in this process. `esker serve --watch` shows the same of a server.
 #[derive(Args, Debug)]
@@ -409,7 +416,8 @@ Examples:
   esker stats --data ./esker-data
   esker stats --watch 1s --count 60")]
 pub(crate) struct StatsArgs {
-    /// Go on, with a line for each interval such as 1s or 500ms; the database is opened for writing, so that its background work goes on
+    /// Go on, with a line for each interval such as 1s or 500ms; the database is opened for writing, so that
+    /// its background work goes on
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) watch: Option<Duration>,
     /// End after so many lines [default: when interrupted]
@@ -456,7 +464,8 @@ pub(crate) struct InspectArgs {
     /// Of a table, show the entries, too
     #[arg(long)]
     pub(crate) entries: bool,
-    /// Of a table, the kind of block index to read it with, as the option index_type: what an adaptive one chooses is shown
+    /// Of a table, the kind of block index to read it with, as the option index_type: what an adaptive one
+    /// chooses is shown
     #[arg(long, value_name = "KIND", default_value_t)]
     pub(crate) index: IndexKind,
 }
@@ -486,21 +495,22 @@ pub(crate) struct ExecArgs {
 
 /// Measure the database on generated data, every answer checked
 ///
-/// Groups of workloads: fill (fillseq, fillbatch, fillrandom), bulkload (rawwrite, bulkseq, bulkrandom), read (readrandom,
-/// readzipf, readmissing, multireadrandom), scan (readseq, readreverse, seekrandom), mixed (readwrite, transaction,
-/// mergerandom), deleted (seekdeleted, seekrangedeleted, queue), open (reopen, reopenkill).
-/// A fill begins with an empty database and replaces data of an earlier benchmark; the others use the data that is there,
-/// or fill first. A transaction gets one key and puts it; mergerandom adds 1 to counters in a keyspace of its own. Of the
-/// group open, p50 is the median of 5 openings: reopen opens after a clean close, reopenkill after another process has
-/// filled a memtable and was killed. Of the group bulkload, rawwrite writes the pairs' bytes into a file and counts them
-/// as pairs: what the device allows. Of the group deleted,
-/// which `all` leaves out, the first two delete all records, one by one or by one range delete, let the database rest, and
-/// seek over them; queue puts at the tail, looks for the head and deletes it, and tells how the search changed. Blob, left out likewise,
-/// overwrites values of 4 KiB evenly and tells what is written for each byte put, and what room a byte alive takes; and
-/// compact merges 4 runs of the records, nothing compressed, and tells the processor time.
-/// Overwrite, left out as well, puts random present keys for --seconds, times each of them and counts each second.
-/// Rest, left out too, is readrested: a tenth of the records are overwritten, the database lies idle for --idle_seconds, and it tells
-/// how many runs of tables a get may touch then.
+/// Groups of workloads: fill (fillseq, fillbatch, fillrandom), bulkload (rawwrite, bulkseq, bulkrandom), read
+/// (readrandom, readzipf, readmissing, multireadrandom), scan (readseq, readreverse, seekrandom), mixed
+/// (readwrite, transaction, mergerandom), deleted (seekdeleted, seekrangedeleted, queue), open (reopen,
+/// reopenkill). A fill begins with an empty database and replaces data of an earlier benchmark; the others
+/// use the data that is there, or fill first. A transaction gets one key and puts it; mergerandom adds 1 to
+/// counters in a keyspace of its own. Of the group open, p50 is the median of 5 openings: reopen opens after
+/// a clean close, reopenkill after another process has filled a memtable and was killed. Of the group
+/// bulkload, rawwrite writes the pairs' bytes into a file and counts them as pairs: what the device allows.
+/// Of the group deleted, which `all` leaves out, the first two delete all records, one by one or by one range
+/// delete, let the database rest, and seek over them; queue puts at the tail, looks for the head and deletes
+/// it, and tells how the search changed. Blob, left out likewise, overwrites values of 4 KiB evenly and tells
+/// what is written for each byte put, and what room a byte alive takes; and compact merges 4 runs of the
+/// records, nothing compressed, and tells the processor time. Overwrite, left out as well, puts random
+/// present keys for --seconds, times each of them and counts each second. Rest, left out too, is readrested:
+/// a tenth of the records are overwritten, the database lies idle for --idle_seconds, and it tells how many
+/// runs of tables a get may touch then.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -521,7 +531,8 @@ Examples:
 Latencies are those of every 64th operation. A row of a fill is followed by one that counts until flushes \
 and compactions have caught up.")]
 pub(crate) struct BenchArgs {
-    /// Which workloads: fill, bulkload, read, scan, mixed, deleted, open, blob, compact, overwrite, rest or all
+    /// Which workloads: fill, bulkload, read, scan, mixed, deleted, open, blob, compact, overwrite, rest or
+    /// all
     #[arg(value_name = "GROUP", default_value = "all", hide_possible_values = true)]
     pub(crate) group: BenchGroup,
     /// Exactly these workloads in this order
@@ -680,7 +691,8 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// Examples and columns are laid out by hand, and clap would break them where it likes; the rest it breaks as the terminal demands.
+    /// Examples and columns are laid out by hand, and clap would break them where it likes; the rest it
+    /// breaks as the terminal demands.
     #[test]
     fn what_is_laid_out_by_hand_fits_the_page() {
         for command in Cli::command().get_subcommands() {

@@ -58,8 +58,8 @@ impl Format {
         }
     }
 
-    /// As a member `name` of a JSON object: integers as numbers, text as a string if it is UTF-8; anything else as
-    /// hexadecimal digits, under `name` with `_hex` appended if that was not what was asked for.
+    /// As a member `name` of a JSON object: integers as numbers, text as a string if it is UTF-8; anything
+    /// else as hexadecimal digits, under `name` with `_hex` appended if that was not what was asked for.
     pub(crate) fn json_member(self, name: &str, bytes: &[u8]) -> Result<(String, serde_json::Value), String> {
         match (self, std::str::from_utf8(bytes)) {
             (Format::Text, Ok(text)) => Ok((name.to_owned(), text.into())),
@@ -82,8 +82,8 @@ pub(crate) fn shown(bytes: &[u8]) -> String {
     }
 }
 
-/// Text in one line without tabs: `\t`, `\n`, `\r` and `\\` for these four, `\xHH` for every byte of other control
-/// characters, of a byte order mark, and of what is not UTF-8.
+/// Text in one line without tabs: `\t`, `\n`, `\r` and `\\` for these four, `\xHH` for every byte of other
+/// control characters, of a byte order mark, and of what is not UTF-8.
 pub(crate) fn escape(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     let hex = |out: &mut String, bytes: &[u8]| {
@@ -174,7 +174,8 @@ pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
     ms.map(Duration::from_millis).ok_or_else(|| format!("{text} is no time that can be counted"))
 }
 
-/// A number of bytes: `1048576`, `64K`, `256MiB`, `1.5GB`. Units are powers of 1024, with or without `B` or `iB`.
+/// A number of bytes: `1048576`, `64K`, `256MiB`, `1.5GB`. Units are powers of 1024, with or without `B` or
+/// `iB`.
 pub(crate) fn parse_bytes(written: &str) -> Result<u64, String> {
     let digits = written.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(written.len());
     let (number, unit) = written.split_at(digits);

@@ -1,9 +1,9 @@
 //! The `esker` command: the library and the server for people.
 //!
-//! Everything here is a thin user of the facade. [`args`] says what can be typed; `commands` has a file for each
-//! thing that can be asked; `records` reads and writes the files of `load` and `dump`; `shell` is the prompt;
-//! [`failure`] turns errors into a sentence, an advice and an exit code; [`host`] is the only place that touches
-//! the user's files, terminal and environment.
+//! Everything here is a thin user of the facade. [`args`] says what can be typed; `commands` has a file for
+//! each thing that can be asked; `records` reads and writes the files of `load` and `dump`; `shell` is the
+//! prompt; [`failure`] turns errors into a sentence, an advice and an exit code; [`host`] is the only place
+//! that touches the user's files, terminal and environment.
 
 #![forbid(unsafe_code)]
 
@@ -34,7 +34,8 @@ fn main() -> ExitCode {
     match result {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            // What was already answered comes before the complaint; if it cannot be written, that is no news now.
+            // What was already answered comes before the complaint; if it cannot be written, that is no news
+            // now.
             let _flushed = out.flush();
             failure.report(&mut host::stderr())
         }

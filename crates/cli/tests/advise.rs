@@ -1,4 +1,5 @@
-//! `advise`: on data that is stated, on a database with operations that are stated, and in the shell on what was seen.
+//! `advise`: on data that is stated, on a database with operations that are stated, and in the shell on what
+//! was seen.
 
 #![expect(clippy::disallowed_methods, reason = "tests use the machine's files")]
 #![expect(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]

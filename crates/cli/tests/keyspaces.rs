@@ -67,7 +67,8 @@ fn strategies_are_shown_and_changed() {
     }
 }
 
-/// A change of strategy is shown with its progress where the tree is shown; it waits while it is paused, can be taken back, and ends.
+/// A change of strategy is shown with its progress where the tree is shown; it waits while it is paused, can
+/// be taken back, and ends.
 #[test]
 fn a_change_of_strategy_is_shown_paused_and_resumed() {
     let place = Place::new();

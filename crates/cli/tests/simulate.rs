@@ -33,10 +33,11 @@ fn strategies_are_compared() {
     }
 }
 
-/// The engine flushes and merges real keys; what it writes and what room it takes is what the simulation said, within 15 %.
+/// The engine flushes and merges real keys; what it writes and what room it takes is what the simulation
+/// said, within 15 %.
 ///
-/// A tenth more entries than below: 100,000 come to within a hundredth of sixteen memtables, where lazy leveling takes on a level, so the
-/// engine might do so a merge earlier or later than the model.
+/// A tenth more entries than below: 100,000 come to within a hundredth of sixteen memtables, where lazy
+/// leveling takes on a level, so the engine might do so a merge earlier or later than the model.
 #[test]
 fn the_engine_does_what_the_simulation_says() {
     assert_agrees(
@@ -45,8 +46,9 @@ fn the_engine_does_what_the_simulation_says() {
     );
 }
 
-/// The same with jobs as small, for their tree, as those of ten million entries: level 0 is merged window by window. Real runs begin
-/// a few keys apart where those of the model begin at one. All is written in bursts, when level 0 is full: enough passes that one more or less does not count.
+/// The same with jobs as small, for their tree, as those of ten million entries: level 0 is merged window by
+/// window. Real runs begin a few keys apart where those of the model begin at one. All is written in bursts,
+/// when level 0 is full: enough passes that one more or less does not count.
 #[test]
 fn the_engine_does_so_window_by_window() {
     assert_agrees(
@@ -55,7 +57,8 @@ fn the_engine_does_so_window_by_window() {
     );
 }
 
-/// And where entries expire, which merges turn into tombstones and drop, and tables that hold nothing else go as a whole.
+/// And where entries expire, which merges turn into tombstones and drop, and tables that hold nothing else go
+/// as a whole.
 #[test]
 fn the_engine_does_so_with_entries_that_expire() {
     assert_agrees(

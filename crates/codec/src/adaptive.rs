@@ -1,19 +1,23 @@
 //! A codec for each block, by what blocks like it have shown.
 //!
-//! Data of one table is seldom all alike: pictures lie beside their descriptions, counters beside texts. The course CS265 asks for
-//! a choice by block, whose figures are the defaults here: entropy of a sample of 4 KiB, nothing compressed that has
-//! more than 7.5 bits a byte, is shorter than 512 bytes or does not shrink by a factor of 1.2.
+//! Data of one table is seldom all alike: pictures lie beside their descriptions, counters beside texts. The
+//! course CS265 asks for a choice by block, whose figures are the defaults here: entropy of a sample of 4
+//! KiB, nothing compressed that has more than 7.5 bits a byte, is shorter than 512 bytes or does not shrink
+//! by a factor of 1.2.
 //!
 //! # A glance, and now and then a look
-//! A block of 4 KiB is written to a device in 10 us, and LZ4 takes as long to compress it. A choice that tries codecs on each block
-//! costs as much as it can save. So each block gets a *glance* ([`sample::glance`], 0.2 us) that tells its kind: integers, text,
-//! binary or noise; and for each kind the [`History`] of the table remembers how the last one was stored. That is done again,
-//! until it is time for a *look*: at first every fourth block of a kind, then, as long as looks agree with each other, half as
-//! often each time, down to one block of 64. A remembered codec that turns out not to pay for a block is forgotten at once.
+//! A block of 4 KiB is written to a device in 10 us, and LZ4 takes as long to compress it. A choice that
+//! tries codecs on each block costs as much as it can save. So each block gets a *glance*
+//! ([`sample::glance`], 0.2 us) that tells its kind: integers, text, binary or noise; and for each kind the
+//! [`History`] of the table remembers how the last one was stored. That is done again, until it is time for a
+//! *look*: at first every fourth block of a kind, then, as long as looks agree with each other, half as often
+//! each time, down to one block of 64. A remembered codec that turns out not to pay for a block is forgotten
+//! at once.
 //!
 //! A look takes these steps:
 //!
-//! 1. Bytes that repeat at the distance of a row: *integers*, for which [`Codec::Delta`](crate::Codec::Delta) is tried.
+//! 1. Bytes that repeat at the distance of a row: *integers*, for which [`Codec::Delta`](crate::Codec::Delta)
+//!    is tried.
 //! 2. Bytes of a sample are counted. Too many bits of entropy: *already compressed* (or encrypted), raw.
 //! 3. The codecs of the mode are tried on the block; what does not shrink by the least ratio is raw.
 //!
@@ -23,19 +27,20 @@
 //! | balanced | what costs least of raw, delta, LZ4, zstd 1 | the same, without delta | | |
 //! | ratio | delta, if it at least halves them | zstd 3 | zstd 6 | zstd 9 |
 //!
-//! What a block costs is told by [`cost`]: its bytes on the device, the time to compress it, and the time to decompress it as often
-//! as it is read. On a device of 400 MB/s and with four reads only integers and the most repetitive data are
-//! worth it; whoever wants space rather than time sets the mode, whoever has a slower device or fewer reads says so.
+//! What a block costs is told by [`cost`]: its bytes on the device, the time to compress it, and the time to
+//! decompress it as often as it is read. On a device of 400 MB/s and with four reads only integers and the
+//! most repetitive data are worth it; whoever wants space rather than time sets the mode, whoever has a
+//! slower device or fewer reads says so.
 //!
 //! # Invariants
-//! * Equal blocks in equal order give equal bytes: a choice follows from the blocks that the same history has seen, never from a clock
-//!   or from the thread. A history is one table's.
+//! * Equal blocks in equal order give equal bytes: a choice follows from the blocks that the same history has
+//!   seen, never from a clock or from the thread. A history is one table's.
 //! * A block shorter than the minimum stays raw and leaves no trace in the history.
 //! * The history is a matter of cost only: any block can be read back whatever was remembered.
 //!
-//! Rejected: measuring codecs when the process starts (two runs would write different tables, and a busy machine misjudges itself);
-//! guessing how well LZ4 does from counts of bytes or of repeated words (cheaper than trying it by less than what looking at one of 64
-//! saves, and wrong).
+//! Rejected: measuring codecs when the process starts (two runs would write different tables, and a busy
+//! machine misjudges itself); guessing how well LZ4 does from counts of bytes or of repeated words (cheaper
+//! than trying it by less than what looking at one of 64 saves, and wrong).
 
 mod cost;
 mod history;
@@ -118,7 +123,8 @@ impl Block<'_> {
         self.encode(way, out).map_or((Way::Raw, None), |stored| (way, Some(stored)))
     }
 
-    /// What costs least of some ways that shrink the block enough; raw only costs something if it is among them.
+    /// What costs least of some ways that shrink the block enough; raw only costs something if it is among
+    /// them.
     fn cheapest(&self, ways: &[Way], out: &mut Vec<u8>) -> (Way, Option<(u8, usize)>) {
         let (mut best, mut least) = (Way::Raw, u64::MAX);
         let (mut stored, mut last) = (None, Way::Raw);

@@ -1,20 +1,21 @@
 //! Integers: a block's rows taken apart into columns, and each column stored in few bits.
 //!
-//! What integers need is known since column stores compressed them: a frame of reference and as many bits as the greatest distance
-//! from it needs (Goldstein, Ramakrishnan and Shaft, *Compressing relations and indexes*, ICDE 1998), differences of
-//! neighbours, and a list of the distinct values (Abadi, Madden and Ferreira, *Integrating compression and execution in column-oriented
-//! database systems*, SIGMOD 2006). What is particular here is where the integers are: a block of a table is bytes, so they have
-//! to be found.
+//! What integers need is known since column stores compressed them: a frame of reference and as many bits as
+//! the greatest distance from it needs (Goldstein, Ramakrishnan and Shaft, *Compressing relations and
+//! indexes*, ICDE 1998), differences of neighbours, and a list of the distinct values (Abadi, Madden and
+//! Ferreira, *Integrating compression and execution in column-oriented database systems*, SIGMOD 2006). What
+//! is particular here is where the integers are: a block of a table is bytes, so they have to be found.
 //!
 //! # Model
-//! A block is a sequence of plain bytes and of [`Rows`], and rows are divided into columns of one to eight bytes, each an unsigned
-//! integer of either byte order. A column is stored plain or by the cheapest of the codings that the codec permits. All
-//! of it is said in the stored bytes, so that reading guesses nothing.
+//! A block is a sequence of plain bytes and of [`Rows`], and rows are divided into columns of one to eight
+//! bytes, each an unsigned integer of either byte order. A column is stored plain or by the cheapest of the
+//! codings that the codec permits. All of it is said in the stored bytes, so that reading guesses nothing.
 //!
-//! The writer of a block may know where rows lie: the directory of a flat block consists of such arrays, and its entries are rows if
-//! all have the same length. Otherwise one distance is guessed for each [`PIECE_BYTES`], the least at which bytes repeat well
-//! ([`guess`]). Where columns begin and end, and their byte order, is found by dynamic programming over estimates from a few
-//! rows ([`plan`]); codings are then chosen by exact sizes ([`encode`]).
+//! The writer of a block may know where rows lie: the directory of a flat block consists of such arrays, and
+//! its entries are rows if all have the same length. Otherwise one distance is guessed for each
+//! [`PIECE_BYTES`], the least at which bytes repeat well ([`guess`]). Where columns begin and end, and their
+//! byte order, is found by dynamic programming over estimates from a few rows ([`plan`]); codings are then
+//! chosen by exact sizes ([`encode`]).
 //!
 //! # Stored form
 //! ```text
@@ -28,19 +29,22 @@
 //!   3 dictionary  values varint, 1 to 256 | the values (width each) | places among them, packed; b = 0
 //! size:    bits (6 bits), b' (2 bits); B = b + 4 b'
 //! ```
-//! Packed distances that all are below a radix may be written in groups, as digits of one number ([`groups`]): then the size's bits are 55 and
-//! the digits of a group, and the radix, a varint, stands in front of the groups, packed. Only bit-packing writes them: they save up to a quarter
-//! of numbers with few values and a fiftieth of those of 50,000, and take a sixth longer to read, as much as the device would take for what they save.
-//! The stride is 1 to 256, and widths of columns add up to it. Packed numbers have 0 to 56 bits each, low bits first; of places, as many
-//! as the last of them needs. Segments follow each other to the end and give exactly the block.
+//! Packed distances that all are below a radix may be written in groups, as digits of one number
+//! ([`groups`]): then the size's bits are 55 and the digits of a group, and the radix, a varint, stands in
+//! front of the groups, packed. Only bit-packing writes them: they save up to a quarter of numbers with few
+//! values and a fiftieth of those of 50,000, and take a sixth longer to read, as much as the device would
+//! take for what they save. The stride is 1 to 256, and widths of columns add up to it. Packed numbers have 0
+//! to 56 bits each, low bits first; of places, as many as the last of them needs. Segments follow each other
+//! to the end and give exactly the block.
 //!
-//! What describes a block is small because blocks are: 512 values of 64 bits that span 2^16 are 1,024 bytes, and each 10
-//! bytes around them are a hundredth. Such a block takes 5 bytes more than its least value and its values. The number of rows could be
-//! left out where they fill the block, but then equal steps would go on to any length that a damaged header states.
+//! What describes a block is small because blocks are: 512 values of 64 bits that span 2^16 are 1,024 bytes,
+//! and each 10 bytes around them are a hundredth. Such a block takes 5 bytes more than its least value and
+//! its values. The number of rows could be left out where they fill the block, but then equal steps would go
+//! on to any length that a damaged header states.
 //!
 //! # Costs
-//! Writing 150 to 600 MB/s, mostly for finding the columns; reading 1 to 4 GB/s, by the width of columns. Nothing is
-//! allocated to read; a thread keeps up to 600 KiB to write.
+//! Writing 150 to 600 MB/s, mostly for finding the columns; reading 1 to 4 GB/s, by the width of columns.
+//! Nothing is allocated to read; a thread keeps up to 600 KiB to write.
 
 mod decode;
 mod encode;
@@ -73,8 +77,8 @@ impl Rows {
 /// Longest row that is taken apart: entries of a few integers; and the work of planning grows with it.
 pub const MAX_STRIDE: usize = 256;
 
-/// Rows are divided into pieces of about so many bytes, each with columns of its own: bounds the memory to write with, and the
-/// harm of an outlier.
+/// Rows are divided into pieces of about so many bytes, each with columns of its own: bounds the memory to
+/// write with, and the harm of an outlier.
 pub const PIECE_BYTES: usize = 64 << 10;
 
 /// Most distinct values of a column with a dictionary, so that a place has at most a byte.

@@ -1,8 +1,8 @@
 //! Getting a block back, from bytes that may be damaged or hostile.
 //!
-//! Memory beyond the raw length is the decoder's own and does not depend on what the bytes say: nothing for LZ4, Snappy and
-//! the codecs of integers, 160 KiB a thread for Zstandard (twice that with dictionaries), a window of the raw length and 30 KiB
-//! for LZMA, let go at once.
+//! Memory beyond the raw length is the decoder's own and does not depend on what the bytes say: nothing for
+//! LZ4, Snappy and the codecs of integers, 160 KiB a thread for Zstandard (twice that with dictionaries), a
+//! window of the raw length and 30 KiB for LZMA, let go at once.
 
 use crate::dictionary::DictionaryDecoder;
 use crate::kind::id;
@@ -35,12 +35,12 @@ impl DecodeError {
 
 /// Decompresses `stored` into `out`, replacing its contents by exactly `raw_len` bytes.
 ///
-/// Allocates at most `raw_len` bytes for `out`, and nothing if `out` has the capacity. The caller must have bounded
-/// `raw_len`, since damaged headers state anything. After an error `out` is empty.
+/// Allocates at most `raw_len` bytes for `out`, and nothing if `out` has the capacity. The caller must have
+/// bounded `raw_len`, since damaged headers state anything. After an error `out` is empty.
 ///
 /// # Errors
-/// [`DecodeError::Unsupported`] for an id that this build does not know, [`DecodeError::Damaged`] for everything
-/// else, also for a raw length that memory does not suffice for.
+/// [`DecodeError::Unsupported`] for an id that this build does not know, [`DecodeError::Damaged`] for
+/// everything else, also for a raw length that memory does not suffice for.
 pub fn decompress(codec_id: u8, stored: &[u8], raw_len: usize, out: &mut Vec<u8>) -> Result<(), DecodeError> {
     // Refused before anything is allocated for it.
     supported(codec_id)?;
@@ -57,7 +57,8 @@ pub fn decompress(codec_id: u8, stored: &[u8], raw_len: usize, out: &mut Vec<u8>
     outcome
 }
 
-/// Decompresses `stored` into a buffer whose length is the raw length. After an error its contents mean nothing.
+/// Decompresses `stored` into a buffer whose length is the raw length. After an error its contents mean
+/// nothing.
 ///
 /// # Errors
 /// As [`decompress`].
@@ -68,7 +69,8 @@ pub fn decompress_into(codec_id: u8, stored: &[u8], out: &mut [u8]) -> Result<()
 /// As [`decompress_into`], with the dictionary that lies beside the block, if there is one.
 ///
 /// # Errors
-/// As [`decompress`]; a block that needs a dictionary is [`DecodeError::Damaged`] without the one it was written with.
+/// As [`decompress`]; a block that needs a dictionary is [`DecodeError::Damaged`] without the one it was
+/// written with.
 pub fn decompress_with(
     codec_id: u8,
     dictionary: Option<&DictionaryDecoder>,

@@ -1,15 +1,16 @@
 //! A dictionary for Zstandard, trained from a table's first blocks and shared by all of them.
 //!
-//! A block of 4 KiB is too short to learn from: most of what a compressor could point back to lies in other blocks. A dictionary
-//! is a few KiB of what blocks have in common, and tables of how often what occurs; training is Zstandard's own (COVER: Liao,
-//! Petri, Moffat and Wirth, *Effective construction of relative Lempel-Ziv dictionaries*, WWW 2016).
+//! A block of 4 KiB is too short to learn from: most of what a compressor could point back to lies in other
+//! blocks. A dictionary is a few KiB of what blocks have in common, and tables of how often what occurs;
+//! training is Zstandard's own (COVER: Liao, Petri, Moffat and Wirth, *Effective construction of relative
+//! Lempel-Ziv dictionaries*, WWW 2016).
 //!
-//! Costs: training on 256 KiB 16 to 21 ms of processor time, once a table; the dictionary lies in the file once and in memory prepared, about 27 KiB more
-//! than its length, while the table is open. It must be had to read any block that was written with it, so it is not optional as
-//! a filter is.
+//! Costs: training on 256 KiB 16 to 21 ms of processor time, once a table; the dictionary lies in the file
+//! once and in memory prepared, about 27 KiB more than its length, while the table is open. It must be had to
+//! read any block that was written with it, so it is not optional as a filter is.
 //!
-//! A dictionary has a number, made from its contents, that every frame repeats (4 bytes a block): a block is not
-//! decoded with another table's dictionary, however the two were confused.
+//! A dictionary has a number, made from its contents, that every frame repeats (4 bytes a block): a block is
+//! not decoded with another table's dictionary, however the two were confused.
 
 use crate::kind::Codec;
 use zstd::zstd_safe::{CDict, DDict};
@@ -36,8 +37,8 @@ pub struct DictionaryEncoder {
 }
 
 impl DictionaryEncoder {
-    /// Trains a dictionary from samples, which lie one behind the other in `samples` and are `lengths` long; `None` if they are too
-    /// few, too short or have nothing in common.
+    /// Trains a dictionary from samples, which lie one behind the other in `samples` and are `lengths` long;
+    /// `None` if they are too few, too short or have nothing in common.
     pub fn train(samples: &[u8], lengths: &[usize], level: i32) -> Option<DictionaryEncoder> {
         if samples.len() < MIN_SAMPLE_BYTES {
             return None;
@@ -79,13 +80,14 @@ pub struct DictionaryDecoder {
 }
 
 impl DictionaryDecoder {
-    /// Prepares a stored dictionary, which is copied; `None` if it is none, is longer than [`MAX_DICTIONARY_BYTES`], or there is no
-    /// memory. Any bytes may be given.
+    /// Prepares a stored dictionary, which is copied; `None` if it is none, is longer than
+    /// [`MAX_DICTIONARY_BYTES`], or there is no memory. Any bytes may be given.
     pub fn new(bytes: &[u8]) -> Option<DictionaryDecoder> {
         if bytes.len() > MAX_DICTIONARY_BYTES {
             return None;
         }
-        // Bytes without a dictionary's head would be taken as mere contents, for which frames do not say which they need.
+        // Bytes without a dictionary's head would be taken as mere contents, for which frames do not say
+        // which they need.
         let prepared = DDict::try_create(bytes).filter(|prepared| prepared.get_dict_id().is_some())?;
         Some(DictionaryDecoder { prepared })
     }

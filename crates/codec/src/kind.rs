@@ -68,10 +68,11 @@ pub enum Codec {
     None,
     /// Fast both ways, about half the saving of Zstandard.
     Lz4,
-    /// LZ4 with a thorough search for matches: as fast to read as LZ4, smaller, several times slower to write.
+    /// LZ4 with a thorough search for matches: as fast to read as LZ4, smaller, several times slower to
+    /// write.
     Lz4Hc {
-        /// 1 to 12: how many earlier places are tried for each match, from one to 256. Other numbers are taken as the nearest
-        /// of these; [`Codec::validate`] refuses them.
+        /// 1 to 12: how many earlier places are tried for each match, from one to 256. Other numbers are
+        /// taken as the nearest of these; [`Codec::validate`] refuses them.
         level: u8,
     },
     /// About as fast as LZ4 to write, slower to read.
@@ -82,8 +83,8 @@ pub enum Codec {
         /// [`Codec::validate`] refuses them.
         level: i32,
     },
-    /// Zstandard with a dictionary trained from each table's first blocks, which small blocks gain most from. Where there is
-    /// no dictionary (large values, tables too small to train one) it is [`Codec::Zstd`].
+    /// Zstandard with a dictionary trained from each table's first blocks, which small blocks gain most from.
+    /// Where there is no dictionary (large values, tables too small to train one) it is [`Codec::Zstd`].
     ZstdDictionary {
         /// As for [`Codec::Zstd`].
         level: i32,
@@ -93,14 +94,16 @@ pub enum Codec {
         /// 0 (fastest) to 9.
         level: u8,
     },
-    /// Columns of integers, each value as its distance from the column's least, in as many bits as the greatest
-    /// distance needs. See [`crate::columns`].
+    /// Columns of integers, each value as its distance from the column's least, in as many bits as the
+    /// greatest distance needs. See [`crate::columns`].
     BitPacking,
     /// As [`Codec::BitPacking`], or the differences of neighbours packed so, whichever is smaller.
     Delta,
-    /// As [`Codec::BitPacking`], or the distinct values once and their places packed so, whichever is smaller.
+    /// As [`Codec::BitPacking`], or the distinct values once and their places packed so, whichever is
+    /// smaller.
     Dictionary,
-    /// Block by block, by what blocks like it have shown: raw, LZ4, [`Codec::Delta`] or Zstandard. See [`crate::adaptive`].
+    /// Block by block, by what blocks like it have shown: raw, LZ4, [`Codec::Delta`] or Zstandard. See
+    /// [`crate::adaptive`].
     Adaptive(AdaptiveOptions),
 }
 

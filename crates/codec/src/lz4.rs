@@ -1,5 +1,6 @@
-//! LZ4 blocks ([format](https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md)): the encoders are our own, a quick one
-//! ([`fast`]) and a thorough one ([`high`]), the decoder is the crate `lz4_flex`, which reads what both write.
+//! LZ4 blocks ([format](https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md)): the encoders are our
+//! own, a quick one ([`fast`]) and a thorough one ([`high`]), the decoder is the crate `lz4_flex`, which
+//! reads what both write.
 
 pub(crate) mod fast;
 mod format;

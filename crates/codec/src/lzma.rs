@@ -1,10 +1,12 @@
 //! LZMA2 without a container, by liblzma (the library of XZ Utils).
 //!
-//! The reader knows the raw length, and from it the window that both sides use, so no header is stored: nothing that hostile
-//! bytes could ask memory with. A decoder has a window of the raw length, rounded up to 4 KiB, and about 30 KiB of state;
-//! liblzma's own limit guards formats that state their window, which this one does not.
+//! The reader knows the raw length, and from it the window that both sides use, so no header is stored:
+//! nothing that hostile bytes could ask memory with. A decoder has a window of the raw length, rounded up to
+//! 4 KiB, and about 30 KiB of state; liblzma's own limit guards formats that state their window, which this
+//! one does not.
 //!
-//! An encoder takes some hundred KiB for a block of 4 KiB and is made for each; who compresses so hard has the time.
+//! An encoder takes some hundred KiB for a block of 4 KiB and is made for each; who compresses so hard has
+//! the time.
 
 use crate::decompress::{DecodeError, damaged};
 use crate::kind::Codec;
@@ -13,7 +15,8 @@ use liblzma::stream::{Action, Filters, LzmaOptions, Status, Stream};
 /// The least window that the format has.
 const MIN_WINDOW_BYTES: usize = 4096;
 
-/// The greatest window; longer blocks find nothing further back. It is that of level 9, and what decoders give at most.
+/// The greatest window; longer blocks find nothing further back. It is that of level 9, and what decoders
+/// give at most.
 const MAX_WINDOW_BYTES: usize = 64 << 20;
 
 /// Both sides choose the window by the raw length alone: the level is not stored.

@@ -1,7 +1,9 @@
-//! Zstandard ([RFC 8878](https://www.rfc-editor.org/rfc/rfc8878)), by the reference in C; with and without a dictionary.
+//! Zstandard ([RFC 8878](https://www.rfc-editor.org/rfc/rfc8878)), by the reference in C; with and without a
+//! dictionary.
 //!
-//! Contexts are kept per thread ([`crate::compress`] says what they take). Blocks with a dictionary have contexts of their
-//! own, because a context that was prepared for a level is not the one that a prepared dictionary brings.
+//! Contexts are kept per thread ([`crate::compress`] says what they take). Blocks with a dictionary have
+//! contexts of their own, because a context that was prepared for a level is not the one that a prepared
+//! dictionary brings.
 
 use crate::compress::LARGEST_REUSED_INPUT;
 use crate::decompress::{DecodeError, damaged};
@@ -78,8 +80,8 @@ pub(crate) fn decompress(stored: &[u8], out: &mut [u8]) -> Result<usize, DecodeE
     })
 }
 
-/// As [`decompress`], with the dictionary that the frame was written with. A frame names its dictionary, so another one is
-/// refused.
+/// As [`decompress`], with the dictionary that the frame was written with. A frame names its dictionary, so
+/// another one is refused.
 pub(crate) fn decompress_with(
     dictionary: &DictionaryDecoder,
     stored: &[u8],

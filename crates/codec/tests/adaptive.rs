@@ -48,8 +48,8 @@ fn id_of(name: &str, block: &[u8]) -> u8 {
     codec(name).compress(block, &mut Vec::new()).codec_id
 }
 
-/// At 400 MB/s and four reads LZ4 takes longer for text than it saves; the slower the device and the fewer the reads, the more
-/// compression pays.
+/// At 400 MB/s and four reads LZ4 takes longer for text than it saves; the slower the device and the fewer
+/// the reads, the more compression pays.
 #[test]
 fn what_costs_least_is_chosen() {
     let mut random = Random(0x5eed_0020);

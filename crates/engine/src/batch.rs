@@ -23,8 +23,8 @@ use std::time::Duration;
 /// # Ok(()) }
 /// ```
 ///
-/// A wrong argument (a key that is too long, a keyspace of another database) is remembered and reported by the call
-/// that writes the batch, which then changes nothing.
+/// A wrong argument (a key that is too long, a keyspace of another database) is remembered and reported by
+/// the call that writes the batch, which then changes nothing.
 #[derive(Debug)]
 pub struct WriteBatch {
     store: Weak<Store>,
@@ -86,7 +86,8 @@ impl WriteBatch {
         }
     }
 
-    /// Sets `key` to `value`. In a keyspace with a default TTL the value expires by it, counted from this call.
+    /// Sets `key` to `value`. In a keyspace with a default TTL the value expires by it, counted from this
+    /// call.
     pub fn put(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
         match keyspace.state().default_ttl() {
             None => self.put_for_good(keyspace, key.as_ref(), value.as_ref()),
@@ -94,7 +95,8 @@ impl WriteBatch {
         }
     }
 
-    /// Sets `key` to `value` for as long as `ttl` says, counted from this call. See [`Keyspace::put_with_ttl`].
+    /// Sets `key` to `value` for as long as `ttl` says, counted from this call. See
+    /// [`Keyspace::put_with_ttl`].
     pub fn put_with_ttl(
         &mut self,
         keyspace: &Keyspace,
@@ -105,7 +107,8 @@ impl WriteBatch {
         self.put_with_expiry(keyspace, key, value, keyspace.store().time.after(ttl));
     }
 
-    /// Sets `key` to `value` until `expiry_ms`, in milliseconds since 1970: the first moment without the value.
+    /// Sets `key` to `value` until `expiry_ms`, in milliseconds since 1970: the first moment without the
+    /// value.
     pub fn put_with_expiry(
         &mut self,
         keyspace: &Keyspace,
@@ -130,7 +133,8 @@ impl WriteBatch {
         });
     }
 
-    /// Adds an operand for `key` that counts for as long as `ttl` says, from this call on. See [`Keyspace::merge_with_ttl`].
+    /// Adds an operand for `key` that counts for as long as `ttl` says, from this call on. See
+    /// [`Keyspace::merge_with_ttl`].
     pub fn merge_with_ttl(
         &mut self,
         keyspace: &Keyspace,
@@ -157,11 +161,11 @@ impl WriteBatch {
         self.add(keyspace, key.len(), |encoder, id| encoder.delete(id, key));
     }
 
-    /// Removes all keys in `range`, whatever it holds, at the cost of one put. What later operations of the batch put there
-    /// stays.
+    /// Removes all keys in `range`, whatever it holds, at the cost of one put. What later operations of the
+    /// batch put there stays.
     ///
-    /// One batch takes at most 1,024 range deletes for a keyspace; one more is an error that the call which writes the batch
-    /// reports.
+    /// One batch takes at most 1,024 range deletes for a keyspace; one more is an error that the call which
+    /// writes the batch reports.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {

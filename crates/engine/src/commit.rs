@@ -1,39 +1,43 @@
 //! The commit pipeline: how a batch becomes durable, ordered and visible.
 //!
 //! # The design
-//! One lock, `commit`, orders everything. A batch is encoded and checksummed before the lock is taken: its bytes are
-//! the log record's payload and the source of the memtable's entries, never encoded again. Under the lock a write
-//! goes through four steps:
+//! One lock, `commit`, orders everything. A batch is encoded and checksummed before the lock is taken: its
+//! bytes are the log record's payload and the source of the memtable's entries, never encoded again. Under
+//! the lock a write goes through four steps:
 //!
-//! 1. *Room*: space in the log segment, else rotate; space in each memtable, else seal. If one cannot be had the
-//!    lock is let go, nothing is consumed, and the writer waits for the lane that makes room.
-//! 2. *Order*: the batch takes the next sequence numbers. From here on nothing may fail (CP5): the log's range is
-//!    there, the arenas have room. (The `write(2)` path of the log can still fail here; it puts everything back.)
+//! 1. *Room*: space in the log segment, else rotate; space in each memtable, else seal. If one cannot be had
+//!    the lock is let go, nothing is consumed, and the writer waits for the lane that makes room.
+//! 2. *Order*: the batch takes the next sequence numbers. From here on nothing may fail (CP5): the log's
+//!    range is there, the arenas have room. (The `write(2)` path of the log can still fail here; it puts
+//!    everything back.)
 //! 3. *Copy*: the record into the mapped log, the entries and the index into the memtables.
 //! 4. *Publish*: one release store of `visible`. The lock is let go.
 //!
-//! Measured on two cores this beats reservation under the lock with parallel insertion and ordered publication by
-//! 1.4 to 3.3 times: the shared lines of reservation and publication would travel between cores at every put.
+//! Measured on two cores this beats reservation under the lock with parallel insertion and ordered
+//! publication by 1.4 to 3.3 times: the shared lines of reservation and publication would travel between
+//! cores at every put.
 //!
 //! # What another core wrote last
-//! Whoever takes the lock finds what it guards in the cache of the core that had it before. A line comes from there in 45 ns where the two share
-//! a last cache and in 200 where they do not (Zen 5 in a virtual machine, half of a round trip), and the lock was held while one came after the
-//! other: the log's cursor, the keyspace, the counters of its memtable, the last entry, to which the append hint led. Now they come in two rounds. As soon
-//! as a writer has the lock it asks for the state and the keyspace ([`CommitState::summon`]); the ways there are on lines that writers leave alone. With these in
-//! hand it asks for what it will write beyond, the log's end, the arena's end and the counters, before it looks for the key's place
-//! ([`CommitState::approach`]); room is told from the inserter's own numbers, and the hint knows its key's first bytes. Not before it has the lock: that would
-//! take the lines away from whoever holds it.
+//! Whoever takes the lock finds what it guards in the cache of the core that had it before. A line comes from
+//! there in 45 ns where the two share a last cache and in 200 where they do not (Zen 5 in a virtual machine,
+//! half of a round trip), and the lock was held while one came after the other: the log's cursor, the
+//! keyspace, the counters of its memtable, the last entry, to which the append hint led. Now they come in two
+//! rounds. As soon as a writer has the lock it asks for the state and the keyspace ([`CommitState::summon`]);
+//! the ways there are on lines that writers leave alone. With these in hand it asks for what it will write
+//! beyond, the log's end, the arena's end and the counters, before it looks for the key's place
+//! ([`CommitState::approach`]); room is told from the inserter's own numbers, and the hint knows its key's
+//! first bytes. Not before it has the lock: that would take the lines away from whoever holds it.
 //!
 //! # Invariants
 //! * CP1: sequence numbers, log offsets and arena ranges are handed out in one order, under one lock.
 //! * CP2: `visible` moves over complete records only: the store is the last step under the lock.
-//! * CP3: acknowledged implies visible, hence every earlier record is complete in the page cache; a process killed
-//!   at any instruction loses nothing it acknowledged.
+//! * CP3: acknowledged implies visible, hence every earlier record is complete in the page cache; a process
+//!   killed at any instruction loses nothing it acknowledged.
 //! * CP4: a reader that loads `visible` with Acquire sees the memtable stores of everything at or below it.
-//! * CP5: between taking sequence numbers and publishing them nothing fails. A panic there would leave a hole,
-//!   so a guard turns it into poison.
-//! * RV2: a view with a new active memtable is published before any sequence number is handed out for it, because
-//!   both happen under the lock in that order.
+//! * CP5: between taking sequence numbers and publishing them nothing fails. A panic there would leave a
+//!   hole, so a guard turns it into poison.
+//! * RV2: a view with a new active memtable is published before any sequence number is handed out for it,
+//!   because both happen under the lock in that order.
 //!
 //! Durability beyond the process is waited for after the lock is let go; see [`esker_wal::Log`].
 
@@ -65,15 +69,16 @@ pub(crate) struct CommitState {
     /// The next sequence number to hand out.
     pub(crate) next_seqno: SeqNo,
     pub(crate) log: LogWriter,
-    /// By keyspace id; `None` for ids without a keyspace. Boxed, because ids are never used again: what a dropped keyspace
-    /// leaves behind is one word. On lines of its own, which all cores have at once: the way to what is to be summoned.
+    /// By keyspace id; `None` for ids without a keyspace. Boxed, because ids are never used again: what a
+    /// dropped keyspace leaves behind is one word. On lines of its own, which all cores have at once: the way
+    /// to what is to be summoned.
     pub(crate) keyspaces: CachePadded<Vec<Option<Box<ActiveKeyspace>>>>,
     recent_drops: RecentDrops,
     /// Payload bytes in all active memtables.
     pub(crate) active_bytes: u64,
     pub(crate) closed: bool,
-    /// What the next writer has to do besides writing: ring for those who wait for a batch (CS1 in [`crate::changes`]), pay for
-    /// coming too early, look at the pressure.
+    /// What the next writer has to do besides writing: ring for those who wait for a batch (CS1 in
+    /// [`crate::changes`]), pay for coming too early, look at the pressure.
     pub(crate) duties: Duties,
     /// Batches and operations since the database was opened. Counted here because the lock is held anyway.
     pub(crate) batches: u64,
@@ -110,8 +115,8 @@ pub(crate) enum Patience {
 
 /// Decides under the commit lock whether a batch may be written.
 pub(crate) trait Admission {
-    /// Whether the batch may go in now. No input or output, and not for long: every writer waits. `false` asks for
-    /// [`Admission::prepare`]; an error refuses the batch, of which nothing was written.
+    /// Whether the batch may go in now. No input or output, and not for long: every writer waits. `false`
+    /// asks for [`Admission::prepare`]; an error refuses the batch, of which nothing was written.
     fn admit(&mut self, state: &CommitState) -> Result<bool>;
 
     /// Does without the lock what takes longer, so that the next [`Admission::admit`] can decide.
@@ -226,8 +231,8 @@ impl Store {
         }
         let payload_crc = checksum::crc32c(batch.payload);
         let writing = self.writing()?;
-        // Asked last before the order is fixed: what it says still holds when the batch becomes visible, because
-        // nobody else commits meanwhile.
+        // Asked last before the order is fixed: what it says still holds when the batch becomes visible,
+        // because nobody else commits meanwhile.
         let mut wait = Wait::at_most(self.stall_limit);
         let mut state = loop {
             let state = self.lock_with_room(writing, batch, patience, &mut wait)?;
@@ -266,7 +271,8 @@ impl Store {
         self.writing()?.sync_up_to(last)
     }
 
-    /// Takes the commit lock once there is room for the batch. What is waited for it goes off what is left of `wait`.
+    /// Takes the commit lock once there is room for the batch. What is waited for it goes off what is left of
+    /// `wait`.
     #[inline]
     pub(crate) fn lock_with_room<'w>(
         &self,
@@ -276,8 +282,8 @@ impl Store {
         wait: &mut Wait,
     ) -> Result<CommitGuard<'w>> {
         let needs_private = !writing.log.fits_segment(batch.payload.len());
-        // A private segment is a file of its own: closing waits until nobody makes or removes one, and after it nobody
-        // begins to, because the directory may be another owner's by then.
+        // A private segment is a file of its own: closing waits until nobody makes or removes one, and after
+        // it nobody begins to, because the directory may be another owner's by then.
         let _activity = needs_private.then(|| self.activity.read_recursive());
         if needs_private {
             self.check_open()?;
@@ -286,15 +292,15 @@ impl Store {
         let mut has_waited = false;
         loop {
             if needs_private && private.is_none() {
-                // Made before the lock is taken: filling a large file under it would stop every writer. Made again if
-                // an earlier pass used one up and then had to wait for room elsewhere.
+                // Made before the lock is taken: filling a large file under it would stop every writer. Made
+                // again if an earlier pass used one up and then had to wait for room elsewhere.
                 private = Some(writing.log.prepare_private(batch.payload.len())?);
             }
             let mut state = writing.commit.lock();
             prefetch_to_write(&*self.visible);
             state.summon(batch);
-            // Under the lock: whoever held it may have poisoned the database, and publishing anything after that would
-            // publish what it left half done (CP5).
+            // Under the lock: whoever held it may have poisoned the database, and publishing anything after
+            // that would publish what it left half done (CP5).
             self.writing()?;
             if state.closed {
                 return Err(Error::Closed);
@@ -359,8 +365,8 @@ impl CommitState {
         self.insert_many(batch.payload, first);
     }
 
-    /// Begins to insert a batch that is a single entry, and asks for the memory that it will be written to. The entries of larger ones wait
-    /// together.
+    /// Begins to insert a batch that is a single entry, and asks for the memory that it will be written to.
+    /// The entries of larger ones wait together.
     #[inline]
     fn approach(&mut self, batch: &EncodedBatch<'_>) -> Option<Approach> {
         let ((_, key, _), [share]) = (batch.single?, batch.shares) else { return None };
@@ -429,8 +435,8 @@ impl Writing {
     }
 }
 
-/// Turns a panic between "sequence numbers taken" and "published" into poison (CP5): waiters and later writers get
-/// an error instead of a database with a hole.
+/// Turns a panic between "sequence numbers taken" and "published" into poison (CP5): waiters and later
+/// writers get an error instead of a database with a hole.
 pub(crate) struct PoisonOnPanic<'a>(pub(crate) &'a Store);
 
 impl Drop for PoisonOnPanic<'_> {

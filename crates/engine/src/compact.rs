@@ -1,10 +1,12 @@
 //! Compaction: carrying out what the strategy plans.
 //!
-//! The strategy is a pure function from the tree's shape to a plan; this file asks it, marks the plan's inputs busy so that the next
-//! question does not get them again, does what the plan says, and installs the result. A merge takes
-//! what of its inputs the block cache has from there, and reads the rest past it, keeps what somebody can still see ([`crate::output`]), hands on what of them
-//! was in the cache ([`crate::heirs`]), and replaces inputs by outputs in one edit. A move or a drop is an edit alone. Beside the strategy, whether blob files hold
-//! too much garbage is asked; the answer is a merge that also empties some of them ([`crate::large`]). Compactions that somebody asked for are in [`manual`].
+//! The strategy is a pure function from the tree's shape to a plan; this file asks it, marks the plan's
+//! inputs busy so that the next question does not get them again, does what the plan says, and installs the
+//! result. A merge takes what of its inputs the block cache has from there, and reads the rest past it, keeps
+//! what somebody can still see ([`crate::output`]), hands on what of them was in the cache
+//! ([`crate::heirs`]), and replaces inputs by outputs in one edit. A move or a drop is an edit alone. Beside
+//! the strategy, whether blob files hold too much garbage is asked; the answer is a merge that also empties
+//! some of them ([`crate::large`]). Compactions that somebody asked for are in [`manual`].
 
 mod manual;
 
@@ -64,8 +66,9 @@ impl Drop for Claim<'_> {
 }
 
 impl Store {
-    /// Carries out the most urgent plan of any keyspace, at least as urgent as `least`; `false` if no strategy wants such a one. A keyspace
-    /// whose job fails does not keep the others from theirs; its error is told once nothing else could be done.
+    /// Carries out the most urgent plan of any keyspace, at least as urgent as `least`; `false` if no
+    /// strategy wants such a one. A keyspace whose job fails does not keep the others from theirs; its error
+    /// is told once nothing else could be done.
     pub(crate) fn compact_some(&self, least: Class) -> Result<bool> {
         if let Err(error) = self.note_activity() {
             tracing::warn!(%error, "memtables could not be sealed while the database is idle");
@@ -131,7 +134,8 @@ impl Store {
         self.next_plan(keyspace, &keyspace.busy.lock())
     }
 
-    /// Whether waiting for compaction can help a keyspace: something is running, or the strategy wants something.
+    /// Whether waiting for compaction can help a keyspace: something is running, or the strategy wants
+    /// something.
     pub(crate) fn can_compact(&self, keyspace: &KeyspaceState) -> bool {
         keyspace.merging.is_running() || self.known_debt(keyspace, &keyspace.view.load()) > 0
     }
@@ -169,8 +173,8 @@ impl Store {
         self.jobs.begin(facts, mark, keyspace, self)
     }
 
-    /// What the lane does that is there for urgent work alone: an urgent job if all compaction threads are at others; and where
-    /// something is held up by a job of the lowest classes, that one is asked to make room.
+    /// What the lane does that is there for urgent work alone: an urgent job if all compaction threads are at
+    /// others; and where something is held up by a job of the lowest classes, that one is asked to make room.
     pub(crate) fn relieve(&self) -> Result<bool> {
         let is_crowded = self.jobs.merging() >= self.compaction_threads;
         // Whoever is free meanwhile is not to wait for this lane's next attempt.
@@ -187,8 +191,8 @@ impl Store {
         Ok(false)
     }
 
-    /// Whether some strategy wants more than a job of the lowest classes and does not get it: for want of a thread, or because
-    /// the job holds what it takes.
+    /// Whether some strategy wants more than a job of the lowest classes and does not get it: for want of a
+    /// thread, or because the job holds what it takes.
     fn is_in_the_way(&self, patient: &Job, is_crowded: bool) -> bool {
         self.all_keyspaces().iter().any(|keyspace| {
             let busy = keyspace.busy.lock();
@@ -237,7 +241,8 @@ impl Store {
         let mut tables = self.write_merge(job, (plan, victims), &options, filter)?;
         let mut frozen = None;
         if let Some(oldest) = tables.oldest_filtered {
-            // CF2: a snapshot that was taken since the sample sees what the filter was shown, and keeps seeing it.
+            // CF2: a snapshot that was taken since the sample sees what the filter was shown, and keeps
+            // seeing it.
             frozen = self.snapshots.freeze(oldest);
             if frozen.is_none() {
                 tracing::debug!(keyspace = %keyspace.name(), "snapshots see what was filtered: once more, unfiltered");
@@ -269,8 +274,8 @@ impl Store {
         let writing = self.writing()?;
         // Sampled after the inputs were fixed (RV4): every version in them is at or below `visible`.
         let boundaries = self.snapshots.sample(&self.visible, &self.time);
-        // Of the tree the job keeps its inputs and what those point to (BF4), and of the rest what the manifest says of it, or all that
-        // other jobs replace while it runs would stay until its end.
+        // Of the tree the job keeps its inputs and what those point to (BF4), and of the rest what the
+        // manifest says of it, or all that other jobs replace while it runs would stay until its end.
         let (version, values) = {
             let view = keyspace.view.load();
             let inputs = plan.parts().map(|(_, input)| &*input.part);
@@ -322,8 +327,8 @@ impl Store {
         let inputs: Vec<PlanInput> = plan.inputs.iter().map(|input| input.within(range)).collect();
         let mut older = OlderParts::outside(&common.version, &common.taken, None);
         let runs: Vec<Vec<TreePart>> = inputs.iter().map(|input| self.input_parts(keyspace, input)).collect();
-        // Asked after the files were found by their numbers: those of a living keyspace's tree are not being deleted, and
-        // from here on the parts hold them.
+        // Asked after the files were found by their numbers: those of a living keyspace's tree are not being
+        // deleted, and from here on the parts hold them.
         keyspace.check_living()?;
         let deletes = deletes::of_parts(&runs.concat(), boundaries, &older)?;
         let reading =
@@ -407,7 +412,8 @@ struct Common<'m> {
     options: &'m KeyspaceOptions,
     version: Arc<Version>,
     boundaries: Boundaries,
-    /// The parts of which the plan leaves nothing among its keys: what stays of another may hold older versions.
+    /// The parts of which the plan leaves nothing among its keys: what stays of another may hold older
+    /// versions.
     taken: HashSet<PartId>,
     relocation: Relocation,
     filter: TableFilter,
@@ -430,14 +436,15 @@ fn join<'a>(mut all: Outputs<'a>, pieces: Vec<Result<Outputs<'a>>>) -> Result<Ou
     failure.map_or(Ok(all), Err)
 }
 
-/// When the oldest of the inputs was written, if the strategy drops data by its age: merging must not make it younger.
+/// When the oldest of the inputs was written, if the strategy drops data by its age: merging must not make it
+/// younger.
 fn oldest_creation(plan: &CompactionPlan) -> Option<u64> {
     let created = plan.parts().map(|(_, input)| input.part.created_ms);
     created.min().filter(|_| plan.reason == Reason::SmallRuns)
 }
 
-/// Whether something in the inputs stands for deletes whose tombstones are gone, and may go on to: what they deleted lies outside, or a
-/// snapshot keeps it.
+/// Whether something in the inputs stands for deletes whose tombstones are gone, and may go on to: what they
+/// deleted lies outside, or a snapshot keeps it.
 fn hides_deleted(plan: &CompactionPlan, boundaries: &Boundaries) -> bool {
     let parts = || plan.parts().map(|(_, input)| &input.part);
     let newest = parts().map(|part| part.max_seqno).max();

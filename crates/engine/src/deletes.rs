@@ -1,12 +1,13 @@
 //! The range deletes of a flush or compaction: gathered from its inputs, and what they spare it.
 //!
-//! All range deletes of a table are in memory once it is open, so a job knows those of all its inputs before it reads the first
-//! entry. Those of a sliced part count as far as the slice reaches. A part that the range deletes of another one hide as a whole
-//! is found from the tree alone, and dropped without a merge ([`hidden_parts`]).
+//! All range deletes of a table are in memory once it is open, so a job knows those of all its inputs before
+//! it reads the first entry. Those of a sliced part count as far as the slice reaches. A part that the range
+//! deletes of another one hide as a whole is found from the tree alone, and dropped without a merge
+//! ([`hidden_parts`]).
 //!
-//! An input whose every entry is hidden is not read at all (4.4, "whole table"): a range delete of the inputs covers it, is
-//! newer than everything in it, and nobody reads between. The range delete is in an installed table, as all
-//! inputs of a compaction are: a power cut cannot lose it and keep its effect.
+//! An input whose every entry is hidden is not read at all (4.4, "whole table"): a range delete of the inputs
+//! covers it, is newer than everything in it, and nobody reads between. The range delete is in an installed
+//! table, as all inputs of a compaction are: a power cut cannot lose it and keep its effect.
 
 use crate::older::OlderParts;
 use crate::tree::{Access, Tree, TreePart};
@@ -97,11 +98,11 @@ fn hidden_by(deletes: &RangeDeletes, part: &PartMeta) -> Option<HiddenPart> {
     }
 }
 
-/// The parts of a tree that the range deletes of one other part hide, each once. Parts that it takes the range deletes of several to
-/// hide wait for the merge in which these meet.
+/// The parts of a tree that the range deletes of one other part hide, each once. Parts that it takes the
+/// range deletes of several to hide wait for the merge in which these meet.
 ///
-/// Dropping one changes no answer, and loses nothing in a power cut: the range delete lies in an installed table, as the
-/// part does, and no job drops it while an older part stays outside of the job.
+/// Dropping one changes no answer, and loses nothing in a power cut: the range delete lies in an installed
+/// table, as the part does, and no job drops it while an older part stays outside of the job.
 pub(crate) fn hidden_parts(tree: &Tree) -> Result<Vec<HiddenPart>> {
     let mut hidden = Vec::new();
     for deleting in tree.runs.iter().flat_map(|run| run.deleting.iter().map(|&at| &run.parts[at])) {

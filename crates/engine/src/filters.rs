@@ -1,9 +1,9 @@
-//! Which filter a new table gets: the kind from the options, the bits from the tree it will be in, or from what lookups of
-//! its level met.
+//! Which filter a new table gets: the kind from the options, the bits from the tree it will be in, or from
+//! what lookups of its level met.
 //!
-//! The choice is made once for each job and lies in its tables from then on. A tree changes while a job runs, and tables live on
-//! while it grows; so the sum of all filters follows the budget of [`FilterAllocation`] with the delay of a merge, and nothing that
-//! is read depends on it.
+//! The choice is made once for each job and lies in its tables from then on. A tree changes while a job runs,
+//! and tables live on while it grows; so the sum of all filters follows the budget of [`FilterAllocation`]
+//! with the delay of a merge, and nothing that is read depends on it.
 
 use crate::options::KeyspaceOptions;
 use esker_base::PartId;

@@ -1,12 +1,14 @@
 //! Flush: sealed memtables of a keyspace become tables.
 //!
-//! One flush of a keyspace at a time, of all memtables that are sealed when it starts, merged: versions that no reader
-//! can see are dropped on the way, so overwrites die here before they cost a compaction. Tables that were ingested stand
-//! among the sealed memtables, in the order of writes, and part them into groups, which are installed oldest first (IN4).
+//! One flush of a keyspace at a time, of all memtables that are sealed when it starts, merged: versions that
+//! no reader can see are dropped on the way, so overwrites die here before they cost a compaction. Tables
+//! that were ingested stand among the sealed memtables, in the order of writes, and part them into groups,
+//! which are installed oldest first (IN4).
 //!
-//! The steps of protocol 4.1: F0 take the memtables (all of them are behind `visible`, CP6: the seal happened under the
-//! commit lock, and so did every write before it), sample the boundaries. F1 write and sync the tables. F2 sync their
-//! directory. F3 sync the log if another keyspace depends on it (WL6). F4 to F6 install.
+//! The steps of protocol 4.1: F0 take the memtables (all of them are behind `visible`, CP6: the seal happened
+//! under the commit lock, and so did every write before it), sample the boundaries. F1 write and sync the
+//! tables. F2 sync their directory. F3 sync the log if another keyspace depends on it (WL6). F4 to F6
+//! install.
 
 use crate::amplification::traffic::Flushed;
 use crate::deletes;
@@ -32,8 +34,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Store {
-    /// Flushes the keyspace whose sealed memtables pin the oldest part of the log; `false` if there are none. A keyspace
-    /// whose flush fails does not keep the others from theirs.
+    /// Flushes the keyspace whose sealed memtables pin the oldest part of the log; `false` if there are none.
+    /// A keyspace whose flush fails does not keep the others from theirs.
     pub(crate) fn flush_some(&self) -> Result<bool> {
         let oldest = |keyspace: &KeyspaceState| {
             let view = keyspace.view.load();
@@ -127,7 +129,8 @@ impl Store {
         keyspace.control.lock().note_flush(payload_bytes, table_bytes, times_ns);
     }
 
-    /// F3: what installing `memtables` would make durable must not be durable before older entries of other keyspaces.
+    /// F3: what installing `memtables` would make durable must not be durable before older entries of other
+    /// keyspaces.
     fn order_behind_others(
         &self,
         writing: &Writing,
@@ -145,8 +148,8 @@ impl Store {
         Ok(())
     }
 
-    /// Installs tables that were ingested: their "flush" is an edit alone. What is older is in the tree by now, so each table
-    /// may go as deep as it overlaps nothing.
+    /// Installs tables that were ingested: their "flush" is an edit alone. What is older is in the tree by
+    /// now, so each table may go as deep as it overlaps nothing.
     fn install_ingested(
         &self,
         writing: &Writing,
@@ -172,10 +175,10 @@ impl Store {
         Ok(())
     }
 
-    /// Seals the keyspace whose unflushed entries are the oldest, if they are older than all of `flushed`. One that lies
-    /// idle with a few entries would otherwise make every flush of a busy one sync the log first, which costs several
-    /// times what flushing those few entries does. One at a time: of a thousand keyspaces that get a write now and
-    /// then, each flush takes one along.
+    /// Seals the keyspace whose unflushed entries are the oldest, if they are older than all of `flushed`.
+    /// One that lies idle with a few entries would otherwise make every flush of a busy one sync the log
+    /// first, which costs several times what flushing those few entries does. One at a time: of a thousand
+    /// keyspaces that get a write now and then, each flush takes one along.
     fn seal_laggard(&self, keyspace: &KeyspaceState, flushed: &[Arc<MemtableView>]) -> Result<()> {
         let Some(first_flushed) = flushed.iter().filter_map(|view| view.first_seqno()).min() else {
             return Ok(());
@@ -288,7 +291,8 @@ impl Store {
 /// Sealed memtables, newest first.
 type Sealed = [Arc<MemtableView>];
 
-/// Splits the oldest off from sealed memtables, newest first: an ingest alone, or all memtables that are older than any.
+/// Splits the oldest off from sealed memtables, newest first: an ingest alone, or all memtables that are
+/// older than any.
 fn oldest_group(sealed: &Sealed) -> Option<(&Sealed, &Sealed)> {
     let oldest = sealed.last()?;
     let ingest_before = || sealed.iter().rposition(|view| view.ingested.is_some());
@@ -322,7 +326,8 @@ fn place_ingested(
     }
 }
 
-/// Adds sealed memtables and ingested tables, newest first, to a state that nobody reads yet; see [`add_flushed`].
+/// Adds sealed memtables and ingested tables, newest first, to a state that nobody reads yet; see
+/// [`add_flushed`].
 pub(crate) fn add_sealed<'a>(
     factory: &'a TableFactory,
     state: &mut DatabaseState,
@@ -414,9 +419,9 @@ fn merge_memtables<'w>(
     write_tables(factory, spec, merge, boundaries, deletes, below)
 }
 
-/// Writes sealed memtables of a keyspace, newest first, to tables and adds those to a state that nobody reads yet: that of a
-/// database being opened or copied. No snapshot is older than such a state: the newest version of each key is all that
-/// anybody will see. The state's last sequence number must cover the memtables.
+/// Writes sealed memtables of a keyspace, newest first, to tables and adds those to a state that nobody reads
+/// yet: that of a database being opened or copied. No snapshot is older than such a state: the newest version
+/// of each key is all that anybody will see. The state's last sequence number must cover the memtables.
 ///
 /// The tables' files go again with the answer unless they are claimed.
 pub(crate) fn add_flushed<'a>(

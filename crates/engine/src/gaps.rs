@@ -1,29 +1,33 @@
 //! Where a keyspace has no values: gaps that readers have walked over, kept true by writers.
 //!
 //! # Why
-//! Tombstones stay until a compaction removes them, and in memory until a flush. A queue deletes at its head and is read from
-//! there, so each look for the head would walk over all deletes since the last flush: a hundred thousand, a
-//! millisecond. With the gap remembered it walks over those since the last look.
+//! Tombstones stay until a compaction removes them, and in memory until a flush. A queue deletes at its head
+//! and is read from there, so each look for the head would walk over all deletes since the last flush: a
+//! hundred thousand, a millisecond. With the gap remembered it walks over those since the last look.
 //!
 //! # What a gap says
-//! A gap is about the contents of the keyspace, not about memtables or tables, so no flush or compaction changes it.
+//! A gap is about the contents of the keyspace, not about memtables or tables, so no flush or compaction
+//! changes it.
 //!
-//! * GP2: *no key of a kept gap has a value for a reader at the gap's sequence number or a later one.* A reader saw that at its own
-//!   number (GP1), and nothing has been put there since:
-//! * GP3: *every put after [`Watch::since`] has been told to the watch before it can be seen.* Writers do it under the commit
-//!   lock, before they publish. A put into a gap cuts it.
-//! * GP4: *a gap is kept only if its reader reads at [`Watch::since`] or later, and no put since then lies in it.* Such puts are
-//!   remembered by the smallest and the greatest of their keys. So a put either came before the gap was noted, and then it
-//!   is not in it, or it comes after, and then it cuts it. Both happen under one lock.
+//! * GP2: *no key of a kept gap has a value for a reader at the gap's sequence number or a later one.* A
+//!   reader saw that at its own number (GP1), and nothing has been put there since:
+//! * GP3: *every put after [`Watch::since`] has been told to the watch before it can be seen.* Writers do it
+//!   under the commit lock, before they publish. A put into a gap cuts it.
+//! * GP4: *a gap is kept only if its reader reads at [`Watch::since`] or later, and no put since then lies in
+//!   it.* Such puts are remembered by the smallest and the greatest of their keys. So a put either came
+//!   before the gap was noted, and then it is not in it, or it comes after, and then it cuts it. Both happen
+//!   under one lock.
 //!
 //! A reader loads `visible` before it asks (RV1), so whatever put it is entitled to see has been told before.
 //!
 //! # What it costs
-//! A writer looks at one word as long as nobody watches: nobody does until a reader had to walk over [`esker_iter::gaps`]' least
-//! number of keys, and again when no gap has helped for [`PATIENCE`] puts. While somebody watches, a put takes a short lock.
+//! A writer looks at one word as long as nobody watches: nobody does until a reader had to walk over
+//! [`esker_iter::gaps`]' least number of keys, and again when no gap has helped for [`PATIENCE`] puts. While
+//! somebody watches, a put takes a short lock.
 //!
-//! Only forward readers ask: queues are read from their heads. Rejected: gaps in each memtable, which would end with every
-//! seal; sealing a memtable when many of its tombstones are met, which makes a table of every few thousand deletes.
+//! Only forward readers ask: queues are read from their heads. Rejected: gaps in each memtable, which would
+//! end with every seal; sealing a memtable when many of its tombstones are met, which makes a table of every
+//! few thousand deletes.
 
 use esker_base::SeqNo;
 use esker_iter::Gap;
@@ -46,7 +50,8 @@ const ON: u8 = 2;
 /// The gaps of one keyspace.
 #[derive(Debug, Default)]
 pub(crate) struct Gaps {
-    /// One of the constants above. Left [`OFF`] only to [`WANTED`], by readers; the rest happens under the lock.
+    /// One of the constants above. Left [`OFF`] only to [`WANTED`], by readers; the rest happens under the
+    /// lock.
     state: AtomicU8,
     watch: Mutex<Watch>,
 }
@@ -72,7 +77,8 @@ impl Gaps {
         self.state.load(Ordering::Relaxed) != OFF
     }
 
-    /// Tells of a put that gets a sequence number greater than `before`. Under the commit lock, before it is published.
+    /// Tells of a put that gets a sequence number greater than `before`. Under the commit lock, before it is
+    /// published.
     #[cold]
     pub(crate) fn tell_put(&self, key: &[u8], before: SeqNo) {
         let mut watch = self.watch.lock();
@@ -87,9 +93,11 @@ impl Gaps {
         }
     }
 
-    /// Tells of entries that are too many to be told one by one, as [`Gaps::tell_put`]: tables that are ingested.
+    /// Tells of entries that are too many to be told one by one, as [`Gaps::tell_put`]: tables that are
+    /// ingested.
     pub(crate) fn tell_ingest(&self) {
-        // Who notes a gap from here on is heard once a put has begun to watch anew, and if its reader sees that far.
+        // Who notes a gap from here on is heard once a put has begun to watch anew, and if its reader sees
+        // that far.
         self.forget_all(&mut self.watch.lock());
     }
 

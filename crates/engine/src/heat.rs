@@ -1,9 +1,10 @@
 //! How often tables are read, lately.
 //!
-//! One lookup in [`SAMPLE`] that finds its key, chosen by the key's hash as for [`esker_filter::watch`], and each cursor that is set to a
-//! key in a table, add to a counter of the file: one comparison for a lookup. A strategy that asks for it gets a figure
-//! for each part, which halves in about ten minutes when nobody reads the part any more. The figures live beside the keyspace and
-//! are brought up to date when that strategy plans; nobody else pays for them. After a reopening they begin anew.
+//! One lookup in [`SAMPLE`] that finds its key, chosen by the key's hash as for [`esker_filter::watch`], and
+//! each cursor that is set to a key in a table, add to a counter of the file: one comparison for a lookup. A
+//! strategy that asks for it gets a figure for each part, which halves in about ten minutes when nobody reads
+//! the part any more. The figures live beside the keyspace and are brought up to date when that strategy
+//! plans; nobody else pays for them. After a reopening they begin anew.
 
 use crate::keyspace::KeyspaceState;
 use crate::store::Store;
@@ -57,8 +58,8 @@ impl HeatBook {
 }
 
 impl Store {
-    /// How often the parts of a tree were read lately, as [`esker_strategy::Shape::heat`] takes it. Parts of one file have
-    /// their shares of it.
+    /// How often the parts of a tree were read lately, as [`esker_strategy::Shape::heat`] takes it. Parts of
+    /// one file have their shares of it.
     pub(crate) fn heat(&self, keyspace: &KeyspaceState, tree: &Tree) -> Vec<(PartId, u64)> {
         let reads = tree.parts().map(|part| (part.file.number(), part.file.reads())).collect();
         let mut book = keyspace.heat.lock();

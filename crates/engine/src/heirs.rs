@@ -1,15 +1,20 @@
 //! Merges that hand on what of their inputs is in the cache, and flushes of what is read.
 //!
-//! The blocks that take the place of those that are resident go into the cache when they are written, as [`esker_sst::Heir`] says. Here is
-//! how the tables come to them: their file is known, with the home that they were given, before the tree has it, and it is opened and
-//! its slots filled by the merge, so that the first lookup after the install finds everything as it was before.
+//! The blocks that take the place of those that are resident go into the cache when they are written, as
+//! [`esker_sst::Heir`] says. Here is how the tables come to them: their file is known, with the home that
+//! they were given, before the tree has it, and it is opened and its slots filled by the merge, so that the
+//! first lookup after the install finds everything as it was before.
 //!
-//! Memtables are read without the cache, and the blocks of their tables would be read from the file by whoever comes first. So a flush hands over what it writes, too,
-//! if the keyspace is read as often as makes that likely ([`Store::flush_heirs`]), and as far as there is room; a keyspace that is only written to is not.
+//! Memtables are read without the cache, and the blocks of their tables would be read from the file by
+//! whoever comes first. So a flush hands over what it writes, too, if the keyspace is read as often as makes
+//! that likely ([`Store::flush_heirs`]), and as far as there is room; a keyspace that is only written to is
+//! not.
 //!
-//! * HO9. What fails here costs time: the merge or flush goes on, and readers open what they need, as without.
-//! * HO10. A job that fails leaves nothing: its homes go with its outputs, and the log lane, which is asked for when that is worth it, removes what lies under their
-//!   numbers. Until then it is charged, and goes like other blocks that nobody asks for.
+//! * HO9. What fails here costs time: the merge or flush goes on, and readers open what they need, as
+//!   without.
+//! * HO10. A job that fails leaves nothing: its homes go with its outputs, and the log lane, which is asked
+//!   for when that is worth it, removes what lies under their numbers. Until then it is charged, and goes
+//!   like other blocks that nobody asks for.
 
 use crate::keyspace::KeyspaceState;
 use crate::outputs::Outputs;
@@ -40,12 +45,13 @@ impl Heirs<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct ReadsAtFlush(AtomicU64);
 
-/// A flush hands over what it writes if there was a read for so many writes since the last flush: a block has some dozens of them, and to read it
-/// costs ten times what it costs to hand it over.
+/// A flush hands over what it writes if there was a read for so many writes since the last flush: a block has
+/// some dozens of them, and to read it costs ten times what it costs to hand it over.
 const WRITES_PER_READ: u64 = 4;
 
 impl Store {
-    /// What a flush of so many writes needs to hand blocks on, if readers will want them. Asked once for each flush.
+    /// What a flush of so many writes needs to hand blocks on, if readers will want them. Asked once for each
+    /// flush.
     pub(crate) fn flush_heirs(&self, keyspace: &KeyspaceState, writes: u64) -> Option<Heirs<'_>> {
         let scans = keyspace.scans.seen();
         let lookups = self.files.read_watch_of(keyspace.id).seen_lookups().present * SAMPLE;
@@ -55,8 +61,9 @@ impl Store {
         (new * WRITES_PER_READ >= writes).then(|| Heirs { files: &self.files, warmth: warmth() })
     }
 
-    /// Opens the tables that have blocks in the cache, which are durable and about to be installed, and all of them where their filters will be asked
-    /// what they replace (RP5 in [`crate::replaced`]). Their files are to be held until they are.
+    /// Opens the tables that have blocks in the cache, which are durable and about to be installed, and all
+    /// of them where their filters will be asked what they replace (RP5 in [`crate::replaced`]). Their files
+    /// are to be held until they are.
     pub(crate) fn open_heirs(
         &self,
         keyspace: &KeyspaceState,

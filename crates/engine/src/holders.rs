@@ -1,12 +1,13 @@
 //! Who keeps the past alive: snapshots, transactions, cursors and ranges, with their age and what they pin.
 //!
-//! A forgotten snapshot makes every scan slower and every compaction drop less, and nothing fails; so the holders are
-//! listed, and one that grows old is warned about once.
+//! A forgotten snapshot makes every scan slower and every compaction drop less, and nothing fails; so the
+//! holders are listed, and one that grows old is warned about once.
 //!
 //! # What it costs
-//! A get is no holder and pays nothing. A cursor, range, snapshot or transaction takes a slot when it is made and gives it back
-//! when it is dropped: each time one short lock, at first also a look at the clock and a weak reference to the
-//! view. The slots are used again, so nothing is allocated but for the most holders there ever were at once.
+//! A get is no holder and pays nothing. A cursor, range, snapshot or transaction takes a slot when it is made
+//! and gives it back when it is dropped: each time one short lock, at first also a look at the clock and a
+//! weak reference to the view. The slots are used again, so nothing is allocated but for the most holders
+//! there ever were at once.
 //!
 //! # Who looks
 //! The log lane, after its other work: it runs after every flush and compaction, and only they make a holder
@@ -64,22 +65,24 @@ pub struct Holder {
     pub kind: HolderKind,
     /// The name of a consumer; `None` for all others.
     pub name: Option<String>,
-    /// The keyspace of a cursor or range; `None` for what holds the whole database, and if the keyspace is gone.
+    /// The keyspace of a cursor or range; `None` for what holds the whole database, and if the keyspace is
+    /// gone.
     pub keyspace: Option<String>,
     /// How long it has been there; a consumer since the database was opened.
     pub age: Duration,
     /// The sequence number it reads at; of a stream or consumer, up to which it has everything.
     pub seqno: SeqNo,
-    /// Operations written since that sequence number. A snapshot or transaction keeps compactions from dropping what these
-    /// superseded: at most so many entries.
+    /// Operations written since that sequence number. A snapshot or transaction keeps compactions from
+    /// dropping what these superseded: at most so many entries.
     pub newer_operations: u64,
-    /// Bytes of memtables that its view keeps in memory although they have been flushed. Several holders of one view tell
-    /// the same bytes; 0 for snapshots and transactions, which have no view.
+    /// Bytes of memtables that its view keeps in memory although they have been flushed. Several holders of
+    /// one view tell the same bytes; 0 for snapshots and transactions, which have no view.
     pub memtable_bytes: u64,
     /// Bytes of tables that its view keeps on disk although compactions have replaced them; counted like
     /// `memtable_bytes`. Of a table of which the view needs a slice, the slice's share.
     pub table_bytes: u64,
-    /// Bytes of log that are kept for a stream or a consumer beyond what recovery needs. Several tell the same bytes.
+    /// Bytes of log that are kept for a stream or a consumer beyond what recovery needs. Several tell the
+    /// same bytes.
     pub log_bytes: u64,
 }
 

@@ -1,10 +1,11 @@
-//! Installing a change of the tree: durable first, then visible, then the old is let go (protocol 4.1, F4 to F6).
+//! Installing a change of the tree: durable first, then visible, then the old is let go (protocol 4.1, F4 to
+//! F6).
 //!
-//! One job's edit at a time, under the manifest's lock, one record, one sync. The state is cloned, the edit applied to
-//! the clone, the record written and synced, and only then the clone takes the original's place; so an edit that violates an
-//! invariant never reaches the disk (IN5), and memory never shows what is not durable (IN2). Before that the job has
-//! made the tables it names durable, bytes and directory entries (IN1); after it, files and log segments that the new
-//! state does not need are let go (IN3, WL7).
+//! One job's edit at a time, under the manifest's lock, one record, one sync. The state is cloned, the edit
+//! applied to the clone, the record written and synced, and only then the clone takes the original's place;
+//! so an edit that violates an invariant never reaches the disk (IN5), and memory never shows what is not
+//! durable (IN2). Before that the job has made the tables it names durable, bytes and directory entries
+//! (IN1); after it, files and log segments that the new state does not need are let go (IN3, WL7).
 
 use crate::keyspace::KeyspaceState;
 use crate::scheduler::Lane;
@@ -26,7 +27,8 @@ pub(crate) struct Installed {
     pub(crate) manifest: Manifest,
     /// The sum of all durable edits.
     pub(crate) state: DatabaseState,
-    /// Tables of edits whose append may or may not have happened, until a manifest counts that certainly lacks them.
+    /// Tables of edits whose append may or may not have happened, until a manifest counts that certainly
+    /// lacks them.
     doubtful: Vec<DataFile>,
 }
 
@@ -37,11 +39,12 @@ impl Installed {
 }
 
 impl Store {
-    /// Makes an edit of `keyspace` durable and publishes the view that follows from it. `flushed` are the memtables whose
-    /// entries the edit's tables hold; they leave the view together with the tables' arrival.
+    /// Makes an edit of `keyspace` durable and publishes the view that follows from it. `flushed` are the
+    /// memtables whose entries the edit's tables hold; they leave the view together with the tables' arrival.
     ///
-    /// `make_edit` gets the tree and the running jobs as they are at the install, and both stay so until the new view is published: a
-    /// place chosen from them is legal (4.3). Nobody plans meanwhile, because planning takes the same lock.
+    /// `make_edit` gets the tree and the running jobs as they are at the install, and both stay so until the
+    /// new view is published: a place chosen from them is legal (4.3). Nobody plans meanwhile, because
+    /// planning takes the same lock.
     pub(crate) fn install(
         &self,
         keyspace: &KeyspaceState,
@@ -50,7 +53,8 @@ impl Store {
     ) -> Result<()> {
         let writing = self.writing()?;
         let mut installed = writing.manifest.lock();
-        // A keyspace is dropped under this lock. Its tables that nobody has asked for yet go with `make_edit`.
+        // A keyspace is dropped under this lock. Its tables that nobody has asked for yet go with
+        // `make_edit`.
         keyspace.check_living()?;
         let busy = keyspace.busy.lock();
         let mut edit = make_edit(&keyspace.view.load().tree.version, &busy);
@@ -77,9 +81,10 @@ impl Store {
     /// Appends an edit to the manifest, and with it changes the state.
     ///
     /// # Errors
-    /// The state is unchanged, and the manifest that counts does not have the edit: after an append whose outcome is
-    /// unknown it is replaced by one that certainly does not. The tables that the edit would have added are deleted
-    /// then; until it is replaced they stay, and so they do if it never is and the database turns read-only.
+    /// The state is unchanged, and the manifest that counts does not have the edit: after an append whose
+    /// outcome is unknown it is replaced by one that certainly does not. The tables that the edit would have
+    /// added are deleted then; until it is replaced they stay, and so they do if it never is and the database
+    /// turns read-only.
     pub(crate) fn make_durable(
         &self,
         writing: &Writing,
@@ -154,8 +159,8 @@ impl Store {
         applied.obsolete_blobs.iter().for_each(|&file| self.files.retire_large(file));
     }
 
-    /// Publishes the view with a new tree, derived from the one current now: a seal may have changed it since the job
-    /// began (F5).
+    /// Publishes the view with a new tree, derived from the one current now: a seal may have changed it since
+    /// the job began (F5).
     fn publish_tree(&self, keyspace: &KeyspaceState, version: Arc<Version>, flushed: &[Arc<MemtableView>]) {
         let publishing = keyspace.publishing.lock();
         let tree = Arc::new(Tree::new(keyspace.id, version, &self.files));
@@ -183,16 +188,16 @@ impl Store {
             .push(EditOp::TimeFloor(self.time.last_ms()));
     }
 
-    /// The oldest log segment that some memtable still needs, once `flushed` are gone. An empty memtable needs none,
-    /// so an idle keyspace pins nothing (2.5).
+    /// The oldest log segment that some memtable still needs, once `flushed` are gone. An empty memtable
+    /// needs none, so an idle keyspace pins nothing (2.5).
     pub(crate) fn min_log_id(&self, writing: &Writing, flushed: &[Arc<MemtableView>]) -> LogId {
         // Under the commit lock no write can turn an empty memtable into one that needs the present segment.
         let state = writing.commit.lock();
         let current = state.log.position().log_id;
         let mut oldest = current;
         if self.consumers.are_there() {
-            // HS6: segments without a record that somebody made durable may not survive a power cut, and then recovery would
-            // know of no segment that tells where this life's history ends.
+            // HS6: segments without a record that somebody made durable may not survive a power cut, and then
+            // recovery would know of no segment that tells where this life's history ends.
             oldest = oldest.min(writing.log.durable_position().log_id);
         }
         for active in state.keyspaces.iter().flatten() {
@@ -207,8 +212,8 @@ impl Store {
         oldest
     }
 
-    /// Whether a power cut after this flush could tear a batch over two keyspaces (WL6): some other keyspace has
-    /// entries at or below `seqno` that are only in the log.
+    /// Whether a power cut after this flush could tear a batch over two keyspaces (WL6): some other keyspace
+    /// has entries at or below `seqno` that are only in the log.
     pub(crate) fn must_sync_log_before(&self, keyspace: &KeyspaceState, seqno: SeqNo) -> bool {
         let others = self.all_keyspaces();
         let mut others = others.iter().filter(|other| other.id != keyspace.id);
@@ -220,8 +225,8 @@ fn is_among(memtables: &[Arc<MemtableView>], memtable: &Arc<MemtableView>) -> bo
     memtables.iter().any(|other| Arc::ptr_eq(other, memtable))
 }
 
-/// The files of the parts that an edit adds and that go if it fails. Ingested ones are no job's output: the log has them, and
-/// they wait for the next attempt.
+/// The files of the parts that an edit adds and that go if it fails. Ingested ones are no job's output: the
+/// log has them, and they wait for the next attempt.
 fn outputs_of(edit: &VersionEdit) -> Vec<DataFile> {
     let added = edit.ops.iter().filter_map(|op| match op {
         EditOp::AddPart { part, .. } => {

@@ -41,8 +41,8 @@ impl Work for Store {
 }
 
 impl Store {
-    /// Keeps a log segment ahead of the writers; closes tables that nobody used for a while, and has the cache give way to those that
-    /// are open; deletes what nothing refers to any more.
+    /// Keeps a log segment ahead of the writers; closes tables that nobody used for a while, and has the
+    /// cache give way to those that are open; deletes what nothing refers to any more.
     fn work_on_log(&self) -> Result<bool> {
         // Deletions first: on a full disk they are what makes room for the segment.
         self.files.delete_doomed();
@@ -82,8 +82,8 @@ impl Store {
         for keyspace in self.all_keyspaces().iter() {
             self.seal_if_filled(keyspace)?;
         }
-        // One lane after the other, each with a condition of its own: a wait is told the errors of its lane only, and
-        // would go on for ever over a failure of the other one.
+        // One lane after the other, each with a condition of its own: a wait is told the errors of its lane
+        // only, and would go on for ever over a failure of the other one.
         self.scheduler.request(Lane::Flush);
         self.wait_until_drained(Lane::Flush, |store| {
             store.all_keyspaces().iter().all(|keyspace| !keyspace.view.has_sealed())
@@ -93,8 +93,8 @@ impl Store {
             store.all_keyspaces().iter().all(|keyspace| {
                 let has_debt = store.compaction_debt(keyspace, &keyspace.view.load()) > 0;
                 if has_debt {
-                    // The lane may have found everything blocked by a job that has ended since, or asked before time
-                    // made something worth dropping.
+                    // The lane may have found everything blocked by a job that has ended since, or asked
+                    // before time made something worth dropping.
                     keyspace.forget_asked();
                     store.scheduler.request(Lane::Compaction);
                 }
@@ -124,7 +124,8 @@ impl Store {
             writing.bell.ring();
         }
         self.scheduler.stop();
-        // Foreground flushes and compactions end before the directory is let go of: whoever opens it next must be alone.
+        // Foreground flushes and compactions end before the directory is let go of: whoever opens it next
+        // must be alone.
         let _alone = self.activity.write();
         let result = match &self.writing {
             Some(writing) => {

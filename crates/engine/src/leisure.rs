@@ -1,15 +1,17 @@
 //! How much an idle database may rewrite for the sake of few bytes.
 //!
-//! One run is the best there is for readers, so an idle tree converges to it. Where little lies above the last level this
-//! rewrites much for little: a store of 10 GiB that gets a megabyte between two pauses would be written anew in each of them.
-//! What is a tenth of the last level or more is always worth it (`StrategyOptions::idle_permille`). Less is merged from an
-//! allowance: it lets a store of 10 GiB converge whole after its first pause, and costs [`IDLE_ALLOWANCE_BYTES`](ALLOWANCE_BYTES) a day at most,
-//! whatever the pauses are like. All merges of an idle database draw on it, also those that are worth it and need none to begin:
-//! nobody looks again at which is which. An allowance is less to reason about than a rule by what has been merged how often, and
-//! it bounds the very thing that is to be bounded: what is written to the disk.
+//! One run is the best there is for readers, so an idle tree converges to it. Where little lies above the
+//! last level this rewrites much for little: a store of 10 GiB that gets a megabyte between two pauses would
+//! be written anew in each of them. What is a tenth of the last level or more is always worth it
+//! (`StrategyOptions::idle_permille`). Less is merged from an allowance: it lets a store of 10 GiB converge
+//! whole after its first pause, and costs [`IDLE_ALLOWANCE_BYTES`](ALLOWANCE_BYTES) a day at most, whatever
+//! the pauses are like. All merges of an idle database draw on it, also those that are worth it and need none
+//! to begin: nobody looks again at which is which. An allowance is less to reason about than a rule by what
+//! has been merged how often, and it bounds the very thing that is to be bounded: what is written to the
+//! disk.
 //!
-//! What is left of its first half may also go for merges with the last level that scans have paid for ([`crate::paid`]), in pauses that are too short
-//! to be idle.
+//! What is left of its first half may also go for merges with the last level that scans have paid for
+//! ([`crate::paid`]), in pauses that are too short to be idle.
 
 use esker_strategy::IDLE_ALLOWANCE_BYTES as ALLOWANCE_BYTES;
 use std::time::Duration;
@@ -40,14 +42,16 @@ impl Leisure {
         self.left_bytes > 0
     }
 
-    /// Whether half of it is left once so much was merged, in which case this may begin although the database is not idle.
+    /// Whether half of it is left once so much was merged, in which case this may begin although the database
+    /// is not idle.
     pub(crate) fn is_ample_for(&mut self, bytes: u64, now_ns: u64) -> bool {
         self.refill(now_ns);
         self.left_bytes.saturating_sub(bytes) >= ALLOWANCE_BYTES / 2
     }
 
-    /// A merge begins that reads so much. The last one of an idle database may take more than is left: it is one window of the last level.
-    /// One that fails or is called off has read and written, so nothing is given back.
+    /// A merge begins that reads so much. The last one of an idle database may take more than is left: it is
+    /// one window of the last level. One that fails or is called off has read and written, so nothing is
+    /// given back.
     pub(crate) fn spend(&mut self, bytes: u64, now_ns: u64) {
         self.refill(now_ns);
         self.left_bytes = self.left_bytes.saturating_sub(bytes);

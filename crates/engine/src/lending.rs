@@ -1,34 +1,45 @@
 //! The memtables' share of the budget, lent to the block cache while nothing fills it.
 //!
-//! A quarter of the budget is kept for memtables, and while only reads come it would lie idle: arenas keep what they touched for the next
-//! writes. So the share is *lent*. Memtables keep what they hold and some log segments more, an eighth at least, with which writers begin; idle arenas
-//! give their memory back; the cache may have the rest. Whoever comes to the end of a log segment *calls it back*, in passing: from then on the log lane has the cache evict what it has too much, and
-//! once that is done memtables may hold all of their share again. Meanwhile writers go on in what was kept.
+//! A quarter of the budget is kept for memtables, and while only reads come it would lie idle: arenas keep
+//! what they touched for the next writes. So the share is *lent*. Memtables keep what they hold and some log
+//! segments more, an eighth at least, with which writers begin; idle arenas give their memory back; the cache
+//! may have the rest. Whoever comes to the end of a log segment *calls it back*, in passing: from then on the
+//! log lane has the cache evict what it has too much, and once that is done memtables may hold all of their
+//! share again. Meanwhile writers go on in what was kept.
 //!
-//! It is lent from the opening on, when there is nothing yet to be evicted. Later it is *offered*: when the log rests ([`crate::rest`]), and when no log segment was
-//! filled for [`QUIET_TIME`], so that a few writes now and then do not keep it from readers. An offer costs nothing. It is taken up when the
-//! cache has no room for what it is given ([`esker_cache::BlockCache::await_need`]): where all blocks fit, arenas stay as they are, and the next writes need not
-//! touch fresh memory. Where writes come steadily the share stays with the
-//! memtables: to evict a quarter of the cache for each of them and load it again would be worse than not to lend at all.
+//! It is lent from the opening on, when there is nothing yet to be evicted. Later it is *offered*: when the
+//! log rests ([`crate::rest`]), and when no log segment was filled for [`QUIET_TIME`], so that a few writes
+//! now and then do not keep it from readers. An offer costs nothing. It is taken up when the cache has no
+//! room for what it is given ([`esker_cache::BlockCache::await_need`]): where all blocks fit, arenas stay as
+//! they are, and the next writes need not touch fresh memory. Where writes come steadily the share stays with
+//! the memtables: to evict a quarter of the cache for each of them and load it again would be worse than not
+//! to lend at all.
 //!
 //! # What holds
-//! * LN1. While the share is away, memtables hold no more payload than what was kept: the log goes on in another segment only if all that they hold, and
-//!   the segment, fit that. All they get goes through the log.
-//! * LN2. The cache gives way first: its capacity is lowered, and what it has beyond it evicted, before memtables may hold more.
-//! * LN3. What memtables hold, and all that their log segment may bring them, is kept, as it is under the writers' lock: so LN1 holds from the
-//!   first moment. If that is more than half of the share, nothing is lent.
-//! * LN4. A writer evicts nothing and frees nothing. It waits for the log lane if it fills all that was kept before the lane is done, which for a
-//!   share of 64 MiB are 8 MiB of payload against 16,000 evictions.
+//! * LN1. While the share is away, memtables hold no more payload than what was kept: the log goes on in
+//!   another segment only if all that they hold, and the segment, fit that. All they get goes through the
+//!   log.
+//! * LN2. The cache gives way first: its capacity is lowered, and what it has beyond it evicted, before
+//!   memtables may hold more.
+//! * LN3. What memtables hold, and all that their log segment may bring them, is kept, as it is under the
+//!   writers' lock: so LN1 holds from the first moment. If that is more than half of the share, nothing is
+//!   lent.
+//! * LN4. A writer evicts nothing and frees nothing. It waits for the log lane if it fills all that was kept
+//!   before the lane is done, which for a share of 64 MiB are 8 MiB of payload against 16,000 evictions.
 //! * LN5. One thread at a time moves shares, so that what was computed last is what counts.
-//! * LN6. No arena gives its memory back before the cache had no room for something since the share was last offered, and what an idle
-//!   arena has is not the cache's as long as it has it.
+//! * LN6. No arena gives its memory back before the cache had no room for something since the share was last
+//!   offered, and what an idle arena has is not the cache's as long as it has it.
 //!
 //! # Rejected
-//! * Lending after each flush, as much as is not in use: a mixed load would shrink and grow the cache with each memtable.
-//! * Lending at each rest, whatever the cache has room for: writes that follow touch their arenas anew, and readers had nothing of it.
-//! * Counting looks of the compaction lane for the quiet time: jobs that end and scans that pay for merges ([`crate::paid`]) ask for dozens of them a second, and
-//!   the share went back and forth with each log segment.
-//! * Calling back in steps, as writers need it: they would be nearer to waiting all the time, for a difference of milliseconds.
+//! * Lending after each flush, as much as is not in use: a mixed load would shrink and grow the cache with
+//!   each memtable.
+//! * Lending at each rest, whatever the cache has room for: writes that follow touch their arenas anew, and
+//!   readers had nothing of it.
+//! * Counting looks of the compaction lane for the quiet time: jobs that end and scans that pay for merges
+//!   ([`crate::paid`]) ask for dozens of them a second, and the share went back and forth with each log
+//!   segment.
+//! * Calling back in steps, as writers need it: they would be nearer to waiting all the time, for a
+//!   difference of milliseconds.
 
 use crate::scheduler::Lane;
 use crate::store::{Store, Writing};
@@ -79,7 +90,8 @@ impl Lending {
 }
 
 impl Store {
-    /// Gives the block cache its share for the first time, and has it call the log lane when it needs what is lent or offered.
+    /// Gives the block cache its share for the first time, and has it call the log lane when it needs what is
+    /// lent or offered.
     pub(crate) fn begin_lending(&self) {
         let (cache, scheduler) = (self.files.cache(), Arc::clone(&self.scheduler));
         cache.tell_of_need(move || scheduler.request(Lane::Log));
@@ -87,7 +99,8 @@ impl Store {
         self.rebalance_memory();
     }
 
-    /// Gives the block cache what memtables, log and table metadata leave of the budget. The caller does not hold the writers' lock.
+    /// Gives the block cache what memtables, log and table metadata leave of the budget. The caller does not
+    /// hold the writers' lock.
     pub(crate) fn rebalance_memory(&self) {
         let _one_at_a_time = self.lending.moving.lock();
         let is_lent = self.lending.is_lent();
@@ -121,7 +134,8 @@ impl Store {
         }
     }
 
-    /// Lends what was offered, if the cache needs it, and what idle arenas have. A look of the log lane, which the cache asks for.
+    /// Lends what was offered, if the cache needs it, and what idle arenas have. A look of the log lane,
+    /// which the cache asks for.
     pub(crate) fn lend_if_needed(&self) {
         if !self.files.cache().needs_more() {
             return;
@@ -136,8 +150,8 @@ impl Store {
         }
     }
 
-    /// Lends of the memtables' share what they do not need, if that is much (LN3); whoever calls rebalances the memory next. Otherwise the
-    /// next look offers it again.
+    /// Lends of the memtables' share what they do not need, if that is much (LN3); whoever calls rebalances
+    /// the memory next. Otherwise the next look offers it again.
     fn lend(&self, writing: &Writing) {
         let _one_at_a_time = self.lending.moving.lock();
         let state = writing.commit.lock();
@@ -153,8 +167,8 @@ impl Store {
         }
     }
 
-    /// Under the writers' lock, where the log segment is full: has the share come back. Whether memtables may hold `more_bytes`
-    /// already; if not, the log lane is to be waited for.
+    /// Under the writers' lock, where the log segment is full: has the share come back. Whether memtables may
+    /// hold `more_bytes` already; if not, the log lane is to be waited for.
     #[cold]
     pub(crate) fn call_share_back(&self, held_bytes: u64, more_bytes: u64) -> bool {
         self.lending.quiet_since_ns.store(self.monotonic_ns(), Ordering::Relaxed);
@@ -174,8 +188,8 @@ impl Store {
         }
     }
 
-    /// Whether the log may go on in `more_bytes` for another reason than that it is full, without anybody's giving way (LN1): who keeps a promise
-    /// on deletes leaves segments in which hardly anything is.
+    /// Whether the log may go on in `more_bytes` for another reason than that it is full, without anybody's
+    /// giving way (LN1): who keeps a promise on deletes leaves segments in which hardly anything is.
     pub(crate) fn is_granted(&self, held_bytes: u64, more_bytes: u64) -> bool {
         held_bytes + more_bytes <= self.lending.granted_bytes()
     }

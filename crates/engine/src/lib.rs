@@ -13,8 +13,8 @@
 //! | open | [`open`] → [`replay`] → [`install`] |
 //! | change stream | [`handle`] → [`changes`], beside the writers, from the log's files |
 //!
-//! The invariants (CP for commit, WL for the log, RV for read views, IN for installs, RC for recovery) are stated at
-//! the head of the file that keeps them; ARCHITECTURE.md lists them all.
+//! The invariants (CP for commit, WL for the log, RV for read views, IN for installs, RC for recovery) are
+//! stated at the head of the file that keeps them; ARCHITECTURE.md lists them all.
 #![forbid(unsafe_code)]
 
 mod advice;

@@ -13,7 +13,8 @@ use esker_version::LevelIndex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters of rare events since the database was opened; what every write counts is kept under the commit lock.
+/// Counters of rare events since the database was opened; what every write counts is kept under the commit
+/// lock.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) stalls: AtomicU64,
@@ -63,13 +64,15 @@ impl Counters {
     }
 }
 
-/// Counters, sizes and states of a database at one moment. Byte counts are since opening unless said otherwise.
+/// Counters, sizes and states of a database at one moment. Byte counts are since opening unless said
+/// otherwise.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Metrics {
     /// Last visible sequence number.
     pub visible_seqno: u64,
-    /// Last sequence number known to survive a power cut; 0 in a database that was opened for reading alone, which does not know it.
+    /// Last sequence number known to survive a power cut; 0 in a database that was opened for reading alone,
+    /// which does not know it.
     pub durable_seqno: u64,
     /// Batches written.
     pub batches: u64,
@@ -134,8 +137,8 @@ impl MemoryMetrics {
     }
 }
 
-/// Tables that are open: each has a descriptor, and its index and filter in memory. The limits are targets: what is needed is
-/// opened, and what was not used for a while is closed behind it.
+/// Tables that are open: each has a descriptor, and its index and filter in memory. The limits are targets:
+/// what is needed is opened, and what was not used for a while is closed behind it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OpenTablesMetrics {
@@ -205,11 +208,13 @@ pub struct KeyspaceMetrics {
     pub blob_files: usize,
     /// Their bytes; what tables point to, and garbage.
     pub blob_bytes: u64,
-    /// Bytes of them that no table points to. Overwritten values that no compaction has met yet are not counted.
+    /// Bytes of them that no table points to. Overwritten values that no compaction has met yet are not
+    /// counted.
     pub blob_garbage_bytes: u64,
     /// Bytes of blob files written by flushes.
     pub blob_flushed_bytes: u64,
-    /// Bytes of blob files written by compactions: values that live on while the file they were in goes, mostly.
+    /// Bytes of blob files written by compactions: values that live on while the file they were in goes,
+    /// mostly.
     pub blob_relocated_bytes: u64,
     /// Compactions done, trivial moves not counted.
     pub compactions: u64,

@@ -1,12 +1,13 @@
-//! Whether anything outside of a job may hold an older version of a key (4.4): then a tombstone is still needed, and a
-//! sequence number may not become zero.
+//! Whether anything outside of a job may hold an older version of a key (4.4): then a tombstone is still
+//! needed, and a sequence number may not become zero.
 //!
-//! A job that writes the last level asks about every key, so the answer must cost next to nothing. The parts to look at are
-//! chosen once, when the job begins, and walked beside the job's own keys, which ascend: a question costs two
-//! comparisons of numbers for each run that keeps parts, and nothing where the job takes all there is.
+//! A job that writes the last level asks about every key, so the answer must cost next to nothing. The parts
+//! to look at are chosen once, when the job begins, and walked beside the job's own keys, which ascend: a
+//! question costs two comparisons of numbers for each run that keeps parts, and nothing where the job takes
+//! all there is.
 //!
-//! The version at the job's beginning suffices: tables made later hold a key with newer versions only, or with versions
-//! that were counted here.
+//! The version at the job's beginning suffices: tables made later hold a key with newer versions only, or
+//! with versions that were counted here.
 
 use esker_base::key::leading;
 use esker_base::{PartId, SeqNo};
@@ -22,8 +23,9 @@ pub(crate) struct OlderParts {
 
 /// Parts of one run in key order; those before `at` end before every key still to come.
 ///
-/// OP1. Of the part at `at`, `start` and `end` are the [leading bytes](leading) of its ends, the greatest number where it has no end; behind the last
-/// part all keys come before the start of none. Where those of a key are less or greater, so is the key; equal ones say nothing, and whole keys are compared.
+/// OP1. Of the part at `at`, `start` and `end` are the [leading bytes](leading) of its ends, the greatest
+/// number where it has no end; behind the last part all keys come before the start of none. Where those of a
+/// key are less or greater, so is the key; equal ones say nothing, and whole keys are compared.
 #[derive(Debug)]
 struct RunParts {
     parts: Vec<Arc<PartMeta>>,
@@ -62,7 +64,8 @@ impl OlderParts {
         })
     }
 
-    /// Whether one of the parts may hold a version of `key` older than `seqno`. Keys must be asked in ascending order.
+    /// Whether one of the parts may hold a version of `key` older than `seqno`. Keys must be asked in
+    /// ascending order.
     #[inline]
     pub(crate) fn may_hold(&mut self, key: &[u8], seqno: SeqNo) -> bool {
         !self.runs.is_empty() && self.any_may_hold(key, seqno)
@@ -151,7 +154,8 @@ mod tests {
         assert_eq!(held(&[1, 2], None, 10), "abcdefghijklmnopqrstuvwxyz");
     }
 
-    /// OP1: keys that begin with the same sixteen bytes as ends of parts, shorter and longer ones, and the greatest.
+    /// OP1: keys that begin with the same sixteen bytes as ends of parts, shorter and longer ones, and the
+    /// greatest.
     #[test]
     fn numbers_tell_what_whole_keys_tell() {
         let of = |tail: &[u8]| [&[0xff; 15][..], tail].concat();

@@ -9,14 +9,14 @@
 //! | 5 | a manifest that says all of it is written and CURRENT renamed: the one commit point of an open |
 //! | 6 | a new log begins, what the new state does not know is deleted, the lanes start |
 //!
-//! Until the commit point nothing that the previous state needs is changed (RC1), so an open that is interrupted
-//! anywhere starts over from the same input (RC2).
+//! Until the commit point nothing that the previous state needs is changed (RC1), so an open that is
+//! interrupted anywhere starts over from the same input (RC2).
 //!
-//! Numbers never go back (RC3): file numbers rise past every name seen in the directory, log ids and sequence numbers past
-//! every valid record, discarded ones included.
+//! Numbers never go back (RC3): file numbers rise past every name seen in the directory, log ids and sequence
+//! numbers past every valid record, discarded ones included.
 //!
-//! After a close that left everything in tables phase 5 has nothing to say, and the open goes on with the manifest that it found
-//! ([`resuming`]).
+//! After a close that left everything in tables phase 5 has nothing to say, and the open goes on with the
+//! manifest that it found ([`resuming`]).
 //!
 //! A read-only open takes a shared lock, keeps what it replays in private memory, and changes no file.
 
@@ -66,14 +66,16 @@ use std::sync::{Arc, OnceLock};
 
 mod resuming;
 
-/// Makes a directory and those above it, and their names durable: what is in a directory survives a power cut only if
-/// the directory does.
+/// Makes a directory and those above it, and their names durable: what is in a directory survives a power cut
+/// only if the directory does.
 ///
-/// Directories that are there may have been made by a process that was killed before it came to this, so their names
-/// are synced, too, as far as that is allowed: somebody else's directories may be closed to this process.
+/// Directories that are there may have been made by a process that was killed before it came to this, so
+/// their names are synced, too, as far as that is allowed: somebody else's directories may be closed to this
+/// process.
 pub(crate) fn make_directory(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
     let ancestors = || dir.ancestors().filter(|ancestor| !ancestor.as_os_str().is_empty());
-    // Not every file system opens a directory like a file, but of one that is there none says that it was not found.
+    // Not every file system opens a directory like a file, but of one that is there none says that it was not
+    // found.
     let is_missing = |dir: &Path| fs.open(dir, OpenMode::Read).is_err_and(|error| error.is_not_found());
     let made = ancestors().take_while(|ancestor| is_missing(ancestor)).count();
     fs.create_dir_all(dir)?;
@@ -119,8 +121,8 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Arc<Store>> {
 }
 
 impl Opening {
-    /// The lock of the directory; none for a read-only open of a directory without a lock file, such as a copy on a medium
-    /// that cannot be written to.
+    /// The lock of the directory; none for a read-only open of a directory without a lock file, such as a
+    /// copy on a medium that cannot be written to.
     fn lock(&self) -> Result<Option<Box<dyn FileLock>>> {
         let fs = &self.env.fs;
         let missing = fs.file_len(&self.dir.join(CURRENT_NAME))?.is_none();
@@ -224,8 +226,8 @@ impl Opening {
         Ok((state, manifest, history))
     }
 
-    /// The one commit point: a manifest that says all of `state` begins to count, and with it the tables that were `written`. They
-    /// are taken back only if it certainly does not.
+    /// The one commit point: a manifest that says all of `state` begins to count, and with it the tables that
+    /// were `written`. They are taken back only if it certainly does not.
     fn commit(
         &self,
         factory: &TableFactory,
@@ -243,8 +245,8 @@ impl Opening {
         Ok(created?)
     }
 
-    /// No CURRENT: fine if there is nothing, or if a creation was interrupted; damage if there is data. A creation writes
-    /// CURRENT before the first table and the first log segment.
+    /// No CURRENT: fine if there is nothing, or if a creation was interrupted; damage if there is data. A
+    /// creation writes CURRENT before the first table and the first log segment.
     fn check_nothing_to_lose(&self) -> Result<()> {
         for (dir, what) in [(paths::tables(&self.dir), "tables"), (paths::wal(&self.dir), "log segments")] {
             let entries = match self.env.fs.list(&dir) {

@@ -1,8 +1,8 @@
 //! Writing tables from a merge: what flush and compaction share.
 //!
-//! One pass: the merge gives entries in internal order, [`Retained`] decides which of them anybody can still see, and the
-//! rest goes into table writers, cut where the plan says. Nothing is allocated per entry. Range deletes come beside the
-//! entries and are cut at the borders of the tables ([`PendingDeletes`]).
+//! One pass: the merge gives entries in internal order, [`Retained`] decides which of them anybody can still
+//! see, and the rest goes into table writers, cut where the plan says. Nothing is allocated per entry. Range
+//! deletes come beside the entries and are cut at the borders of the tables ([`PendingDeletes`]).
 
 use crate::deletes::key_range;
 use crate::easing::eased;
@@ -54,22 +54,25 @@ pub(crate) struct OutputSpec<'a> {
     pub(crate) zero_seqnos: bool,
     /// When the data was written, if the tables are not to count as being as young as their files.
     pub(crate) created_ms: Option<u64>,
-    /// When the oldest delete of the inputs was made, in milliseconds since 1970 (DW3 in [`crate::promises`]).
+    /// When the oldest delete of the inputs was made, in milliseconds since 1970 (DW3 in
+    /// [`crate::promises`]).
     pub(crate) oldest_delete_ms: Option<u64>,
     /// Whether nothing older than the inputs lies outside, over their keys.
     pub(crate) is_bottom: bool,
-    /// Whether some input hides older data that was deleted, by a tombstone that is gone, and that data may stay.
+    /// Whether some input hides older data that was deleted, by a tombstone that is gone, and that data may
+    /// stay.
     pub(crate) hides_deleted: bool,
     /// The blob files whose values are to be written anew, if there are any.
     pub(crate) relocation: Option<&'a Relocation>,
-    /// Who puts blocks into the cache: in merges what takes the place of cached ones, in flushes what is read.
+    /// Who puts blocks into the cache: in merges what takes the place of cached ones, in flushes what is
+    /// read.
     pub(crate) heirs: Option<Heirs<'a>>,
     /// Whom to ask how much of the tables replaces something.
     pub(crate) older: Option<Older<'a>>,
 }
 
-/// Makes table files: where they go, how they are numbered. Exists before the database is open, because recovery
-/// flushes what it replays.
+/// Makes table files: where they go, how they are numbered. Exists before the database is open, because
+/// recovery flushes what it replays.
 #[derive(Debug)]
 pub(crate) struct TableFactory {
     pub(crate) env: Env,
@@ -90,8 +93,8 @@ impl TableFactory {
         TableFactory { env, dir, db_uuid, next_file, next_part }
     }
 
-    /// A number for a new file. Taken from memory; every edit raises the stored counter past what it refers to, and
-    /// recovery raises it past every name it sees (RC3).
+    /// A number for a new file. Taken from memory; every edit raises the stored counter past what it refers
+    /// to, and recovery raises it past every name it sees (RC3).
     pub(crate) fn take_file_number(&self) -> FileNumber {
         FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed))
     }
@@ -112,8 +115,8 @@ impl TableFactory {
     }
 }
 
-/// Writes what `merge` gives, and the range deletes of the inputs, less what nobody can see, into new tables; durable when
-/// it returns, their names included.
+/// Writes what `merge` gives, and the range deletes of the inputs, less what nobody can see, into new tables;
+/// durable when it returns, their names included.
 pub(crate) fn write_tables<'a, C: Cursor>(
     factory: &'a TableFactory,
     spec: &OutputSpec<'_>,
@@ -184,8 +187,8 @@ struct OpenTable {
 }
 
 impl Sink for Output<'_, '_> {
-    /// Writes an entry; `begins_key` says whether it is the first of its key, because all versions of a key go into one table
-    /// (I2).
+    /// Writes an entry; `begins_key` says whether it is the first of its key, because all versions of a key
+    /// go into one table (I2).
     #[inline(always)]
     fn write(&mut self, (key, tag, value): (&[u8], Tag, &[u8]), begins_key: bool) -> Result<()> {
         let end_bytes = self.written_bytes + (key.len() + value.len()) as u64;
@@ -226,7 +229,8 @@ impl<'a, 's> Output<'a, 's> {
         }
     }
 
-    /// Sees to what is due before an entry: a look at the job, the end of the table, and whether something older has the key.
+    /// Sees to what is due before an entry: a look at the job, the end of the table, and whether something
+    /// older has the key.
     #[cold]
     #[inline(never)]
     fn see_to(&mut self, key: &[u8], tag: Tag, end_bytes: u64) -> Result<()> {

@@ -1,5 +1,5 @@
-//! What a job has written before anything refers to it: the tables, what is known of them, and their files, which are deleted unless somebody
-//! takes them.
+//! What a job has written before anything refers to it: the tables, what is known of them, and their files,
+//! which are deleted unless somebody takes them.
 
 use crate::amplification::traffic::Moved;
 use crate::output::TableFactory;
@@ -49,8 +49,8 @@ impl Drop for UnclaimedFiles<'_> {
     }
 }
 
-/// The tables of a job, and the blob files of their large values, that nothing refers to yet: whichever way the job ends, they are
-/// deleted unless it takes them.
+/// The tables of a job, and the blob files of their large values, that nothing refers to yet: whichever way
+/// the job ends, they are deleted unless it takes them.
 pub(crate) struct Outputs<'a> {
     pub(crate) parts: Vec<PartMeta>,
     pub(crate) blobs: Vec<BlobFileMeta>,
@@ -119,8 +119,8 @@ impl<'a> Outputs<'a> {
         inheritances.into_iter().filter_map(|(number, own)| Some((part_of(number)?, own))).collect()
     }
 
-    /// Says in an edit that the tables join `place`, and that there are blob files (BF2). The files stay with whoever is to
-    /// decide when something refers to them.
+    /// Says in an edit that the tables join `place`, and that there are blob files (BF2). The files stay with
+    /// whoever is to decide when something refers to them.
     pub(crate) fn add_to(
         self,
         edit: &mut VersionEdit,

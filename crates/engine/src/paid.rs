@@ -1,39 +1,49 @@
 //! Merges that scans pay for.
 //!
-//! A scan seeks in every run, however few of its entries lie there. A tree that was just written to has a few small runs above the last
-//! level, and as long as writes go on, if only slowly, it is not idle and keeps them: no strategy merges them before there are enough of
-//! them for a tier. Scans that go on meanwhile pay for them each time.
+//! A scan seeks in every run, however few of its entries lie there. A tree that was just written to has a few
+//! small runs above the last level, and as long as writes go on, if only slowly, it is not idle and keeps
+//! them: no strategy merges them before there are enough of them for a tier. Scans that go on meanwhile pay
+//! for them each time.
 //!
-//! So a scan puts down [`RUN_BYTES`] of merging for each run above the last level beyond the first, and what was put down is what the
-//! strategy may merge (`Shape::paid_bytes`): who does not know how long scans will go on buys when as much was spent on rent. Then never more than
-//! twice as much is spent as by somebody who knew.
+//! So a scan puts down [`RUN_BYTES`] of merging for each run above the last level beyond the first, and what
+//! was put down is what the strategy may merge (`Shape::paid_bytes`): who does not know how long scans will
+//! go on buys when as much was spent on rent. Then never more than twice as much is spent as by somebody who
+//! knew.
 //!
 //! # Credit
-//! Who scanned will scan again. A scan that meets no run too many puts down as much as for one, and from this is merged what writes bring
-//! before the next scans come: these would meet small runs from the first on, and be over when they have paid. If they come, the same merge
-//! is done sooner; if they do not, it is [`CREDIT_BYTES`] for nothing, once. Credit goes further where more runs become one, so it waits for
-//! [`LEAST_CREDIT_RUNS`], or until writers pause ([`crate::wanted`]), or for the first who scan fewer. In a pause the memtable is flushed
-//! first, if there is credit for that and for merging it with all others: seeking in a memtable costs as much as in a run.
+//! Who scanned will scan again. A scan that meets no run too many puts down as much as for one, and from this
+//! is merged what writes bring before the next scans come: these would meet small runs from the first on, and
+//! be over when they have paid. If they come, the same merge is done sooner; if they do not, it is
+//! [`CREDIT_BYTES`] for nothing, once. Credit goes further where more runs become one, so it waits for
+//! [`LEAST_CREDIT_RUNS`], or until writers pause ([`crate::wanted`]), or for the first who scan fewer. In a
+//! pause the memtable is flushed first, if there is credit for that and for merging it with all others:
+//! seeking in a memtable costs as much as in a run.
 //!
 //! # The last level
-//! Even one small run costs a scan a sixth or so, but to merge it with the last level reads several times what it has, which few scans have paid for. As
-//! long as somebody writes they never do: the next memtable would have it all read again. In a pause of the writers, however, an idle database
-//! would do it anyway, ten seconds later and from an allowance ([`crate::leisure`]). So in a pause the tree converges at once, window by window, until
-//! somebody writes, if the allowance suffices for all that this reads and scans pay for what lies above the last level. This is little if few keys were
-//! written, and three keys in each pause would have a store rewritten in each, by scans that are long over. So they pay no less than one
-//! [`UNDER_SHARE`]th of what lies under it, up to all the credit there may be. They pay when the first window begins: what was paid for is noted
-//! (`bought_bytes`), and needs no second payment if a write comes between.
+//! Even one small run costs a scan a sixth or so, but to merge it with the last level reads several times
+//! what it has, which few scans have paid for. As long as somebody writes they never do: the next memtable
+//! would have it all read again. In a pause of the writers, however, an idle database would do it anyway, ten
+//! seconds later and from an allowance ([`crate::leisure`]). So in a pause the tree converges at once, window
+//! by window, until somebody writes, if the allowance suffices for all that this reads and scans pay for what
+//! lies above the last level. This is little if few keys were written, and three keys in each pause would
+//! have a store rewritten in each, by scans that are long over. So they pay no less than one
+//! [`UNDER_SHARE`]th of what lies under it, up to all the credit there may be. They pay when the first window
+//! begins: what was paid for is noted (`bought_bytes`), and needs no second payment if a write comes between.
 //!
 //! # What holds
-//! * SA1. Merges for scans read of what lies above the last level, and flushes for them write, no more bytes than scans have put down, and an account
-//!   never holds more than lies above the last level or, if that is less, [`CREDIT_BYTES`]. Who does not scan has nothing merged for scans.
-//! * SA2. Scans pay by what is counted of them anyway ([`crate::advice`]): nothing is added to a scan but the question whether there is an
-//!   account and another [`LOOK_EVERY_SCANS`] are full. Then the compaction lane is asked to look.
+//! * SA1. Merges for scans read of what lies above the last level, and flushes for them write, no more bytes
+//!   than scans have put down, and an account never holds more than lies above the last level or, if that is
+//!   less, [`CREDIT_BYTES`]. Who does not scan has nothing merged for scans.
+//! * SA2. Scans pay by what is counted of them anyway ([`crate::advice`]): nothing is added to a scan but the
+//!   question whether there is an account and another [`LOOK_EVERY_SCANS`] are full. Then the compaction lane
+//!   is asked to look.
 //! * SA3. Strategies are asked again only when a [`STEPS`]th of what lies above the last level was added.
-//! * SA4. Fewer than [`LEAST_CREDIT_RUNS`] runs are merged only if writers pause or there was a scan since the tree has changed.
-//! * SA5. The last level is merged for scans only if writers pause, nothing of theirs waits to be flushed, half of the allowance is left when it
-//!   is done, from which all that it reads is taken, and scans pay for all above it that they have not bought yet, at least one sixteenth of
-//!   what lies under it. So scans that are over have [`UNDER_SHARE`] times [`CREDIT_BYTES`] read in vain at most, or the store once.
+//! * SA4. Fewer than [`LEAST_CREDIT_RUNS`] runs are merged only if writers pause or there was a scan since
+//!   the tree has changed.
+//! * SA5. The last level is merged for scans only if writers pause, nothing of theirs waits to be flushed,
+//!   half of the allowance is left when it is done, from which all that it reads is taken, and scans pay for
+//!   all above it that they have not bought yet, at least one sixteenth of what lies under it. So scans that
+//!   are over have [`UNDER_SHARE`] times [`CREDIT_BYTES`] read in vain at most, or the store once.
 //!
 //! Lookups do not pay: a run that does not have their key costs them a look at a filter, a tenth of a seek.
 
@@ -42,8 +52,8 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-/// What a scan puts down for a run: seeking in a small run takes a quarter of a microsecond of somebody who waits, in which two threads that nobody
-/// waits for merge about so many bytes.
+/// What a scan puts down for a run: seeking in a small run takes a quarter of a microsecond of somebody who
+/// waits, in which two threads that nobody waits for merge about so many bytes.
 pub(crate) const RUN_BYTES: u64 = 512;
 
 /// The compaction lane is asked to look when so many scans more were counted. A power of two.
@@ -55,11 +65,12 @@ const CREDIT_BYTES: u64 = 64 << 20;
 /// Credit alone is not spent on fewer runs above the last level: half of what makes a tier without it.
 const LEAST_CREDIT_RUNS: u64 = 4;
 
-/// Less than this is not flushed for scans: a table of a few entries is not worth its file, however often scans and pauses take turns.
+/// Less than this is not flushed for scans: a table of a few entries is not worth its file, however often
+/// scans and pauses take turns.
 const LEAST_FLUSH_BYTES: u64 = 1 << 20;
 
-/// For so many bytes of the last level that converging rewrites, scans pay one at least: bytes that one scan a pause puts down are a
-/// loan on many to come, and all of them lend no more than a store of 1 GiB once.
+/// For so many bytes of the last level that converging rewrites, scans pay one at least: bytes that one scan
+/// a pause puts down are a loan on many to come, and all of them lend no more than a store of 1 GiB once.
 const UNDER_SHARE: u64 = 16;
 
 /// In so many steps an account fills, as far as strategies can see.
@@ -105,8 +116,8 @@ impl Book {
         self.upper_bytes.max(CREDIT_BYTES)
     }
 
-    /// Whether scans that come now can make something possible: more runs than one are merged at any time, one is in a pause, once there is
-    /// enough for it. Who has all that an account may hold needs no more.
+    /// Whether scans that come now can make something possible: more runs than one are merged at any time,
+    /// one is in a pause, once there is enough for it. Who has all that an account may hold needs no more.
     fn is_filling(&self) -> bool {
         self.runs > 0 || (self.upper_bytes > 0 && self.paid_bytes < self.most_bytes())
     }
@@ -172,14 +183,16 @@ impl ScanAccount {
         }
     }
 
-    /// Whether so many scans can pay for merging all into the last level, of which `under_bytes` are rewritten.
+    /// Whether so many scans can pay for merging all into the last level, of which `under_bytes` are
+    /// rewritten.
     pub(crate) fn can_buy_all(&self, scans: u64, under_bytes: u64) -> bool {
         let mut book = self.book.lock();
         book.settle(scans);
         book.upper_bytes > 0 && book.paid_bytes >= book.price_of_all(under_bytes)
     }
 
-    /// They pay for it, unless they have: the first merge of it begins. What a flush has added since it was asked is theirs.
+    /// They pay for it, unless they have: the first merge of it begins. What a flush has added since it was
+    /// asked is theirs.
     pub(crate) fn buy_all(&self, under_bytes: u64) {
         let mut book = self.book.lock();
         book.paid_bytes = book.paid_bytes.saturating_sub(book.price_of_all(under_bytes));
@@ -193,8 +206,8 @@ impl ScanAccount {
         book.paid_bytes >= LEAST_FLUSH_BYTES
     }
 
-    /// Whether so many scans have paid for flushing so many bytes and for merging them with what lies above the last level. If so, the
-    /// flush is spent.
+    /// Whether so many scans have paid for flushing so many bytes and for merging them with what lies above
+    /// the last level. If so, the flush is spent.
     pub(crate) fn pay_for_flush(&self, scans: u64, bytes: u64) -> bool {
         let mut book = self.book.lock();
         book.settle(scans);
@@ -277,7 +290,8 @@ mod tests {
         assert_eq!(account.paid_bytes(scans, true), 12 * MIB);
     }
 
-    /// SA5: what is written later is bought anew, for no less than a share of the last level, and what was bought is not paid for twice.
+    /// SA5: what is written later is bought anew, for no less than a share of the last level, and what was
+    /// bought is not paid for twice.
     #[test]
     fn all_is_bought_once_and_not_for_next_to_nothing() {
         const MIB: u64 = 1 << 20;

@@ -1,7 +1,8 @@
 //! The range deletes that a job writes, cut at the borders of its tables.
 //!
-//! Tables of a run share no key, and a table's range deletes belong to its range (IN5). So each table takes what lies before
-//! the first key of the next one; the last takes the rest. A table may end up with range deletes alone.
+//! Tables of a run share no key, and a table's range deletes belong to its range (IN5). So each table takes
+//! what lies before the first key of the next one; the last takes the rest. A table may end up with range
+//! deletes alone.
 
 use esker_iter::{Fragment, RangeDeletes};
 use std::sync::Arc;

@@ -1,32 +1,41 @@
-//! How much of a table replaces something older, so that new keys may lie above the last level for longer ([`esker_strategy::Shape::replaced`]).
+//! How much of a table replaces something older, so that new keys may lie above the last level for longer
+//! ([`esker_strategy::Shape::replaced`]).
 //!
 //! # What is asked
-//! While a job of a strategy that wants to know writes tables above the last level, of every so many bytes the entry that is written there is
-//! looked for in the older runs: in their filters, as far as these are in memory. What one may hold is taken to be replaced, and so is all
-//! that is no plain put. So entries are chosen in proportion to their bytes. The answer for a table is in 1/1000 of its bytes.
+//! While a job of a strategy that wants to know writes tables above the last level, of every so many bytes
+//! the entry that is written there is looked for in the older runs: in their filters, as far as these are in
+//! memory. What one may hold is taken to be replaced, and so is all that is no plain put. So entries are
+//! chosen in proportion to their bytes. The answer for a table is in 1/1000 of its bytes.
 //!
-//! A flush is asked against all tables that there are: what is older than its memtables was flushed before them, and what they replace in each
-//! other is dropped on the way. A merge is asked anew, against what is older than its output: what it replaced in its own inputs is gone, and where
-//! the tables that it makes lie over other keys, they have shares of their own.
+//! A flush is asked against all tables that there are: what is older than its memtables was flushed before
+//! them, and what they replace in each other is dropped on the way. A merge is asked anew, against what is
+//! older than its output: what it replaced in its own inputs is gone, and where the tables that it makes lie
+//! over other keys, they have shares of their own.
 //!
 //! # Invariants
-//! * RP1. A share is not too small, but for what a sample may be off: a filter lets pass what it has, one that is not in memory counts as if it
-//!   did, one entry more than were found is taken to replace something, and a slice is taken to hold all of what its file replaces.
-//! * RP2. A share stays right for as long as its table is above the last level: newer runs change nothing, and what is older only moves
-//!   down, because a column is taken from its oldest run on.
-//! * RP3. In a merge, an entry about which no filter in memory can say anything counts as its inputs did, by the mean of their shares. Over keys that are
-//!   spread evenly that is not too small either: of entries that are dropped each was replaced by a later one, which counts.
-//! * RP4. What nobody has looked at is taken to replace all that it may: tables of before the database was opened, ingested ones, those with
-//!   deletes, with several versions of a key, or with values in blob files, whose bytes are elsewhere.
-//! * RP5. Of older tables nothing is read for it. The tables of such a strategy are opened once they are written, while the system has their bytes in
-//!   memory; beyond the limit of open tables they are closed again before anybody asks, so that all counts as replacing. Where filters are in the
-//!   cache, only what readers have brought there can be asked.
+//! * RP1. A share is not too small, but for what a sample may be off: a filter lets pass what it has, one
+//!   that is not in memory counts as if it did, one entry more than were found is taken to replace something,
+//!   and a slice is taken to hold all of what its file replaces.
+//! * RP2. A share stays right for as long as its table is above the last level: newer runs change nothing,
+//!   and what is older only moves down, because a column is taken from its oldest run on.
+//! * RP3. In a merge, an entry about which no filter in memory can say anything counts as its inputs did, by
+//!   the mean of their shares. Over keys that are spread evenly that is not too small either: of entries that
+//!   are dropped each was replaced by a later one, which counts.
+//! * RP4. What nobody has looked at is taken to replace all that it may: tables of before the database was
+//!   opened, ingested ones, those with deletes, with several versions of a key, or with values in blob files,
+//!   whose bytes are elsewhere.
+//! * RP5. Of older tables nothing is read for it. The tables of such a strategy are opened once they are
+//!   written, while the system has their bytes in memory; beyond the limit of open tables they are closed
+//!   again before anybody asks, so that all counts as replacing. Where filters are in the cache, only what
+//!   readers have brought there can be asked.
 //!
 //! # Rejected
-//! * What merges into the last level found to be replaced, which is known anyway ([`crate::amplification`]): it tells of what came minutes ago, and
-//!   writers who begin to overwrite what they have filled would leave three times the garbage before it shows.
-//! * The shares of the inputs alone, handed on by merges: half of a flush's keys may be new and in one range, the other half
-//!   overwritten in another. Then the new ones may be merged on, and what is left counts half of what it should.
+//! * What merges into the last level found to be replaced, which is known anyway ([`crate::amplification`]):
+//!   it tells of what came minutes ago, and writers who begin to overwrite what they have filled would leave
+//!   three times the garbage before it shows.
+//! * The shares of the inputs alone, handed on by merges: half of a flush's keys may be new and in one range,
+//!   the other half overwritten in another. Then the new ones may be merged on, and what is left counts half
+//!   of what it should.
 
 use crate::keyspace::KeyspaceState;
 use crate::store::Store;
@@ -42,11 +51,12 @@ const WHOLE_PERMILLE: u32 = 1000;
 
 /// So many entries of a job are looked for, about.
 const SAMPLES: u64 = 384;
-/// And one of so many bytes at least and at most: a small flush has fewer, and each table of a large merge some dozens.
+/// And one of so many bytes at least and at most: a small flush has fewer, and each table of a large merge
+/// some dozens.
 const STEP_BYTES: (u64, u64) = (1 << 10, 256 << 10);
 
-/// The shares of a keyspace's files, as far as they are known. Those of a job are noted when it installs its tables, under the lock of `busy`, so
-/// whoever plans knows them.
+/// The shares of a keyspace's files, as far as they are known. Those of a job are noted when it installs its
+/// tables, under the lock of `busy`, so whoever plans knows them.
 #[derive(Debug, Default)]
 pub(crate) struct ReplacedBook {
     files: BTreeMap<FileNumber, u32>,
@@ -126,7 +136,8 @@ impl<'a> Sampler<'a> {
         Sampler { older, step_bytes, next_bytes, looked_for: 0, found_permille: 0 }
     }
 
-    /// Looks for an entry with which the job has come to so many bytes. One that is larger than a step counts as often as it has steps.
+    /// Looks for an entry with which the job has come to so many bytes. One that is larger than a step counts
+    /// as often as it has steps.
     pub(crate) fn look(&mut self, key: &[u8], tag: Tag, end_bytes: u64) {
         let Some(older) = self.older.filter(|_| end_bytes >= self.next_bytes) else { return };
         let hash = key_hash(key);
@@ -139,7 +150,8 @@ impl<'a> Sampler<'a> {
         self.found_permille += times * u64::from(permille);
     }
 
-    /// The share of a table that has ended; what follows belongs to the next. `None` if nobody was to be asked.
+    /// The share of a table that has ended; what follows belongs to the next. `None` if nobody was to be
+    /// asked.
     pub(crate) fn end_table(&mut self, part: &PartMeta) -> Option<(FileNumber, u32)> {
         self.older?;
         let (looked_for, found) =
@@ -162,7 +174,8 @@ impl Store {
         keyspace.options().strategy.uses_replaced().then_some(older)
     }
 
-    /// Whom a merge asks, if the strategy wants to know. What is merged into the last level or into a run is not counted.
+    /// Whom a merge asks, if the strategy wants to know. What is merged into the last level or into a run is
+    /// not counted.
     pub(crate) fn older_than_output<'a>(
         &self,
         keyspace: &'a KeyspaceState,
@@ -175,7 +188,8 @@ impl Store {
         wants.then(|| Older { keyspace, from, unknown_permille: keyspace.replaced.lock().of_inputs(plan) })
     }
 
-    /// How much of the parts of a tree replaces something, as [`esker_strategy::Shape::replaced`] takes it; nothing if the strategy does not ask.
+    /// How much of the parts of a tree replaces something, as [`esker_strategy::Shape::replaced`] takes it;
+    /// nothing if the strategy does not ask.
     pub(crate) fn replaced(&self, keyspace: &KeyspaceState, tree: &Tree) -> Vec<(PartId, u32)> {
         if !keyspace.options().strategy.uses_replaced() {
             return Vec::new();

@@ -1,9 +1,9 @@
 //! Replay: what the log holds beyond the tables goes into memtables, and from there into tables.
 //!
-//! A writable open never leans on the old log again (protocol 2.6): what recovery has read may exist only in the page cache,
-//! so everything replayed is flushed to tables, which the open's one commit point, the rename of CURRENT, makes part
-//! of the database. Until then nothing the previous state needs is changed (RC1). A read-only open keeps the
-//! replayed memtables in private memory instead.
+//! A writable open never leans on the old log again (protocol 2.6): what recovery has read may exist only in
+//! the page cache, so everything replayed is flushed to tables, which the open's one commit point, the rename
+//! of CURRENT, makes part of the database. Until then nothing the previous state needs is changed (RC1). A
+//! read-only open keeps the replayed memtables in private memory instead.
 
 use crate::flush::{add_flushed, add_ingested};
 use crate::ingest::part_of_logged;
@@ -35,7 +35,8 @@ pub(crate) struct Replay<'a> {
     /// Last sequence number applied or skipped.
     last_seqno: SeqNo,
     pub(crate) entries_applied: u64,
-    /// The tables of this replay. An open that fails takes them back, or every attempt would make a full disk fuller.
+    /// The tables of this replay. An open that fails takes them back, or every attempt would make a full disk
+    /// fuller.
     written: Option<UnclaimedFiles<'a>>,
 }
 
@@ -89,7 +90,8 @@ impl<'a> Replay<'a> {
                 return Err(Error::Unsupported(text.into()));
             }
         }
-        // Checked as a whole first: an unknown keyspace in the last entry must not leave the first ones applied.
+        // Checked as a whole first: an unknown keyspace in the last entry must not leave the first ones
+        // applied.
         for entry in record.entries() {
             self.check_keyspace(record, entry?.1.keyspace)?;
         }
@@ -181,7 +183,8 @@ impl<'a> Replay<'a> {
         let kind = keyspace.options.memtable;
         let reserve = kind.reserve_bytes(limit).max(kind.needed_bytes(bytes, 1));
         let (memtable, inserter) = Memtable::create(kind, self.arenas, reserve)?;
-        // When an entry was written is not in the log: not before the last edit of the manifest that it survived.
+        // When an entry was written is not in the log: not before the last edit of the manifest that it
+        // survived.
         let since_ms = self.state.time_floor_ms;
         keyspace.filling = Some((Arc::new(MemtableView::new(memtable, since_ms)), inserter));
         Ok(())
@@ -215,7 +218,8 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Ends a writable replay: everything is in tables, and the state says so. Their files wait for a manifest that does.
+    /// Ends a writable replay: everything is in tables, and the state says so. Their files wait for a
+    /// manifest that does.
     pub(crate) fn finish(
         mut self,
         greatest_seqno: SeqNo,

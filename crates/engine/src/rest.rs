@@ -1,26 +1,31 @@
 //! A database at rest keeps no log files that it has no use for.
 //!
-//! Under load the log has segments ahead of the writers and keeps as many for reuse as memtables hold, 80 MiB by default: making a segment
-//! costs more than writing it. A database that nobody writes to would keep them on the disk for ever, and one of some kilobytes be as
-//! large as that. So the log rests ([`LogWriter::rest`](esker_wal::LogWriter::rest)) when the database is idle
-//! ([`crate::wanted`]), and after a compaction that was asked for, unless somebody wrote meanwhile: who asks for one wants the room.
+//! Under load the log has segments ahead of the writers and keeps as many for reuse as memtables hold, 80 MiB
+//! by default: making a segment costs more than writing it. A database that nobody writes to would keep them
+//! on the disk for ever, and one of some kilobytes be as large as that. So the log rests
+//! ([`LogWriter::rest`](esker_wal::LogWriter::rest)) when the database is idle ([`crate::wanted`]), and after
+//! a compaction that was asked for, unless somebody wrote meanwhile: who asks for one wants the room.
 //!
-//! Rejected: resting from the opening on. Who opens a database mostly writes at once, and a log that is woken and flushed at the same time
-//! fills its segments with zeros while the first writes wait for the device.
+//! Rejected: resting from the opening on. Who opens a database mostly writes at once, and a log that is woken
+//! and flushed at the same time fills its segments with zeros while the first writes wait for the device.
 //!
 //! # What holds
-//! * RS1. The segment being written is left for a small one only if no memtable needs a record of any segment, and the
-//!   left one goes by an edit of the manifest, as all do (WL7). So nothing that recovery reads is touched.
-//! * RS2. Nobody waits for a rest: files are made and deleted without the writers' lock, and whoever writes first ends it
-//!   in passing. Half a small segment later, at the earliest, the next one is needed, and asked for since.
-//! * RS3. Resting again and again costs nothing: a segment that is small already is not left, so there is an edit for each time
-//!   that more than a small segment was written, at most.
-//! * RS4. It is nobody's failure: on a full disk there may be no small segment to be had, and what asked for the rest was done. Then the files at
-//!   hand are kept, since others could not be made.
+//! * RS1. The segment being written is left for a small one only if no memtable needs a record of any
+//!   segment, and the left one goes by an edit of the manifest, as all do (WL7). So nothing that recovery
+//!   reads is touched.
+//! * RS2. Nobody waits for a rest: files are made and deleted without the writers' lock, and whoever writes
+//!   first ends it in passing. Half a small segment later, at the earliest, the next one is needed, and asked
+//!   for since.
+//! * RS3. Resting again and again costs nothing: a segment that is small already is not left, so there is an
+//!   edit for each time that more than a small segment was written, at most.
+//! * RS4. It is nobody's failure: on a full disk there may be no small segment to be had, and what asked for
+//!   the rest was done. Then the files at hand are kept, since others could not be made.
 //! * RS5. With consumers of changes the segment is not left, because what it holds may be history (HS6).
-//! * RS6. A writer is not forgotten. One that finds the log full ends a rest, asks for a segment and waits until something changes; a rest that began between that and the log
-//!   lane's look would have the lane see that no segment is wanted, and the writer wait for its whole limit. So there is no rest once something was written, which is asked under the
-//!   writers' lock, nor while a writer is known to wait; and one that begins all the same, before the writer is counted, announces itself, so that the writer asks again.
+//! * RS6. A writer is not forgotten. One that finds the log full ends a rest, asks for a segment and waits
+//!   until something changes; a rest that began between that and the log lane's look would have the lane see
+//!   that no segment is wanted, and the writer wait for its whole limit. So there is no rest once something
+//!   was written, which is asked under the writers' lock, nor while a writer is known to wait; and one that
+//!   begins all the same, before the writer is counted, announces itself, so that the writer asks again.
 
 use crate::commit::CommitState;
 use crate::scheduler::Lane;
@@ -28,7 +33,8 @@ use crate::store::{Store, Writing};
 use esker_base::{Result, SeqNo};
 
 impl Store {
-    /// Lets the log rest if nothing was written since this sequence number was the last, and nobody is about to (RS4, RS6).
+    /// Lets the log rest if nothing was written since this sequence number was the last, and nobody is about
+    /// to (RS4, RS6).
     pub(crate) fn rest_if_still_at(&self, last: SeqNo) {
         if let Err(error) = self.try_to_rest(last) {
             tracing::warn!(%error, "log files that are not needed could not be given up");

@@ -1,15 +1,17 @@
 //! Room for a write: rotating the log, sealing memtables, and deciding when writers wait.
 //!
 //! All back-pressure sits here, before a write consumes anything. A writer waits
-//! * for the log lane, if no prepared segment is at hand, or if the memory for it is still lent to the block cache ([`crate::lending`]);
-//! * for the flush lane, if sealed memtables hold all the memory that memtables may have, or if the log has grown to
-//!   twice its share while some are sealed;
-//! * for the compaction lane, if level 0 has as many runs as the keyspace allows, or garbage of blob files is due to be collected. Only a seal waits for that:
-//!   a write that still fits the active memtable goes through, and so does a seal when nothing is left to compact.
+//! * for the log lane, if no prepared segment is at hand, or if the memory for it is still lent to the block
+//!   cache ([`crate::lending`]);
+//! * for the flush lane, if sealed memtables hold all the memory that memtables may have, or if the log has
+//!   grown to twice its share while some are sealed;
+//! * for the compaction lane, if level 0 has as many runs as the keyspace allows, or garbage of blob files is
+//!   due to be collected. Only a seal waits for that: a write that still fits the active memtable goes
+//!   through, and so does a seal when nothing is left to compact.
 //!
 //! A memtable is also sealed, however small, when it pins the oldest segment of a log that has grown past its
-//! share (one busy keyspace must not be hindered by an idle one), and when the active memtables of many keyspaces
-//! together reach half of what memtables may hold.
+//! share (one busy keyspace must not be hindered by an idle one), and when the active memtables of many
+//! keyspaces together reach half of what memtables may hold.
 
 use crate::batch::{EncodedBatch, Share};
 use crate::commit::{ActiveKeyspace, CommitState, Patience};
@@ -123,8 +125,8 @@ pub(crate) enum Leaving {
 }
 
 impl Store {
-    /// Makes room for the batch, or says which lane to wait for. Consumes nothing (a seal or a rotation that was
-    /// already done is harmless).
+    /// Makes room for the batch, or says which lane to wait for. Consumes nothing (a seal or a rotation that
+    /// was already done is harmless).
     #[inline]
     pub(crate) fn make_room(
         &self,
@@ -133,7 +135,8 @@ impl Store {
         batch: &EncodedBatch<'_>,
         private: &mut Option<PrivateSegment>,
     ) -> Result<Room> {
-        // The log first: rotating may seal memtables, and those that take their places must fit this batch too.
+        // The log first: rotating may seal memtables, and those that take their places must fit this batch
+        // too.
         if !state.log.has_room(batch.payload.len()) {
             let room = self.make_log_room(writing, state, batch.payload.len(), private)?;
             if !matches!(room, Room::Ready) {
@@ -192,12 +195,13 @@ impl Store {
         Ok(Room::Ready)
     }
 
-    /// Makes the active memtable of a keyspace a sealed one and puts an empty one in its place (1.6). RV2: the view
-    /// with the new one is published before any sequence number is handed out for it.
+    /// Makes the active memtable of a keyspace a sealed one and puts an empty one in its place (1.6). RV2:
+    /// the view with the new one is published before any sequence number is handed out for it.
     pub(crate) fn seal(&self, state: &mut CommitState, id: KeyspaceId, next: &Share) -> Result<()> {
         let last = SeqNo::new(state.next_seqno.get() - 1);
         let keyspace = Arc::clone(&state.active(id)?.keyspace);
-        // Without a write to come the keyspace may lie idle from here on: the first write finds no room and asks again.
+        // Without a write to come the keyspace may lie idle from here on: the first write finds no room and
+        // asks again.
         let (memtable, inserter) = match next.entries {
             0 => stub_memtable(keyspace.options().memtable, &self.arenas)?,
             _ => self.new_memtable(&keyspace, next, Memtable::create)?,
@@ -316,8 +320,8 @@ impl Store {
         Ok(())
     }
 
-    /// Keeps the active memtables of many keyspaces within the memtables' share: past half of it the largest is sealed,
-    /// past the whole as many of the largest as it takes.
+    /// Keeps the active memtables of many keyspaces within the memtables' share: past half of it the largest
+    /// is sealed, past the whole as many of the largest as it takes.
     fn seal_for_budget(&self, state: &mut CommitState) -> Result<()> {
         if state.active_bytes <= self.memory.memtables_bytes / 2 {
             return Ok(());
@@ -352,7 +356,8 @@ impl Store {
         let own = match obstacle {
             Obstacle::Lane(_) => None,
             Obstacle::Tables(keyspace) => {
-                // What is wanted may be so only since time has passed, after the strategy was asked for the last time.
+                // What is wanted may be so only since time has passed, after the strategy was asked for the
+                // last time.
                 keyspace.forget_asked();
                 // Before the lane is told: what fails from here on is an answer.
                 Some((&keyspace.merging, wait.failures_before(keyspace)))

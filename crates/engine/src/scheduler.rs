@@ -1,32 +1,37 @@
 //! Background work: four lanes, typed, without sleeps.
 //!
 //! # The design
-//! A *lane* is a kind of work with its own order: [`Lane::Log`] prepares segments and deletes files, [`Lane::Flush`]
-//! writes memtables to tables, [`Lane::Compaction`] merges tables, [`Lane::Urgent`] merges those of a level 0 that is about to stop
-//! the writers when all threads of the compaction lane are at something else, and takes them from jobs that can wait. Each lane has threads of its own, so that a
-//! long compaction never delays a flush and a long flush never delays the segment that writers wait for.
-//! Whoever makes work calls [`Scheduler::request`], which counts it; each of a lane's threads remembers up to which request it has looked,
-//! and notes that *before* it looks. So a request made while a thread works, or looks in vain, makes it look again, whatever the lane's other threads do, and none is lost (LN1).
+//! A *lane* is a kind of work with its own order: [`Lane::Log`] prepares segments and deletes files,
+//! [`Lane::Flush`] writes memtables to tables, [`Lane::Compaction`] merges tables, [`Lane::Urgent`] merges
+//! those of a level 0 that is about to stop the writers when all threads of the compaction lane are at
+//! something else, and takes them from jobs that can wait. Each lane has threads of its own, so that a long
+//! compaction never delays a flush and a long flush never delays the segment that writers wait for. Whoever
+//! makes work calls [`Scheduler::request`], which counts it; each of a lane's threads remembers up to which
+//! request it has looked, and notes that *before* it looks. So a request made while a thread works, or looks
+//! in vain, makes it look again, whatever the lane's other threads do, and none is lost (LN1).
 //!
-//! A step that fails puts its error into the lane. The lane tries again after [`RETRY_WAIT`] or at the next request;
-//! meanwhile whoever waits for that lane is told the error instead of waiting for ever ([`Concern`]: whoever waits for the tables of one keyspace, that keyspace's alone). The first
-//! step that succeeds clears it. So a full disk degrades, and space returning heals it without a restart.
+//! A step that fails puts its error into the lane. The lane tries again after [`RETRY_WAIT`] or at the next
+//! request; meanwhile whoever waits for that lane is told the error instead of waiting for ever ([`Concern`]:
+//! whoever waits for the tables of one keyspace, that keyspace's alone). The first step that succeeds clears
+//! it. So a full disk degrades, and space returning heals it without a restart.
 //!
-//! Time makes work, too, and nobody says so. The compaction lane looks by itself; so does the urgent one, because nobody else looks at the clock
-//! while all threads of the other are at something long: memtables are sealed and the log is left in time, and jobs that can wait make room.
+//! Time makes work, too, and nobody says so. The compaction lane looks by itself; so does the urgent one,
+//! because nobody else looks at the clock while all threads of the other are at something long: memtables are
+//! sealed and the log is left in time, and jobs that can wait make room.
 //!
-//! In stepped mode there are no threads: [`Scheduler::step`] runs one piece of work of a requested lane, which one
-//! the seed decides. Writers step a little after each write, and where they would wait they step until what they
-//! wait for has come. One seed, one interleaving.
+//! In stepped mode there are no threads: [`Scheduler::step`] runs one piece of work of a requested lane,
+//! which one the seed decides. Writers step a little after each write, and where they would wait they step
+//! until what they wait for has come. One seed, one interleaving.
 //!
 //! # Who has the processors
-//! Where callers, a flush and a merge want two processors, the merge can wait longest: what it leaves lying for a while is merged
-//! later with more beside it, in fewer bytes. So threads of the compaction lane step back by [`MERGING_STEPS`], and
-//! the operating system's scheduler does the rest. Nothing can fall behind without bound: what merges sustain is measured, and writers
-//! are held back by it ([`crate::pressure`]); an urgent level 0 that finds all compaction threads busy has a thread that does not step back.
+//! Where callers, a flush and a merge want two processors, the merge can wait longest: what it leaves lying
+//! for a while is merged later with more beside it, in fewer bytes. So threads of the compaction lane step
+//! back by [`MERGING_STEPS`], and the operating system's scheduler does the rest. Nothing can fall behind
+//! without bound: what merges sustain is measured, and writers are held back by it ([`crate::pressure`]); an
+//! urgent level 0 that finds all compaction threads busy has a thread that does not step back.
 //!
-//! Rejected: one pool with priorities. With two cores the pool has one or two threads, and a running compaction
-//! cannot be taken off its thread when a flush becomes urgent.
+//! Rejected: one pool with priorities. With two cores the pool has one or two threads, and a running
+//! compaction cannot be taken off its thread when a flush becomes urgent.
 
 use esker_base::{Error, Result};
 use esker_env::{Background, Env, host};
@@ -39,8 +44,8 @@ use std::time::Duration;
 /// How long a lane whose last step failed waits before it tries again by itself.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
 
-/// The lanes that merge look for work by themselves after this time: entries expire, snapshots and writers go, and nobody says so.
-/// One look at a store in which nothing has changed takes some microseconds.
+/// The lanes that merge look for work by themselves after this time: entries expire, snapshots and writers
+/// go, and nobody says so. One look at a store in which nothing has changed takes some microseconds.
 pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// As long as the compaction lane waits for writers to pause it looks after this time.
@@ -49,8 +54,9 @@ pub(crate) const PAUSE_INTERVAL: Duration = Duration::from_millis(20);
 /// Longest wait between two looks at the time that is left.
 const WAIT_PIECE: Duration = Duration::from_millis(100);
 
-/// How far threads that merge step back, in steps of niceness. Against a thread that does not, five leave a quarter of a processor that both want, and a third
-/// of the share that a thread has beside many. With ten fills were faster still, but beside eight busy threads merges would have a tenth of their share.
+/// How far threads that merge step back, in steps of niceness. Against a thread that does not, five leave a
+/// quarter of a processor that both want, and a third of the share that a thread has beside many. With ten
+/// fills were faster still, but beside eight busy threads merges would have a tenth of their share.
 const MERGING_STEPS: u8 = 5;
 
 /// A kind of background work.
@@ -62,8 +68,8 @@ pub(crate) enum Lane {
     Flush,
     /// Tables are merged.
     Compaction,
-    /// Tables are merged that cannot wait for a thread of the compaction lane. Requested together with that lane, and never in
-    /// stepped mode, where no job runs while another is chosen.
+    /// Tables are merged that cannot wait for a thread of the compaction lane. Requested together with that
+    /// lane, and never in stepped mode, where no job runs while another is chosen.
     Urgent,
 }
 
@@ -149,14 +155,14 @@ impl State {
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     state: Mutex<State>,
-    /// Signalled by requests for the lane and by the stop. One each, or requests for one lane would put off the look that
-    /// another takes by itself.
+    /// Signalled by requests for the lane and by the stop. One each, or requests for one lane would put off
+    /// the look that another takes by itself.
     requests: [Condvar; LANES.len()],
     /// Signalled after every step and every published change: wakes whoever waits for progress.
     progress: Condvar,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Grows with every step and every announced change: a waiter reads it while it still holds the lock under which it
-    /// found no room, and waits until it moves.
+    /// Grows with every step and every announced change: a waiter reads it while it still holds the lock
+    /// under which it found no room, and waits until it moves.
     generation: AtomicU64,
     /// As in the state, for jobs that look often.
     stopping: AtomicBool,
@@ -194,7 +200,8 @@ impl Scheduler {
         self.spawn(env, work, others.into_iter().chain(compactions))
     }
 
-    /// Starts the thread of the log lane alone, which also closes tables: what a database has that takes no writes.
+    /// Starts the thread of the log lane alone, which also closes tables: what a database has that takes no
+    /// writes.
     pub(crate) fn start_log<W: Work>(self: &Arc<Self>, env: &Env, work: &Arc<W>) -> Result<()> {
         self.spawn(env, work, [(Lane::Log, "esker-log".to_owned())].into_iter())
     }
@@ -261,7 +268,8 @@ impl Scheduler {
     /// Waits until `done`, at most `limit`; `false` if the time ran out.
     ///
     /// # Errors
-    /// The error of the last attempt of the lane at what is waited for, if that failed, because waiting may then take for ever.
+    /// The error of the last attempt of the lane at what is waited for, if that failed, because waiting may
+    /// then take for ever.
     pub(crate) fn wait<W: Work>(
         &self,
         work: &W,
@@ -275,8 +283,8 @@ impl Scheduler {
         let mut left = limit;
         loop {
             let seen = self.generation();
-            // Not under the scheduler's lock: `done` looks at views, and dropping the last reference to an old one
-            // requests the log lane.
+            // Not under the scheduler's lock: `done` looks at views, and dropping the last reference to an
+            // old one requests the log lane.
             if done() {
                 return Ok(true);
             }
@@ -300,8 +308,8 @@ impl Scheduler {
         }
     }
 
-    /// Lets others go on for a time, or until something has changed or the database closes. Nothing in stepped mode, where
-    /// there are no others. For callers that hold no lock.
+    /// Lets others go on for a time, or until something has changed or the database closes. Nothing in
+    /// stepped mode, where there are no others. For callers that hold no lock.
     pub(crate) fn pause(&self, time: Duration) {
         if self.stepped {
             return;
@@ -342,8 +350,8 @@ impl Scheduler {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Stepped mode: runs one piece of work of some requested lane. `false` if nothing was requested, or after
-    /// [`Scheduler::stop`].
+    /// Stepped mode: runs one piece of work of some requested lane. `false` if nothing was requested, or
+    /// after [`Scheduler::stop`].
     pub(crate) fn step<W: Work>(&self, work: &W) -> bool {
         self.step_one(work).is_some()
     }
@@ -373,8 +381,8 @@ impl Scheduler {
         }
     }
 
-    /// Waits until there may be something to do: at once after a step that did something, else once more was requested of the lane than was
-    /// looked for, or it is time to look without that. `false` after the stop.
+    /// Waits until there may be something to do: at once after a step that did something, else once more was
+    /// requested of the lane than was looked for, or it is time to look without that. `false` after the stop.
     fn wait_for_request(
         &self,
         lane: Lane,
@@ -408,7 +416,8 @@ impl Scheduler {
         let mut state = self.state.lock();
         let lane_state = &mut state.lanes[lane as usize];
         lane_state.running -= 1;
-        // A step that found nothing changes nothing: waking waiters for it would make them ask again, and again.
+        // A step that found nothing changes nothing: waking waiters for it would make them ask again, and
+        // again.
         let mut has_changed = true;
         let outcome = match result {
             Ok(true) => {

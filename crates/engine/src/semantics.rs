@@ -1,7 +1,8 @@
-//! What the entries of a keyspace mean beyond their bytes: by which time they expire, and what operands are folded by.
+//! What the entries of a keyspace mean beyond their bytes: by which time they expire, and what operands are
+//! folded by.
 //!
-//! It hangs on the view that a reader pins, so that the plain path carries nothing for it: who meets an entry that is not
-//! a plain put finds here what it needs.
+//! It hangs on the view that a reader pins, so that the plain path carries nothing for it: who meets an entry
+//! that is not a plain put finds here what it needs.
 
 use crate::gaps::Gaps;
 use crate::options::KeyspaceOptions;
@@ -15,8 +16,8 @@ pub(crate) struct Semantics {
     pub(crate) time: Arc<Time>,
     /// Where it has no values.
     pub(crate) gaps: Arc<Gaps>,
-    /// Set once, durably before, and for good: there may be operands of it from then on. So one word shared by all
-    /// views does, and a reader that finds an operand finds what to fold it by.
+    /// Set once, durably before, and for good: there may be operands of it from then on. So one word shared
+    /// by all views does, and a reader that finds an operand finds what to fold it by.
     folding: OnceLock<Arc<Folding>>,
 }
 
@@ -42,8 +43,8 @@ impl Semantics {
     }
 }
 
-/// The moment at which a read judges expiry times: fixed for snapshots and iterators, for other reads asked for at the
-/// first entry that needs it, which is after the view was loaded (TM3), and then kept.
+/// The moment at which a read judges expiry times: fixed for snapshots and iterators, for other reads asked
+/// for at the first entry that needs it, which is after the view was loaded (TM3), and then kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadTime {
     /// `UNKNOWN` until it is asked for.

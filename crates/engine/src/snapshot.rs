@@ -10,9 +10,10 @@
 //! A compaction filter changes what the present shows, so a snapshot must not see it before and after:
 //!
 //! * CF1: a filter is shown only versions that are newer than every snapshot of the job's sample.
-//! * CF2: a snapshot that was taken since then sees those versions. When the job is about to install, it looks once more
-//!   ([`Snapshots::freeze`]); if such a snapshot is there, it writes its tables again without the filter. If none is, new ones wait
-//!   until the view without the versions is published, which takes one sync of the manifest. Installs take no snapshots.
+//! * CF2: a snapshot that was taken since then sees those versions. When the job is about to install, it
+//!   looks once more ([`Snapshots::freeze`]); if such a snapshot is there, it writes its tables again without
+//!   the filter. If none is, new ones wait until the view without the versions is published, which takes one
+//!   sync of the manifest. Installs take no snapshots.
 
 use crate::time::Time;
 use esker_base::SeqNo;
@@ -23,8 +24,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The registered snapshots of a database.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots {
-    /// How many snapshots stand at each moment, oldest first. A new one is the newest (TM4), so it comes to the end, and
-    /// short transactions take and give back the last place without an allocation.
+    /// How many snapshots stand at each moment, oldest first. A new one is the newest (TM4), so it comes to
+    /// the end, and short transactions take and give back the last place without an allocation.
     registered: Mutex<Registered>,
     thawed: Condvar,
 }
@@ -36,8 +37,8 @@ struct Registered {
     freezes: u32,
 }
 
-/// What a snapshot sees: entries up to a sequence number, unless they have expired by a time. Both grow from snapshot to
-/// snapshot, because both are taken under one lock (TM4).
+/// What a snapshot sees: entries up to a sequence number, unless they have expired by a time. Both grow from
+/// snapshot to snapshot, because both are taken under one lock (TM4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment {
     pub(crate) seqno: SeqNo,
@@ -62,8 +63,8 @@ impl Snapshots {
         moment
     }
 
-    /// Holds new snapshots back until the answer is dropped; `None`, and nothing is held back, if a snapshot is there that
-    /// may see the version `oldest` or a newer one.
+    /// Holds new snapshots back until the answer is dropped; `None`, and nothing is held back, if a snapshot
+    /// is there that may see the version `oldest` or a newer one.
     pub(crate) fn freeze(&self, oldest: SeqNo) -> Option<Freeze<'_>> {
         let mut registered = self.registered.lock();
         if registered.moments.last().is_some_and(|(newest, _)| newest.seqno >= oldest) {
@@ -91,8 +92,8 @@ impl Snapshots {
         }
     }
 
-    /// The boundaries a job must respect: every snapshot, and `visible` itself; and the earliest time at which expiry is
-    /// still judged.
+    /// The boundaries a job must respect: every snapshot, and `visible` itself; and the earliest time at
+    /// which expiry is still judged.
     pub(crate) fn sample(&self, visible: &AtomicU64, time: &Time) -> Boundaries {
         let registered = self.registered.lock();
         let visible = SeqNo::new(visible.load(Ordering::Acquire));

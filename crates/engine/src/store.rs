@@ -1,8 +1,9 @@
 //! The state of an open database, shared by handles and background lanes.
 //!
-//! Locks, outermost first: `closing` > `activity` > a keyspace's `flushing` > `manifest` > a keyspace's `control` > its `busy` > the moving of
-//! shares of memory > `commit` > the log's flush > `snapshots` > a keyspace's `publishing` > a keyspace's view > table files > a cache shard. From `commit`
-//! on nothing does input or output under any of them but `manifest`; the three exceptions are a store into the mapped log,
+//! Locks, outermost first: `closing` > `activity` > a keyspace's `flushing` > `manifest` > a keyspace's
+//! `control` > its `busy` > the moving of shares of memory > `commit` > the log's flush > `snapshots` > a
+//! keyspace's `publishing` > a keyspace's view > table files > a cache shard. From `commit` on nothing does
+//! input or output under any of them but `manifest`; the three exceptions are a store into the mapped log,
 //! which may fault, the `write(2)` path of the log, and a table file that is opened under its own lock.
 
 use crate::Durability;
@@ -90,8 +91,8 @@ pub(crate) struct Store {
     /// Set once, when writing is no longer safe.
     pub(crate) failure: OnceLock<Arc<str>>,
     pub(crate) closed: AtomicBool,
-    /// Read by foreground operations that touch files outside of a write; closing takes it for itself before it
-    /// lets go of the directory.
+    /// Read by foreground operations that touch files outside of a write; closing takes it for itself before
+    /// it lets go of the directory.
     pub(crate) activity: RwLock<()>,
     /// Held by whoever closes, so that a second closer returns only when the first is done.
     pub(crate) closing: Mutex<()>,

@@ -1,4 +1,5 @@
-//! Closing tables that nobody used for a while: the step of the log lane that keeps the number of open tables near its limit.
+//! Closing tables that nobody used for a while: the step of the log lane that keeps the number of open tables
+//! near its limit.
 //!
 //! What is closed decides [`crate::tree`]; here the trees are published that no longer refer to it.
 
@@ -21,7 +22,8 @@ impl Store {
         for of_one in cold.chunk_by(|left, right| left.keyspace() == right.keyspace()) {
             match keyspaces.iter().find(|keyspace| keyspace.id == of_one[0].keyspace()) {
                 Some(keyspace) => self.close_tables(keyspace, of_one),
-                // Dropped: no tree will ever be published again, and whoever has an old one keeps what is in it.
+                // Dropped: no tree will ever be published again, and whoever has an old one keeps what is in
+                // it.
                 None => self.count_closed(&close_all(of_one)),
             }
         }

@@ -1,19 +1,21 @@
 //! The database's time: what expiry is judged by.
 //!
-//! The wall clock of a machine may be set back, and an entry that was once seen expired must not come back: a compaction
-//! may have dropped it already, so some replicas of one truth would have it and others not. Therefore the database has a
-//! time of its own, `max(last, wall clock)`, where `last` is the latest time that was given out in this life or in an
-//! earlier one.
+//! The wall clock of a machine may be set back, and an entry that was once seen expired must not come back: a
+//! compaction may have dropped it already, so some replicas of one truth would have it and others not.
+//! Therefore the database has a time of its own, `max(last, wall clock)`, where `last` is the latest time
+//! that was given out in this life or in an earlier one.
 //!
-//! * TM1: time does not run backwards, whatever the clock does: `last` is one word, raised only when the clock is ahead.
-//! * TM2: nor over a reopening. Every edit of the manifest carries `last` (the time floor), and so does the header of every
-//!   log segment; opening starts with the greatest of them. Closing stores what was given out since the last edit. A
-//!   process that dies may lose the floor of its last moments: then time stands at an earlier one for at most as long as the
-//!   clock was set back.
-//! * TM3: a job samples the time before it begins, a reader asks for it after it has its view (RV1). So whoever sees what
-//!   the job left reads at a time not before the job's, and misses nothing that the job dropped as expired.
-//! * TM4: a snapshot takes its time when it is registered, under the lock under which jobs sample. The oldest snapshot has
-//!   the earliest time of all, and no job treats as expired what a snapshot still sees.
+//! * TM1: time does not run backwards, whatever the clock does: `last` is one word, raised only when the
+//!   clock is ahead.
+//! * TM2: nor over a reopening. Every edit of the manifest carries `last` (the time floor), and so does the
+//!   header of every log segment; opening starts with the greatest of them. Closing stores what was given out
+//!   since the last edit. A process that dies may lose the floor of its last moments: then time stands at an
+//!   earlier one for at most as long as the clock was set back.
+//! * TM3: a job samples the time before it begins, a reader asks for it after it has its view (RV1). So
+//!   whoever sees what the job left reads at a time not before the job's, and misses nothing that the job
+//!   dropped as expired.
+//! * TM4: a snapshot takes its time when it is registered, under the lock under which jobs sample. The oldest
+//!   snapshot has the earliest time of all, and no job treats as expired what a snapshot still sees.
 //!
 //! No thread keeps a cached clock. A plain get asks for the time only when it meets an entry that expires.
 
@@ -56,8 +58,8 @@ impl Time {
         self.last_ms.fetch_max(floor_ms, Ordering::AcqRel);
     }
 
-    /// The moment at which something that lives so long from now on expires. Fractions of a millisecond are rounded up,
-    /// so that what is to live does; the end of time is 2^64 - 1 ms.
+    /// The moment at which something that lives so long from now on expires. Fractions of a millisecond are
+    /// rounded up, so that what is to live does; the end of time is 2^64 - 1 ms.
     pub(crate) fn after(&self, ttl: Duration) -> u64 {
         let ttl_ms = ttl.as_nanos().div_ceil(1_000_000);
         self.now_ms().saturating_add(u64::try_from(ttl_ms).unwrap_or(u64::MAX))

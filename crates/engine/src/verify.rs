@@ -87,7 +87,8 @@ fn verify_keyspace(keyspace: &KeyspaceState, report: &mut VerifyReport) {
     }
 }
 
-/// Reads all of a blob file. That a pointer leads to the record that was meant is checked when it is followed.
+/// Reads all of a blob file. That a pointer leads to the record that was meant is checked when it is
+/// followed.
 fn verify_blob_file(blob: &Arc<LargeFile>, report: &mut VerifyReport) -> Result<()> {
     blob.check_presence()?;
     let scanned = blob.reader()?.scan(|_, _, _| Ok(()))?;

@@ -1,15 +1,15 @@
 //! What a read pins: memtables and tree of one keyspace, together.
 //!
-//! A [`SuperVersion`] is immutable but for what writers add to its active memtable. A keyspace publishes the current
-//! one in a [`ViewCell`]; every change (a seal, a flush, a compaction) publishes a new one.
+//! A [`SuperVersion`] is immutable but for what writers add to its active memtable. A keyspace publishes the
+//! current one in a [`ViewCell`]; every change (a seal, a flush, a compaction) publishes a new one.
 //!
 //! # Why a plain read is right
-//! A reader loads the view first and the visible sequence number second (RV1), never the reverse. Say the view
-//! comes from installs whose jobs sampled `visible` as V1 <= V2 <= ...; the load of the view orders the later load of
-//! `visible` after all of them, so each key's newest version at or below every Vi was kept (RV4), and nothing
-//! newer than Vi was merged. If the view is old and `visible` new, the reader sees the prefix up to the seal border of
-//! its memtable: a state that existed after the read began. In the other order a compaction could already have
-//! dropped the version that the older sequence number is entitled to.
+//! A reader loads the view first and the visible sequence number second (RV1), never the reverse. Say the
+//! view comes from installs whose jobs sampled `visible` as V1 <= V2 <= ...; the load of the view orders the
+//! later load of `visible` after all of them, so each key's newest version at or below every Vi was kept
+//! (RV4), and nothing newer than Vi was merged. If the view is old and `visible` new, the reader sees the
+//! prefix up to the seal border of its memtable: a state that existed after the read began. In the other
+//! order a compaction could already have dropped the version that the older sequence number is entitled to.
 
 use crate::semantics::Semantics;
 use crate::tree::{Tree, TreeRun};
@@ -33,8 +33,8 @@ pub(crate) struct MemtableView {
     first_log_id: AtomicU64,
     /// Sequence number of the first entry; `u64::MAX` while it is empty.
     first_seqno: AtomicU64,
-    /// Last sequence number handed out before the seal; `u64::MAX` while the memtable is active. Sealing falls on a
-    /// border: every entry of an older memtable is older than every entry of a newer one.
+    /// Last sequence number handed out before the seal; `u64::MAX` while the memtable is active. Sealing
+    /// falls on a border: every entry of an older memtable is older than every entry of a newer one.
     seal_seqno: AtomicU64,
     /// Payload bytes, known at the seal.
     bytes: AtomicU64,
@@ -126,7 +126,8 @@ pub(crate) struct SuperVersion {
 }
 
 impl SuperVersion {
-    /// Whether range deletes may hide anything in this view: for a reader that loaded its sequence number before.
+    /// Whether range deletes may hide anything in this view: for a reader that loaded its sequence number
+    /// before.
     #[inline]
     pub(crate) fn has_range_deletes(&self) -> bool {
         self.tree.has_range_deletes

@@ -1,24 +1,27 @@
 //! What the strategies want, asked as rarely as possible.
 //!
-//! A strategy is a pure function, and what it answers depends on little: the tree, the jobs that run, the options, who still
-//! reads the past, the time, and whether the database is idle. After each install somebody asks the strategies of all
-//! keyspaces; with a thousand of them nearly all have nothing to say, again. So the answer "nothing" is kept beside the
-//! keyspace together with what it was made of ([`Asked`]), and holds until one of these changes, or for as long as the
-//! compaction lane waits before it looks by itself: then time may have changed it, or a snapshot that is not the oldest
-//! has gone.
+//! A strategy is a pure function, and what it answers depends on little: the tree, the jobs that run, the
+//! options, who still reads the past, the time, and whether the database is idle. After each install somebody
+//! asks the strategies of all keyspaces; with a thousand of them nearly all have nothing to say, again. So
+//! the answer "nothing" is kept beside the keyspace together with what it was made of ([`Asked`]), and holds
+//! until one of these changes, or for as long as the compaction lane waits before it looks by itself: then
+//! time may have changed it, or a snapshot that is not the oldest has gone.
 //!
 //! # Idle
-//! The database is idle when nothing was written between two looks that lie [`IDLE_AFTER`] apart. Then memtables that are worth
-//! a table are flushed, because tombstones in memory make seeks slow as long as nobody seals them, and the strategies may
-//! go on to converge, from an allowance ([`crate::leisure`]) where it is not worth the rewriting. The log rests ([`crate::rest`]). One write
-//! ends it: jobs that run go on, no further one begins.
+//! The database is idle when nothing was written between two looks that lie [`IDLE_AFTER`] apart. Then
+//! memtables that are worth a table are flushed, because tombstones in memory make seeks slow as long as
+//! nobody seals them, and the strategies may go on to converge, from an allowance ([`crate::leisure`]) where
+//! it is not worth the rewriting. The log rests ([`crate::rest`]). One write ends it: jobs that run go on, no
+//! further one begins.
 //!
 //! # Pauses
-//! Scans that were there before may have paid for merges of what is written now ([`crate::paid`]), and such merges are best done between a
-//! burst of writes and the scans that follow. So while scans have credit the compaction lane looks more often, and writers
-//! pause when none has written for [`PAUSE_AFTER`]. Then the memtable is flushed as well, if its bytes are paid for, and the tree converges. The
-//! next burst may be too small to tell the lane anything, so it goes on looking until the database is idle; a burst that ends
-//! an idle time without filling a memtable is noticed by the next look, [`LOOK_INTERVAL`] after the last at most.
+//! Scans that were there before may have paid for merges of what is written now ([`crate::paid`]), and such
+//! merges are best done between a burst of writes and the scans that follow. So while scans have credit the
+//! compaction lane looks more often, and writers pause when none has written for [`PAUSE_AFTER`]. Then the
+//! memtable is flushed as well, if its bytes are paid for, and the tree converges. The next burst may be too
+//! small to tell the lane anything, so it goes on looking until the database is idle; a burst that ends an
+//! idle time without filling a memtable is noticed by the next look, [`LOOK_INTERVAL`] after the last at
+//! most.
 
 use crate::keyspace::KeyspaceState;
 use crate::options::KeyspaceOptions;
@@ -44,12 +47,12 @@ const LEAST_TABLE_BYTES: u64 = 2 << 20;
 /// Nothing was written for at least so long.
 const IDLE_AFTER: Duration = LOOK_INTERVAL;
 
-/// Writers pause when nothing was written between two of the looks that wait for it. Shorter than the time between them, which a thread may
-/// sleep less.
+/// Writers pause when nothing was written between two of the looks that wait for it. Shorter than the time
+/// between them, which a thread may sleep less.
 const PAUSE_AFTER: Duration = Duration::from_millis(PAUSE_INTERVAL.as_millis() as u64 * 3 / 4);
 
-/// A memtable with less is left alone when the database is idle: its tombstones, some thousand at most, cost a seek less than
-/// a tenth of a millisecond, and a table for a few entries is not worth its file.
+/// A memtable with less is left alone when the database is idle: its tombstones, some thousand at most, cost
+/// a seek less than a tenth of a millisecond, and a table for a few entries is not worth its file.
 const IDLE_SEAL_BYTES: u64 = 64 << 10;
 
 /// What a keyspace wants next.
@@ -115,11 +118,11 @@ pub(crate) struct Quiet {
 }
 
 impl Store {
-    /// What the strategy of a keyspace wants while these jobs run. The caller holds the lock of `busy`, under which the view is
-    /// loaded: a job that ended has installed its result before it takes its mark back.
+    /// What the strategy of a keyspace wants while these jobs run. The caller holds the lock of `busy`, under
+    /// which the view is loaded: a job that ended has installed its result before it takes its mark back.
     ///
-    /// Collecting garbage of blob files comes before keeping the tree in form, because it merges what it touches into the
-    /// last level.
+    /// Collecting garbage of blob files comes before keeping the tree in form, because it merges what it
+    /// touches into the last level.
     pub(crate) fn next_plan(&self, keyspace: &KeyspaceState, busy: &Busy) -> Option<Wanted> {
         self.ask_strategy(keyspace, busy, Drops::First)
     }
@@ -199,7 +202,8 @@ impl Store {
         plan
     }
 
-    /// Whether what lies above the last level may be merged into it although the database is not idle, in a pause of the writers (SA5).
+    /// Whether what lies above the last level may be merged into it although the database is not idle, in a
+    /// pause of the writers (SA5).
     fn may_converge_for_scans(&self, keyspace: &KeyspaceState, version: &Version, now_ns: u64) -> bool {
         if keyspace.view.has_sealed() {
             return false;
@@ -220,7 +224,8 @@ impl Store {
 
     /// Parts in which everything is deleted for everybody, ascending.
     pub(crate) fn hidden_parts(&self, tree: &Tree) -> Vec<PartId> {
-        // Parts whose range deletes cannot be read now are left for later: whoever has to read them tells the error.
+        // Parts whose range deletes cannot be read now are left for later: whoever has to read them tells the
+        // error.
         let hidden = tree.hidden().unwrap_or_default();
         if hidden.is_empty() {
             return Vec::new();
@@ -235,8 +240,9 @@ impl Store {
         StrategyOptions { jobs, ..strategy_options(options, self.memory.write_buffer_bytes) }
     }
 
-    /// [`Store::compaction_debt`] but for parts that could be dropped, to find which may take input. For writers that look for
-    /// room under the commit lock: dropping those would make no room in level 0 that a merge does not.
+    /// [`Store::compaction_debt`] but for parts that could be dropped, to find which may take input. For
+    /// writers that look for room under the commit lock: dropping those would make no room in level 0 that a
+    /// merge does not.
     pub(crate) fn known_debt(&self, keyspace: &KeyspaceState, view: &SuperVersion) -> u64 {
         let options = keyspace.options();
         let replaced = self.replaced(keyspace, &view.tree);
@@ -262,8 +268,8 @@ impl Store {
         self.env.clock.monotonic_ns()
     }
 
-    /// Finds out whether writers pause and whether the database is idle, and if so, has the memtables flushed that are worth it, and lets the log
-    /// rest.
+    /// Finds out whether writers pause and whether the database is idle, and if so, has the memtables flushed
+    /// that are worth it, and lets the log rest.
     pub(crate) fn note_activity(&self) -> Result<()> {
         let now_ns = self.monotonic_ns();
         let seqno = SeqNo::new(self.visible.load(Ordering::Acquire));
@@ -333,7 +339,8 @@ impl KeyspaceState {
     }
 }
 
-/// The job that collects garbage of blob files, if one is due. A keyspace that merges nothing has none of it either.
+/// The job that collects garbage of blob files, if one is due. A keyspace that merges nothing has none of it
+/// either.
 fn collection(
     options: &KeyspaceOptions,
     shape: &Shape<'_>,
@@ -347,8 +354,9 @@ fn collection(
     Some(Wanted { plan, victims })
 }
 
-/// Where a small table is cut, so that what a merge has of one in memory until its end fits what the budget has for merges: four write buffers,
-/// which are twice that, as a power of two, and 16 MiB if the budget is one for servers.
+/// Where a small table is cut, so that what a merge has of one in memory until its end fits what the budget
+/// has for merges: four write buffers, which are twice that, as a power of two, and 16 MiB if the budget is
+/// one for servers.
 fn least_table_bytes(write_buffer_bytes: u64) -> u64 {
     let bytes = write_buffer_bytes
         .saturating_mul(4)

@@ -4,9 +4,10 @@
 //! RUSTFLAGS="--cfg loom" cargo test -p esker-engine --test loom --release
 //! ```
 //!
-//! The models are reductions: one key, whose versions are their sequence numbers, and memtables that are a few words. What
-//! they keep of the real code is the order of its loads, stores and locks, named in each place; the memtable itself has
-//! a model of its own, over its real code. Each model has mutants that break one order each, and each must fail.
+//! The models are reductions: one key, whose versions are their sequence numbers, and memtables that are a
+//! few words. What they keep of the real code is the order of its loads, stores and locks, named in each
+//! place; the memtable itself has a model of its own, over its real code. Each model has mutants that break
+//! one order each, and each must fail.
 #![cfg(loom)]
 
 #[path = "loom/closing.rs"]
@@ -44,7 +45,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 // ---- reading while memtables are sealed and flushed
 
-/// Versions of the one key; zero is no version. Published by the release store of `visible`, like the real one's.
+/// Versions of the one key; zero is no version. Published by the release store of `visible`, like the real
+/// one's.
 #[derive(Default)]
 struct Memtable([AtomicU64; 2]);
 
@@ -103,7 +105,8 @@ impl Store {
         active
     }
 
-    /// Flushes `sealed` into a table, which gets the newest version at or below each boundary; `active` stays.
+    /// Flushes `sealed` into a table, which gets the newest version at or below each boundary; `active`
+    /// stays.
     fn flush(&self, sealed: &Memtable, active: &Arc<Memtable>) {
         // RV4, RV5: `visible` is sampled under the lock under which snapshots are registered.
         let boundaries: Vec<u64> = {
@@ -263,8 +266,8 @@ enum ReclaimMutant {
     ReferenceOutsideLock,
 }
 
-/// A reader pins the view and reads the table, while an install publishes a view without it and retires the file.
-/// In the end the file was deleted exactly once, and nobody had read it after that.
+/// A reader pins the view and reads the table, while an install publishes a view without it and retires the
+/// file. In the end the file was deleted exactly once, and nobody had read it after that.
 fn reclaim(mutant: Option<ReclaimMutant>) {
     let file = Arc::new(TableFile {
         references: AtomicUsize::new(1),

@@ -1,7 +1,8 @@
 //! Direct reads of any place and length.
 //!
-//! Direct access wants offsets, lengths and buffers to be multiples of the device's block. Callers have blocks of a table, which begin
-//! and end anywhere; so the blocks of the device around them are read into a buffer of the thread, and what was asked for is copied out of it.
+//! Direct access wants offsets, lengths and buffers to be multiples of the device's block. Callers have
+//! blocks of a table, which begin and end anywhere; so the blocks of the device around them are read into a
+//! buffer of the thread, and what was asked for is copied out of it.
 
 use crate::fs::{DIRECT_ALIGNMENT_BYTES, Descriptor, File};
 use crate::over::FileOver;

@@ -1,7 +1,8 @@
 //! A file system that counts what is written to some of its files, and what room they take.
 //!
-//! For measuring amplification where it happens: below everything that could forget to count. Everything is passed on. Stores
-//! through maps are not seen, so files that are written like that, such as segments of the log, are best left out.
+//! For measuring amplification where it happens: below everything that could forget to count. Everything is
+//! passed on. Stores through maps are not seen, so files that are written like that, such as segments of the
+//! log, are best left out.
 
 use crate::fs::{Descriptor, File, FileSystem, OpenMode};
 use esker_base::Result;
@@ -53,8 +54,8 @@ impl CountingFs {
         self.counts.written_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the files that have a name, those that are being written included. Files that were there before are counted
-    /// from when they were opened.
+    /// Bytes of the files that have a name, those that are being written included. Files that were there
+    /// before are counted from when they were opened.
     pub fn held_bytes(&self) -> u64 {
         self.counts.held_bytes.load(Ordering::Relaxed)
     }

@@ -18,11 +18,13 @@ pub enum OpenMode {
     /// An existing file, for reading.
     Read,
     /// An existing file, for reading past the page cache. Offsets, lengths and buffers must be multiples of
-    /// [`DIRECT_ALIGNMENT_BYTES`]; falls back to [`OpenMode::Read`] where the file system has no direct access.
+    /// [`DIRECT_ALIGNMENT_BYTES`]; falls back to [`OpenMode::Read`] where the file system has no direct
+    /// access.
     ReadDirect,
-    /// An existing file that nobody changes as long as it is open, for reading as memory ([`File::mapped`]). An error of the
-    /// device, or somebody who cuts the file short, then kills the process by a signal: there is no error value for a load from memory. Falls
-    /// back to [`OpenMode::Read`] where files cannot be mapped.
+    /// An existing file that nobody changes as long as it is open, for reading as memory ([`File::mapped`]).
+    /// An error of the device, or somebody who cuts the file short, then kills the process by a signal: there
+    /// is no error value for a load from memory. Falls back to [`OpenMode::Read`] where files cannot be
+    /// mapped.
     ReadMapped,
     /// An existing file, for reading and writing.
     ReadWrite,
@@ -89,7 +91,8 @@ pub trait FileSystem: Send + Sync + Debug {
 
     /// Locks a file, making it if missing, against other processes and other opens of this process.
     ///
-    /// An exclusive holder leaves its process id in the file, so that [`esker_base::Error::Locked`] can name it.
+    /// An exclusive holder leaves its process id in the file, so that [`esker_base::Error::Locked`] can name
+    /// it.
     fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn FileLock>>;
 
     /// Bytes that can still be written to the file system that holds `dir`.
@@ -150,8 +153,8 @@ pub trait File: Send + Sync + Debug {
     /// storing to a hole of a full file system is fatal for the process.
     fn map_writable(&self, len: usize) -> Result<Mapping>;
 
-    /// What the kernel knows the file by, for reads that are handed over to it. `None` if there is none, or if every read must go
-    /// through [`File::read_at`].
+    /// What the kernel knows the file by, for reads that are handed over to it. `None` if there is none, or
+    /// if every read must go through [`File::read_at`].
     fn descriptor(&self) -> Option<Descriptor> {
         None
     }
@@ -164,8 +167,9 @@ pub trait File: Send + Sync + Debug {
     /// Tells the kernel that a range will be read soon. Only a hint; errors are ignored.
     fn will_need(&self, offset: u64, len: u64);
 
-    /// Tells the kernel that a range will not be written again before the next sync, so that it may go to the device now, beside
-    /// whatever the caller does next. Only a hint: nothing is durable before the sync, which also tells the errors.
+    /// Tells the kernel that a range will not be written again before the next sync, so that it may go to the
+    /// device now, beside whatever the caller does next. Only a hint: nothing is durable before the sync,
+    /// which also tells the errors.
     fn begin_write_back(&self, _offset: u64, _len: u64) {}
 }
 
@@ -200,8 +204,8 @@ pub struct Mapping {
     owner: Box<dyn MappingOwner>,
 }
 
-// SAFETY: the memory is plain bytes, valid from every thread until the owner is dropped with the mapping; writes
-// need `&mut self`, so two threads never store through one mapping at the same time.
+// SAFETY: the memory is plain bytes, valid from every thread until the owner is dropped with the mapping;
+// writes need `&mut self`, so two threads never store through one mapping at the same time.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; nothing can be read or written through `&Mapping`.
 unsafe impl Sync for Mapping {}
@@ -239,9 +243,10 @@ impl Mapping {
         self.len == 0
     }
 
-    /// Takes the page faults of later stores now. They cost 1.3 us a page, and up to five times that beside other work;
-    /// whoever prepares a map in the background spares them to whoever stores. It makes all pages dirty, so the next sync of
-    /// the file writes all of it. Only a hint: where it cannot be done the faults come later.
+    /// Takes the page faults of later stores now. They cost 1.3 us a page, and up to five times that beside
+    /// other work; whoever prepares a map in the background spares them to whoever stores. It makes all pages
+    /// dirty, so the next sync of the file writes all of it. Only a hint: where it cannot be done the faults
+    /// come later.
     pub fn populate(&self) {
         self.owner.populate();
     }

@@ -14,18 +14,21 @@ pub fn memory_limit_bytes() -> u64 {
     group.into_iter().chain(machine).min().unwrap_or(ASSUMED_MEMORY_BYTES)
 }
 
-/// Taken for the files that a process may have open where the system does not tell: what most systems begin with.
+/// Taken for the files that a process may have open where the system does not tell: what most systems begin
+/// with.
 #[cfg(not(unix))]
 const ASSUMED_OPEN_FILES: u64 = 1024;
 
-/// Files, sockets and the like that this process may have open at once: the soft limit, `u64::MAX` if there is none.
+/// Files, sockets and the like that this process may have open at once: the soft limit, `u64::MAX` if there
+/// is none.
 #[cfg(unix)]
 pub fn open_files_limit() -> u64 {
     use rustix::process::{Resource, getrlimit};
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Files, sockets and the like that this process may have open at once: assumed, because the system does not tell.
+/// Files, sockets and the like that this process may have open at once: assumed, because the system does not
+/// tell.
 #[cfg(not(unix))]
 pub fn open_files_limit() -> u64 {
     ASSUMED_OPEN_FILES
@@ -36,21 +39,24 @@ pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Lets this process have as many files open as the system allows it to have for the asking, its hard limit. For programs that own
-/// their process; a library leaves the limit as it finds it. Where that is refused, the limit stays.
+/// Lets this process have as many files open as the system allows it to have for the asking, its hard limit.
+/// For programs that own their process; a library leaves the limit as it finds it. Where that is refused, the
+/// limit stays.
 pub fn raise_open_files_limit() {
     #[cfg(unix)]
     {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let maximum = getrlimit(Resource::Nofile).maximum;
-        // Refused by systems whose hard limit is beyond what they grant: then what was granted before is enough.
+        // Refused by systems whose hard limit is beyond what they grant: then what was granted before is
+        // enough.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     }
 }
 
-/// Gives the calling thread, and threads that it starts from now on, less of processors that others want as well: `steps` of what `nice(1)` calls
-/// niceness, each of which makes its share a fifth smaller. Answers the niceness it has now, from -20 to 19; `None` where
-/// that belongs to processes instead of threads, or is refused, and then nothing has changed. Only the superuser can take it back.
+/// Gives the calling thread, and threads that it starts from now on, less of processors that others want as
+/// well: `steps` of what `nice(1)` calls niceness, each of which makes its share a fifth smaller. Answers the
+/// niceness it has now, from -20 to 19; `None` where that belongs to processes instead of threads, or is
+/// refused, and then nothing has changed. Only the superuser can take it back.
 #[cfg(target_os = "linux")]
 pub fn lower_thread_priority(steps: u8) -> Option<i32> {
     // POSIX means the process; Linux keeps niceness by thread, and says so in `setpriority(2)`.

@@ -1,8 +1,9 @@
 //! The only door to the outside: files, memory, clock, randomness and threads.
 //!
-//! No other crate of the engine calls `std::fs`, reads a clock, asks for randomness or starts a thread (clippy
-//! bans it). Everything goes through an [`Env`], so that a test can replace the world: a file system that loses
-//! what was not synced, a clock that stands still, randomness from a seed, background work in one thread.
+//! No other crate of the engine calls `std::fs`, reads a clock, asks for randomness or starts a thread
+//! (clippy bans it). Everything goes through an [`Env`], so that a test can replace the world: a file system
+//! that loses what was not synced, a clock that stands still, randomness from a seed, background work in one
+//! thread.
 //!
 //! | module | holds |
 //! |---|---|
@@ -22,8 +23,9 @@
 //! | [`world`] | [`Env`], all of it in one value, and the starting of threads |
 //! | `sharing` | [`Env::share_out`], work that is done on several threads and waited for |
 //!
-//! Unsafe code is found in [`memory`], [`slabs`], `number_list`, `long_slice`, `shelves`, `published`, in [`fs`] ([`Mapping`]), in the two modules `mapping`, in
-//! `std_fs/write_back` and in `reads/uring`, nowhere else.
+//! Unsafe code is found in [`memory`], [`slabs`], `number_list`, `long_slice`, `shelves`, `published`, in
+//! [`fs`] ([`Mapping`]), in the two modules `mapping`, in `std_fs/write_back` and in `reads/uring`, nowhere
+//! else.
 
 mod aligned;
 pub mod clock;

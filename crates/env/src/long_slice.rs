@@ -1,17 +1,21 @@
-//! A slice of fixed length whose memory is the system's again when it goes: filters and indexes of tables, and what is read and written at the end of
-//! a table.
+//! A slice of fixed length whose memory is the system's again when it goes: filters and indexes of tables,
+//! and what is read and written at the end of a table.
 //!
 //! # Why
-//! Such pieces have a mebibyte and more, and come and go with tables, each in whichever thread opens or writes one. The allocator of the C library keeps
-//! what was freed for the arena of the thread: once a piece of some size was freed, pieces up to that size are not mapped
-//! one by one any more, and a small allocation behind them keeps all of them. Beside a budget of 92 MiB that was up to 44 MiB, of which nothing was in use.
+//! Such pieces have a mebibyte and more, and come and go with tables, each in whichever thread opens or
+//! writes one. The allocator of the C library keeps what was freed for the arena of the thread: once a piece
+//! of some size was freed, pieces up to that size are not mapped one by one any more, and a small allocation
+//! behind them keeps all of them. Beside a budget of 92 MiB that was up to 44 MiB, of which nothing was in
+//! use.
 //!
 //! # Design
-//! From [`LONG_BYTES`] on a slice has a [`Region`] of its own, with small pages, so that no page is committed beyond its last one; shorter ones are boxed.
-//! One that [stays](LongSlice::lasting) and is looked at here and there lies with others of its kind in huge pages ([`crate::shelves`]), from
-//! [`LASTING_BYTES`] on, as soon as there is enough of them; or, if it is very long, in a region whose inner pages are huge.
+//! From [`LONG_BYTES`] on a slice has a [`Region`] of its own, with small pages, so that no page is committed
+//! beyond its last one; shorter ones are boxed. One that [stays](LongSlice::lasting) and is looked at here
+//! and there lies with others of its kind in huge pages ([`crate::shelves`]), from [`LASTING_BYTES`] on, as
+//! soon as there is enough of them; or, if it is very long, in a region whose inner pages are huge.
 //!
-//! * LS1. `first` is that of `len` initialised values, which are this slice's alone: in its memory, or in a box that was leaked.
+//! * LS1. `first` is that of `len` initialised values, which are this slice's alone: in its memory, or in a
+//!   box that was leaked.
 
 use crate::memory::{PageAdvice, Region};
 use crate::shelves::{self, Piece, Place, Small};
@@ -19,7 +23,8 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Bytes from which a slice has a region: an allocator has smaller ones at hand, and the last page and the system's calls weigh less here.
+/// Bytes from which a slice has a region: an allocator has smaller ones at hand, and the last page and the
+/// system's calls weigh less here.
 const LONG_BYTES: usize = 128 << 10;
 /// Bytes from which one that stays lies with others: it takes whole units there.
 const LASTING_BYTES: usize = 2 * shelves::UNIT_BYTES;
@@ -62,7 +67,8 @@ impl<T: Copy> LongSlice<T> {
         LongSlice::alone(values, PageAdvice::Small, None)
     }
 
-    /// The same, for what will stay for long and be looked at here and there: huge pages if there is much of it.
+    /// The same, for what will stay for long and be looked at here and there: huge pages if there is much of
+    /// it.
     ///
     /// # Panics
     /// As [`LongSlice::collect`].

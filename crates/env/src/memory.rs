@@ -1,11 +1,12 @@
 //! Anonymous memory in large pieces: arenas of memtables, block memory of caches.
 //!
-//! A [`Region`] costs address space when it is reserved and physical memory only where it was touched. First touch
-//! is slow (0.35-1.8 GB/s against 27 GB/s for memory that was touched before), so owners keep regions and use them
-//! again; [`Region::discard`] is for the moments when the memory budget shrinks or an arena stays unused.
+//! A [`Region`] costs address space when it is reserved and physical memory only where it was touched. First
+//! touch is slow (0.35-1.8 GB/s against 27 GB/s for memory that was touched before), so owners keep regions
+//! and use them again; [`Region::discard`] is for the moments when the memory budget shrinks or an arena
+//! stays unused.
 //!
-//! On Linux a region is a private anonymous map without swap reservation. Elsewhere, and under Miri, it comes from
-//! the global allocator, which has the same contract but may keep discarded memory.
+//! On Linux a region is a private anonymous map without swap reservation. Elsewhere, and under Miri, it comes
+//! from the global allocator, which has the same contract but may keep discarded memory.
 
 use esker_base::{Error, Result};
 use std::fmt;
@@ -15,11 +16,13 @@ use std::ptr::NonNull;
 /// Alignment and granularity of a region: a huge page of x86-64 and of arm64 with 4 KiB pages.
 pub const REGION_ALIGNMENT_BYTES: usize = 2 << 20;
 
-/// Asks for the cache line at `place` to be fetched; nothing where the platform has no such hint. Any address will do.
+/// Asks for the cache line at `place` to be fetched; nothing where the platform has no such hint. Any address
+/// will do.
 #[inline(always)]
 pub fn prefetch(place: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch is a hint; it accesses nothing and cannot fault, whatever the address. SSE is part of x86-64.
+    // SAFETY: a prefetch is a hint; it accesses nothing and cannot fault, whatever the address. SSE is part
+    // of x86-64.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(place.cast());
     }
@@ -35,8 +38,9 @@ pub fn prefetch(place: *const u8) {
 /// Bytes of a line of the processor's cache.
 const LINE_BYTES: usize = 64;
 
-/// Asks for all cache lines of a value, for this core alone, because it is about to be written; nothing where the platform has no such
-/// hint. What another core wrote last comes in one round instead of line by line, as the code comes to them.
+/// Asks for all cache lines of a value, for this core alone, because it is about to be written; nothing where
+/// the platform has no such hint. What another core wrote last comes in one round instead of line by line, as
+/// the code comes to them.
 #[inline(always)]
 pub fn prefetch_to_write<T>(value: &T) {
     let start = std::ptr::from_ref(value).cast::<u8>();
@@ -49,8 +53,8 @@ pub fn prefetch_to_write<T>(value: &T) {
     }
 }
 
-/// As [`prefetch_to_write`], of some bytes from `start` on: the lines of the first 129, which are as many as an entry of a hundred has and which bring the
-/// processor to read on by itself. Any address will do.
+/// As [`prefetch_to_write`], of some bytes from `start` on: the lines of the first 129, which are as many as
+/// an entry of a hundred has and which bring the processor to read on by itself. Any address will do.
 #[inline(always)]
 pub fn prefetch_start_to_write(start: *const u8) {
     for line in 0..3 {
@@ -60,8 +64,8 @@ pub fn prefetch_start_to_write(start: *const u8) {
 
 #[inline(always)]
 fn prefetch_line_to_write(place: *const u8) {
-    // `_mm_prefetch` means the instruction for reading unless the whole program is compiled for processors that have this one, which
-    // those of the last decade have; for older ones it is a no-operation.
+    // `_mm_prefetch` means the instruction for reading unless the whole program is compiled for processors
+    // that have this one, which those of the last decade have; for older ones it is a no-operation.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a prefetch is a hint; it accesses nothing and cannot fault, whatever the address.
     unsafe {
@@ -82,11 +86,11 @@ pub enum PageAdvice {
     /// Nothing: the machine's setting decides.
     #[default]
     System,
-    /// Huge pages where possible: fewer translation misses in structures that are read at random, but first touch
-    /// zeroes 2 MiB at once.
+    /// Huge pages where possible: fewer translation misses in structures that are read at random, but first
+    /// touch zeroes 2 MiB at once.
     Huge,
-    /// Huge pages but for the first and last [`REGION_ALIGNMENT_BYTES`]: a region that fills from its ends stays small
-    /// while little is in it, and is touched at the speed of zeroing once it grows.
+    /// Huge pages but for the first and last [`REGION_ALIGNMENT_BYTES`]: a region that fills from its ends
+    /// stays small while little is in it, and is touched at the speed of zeroing once it grows.
     HugeInside,
     /// Small pages: memory grows with what is touched, also on machines set to huge pages.
     Small,
@@ -98,17 +102,18 @@ pub struct Region {
     len: usize,
 }
 
-// SAFETY: a region is plain memory with one owner and no thread affinity. It hands out a raw pointer only; whoever
-// dereferences it answers for races.
+// SAFETY: a region is plain memory with one owner and no thread affinity. It hands out a raw pointer only;
+// whoever dereferences it answers for races.
 unsafe impl Send for Region {}
 // SAFETY: as above; `&Region` gives away nothing but the address and the length.
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Reserves at least `bytes`, rounded up to a multiple of [`REGION_ALIGNMENT_BYTES`], aligned to the same.
+    /// Reserves at least `bytes`, rounded up to a multiple of [`REGION_ALIGNMENT_BYTES`], aligned to the
+    /// same.
     ///
-    /// [`Error::Full`] if the address space or the process's limit does not hold it, [`Error::InvalidArgument`]
-    /// for zero bytes.
+    /// [`Error::Full`] if the address space or the process's limit does not hold it,
+    /// [`Error::InvalidArgument`] for zero bytes.
     pub fn reserve(bytes: usize) -> Result<Region> {
         Region::reserve_with(bytes, PageAdvice::System)
     }
@@ -128,8 +133,8 @@ impl Region {
         }
     }
 
-    /// The first byte. Valid for reads and writes of [`Region::len`] bytes for as long as the region lives; all of
-    /// it reads as zero until written.
+    /// The first byte. Valid for reads and writes of [`Region::len`] bytes for as long as the region lives;
+    /// all of it reads as zero until written.
     #[inline]
     pub fn as_ptr(&self) -> *mut u8 {
         self.base.as_ptr()
@@ -147,8 +152,8 @@ impl Region {
         self.len == 0
     }
 
-    /// Sets a range to zero and gives its physical memory back where the platform can: on Linux all whole pages
-    /// of the range, which are committed again by the next touch.
+    /// Sets a range to zero and gives its physical memory back where the platform can: on Linux all whole
+    /// pages of the range, which are committed again by the next touch.
     ///
     /// Takes `&mut self` because nobody may be reading meanwhile; code that keeps references made from
     /// [`Region::as_ptr`] must have given them up.
@@ -183,8 +188,8 @@ mod platform {
     use std::ops::Range;
     use std::ptr::NonNull;
 
-    /// The largest page of any Linux machine that matters (arm64 and POWER can have 64 KiB): ranges are rounded
-    /// inwards to it, so that no system call is needed to learn the actual size.
+    /// The largest page of any Linux machine that matters (arm64 and POWER can have 64 KiB): ranges are
+    /// rounded inwards to it, so that no system call is needed to learn the actual size.
     const PAGE_BYTES: usize = 64 << 10;
 
     pub(super) fn reserve(len: usize, advice: PageAdvice) -> Option<NonNull<u8>> {
@@ -201,8 +206,8 @@ mod platform {
         let (base, end) = unsafe { (start.add(head), start.add(head + len)) };
         for (piece, bytes) in [(start, head), (end, tail)] {
             if bytes > 0 {
-                // SAFETY: the piece is page-aligned, part of the map just made, and nobody knows of it yet. If
-                // the kernel refuses to split the map, some address space stays reserved, nothing else.
+                // SAFETY: the piece is page-aligned, part of the map just made, and nobody knows of it yet.
+                // If the kernel refuses to split the map, some address space stays reserved, nothing else.
                 let _ = unsafe { munmap(piece.cast::<c_void>(), bytes) };
             }
         }
@@ -215,8 +220,8 @@ mod platform {
         if let Some(hint) = hint
             && len > 2 * kept
         {
-            // SAFETY: a part of the region. The hint changes page sizes, not contents; a kernel without huge pages
-            // refuses, no harm.
+            // SAFETY: a part of the region. The hint changes page sizes, not contents; a kernel without huge
+            // pages refuses, no harm.
             let _ = unsafe { madvise(base.add(kept).cast::<c_void>(), len - 2 * kept, hint) };
         }
         NonNull::new(base)
@@ -228,8 +233,8 @@ mod platform {
         let first = range.start.next_multiple_of(PAGE_BYTES);
         let last = range.end / PAGE_BYTES * PAGE_BYTES;
         if first < last {
-            // SAFETY: whole pages inside of the range; for private anonymous memory this advice means that the
-            // next touch finds zeros.
+            // SAFETY: whole pages inside of the range; for private anonymous memory this advice means that
+            // the next touch finds zeros.
             let advised = unsafe {
                 madvise(base.as_ptr().add(first).cast::<c_void>(), last - first, Advice::LinuxDontNeed)
             };
@@ -256,8 +261,8 @@ mod platform {
     /// # Safety
     /// `base` and `len` are those of one call of `reserve`, released once.
     pub(super) unsafe fn release(base: NonNull<u8>, len: usize) {
-        // SAFETY: the caller's promise. Unmapping what was mapped cannot fail, except for want of kernel memory to
-        // split a map, and then the address space is lost and nothing else.
+        // SAFETY: the caller's promise. Unmapping what was mapped cannot fail, except for want of kernel
+        // memory to split a map, and then the address space is lost and nothing else.
         let _ = unsafe { munmap(base.as_ptr().cast::<c_void>(), len) };
     }
 }
@@ -359,11 +364,13 @@ mod tests {
     #[cfg(all(target_os = "linux", not(miri)))]
     #[test]
     fn memory_is_committed_by_touch_and_given_back_by_discard() {
-        // Of the region alone: what the whole process keeps changes with every other test that runs meanwhile.
+        // Of the region alone: what the whole process keeps changes with every other test that runs
+        // meanwhile.
         fn resident_bytes(region: &Region) -> usize {
             let mut pages = vec![0_u8; region.len() / PAGE_BYTES];
             let base = region.as_ptr().cast::<libc::c_void>();
-            // SAFETY: the range is one map that lives as long as `region`, and `pages` has a byte for each of its pages.
+            // SAFETY: the range is one map that lives as long as `region`, and `pages` has a byte for each of
+            // its pages.
             let asked = unsafe { libc::mincore(base, region.len(), pages.as_mut_ptr()) };
             assert_eq!(asked, 0);
             pages.iter().filter(|&&page| page & 1 == 1).count() * PAGE_BYTES

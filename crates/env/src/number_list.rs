@@ -1,13 +1,16 @@
-//! Numbers that come one by one, by the million, and are read again in order: hashes of a table's keys until its filter is made.
+//! Numbers that come one by one, by the million, and are read again in order: hashes of a table's keys until
+//! its filter is made.
 //!
 //! # Why
-//! A list that doubles in the heap of the program takes up to three times what it holds while it grows, and what it leaves behind is not the
-//! system's again: the allocator of the C library keeps what was freed for the arena of the thread, and an arena takes no memory of another. Four
-//! threads that write tables of a million keys left fifty mebibytes behind, beside a budget of ninety.
+//! A list that doubles in the heap of the program takes up to three times what it holds while it grows, and
+//! what it leaves behind is not the system's again: the allocator of the C library keeps what was freed for
+//! the arena of the thread, and an arena takes no memory of another. Four threads that write tables of a
+//! million keys left fifty mebibytes behind, beside a budget of ninety.
 //!
 //! # Design
-//! Pieces of fixed size ([`PIECE_BYTES`]), each a [`Region`]: nothing is copied, and when the list goes the system has all of it. The first
-//! piece commits small pages, for most lists are short; where there is a second there will be more, in huge pages, whose first touch costs a fifth.
+//! Pieces of fixed size ([`PIECE_BYTES`]), each a [`Region`]: nothing is copied, and when the list goes the
+//! system has all of it. The first piece commits small pages, for most lists are short; where there is a
+//! second there will be more, in huge pages, whose first touch costs a fifth.
 //!
 //! * NL1. Of each piece but the last all numbers are written; of the last as many as `used` says.
 

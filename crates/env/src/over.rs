@@ -1,10 +1,11 @@
 //! Files and file systems that lie over others: what they do not do themselves they pass on.
 //!
-//! A layer says what lies below and overrides what it is there for; the rest is here, once. What could get around a layer is not passed
-//! on by itself: reads by descriptor and by memory are refused unless the layer says that they need not pass by it.
+//! A layer says what lies below and overrides what it is there for; the rest is here, once. What could get
+//! around a layer is not passed on by itself: reads by descriptor and by memory are refused unless the layer
+//! says that they need not pass by it.
 //!
-//! Rejected: passing on in [`File`] and [`FileSystem`] themselves, by a method that answers what is below. A real file that forgets a method
-//! would compile then.
+//! Rejected: passing on in [`File`] and [`FileSystem`] themselves, by a method that answers what is below. A
+//! real file that forgets a method would compile then.
 
 use crate::fs::{Descriptor, DirEntry, File, FileLock, FileSystem, LockKind, Mapping, OpenMode};
 use esker_base::Result;

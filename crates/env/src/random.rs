@@ -31,9 +31,9 @@ impl Random for SystemRandom {
         let mut bytes = [0; 8];
         match getrandom::fill(&mut bytes) {
             Ok(()) => u64::from_le_bytes(bytes),
-            // Only a sandbox that forbids the call gets here. What Esker asks of randomness is that two lives of
-            // a log differ (salts) and that keys do not choose their hash shard, not secrecy; time, process and
-            // a count tell lives apart.
+            // Only a sandbox that forbids the call gets here. What Esker asks of randomness is that two lives
+            // of a log differ (salts) and that keys do not choose their hash shard, not secrecy; time,
+            // process and a count tell lives apart.
             Err(_) => without_the_system(),
         }
     }

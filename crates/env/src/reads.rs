@@ -1,14 +1,16 @@
 //! Reads that overlap: many are under way at once, and whoever asked goes on until it needs the bytes.
 //!
-//! A read of a device takes a hundred microseconds and more, most of it waiting. One thread that asks for thirty blocks one by one
-//! waits thirty times; if it asks for all of them first, it waits about once. A [`ReadQueue`] takes such requests, by
-//! `io_uring` ([`uring`]) where the kernel has it and lets us, else by a few threads that do plain reads ([`threads`]).
+//! A read of a device takes a hundred microseconds and more, most of it waiting. One thread that asks for
+//! thirty blocks one by one waits thirty times; if it asks for all of them first, it waits about once. A
+//! [`ReadQueue`] takes such requests, by `io_uring` ([`uring`]) where the kernel has it and lets us, else by
+//! a few threads that do plain reads ([`threads`]).
 //!
 //! # What holds
-//! * RQ1. A request owns its buffer and its file until it is finished, whatever becomes of who asked: the kernel never
-//!   writes to memory that somebody else has by then.
-//! * RQ2. Each request is finished once, with all bytes that were asked for or an error that says what a plain read would have
-//!   said: whatever goes wrong in the fast way, even a short read, is tried again by [`File::read_exact_at`].
+//! * RQ1. A request owns its buffer and its file until it is finished, whatever becomes of who asked: the
+//!   kernel never writes to memory that somebody else has by then.
+//! * RQ2. Each request is finished once, with all bytes that were asked for or an error that says what a
+//!   plain read would have said: whatever goes wrong in the fast way, even a short read, is tried again by
+//!   [`File::read_exact_at`].
 //! * RQ3. Who waits never waits for another's request only because nobody looks for answers.
 
 mod mode;
@@ -28,8 +30,9 @@ use std::sync::Arc;
 /// How reads are made to overlap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AsyncReads {
-    /// By `io_uring` where it is to be had, else by threads: by measurement, `docs/experiments/reading.md`. From the device both are several times
-    /// as fast as plain reads, and `io_uring` takes a third of the processor time; from the page cache it is nearly as fast.
+    /// By `io_uring` where it is to be had, else by threads: by measurement, `docs/experiments/reading.md`.
+    /// From the device both are several times as fast as plain reads, and `io_uring` takes a third of the
+    /// processor time; from the page cache it is nearly as fast.
     #[default]
     Auto,
     /// By `io_uring`; an error where it is not to be had.

@@ -4,11 +4,12 @@ use crate::{Background, Env};
 use parking_lot::Mutex;
 
 impl Env {
-    /// Does `work` on each of `jobs`, on up to `threads` threads of which the caller's is one, and answers the results in
-    /// the order of the jobs. Each thread takes the next job that nobody has taken, so jobs may differ in size.
+    /// Does `work` on each of `jobs`, on up to `threads` threads of which the caller's is one, and answers
+    /// the results in the order of the jobs. Each thread takes the next job that nobody has taken, so jobs
+    /// may differ in size.
     ///
-    /// The threads end before this returns, so jobs may borrow. They are as many as the system gives; what is left is the
-    /// caller's. Under [`Background::Stepped`] all of it is done here, one job after the other.
+    /// The threads end before this returns, so jobs may borrow. They are as many as the system gives; what is
+    /// left is the caller's. Under [`Background::Stepped`] all of it is done here, one job after the other.
     ///
     /// # Panics
     /// If `work` does.

@@ -1,35 +1,40 @@
-//! Memory for pieces of some kibibytes to some mebibytes that stay for long and are visited at random: filters and indexes of open tables.
+//! Memory for pieces of some kibibytes to some mebibytes that stay for long and are visited at random:
+//! filters and indexes of open tables.
 //!
 //! # Why
-//! A lookup goes to a line anywhere in some filter. With a hundred million keys these have 125 MB, in pages of 4 KiB more than the processor has
-//! translations for, so before it can even ask for the line it waits for a walk through the page tables. With huge pages a get took 7 % less.
-//! A filter has 1.25 MB at most times, so one with huge pages of its own would waste a third of them.
+//! A lookup goes to a line anywhere in some filter. With a hundred million keys these have 125 MB, in pages
+//! of 4 KiB more than the processor has translations for, so before it can even ask for the line it waits for
+//! a walk through the page tables. With huge pages a get took 7 % less. A filter has 1.25 MB at most times,
+//! so one with huge pages of its own would waste a third of them.
 //!
-//! An allocator has one more way to waste: that of the C library keeps what one thread frees for that thread. Each that opened tables leaves as much behind
-//! as it once had open, while the next one takes new memory for the same tables merged. Here a gap is anybody's.
+//! An allocator has one more way to waste: that of the C library keeps what one thread frees for that thread.
+//! Each that opened tables leaves as much behind as it once had open, while the next one takes new memory for
+//! the same tables merged. Here a gap is anybody's.
 //!
 //! # Design
-//! A *shelf* is a region of [`SHELF_BYTES`], advised to be huge pages, of which pieces of whole [`UNIT_BYTES`] are given out: the first gap that is
-//! long enough, of all shelves in the order of their age. So gaps that closed tables leave are filled again by tables of a like size, and new shelves
-//! empty first. A huge page in which nothing is used any more goes back to the system at once: tables come and go by the second, not
-//! by the microsecond.
+//! A *shelf* is a region of [`SHELF_BYTES`], advised to be huge pages, of which pieces of whole
+//! [`UNIT_BYTES`] are given out: the first gap that is long enough, of all shelves in the order of their age.
+//! So gaps that closed tables leave are filled again by tables of a like size, and new shelves empty first. A
+//! huge page in which nothing is used any more goes back to the system at once: tables come and go by the
+//! second, not by the microsecond.
 //!
-//! The first [`SMALL_BYTES`] are not given out here but counted: who has few keys does not pay for whole huge pages. Nor is a
-//! piece of more than [`LARGEST_PIECE_BYTES`].
+//! The first [`SMALL_BYTES`] are not given out here but counted: who has few keys does not pay for whole huge
+//! pages. Nor is a piece of more than [`LARGEST_PIECE_BYTES`].
 //!
-//! Gaps are nobody's memory, and in no budget: of a hundred million keys with 125 MB of filters they were 8 to 24 MiB. At worst one small piece is left in
-//! each huge page.
+//! Gaps are nobody's memory, and in no budget: of a hundred million keys with 125 MB of filters they were 8
+//! to 24 MiB. At worst one small piece is left in each huge page.
 //!
 //! # Invariants
-//! * SH1. A unit is given out at most once at a time: its mark in `used` is set when its piece is given out, and cleared when that is dropped, both under
-//!   the lock.
+//! * SH1. A unit is given out at most once at a time: its mark in `used` is set when its piece is given out,
+//!   and cleared when that is dropped, both under the lock.
 //! * SH2. A shelf is in the list as long as a piece of it is given out. Its memory does not move with it.
 //! * SH3. Memory is anything when it is given out. Who takes a piece writes all that it will read.
 //! * SH4. No gap of a shelf is longer than its `longest_gap` says.
 //!
 //! # Rejected
-//! [Slabs](crate::slabs): made for pieces up to 64 KiB, of one size each. *The end of a table read and written* in such pieces as well: these come and go with each
-//! table, and whole huge pages would be cleared for a moment's use.
+//! [Slabs](crate::slabs): made for pieces up to 64 KiB, of one size each. *The end of a table read and
+//! written* in such pieces as well: these come and go with each table, and whole huge pages would be cleared
+//! for a moment's use.
 
 use crate::memory::{PageAdvice, REGION_ALIGNMENT_BYTES, Region};
 use parking_lot::Mutex;
@@ -231,7 +236,8 @@ mod tests {
     use super::*;
     use crate::SeededRandom;
 
-    /// SH1: pieces that are given out at the same time have no byte in common, whatever came and went before; SH2: nothing is left behind.
+    /// SH1: pieces that are given out at the same time have no byte in common, whatever came and went before;
+    /// SH2: nothing is left behind.
     #[test]
     fn pieces_are_nobody_elses_and_shelves_go_with_the_last() {
         let random = SeededRandom::new(5);

@@ -1,38 +1,47 @@
 //! Memory for blocks: pieces of a few kilobytes, by the hundred thousand, that are visited at random.
 //!
 //! # Why
-//! A lookup goes to a block anywhere in the cache. Allocators of programs grow by pages of 4 KiB, so that nearly every visit
-//! misses the processor's translations as well as its caches, and the walk through the page tables comes before all else. With three dependent
-//! accesses for each visit of 57,000 blocks (Zen 4, virtual machine) a visit takes 760 ns with small pages and 540 ns with huge ones.
+//! A lookup goes to a block anywhere in the cache. Allocators of programs grow by pages of 4 KiB, so that
+//! nearly every visit misses the processor's translations as well as its caches, and the walk through the
+//! page tables comes before all else. With three dependent accesses for each visit of 57,000 blocks (Zen 4,
+//! virtual machine) a visit takes 760 ns with small pages and 540 ns with huge ones.
 //!
 //! # Design
-//! A *slab* (after Bonwick's allocator, USENIX Summer 1994) is a region of 2 MiB, advised to be one huge page, cut into pieces of one *class*
-//! of sizes. Classes are a thirty-second of a doubling apart, so at most 3 % of a piece is unused, 1.5 on average. The slab's head lies at its start: a
-//! piece finds its slab by its address. Each class has a lock; it is taken for the time of a few instructions when a block is
-//! read or let go, and either takes microseconds anyway.
+//! A *slab* (after Bonwick's allocator, USENIX Summer 1994) is a region of 2 MiB, advised to be one huge
+//! page, cut into pieces of one *class* of sizes. Classes are a thirty-second of a doubling apart, so at most
+//! 3 % of a piece is unused, 1.5 on average. The slab's head lies at its start: a piece finds its slab by its
+//! address. Each class has a lock; it is taken for the time of a few instructions when a block is read or let
+//! go, and either takes microseconds anyway.
 //!
-//! The first [`SMALL_BYTES`] of a class come from the global allocator, so that a small cache, or a rare size, does not pay for
-//! 2 MiB; therefore [`Origin`], which the owner keeps. Whatever is larger than [`LARGEST_PIECE_BYTES`] comes from there as well.
+//! The first [`SMALL_BYTES`] of a class come from the global allocator, so that a small cache, or a rare
+//! size, does not pay for 2 MiB; therefore [`Origin`], which the owner keeps. Whatever is larger than
+//! [`LARGEST_PIECE_BYTES`] comes from there as well.
 //!
 //! # Invariants
 //! * SB1. Only the holder of its class's lock touches the head of a slab, its free pieces included.
-//! * SB2. A piece is either given out or free; free pieces are those from `fresh` on, and those of the list that starts at `free`.
-//! * SB3. All bytes are initialised at all times: regions are zero at first, and a freed piece keeps what was in it, but for its
-//!   first four bytes, which link the list.
-//! * SB4. A slab with a free piece that is not closed, and no other, is in its class's list, at the place that its head names.
-//! * SB5. A slab that becomes empty is given up if another with room is left; so a class keeps at most one empty slab, and
-//!   filling and emptying a single piece does not make and unmake slabs.
-//! * SB6. A slab is made outside of its class's lock, by one thread of a class at a time. The kernel clears its 2 MiB when its head is written, which
-//!   takes a tenth of a millisecond and more; whoever wants a piece meanwhile takes it from the global allocator and waits for nobody.
-//! * SB7. A closed slab gives no piece out any more, and goes back to the system with its last one. Whoever gives much memory back at once closes
-//!   slabs first: pieces that are chosen by anything but their place leave nearly every slab in use, and then the system gets nothing.
-//! * SB8. Any other slab that is given up is spare, for whichever class needs one next, while there are no more spare ones than one and an
-//!   eighth of those in use. A cache under writes lets go of blocks of one size and takes others in all the time, and new memory is dear: the kernel
-//!   clears it, 0.1 ms for 2 MiB, and on a virtual machine whose host takes free memory away 5 ms, because the host has to find some first.
+//! * SB2. A piece is either given out or free; free pieces are those from `fresh` on, and those of the list
+//!   that starts at `free`.
+//! * SB3. All bytes are initialised at all times: regions are zero at first, and a freed piece keeps what was
+//!   in it, but for its first four bytes, which link the list.
+//! * SB4. A slab with a free piece that is not closed, and no other, is in its class's list, at the place
+//!   that its head names.
+//! * SB5. A slab that becomes empty is given up if another with room is left; so a class keeps at most one
+//!   empty slab, and filling and emptying a single piece does not make and unmake slabs.
+//! * SB6. A slab is made outside of its class's lock, by one thread of a class at a time. The kernel clears
+//!   its 2 MiB when its head is written, which takes a tenth of a millisecond and more; whoever wants a piece
+//!   meanwhile takes it from the global allocator and waits for nobody.
+//! * SB7. A closed slab gives no piece out any more, and goes back to the system with its last one. Whoever
+//!   gives much memory back at once closes slabs first: pieces that are chosen by anything but their place
+//!   leave nearly every slab in use, and then the system gets nothing.
+//! * SB8. Any other slab that is given up is spare, for whichever class needs one next, while there are no
+//!   more spare ones than one and an eighth of those in use. A cache under writes lets go of blocks of one
+//!   size and takes others in all the time, and new memory is dear: the kernel clears it, 0.1 ms for 2 MiB,
+//!   and on a virtual machine whose host takes free memory away 5 ms, because the host has to find some
+//!   first.
 //!
 //! # Rejected
-//! A pool for each cache: values that readers keep outlive it, so each block would need a counted pointer to its pool. Huge pages for the
-//! whole heap are not the library's to choose.
+//! A pool for each cache: values that readers keep outlive it, so each block would need a counted pointer to
+//! its pool. Huge pages for the whole heap are not the library's to choose.
 
 use crate::memory::{PageAdvice, REGION_ALIGNMENT_BYTES, Region, prefetch};
 use parking_lot::Mutex;
@@ -41,10 +50,11 @@ use std::ptr::NonNull;
 
 /// Alignment of all pieces.
 pub const PIECE_ALIGNMENT_BYTES: usize = 16;
-/// Larger pieces come from the global allocator: of blocks with values of such a size there are few, and each has pages of its own.
+/// Larger pieces come from the global allocator: of blocks with values of such a size there are few, and each
+/// has pages of its own.
 pub const LARGEST_PIECE_BYTES: usize = 1 << LARGEST_DOUBLING;
-/// Bytes of a class that come from the global allocator before there is a slab: two slabs, so that a slab which has hardly anything in it is at
-/// most a third of what its class takes.
+/// Bytes of a class that come from the global allocator before there is a slab: two slabs, so that a slab
+/// which has hardly anything in it is at most a third of what its class takes.
 pub const SMALL_BYTES: usize = 2 * SLAB_BYTES;
 
 const SLAB_BYTES: usize = REGION_ALIGNMENT_BYTES;
@@ -147,7 +157,8 @@ fn layout(len: usize) -> Layout {
     Layout::from_size_align(len.max(1), PIECE_ALIGNMENT_BYTES).expect("pieces are shorter than memory")
 }
 
-/// At least `len` bytes of anything, all of them initialised, aligned to [`PIECE_ALIGNMENT_BYTES`]; the caller owns them until [`free`].
+/// At least `len` bytes of anything, all of them initialised, aligned to [`PIECE_ALIGNMENT_BYTES`]; the
+/// caller owns them until [`free`].
 ///
 /// Ends the process, as all allocation does, when there is no memory.
 pub fn allocate(len: usize) -> (NonNull<u8>, Origin) {
@@ -202,8 +213,9 @@ pub fn stretch_of(piece: NonNull<u8>) -> usize {
     piece.as_ptr().addr() / SLAB_BYTES
 }
 
-/// Closes the slab of a piece (SB7), for a caller who is about to give back `own` pieces of it, this one among them. `false`, and nothing is
-/// closed, if there is no slab, or if more than an eighth of what is used of it belongs to others, who may keep it for long.
+/// Closes the slab of a piece (SB7), for a caller who is about to give back `own` pieces of it, this one
+/// among them. `false`, and nothing is closed, if there is no slab, or if more than an eighth of what is used
+/// of it belongs to others, who may keep it for long.
 ///
 /// # Safety
 /// The piece must come from [`allocate`] with this length and be held by the caller.
@@ -235,8 +247,8 @@ impl Class {
         Answer::Elsewhere
     }
 
-    /// Takes a new slab in, and a piece of it out; `None` if the system had no region to give: then the piece is counted as coming
-    /// from elsewhere.
+    /// Takes a new slab in, and a piece of it out; `None` if the system had no region to give: then the piece
+    /// is counted as coming from elsewhere.
     fn grow(&mut self, slab: Option<NonNull<Slab>>, piece_bytes: usize) -> Option<NonNull<u8>> {
         self.is_growing = false;
         if let Some(slab) = slab {
@@ -351,7 +363,8 @@ impl Spare {
             Fate::Spare => self.regions.push(region),
             Fate::Return => surplus.push(region),
         }
-        // The ones that were given up first go first: of the others the processor's caches may still know something.
+        // The ones that were given up first go first: of the others the processor's caches may still know
+        // something.
         let beyond = self.regions.len().saturating_sub(self.limit());
         surplus.extend(self.regions.drain(..beyond));
         surplus
@@ -408,8 +421,9 @@ impl Slab {
         if is_fresh {
             head.fresh += 1;
         }
-        // The head is not used as a reference below, because the pointer that is given out must be the whole region's.
-        // SAFETY: the slab is not full, so the index is less than `pieces`, and the piece lies within the slab.
+        // The head is not used as a reference below, because the pointer that is given out must be the whole
+        // region's. SAFETY: the slab is not full, so the index is less than `pieces`, and the piece lies
+        // within the slab.
         unsafe {
             let piece = slab.cast::<u8>().add(HEAD_BYTES + index as usize * piece_bytes);
             if !is_fresh {

@@ -1,11 +1,11 @@
 //! The machine's own file system.
 //!
-//! A thin layer: it retries interrupted calls, continues short transfers, turns errors into sentences, and hides
-//! what platforms do differently (`platform`). Two things are more than that: locks, which must also hold against
-//! the same process (`lock`), and shared writable maps (`mapping`).
+//! A thin layer: it retries interrupted calls, continues short transfers, turns errors into sentences, and
+//! hides what platforms do differently (`platform`). Two things are more than that: locks, which must also
+//! hold against the same process (`lock`), and shared writable maps (`mapping`).
 //!
-//! Durability is the platform's best: `fdatasync` on Linux, `F_FULLFSYNC` on Apple systems, where a plain `fsync`
-//! leaves the data in the drive's cache, `FlushFileBuffers` on Windows.
+//! Durability is the platform's best: `fdatasync` on Linux, `F_FULLFSYNC` on Apple systems, where a plain
+//! `fsync` leaves the data in the drive's cache, `FlushFileBuffers` on Windows.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,

@@ -46,7 +46,8 @@ impl Env {
     }
 
     /// A world that depends on nothing but `fs` and `seed`: a [`ManualClock`], [`SeededRandom`] and
-    /// [`Background::Stepped`]. A test that moves time puts a clock of its own into [`Env::clock`] and keeps it.
+    /// [`Background::Stepped`]. A test that moves time puts a clock of its own into [`Env::clock`] and keeps
+    /// it.
     pub fn simulated(fs: Arc<dyn FileSystem>, seed: u64) -> Env {
         Env {
             fs,
@@ -56,8 +57,8 @@ impl Env {
         }
     }
 
-    /// Starts a thread: with [`Env::share_out`] the one place in Esker that does. The operating system shows the first 15 bytes of
-    /// `name`. Whoever starts a thread joins it; [`Error::Io`] if the system refuses.
+    /// Starts a thread: with [`Env::share_out`] the one place in Esker that does. The operating system shows
+    /// the first 15 bytes of `name`. Whoever starts a thread joins it; [`Error::Io`] if the system refuses.
     pub fn spawn(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
         if name.contains('\0') {
             return Err(Error::invalid(format!("a thread name with a zero byte: {name:?}")));

@@ -570,7 +570,8 @@ fn forgotten_inodes_do_not_pile_up_nor_come_back() {
     let described = format!("{fs:?}");
     let files: usize = described.split("files: ").nth(1).unwrap().split(',').next().unwrap().parse().unwrap();
     assert!(files < 200, "{described}");
-    // What a name on the disk still leads to was not dropped, nor what a name in between did, nor what is open.
+    // What a name on the disk still leads to was not dropped, nor what a name in between did, nor what is
+    // open.
     assert_eq!(text(&fs.crash(Crash::PowerAllLost), "/a/durable").as_deref(), Some("1"));
     assert_eq!(text(&fs.crash(Crash::PowerAllLost), "/a/replaced").as_deref(), Some("4"));
     let between = outcomes(&fs, |image| text(image, "/a/between"));

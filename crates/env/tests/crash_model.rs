@@ -1,6 +1,6 @@
-//! Random workloads against a model of the promise: at every cut and for every kind of crash, each sector of a
-//! durably named file holds what it held at the last sync or a version it had since, and a killed process loses
-//! nothing.
+//! Random workloads against a model of the promise: at every cut and for every kind of crash, each sector of
+//! a durably named file holds what it held at the last sync or a version it had since, and a killed process
+//! loses nothing.
 #![allow(clippy::unwrap_used, reason = "a test may fail anywhere")]
 
 use esker_env::fault::{Crash, Event, StrictFs};
@@ -12,8 +12,8 @@ const SECTOR: usize = 512;
 const SECTORS: usize = 24;
 const FILES: usize = 3;
 
-/// What each sector of a file may hold after a power loss, the live version last; a version is the number that
-/// fills the sector.
+/// What each sector of a file may hold after a power loss, the live version last; a version is the number
+/// that fills the sector.
 type Versions = Vec<Vec<u64>>;
 
 /// One file of the workload.
@@ -89,8 +89,8 @@ fn read(fs: &StrictFs, file: usize) -> Vec<u8> {
     bytes
 }
 
-/// Whether a sector is one of these versions, or the beginning of one before the rest of an older one: a store into
-/// a mapping that the device caught half done.
+/// Whether a sector is one of these versions, or the beginning of one before the rest of an older one: a
+/// store into a mapping that the device caught half done.
 fn is_possible(found: &[u8], versions: &[u64]) -> bool {
     let whole: Vec<[u8; SECTOR]> = versions.iter().map(|&version| sector(version)).collect();
     let torn = |newer: usize| {
@@ -176,8 +176,8 @@ fn random_losses_are_a_function_of_their_seed() {
     assert!(different.len() > 10, "{} of 20", different.len());
 }
 
-/// CP3 under SIGKILL: whoever saw a record's publication and acknowledges leaves a trace in which every store of
-/// the earlier records comes before the acknowledgement, at whatever event the process is cut.
+/// CP3 under SIGKILL: whoever saw a record's publication and acknowledges leaves a trace in which every store
+/// of the earlier records comes before the acknowledgement, at whatever event the process is cut.
 #[test]
 fn an_acknowledgement_comes_after_all_earlier_stores_of_other_threads() {
     use std::sync::atomic::{AtomicU64, Ordering};

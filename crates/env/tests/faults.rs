@@ -276,8 +276,8 @@ fn replace(fs: &dyn FileSystem, bytes: &[u8]) -> Result<()> {
     fs.sync_dir("/".as_ref())
 }
 
-/// The sweep that these two file systems are made for, on the smallest protocol there is: each call fails in each
-/// way, then the machine dies at each moment.
+/// The sweep that these two file systems are made for, on the smallest protocol there is: each call fails in
+/// each way, then the machine dies at each moment.
 #[test]
 fn a_replaced_file_is_old_or_new_whatever_fails_and_whenever_power_is_lost() {
     let prepare = || {

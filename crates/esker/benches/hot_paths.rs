@@ -1,13 +1,15 @@
-//! The hot paths, one after the other, for a tool that counts instructions: `cargo xtask instructions` runs this under callgrind
-//! and compares the counts with `bench/instructions.toml`.
+//! The hot paths, one after the other, for a tool that counts instructions: `cargo xtask instructions` runs
+//! this under callgrind and compares the counts with `bench/instructions.toml`.
 //!
-//! Nothing here depends on the machine's speed or on chance: clock and randomness are simulated, and keys come from their numbers. Data
-//! are of 16 and 100 bytes, few enough that a run takes seconds. Everything between [`counted`]'s calls (filling, warming, checking)
-//! does not count; each of its calls is one path, whose name and number of operations are printed in the order in which they are run.
+//! Nothing here depends on the machine's speed or on chance: clock and randomness are simulated, and keys
+//! come from their numbers. Data are of 16 and 100 bytes, few enough that a run takes seconds. Everything
+//! between [`counted`]'s calls (filling, warming, checking) does not count; each of its calls is one path,
+//! whose name and number of operations are printed in the order in which they are run.
 //!
-//! What counts is what the thread does that makes the call. So there are two databases: one with threads in the background, as programs
-//! have it, for what the foreground does ([`foreground`]); and one whose flushes and compactions are done by the calling thread itself
-//! ([`background`]), which pays for that with a look for work at every fourth write.
+//! What counts is what the thread does that makes the call. So there are two databases: one with threads in
+//! the background, as programs have it, for what the foreground does ([`foreground`]); and one whose flushes
+//! and compactions are done by the calling thread itself ([`background`]), which pays for that with a look
+//! for work at every fourth write.
 
 #![forbid(unsafe_code)]
 // It answers to a tool on its standard output, and removes its directory.
@@ -91,8 +93,8 @@ fn background(database: &Database, data: &Data) -> Outcome {
     Ok(database.close()?)
 }
 
-/// Runs `work`, which is `operations` times what `name` says. The tool finds this function by its name and counts what is done in
-/// it, by this thread; the name and the number tell it what it was.
+/// Runs `work`, which is `operations` times what `name` says. The tool finds this function by its name and
+/// counts what is done in it, by this thread; the name and the number tell it what it was.
 #[inline(never)]
 fn counted(name: &str, operations: u64, work: &mut dyn FnMut() -> Outcome) -> Outcome {
     instructions_are_counted(work)?;
@@ -280,8 +282,9 @@ fn over_two_sources(keyspace: &Keyspace, data: &Data) -> Outcome {
     counted("delete", OPERATIONS, &mut || Ok(data.some().try_for_each(|key| keyspace.delete(key))?))
 }
 
-/// Short scans of a run with a few records above it, and then with a tenth of its records updated above it, the hottest ones often: the scans of
-/// YCSB E, alone and after A; and with the updates in runs of their own and a memtable, as they lie once there were many.
+/// Short scans of a run with a few records above it, and then with a tenth of its records updated above it,
+/// the hottest ones often: the scans of YCSB E, alone and after A; and with the updates in runs of their own
+/// and a memtable, as they lie once there were many.
 fn short_scans(database: &Database, data: &Data) -> Outcome {
     // Scans pay for merges, and what is counted here has the runs that it was given.
     let keyspace = database.keyspace_with("short", KeyspaceOptions::default().strategy(Strategy::None))?;

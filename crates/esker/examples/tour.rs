@@ -91,7 +91,8 @@ fn countries(cities: &Keyspace) -> Result<()> {
     while let Some(key) = cursor.key() {
         let country = text(key).split('/').next().unwrap_or_default().to_owned();
         sizes.push((cities.prefix(format!("{country}/")).count(), country.clone()));
-        // The character after '/' is '0': the first key behind all that begin with "DE/" is at or after "DE0".
+        // The character after '/' is '0': the first key behind all that begin with "DE/" is at or after
+        // "DE0".
         cursor.seek(format!("{country}0"))?;
     }
     sizes.sort_unstable();

@@ -1,5 +1,5 @@
-//! Esker is an embedded, ordered key-value store: a log-structured merge-tree with a write-ahead log, snapshots,
-//! atomic batches over many keyspaces, and background compaction.
+//! Esker is an embedded, ordered key-value store: a log-structured merge-tree with a write-ahead log,
+//! snapshots, atomic batches over many keyspaces, and background compaction.
 //!
 //! ```
 //! # fn main() -> esker::Result<()> {
@@ -36,10 +36,10 @@
 //!
 //! # Transactions
 //!
-//! [`Database::transaction`] reads one moment and its own changes, and commits all or nothing, unless something it depends
-//! on was changed meanwhile: then [`Transaction::commit`] is an [`Error::Conflict`] that says what, and
-//! [`Database::transact`] tries again. [`Isolation`] says what is depended on. For one key there are
-//! [`Keyspace::compare_and_set`], [`Keyspace::put_if_absent`] and [`Keyspace::fetch_update`].
+//! [`Database::transaction`] reads one moment and its own changes, and commits all or nothing, unless
+//! something it depends on was changed meanwhile: then [`Transaction::commit`] is an [`Error::Conflict`] that
+//! says what, and [`Database::transact`] tries again. [`Isolation`] says what is depended on. For one key
+//! there are [`Keyspace::compare_and_set`], [`Keyspace::put_if_absent`] and [`Keyspace::fetch_update`].
 //!
 //! ```
 //! # fn main() -> esker::Result<()> {
@@ -89,8 +89,8 @@
 //!
 //! # Changes
 //!
-//! [`Database::changes_since`] gives every committed batch in order, and waits for the next one; a [`Consumer`] is a reader with a
-//! name, for which the log is kept while it is away.
+//! [`Database::changes_since`] gives every committed batch in order, and waits for the next one; a
+//! [`Consumer`] is a reader with a name, for which the log is kept while it is away.
 //!
 //! ```
 //! # fn main() -> esker::Result<()> {
@@ -123,27 +123,27 @@
 //!
 //! # What an acknowledged write survives
 //!
-//! A write is acknowledged when its call returns. [`Durability::Process`], the default, survives the death of the process
-//! at any instruction; [`Durability::Power`] survives a power cut; what survives is always a prefix of the order of
-//! acknowledgement, with batches whole. Concurrent writers that ask for `Power` share one flush of the device.
-//! [`Database::sync`] makes everything acknowledged so far survive a power cut.
+//! A write is acknowledged when its call returns. [`Durability::Process`], the default, survives the death of
+//! the process at any instruction; [`Durability::Power`] survives a power cut; what survives is always a
+//! prefix of the order of acknowledgement, with batches whole. Concurrent writers that ask for `Power` share
+//! one flush of the device. [`Database::sync`] makes everything acknowledged so far survive a power cut.
 //!
 //! # What a read sees
 //!
-//! A read sees one moment: a get the present, a [`Range`] or [`Cursor`] the moment it was made, [`Keyspace::at`] the
-//! moment of a [`Snapshot`]. Readers never wait for writers, flushes or compactions.
+//! A read sees one moment: a get the present, a [`Range`] or [`Cursor`] the moment it was made,
+//! [`Keyspace::at`] the moment of a [`Snapshot`]. Readers never wait for writers, flushes or compactions.
 //!
 //! # Errors
 //!
-//! One enum, [`Error`], sorted by what the caller can do. No panic is reachable from file contents or arguments. A
-//! damaged block fails the reads that need it and no others; a full disk fails writes until there is room again; a
-//! failed flush of the log makes the database read-only until it is reopened, because a second flush would prove
-//! nothing.
+//! One enum, [`Error`], sorted by what the caller can do. No panic is reachable from file contents or
+//! arguments. A damaged block fails the reads that need it and no others; a full disk fails writes until
+//! there is room again; a failed flush of the log makes the database read-only until it is reopened, because
+//! a second flush would prove nothing.
 //!
 //! # Memory
 //!
-//! One number, [`Options::memory_budget`], covers memtables, block cache, indexes, filters and the log's mapped pages.
-//! [`Database::metrics`] reports what is used of it.
+//! One number, [`Options::memory_budget`], covers memtables, block cache, indexes, filters and the log's
+//! mapped pages. [`Database::metrics`] reports what is used of it.
 #![forbid(unsafe_code)]
 
 pub use esker_base::{Conflict, Corruption, Error, HistoryGone, KeyspaceId, MergeFailure, Result, SeqNo};
@@ -172,7 +172,8 @@ pub use esker_sst::{AccessPattern, AdaptiveIndex, BlockBounds, BlockLayout, Inde
 pub use esker_strategy::{FifoLimits, Pick, RunsPerLevel, SizeRatio, Strategy};
 pub use esker_wal::WalRecovery;
 
-/// Which tree suits a workload: what [`Keyspace::advise`] asks and answers, and the same for data that is only stated.
+/// Which tree suits a workload: what [`Keyspace::advise`] asks and answers, and the same for data that is
+/// only stated.
 pub mod advice {
     pub use esker_model::advice::{
         AdaptiveRules, Advice, Alternative, Calibration, Decision, Design, Family, Figures, History, Knob,
@@ -180,8 +181,8 @@ pub mod advice {
     };
 }
 
-/// The building blocks, for inspection, experiments and tests. Outside of the stability promise: names and signatures
-/// here may change in any release.
+/// The building blocks, for inspection, experiments and tests. Outside of the stability promise: names and
+/// signatures here may change in any release.
 pub mod parts {
     pub use esker_base as base;
     pub use esker_blob as blob;

@@ -1,7 +1,8 @@
-//! The anomalies of the Hermitage suite (Martin Kleppmann, github.com/ept/hermitage), each with the level that forbids it.
+//! The anomalies of the Hermitage suite (Martin Kleppmann, github.com/ept/hermitage), each with the level
+//! that forbids it.
 //!
-//! The table of the suite, `test (id, value)` with the rows (1, 10) and (2, 20), is a keyspace of two keys. Each test runs
-//! at both levels. Where a level allows what a test tries, the test shows that it does.
+//! The table of the suite, `test (id, value)` with the rows (1, 10) and (2, 20), is a keyspace of two keys.
+//! Each test runs at both levels. Where a level allows what a test tries, the test shows that it does.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
@@ -32,8 +33,8 @@ impl World {
         tx.put(&self.test, [id], [value]).unwrap();
     }
 
-    /// The rows of which `is_wanted` says that they belong to the answer; every row is looked at, as by a condition without an
-    /// index.
+    /// The rows of which `is_wanted` says that they belong to the answer; every row is looked at, as by a
+    /// condition without an index.
     fn select(&self, tx: &Transaction, is_wanted: impl Fn(u8) -> bool) -> Vec<(u8, u8)> {
         let rows = tx.range(&self.test, ..).map(|row| row.unwrap());
         rows.map(|(id, value)| (id[0], value[0])).filter(|(_, value)| is_wanted(*value)).collect()
@@ -118,7 +119,8 @@ fn g1b_intermediate_reads() {
     });
 }
 
-/// Forbidden at both levels: neither sees what the other has not committed. That both then commit is write skew.
+/// Forbidden at both levels: neither sees what the other has not committed. That both then commit is write
+/// skew.
 #[test]
 fn g1c_circular_information_flow() {
     at_both_levels(|world| {
@@ -240,7 +242,8 @@ fn g_single_when_a_write_follows() {
     });
 }
 
-/// Forbidden by the serializable level; at the snapshot level write skew happens, unless the reads are for update.
+/// Forbidden by the serializable level; at the snapshot level write skew happens, unless the reads are for
+/// update.
 #[test]
 fn g2_item_write_skew() {
     at_both_levels(|world| {
@@ -283,7 +286,8 @@ fn g2_anti_dependency_cycles() {
     });
 }
 
-/// Forbidden by the serializable level: the cycle goes through a transaction that only reads (Fekete, O'Neil, O'Neil).
+/// Forbidden by the serializable level: the cycle goes through a transaction that only reads (Fekete, O'Neil,
+/// O'Neil).
 #[test]
 fn g2_with_a_reader_in_the_cycle() {
     at_both_levels(|world| {

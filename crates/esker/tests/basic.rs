@@ -221,7 +221,8 @@ fn a_directory_is_open_once_and_read_only_opens_change_nothing() {
     ));
 }
 
-/// The keys of a table are known without opening it: a walk backwards from its first one needs the table before it alone.
+/// The keys of a table are known without opening it: a walk backwards from its first one needs the table
+/// before it alone.
 #[test]
 fn a_walk_backwards_opens_no_table_that_it_does_not_enter() {
     let dir = TestDir::new("backwards");

@@ -299,7 +299,8 @@ fn a_copy_has_no_consumers() {
     assert_eq!(seqnos(&mut copied.changes_since(SeqNo::new(500)).unwrap()), [] as [u64; 0]);
 }
 
-/// A consumer costs the log no room: rotations are not held up by what is kept for it, and its bytes are not mapped.
+/// A consumer costs the log no room: rotations are not held up by what is kept for it, and its bytes are not
+/// mapped.
 #[test]
 fn what_is_kept_counts_against_its_own_limit() {
     let dir = TestDir::new("changes-room");
@@ -312,7 +313,8 @@ fn what_is_kept_counts_against_its_own_limit() {
     assert!(metrics.log.live_bytes < 4 << 20, "{:?}", metrics.log);
 }
 
-/// Readers that lag, catch up and come and go, beside a writer whose segments are flushed, released and used again all the time.
+/// Readers that lag, catch up and come and go, beside a writer whose segments are flushed, released and used
+/// again all the time.
 #[test]
 fn readers_beside_a_writer_miss_nothing_and_see_nothing_twice() {
     const WRITES: u64 = 30_000;
@@ -406,8 +408,8 @@ fn keys(mut changes: Changes) -> Vec<String> {
     keys
 }
 
-/// A segment is full of what is durable, the next one is begun, and the power goes before anything of it is on the device. `lives`
-/// is how often the database was opened before.
+/// A segment is full of what is durable, the next one is begun, and the power goes before anything of it is
+/// on the device. `lives` is how often the database was opened before.
 fn power_cut_at_a_rotation(lives: u32) {
     let mut fs = StrictFs::new();
     let open = |fs: &StrictFs| {

@@ -59,8 +59,8 @@ fn flip_a_bit(path: &Path) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// While a writer puts one number after the other into two keyspaces by one batch, every checkpoint holds a prefix: no
-/// hole, both keyspaces alike, and at least what was acknowledged before it was asked for.
+/// While a writer puts one number after the other into two keyspaces by one batch, every checkpoint holds a
+/// prefix: no hole, both keyspaces alike, and at least what was acknowledged before it was asked for.
 #[test]
 fn checkpoints_during_writes_are_prefixes() {
     /// Far more than are written before the last checkpoint; it ends the writer if an assertion fails.

@@ -1,4 +1,5 @@
-//! Cursors over a tree that rests: one run, which they walk without a merge. They see what every other reader sees.
+//! Cursors over a tree that rests: one run, which they walk without a merge. They see what every other reader
+//! sees.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
 mod common;

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 const KEYS: u64 = 60_000;
 
-/// A database of some tables, merged when it is asked to, over a file system that may be told to fail, settled.
+/// A database of some tables, merged when it is asked to, over a file system that may be told to fail,
+/// settled.
 fn database(dir: &TestDir) -> (Database, Arc<FaultFs>) {
     let faults = Arc::new(FaultFs::new(Arc::new(StdFileSystem)));
     let db = database_over(dir, Arc::<FaultFs>::clone(&faults), Codec::Lz4, ReadMode::Positioned);

@@ -7,8 +7,9 @@ use esker::parts::env::{Env, StdFileSystem};
 use esker::{Durability, Options};
 use std::sync::Arc;
 
-/// While an idle keyspace has entries only in the log, a flush of another one must first sync the log (WL6). The first
-/// such flush takes the idle one along, so that the rest need none. Without that the log was synced for each flush.
+/// While an idle keyspace has entries only in the log, a flush of another one must first sync the log (WL6).
+/// The first such flush takes the idle one along, so that the rest need none. Without that the log was synced
+/// for each flush.
 #[test]
 fn an_idle_keyspace_does_not_make_every_flush_sync_the_log() {
     const FLUSHES: u64 = 12;

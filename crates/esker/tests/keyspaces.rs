@@ -183,8 +183,8 @@ fn options_change_online_and_stay() {
     assert_eq!(db.open_keyspace("k").unwrap().options(), chosen);
 }
 
-/// Keyspaces go while their memtables are flushed, their tables merged and others written to. Whatever was under way is
-/// given up without a trace: no error of the background, no file that nothing refers to.
+/// Keyspaces go while their memtables are flushed, their tables merged and others written to. Whatever was
+/// under way is given up without a trace: no error of the background, no file that nothing refers to.
 #[test]
 fn keyspaces_are_dropped_while_they_work() {
     let dir = TestDir::new("drop-busy");

@@ -1,4 +1,5 @@
-//! A thousand keyspaces: what they cost while they lie idle, and what a trickle of writes to all of them costs.
+//! A thousand keyspaces: what they cost while they lie idle, and what a trickle of writes to all of them
+//! costs.
 
 mod common;
 
@@ -87,7 +88,8 @@ fn a_trickle_to_many_keyspaces_makes_no_tables() {
     assert_eq!(flushes(&db), 0);
 }
 
-/// Beside a busy keyspace each of those that get a write now and then is flushed at most once for as much log as may be kept.
+/// Beside a busy keyspace each of those that get a write now and then is flushed at most once for as much log
+/// as may be kept.
 #[test]
 fn a_trickle_beside_a_busy_keyspace_makes_few_tables() {
     let db = open(&file_system(), 8 << 20);
@@ -106,7 +108,8 @@ fn a_trickle_beside_a_busy_keyspace_makes_few_tables() {
     }
 }
 
-/// The active memtables of all keyspaces together stay within what memtables may hold, and a segment of the log more.
+/// The active memtables of all keyspaces together stay within what memtables may hold, and a segment of the
+/// log more.
 #[test]
 fn active_memtables_of_many_keyspaces_stay_within_the_budget() {
     let db = open(&file_system(), 8 << 20);

@@ -1,8 +1,9 @@
-//! Whatever the memtable is: who reads, writes and commits at the same time never waits for himself or in a circle.
+//! Whatever the memtable is: who reads, writes and commits at the same time never waits for himself or in a
+//! circle.
 //!
-//! Some kinds have a lock ([`MemtableKind::LockedTree`], and where order is made on demand). Readers take it alone; writers and
-//! the validation of transactions take it under the commit lock. A reader that kept it while it asked for the commit lock would
-//! stand still for ever, so these tests fail by not ending.
+//! Some kinds have a lock ([`MemtableKind::LockedTree`], and where order is made on demand). Readers take it
+//! alone; writers and the validation of transactions take it under the commit lock. A reader that kept it
+//! while it asked for the commit lock would stand still for ever, so these tests fail by not ending.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
 mod common;
@@ -53,7 +54,8 @@ fn open_readers_hold_no_lock() {
     }
 }
 
-/// Transactions that read a range, plain writers and readers, all at once on a memtable that is sealed again and again.
+/// Transactions that read a range, plain writers and readers, all at once on a memtable that is sealed again
+/// and again.
 #[test]
 fn transactions_writers_and_readers_go_together() {
     const THREADS: u64 = 3;

@@ -14,7 +14,8 @@ static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
 struct Counting;
 
-// SAFETY: everything is passed on to the system's allocator unchanged. What has a body of its own in the trait calls these two.
+// SAFETY: everything is passed on to the system's allocator unchanged. What has a body of its own in the
+// trait calls these two.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
@@ -38,7 +39,8 @@ const BLOCK_BYTES: usize = 4096;
 /// What is merged: how long the `number`th of the keys is.
 type KeyBytes = fn(u64) -> usize;
 
-/// Writes [`RUNS`] runs of so many entries in all that lie in between each other; every eighth key is in two of them.
+/// Writes [`RUNS`] runs of so many entries in all that lie in between each other; every eighth key is in two
+/// of them.
 fn write_runs(keyspace: &Keyspace, entries: u64, key_bytes: KeyBytes) {
     for run in 0..RUNS {
         let mut loader = keyspace.bulk_load().expect("a loader");

@@ -1,5 +1,5 @@
-//! Range deletes at the places where stores get them wrong: between snapshots, at flushes and compactions, at the borders of
-//! tables, over reopening, backwards, over each other, and under what is written later.
+//! Range deletes at the places where stores get them wrong: between snapshots, at flushes and compactions, at
+//! the borders of tables, over reopening, backwards, over each other, and under what is written later.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 

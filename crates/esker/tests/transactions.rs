@@ -250,7 +250,8 @@ fn a_forgotten_range_is_depended_on_as_a_whole() {
     assert_eq!(conflicting_key(tx.commit()), b"x");
 }
 
-/// The change that matters is found wherever it went since: in the active memtable, a sealed one, a table above, the last level.
+/// The change that matters is found wherever it went since: in the active memtable, a sealed one, a table
+/// above, the last level.
 #[test]
 fn a_change_is_found_wherever_it_went() {
     type Move = fn(&Database);
@@ -495,8 +496,8 @@ fn counters_by_fetch_update() {
     assert_eq!(total, THREADS * UPDATES);
 }
 
-/// Money moves between accounts, and none is made or lost, at no moment: not for a snapshot, not for a scan inside of a
-/// transaction, which also writes what it found.
+/// Money moves between accounts, and none is made or lost, at no moment: not for a snapshot, not for a scan
+/// inside of a transaction, which also writes what it found.
 #[test]
 fn transfers_keep_the_sum() {
     const THREADS: u64 = 4;

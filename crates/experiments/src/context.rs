@@ -69,8 +69,8 @@ impl<'a> Context<'a> {
         Ok(self.scratch.join(name))
     }
 
-    /// What another process of this program says on its standard output when it is started with these arguments; `None` if this
-    /// run cannot start one.
+    /// What another process of this program says on its standard output when it is started with these
+    /// arguments; `None` if this run cannot start one.
     pub(crate) fn ask_another_process(&self, arguments: &[&str]) -> Result<Option<String>> {
         let Some(start) = self.settings.start_another else { return Ok(None) };
         let output = start(arguments)?.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
@@ -87,9 +87,10 @@ impl<'a> Context<'a> {
         self.watcher.step(what);
     }
 
-    /// Measures every subject once a round, so that what else goes on in the machine meets all alike; each round begins
-    /// with another one and every other round goes backwards, because the second in a row finds warmer caches. Gives what
-    /// the rounds gave for each subject; a subject without numbers was left out by `measure`.
+    /// Measures every subject once a round, so that what else goes on in the machine meets all alike; each
+    /// round begins with another one and every other round goes backwards, because the second in a row finds
+    /// warmer caches. Gives what the rounds gave for each subject; a subject without numbers was left out by
+    /// `measure`.
     pub(crate) fn rounds<S>(
         &mut self,
         rounds: usize,

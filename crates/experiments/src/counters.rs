@@ -1,12 +1,13 @@
 //! What the processor counts while something runs: cycles, instructions, cache misses.
 //!
-//! They are counted by `perf stat`, attached to this process from outside, which needs no rights that the user does not have and
-//! no unsafe code here. Attaching is not instant, and perf says nothing when it is done; so it is given a program of its own to
-//! run, `cat`, which it starts only after its counters are on. A line that comes back from `cat` therefore says that counting
-//! has begun, and closing the input of `cat` ends both. Threads that are started meanwhile are counted, too.
+//! They are counted by `perf stat`, attached to this process from outside, which needs no rights that the
+//! user does not have and no unsafe code here. Attaching is not instant, and perf says nothing when it is
+//! done; so it is given a program of its own to run, `cat`, which it starts only after its counters are on. A
+//! line that comes back from `cat` therefore says that counting has begun, and closing the input of `cat`
+//! ends both. Threads that are started meanwhile are counted, too.
 //!
-//! Virtual machines often count nothing. Then every count is not a number, tables show a dash, and the setup of the experiment
-//! says why.
+//! Virtual machines often count nothing. Then every count is not a number, tables show a dash, and the setup
+//! of the experiment says why.
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -16,7 +17,8 @@ use std::process::{Child, Command, Stdio};
 pub(crate) struct Counts {
     pub(crate) cycles: f64,
     pub(crate) instructions: f64,
-    /// References to caches that went on to the last one, and those of them that it did not have, as perf calls them.
+    /// References to caches that went on to the last one, and those of them that it did not have, as perf
+    /// calls them.
     pub(crate) references: f64,
     pub(crate) misses: f64,
 }

@@ -14,7 +14,8 @@ use std::process::Command;
 /// How large an experiment is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scale {
-    /// For tests of the experiments themselves: it ends in seconds in an unoptimised build, and its numbers mean nothing.
+    /// For tests of the experiments themselves: it ends in seconds in an unoptimised build, and its numbers
+    /// mean nothing.
     Tiny,
     /// Less than a minute: to see where things stand. Some claims need more.
     Quick,

@@ -77,7 +77,8 @@ pub(crate) fn push_decimal(mut number: u64, digits: usize, bytes: &mut Vec<u8>) 
     }
 }
 
-/// A bijection of 64-bit numbers that scatters neighbours (the finalizer of splitmix64; Steele, Lea and Flood, 2014).
+/// A bijection of 64-bit numbers that scatters neighbours (the finalizer of splitmix64; Steele, Lea and
+/// Flood, 2014).
 #[inline]
 pub(crate) fn scatter(number: u64) -> u64 {
     let mut word = number.wrapping_add(0x9E37_79B9_7F4A_7C15);

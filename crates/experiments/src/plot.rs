@@ -1,7 +1,7 @@
 //! Plots: lines over numbers and bars over names, as SVG files.
 //!
-//! Colours are those of Okabe and Ito (2008), which colour-blind readers tell apart; lines have markers of different shapes
-//! besides. Text is left to the reader's sans-serif font, so a file has a few kilobytes.
+//! Colours are those of Okabe and Ito (2008), which colour-blind readers tell apart; lines have markers of
+//! different shapes besides. Text is left to the reader's sans-serif font, so a file has a few kilobytes.
 
 mod axis;
 mod draw;

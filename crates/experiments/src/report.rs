@@ -68,7 +68,8 @@ impl Report {
         out.flush()
     }
 
-    /// Writes a page, a CSV file for each table and an SVG file for each plot into `directory`; gives their names.
+    /// Writes a page, a CSV file for each table and an SVG file for each plot into `directory`; gives their
+    /// names.
     pub fn write_files(&self, directory: &Path) -> Result<Vec<String>> {
         StdFileSystem.create_dir_all(directory)?;
         let name = self.experiment.name;

@@ -1,4 +1,5 @@
-//! The little statistics that results need: medians with their spread, means with their deviation, and how surprising a histogram is.
+//! The little statistics that results need: medians with their spread, means with their deviation, and how
+//! surprising a histogram is.
 
 /// What several rounds gave for one quantity.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -11,7 +12,8 @@ pub struct Sample {
     pub most: f64,
     /// The rounds' mean, where a document reports means.
     pub mean: f64,
-    /// The standard deviation that the rounds stand for (with one less than their number below it); 0 of one round.
+    /// The standard deviation that the rounds stand for (with one less than their number below it); 0 of one
+    /// round.
     pub deviation: f64,
 }
 
@@ -65,8 +67,8 @@ pub struct Balance {
     pub most_deviation: f64,
     /// Pearson's statistic against even drawers.
     pub chi_square: f64,
-    /// How often perfect randomness would be at least as uneven. Near 0: less even than chance. Near 1: more even than
-    /// chance, which for random keys is as suspicious.
+    /// How often perfect randomness would be at least as uneven. Near 0: less even than chance. Near 1: more
+    /// even than chance, which for random keys is as suspicious.
     pub p_value: f64,
 }
 
@@ -88,8 +90,8 @@ pub fn balance(counts: &[u64]) -> Option<Balance> {
     })
 }
 
-/// The statistic that a standard deviation stands for: what a report says of `total` things can be checked without its
-/// counts, and the number of drawers does not matter.
+/// The statistic that a standard deviation stands for: what a report says of `total` things can be checked
+/// without its counts, and the number of drawers does not matter.
 pub fn chi_square_of_deviation(deviation: f64, total: f64) -> f64 {
     // n squared distances over the mean are n (deviation mean)^2 / mean, and n times the mean is the total.
     deviation * deviation * total
@@ -100,12 +102,13 @@ pub fn chi_square_p_value(statistic: f64, degrees: u32) -> f64 {
     upper_gamma_share(f64::from(degrees) / 2.0, statistic / 2.0)
 }
 
-/// Terms of the series and of the continued fraction; both converge in about `sqrt(shape)` of them near the middle.
+/// Terms of the series and of the continued fraction; both converge in about `sqrt(shape)` of them near the
+/// middle.
 const MOST_TERMS: u32 = 10_000;
 const PRECISION: f64 = 1e-15;
 
-/// The regularised upper incomplete gamma function Q(shape, x), by its series below the middle and by Lentz's method for
-/// its continued fraction above (Abramowitz and Stegun 6.5.29 and 6.5.31).
+/// The regularised upper incomplete gamma function Q(shape, x), by its series below the middle and by Lentz's
+/// method for its continued fraction above (Abramowitz and Stegun 6.5.29 and 6.5.31).
 fn upper_gamma_share(shape: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 1.0;
@@ -144,8 +147,8 @@ fn nonzero(value: f64, tiny: f64) -> f64 {
     if value.abs() < tiny { tiny } else { value }
 }
 
-/// The logarithm of the gamma function of a positive number: Stirling's series after moving the argument up to where five
-/// of its terms give fifteen digits.
+/// The logarithm of the gamma function of a positive number: Stirling's series after moving the argument up
+/// to where five of its terms give fifteen digits.
 fn ln_gamma(argument: f64) -> f64 {
     let (mut x, mut product) = (argument, 1.0);
     while x < 12.0 {

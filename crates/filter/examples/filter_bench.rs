@@ -4,9 +4,9 @@
 //! cargo run --release -p esker-filter --example filter_bench -- [millions of keys of the batch part]
 //! ```
 //!
-//! Everything runs in one thread but for the parallel builds, and each figure is the least of a few rounds, because
-//! other work on the machine only adds. Ratios are taken within one run. The batch part is about filters that do not lie
-//! in the cache; with 100 million keys it takes 1.5 GiB of memory and two minutes.
+//! Everything runs in one thread but for the parallel builds, and each figure is the least of a few rounds,
+//! because other work on the machine only adds. Ratios are taken within one run. The batch part is about
+//! filters that do not lie in the cache; with 100 million keys it takes 1.5 GiB of memory and two minutes.
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the real clock")]
 
@@ -133,8 +133,8 @@ impl Measured {
     }
 }
 
-/// The first part: all figures of filters that nearly lie in the second level of the cache. The kinds take turns, so that
-/// a bad moment of the machine is not one kind's.
+/// The first part: all figures of filters that nearly lie in the second level of the cache. The kinds take
+/// turns, so that a bad moment of the machine is not one kind's.
 fn kinds() {
     let absent: Vec<u64> = (KEYS..KEYS + LOOKUPS).map(hash_of).collect();
     let present: Vec<u64> = (0..LOOKUPS).map(|at| hash_of(hash_of(at) % KEYS)).collect();

@@ -1,4 +1,5 @@
-//! How the filter memory of a tree is divided over its levels: what a user chooses, and what a new table gets by it.
+//! How the filter memory of a tree is divided over its levels: what a user chooses, and what a new table gets
+//! by it.
 
 use crate::monkey::{FilterGoal, FilteredRun, RateCurve, allocate};
 use crate::policy::FilterPolicy;
@@ -73,26 +74,29 @@ impl LevelTargets {
 
 /// How the filter memory of a tree is divided over its levels.
 ///
-/// People write it as `uniform`, `monkey`, `monkey:0.1` (the bound on reads in vain), `proportional`, `fixed:1000000` (bits of each
-/// table), `dynamic` or `dynamic:0.001,0.01` (the targets from level to level); [`fmt::Display`] gives the same back.
+/// People write it as `uniform`, `monkey`, `monkey:0.1` (the bound on reads in vain), `proportional`,
+/// `fixed:1000000` (bits of each table), `dynamic` or `dynamic:0.001,0.01` (the targets from level to level);
+/// [`fmt::Display`] gives the same back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FilterAllocation {
     /// Each table has the bits a key of the policy.
     Uniform,
-    /// The bits a key of the policy are the average over the tree, divided so that lookups of absent keys read the fewest blocks:
-    /// small runs have more, large ones less ([`crate::monkey`]).
+    /// The bits a key of the policy are the average over the tree, divided so that lookups of absent keys
+    /// read the fewest blocks: small runs have more, large ones less ([`crate::monkey`]).
     #[default]
     Monkey,
-    /// The least memory with which lookups of absent keys read at most so many blocks in vain, on average; the bits of the policy
-    /// do not matter. Kinds come in steps, and the next larger size is taken, so that the bound holds.
+    /// The least memory with which lookups of absent keys read at most so many blocks in vain, on average;
+    /// the bits of the policy do not matter. Kinds come in steps, and the next larger size is taken, so that
+    /// the bound holds.
     MonkeyReads(TargetRate),
-    /// Bits a key in proportion to the size of the run, with the policy's on average over the tree, as the byron report
-    /// has it: the opposite of Monkey, offered to be compared with.
+    /// Bits a key in proportion to the size of the run, with the policy's on average over the tree, as the
+    /// byron report has it: the opposite of Monkey, offered to be compared with.
     Proportional,
     /// Each table has so many bits, however many keys it holds.
     FixedBits(u64),
-    /// Each level aims at a rate of false positives of its own. Lookups are watched, and the bits of new tables moved between
-    /// [`crate::tuning::MIN_BITS`] and [`crate::tuning::MAX_BITS`] until the rate that is seen is the one that is wanted.
+    /// Each level aims at a rate of false positives of its own. Lookups are watched, and the bits of new
+    /// tables moved between [`crate::tuning::MIN_BITS`] and [`crate::tuning::MAX_BITS`] until the rate that
+    /// is seen is the one that is wanted.
     Dynamic(LevelTargets),
 }
 
@@ -114,8 +118,9 @@ impl FilterAllocation {
         matches!(self, Self::Monkey | Self::MonkeyReads(_) | Self::Proportional)
     }
 
-    /// The filter of a new table in this tree. [`FilterAllocation::Dynamic`] and [`FilterAllocation::FixedBits`] do not follow from the
-    /// tree and leave the policy as it is: see [`crate::tuning`] and [`FilterAllocation::fixed_bits`].
+    /// The filter of a new table in this tree. [`FilterAllocation::Dynamic`] and
+    /// [`FilterAllocation::FixedBits`] do not follow from the tree and leave the policy as it is: see
+    /// [`crate::tuning`] and [`FilterAllocation::fixed_bits`].
     pub fn policy_for(&self, policy: FilterPolicy, tree: &FilteredTree) -> FilterPolicy {
         let Some(run) = tree.runs.get(tree.run).filter(|run| run.keys > 0) else { return policy };
         let goal = match self {
@@ -144,11 +149,12 @@ impl FilterAllocation {
     }
 }
 
-/// The filter of the new table of this tree, if lookups of absent keys are to read at most so many blocks in vain.
+/// The filter of the new table of this tree, if lookups of absent keys are to read at most so many blocks in
+/// vain.
 ///
-/// The division is made on a curve through the sizes that there are. What a run is given lies between two of them as a rule; so what counts is
-/// the rate that the curve has there, and the smallest filter with no more than that is taken. Then the rates sum to no more than the
-/// bound, if the largest filters can reach it.
+/// The division is made on a curve through the sizes that there are. What a run is given lies between two of
+/// them as a rule; so what counts is the rate that the curve has there, and the smallest filter with no more
+/// than that is taken. Then the rates sum to no more than the bound, if the largest filters can reach it.
 fn within_reads(policy: FilterPolicy, tree: &FilteredTree, reads: TargetRate) -> FilterPolicy {
     if policy == FilterPolicy::None {
         return policy;
@@ -292,7 +298,8 @@ mod tests {
         );
     }
 
-    /// Whatever steps a kind comes in, the bound holds where it can be held, and no more than a step is given beyond it.
+    /// Whatever steps a kind comes in, the bound holds where it can be held, and no more than a step is given
+    /// beyond it.
     #[test]
     fn a_bound_on_reads_in_vain_is_kept() {
         for kind in FilterKind::ALL.iter().copied().filter(|kind| kind.sizes().is_some()) {

@@ -1,17 +1,18 @@
 //! How much memory a filter may take for each key.
 
-/// How many bits a key has in the filter, in tenths: the allocation over the levels gives fractions, and rounding
-/// them to whole bits would cost up to 8 % of the saved reads.
+/// How many bits a key has in the filter, in tenths: the allocation over the levels gives fractions, and
+/// rounding them to whole bits would cost up to 8 % of the saved reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BitsPerKey(u16);
 
 impl BitsPerKey {
     /// One bit a key: the filter still refuses a third of the absent keys.
     pub const MIN: BitsPerKey = BitsPerKey(10);
-    /// Thirty-two bits a key: one false positive in four million lookups, where the memory does better elsewhere.
+    /// Thirty-two bits a key: one false positive in four million lookups, where the memory does better
+    /// elsewhere.
     pub const MAX: BitsPerKey = BitsPerKey(320);
-    /// Twenty-four bits a key, the most of kinds whose keys have their bits in one line or two. A line holds too few
-    /// keys to use more: the rate falls by half a bit's worth for each bit added.
+    /// Twenty-four bits a key, the most of kinds whose keys have their bits in one line or two. A line holds
+    /// too few keys to use more: the rate falls by half a bit's worth for each bit added.
     pub const MAX_OF_LINES: BitsPerKey = BitsPerKey(240);
     /// Ten bits a key, which is what most filters get.
     pub const DEFAULT: BitsPerKey = BitsPerKey(100);
@@ -39,8 +40,8 @@ impl BitsPerKey {
     }
 }
 
-/// How many bits of each key a filter of fingerprints keeps, from 1 to 16: absent keys pass with a chance of one half to
-/// that power.
+/// How many bits of each key a filter of fingerprints keeps, from 1 to 16: absent keys pass with a chance of
+/// one half to that power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FingerprintBits(u8);
 

@@ -1,10 +1,12 @@
-//! The cache-line-blocked Bloom filter: all probes for a key lie in one line of 64 bytes, so a lookup misses the
-//! cache once (Putze, Sanders, Singler: "Cache-, Hash- and Space-Efficient Bloom Filters", 2007).
+//! The cache-line-blocked Bloom filter: all probes for a key lie in one line of 64 bytes, so a lookup misses
+//! the cache once (Putze, Sanders, Singler: "Cache-, Hash- and Space-Efficient Bloom Filters", 2007).
 //!
-//! Persisted, hence fixed: the upper half of the hash picks the line, the lower half makes the probes, see [`lines`].
+//! Persisted, hence fixed: the upper half of the hash picks the line, the lower half makes the probes, see
+//! [`lines`].
 //!
-//! Cost: 2 to 3 ns a lookup if the line is in the cache, else one miss; 6 to 10 ns a key to build. At 10 bits a key
-//! 0.96 % false positives, where a standard Bloom filter has 0.82 %: the price of lines that are fuller than others.
+//! Cost: 2 to 3 ns a lookup if the line is in the cache, else one miss; 6 to 10 ns a key to build. At 10 bits
+//! a key 0.96 % false positives, where a standard Bloom filter has 0.82 %: the price of lines that are fuller
+//! than others.
 //!
 //! [`lines`]: crate::lines
 
@@ -12,8 +14,8 @@ use crate::lines::{AHEAD, Line, MAX_PROBES, POWERS, line_index};
 use crate::probe::{self, ProbePath};
 use esker_env::LongSlice;
 
-/// Sets the bits of those of `hashes` that fall into `part`, the lines from number `first` on of a filter of `count`
-/// lines.
+/// Sets the bits of those of `hashes` that fall into `part`, the lines from number `first` on of a filter of
+/// `count` lines.
 pub(crate) fn fill(part: &mut [Line], first: usize, count: u32, probes: u8, hashes: &[u64]) {
     // The numbers of probes of common sizes, 8 to 12 bits a key, each without a loop over the probes.
     match probes {

@@ -1,13 +1,14 @@
-//! The standard Bloom filter: probes anywhere in one array of bits (Bloom 1970), from two hashes by enhanced double
-//! hashing (Kirsch and Mitzenmacher: "Less Hashing, Same Performance", 2006; the growing step is Dillinger and
-//! Manolios's, 2004: without it a key whose step is 0 has one probe).
+//! The standard Bloom filter: probes anywhere in one array of bits (Bloom 1970), from two hashes by enhanced
+//! double hashing (Kirsch and Mitzenmacher: "Less Hashing, Same Performance", 2006; the growing step is
+//! Dillinger and Manolios's, 2004: without it a key whose step is 0 has one probe).
 //!
 //! Persisted, hence fixed: with `m` bits, probe 0 is bit `hash * m >> 64`, the step begins as
-//! `(hash * STEP mod 2^64) * m >> 64`. From probe `i` to `i + 1` the step is added to the place, then `i + 1` to the step,
-//! both modulo `m`. Bit `b` is bit `b % 32` of the word `b / 32` of all words of all lines.
+//! `(hash * STEP mod 2^64) * m >> 64`. From probe `i` to `i + 1` the step is added to the place, then `i + 1`
+//! to the step, both modulo `m`. Bit `b` is bit `b % 32` of the word `b / 32` of all words of all lines.
 //!
-//! Cost: the fewest false positives for its bits that a Bloom filter has, and a miss of the cache for each probe: two for
-//! an absent key on average, all of them for one that is there. It is here to be measured against.
+//! Cost: the fewest false positives for its bits that a Bloom filter has, and a miss of the cache for each
+//! probe: two for an absent key on average, all of them for one that is there. It is here to be measured
+//! against.
 
 use crate::lines::{LINE_BITS, Line};
 use crate::probe::{self, BATCH};
@@ -33,7 +34,8 @@ impl Probe {
         Probe { place: scaled(hash), step: scaled(hash.wrapping_mul(STEP)) }
     }
 
-    /// Moves from the probe before `number` to that one. There are more bits, 512 at least, than `number` ever is.
+    /// Moves from the probe before `number` to that one. There are more bits, 512 at least, than `number`
+    /// ever is.
     #[inline(always)]
     fn advance(&mut self, number: u64, bits: u64) {
         self.place += self.step;
@@ -57,7 +59,8 @@ fn bits_of(lines: usize) -> u64 {
     lines as u64 * LINE_BITS as u64
 }
 
-/// Sets the bits of `hashes` that fall into `part`, the lines from number `first` on of a filter of `count` lines.
+/// Sets the bits of `hashes` that fall into `part`, the lines from number `first` on of a filter of `count`
+/// lines.
 pub(crate) fn fill(part: &mut [Line], first: usize, count: u32, probes: u8, hashes: &[u64]) {
     let bits = bits_of(count as usize);
     let mut group = [Probe::default(); BATCH];

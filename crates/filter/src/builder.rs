@@ -9,9 +9,10 @@ use esker_env::{LongSlice, NumberList};
 
 /// Collects the hashes of a table's keys and makes a filter of them.
 ///
-/// The number of keys decides the size of the filter and is known only at the end, so all hashes are kept until then:
-/// 8 bytes a key, outside of the heap ([`NumberList`]), which are given back when the filter is made. [`FilterBuilder::memory_bytes`] tells
-/// how much it is, and [`FilterBuilder::finish_bytes`] how much the end takes.
+/// The number of keys decides the size of the filter and is known only at the end, so all hashes are kept
+/// until then: 8 bytes a key, outside of the heap ([`NumberList`]), which are given back when the filter is
+/// made. [`FilterBuilder::memory_bytes`] tells how much it is, and [`FilterBuilder::finish_bytes`] how much
+/// the end takes.
 ///
 /// ```
 /// use esker_filter::{Filter, FilterBuilder, FilterPolicy};
@@ -71,23 +72,24 @@ impl FilterBuilder {
         self.hashes.is_empty()
     }
 
-    /// The stored filter of the keys added, or `None` under [`FilterPolicy::None`], and makes ready for the next table.
+    /// The stored filter of the keys added, or `None` under [`FilterPolicy::None`], and makes ready for the
+    /// next table.
     ///
-    /// Without any key the filter refuses everything. Takes 6 to 10 ns a key for the default kind, by size, 45 ns for
-    /// binary fuse and some hundred for Ribbon filters. Where one of these cannot be made, which hashes of keys do not bring about,
-    /// the filter is a blocked Bloom filter of as many bits.
+    /// Without any key the filter refuses everything. Takes 6 to 10 ns a key for the default kind, by size,
+    /// 45 ns for binary fuse and some hundred for Ribbon filters. Where one of these cannot be made, which
+    /// hashes of keys do not bring about, the filter is a blocked Bloom filter of as many bits.
     pub fn finish(&mut self) -> Option<LongSlice<u8>> {
         self.finish_as_built().0
     }
 
-    /// As [`FilterBuilder::finish`], and the policy of what was built: that of the builder, or of what took its place. By this one
-    /// [`FilterPolicy::false_positive_rate`] says what is to be expected.
+    /// As [`FilterBuilder::finish`], and the policy of what was built: that of the builder, or of what took
+    /// its place. By this one [`FilterPolicy::false_positive_rate`] says what is to be expected.
     pub fn finish_as_built(&mut self) -> (Option<LongSlice<u8>>, FilterPolicy) {
         self.finish_unless(&|| false)
     }
 
-    /// As [`FilterBuilder::finish_as_built`], unless it is called off, which is asked about after some milliseconds of work
-    /// each: what it answers then is no filter of the keys.
+    /// As [`FilterBuilder::finish_as_built`], unless it is called off, which is asked about after some
+    /// milliseconds of work each: what it answers then is no filter of the keys.
     pub fn finish_unless(
         &mut self,
         is_called_off: &dyn Fn() -> bool,
@@ -114,9 +116,10 @@ impl FilterBuilder {
         (bytes, built)
     }
 
-    /// Most bytes that [`FilterBuilder::finish`] would take now besides [`FilterBuilder::memory_bytes`], the filter that it
-    /// answers included: twice the filter, and for kinds that solve equations the hashes once more and what one shard of equations
-    /// takes, which is 1 MiB for Ribbon filters and 17 MiB for binary fuse filters.
+    /// Most bytes that [`FilterBuilder::finish`] would take now besides [`FilterBuilder::memory_bytes`], the
+    /// filter that it answers included: twice the filter, and for kinds that solve equations the hashes once
+    /// more and what one shard of equations takes, which is 1 MiB for Ribbon filters and 17 MiB for binary
+    /// fuse filters.
     pub fn finish_bytes(&self) -> usize {
         let keys = self.hashes.len();
         let Some(plan) = Plan::new(self.policy, keys) else { return 0 };
@@ -144,7 +147,8 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// Counted in questions, not in time: of a filter of many shards one is solved at most, and of lines one group is filled.
+    /// Counted in questions, not in time: of a filter of many shards one is solved at most, and of lines one
+    /// group is filled.
     #[test]
     fn whoever_is_called_off_does_no_further_shard() {
         for policy in ["ribbon:10", "binary-fuse:8", "blocked-bloom:10", "bloom:10"] {

@@ -1,18 +1,19 @@
 //! The double-probe Bloom filter: a key's probes lie in two lines of 64 bytes, half of them in each.
 //!
-//! The idea is that of Speedb's paired Bloom filter: what a blocked filter loses in false positives against a standard
-//! one comes from lines that are fuller than others, and two lines for each key make up for each other. Speedb sorts
-//! lines by load and stores in each line which one is its partner; the byte for it costs as much as the sorting gains. Here
-//! the partner follows from the hash. With 10 bits a key the models say 0.957 % for one line, 0.887 % for sorted pairs of
-//! which each has 504 bits left, 0.844 % for two lines by hash, and 0.819 % for a standard filter.
+//! The idea is that of Speedb's paired Bloom filter: what a blocked filter loses in false positives against a
+//! standard one comes from lines that are fuller than others, and two lines for each key make up for each
+//! other. Speedb sorts lines by load and stores in each line which one is its partner; the byte for it costs
+//! as much as the sorting gains. Here the partner follows from the hash. With 10 bits a key the models say
+//! 0.957 % for one line, 0.887 % for sorted pairs of which each has 504 bits left, 0.844 % for two lines by
+//! hash, and 0.819 % for a standard filter.
 //!
-//! Persisted, hence fixed: the upper half of the hash picks the first line, the lower half makes the probes, the larger
-//! half of which look at the first line, see [`lines`](crate::lines). The second line is one of the up to 63 that follow
-//! the first, beyond the last one the first again, by the top bits of the hash multiplied by [`PARTNER`]: both are in
-//! one page of memory or in two neighbours.
+//! Persisted, hence fixed: the upper half of the hash picks the first line, the lower half makes the probes,
+//! the larger half of which look at the first line, see [`lines`](crate::lines). The second line is one of
+//! the up to 63 that follow the first, beyond the last one the first again, by the top bits of the hash
+//! multiplied by [`PARTNER`]: both are in one page of memory or in two neighbours.
 //!
-//! Cost: an absent key passes the first line in one of ten cases or less, and is refused after the one miss of the
-//! cache that a blocked filter has. A key that is there has two misses, which overlap.
+//! Cost: an absent key passes the first line in one of ten cases or less, and is refused after the one miss
+//! of the cache that a blocked filter has. A key that is there has two misses, which overlap.
 
 use crate::lines::{AHEAD, Line, MAX_PROBES, POWERS, line_index};
 use crate::probe::{self, ProbePath};
@@ -46,8 +47,8 @@ pub(crate) fn second_lower(hash: u64, first_probes: u8) -> u32 {
     (hash as u32).wrapping_mul(POWERS[usize::from(first_probes) % POWERS.len()])
 }
 
-/// Sets the bits of `hashes` in those of their lines that fall into `part`, the lines from number `first` on of a filter
-/// of `count` lines.
+/// Sets the bits of `hashes` in those of their lines that fall into `part`, the lines from number `first` on
+/// of a filter of `count` lines.
 pub(crate) fn fill(part: &mut [Line], first: usize, count: u32, probes: u8, hashes: &[u64]) {
     let (here, there) = POWERS[..usize::from(probes)].split_at(usize::from(first_probes(probes)));
     for group in hashes.chunks(AHEAD) {

@@ -1,18 +1,22 @@
-//! The binary fuse filter: three reads for any key, and the least memory for strong filters that builds quickly (Graf and
-//! Lemire: "Binary Fuse Filters: Fast and Smaller Than Xor Filters", 2022).
+//! The binary fuse filter: three reads for any key, and the least memory for strong filters that builds
+//! quickly (Graf and Lemire: "Binary Fuse Filters: Fast and Smaller Than Xor Filters", 2022).
 //!
-//! Each key has three *slots* in an array of fingerprints, in three neighbouring segments of it, and a fingerprint, all by
-//! its hash. The fingerprints are such that the three slots of a key add up, by exclusive or, to its own. An absent key's do
-//! with chance 2^-b for fingerprints of `b` bits, of which any number from 1 to 16 can be chosen. There are about 1.14
-//! slots for each key of a large table, more for small ones.
+//! Each key has three *slots* in an array of fingerprints, in three neighbouring segments of it, and a
+//! fingerprint, all by its hash. The fingerprints are such that the three slots of a key add up, by exclusive
+//! or, to its own. An absent key's do with chance 2^-b for fingerprints of `b` bits, of which any number from
+//! 1 to 16 can be chosen. There are about 1.14 slots for each key of a large table, more for small ones.
 //!
-//! * **Peeling.** A slot that only one key has can be set last, for that key; without the key other slots may become such.
-//!   If all keys go away in this order the fingerprints are found in the reverse one ([`peeling`]).
-//! * **Shards.** Peeling takes some 30 bytes a key, so it is done for 2^19 keys together ([`shards`](crate::shards)).
-//! * **Attempts.** It succeeds at the first or the second seed, as a rule. Equal hashes never go away: they are looked for
-//!   after a failure. If more seeds and slots do not help, the table gets a blocked Bloom filter.
+//! * **Peeling.** A slot that only one key has can be set last, for that key; without the key other slots may
+//!   become such. If all keys go away in this order the fingerprints are found in the reverse one
+//!   ([`peeling`]).
+//! * **Shards.** Peeling takes some 30 bytes a key, so it is done for 2^19 keys together
+//!   ([`shards`](crate::shards)).
+//! * **Attempts.** It succeeds at the first or the second seed, as a rule. Equal hashes never go away: they
+//!   are looked for after a failure. If more seeds and slots do not help, the table gets a blocked Bloom
+//!   filter.
 //!
-//! Cost: 45 ns a key to build; 15 ns a key to ask, from the cache, and three cache lines, which do not depend on each other.
+//! Cost: 45 ns a key to build; 15 ns a key to ask, from the cache, and three cache lines, which do not depend
+//! on each other.
 //!
 //! Persisted, hence fixed: [`Places::new`], [`Segments::slots`].
 

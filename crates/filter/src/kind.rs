@@ -53,8 +53,9 @@ impl FilterKind {
         FilterKind::ALL.iter().copied().find(|kind| kind.name() == name)
     }
 
-    /// The filter of this kind that takes about `bits_per_key`, brought within the kind's limits. Below the least, where
-    /// a filter is not worth its lookup, and for what is no number, the policy is [`FilterPolicy::None`].
+    /// The filter of this kind that takes about `bits_per_key`, brought within the kind's limits. Below the
+    /// least, where a filter is not worth its lookup, and for what is no number, the policy is
+    /// [`FilterPolicy::None`].
     pub fn policy(self, bits_per_key: f64) -> FilterPolicy {
         let Some((least, most)) = self.sizes() else { return FilterPolicy::None };
         if bits_per_key.is_nan() || bits_per_key < self.policy_of_size(least).bits_per_key() {
@@ -63,8 +64,8 @@ impl FilterKind {
         self.policy_of_size(self.size_for(bits_per_key).min(most))
     }
 
-    /// The least and the largest size, in the kind's own steps. Each step more takes more memory and makes fewer false
-    /// positives.
+    /// The least and the largest size, in the kind's own steps. Each step more takes more memory and makes
+    /// fewer false positives.
     pub(crate) fn sizes(self) -> Option<(u16, u16)> {
         match self {
             FilterKind::None => None,
@@ -80,8 +81,8 @@ impl FilterKind {
         }
     }
 
-    /// The size for a number of bits a key, which is not below the least one's: the nearest, or if the steps are large the
-    /// largest within.
+    /// The size for a number of bits a key, which is not below the least one's: the nearest, or if the steps
+    /// are large the largest within.
     fn size_for(self, bits_per_key: f64) -> u16 {
         match self {
             // A float saturates when cast; the least part of a bit is for those that were rounded.
@@ -90,12 +91,14 @@ impl FilterKind {
         }
     }
 
-    /// The size that stands behind the name of a kind that has sizes; `None` if it is none or beyond the limits.
+    /// The size that stands behind the name of a kind that has sizes; `None` if it is none or beyond the
+    /// limits.
     pub(crate) fn parse_size(self, text: &str) -> Option<u16> {
         let (least, most) = self.sizes()?;
         let size = match self {
             FilterKind::BinaryFuse => text.parse().ok()?,
-            // Beyond the limits of all kinds is not within those of this one, so nothing may be rounded into them.
+            // Beyond the limits of all kinds is not within those of this one, so nothing may be rounded into
+            // them.
             _ => text
                 .parse()
                 .ok()

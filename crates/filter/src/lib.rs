@@ -1,19 +1,21 @@
 //! Filters: a small summary of a table's keys that answers "certainly not" or "maybe".
 //!
-//! A filter knows keys by their 64-bit hash ([`esker_base::checksum::key_hash`]) only, computed once per lookup.
-//! It is built when its table is written, stored in it, and loaded into memory when the table is opened.
+//! A filter knows keys by their 64-bit hash ([`esker_base::checksum::key_hash`]) only, computed once per
+//! lookup. It is built when its table is written, stored in it, and loaded into memory when the table is
+//! opened.
 //!
 //! What holds:
-//! * **No false negatives**: whatever was added is maybe there, in every build on every machine. The SIMD paths
-//!   and the plain one give the same answers, bit for bit.
-//! * **A stored filter describes itself**: kind, number of probes and size lie in its bytes, and lookups use these.
-//!   Options may change at any time without a filter being read with parameters it was not built with.
-//! * **Unknown is harmless**: a kind or version that this build does not know answers "maybe" to everything and
-//!   says so ([`Filter::is_unknown`]). Damage is an error, because the table's owner should hear of it.
+//! * **No false negatives**: whatever was added is maybe there, in every build on every machine. The SIMD
+//!   paths and the plain one give the same answers, bit for bit.
+//! * **A stored filter describes itself**: kind, number of probes and size lie in its bytes, and lookups use
+//!   these. Options may change at any time without a filter being read with parameters it was not built with.
+//! * **Unknown is harmless**: a kind or version that this build does not know answers "maybe" to everything
+//!   and says so ([`Filter::is_unknown`]). Damage is an error, because the table's owner should hear of it.
 //!
 //! # Kinds
 //!
-//! Each has a number in the stored form that is never used for anything else. `docs/format/filter.md` has the bytes.
+//! Each has a number in the stored form that is never used for anything else. `docs/format/filter.md` has the
+//! bytes.
 //!
 //! | number | name | what it is |
 //! |---|---|---|
@@ -26,12 +28,12 @@
 //!
 //! `none` stores nothing.
 //!
-//! Map: [`kind`] and [`bits`] are what there is to choose from, [`policy`] is what a user chose, [`model`] predicts
-//! false positives and picks the number of probes; [`allocation`] divides memory over a tree's levels, by [`monkey`] or
-//! by what [`watch`] saw and [`tuning`] makes of it. [`lines`] is what the Bloom kinds are made of, [`plan`] how large
-//! each becomes, [`probe`] their lookups on this machine. [`shards`] are the parts that the
-//! kinds which solve equations are built in. [`builder`], [`parallel`] and [`reader`] are the two ends, [`stored`] the
-//! bytes between them.
+//! Map: [`kind`] and [`bits`] are what there is to choose from, [`policy`] is what a user chose, [`model`]
+//! predicts false positives and picks the number of probes; [`allocation`] divides memory over a tree's
+//! levels, by [`monkey`] or by what [`watch`] saw and [`tuning`] makes of it. [`lines`] is what the Bloom
+//! kinds are made of, [`plan`] how large each becomes, [`probe`] their lookups on this machine. [`shards`]
+//! are the parts that the kinds which solve equations are built in. [`builder`], [`parallel`] and [`reader`]
+//! are the two ends, [`stored`] the bytes between them.
 
 pub mod allocation;
 pub mod bits;

@@ -1,10 +1,11 @@
 //! Cache lines, the body of all Bloom filters: where a key's line is, and which of its bits a probe means.
 //!
-//! Persisted, hence fixed: a number of 32 bits picks a line by multiplication, `(number * lines) >> 32`; another one
-//! makes the probes within it: probe `i` looks at the nine top bits of `number * MULTIPLIER^i mod 2^32`, four of them
-//! for the word of the line and five for the bit of the word. Multiplications by constants are what a vector unit does
-//! to sixteen probes at once, and an odd multiplier loses nothing of the number. RocksDB's FastLocalBloom probes its
-//! lines in this way, by the same multiplier.
+//! Persisted, hence fixed: a number of 32 bits picks a line by multiplication, `(number * lines) >> 32`;
+//! another one makes the probes within it: probe `i` looks at the nine top bits of
+//! `number * MULTIPLIER^i mod 2^32`, four of them for the word of the line and five for the bit of the word.
+//! Multiplications by constants are what a vector unit does to sixteen probes at once, and an odd multiplier
+//! loses nothing of the number. RocksDB's FastLocalBloom probes its lines in this way, by the same
+//! multiplier.
 
 use crate::bits::BitsPerKey;
 
@@ -36,8 +37,8 @@ pub(crate) struct Line(pub(crate) [u32; 16]);
 /// Bytes of a line.
 pub(crate) const LINE_BYTES: usize = size_of::<Line>();
 
-/// The filter of a large table does not lie in the cache; asking for 32 keys' lines ahead makes an insertion cost 6 to
-/// 10 ns instead of 15 to 29.
+/// The filter of a large table does not lie in the cache; asking for 32 keys' lines ahead makes an insertion
+/// cost 6 to 10 ns instead of 15 to 29.
 pub(crate) const AHEAD: usize = 32;
 
 /// The line of a hash among `lines`.

@@ -1,10 +1,10 @@
-//! The local Bloom filter, after RocksDB's FastLocalBloom (`util/bloom_impl.h` there, Dillinger 2019): lines of 64 bytes,
-//! a key's probes all in one of them, made by multiplying a half of its hash.
+//! The local Bloom filter, after RocksDB's FastLocalBloom (`util/bloom_impl.h` there, Dillinger 2019): lines
+//! of 64 bytes, a key's probes all in one of them, made by multiplying a half of its hash.
 //!
-//! It differs from the [`crate::blocked`] kind in what RocksDB does otherwise, so that the two can be compared:
-//! the lower half of the hash picks the line and the upper half makes the probes, the number of lines is rounded up, and
-//! the number of probes follows RocksDB's table, which prefers at most eight, one vector of them, up to 14 bits a key. The
-//! stored form is our own; files of RocksDB are not read.
+//! It differs from the [`crate::blocked`] kind in what RocksDB does otherwise, so that the two can be
+//! compared: the lower half of the hash picks the line and the upper half makes the probes, the number of
+//! lines is rounded up, and the number of probes follows RocksDB's table, which prefers at most eight, one
+//! vector of them, up to 14 bits a key. The stored form is our own; files of RocksDB are not read.
 //!
 //! Cost and false positives are those of the blocked kind within a few percent.
 

@@ -1,16 +1,18 @@
-//! What the kinds of filters cost in false positives, and the number of probes of Bloom filters that makes it least.
+//! What the kinds of filters cost in false positives, and the number of probes of Bloom filters that makes it
+//! least.
 //!
-//! A standard filter of `b` bits a key and `k` probes has a fraction `1 - e^(-k/b)` of its bits set, and a probe for an
-//! absent key passes if all `k` are.
+//! A standard filter of `b` bits a key and `k` probes has a fraction `1 - e^(-k/b)` of its bits set, and a
+//! probe for an absent key passes if all `k` are.
 //!
-//! The keys of a line are not its average: with `b` bits a key a line of 512 bits holds a Poisson number of keys
-//! around 512/b, and the fuller lines answer "maybe" more often than the emptier ones make up for (Putze, Sanders,
-//! Singler: "Cache-, Hash- and Space-Efficient Bloom Filters", 2007). A line with `i` keys of `k` probes has a
-//! fraction `1 - (1 - 1/512)^(k i)` of its bits set. Where a key has two lines and half of its probes in each, a line
-//! has parts of twice as many keys, of half as many probes each, which deviate from their mean by less; and a false
-//! positive needs two such lines.
+//! The keys of a line are not its average: with `b` bits a key a line of 512 bits holds a Poisson number of
+//! keys around 512/b, and the fuller lines answer "maybe" more often than the emptier ones make up for
+//! (Putze, Sanders, Singler: "Cache-, Hash- and Space-Efficient Bloom Filters", 2007). A line with `i` keys
+//! of `k` probes has a fraction `1 - (1 - 1/512)^(k i)` of its bits set. Where a key has two lines and half
+//! of its probes in each, a line has parts of twice as many keys, of half as many probes each, which deviate
+//! from their mean by less; and a false positive needs two such lines.
 //!
-//! The number of probes is chosen from tables, not computed, so that equal keys give equal filters on every machine.
+//! The number of probes is chosen from tables, not computed, so that equal keys give equal filters on every
+//! machine.
 
 use crate::bits::BitsPerKey;
 use crate::lines::{LINE_BITS, MAX_PROBES};
@@ -19,7 +21,8 @@ use crate::policy::FilterPolicy;
 use crate::ribbon;
 
 /// Number of probes with the least false positives for each number of bits: the tenths of bits up to which an
-/// index plus one is best, computed from [`rate`]. At exactly 10 bits 6 and 7 probes tie, and 6 is taken as the cheaper.
+/// index plus one is best, computed from [`rate`]. At exactly 10 bits 6 and 7 probes tie, and 6 is taken as
+/// the cheaper.
 const BEST_UP_TO_TENTHS: [u16; 12] = [20, 35, 50, 66, 82, 100, 118, 138, 159, 182, 208, 237];
 
 /// The same for the standard filter and [`standard_rate`].
@@ -48,9 +51,9 @@ pub fn double_probes(bits_per_key: BitsPerKey) -> u8 {
     probes_by(&DOUBLE_UP_TO_TENTHS, bits_per_key)
 }
 
-/// Share of absent keys that a filter of many keys answers "maybe" for, with the number of probes it is built with; 1
-/// without a filter. Takes some microseconds. Measured rates of the kinds made of lines exceed it by 1 to 3 % of their
-/// value up to 14 bits, because the probes of a key are not quite independent.
+/// Share of absent keys that a filter of many keys answers "maybe" for, with the number of probes it is built
+/// with; 1 without a filter. Takes some microseconds. Measured rates of the kinds made of lines exceed it by
+/// 1 to 3 % of their value up to 14 bits, because the probes of a key are not quite independent.
 pub fn expected_false_positive_rate(policy: FilterPolicy) -> f64 {
     match policy {
         FilterPolicy::None => 1.0,
@@ -67,7 +70,8 @@ pub fn expected_false_positive_rate(policy: FilterPolicy) -> f64 {
     }
 }
 
-/// The rate of a filter that knows so many bits of each key on average: some keys by the whole bits, others by one more.
+/// The rate of a filter that knows so many bits of each key on average: some keys by the whole bits, others
+/// by one more.
 pub fn result_rate(bits: f64) -> f64 {
     (1.0 - bits.fract() / 2.0) * 0.5_f64.powi(bits as i32)
 }
@@ -93,8 +97,8 @@ pub fn double_rate(bits_per_key: f64, probes: u8) -> f64 {
 /// Chance that `probes` bits of a line are set which has a Poisson number of entries, `set_by_one` bits each.
 fn passing(mean_entries: f64, set_by_one: f64, probes: u8) -> f64 {
     let unset_by_one = (1.0 - 1.0 / LINE_BITS as f64).powf(set_by_one);
-    // The weights beyond ten deviations are below the precision of the sum. They are relative to the first one, because
-    // that of no entries at all is below what a number can be.
+    // The weights beyond ten deviations are below the precision of the sum. They are relative to the first
+    // one, because that of no entries at all is below what a number can be.
     let reach = 10.0 * mean_entries.sqrt() + 10.0;
     let first = (mean_entries - reach).max(0.0) as u32;
     let last = (mean_entries + reach) as u32;

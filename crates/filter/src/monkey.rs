@@ -1,20 +1,23 @@
-//! Monkey: how to divide filter memory over the runs of a tree so that a lookup reads the fewest blocks in vain.
+//! Monkey: how to divide filter memory over the runs of a tree so that a lookup reads the fewest blocks in
+//! vain.
 //!
-//! After Dayan, Athanassoulis and Idreos, "Monkey: Optimal Navigable Key-Value Store" (SIGMOD 2017), for runs of any
-//! size. A run with `n` keys that `weight` lookups of absent keys ask is given `x` bits a key. Asked for is the least
-//! sum of `weight * p(x)`, the reads in vain, while the sum of `n * x` stays within the budget; or the least such memory while
-//! the reads in vain stay within a bound. At the optimum all runs gain the same by one more bit: `weight * -p'(x) / n` is one
-//! number for all of them, or less for those that are not worth a filter. With the ideal curve `p = exp(-x ln² 2)` this says that
-//! rates are in proportion to sizes: small runs, which are asked as often as large ones, get more bits a key.
+//! After Dayan, Athanassoulis and Idreos, "Monkey: Optimal Navigable Key-Value Store" (SIGMOD 2017), for runs
+//! of any size. A run with `n` keys that `weight` lookups of absent keys ask is given `x` bits a key. Asked
+//! for is the least sum of `weight * p(x)`, the reads in vain, while the sum of `n * x` stays within the
+//! budget; or the least such memory while the reads in vain stay within a bound. At the optimum all runs gain
+//! the same by one more bit: `weight * -p'(x) / n` is one number for all of them, or less for those that are
+//! not worth a filter. With the ideal curve `p = exp(-x ln² 2)` this says that rates are in proportion to
+//! sizes: small runs, which are asked as often as large ones, get more bits a key.
 //!
-//! Real filters are no ideal ones: below a bit or two they are not worth their lookup, cache-line-blocked ones stop gaining beyond
-//! sixteen bits, and each kind has limits. So the optimum is found on the curve of the kind itself ([`RateCurve`]), by its lower
-//! convex hull. The hull is piecewise linear, and its pieces are taken up one by one from the steepest for all runs
-//! together, which is the exact optimum on the hull. [`closed`] has the published formulas for trees of exact shape; tests hold one against the other.
+//! Real filters are no ideal ones: below a bit or two they are not worth their lookup, cache-line-blocked
+//! ones stop gaining beyond sixteen bits, and each kind has limits. So the optimum is found on the curve of
+//! the kind itself ([`RateCurve`]), by its lower convex hull. The hull is piecewise linear, and its pieces
+//! are taken up one by one from the steepest for all runs together, which is the exact optimum on the hull.
+//! [`closed`] has the published formulas for trees of exact shape; tests hold one against the other.
 //!
-//! Everything here is a pure function. What bits a table was built with lies in the table, so a tree that grows changes the
-//! bits of its next tables and never the reading of old ones (an analysis that recomputes bits at lookup gets false
-//! negatives as the tree deepens).
+//! Everything here is a pure function. What bits a table was built with lies in the table, so a tree that
+//! grows changes the bits of its next tables and never the reading of old ones (an analysis that recomputes
+//! bits at lookup gets false negatives as the tree deepens).
 
 pub mod closed;
 
@@ -28,8 +31,8 @@ use std::sync::Arc;
 pub struct FilteredRun {
     /// Its keys.
     pub keys: u64,
-    /// How often lookups ask it for keys that it does not have, in whatever unit; 1 for every run if nothing is known, because
-    /// a lookup of an absent key asks all of them.
+    /// How often lookups ask it for keys that it does not have, in whatever unit; 1 for every run if nothing
+    /// is known, because a lookup of an absent key asks all of them.
     pub weight: f64,
 }
 
@@ -45,11 +48,13 @@ impl FilteredRun {
 pub enum FilterGoal {
     /// So many bits for each key of the tree, on average.
     BitsPerKey(f64),
-    /// The sum of the runs' false-positive rates, each times its weight: blocks that a lookup of an absent key reads in vain.
+    /// The sum of the runs' false-positive rates, each times its weight: blocks that a lookup of an absent
+    /// key reads in vain.
     ReadsInVain(f64),
 }
 
-/// The false-positive rate of a kind of filter by its bits a key: the corners of the lower convex hull, from no filter on.
+/// The false-positive rate of a kind of filter by its bits a key: the corners of the lower convex hull, from
+/// no filter on.
 #[derive(Clone, Debug)]
 pub struct RateCurve {
     /// Ascending bits, descending rates, and slopes that only get flatter. The first is (0, 1).
@@ -57,7 +62,8 @@ pub struct RateCurve {
 }
 
 impl RateCurve {
-    /// The curve of a kind, over the sizes it may have. Takes a millisecond the first time, as its model is asked for every size.
+    /// The curve of a kind, over the sizes it may have. Takes a millisecond the first time, as its model is
+    /// asked for every size.
     pub fn of(kind: FilterKind) -> Arc<RateCurve> {
         static CURVES: Mutex<Vec<(FilterKind, Arc<RateCurve>)>> = Mutex::new(Vec::new());
         let mut curves = CURVES.lock();
@@ -132,8 +138,9 @@ struct Piece {
     slope: f64,
 }
 
-/// Bits a key for each of `runs`, in their order, 0 where no filter is worth its memory: the least reads in vain within a budget, or
-/// the least memory within a bound on reads in vain. A bound that the curve cannot reach gives every run the most bits it may have.
+/// Bits a key for each of `runs`, in their order, 0 where no filter is worth its memory: the least reads in
+/// vain within a budget, or the least memory within a bound on reads in vain. A bound that the curve cannot
+/// reach gives every run the most bits it may have.
 ///
 /// Takes time in the number of runs times the corners of the curve, about 200; 20 us for ten runs.
 pub fn allocate(runs: &[FilteredRun], goal: FilterGoal, curve: &RateCurve) -> Vec<f64> {
@@ -152,8 +159,8 @@ pub fn allocate(runs: &[FilteredRun], goal: FilterGoal, curve: &RateCurve) -> Ve
             }
         }));
     }
-    // Steepest first; sorting is stable. Compared by one number each: products of two pieces' numbers, exact as they would be, are
-    // rounded so that three nearly equal pieces may be in no order at all.
+    // Steepest first; sorting is stable. Compared by one number each: products of two pieces' numbers, exact
+    // as they would be, are rounded so that three nearly equal pieces may be in no order at all.
     pieces.sort_by(|one, other| other.slope.total_cmp(&one.slope));
     let mut left = match goal {
         FilterGoal::BitsPerKey(bits) => bits * runs.iter().map(|run| run.keys as f64).sum::<f64>(),

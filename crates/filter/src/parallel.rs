@@ -1,12 +1,14 @@
 //! Building one large filter on several threads.
 //!
-//! Nothing is shared but the hashes, which nobody changes, so there is nothing to get wrong in an order of writes:
-//! * Filters made of lines are cut into ranges of lines. Each thread goes over all hashes and sets the bits that lie in
-//!   its range. Looking at a hash costs 1 ns, setting its bits in memory beyond the cache ten times that.
+//! Nothing is shared but the hashes, which nobody changes, so there is nothing to get wrong in an order of
+//! writes:
+//! * Filters made of lines are cut into ranges of lines. Each thread goes over all hashes and sets the bits
+//!   that lie in its range. Looking at a hash costs 1 ns, setting its bits in memory beyond the cache ten
+//!   times that.
 //! * Filters made of shards are solved shard by shard; each thread takes the next one.
 //!
-//! The bytes are those that [`FilterBuilder`](crate::FilterBuilder) makes of the same hashes, whatever the number of
-//! threads.
+//! The bytes are those that [`FilterBuilder`](crate::FilterBuilder) makes of the same hashes, whatever the
+//! number of threads.
 
 use crate::lines::{LINE_BYTES, Line};
 use crate::plan::Plan;
@@ -18,9 +20,9 @@ use esker_env::{Env, LongSlice};
 /// Least lines of a range: 1 MiB, below which starting a thread costs more than it saves.
 const LEAST_LINES: usize = (1 << 20) / LINE_BYTES;
 
-/// The stored filter of keys by their hashes, each once as a rule, built on up to `threads` threads; `None` under
-/// [`FilterPolicy::None`]. Takes the memory of a [`FilterBuilder`](crate::FilterBuilder), and for kinds that solve
-/// equations once more for each thread what a shard of them takes.
+/// The stored filter of keys by their hashes, each once as a rule, built on up to `threads` threads; `None`
+/// under [`FilterPolicy::None`]. Takes the memory of a [`FilterBuilder`](crate::FilterBuilder), and for kinds
+/// that solve equations once more for each thread what a shard of them takes.
 ///
 /// ```
 /// use esker_env::Env;

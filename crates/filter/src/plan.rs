@@ -6,8 +6,8 @@ use crate::policy::FilterPolicy;
 use crate::{blocked, bloom, double, local, model, stored};
 use esker_env::LongSlice;
 
-/// Sets the bits of hashes in a part of the lines: the part, the number of its first line, the number of lines of the
-/// whole filter, the number of probes, and the hashes, of which any may lie elsewhere.
+/// Sets the bits of hashes in a part of the lines: the part, the number of its first line, the number of
+/// lines of the whole filter, the number of probes, and the hashes, of which any may lie elsewhere.
 pub(crate) type Fill = fn(&mut [Line], usize, u32, u8, &[u64]);
 
 /// Keys between two questions whether the filter is still wanted: some milliseconds.

@@ -10,8 +10,8 @@ use std::str::FromStr;
 
 /// The filter of new tables.
 ///
-/// People write it as the name of the kind and its size, `none` or `blocked-bloom:9.5`; [`fmt::Display`] gives the same
-/// back. Without a size it is ten bits a key.
+/// People write it as the name of the kind and its size, `none` or `blocked-bloom:9.5`; [`fmt::Display`]
+/// gives the same back. Without a size it is ten bits a key.
 ///
 /// ```
 /// use esker_filter::FilterPolicy;
@@ -43,8 +43,8 @@ pub enum FilterPolicy {
         /// Memory spent.
         bits_per_key: BitsPerKey,
     },
-    /// A Bloom filter whose probes for one key lie in two cache lines: nearly as few false positives as the standard
-    /// one, nearly as quick as the blocked one.
+    /// A Bloom filter whose probes for one key lie in two cache lines: nearly as few false positives as the
+    /// standard one, nearly as quick as the blocked one.
     DoubleProbeBloom {
         /// Memory spent.
         bits_per_key: BitsPerKey,
@@ -65,8 +65,8 @@ impl FilterPolicy {
     /// Ten bits a key: 1 % false positives for 1.25 bytes a key.
     pub const DEFAULT: FilterPolicy = FilterPolicy::BlockedBloom { bits_per_key: BitsPerKey::DEFAULT };
 
-    /// A blocked Bloom filter of about `bits_per_key`, which is brought within the limits. Below one bit, where a
-    /// filter is not worth its lookup, the policy is [`FilterPolicy::None`].
+    /// A blocked Bloom filter of about `bits_per_key`, which is brought within the limits. Below one bit,
+    /// where a filter is not worth its lookup, the policy is [`FilterPolicy::None`].
     pub fn blocked_bloom(bits_per_key: f64) -> FilterPolicy {
         FilterKind::BlockedBloom.policy(bits_per_key)
     }
@@ -104,15 +104,16 @@ impl FilterPolicy {
         self.kind().policy(bits_per_key)
     }
 
-    /// Share of absent keys that filters of large tables answer "maybe" for, as the model of the kind predicts it; 1
-    /// without a filter. Takes some microseconds.
+    /// Share of absent keys that filters of large tables answer "maybe" for, as the model of the kind
+    /// predicts it; 1 without a filter. Takes some microseconds.
     pub fn false_positive_rate(self) -> f64 {
         model::expected_false_positive_rate(self)
     }
 
-    /// The smallest filter of the same kind whose [`FilterPolicy::false_positive_rate`] is at most `rate`, or `None` if
-    /// the kind's largest does not reach it. Whoever accepts every key needs no filter: a rate of 1 or more gives
-    /// [`FilterPolicy::None`], which is also the only thing that `FilterPolicy::None` can be. Takes some dozen microseconds.
+    /// The smallest filter of the same kind whose [`FilterPolicy::false_positive_rate`] is at most `rate`, or
+    /// `None` if the kind's largest does not reach it. Whoever accepts every key needs no filter: a rate of 1
+    /// or more gives [`FilterPolicy::None`], which is also the only thing that `FilterPolicy::None` can be.
+    /// Takes some dozen microseconds.
     pub fn with_false_positive_rate(self, rate: f64) -> Option<FilterPolicy> {
         if rate >= 1.0 {
             return Some(FilterPolicy::None);
@@ -134,8 +135,8 @@ impl FilterPolicy {
         Some(kind.policy_of_size(most))
     }
 
-    /// What is built where equations cannot be solved for the keys: a blocked Bloom filter of as many bits, within its limits. The
-    /// other kinds are always built as they are.
+    /// What is built where equations cannot be solved for the keys: a blocked Bloom filter of as many bits,
+    /// within its limits. The other kinds are always built as they are.
     pub(crate) fn without_solving(self) -> FilterPolicy {
         if self.is_solved() { FilterPolicy::blocked_bloom(self.bits_per_key()) } else { self }
     }

@@ -1,12 +1,13 @@
 //! Looking at the bits of one key in one line, or in two: plain, and with the vector units of x86-64.
 //!
-//! The way is chosen once per process. All ways give the same answers; tests compare them. A lookup takes 2 to
-//! 3 ns with either vector unit and 5 without when the line is in the cache.
+//! The way is chosen once per process. All ways give the same answers; tests compare them. A lookup takes 2
+//! to 3 ns with either vector unit and 5 without when the line is in the cache.
 
 use crate::double::{first_probes, pair, second_lower};
 use crate::lines::{Line, MAX_PROBES, POWERS, line_index, word_and_mask};
 
-/// Keys asked for ahead of their lookup in a batch: about as many lines as a core can fetch at once, twice over.
+/// Keys asked for ahead of their lookup in a batch: about as many lines as a core can fetch at once, twice
+/// over.
 pub(crate) const BATCH: usize = 32;
 
 /// A way of looking.
@@ -53,8 +54,8 @@ impl ProbePath {
     pub(crate) fn probe(self, line: &Line, lower: u32, probes: u8) -> bool {
         match self {
             ProbePath::Scalar => scalar(line, lower, probes),
-            // SAFETY: a path is made by `best` only, or checked by `is_available` in tests, so the machine has
-            // the instructions.
+            // SAFETY: a path is made by `best` only, or checked by `is_available` in tests, so the machine
+            // has the instructions.
             #[cfg(target_arch = "x86_64")]
             ProbePath::Avx2 => unsafe { avx2(line, lower, probes) },
             // SAFETY: as above.
@@ -113,7 +114,8 @@ fn scalar(line: &Line, lower: u32, probes: u8) -> bool {
     })
 }
 
-/// The word of each probe is picked by permuting the line's two halves and choosing by the top bit of its number.
+/// The word of each probe is picked by permuting the line's two halves and choosing by the top bit of its
+/// number.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -128,7 +130,8 @@ fn avx2(line: &Line, lower: u32, probes: u8) -> bool {
     let mut first = 0;
     while first < probes.min(MAX_PROBES) {
         let lanes = (probes - first).min(8);
-        // SAFETY: `first` is 0 or 8 and `8 - lanes` is 0 to 7, so eight words follow in both arrays of sixteen.
+        // SAFETY: `first` is 0 or 8 and `8 - lanes` is 0 to 7, so eight words follow in both arrays of
+        // sixteen.
         let (powers, active) = unsafe {
             let powers = POWERS.as_ptr().add(usize::from(first));
             let active = ACTIVE.as_ptr().add(usize::from(8 - lanes));
@@ -165,7 +168,8 @@ fn avx512(line: &Line, lower: u32, probes: u8) -> bool {
     _mm512_mask_testn_epi32_mask(active, picked, mask) == 0
 }
 
-/// Looks many keys up, [`BATCH`] at a time: first `ask` finds out for each where to look and has it fetched, then `holds` looks.
+/// Looks many keys up, [`BATCH`] at a time: first `ask` finds out for each where to look and has it fetched,
+/// then `holds` looks.
 ///
 /// # Panics
 /// If `maybe` is not as long as `hashes`.
@@ -213,8 +217,8 @@ many!(avx2_many, avx2, #[target_feature(enable = "avx2")]);
 #[cfg(target_arch = "x86_64")]
 many!(avx512_many, avx512, #[target_feature(enable = "avx512f")]);
 
-/// The loop over a batch of keys with two lines each: the second lines of those that the first ones let pass are asked for
-/// while the rest of the first ones is looked at.
+/// The loop over a batch of keys with two lines each: the second lines of those that the first ones let pass
+/// are asked for while the rest of the first ones is looked at.
 macro_rules! pairs {
     ($name:ident, $probe:ident $(, #[$attribute:meta])*) => {
         $(#[$attribute])*

@@ -13,8 +13,8 @@ use esker_base::coding::Reader;
 
 /// A loaded filter. Lookups take no lock and change nothing, so any number of threads may ask at once.
 ///
-/// The default kind's lookup is compiled into the caller; all other kinds share one call, so that what is not used
-/// costs one comparison.
+/// The default kind's lookup is compiled into the caller; all other kinds share one call, so that what is not
+/// used costs one comparison.
 #[derive(Clone, Debug)]
 pub struct Filter {
     kind: Kind,
@@ -43,8 +43,8 @@ impl Filter {
         Filter::decode_for(bytes, false)
     }
 
-    /// The same for a filter that stays in memory for long, as that of an open table does: with those of others it lies in huge pages, for lookups that
-    /// go to a line anywhere in it.
+    /// The same for a filter that stays in memory for long, as that of an open table does: with those of
+    /// others it lies in huge pages, for lookups that go to a line anywhere in it.
     ///
     /// # Errors
     /// As [`Filter::decode`].
@@ -117,8 +117,8 @@ impl Filter {
         }
     }
 
-    /// The kind, unless this build does not know it. A filter of a kind that could not be built for its keys is a
-    /// blocked Bloom filter.
+    /// The kind, unless this build does not know it. A filter of a kind that could not be built for its keys
+    /// is a blocked Bloom filter.
     pub fn kind(&self) -> Option<FilterKind> {
         match &self.kind {
             Kind::Blocked(_) => Some(FilterKind::BlockedBloom),
@@ -131,7 +131,8 @@ impl Filter {
         }
     }
 
-    /// Whether this build cannot read the filter, so that it helps nothing: worth a counter and a line in the log.
+    /// Whether this build cannot read the filter, so that it helps nothing: worth a counter and a line in the
+    /// log.
     pub fn is_unknown(&self) -> bool {
         matches!(self.kind, Kind::Unknown(..))
     }

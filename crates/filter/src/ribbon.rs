@@ -1,25 +1,26 @@
-//! The Ribbon filter: a third less memory than a Bloom filter of the same rate (Dillinger and Walzer: "Ribbon filter:
-//! practically smaller than Bloom and Xor", 2021; Dillinger, Hübschle-Schneider, Sanders, Walzer: "Fast Succinct
-//! Retrieval and Approximate Membership using Ribbon", 2022).
+//! The Ribbon filter: a third less memory than a Bloom filter of the same rate (Dillinger and Walzer: "Ribbon
+//! filter: practically smaller than Bloom and Xor", 2021; Dillinger, Hübschle-Schneider, Sanders, Walzer:
+//! "Fast Succinct Retrieval and Approximate Membership using Ribbon", 2022).
 //!
-//! Each key is a linear equation over bits: the exclusive or of some of 128 neighbouring *slots*, chosen by the hash, is
-//! the key's *result*, some bits of the hash. The filter stores a solution of all equations. A key that is there finds its
-//! equation true; one that is not finds each bit of its result with chance one half. With as many bits to a slot as the
-//! result has, that takes a few percent more slots than keys.
+//! Each key is a linear equation over bits: the exclusive or of some of 128 neighbouring *slots*, chosen by
+//! the hash, is the key's *result*, some bits of the hash. The filter stores a solution of all equations. A
+//! key that is there finds its equation true; one that is not finds each bit of its result with chance one
+//! half. With as many bits to a slot as the result has, that takes a few percent more slots than keys.
 //!
-//! * **Shape.** Slots come in *blocks* of 128. For each block as many *words* of 128 bits are stored as results have bits
-//!   there: word `j` has bit `j` of each slot. The first blocks may have one word less than the others, so that any mean
-//!   number of bits is possible, not just whole ones. A key's equation has the bits of the block it starts in, and may
-//!   reach into the next, which has no fewer.
-//! * **Ends.** Keys near both ends of the slots start exactly there instead ("smash"), so that the outermost slots, which
-//!   few equations reach, are made use of.
-//! * **Shards.** Equations are solved for 2^15 keys together ([`shards`](crate::shards)): the fewer, the fewer spare slots
-//!   they need, and these fit a core's own cache.
-//! * **Attempts.** Keys whose equations contradict each other are tried with other seeds, and after some with more slots.
-//!   If that does not help, which hashes made for the purpose can bring about, the table gets a blocked Bloom filter.
+//! * **Shape.** Slots come in *blocks* of 128. For each block as many *words* of 128 bits are stored as
+//!   results have bits there: word `j` has bit `j` of each slot. The first blocks may have one word less than
+//!   the others, so that any mean number of bits is possible, not just whole ones. A key's equation has the
+//!   bits of the block it starts in, and may reach into the next, which has no fewer.
+//! * **Ends.** Keys near both ends of the slots start exactly there instead ("smash"), so that the outermost
+//!   slots, which few equations reach, are made use of.
+//! * **Shards.** Equations are solved for 2^15 keys together ([`shards`](crate::shards)): the fewer, the
+//!   fewer spare slots they need, and these fit a core's own cache.
+//! * **Attempts.** Keys whose equations contradict each other are tried with other seeds, and after some with
+//!   more slots. If that does not help, which hashes made for the purpose can bring about, the table gets a
+//!   blocked Bloom filter.
 //!
-//! Cost: some hundred nanoseconds a key to build; 40 ns an absent key and 55 ns a present one to ask with 10 bits a key,
-//! from the cache, where a blocked Bloom filter takes 10.
+//! Cost: some hundred nanoseconds a key to build; 40 ns an absent key and 55 ns a present one to ask with 10
+//! bits a key, from the cache, where a blocked Bloom filter takes 10.
 //!
 //! Persisted, hence fixed: [`Row::new`], [`Shape::starts`], [`Shape::words_of`].
 
@@ -42,7 +43,8 @@ pub(crate) const MAX_COLUMNS: u64 = 32;
 /// Mean number of keys of a shard.
 pub(crate) const SHARD_KEYS: usize = 1 << 15;
 
-/// Slots for a thousand keys: with 1020 one attempt in six to eight fails at a full shard, with 1030 none in fifty did.
+/// Slots for a thousand keys: with 1020 one attempt in six to eight fails at a full shard, with 1030 none in
+/// fifty did.
 pub(crate) const SLOTS_PER_THOUSAND_KEYS: u64 = 1020;
 
 /// Slots beyond an end of which the keys are moved to the end.

@@ -1,15 +1,16 @@
 //! Cutting the keys of a large table into shards, each of which becomes a small filter of its own.
 //!
-//! Kinds that solve equations for their keys need memory for all equations at once, and more bits a key the more there
-//! are. Shards bound both, and can be built side by side. Persisted, hence fixed: the shard of a hash is
-//! `mulhi(upper half of (hash * SPREAD mod 2^64), shards)`, which makes use of every bit of the hash.
+//! Kinds that solve equations for their keys need memory for all equations at once, and more bits a key the
+//! more there are. Shards bound both, and can be built side by side. Persisted, hence fixed: the shard of a
+//! hash is `mulhi(upper half of (hash * SPREAD mod 2^64), shards)`, which makes use of every bit of the hash.
 
 use crate::lines::line_index;
 
 /// 2^64 divided by the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// How many times the mean a shard may have. Good hashes deviate by a few percent; with others there is another kind.
+/// How many times the mean a shard may have. Good hashes deviate by a few percent; with others there is
+/// another kind.
 const MOST_OF_MEAN: usize = 4;
 
 /// The shard of a hash among `shards`.
@@ -36,15 +37,17 @@ pub(crate) fn shards_for(keys: usize, mean: usize) -> u32 {
     u32::try_from(keys.div_ceil(mean)).unwrap_or(u32::MAX).max(1)
 }
 
-/// Bytes of lists while `keys` keys are cut into shards and put together again, `of_a_shard` of which are the caller's.
+/// Bytes of lists while `keys` keys are cut into shards and put together again, `of_a_shard` of which are the
+/// caller's.
 pub(crate) fn list_bytes(keys: usize, mean: usize, of_a_shard: usize) -> usize {
     // Sizes, ends, places and parts; the caller's list grows by doubling.
     shards_for(keys, mean) as usize * (3 * size_of::<usize>() + size_of::<&mut [u64]>() + 3 * of_a_shard)
         + 8 * of_a_shard
 }
 
-/// Orders `hashes` by shard, in place, and answers each shard's hashes. Hashes that come more than once are dropped if a
-/// shard would be too large with them. `None` if some shard still has more than [`MOST_OF_MEAN`] times `mean` keys.
+/// Orders `hashes` by shard, in place, and answers each shard's hashes. Hashes that come more than once are
+/// dropped if a shard would be too large with them. `None` if some shard still has more than [`MOST_OF_MEAN`]
+/// times `mean` keys.
 pub(crate) fn partition(hashes: &mut Vec<u64>, mean: usize) -> Option<Vec<&mut [u64]>> {
     let limit = mean.saturating_mul(MOST_OF_MEAN);
     let counted = |hashes: &[u64]| {
@@ -130,7 +133,8 @@ mod tests {
         }
     }
 
-    /// The first shard's turn brings nearly all into place where hashes lie at random, so that the others' have nothing to do.
+    /// The first shard's turn brings nearly all into place where hashes lie at random, so that the others'
+    /// have nothing to do.
     #[test]
     fn what_is_out_of_place_at_the_end_alone_is_moved() {
         let mut hashes: Vec<u64> = (0..10_000).map(|at| seeded(at, 3)).collect();

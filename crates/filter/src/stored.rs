@@ -42,8 +42,8 @@ fn encode_header(plan: &Plan) -> [u8; LINES_HEADER_BYTES] {
     [plan.number, VERSION, plan.probes, 0, count[0], count[1], count[2], count[3]]
 }
 
-/// Lines and number of probes, from the bytes behind kind and version. The kind makes up to `most_probes`. Those of a filter that stays are
-/// lasting.
+/// Lines and number of probes, from the bytes behind kind and version. The kind makes up to `most_probes`.
+/// Those of a filter that stays are lasting.
 pub(crate) fn decode_lines(
     reader: &mut Reader<'_>,
     most_probes: u8,

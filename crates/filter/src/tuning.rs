@@ -1,12 +1,14 @@
 //! Dynamic filters (T7): the bits of new tables follow from the rates of false positives that are seen.
 //!
-//! Each level has a target. Bits are first chosen by the model of the filter's kind. From then on each step compares what was seen with
-//! what the model expected of the very filters that were asked, and moves a *correction* a part of the way towards their quotient; the bits
-//! follow from the model for `target / correction`, by at most [`MAX_STEP_BITS`] in a step.
+//! Each level has a target. Bits are first chosen by the model of the filter's kind. From then on each step
+//! compares what was seen with what the model expected of the very filters that were asked, and moves a
+//! *correction* a part of the way towards their quotient; the bits follow from the model for
+//! `target / correction`, by at most [`MAX_STEP_BITS`] in a step.
 //!
-//! Why this settles: the rate of a table never changes after it was built, and what is seen is divided by what was expected of just
-//! those tables, whatever bits they have. So the quotient does not depend on the steps taken, the logarithm of the correction's
-//! error shrinks by the factor 1 - [`GAIN`] each time, and bits built on an old correction only delay it.
+//! Why this settles: the rate of a table never changes after it was built, and what is seen is divided by
+//! what was expected of just those tables, whatever bits they have. So the quotient does not depend on the
+//! steps taken, the logarithm of the correction's error shrinks by the factor 1 - [`GAIN`] each time, and
+//! bits built on an old correction only delay it.
 
 use crate::kind::FilterKind;
 use crate::policy::FilterPolicy;
@@ -14,11 +16,13 @@ use crate::watch::Observed;
 
 /// Fewest bits a key that tuning chooses (CS265). Below, a filter is hardly worth its lookup.
 pub const MIN_BITS: f64 = 2.0;
-/// Most bits a key that tuning chooses (CS265): targets below about 1 % are out of reach with it, which is reported.
+/// Most bits a key that tuning chooses (CS265): targets below about 1 % are out of reach with it, which is
+/// reported.
 pub const MAX_BITS: f64 = 10.0;
 /// Sampled lookups that a step needs (CS265).
 pub const MIN_SAMPLES: u64 = 1000;
-/// False positives that must have been expected for the quotient to mean something: with eight it is off by a third.
+/// False positives that must have been expected for the quotient to mean something: with eight it is off by a
+/// third.
 const MIN_EXPECTED: f64 = 8.0;
 /// What part of the way the logarithm of the correction goes in a step.
 const GAIN: f64 = 0.25;
@@ -50,8 +54,8 @@ pub struct Tuned {
 }
 
 impl LevelTuning {
-    /// Bits for the next table of the level, by its target and everything that was seen of its filters so far. Takes a step if
-    /// enough was seen since the last one.
+    /// Bits for the next table of the level, by its target and everything that was seen of its filters so
+    /// far. Takes a step if enough was seen since the last one.
     pub fn next(&mut self, policy: FilterPolicy, target: f64, seen: Observed) -> Tuned {
         let news = seen.since(&self.seen);
         let may_step = news.probes >= MIN_SAMPLES && news.expected_in_vain >= MIN_EXPECTED;

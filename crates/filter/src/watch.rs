@@ -1,13 +1,14 @@
 //! Watching lookups: how often filters answer "maybe" for keys that are not there.
 //!
-//! One lookup in [`SAMPLE`], by the key's hash, is counted, so that a lookup costs one more comparison and the counters' line is
-//! written to seldom. A lookup that finds its key says nothing about the filter and is not counted. The counters of a level belong
-//! to tables that were *made* for it: their bits were chosen together, wherever they were moved since.
+//! One lookup in [`SAMPLE`], by the key's hash, is counted, so that a lookup costs one more comparison and
+//! the counters' line is written to seldom. A lookup that finds its key says nothing about the filter and is
+//! not counted. The counters of a level belong to tables that were *made* for it: their bits were chosen
+//! together, wherever they were moved since.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// One in so many lookups is counted. Keys are told apart by the lowest bits of their hash, which choose neither line nor
-/// word of any filter.
+/// One in so many lookups is counted. Keys are told apart by the lowest bits of their hash, which choose
+/// neither line nor word of any filter.
 pub const SAMPLE: u64 = 64;
 
 /// Levels that are told apart.
@@ -51,8 +52,8 @@ impl Observed {
     }
 }
 
-/// Counters of one level. They carry no other data, so that relaxed ordering suffices; read together they may be off by the
-/// lookups under way.
+/// Counters of one level. They carry no other data, so that relaxed ordering suffices; read together they may
+/// be off by the lookups under way.
 #[derive(Debug, Default)]
 struct LevelCounts {
     probes: AtomicU64,
@@ -73,8 +74,8 @@ impl Default for FilterWatch {
 }
 
 impl FilterWatch {
-    /// A sampled lookup asked a filter, made for this level and of the rate that is expected of it, for a key that is not in its
-    /// table.
+    /// A sampled lookup asked a filter, made for this level and of the rate that is expected of it, for a key
+    /// that is not in its table.
     pub fn note(&self, level: u8, expected_rate: f64, was_in_vain: bool) {
         let Some(counts) = self.levels.get(usize::from(level)) else { return };
         counts.probes.fetch_add(1, Relaxed);

@@ -1,5 +1,5 @@
-//! What holds for filters of every kind: no false negatives whatever the hashes are, batches that agree with single
-//! lookups, builders that are used again.
+//! What holds for filters of every kind: no false negatives whatever the hashes are, batches that agree with
+//! single lookups, builders that are used again.
 
 mod common;
 
@@ -46,7 +46,8 @@ fn what_was_added_is_found_among_a_hundred_thousand() {
     }
 }
 
-/// Kinds that are solved in shards, with keys for two of the larger ones: each shard has a place of its own in the filter.
+/// Kinds that are solved in shards, with keys for two of the larger ones: each shard has a place of its own
+/// in the filter.
 #[test]
 fn what_was_added_is_found_in_each_of_several_shards() {
     for kind in [FilterKind::Ribbon, FilterKind::BinaryFuse] {
@@ -208,7 +209,8 @@ fn parallel_building_makes_the_same_filter() {
 /// Hashes whose shards cannot be told apart: the filter is of another kind, and loses nothing.
 #[test]
 fn hashes_that_defeat_the_shards_get_a_blocked_filter() {
-    // Their product with the number that spreads hashes over shards is small, so that all are in the first shard.
+    // Their product with the number that spreads hashes over shards is small, so that all are in the first
+    // shard.
     let inverse = (0..6).fold(1u64, |inverse, _| {
         inverse.wrapping_mul(2u64.wrapping_sub(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(inverse)))
     });

@@ -75,7 +75,8 @@ fn finishing_takes_what_it_says() {
     assert_eq!(measured(FilterPolicy::None, 1000), (0, 0));
 }
 
-/// Hashes are no part of the heap, which would keep what they leave behind: of a million keys it has a list of pieces.
+/// Hashes are no part of the heap, which would keep what they leave behind: of a million keys it has a list
+/// of pieces.
 #[test]
 fn hashes_take_nothing_of_the_heap_and_are_given_back() {
     const KEYS: u64 = 1_000_000;

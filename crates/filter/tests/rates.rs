@@ -10,8 +10,8 @@ fn measured_rate(filter: &Filter, absent: std::ops::Range<u64>) -> f64 {
     absent.filter(|&number| filter.may_contain(key(number))).count() as f64 / samples as f64
 }
 
-/// The model within 8 %, over so many lookups that the chance of it being missed is small, and the hashes are the same
-/// in every run anyway.
+/// The model within 8 %, over so many lookups that the chance of it being missed is small, and the hashes are
+/// the same in every run anyway.
 fn assert_rate(policy: FilterPolicy, keys: u64) -> f64 {
     let filter = Filter::decode(&build(policy, (0..keys).map(key))).expect("it was built");
     let expected = policy.false_positive_rate();
@@ -48,8 +48,9 @@ fn solved_filters_have_the_rates_of_their_models() {
     }
 }
 
-/// From a hundred thousand keys on a Ribbon filter of 1 % takes at most 78 % of the bits of a standard Bloom filter and
-/// 72 % of those of a blocked one. A binary fuse filter takes what its policy says, but for small tables.
+/// From a hundred thousand keys on a Ribbon filter of 1 % takes at most 78 % of the bits of a standard Bloom
+/// filter and 72 % of those of a blocked one. A binary fuse filter takes what its policy says, but for small
+/// tables.
 #[test]
 fn solved_filters_take_less_memory() {
     let stored = |kind: FilterKind, keys: u64| {

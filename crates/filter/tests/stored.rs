@@ -143,8 +143,8 @@ fn damage_is_told_by_the_kinds_of_shards() {
     assert!((0..100).all(|number| all.may_contain(key(number)) && !none.may_contain(key(number))));
 }
 
-/// Whatever bytes are accepted, lookups answer and do not panic: every byte of the head and of some of the rest takes
-/// many values, and every length is tried.
+/// Whatever bytes are accepted, lookups answer and do not panic: every byte of the head and of some of the
+/// rest takes many values, and every length is tried.
 #[test]
 fn lookups_survive_what_decoding_accepts() {
     let hashes: Vec<u64> = (0..40).map(key).chain([0, 1, u64::MAX, u64::MAX << 32, u64::MAX >> 32]).collect();

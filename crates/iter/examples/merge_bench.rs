@@ -2,9 +2,9 @@
 //!
 //! `cargo run --release -p esker-iter --example merge_bench [entries]`
 //!
-//! Keys are 16 random bytes, values 100 bytes, packed as in blocks. "equal" deals the entries to the sources at random, "one big" gives
-//! nine of ten to the first, "prefix" gives all keys a common prefix of 8 bytes that the merge is told of, "untold"
-//! does not tell it, "updates" gives each key four versions.
+//! Keys are 16 random bytes, values 100 bytes, packed as in blocks. "equal" deals the entries to the sources
+//! at random, "one big" gives nine of ten to the first, "prefix" gives all keys a common prefix of 8 bytes
+//! that the merge is told of, "untold" does not tell it, "updates" gives each key four versions.
 
 #![expect(clippy::print_stdout, reason = "a program for people")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]

@@ -2,9 +2,9 @@
 
 use esker_base::SeqNo;
 
-/// The sequence numbers of all registered snapshots, and V, the sequence number that was visible when they were
-/// listed (RV4: after the inputs of the job were fixed). V stands for all readers without a snapshot and for all
-/// snapshots to come, none of which is older (RV5).
+/// The sequence numbers of all registered snapshots, and V, the sequence number that was visible when they
+/// were listed (RV4: after the inputs of the job were fixed). V stands for all readers without a snapshot and
+/// for all snapshots to come, none of which is older (RV5).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Boundaries {
     /// Ascending, without duplicates, never empty.
@@ -25,8 +25,9 @@ impl Boundaries {
         Boundaries { ascending: all.into_boxed_slice(), visible, newest_snapshot, oldest_read_time_ms: 0 }
     }
 
-    /// With the earliest moment, in milliseconds since 1970, at which anybody judges expiry times from now on: that of
-    /// the oldest snapshot, else the present, because time does not run backwards. Unknown is 0: nothing has expired.
+    /// With the earliest moment, in milliseconds since 1970, at which anybody judges expiry times from now
+    /// on: that of the oldest snapshot, else the present, because time does not run backwards. Unknown is 0:
+    /// nothing has expired.
     #[must_use]
     pub fn reading_since(mut self, oldest_read_time_ms: u64) -> Boundaries {
         self.oldest_read_time_ms = oldest_read_time_ms;
@@ -57,8 +58,8 @@ impl Boundaries {
         self.visible
     }
 
-    /// Whether nobody reads between two versions of a key: no boundary b has `older <= b < newer`. Whoever could
-    /// see the older version sees the newer one.
+    /// Whether nobody reads between two versions of a key: no boundary b has `older <= b < newer`. Whoever
+    /// could see the older version sees the newer one.
     #[inline]
     pub fn are_in_same_stripe(&self, older: SeqNo, newer: SeqNo) -> bool {
         if newer <= self.oldest() {

@@ -1,12 +1,14 @@
-//! Compaction filters: somebody's own code that looks at what a compaction writes, and may keep, change or remove it.
+//! Compaction filters: somebody's own code that looks at what a compaction writes, and may keep, change or
+//! remove it.
 //!
 //! # What a filter is shown
-//! The newest version of a key among the inputs, if it has a value that lies with it and is newer than every registered snapshot:
-//! whoever reads the present is the only one who can see it (CF1). Operands are folded first; where they could not be folded, the key is not
-//! shown. Flushes, and moves of whole tables, show nothing, so it is not known when, how often, or whether an entry is shown.
+//! The newest version of a key among the inputs, if it has a value that lies with it and is newer than every
+//! registered snapshot: whoever reads the present is the only one who can see it (CF1). Operands are folded
+//! first; where they could not be folded, the key is not shown. Flushes, and moves of whole tables, show
+//! nothing, so it is not known when, how often, or whether an entry is shown.
 //!
-//! What is removed acts like a put that has expired ([`crate::retained`], rule 5): it becomes a Delete, which hides what is older, so no older version
-//! comes back.
+//! What is removed acts like a put that has expired ([`crate::retained`], rule 5): it becomes a Delete, which
+//! hides what is older, so no older version comes back.
 
 use crate::operator::caught;
 
@@ -23,8 +25,8 @@ pub enum Decision {
 
 /// Looks at the entries that compactions write.
 ///
-/// It is called on background threads, for several entries at once if there are several, and must not call the database. A panic
-/// counts as [`Decision::Keep`].
+/// It is called on background threads, for several entries at once if there are several, and must not call
+/// the database. A panic counts as [`Decision::Keep`].
 ///
 /// ```
 /// use esker_iter::{CompactionFilter, Decision};

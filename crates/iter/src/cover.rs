@@ -1,17 +1,17 @@
 //! The range deletes that a reader meets: for the key at hand the newest of them that it sees.
 //!
-//! A view has many sources of range deletes: each memtable has some sets, each run of tables at most one table around a
-//! key. A version of a key is gone if some range delete over the key that the reader sees, whichever source has it,
-//! is newer than the version. So the answer is the greatest answer of all sources.
+//! A view has many sources of range deletes: each memtable has some sets, each run of tables at most one
+//! table around a key. A version of a key is gone if some range delete over the key that the reader sees,
+//! whichever source has it, is newer than the version. So the answer is the greatest answer of all sources.
 //!
-//! A cursor asks about one key after the other. Each source answers with a [`Stretch`], the keys around the one asked about for
-//! which its answer is the same, and their intersection is kept: as long as the keys stay inside, an answer costs two
-//! comparisons.
+//! A cursor asks about one key after the other. Each source answers with a [`Stretch`], the keys around the
+//! one asked about for which its answer is the same, and their intersection is kept: as long as the keys stay
+//! inside, an answer costs two comparisons.
 //!
-//! Wide deletes are not stepped through. A source whose entries are all older than a range delete has nothing to show
-//! beneath it, so [`Covered`] takes its cursor from the first hidden entry to the end of what hides it by one
-//! seek. That needs no order among sources, only the greatest sequence number of the part the cursor stands in; so a
-//! seek never leaves that part, whose neighbours may be newer.
+//! Wide deletes are not stepped through. A source whose entries are all older than a range delete has nothing
+//! to show beneath it, so [`Covered`] takes its cursor from the first hidden entry to the end of what hides
+//! it by one seek. That needs no order among sources, only the greatest sequence number of the part the
+//! cursor stands in; so a seek never leaves that part, whose neighbours may be newer.
 
 #[cfg(test)]
 mod tests;
@@ -23,8 +23,8 @@ use std::sync::Arc;
 
 /// Something that holds range deletes.
 pub trait CoverSource: Send + Sync {
-    /// The newest range delete over `key` that a reader at `seqno` sees, and the keys around it for which this is
-    /// the answer; all of them contain `key`.
+    /// The newest range delete over `key` that a reader at `seqno` sees, and the keys around it for which
+    /// this is the answer; all of them contain `key`.
     fn stretch(&self, key: &[u8], seqno: SeqNo) -> Result<Stretch<'_>>;
 }
 
@@ -38,7 +38,8 @@ impl CoverSource for Arc<RangeDeletes> {
 pub struct Cover {
     sources: Arc<[Box<dyn CoverSource>]>,
     seqno: SeqNo,
-    /// The stretch that was found last, its borders copied; keys before `low` or from `high` on are not known.
+    /// The stretch that was found last, its borders copied; keys before `low` or from `high` on are not
+    /// known.
     is_known: bool,
     low: Option<Vec<u8>>,
     high: Option<Vec<u8>>,
@@ -109,8 +110,8 @@ impl Cover {
         Ok(())
     }
 
-    /// The first key behind `key` that need not be hidden from versions up to `newest`; `None` if `key` itself is not
-    /// hidden from all of them.
+    /// The first key behind `key` that need not be hidden from versions up to `newest`; `None` if `key`
+    /// itself is not hidden from all of them.
     pub fn hidden_up_to(&mut self, key: &[u8], newest: SeqNo) -> Result<Option<Border>> {
         if self.at(key)? <= newest {
             return Ok(None);
@@ -123,8 +124,8 @@ impl Cover {
         }
     }
 
-    /// The least key such that all from it up to `key` are hidden from versions up to `newest`; `None` if `key` is not.
-    /// One stretch only: what hides the keys before it is found when the cursor gets there.
+    /// The least key such that all from it up to `key` are hidden from versions up to `newest`; `None` if
+    /// `key` is not. One stretch only: what hides the keys before it is found when the cursor gets there.
     fn hidden_from(&mut self, key: &[u8], newest: SeqNo) -> Result<Option<Border>> {
         if self.at(key)? <= newest {
             return Ok(None);
@@ -144,24 +145,26 @@ fn copy(into: &mut Option<Vec<u8>>, from: Option<&[u8]>) {
     }
 }
 
-/// A cursor over parts, each of which tells how new its entries may be; a source of one part is the usual case.
+/// A cursor over parts, each of which tells how new its entries may be; a source of one part is the usual
+/// case.
 pub trait Aged: Cursor {
-    /// No entry of the part that the cursor stands in is newer than this; [`SeqNo::MAX`] if that is not known.
+    /// No entry of the part that the cursor stands in is newer than this; [`SeqNo::MAX`] if that is not
+    /// known.
     fn newest_around(&self) -> SeqNo;
 
-    /// Moves to the first entry of the part whose key is not less than `border`, or else to the first entry of the
-    /// parts behind it. There must be a current entry, and its key is less than `border`.
+    /// Moves to the first entry of the part whose key is not less than `border`, or else to the first entry
+    /// of the parts behind it. There must be a current entry, and its key is less than `border`.
     fn skip_forward(&mut self, border: Option<&[u8]>) -> Result<()>;
 
-    /// Moves to the last entry of the part whose key is less than `border`, or else to the last entry of the parts before
-    /// it. There must be a current entry, and its key is not less than `border`.
+    /// Moves to the last entry of the part whose key is less than `border`, or else to the last entry of the
+    /// parts before it. There must be a current entry, and its key is not less than `border`.
     fn skip_backward(&mut self, border: Option<&[u8]>) -> Result<()>;
 }
 
 /// A cursor that seeks over what range deletes hide from its reader.
 ///
-/// It may show hidden entries all the same, where their source has newer ones beside them; the reader leaves those
-/// out. C1 to C6 of [`Cursor`] hold for what it shows.
+/// It may show hidden entries all the same, where their source has newer ones beside them; the reader leaves
+/// those out. C1 to C6 of [`Cursor`] hold for what it shows.
 #[derive(Debug)]
 pub struct Covered<C> {
     cursor: C,

@@ -34,7 +34,8 @@ impl Standing {
 ///
 /// # Contract
 /// * C1. A new cursor is invalid until a seek succeeds.
-/// * C2. Entries come in internal order: key ascending, then tag descending. No two entries are equal in both.
+/// * C2. Entries come in internal order: key ascending, then tag descending. No two entries are equal in
+///   both.
 /// * C3. `key`, `tag`, `value` and `head` may only be called while `is_valid`; the slices live until the next
 ///   call that moves the cursor.
 /// * C4. Moving past either end makes the cursor invalid without an error; only a seek makes it valid again.
@@ -58,15 +59,16 @@ pub trait Cursor {
     /// Moves to the following entry. The cursor must be valid.
     fn next(&mut self) -> Result<()>;
 
-    /// As [`next`](Cursor::next), for the one loop through which all entries of a flush or compaction pass: what most steps take is to
-    /// be compiled into it, and only into it, so cursors that have a quick way override this.
+    /// As [`next`](Cursor::next), for the one loop through which all entries of a flush or compaction pass:
+    /// what most steps take is to be compiled into it, and only into it, so cursors that have a quick way
+    /// override this.
     #[inline(always)]
     fn pass(&mut self) -> Result<()> {
         self.next()
     }
 
-    /// As [`next`](Cursor::next), for who is done with the current key: other versions of it may be passed over where that is cheaper than
-    /// meeting them, but no entry of a greater key. The cursor must be valid.
+    /// As [`next`](Cursor::next), for who is done with the current key: other versions of it may be passed
+    /// over where that is cheaper than meeting them, but no entry of a greater key. The cursor must be valid.
     #[inline(always)]
     fn next_key(&mut self) -> Result<()> {
         self.next()
@@ -75,9 +77,10 @@ pub trait Cursor {
     /// Moves to the preceding entry. The cursor must be valid.
     fn prev(&mut self) -> Result<()>;
 
-    /// As [`prev`](Cursor::prev), for a reader at `seqno`, who sees of each key the newest version up to that number: other versions, of this key and
-    /// of lesser ones, may be passed over where that is cheaper than meeting them, and [`prev`](Cursor::prev) does not meet them either before a
-    /// seek or a step forwards. The cursor must be valid.
+    /// As [`prev`](Cursor::prev), for a reader at `seqno`, who sees of each key the newest version up to that
+    /// number: other versions, of this key and of lesser ones, may be passed over where that is cheaper than
+    /// meeting them, and [`prev`](Cursor::prev) does not meet them either before a seek or a step forwards.
+    /// The cursor must be valid.
     #[inline(always)]
     fn prev_key(&mut self, seqno: SeqNo) -> Result<()> {
         let _ = seqno;
@@ -93,7 +96,8 @@ pub trait Cursor {
     /// Sequence number and kind.
     fn tag(&self) -> Tag;
 
-    /// The value; empty for tombstones. With [`esker_base::kind::FLAG_EXPIRY`] it starts with the expiry time.
+    /// The value; empty for tombstones. With [`esker_base::kind::FLAG_EXPIRY`] it starts with the expiry
+    /// time.
     fn value(&self) -> &[u8];
 
     /// Key, tag and value at once: where a cursor is one of several kinds, it is asked which only once.
@@ -102,32 +106,35 @@ pub trait Cursor {
         (self.key(), self.tag(), self.value())
     }
 
-    /// Eight bytes of the key after its first `skip` bytes, as [`esker_base::key::head`] gives them. Sources that
-    /// hold the key in pieces override it, so that a merge compares without assembling keys.
+    /// Eight bytes of the key after its first `skip` bytes, as [`esker_base::key::head`] gives them. Sources
+    /// that hold the key in pieces override it, so that a merge compares without assembling keys.
     #[inline]
     fn head(&self, skip: usize) -> u64 {
         esker_base::key::head(self.key(), skip)
     }
 
-    /// How the current entry stands to `bound` in the direction of `BACKWARD`, before it if there is none; and the bound in the form in which
-    /// [`step_towards`](Cursor::step_towards) takes it. It is to be found by looking at memory at hand. The cursor must be valid.
+    /// How the current entry stands to `bound` in the direction of `BACKWARD`, before it if there is none;
+    /// and the bound in the form in which [`step_towards`](Cursor::step_towards) takes it. It is to be found
+    /// by looking at memory at hand. The cursor must be valid.
     #[inline(always)]
     fn standing<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (Standing, u64) {
         let _ = bound;
         (Standing::Unknown, 0)
     }
 
-    /// Moves to the next entry in the direction of `BACKWARD` and says how it stands to the bound; if that is unknown, nothing has happened. The bound is
-    /// what [`standing`](Cursor::standing) gave for that direction, since when no other call has moved the cursor.
+    /// Moves to the next entry in the direction of `BACKWARD` and says how it stands to the bound; if that is
+    /// unknown, nothing has happened. The bound is what [`standing`](Cursor::standing) gave for that
+    /// direction, since when no other call has moved the cursor.
     #[inline(always)]
     fn step_towards<const BACKWARD: bool>(&mut self, bound: u64) -> Standing {
         let _ = bound;
         Standing::Unknown
     }
 
-    /// Moves on if it is known that no other version of the current key lies ahead, in the direction of `BACKWARD` and of the walk so far, and that
-    /// there is a next entry at hand; whether it is. Else nothing happens. For a reader at `seqno` who is done with the key, as
-    /// [`prev_key`](Cursor::prev_key). The cursor must be valid.
+    /// Moves on if it is known that no other version of the current key lies ahead, in the direction of
+    /// `BACKWARD` and of the walk so far, and that there is a next entry at hand; whether it is. Else nothing
+    /// happens. For a reader at `seqno` who is done with the key, as [`prev_key`](Cursor::prev_key). The
+    /// cursor must be valid.
     #[inline(always)]
     fn step_alone<const BACKWARD: bool>(&mut self, seqno: SeqNo) -> Result<bool> {
         let _ = seqno;
@@ -145,11 +152,12 @@ pub trait Cursor {
     /// more, once what this round asked for has arrived.
     ///
     /// A merge runs round 0 over all its sources, then round 1, and so on while any source asks for it, and
-    /// only then seeks them, so that the cache misses of all sources overlap: four runs cost about half of four
-    /// seeks in a row. A table finds its block in round 0, asks for its directory in round 1, and for the entry that the directory points to
-    /// in round 2. This is a hint: it may do nothing, meets no errors, does no input or
-    /// output, and the cursor is invalid afterwards until a seek. That seek is to `key`, in either direction, or to an end; or it
-    /// is prepared anew, from round 0 on: a cursor may keep what it found on the way.
+    /// only then seeks them, so that the cache misses of all sources overlap: four runs cost about half of
+    /// four seeks in a row. A table finds its block in round 0, asks for its directory in round 1, and for
+    /// the entry that the directory points to in round 2. This is a hint: it may do nothing, meets no errors,
+    /// does no input or output, and the cursor is invalid afterwards until a seek. That seek is to `key`, in
+    /// either direction, or to an end; or it is prepared anew, from round 0 on: a cursor may keep what it
+    /// found on the way.
     #[inline]
     fn prepare_seek(&mut self, key: &[u8], round: u32) -> bool {
         let _ = (key, round);

@@ -1,12 +1,12 @@
 //! A range walked from both of its ends.
 //!
-//! Two readers of the same view: they see the same keys (same sequence number, same sources), so that the one which
-//! walks forwards and the one which walks backwards meet exactly, and between them give each key once. Each end
-//! stands on the key it gave last; an end that reaches or passes the other's key has found the meeting point. One
-//! cursor for both ends would have to be sought anew at each change of end.
+//! Two readers of the same view: they see the same keys (same sequence number, same sources), so that the one
+//! which walks forwards and the one which walks backwards meet exactly, and between them give each key once.
+//! Each end stands on the key it gave last; an end that reaches or passes the other's key has found the
+//! meeting point. One cursor for both ends would have to be sought anew at each change of end.
 //!
-//! An end is opened when it is first asked for: most ranges are walked in one direction only, and a reader of many
-//! sources is not free.
+//! An end is opened when it is first asked for: most ranges are walked in one direction only, and a reader of
+//! many sources is not free.
 
 #[cfg(test)]
 mod tests;
@@ -20,7 +20,8 @@ pub trait View {
     /// What the readers walk.
     type Cursor: Cursor;
 
-    /// Opens a reader. All readers of a view must show the same keys: same sources, sequence number and bounds.
+    /// Opens a reader. All readers of a view must show the same keys: same sources, sequence number and
+    /// bounds.
     fn open(&self) -> Result<Visible<Self::Cursor>>;
 }
 
@@ -42,13 +43,14 @@ impl<V: View> DoubleEnded<V> {
         DoubleEnded { view, front: None, back: None, is_finished: false }
     }
 
-    /// The first entry that has not been given yet, borrowed until the next call; `None` when all have been given
-    /// and after an error.
+    /// The first entry that has not been given yet, borrowed until the next call; `None` when all have been
+    /// given and after an error.
     pub fn next_front(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         if self.is_finished {
             return Ok(None);
         }
-        // Until the end of this call has been found to exist, an error or the end of the keys finishes the walk.
+        // Until the end of this call has been found to exist, an error or the end of the keys finishes the
+        // walk.
         self.is_finished = true;
         let front = match &mut self.front {
             Some(front) => {
@@ -69,8 +71,8 @@ impl<V: View> DoubleEnded<V> {
         Ok(Some((key, value)))
     }
 
-    /// The last entry that has not been given yet, borrowed until the next call; `None` when all have been given
-    /// and after an error.
+    /// The last entry that has not been given yet, borrowed until the next call; `None` when all have been
+    /// given and after an error.
     pub fn next_back(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         if self.is_finished {
             return Ok(None);

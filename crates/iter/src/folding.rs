@@ -1,8 +1,8 @@
 //! Folding: from the operands of a key, met newest first, to its value.
 //!
-//! [`Operands`] keeps what was met, [`Fold`] is a reader's way through the versions of one key, and [`Folding`] is what a
-//! keyspace folds by. Each entry expires on its own: an operand whose time has passed is none, and a base whose time has
-//! passed is no base.
+//! [`Operands`] keeps what was met, [`Fold`] is a reader's way through the versions of one key, and
+//! [`Folding`] is what a keyspace folds by. Each entry expires on its own: an operand whose time has passed
+//! is none, and a base whose time has passed is no base.
 
 use crate::meaning::{Meaning, meaning, split_expiry};
 use crate::operator::{MergeError, MergeOperator};
@@ -12,9 +12,10 @@ use esker_base::{Error, Result, Tag};
 use std::ops::{ControlFlow, Range};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Operands that are kept one by one; when there are more, and they take twice what they came to the last time, they become one if
-/// the operator can do that. So a key that was merged a million times costs a reader the memory of its value, and as each
-/// byte is folded a bounded number of times on average, time that grows with the operands and not with their square.
+/// Operands that are kept one by one; when there are more, and they take twice what they came to the last
+/// time, they become one if the operator can do that. So a key that was merged a million times costs a reader
+/// the memory of its value, and as each byte is folded a bounded number of times on average, time that grows
+/// with the operands and not with their square.
 const MAX_KEPT: usize = 256;
 
 /// What the operands of a keyspace are folded by.
@@ -207,9 +208,9 @@ impl Fold {
         (self.value, self.is_done, self.lasts, self.latest_end_ms) = (None, false, false, 0);
     }
 
-    /// Takes the next older version of the key that no range delete hides; `Break` if older ones do not matter.
-    /// `is_over` says of an expiry time whether it has passed for the reader, `large` what becomes of a base that lies elsewhere:
-    /// if the reader passes it by, the key has a value, whatever it comes to.
+    /// Takes the next older version of the key that no range delete hides; `Break` if older ones do not
+    /// matter. `is_over` says of an expiry time whether it has passed for the reader, `large` what becomes of
+    /// a base that lies elsewhere: if the reader passes it by, the key has a value, whatever it comes to.
     ///
     /// # Errors
     /// [`Error::Merge`] if the operands cannot be folded; those of [`meaning`].
@@ -278,7 +279,8 @@ impl Fold {
         Ok(())
     }
 
-    /// When the last of what made the value ends, in milliseconds since 1970; `None` if something of it does not.
+    /// When the last of what made the value ends, in milliseconds since 1970; `None` if something of it does
+    /// not.
     pub fn end_ms(&self) -> Option<u64> {
         (!self.lasts).then_some(self.latest_end_ms)
     }

@@ -1,12 +1,14 @@
-//! Gaps: runs of neighbouring keys of which none has a value, remembered so that not every reader walks over them.
+//! Gaps: runs of neighbouring keys of which none has a value, remembered so that not every reader walks over
+//! them.
 //!
-//! A queue deletes at its head, and whoever looks for the head meets all tombstones that no compaction has removed yet. A
-//! reader that had to pass many of them says so ([`Gaps::note`]), and the next one asks before it walks ([`Gaps::around`]).
-//! Who keeps the gaps answers for their truth; a reader promises to tell what it saw, and nothing else:
+//! A queue deletes at its head, and whoever looks for the head meets all tombstones that no compaction has
+//! removed yet. A reader that had to pass many of them says so ([`Gaps::note`]), and the next one asks before
+//! it walks ([`Gaps::around`]). Who keeps the gaps answers for their truth; a reader promises to tell what it
+//! saw, and nothing else:
 //!
-//! * GP1: of every key from the start of a noted gap up to its end, the newest version that a reader at that sequence number
-//!   sees is a tombstone, or hidden by a range delete, or there is none. An entry that has expired breaks a gap: for a
-//!   reader at an earlier time it has not.
+//! * GP1: of every key from the start of a noted gap up to its end, the newest version that a reader at that
+//!   sequence number sees is a tombstone, or hidden by a range delete, or there is none. An entry that has
+//!   expired breaks a gap: for a reader at an earlier time it has not.
 
 use crate::key_buffer::KeyBuffer;
 use esker_base::SeqNo;
@@ -30,8 +32,8 @@ pub trait Gaps: Debug + Send + Sync {
     fn note(&self, start: &[u8], end: Option<&[u8]>, seqno: SeqNo);
 }
 
-/// So many keys without a value in a row are worth asking and telling: walking over them takes a microsecond or two, several
-/// times what the question takes.
+/// So many keys without a value in a row are worth asking and telling: walking over them takes a microsecond
+/// or two, several times what the question takes.
 pub(crate) const MIN_GAP: u32 = 64;
 
 /// A reader's way over keys without a value.
@@ -62,7 +64,8 @@ impl Walk {
 
     /// The present key has no value, but may have one for other readers.
     pub(crate) fn break_here(&mut self) {
-        // It may have been counted as passed already, when only a version too new for this reader had been met.
+        // It may have been counted as passed already, when only a version too new for this reader had been
+        // met.
         self.interrupt();
         self.is_broken = true;
     }

@@ -1,17 +1,20 @@
-//! The range deletes of a flush or compaction: which versions of the inputs they hide, and which of them are written.
+//! The range deletes of a flush or compaction: which versions of the inputs they hide, and which of them are
+//! written.
 //!
 //! Let b0 be the oldest boundary (4.4).
 //!
-//! * A version `k@q` is dropped if a range delete `s` of the inputs covers k, `q < s`, and no boundary divides
-//!   the two: whoever could see the version sees the range delete. A version of the same number survives.
-//! * A range delete is dropped under a newer one over the same keys in the same stripe: it hides nothing that the newer
-//!   one does not hide from the same readers.
-//! * A range delete `[x, y)@s` is dropped if `s <= b0` and nothing outside of the inputs that may hold keys from
-//!   x up to y has a version older than `s`. What it hides in the inputs is dropped by the first rule, because
-//!   below b0 there is one stripe.
+//! * A version `k@q` is dropped if a range delete `s` of the inputs covers k, `q < s`, and no boundary
+//!   divides the two: whoever could see the version sees the range delete. A version of the same number
+//!   survives.
+//! * A range delete is dropped under a newer one over the same keys in the same stripe: it hides nothing that
+//!   the newer one does not hide from the same readers.
+//! * A range delete `[x, y)@s` is dropped if `s <= b0` and nothing outside of the inputs that may hold keys
+//!   from x up to y has a version older than `s`. What it hides in the inputs is dropped by the first rule,
+//!   because below b0 there is one stripe.
 //!
-//! Fragments keep the rules independent of how the range deletes were written: each is decided from x to y as a whole.
-//! The owner clips the range deletes of a sliced input to the slice, so that none reaches beyond what the job replaces.
+//! Fragments keep the rules independent of how the range deletes were written: each is decided from x to y as
+//! a whole. The owner clips the range deletes of a sliced input to the slice, so that none reaches beyond
+//! what the job replaces.
 
 use crate::boundaries::Boundaries;
 use crate::range_deletes::{Fragment, RangeDelete, RangeDeletes};
@@ -31,8 +34,9 @@ pub struct InputDeletes {
 }
 
 impl InputDeletes {
-    /// The range deletes of all inputs. `older_outside` answers whether anything outside of the inputs may hold a version
-    /// older than a sequence number among the keys from a first one up to an end; yes is always safe.
+    /// The range deletes of all inputs. `older_outside` answers whether anything outside of the inputs may
+    /// hold a version older than a sequence number among the keys from a first one up to an end; yes is
+    /// always safe.
     pub fn new<'a>(
         inputs: impl IntoIterator<Item = RangeDelete<'a>>,
         boundaries: &Boundaries,
@@ -87,8 +91,8 @@ impl InputDeletes {
         newer.is_some_and(|newer| boundaries.are_in_same_stripe(seqno, newer))
     }
 
-    /// Whether whoever sees version `seqno` of the present key sees a range delete that is older than it: then nothing older
-    /// than that counts, wherever it is.
+    /// Whether whoever sees version `seqno` of the present key sees a range delete that is older than it:
+    /// then nothing older than that counts, wherever it is.
     pub(crate) fn ends_below(&self, seqno: SeqNo, boundaries: &Boundaries) -> bool {
         let fragment = self.all.fragments().get(self.passed).filter(|_| self.is_covered);
         let older = fragment.and_then(|fragment| fragment.seqnos.iter().find(|&&older| older < seqno));
@@ -111,8 +115,8 @@ fn advance(fragments: &[Fragment], passed: &mut usize, key: &[u8]) -> bool {
     false
 }
 
-/// Of descending sequence numbers the newest of each stripe; those newer than the visible one are all kept, because a
-/// snapshot taken since could divide them.
+/// Of descending sequence numbers the newest of each stripe; those newer than the visible one are all kept,
+/// because a snapshot taken since could divide them.
 fn newest_of_stripes(descending: &[SeqNo], boundaries: &Boundaries) -> Vec<SeqNo> {
     let mut kept: Vec<SeqNo> = Vec::new();
     for &seqno in descending {

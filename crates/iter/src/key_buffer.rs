@@ -42,8 +42,8 @@ impl KeyBuffer {
         if self.len <= SHORT { &self.short[..self.len] } else { &self.long }
     }
 
-    /// Whether this is the key. Neighbours in key order differ in their last bytes most often, so these are looked
-    /// at first.
+    /// Whether this is the key. Neighbours in key order differ in their last bytes most often, so these are
+    /// looked at first.
     #[inline]
     pub(crate) fn is(&self, key: &[u8]) -> bool {
         let own = self.as_slice();

@@ -1,8 +1,8 @@
 //! The cursor contract, and what can be built from cursors alone: merging, visibility, bounds.
 //!
 //! A *cursor* walks entries in internal order: by user key ascending, and among the versions of one key by
-//! [`Tag`](esker_base::Tag) descending, so that the newest version comes first. Memtables and tables give cursors;
-//! the engine merges them and shows the user what is visible.
+//! [`Tag`](esker_base::Tag) descending, so that the newest version comes first. Memtables and tables give
+//! cursors; the engine merges them and shows the user what is visible.
 //!
 //! ```text
 //!   memtables   tables        Cursor: all versions of one source
@@ -14,13 +14,16 @@
 //!  DoubleEnded                a range taken from both ends
 //! ```
 //!
-//! Everything is generic over the cursor, with no dynamic dispatch, and lends keys and values instead of copying
-//! them where the direction allows it. An error of any source ends the walk and is returned by the call that met it.
+//! Everything is generic over the cursor, with no dynamic dispatch, and lends keys and values instead of
+//! copying them where the direction allows it. An error of any source ends the walk and is returned by the
+//! call that met it.
 //!
-//! Files, in reading order: [`cursor`] the contract; [`mod@slice`] the simplest source; [`merge`] the loser tree;
-//! [`meaning`](mod@meaning) what each kind of entry tells a [`reader`]; [`bounds`] ranges of keys; [`visible`] the reader's view;
-//! [`range_deletes`] and [`cover`] what deletes whole ranges; [`operator`] and [`folding`] what operands come to; [`gaps`] where nothing is; [`double_ended`] two readers that meet; [`boundaries`] who reads
-//! where; [`retained`] and [`input_deletes`] what may be dropped; [`compaction_filter`] what somebody else decides.
+//! Files, in reading order: [`cursor`] the contract; [`mod@slice`] the simplest source; [`merge`] the loser
+//! tree; [`meaning`](mod@meaning) what each kind of entry tells a [`reader`]; [`bounds`] ranges of keys;
+//! [`visible`] the reader's view; [`range_deletes`] and [`cover`] what deletes whole ranges; [`operator`] and
+//! [`folding`] what operands come to; [`gaps`] where nothing is; [`double_ended`] two readers that meet;
+//! [`boundaries`] who reads where; [`retained`] and [`input_deletes`] what may be dropped;
+//! [`compaction_filter`] what somebody else decides.
 
 #![forbid(unsafe_code)]
 

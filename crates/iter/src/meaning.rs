@@ -12,18 +12,21 @@ pub enum Meaning {
     Expiring,
     /// The key has the value that the entry's points to.
     Large,
-    /// The value starts with an expiry time: until then the key has the value that what is behind it points to.
+    /// The value starts with an expiry time: until then the key has the value that what is behind it points
+    /// to.
     ExpiringLarge,
     /// The key is gone.
     Absent,
-    /// The entry changes what older ones say: its value, behind an expiry time if its tag has the flag, is an operand.
+    /// The entry changes what older ones say: its value, behind an expiry time if its tag has the flag, is an
+    /// operand.
     Operand,
 }
 
 /// The meaning of the newest visible version of `key`.
 ///
 /// # Errors
-/// [`Error::Unsupported`] for what no reader is built for yet: range deletes among entries, and bytes that no format assigned. Showing something plausible instead would be a wrong answer.
+/// [`Error::Unsupported`] for what no reader is built for yet: range deletes among entries, and bytes that no
+/// format assigned. Showing something plausible instead would be a wrong answer.
 #[inline]
 pub fn meaning(tag: Tag, key: &[u8]) -> Result<Meaning> {
     const DELETE: u8 = ValueKind::Delete as u8;
@@ -55,7 +58,8 @@ pub const fn is_large(tag: Tag) -> bool {
 /// The expiry time of an entry that has one, in milliseconds since 1970, and the value behind it.
 ///
 /// # Errors
-/// [`Error::Internal`] if the value is shorter than a time: checksums guard the bytes, so no writer of ours left them.
+/// [`Error::Internal`] if the value is shorter than a time: checksums guard the bytes, so no writer of ours
+/// left them.
 #[inline]
 pub fn split_expiry<'v>(tag: Tag, key: &[u8], value: &'v [u8]) -> Result<(u64, &'v [u8])> {
     esker_base::expiry::split(value).ok_or_else(|| too_short(tag, key))
@@ -69,8 +73,9 @@ fn too_short(tag: Tag, key: &[u8]) -> Error {
 
 /// Checks that a version hidden by a newer one of the same key concerns this key only.
 ///
-/// This is a net, not a guarantee: a range delete that starts before the place where a reader began is not met.
-/// Range deletes do not belong among the entries that cursors give, and whoever opens their source must refuse it.
+/// This is a net, not a guarantee: a range delete that starts before the place where a reader began is not
+/// met. Range deletes do not belong among the entries that cursors give, and whoever opens their source must
+/// refuse it.
 ///
 /// # Errors
 /// [`Error::Unsupported`] for range deletes, which reach beyond their key, and for unassigned bytes.

@@ -1,41 +1,46 @@
 //! One cursor over many: entries of all sources in internal order.
 //!
 //! # Design
-//! A loser tree (`Tournament`) over *ranks*: the key's eight-byte head behind a prefix that all keys share, taken
-//! as a number. Walking backwards, the rank is the head's complement, so that the least rank wins in both
-//! directions and there is one tree. An exhausted source has the greatest rank there is.
+//! A loser tree (`Tournament`) over *ranks*: the key's eight-byte head behind a prefix that all keys share,
+//! taken as a number. Walking backwards, the rank is the head's complement, so that the least rank wins in
+//! both directions and there is one tree. An exhausted source has the greatest rank there is.
 //!
-//! Equal ranks are settled by the eight bytes that follow, still without a branch on which source comes first, and
-//! only then, out of line, by whole keys and by tags, newest first; an exhausted source loses. So decimal keys and
-//! keys with a common prefix that nobody told the merge of cost 15 ns an entry instead of 30. Ranks of sixteen bytes
-//! would make that 11, but cost 2 ns on every other merge, and more where a source holds its keys in pieces.
+//! Equal ranks are settled by the eight bytes that follow, still without a branch on which source comes
+//! first, and only then, out of line, by whole keys and by tags, newest first; an exhausted source loses. So
+//! decimal keys and keys with a common prefix that nobody told the merge of cost 15 ns an entry instead of
+//! 30. Ranks of sixteen bytes would make that 11, but cost 2 ns on every other merge, and more where a source
+//! holds its keys in pieces.
 //!
-//! One source alone is passed straight through. A source that has won [`STREAK`] times in a row is compared with
-//! the second's rank only, one well-predicted branch instead of a walk up the tree, until that fails: a large run
-//! beside small ones, or disjoint ranges. Doing so at each step instead loses up to a third when the sources
-//! are equal, because then the branch is a coin toss. Where the rank is the second's, the eight bytes behind it are compared with the second's, which are
-//! kept as well: decimal keys lie in groups of equal rank.
+//! One source alone is passed straight through. A source that has won [`STREAK`] times in a row is compared
+//! with the second's rank only, one well-predicted branch instead of a walk up the tree, until that fails: a
+//! large run beside small ones, or disjoint ranges. Doing so at each step instead loses up to a third when
+//! the sources are equal, because then the branch is a coin toss. Where the rank is the second's, the eight
+//! bytes behind it are compared with the second's, which are kept as well: decimal keys lie in groups of
+//! equal rank.
 //!
 //! # Stretches
-//! A source that holds one version of each key, as most runs do, is told of the first key of all others. Then it says with each step whether it still
-//! comes before that key, by one comparison of a word that the step has at hand ([`Cursor::step_towards`]), and for as long as it does nobody looks at rank, key or
-//! version. So a run beside a memtable with few keys costs about what the run alone does, in both directions. This is tried with the last source after a
-//! seek, the oldest and mostly the largest, and with one that dominates ([`Merge::look_ahead`]). Then that source and the others take turns, and the
-//! tree is one of the others: see [`stretches`].
+//! A source that holds one version of each key, as most runs do, is told of the first key of all others. Then
+//! it says with each step whether it still comes before that key, by one comparison of a word that the step
+//! has at hand ([`Cursor::step_towards`]), and for as long as it does nobody looks at rank, key or version.
+//! So a run beside a memtable with few keys costs about what the run alone does, in both directions. This is
+//! tried with the last source after a seek, the oldest and mostly the largest, and with one that dominates
+//! ([`Merge::look_ahead`]). Then that source and the others take turns, and the tree is one of the others:
+//! see [`stretches`].
 //!
 //! # Invariants
-//! * Walking forwards at entry e, every other source stands on its first entry after e, or behind that where only versions of a key lie
-//!   between that was given up ([`Cursor::next_key`]); backwards, on its last entry before e, or before that where only versions lie between that
-//!   the reader does not see ([`Cursor::prev_key`]); or it is exhausted in that direction.
-//! * Hence a change of direction must move *every* other source over e. They are sought anew, not stepped: an entry
-//!   written meanwhile into a live memtable (C6) may lie between a source's old place and e, and exhausted sources
-//!   have no place to step from.
-//! * While a source leads, the others' first entry stays where it is, and its key lies behind that of the present entry strictly. So the present entry has no
-//!   other version anywhere.
+//! * Walking forwards at entry e, every other source stands on its first entry after e, or behind that where
+//!   only versions of a key lie between that was given up ([`Cursor::next_key`]); backwards, on its last
+//!   entry before e, or before that where only versions lie between that the reader does not see
+//!   ([`Cursor::prev_key`]); or it is exhausted in that direction.
+//! * Hence a change of direction must move *every* other source over e. They are sought anew, not stepped: an
+//!   entry written meanwhile into a live memtable (C6) may lie between a source's old place and e, and
+//!   exhausted sources have no place to step from.
+//! * While a source leads, the others' first entry stays where it is, and its key lies behind that of the
+//!   present entry strictly. So the present entry has no other version anywhere.
 //! * After an error the merge is invalid, whatever the other sources hold (C5).
 //!
-//! Rejected: a binary heap (1.5 to 2.5 times slower, its sift is all branches), SIMD minimum over up to eight heads
-//! (21-25 ns an entry against 10-16).
+//! Rejected: a binary heap (1.5 to 2.5 times slower, its sift is all branches), SIMD minimum over up to eight
+//! heads (21-25 ns an entry against 10-16).
 
 mod stretches;
 mod tournament;
@@ -48,8 +53,9 @@ use esker_base::{Result, SeqNo, Tag};
 use std::cmp::Ordering;
 use tournament::{Entrant, Tournament};
 
-/// Wins in a row after which a source is taken to dominate. Measured with 2 to 8 sources: with four wins two equal
-/// sources lose 8 % to attempts that fail at once; with sixteen a source that has nine of ten entries gains nothing.
+/// Wins in a row after which a source is taken to dominate. Measured with 2 to 8 sources: with four wins two
+/// equal sources lose 8 % to attempts that fail at once; with sixteen a source that has nine of ten entries
+/// gains nothing.
 const STREAK: u32 = 8;
 
 /// Rounds of [`Cursor::prepare_seek`] that a seek grants at most: block, directory, entry, and one to spare.
@@ -61,7 +67,8 @@ const NONE: usize = usize::MAX;
 /// Stands for whichever source first tells where it stands.
 const ANY: usize = usize::MAX - 1;
 
-/// How often a source that has just been found to dominate is asked where it stands in vain, this less the other: see [`Merge::look_ahead`].
+/// How often a source that has just been found to dominate is asked where it stands in vain, this less the
+/// other: see [`Merge::look_ahead`].
 const FULL_CREDIT: u32 = 8;
 const LEAST_CREDIT: u32 = 4;
 
@@ -70,8 +77,8 @@ const EXHAUSTED: u64 = u64::MAX;
 
 /// A cursor over all entries of several cursors, in internal order.
 ///
-/// Give the sources newest first. No two sources hold an entry with equal key and equal tag; if they do all the
-/// same, both are given, the newer source's first.
+/// Give the sources newest first. No two sources hold an entry with equal key and equal tag; if they do all
+/// the same, both are given, the newer source's first.
 ///
 /// Cost per step: O(log k) matches without branches, 10-11 ns for two to eight sources in memory.
 #[derive(Debug)]
@@ -83,24 +90,27 @@ pub struct Merge<C> {
     backward: bool,
     /// Length of the prefix that all keys share.
     skip: usize,
-    /// While a source dominates, the least rank of the others, else 0. A winner with a lesser rank wins again.
+    /// While a source dominates, the least rank of the others, else 0. A winner with a lesser rank wins
+    /// again.
     second_rank: u64,
-    /// What settles an equal rank then, the eight bytes behind it in the direction of the walk: a winner with less there wins again. 0 if
-    /// they are not known.
+    /// What settles an equal rank then, the eight bytes behind it in the direction of the walk: a winner with
+    /// less there wins again. 0 if they are not known.
     second_tail: u64,
     streak: u32,
     /// The source that is asked where it stands when it wins, [`ANY`] or [`NONE`].
     dominant: usize,
     /// Falls with each question in vain.
     credit: u32,
-    /// While turns are taken, whether the current entry is the dominant source's and known to come before those of all others, the only version of
-    /// its key.
+    /// While turns are taken, whether the current entry is the dominant source's and known to come before
+    /// those of all others, the only version of its key.
     is_leading: bool,
     /// The key of the first of the others, as the dominant source gave it, while that leads.
     bound: u64,
-    /// While turns are taken and another has its turn, whether the dominant source is known to stand on a version of its key.
+    /// While turns are taken and another has its turn, whether the dominant source is known to stand on a
+    /// version of its key.
     is_on_bound: bool,
-    /// The dominant source and the others take turns: it tells where the first of their keys belongs, and the tree is one of the others.
+    /// The dominant source and the others take turns: it tells where the first of their keys belongs, and the
+    /// tree is one of the others.
     in_turns: bool,
     /// While turns are taken, the first of the others; any of them if all are exhausted.
     other: usize,
@@ -137,9 +147,10 @@ impl<C: Cursor> Merge<C> {
         }
     }
 
-    /// Tells the merge that *all* keys of *all* sources, also those that are written later, agree in their first
-    /// `skip` bytes. The merge then compares the eight bytes behind, which differ more often: for keys with a long
-    /// common prefix this saves a third of the time. If it is not so, the order of the entries is wrong.
+    /// Tells the merge that *all* keys of *all* sources, also those that are written later, agree in their
+    /// first `skip` bytes. The merge then compares the eight bytes behind, which differ more often: for keys
+    /// with a long common prefix this saves a third of the time. If it is not so, the order of the entries is
+    /// wrong.
     ///
     /// The merge is invalid afterwards until a seek.
     pub fn set_skip(&mut self, skip: usize) {
@@ -216,7 +227,8 @@ impl<C: Cursor> Merge<C> {
         }
     }
 
-    /// Moves the source that stands on the current entry, and finds the new first. `seqno` counts for who is done with a key backwards.
+    /// Moves the source that stands on the current entry, and finds the new first. `seqno` counts for who is
+    /// done with a key backwards.
     #[inline(always)]
     fn advance<const BACKWARD: bool, const DONE_WITH_KEY: bool>(&mut self, seqno: SeqNo) -> Result<()> {
         let winner = self.winner;
@@ -244,8 +256,8 @@ impl<C: Cursor> Merge<C> {
         Ok(())
     }
 
-    /// Finds the source that stands on the first entry, of at least two, once the last one has moved. `LOOKS_AHEAD`: who walks on may do so in
-    /// stretches.
+    /// Finds the source that stands on the first entry, of at least two, once the last one has moved.
+    /// `LOOKS_AHEAD`: who walks on may do so in stretches.
     #[inline(always)]
     fn find_winner<const BACKWARD: bool, const LOOKS_AHEAD: bool>(&mut self, winner: usize) {
         let rank = rank::<C, BACKWARD>(&self.sources[winner], self.skip);
@@ -364,9 +376,9 @@ fn tail<C: Cursor, const BACKWARD: bool>(source: &C, skip: usize) -> u64 {
     if BACKWARD { !tail } else { tail }
 }
 
-/// Whether source `a` comes before source `b` although their ranks are equal: by the next eight bytes of their keys,
-/// which settle most of it for keys with a common prefix that nobody told. Not in place: ranks that are equal are the exception, and a merge's
-/// step is quicker the shorter it is.
+/// Whether source `a` comes before source `b` although their ranks are equal: by the next eight bytes of
+/// their keys, which settle most of it for keys with a common prefix that nobody told. Not in place: ranks
+/// that are equal are the exception, and a merge's step is quicker the shorter it is.
 #[inline(never)]
 fn precedes<C: Cursor, const BACKWARD: bool>(sources: &[C], skip: usize, a: u32, b: u32) -> bool {
     let (x, y) = (&sources[a as usize], &sources[b as usize]);

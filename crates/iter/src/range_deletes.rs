@@ -1,14 +1,14 @@
 //! Range deletes as a set of fragments: what memtables keep, tables store and merges carry along.
 //!
-//! A range delete `[start, end)@s` hides every version older than `s` of every key from `start` up to, and not including,
-//! `end`. Range deletes overlap; *fragments* do not: they are cut at every start and every end, so that each
-//! fragment is covered by the same range deletes from its first key to its last. It lists their sequence
-//! numbers, newest first. To find the newest range delete over a key that a reader sees, one binary search
-//! for the fragment and one among its numbers suffice.
+//! A range delete `[start, end)@s` hides every version older than `s` of every key from `start` up to, and
+//! not including, `end`. Range deletes overlap; *fragments* do not: they are cut at every start and every
+//! end, so that each fragment is covered by the same range deletes from its first key to its last. It lists
+//! their sequence numbers, newest first. To find the newest range delete over a key that a reader sees, one
+//! binary search for the fragment and one among its numbers suffice.
 //!
-//! A range without an end is one that goes on behind every key. Keys have no greatest one that could be written
-//! down as an exclusive end, and the least key, the empty one, can never be an end, so where an end is stored
-//! the empty key stands for "none".
+//! A range without an end is one that goes on behind every key. Keys have no greatest one that could be
+//! written down as an exclusive end, and the least key, the empty one, can never be an end, so where an end
+//! is stored the empty key stands for "none".
 
 use esker_base::SeqNo;
 use std::collections::BTreeMap;
@@ -125,14 +125,14 @@ pub struct RangeDeletes {
 impl RangeDeletes {
     /// The fragments of range deletes in any order; empty ranges are left out.
     ///
-    /// O(n log n) for n of them, and the sum of their overlaps in memory: n nested ones give about n squared sequence
-    /// numbers, so owners bound n.
+    /// O(n log n) for n of them, and the sum of their overlaps in memory: n nested ones give about n squared
+    /// sequence numbers, so owners bound n.
     pub fn new<'a>(deletes: impl IntoIterator<Item = RangeDelete<'a>>) -> RangeDeletes {
         RangeDeletes::reduced(deletes, |_| {})
     }
 
-    /// As [`RangeDeletes::new`], where `reduce` takes away the sequence numbers of each fragment that need not be
-    /// kept. It gets them in descending order; what has none left is left out.
+    /// As [`RangeDeletes::new`], where `reduce` takes away the sequence numbers of each fragment that need
+    /// not be kept. It gets them in descending order; what has none left is left out.
     pub fn reduced<'a>(
         deletes: impl IntoIterator<Item = RangeDelete<'a>>,
         mut reduce: impl FnMut(&mut Vec<SeqNo>),
@@ -145,7 +145,8 @@ impl RangeDeletes {
         }
         borders.sort_unstable();
         let mut set = RangeDeletes::default();
-        // How many range deletes of each sequence number are open; a set that was fragmented before has several.
+        // How many range deletes of each sequence number are open; a set that was fragmented before has
+        // several.
         let mut open: BTreeMap<SeqNo, usize> = BTreeMap::new();
         let (mut start, mut seqnos): (&[u8], Vec<SeqNo>) = (&[], Vec::new());
         for (key, opens, seqno) in borders {
@@ -274,7 +275,8 @@ impl RangeDeletes {
         self.fragments[from..].iter()
     }
 
-    /// The newest range delete over `key` that a reader at `seqno` sees; [`SeqNo::ZERO`] if there is none. O(log n).
+    /// The newest range delete over `key` that a reader at `seqno` sees; [`SeqNo::ZERO`] if there is none.
+    /// O(log n).
     #[inline]
     pub fn cover(&self, key: &[u8], seqno: SeqNo) -> SeqNo {
         self.fragment_over(key).map_or(SeqNo::ZERO, |fragment| fragment.newest_at(seqno))

@@ -28,7 +28,8 @@ pub enum Large {
 }
 
 impl Large {
-    /// Puts the value that a pointer leads to into `value`, in place of what that held; nothing if the reader passes it by.
+    /// Puts the value that a pointer leads to into `value`, in place of what that held; nothing if the reader
+    /// passes it by.
     ///
     /// # Errors
     /// Those of [`LargeValues::fetch`]; [`esker_base::Error::Unsupported`] if there should be none.
@@ -42,10 +43,12 @@ impl Large {
     }
 }
 
-/// What decides, beside the sequence number, what a reader sees of an entry. It is fixed for as long as the reader lives.
+/// What decides, beside the sequence number, what a reader sees of an entry. It is fixed for as long as the
+/// reader lives.
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
-    /// The moment at which the reader judges expiry times, in milliseconds since 1970. At 0 nothing has expired.
+    /// The moment at which the reader judges expiry times, in milliseconds since 1970. At 0 nothing has
+    /// expired.
     pub read_time_ms: u64,
     /// What operands are folded by, where there may be any.
     pub folding: Option<Arc<Folding>>,

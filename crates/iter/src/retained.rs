@@ -1,51 +1,58 @@
-//! What a flush or compaction keeps: the entries of its inputs that some reader, now or later, can tell apart from
-//! their absence.
+//! What a flush or compaction keeps: the entries of its inputs that some reader, now or later, can tell apart
+//! from their absence.
 //!
 //! # Rules
-//! Let the [`Boundaries`] be the sequence numbers at which somebody may read, b0 the smallest and V the visible one.
+//! Let the [`Boundaries`] be the sequence numbers at which somebody may read, b0 the smallest and V the
+//! visible one.
 //!
-//! 1. A version under a newer Put, Delete or SingleDelete of the same key *in the same stripe* is dropped: whoever
-//!    could see it sees the newer one (RV4).
-//! 2. A tombstone `k@s` is dropped when `s <= b0`, every older version of k in the inputs is dropped, and nothing
-//!    outside the inputs may hold an older version of k. Readers see nothing where the tombstone was, as before.
+//! 1. A version under a newer Put, Delete or SingleDelete of the same key *in the same stripe* is dropped:
+//!    whoever could see it sees the newer one (RV4).
+//! 2. A tombstone `k@s` is dropped when `s <= b0`, every older version of k in the inputs is dropped, and
+//!    nothing outside the inputs may hold an older version of k. Readers see nothing where the tombstone was,
+//!    as before.
 //! 3. If asked for, a Put `k@q` gets the sequence number 0 when `q <= b0`, no newer version of k is kept, and
 //!    nothing outside may hold an older version. All readers see it as before, and it takes less room. Newer
-//!    versions outside stay newer. Range deletes that cover k may be older than q but not older than 0, so no range
-//!    delete that the job keeps may cover k; any outside are "something older" in the sense of the rule.
-//! 4. What is not known is kept as it is. What lies below it may be part of its meaning, so it hides nothing and keeps
-//!    the tombstones of its key.
-//! 5. A Put whose expiry time has passed for every reader, now and later ([`Boundaries::is_expired_for_all`]), is a
-//!    Delete to all of them, and is treated as one: what rule 2 does not drop is written as a Delete. One that has not
-//!    expired yet is a Put like any other: it hides what is older, because when it goes the key is gone.
-//! 6. A version under a range delete of the inputs in the same stripe is dropped, whatever its kind: whoever could see it
-//!    sees the range delete ([`InputDeletes`], which also says which range deletes are written).
-//! 7. Merge operands of one stripe are folded ([`operands`] has the conditions): into a Put that hides what is older where
-//!    the history of the key ends within the stripe, else into one operand if the operator can do that. Operands hide
-//!    nothing, and keep nothing from being dropped.
-//! 8. If asked for, a Put that only readers of the present see, and that is the newest of its key, is shown to somebody's
-//!    filter ([`crate::compaction_filter`]), which may give it another value, or make a Delete of it.
-//! 9. A version newer than V is kept and hides nothing. There is none if the job did its part (inputs fixed first);
-//!    a snapshot taken since could divide two of them.
-//! 10. If a key has versions above a boundary, one of them is left: whoever compares sequence numbers sees that it has changed.
-//!     Rules 1, 2, 5 and 7 are made so; transactions rely on it.
+//!    versions outside stay newer. Range deletes that cover k may be older than q but not older than 0, so no
+//!    range delete that the job keeps may cover k; any outside are "something older" in the sense of the
+//!    rule.
+//! 4. What is not known is kept as it is. What lies below it may be part of its meaning, so it hides nothing
+//!    and keeps the tombstones of its key.
+//! 5. A Put whose expiry time has passed for every reader, now and later
+//!    ([`Boundaries::is_expired_for_all`]), is a Delete to all of them, and is treated as one: what rule 2
+//!    does not drop is written as a Delete. One that has not expired yet is a Put like any other: it hides
+//!    what is older, because when it goes the key is gone.
+//! 6. A version under a range delete of the inputs in the same stripe is dropped, whatever its kind: whoever
+//!    could see it sees the range delete ([`InputDeletes`], which also says which range deletes are written).
+//! 7. Merge operands of one stripe are folded ([`operands`] has the conditions): into a Put that hides what
+//!    is older where the history of the key ends within the stripe, else into one operand if the operator can
+//!    do that. Operands hide nothing, and keep nothing from being dropped.
+//! 8. If asked for, a Put that only readers of the present see, and that is the newest of its key, is shown
+//!    to somebody's filter ([`crate::compaction_filter`]), which may give it another value, or make a Delete
+//!    of it.
+//! 9. A version newer than V is kept and hides nothing. There is none if the job did its part (inputs fixed
+//!    first); a snapshot taken since could divide two of them.
+//! 10. If a key has versions above a boundary, one of them is left: whoever compares sequence numbers sees
+//!     that it has changed. Rules 1, 2, 5 and 7 are made so; transactions rely on it.
 //!
 //! # Why one pass suffices
-//! The versions of a key come newest first, and rule 2 asks about versions that come later. But when `s <= b0`, no
-//! boundary b has `q <= b < s` for any older version q, because `b >= b0 >= s`. So all older versions lie in the
-//! tombstone's stripe, and rule 1 drops them although the tombstone that hides them is itself not kept; the
-//! filter only has to remember its sequence number. The sole exception are the versions of rule 4, which are never
-//! dropped. Therefore a tombstone that may go is *withheld*: its key is remembered anyway and it has no value, so this
-//! costs one word. If such a version comes, the tombstone is given after all, before it. If the next key comes, it
-//! is gone. A Put cannot be withheld without copying its value, so where rule 3 meets such a version after it has
-//! already lost its number, the job fails; the owner must not ask for zeroes when inputs hold such kinds.
+//! The versions of a key come newest first, and rule 2 asks about versions that come later. But when
+//! `s <= b0`, no boundary b has `q <= b < s` for any older version q, because `b >= b0 >= s`. So all older
+//! versions lie in the tombstone's stripe, and rule 1 drops them although the tombstone that hides them is
+//! itself not kept; the filter only has to remember its sequence number. The sole exception are the versions
+//! of rule 4, which are never dropped. Therefore a tombstone that may go is *withheld*: its key is remembered
+//! anyway and it has no value, so this costs one word. If such a version comes, the tombstone is given after
+//! all, before it. If the next key comes, it is gone. A Put cannot be withheld without copying its value, so
+//! where rule 3 meets such a version after it has already lost its number, the job fails; the owner must not
+//! ask for zeroes when inputs hold such kinds.
 //!
 //! # SingleDelete is a Delete here
-//! The usual rule lets a SingleDelete and the Put below it vanish together wherever they meet, long before the
-//! bottom. Together with rule 1 that is wrong. Take the history Put@1, Delete@2, Put@3, SingleDelete@4, which keeps
-//! the promise of at most one Put since the last delete. One job merges 2 and 3: rule 1 drops the Delete. Another
-//! merges 3 and 4: both vanish. Put@1, in a run below, is back. To forbid this, rule 1 would have to keep tombstones
-//! under Puts, at the price of every workload that never uses SingleDelete. Where nothing older exists anywhere the
-//! pair may vanish, but there rules 1 and 2 remove it as well, unless a snapshot is older than both.
+//! The usual rule lets a SingleDelete and the Put below it vanish together wherever they meet, long before
+//! the bottom. Together with rule 1 that is wrong. Take the history Put@1, Delete@2, Put@3, SingleDelete@4,
+//! which keeps the promise of at most one Put since the last delete. One job merges 2 and 3: rule 1 drops the
+//! Delete. Another merges 3 and 4: both vanish. Put@1, in a run below, is back. To forbid this, rule 1 would
+//! have to keep tombstones under Puts, at the price of every workload that never uses SingleDelete. Where
+//! nothing older exists anywhere the pair may vanish, but there rules 1 and 2 remove it as well, unless a
+//! snapshot is older than both.
 //!
 //! The history is one of those that the tests replay.
 
@@ -77,7 +84,8 @@ pub struct RetainedStats {
     pub hidden: u64,
     /// Tombstones dropped because nothing is left for them to hide (rule 2).
     pub tombstones: u64,
-    /// Tombstones among those that are hidden. What they deleted may lie outside of the inputs, where nothing but the newer version tells of it.
+    /// Tombstones among those that are hidden. What they deleted may lie outside of the inputs, where nothing
+    /// but the newer version tells of it.
     pub hidden_deletes: u64,
     /// Versions that stay, for a snapshot, under tombstones that are hidden.
     pub kept_deleted: u64,
@@ -157,10 +165,10 @@ enum Position {
 
 /// The entries of a cursor that a flush or compaction must write, in internal order, forwards only.
 ///
-/// `older_outside(key, seqno)` answers whether anything outside the inputs may hold a version of `key` older than
-/// `seqno`: of the tables that stay, whether one has `key` in its range and `min_seqno < seqno`. It is asked rarely
-/// (about tombstones, and about candidates for the sequence number 0), with keys ascending. Saying yes is always
-/// safe.
+/// `older_outside(key, seqno)` answers whether anything outside the inputs may hold a version of `key` older
+/// than `seqno`: of the tables that stay, whether one has `key` in its range and `min_seqno < seqno`. It is
+/// asked rarely (about tombstones, and about candidates for the sequence number 0), with keys ascending.
+/// Saying yes is always safe.
 ///
 /// All versions of a key must be in one job: jobs that share the work divide it between keys.
 pub struct Retained<C, O> {
@@ -269,16 +277,16 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         self
     }
 
-    /// Lets the filter remove large values and not change them: for jobs that empty their files. Each change leaves garbage behind,
-    /// and a filter that always has one would keep such jobs coming for ever.
+    /// Lets the filter remove large values and not change them: for jobs that empty their files. Each change
+    /// leaves garbage behind, and a filter that always has one would keep such jobs coming for ever.
     #[must_use]
     pub fn leaving_large(mut self) -> Retained<C, O> {
         self.leaves_large = true;
         self
     }
 
-    /// Applies rule 3: sequence numbers that nobody can tell from 0 become 0. For outputs at the last level, and
-    /// only if no input holds kinds that are not known.
+    /// Applies rule 3: sequence numbers that nobody can tell from 0 become 0. For outputs at the last level,
+    /// and only if no input holds kinds that are not known.
     #[must_use]
     pub fn zeroing_seqnos(mut self) -> Retained<C, O> {
         self.zeroes_seqnos = true;
@@ -306,8 +314,8 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         if self.leave()? { Ok(()) } else { self.find_and_note() }
     }
 
-    /// Takes the cursor behind the current entry, unless what became of operands has a further one, which is the current one then:
-    /// `true`.
+    /// Takes the cursor behind the current entry, unless what became of operands has a further one, which is
+    /// the current one then: `true`.
     #[inline]
     fn leave(&mut self) -> Result<bool> {
         debug_assert!(self.is_valid());
@@ -424,8 +432,8 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         Ok(())
     }
 
-    /// Decides about the entry with this tag, on which the cursor stands: whether it, or the tombstone withheld
-    /// before it, is the next to write.
+    /// Decides about the entry with this tag, on which the cursor stands: whether it, or the tombstone
+    /// withheld before it, is the next to write.
     #[inline]
     fn decide(&mut self, tag: Tag) -> Result<Decided> {
         let is_plain = self.is_plain && tag.kind_byte() == ValueKind::Put as u8;
@@ -455,7 +463,8 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         self.group.hidden_below.is_some_and(|newer| self.boundaries.are_in_same_stripe(seqno, newer))
     }
 
-    /// Sets the number of a version that nobody can tell from 0 to 0, unless something outside is older (rule 3).
+    /// Sets the number of a version that nobody can tell from 0 to 0, unless something outside is older (rule
+    /// 3).
     #[inline]
     fn zero(&mut self, tag: Tag) {
         if !(self.older_outside)(self.group.key.as_slice(), tag.seqno()) {

@@ -50,7 +50,8 @@ impl<'a> SliceCursor<'a> {
         is_other(at.wrapping_sub(1)) && is_other(at + 1)
     }
 
-    /// Whether the cursor stands on an entry that a reader at `seqno` does not see for a newer version, or because it is too new itself.
+    /// Whether the cursor stands on an entry that a reader at `seqno` does not see for a newer version, or
+    /// because it is too new itself.
     #[cfg(test)]
     pub(crate) fn is_hidden_at(&self, seqno: SeqNo) -> bool {
         let newest = Tag::visible_at(seqno);

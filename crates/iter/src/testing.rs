@@ -109,8 +109,8 @@ impl Fuse {
     }
 }
 
-/// A [`SliceCursor`] that keeps the contract to the letter: it fails when its fuse says so, and panics when it is
-/// used while invalid.
+/// A [`SliceCursor`] that keeps the contract to the letter: it fails when its fuse says so, and panics when
+/// it is used while invalid.
 pub(crate) struct Strict<'a> {
     inner: SliceCursor<'a>,
     fuse: &'a Fuse,
@@ -177,7 +177,8 @@ impl Cursor for Strict<'_> {
         self.call(Cursor::prev)
     }
 
-    /// Passes all versions that a reader does not see for newer ones at every second call, and none at the others.
+    /// Passes all versions that a reader does not see for newer ones at every second call, and none at the
+    /// others.
     fn prev_key(&mut self, seqno: SeqNo) -> Result<()> {
         assert!(self.is_valid());
         let passes = self.calls.is_multiple_of(2);

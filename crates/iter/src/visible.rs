@@ -1,44 +1,48 @@
-//! What a reader at one sequence number sees of a cursor's entries: each key once, with its newest visible value.
+//! What a reader at one sequence number sees of a cursor's entries: each key once, with its newest visible
+//! value.
 //!
 //! # Forwards
-//! The versions of a key come newest first, so the first one that is not too new decides the key, and the rest is
-//! passed over. Keys and values are borrowed from the cursor; only the key of the entry that is left behind is
-//! copied, to recognise its older versions.
+//! The versions of a key come newest first, so the first one that is not too new decides the key, and the
+//! rest is passed over. Keys and values are borrowed from the cursor; only the key of the entry that is left
+//! behind is copied, to recognise its older versions.
 //!
 //! # Backwards
-//! The versions come oldest first, so a key is decided only when the entry *before* its newest visible version has
-//! been met, and by then the cursor has left it. The last candidate is therefore kept in a buffer that is used again,
-//! and the cursor waits on the previous key. The alternative, stepping forward onto the candidate again, would turn
-//! the merge around twice for each key. Only values too long to copy cheaply ([`backward::MAX_HELD_LEN`]) are sought anew.
-//! The cursor is never stepped against its direction; a change of direction is a seek.
+//! The versions come oldest first, so a key is decided only when the entry *before* its newest visible
+//! version has been met, and by then the cursor has left it. The last candidate is therefore kept in a buffer
+//! that is used again, and the cursor waits on the previous key. The alternative, stepping forward onto the
+//! candidate again, would turn the merge around twice for each key. Only values too long to copy cheaply
+//! ([`backward::MAX_HELD_LEN`]) are sought anew. The cursor is never stepped against its direction; a change
+//! of direction is a seek.
 //!
 //! # Long chains
-//! Versions of one key that do not matter are stepped over [`MAX_STEPS`] times, then jumped over by a seek, so that a
-//! key written a million times costs a reader a bounded number of steps.
+//! Versions of one key that do not matter are stepped over [`MAX_STEPS`] times, then jumped over by a seek,
+//! so that a key written a million times costs a reader a bounded number of steps.
 //!
 //! # Single version
-//! When the owner knows that the cursor holds one version of each key, and none newer than the reader's sequence
-//! number, then nothing is copied and nothing is compared, in both directions.
+//! When the owner knows that the cursor holds one version of each key, and none newer than the reader's
+//! sequence number, then nothing is copied and nothing is compared, in both directions.
 //!
 //! # Range deletes
 //! A version that a range delete over its key hides counts as a delete of the key. A reader that was given a
-//! [`Cover`] asks it about each version that would decide a key. The usual case compares with [`Visible::plain_newest`],
-//! which such a reader sets to a tag that no put has, so that readers without range deletes pay nothing.
+//! [`Cover`] asks it about each version that would decide a key. The usual case compares with
+//! [`Visible::plain_newest`], which such a reader sets to a tag that no put has, so that readers without
+//! range deletes pay nothing.
 //!
 //! # Gaps
-//! Forwards, a reader that has passed many keys without a value asks whether somebody knows how far that goes on, and tells how
-//! far it went itself; see [`crate::gaps`]. A seek asks at once.
+//! Forwards, a reader that has passed many keys without a value asks whether somebody knows how far that goes
+//! on, and tells how far it went itself; see [`crate::gaps`]. A seek asks at once.
 //! # Operands
-//! When a merge operand decides a key, the versions below it are folded into a buffer ([`folded`]). Forwards the cursor
-//! is beyond what was folded then, backwards it waits on the previous key as for every other entry.
+//! When a merge operand decides a key, the versions below it are folded into a buffer ([`folded`]). Forwards
+//! the cursor is beyond what was folded then, backwards it waits on the previous key as for every other
+//! entry.
 //!
 //! # Large values
-//! An entry may hold a pointer in place of a long value. The value is fetched when the cursor comes to stand on the entry, into
-//! the buffer that also serves the way back, unless the reader looks at keys alone.
+//! An entry may hold a pointer in place of a long value. The value is fetched when the cursor comes to stand
+//! on the entry, into the buffer that also serves the way back, unless the reader looks at keys alone.
 //!
 //! # Bounds
-//! are checked here, at each key met and not only at those shown, so that a reader of a short range does not walk
-//! through a million tombstones that lie behind it.
+//! are checked here, at each key met and not only at those shown, so that a reader of a short range does not
+//! walk through a million tombstones that lie behind it.
 
 mod backward;
 mod folded;
@@ -58,8 +62,9 @@ use esker_base::{Result, SeqNo, Tag};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Versions of one key to step over before seeking past them. A step through a merge costs 10-20 ns, a seek over
-/// one to four runs 400-900 ns: after as many steps as a seek would have cost, at most half of the work is wasted.
+/// Versions of one key to step over before seeking past them. A step through a merge costs 10-20 ns, a seek
+/// over one to four runs 400-900 ns: after as many steps as a seek would have cost, at most half of the work
+/// is wasted.
 const MAX_STEPS: u32 = 32;
 
 /// Where the current entry is.
@@ -77,7 +82,8 @@ enum Position {
     Only,
     /// In the buffers. The cursor stands on the last entry of an earlier key, or is exhausted backwards.
     Held,
-    /// In the buffers. The cursor stands on an older version of the key or on a later key, or is exhausted forwards.
+    /// In the buffers. The cursor stands on an older version of the key or on a later key, or is exhausted
+    /// forwards.
     Folded,
 }
 
@@ -97,15 +103,16 @@ impl Position {
 
 /// A cursor over the keys that a reader sees, within bounds.
 ///
-/// It follows the rules C1 to C5 of [`Cursor`], but shows keys instead of versions: each key at most once, and no
-/// tombstones. Entries of kinds that cannot be read yet give [`esker_base::Error::Unsupported`], never a wrong answer.
+/// It follows the rules C1 to C5 of [`Cursor`], but shows keys instead of versions: each key at most once,
+/// and no tombstones. Entries of kinds that cannot be read yet give [`esker_base::Error::Unsupported`], never
+/// a wrong answer.
 #[derive(Debug)]
 pub struct Visible<C> {
     cursor: C,
     seqno: SeqNo,
     reader: Reader,
-    /// A plain put up to this tag is shown without a second look: [`Tag::visible_at`] of `seqno`, or less than any
-    /// put's if range deletes have to be asked.
+    /// A plain put up to this tag is shown without a second look: [`Tag::visible_at`] of `seqno`, or less
+    /// than any put's if range deletes have to be asked.
     plain_newest: Tag,
     cover: Option<Box<Cover>>,
     gaps: Option<Arc<dyn Gaps>>,
@@ -126,16 +133,19 @@ pub struct Visible<C> {
 }
 
 impl<C: Cursor> Visible<C> {
-    /// What a reader at `seqno` sees of all of `cursor`, at time zero, when nothing has expired; invalid until a seek.
+    /// What a reader at `seqno` sees of all of `cursor`, at time zero, when nothing has expired; invalid
+    /// until a seek.
     #[inline(always)]
     pub fn new(cursor: C, seqno: SeqNo) -> Visible<C> {
         Visible::of(cursor, seqno, Reader::default(), Bounds::all(), None)
     }
 
-    /// What a reader at `seqno`, which is `reader` beside that, sees of `cursor` within `bounds`; invalid until a seek. `gaps` is asked for keys without a
-    /// value, and told of them: then the cursor must be over all there is of the keyspace.
+    /// What a reader at `seqno`, which is `reader` beside that, sees of `cursor` within `bounds`; invalid
+    /// until a seek. `gaps` is asked for keys without a value, and told of them: then the cursor must be over
+    /// all there is of the keyspace.
     ///
-    /// All at once, because these are 800 bytes: each later change by value may move them, 90 instructions of a seek.
+    /// All at once, because these are 800 bytes: each later change by value may move them, 90 instructions of
+    /// a seek.
     #[inline(always)]
     pub fn of(
         cursor: C,
@@ -163,8 +173,8 @@ impl<C: Cursor> Visible<C> {
         }
     }
 
-    /// Promises that the cursor meets at most one version of each key and none newer than `seqno`: one table that
-    /// is marked single-version with `max_seqno` of at most `seqno`. This skips all work for visibility.
+    /// Promises that the cursor meets at most one version of each key and none newer than `seqno`: one table
+    /// that is marked single-version with `max_seqno` of at most `seqno`. This skips all work for visibility.
     #[must_use]
     #[inline(always)]
     pub fn assume_single_version(mut self) -> Visible<C> {
@@ -173,7 +183,8 @@ impl<C: Cursor> Visible<C> {
         self
     }
 
-    /// Hides what range deletes hide from the reader; `cover` must be that of a reader at the same sequence number.
+    /// Hides what range deletes hide from the reader; `cover` must be that of a reader at the same sequence
+    /// number.
     #[must_use]
     pub fn under(mut self, cover: Cover) -> Visible<C> {
         self.plain_newest = Tag::OLDEST;
@@ -228,7 +239,8 @@ impl<C: Cursor> Visible<C> {
         if self.position.is_buffered() { self.tag } else { self.cursor.tag() }
     }
 
-    /// When the current key's value expires, in milliseconds since 1970; `None` if it does not. There must be a current key.
+    /// When the current key's value expires, in milliseconds since 1970; `None` if it does not. There must be
+    /// a current key.
     pub fn expiry_ms(&self) -> Option<u64> {
         debug_assert!(self.is_valid());
         match self.position {
@@ -349,7 +361,8 @@ impl<C: Cursor> Visible<C> {
             return self.next_after(position);
         }
         self.key.set(self.cursor.key());
-        // The usual cases first: entries of the key just left, in older sources, and then one of another key, visible, with a plain value.
+        // The usual cases first: entries of the key just left, in older sources, and then one of another key,
+        // visible, with a plain value.
         for _ in 0..MAX_STEPS {
             self.cursor.next_key()?;
             if !self.cursor.is_valid() {
@@ -415,8 +428,8 @@ impl<C: Cursor> Visible<C> {
         self.find_backward()
     }
 
-    /// Goes on to the first visible key from where the cursor stands. With `decided`, `self.key` has been shown or
-    /// is excluded, and what is left of it is passed over.
+    /// Goes on to the first visible key from where the cursor stands. With `decided`, `self.key` has been
+    /// shown or is excluded, and what is left of it is passed over.
     #[inline(always)]
     fn find_forward(&mut self, decided: bool) -> Result<()> {
         if self.single_version && !decided {
@@ -487,8 +500,8 @@ impl<C: Cursor> Visible<C> {
         Ok(())
     }
 
-    /// Counts `self.key`, which has no value as far as is known; leaps over the gap around it if that is worth a question.
-    /// `true` if it did.
+    /// Counts `self.key`, which has no value as far as is known; leaps over the gap around it if that is
+    /// worth a question. `true` if it did.
     fn pass_key(&mut self) -> Result<bool> {
         if !self.walk.pass(self.key.as_slice()) {
             return Ok(false);
@@ -521,8 +534,8 @@ impl<C: Cursor> Visible<C> {
         }
     }
 
-    /// Stands on the entry of the cursor, the newest visible version of its key, which has this tag; `false` if the key
-    /// has no value by it.
+    /// Stands on the entry of the cursor, the newest visible version of its key, which has this tag; `false`
+    /// if the key has no value by it.
     #[inline(always)]
     fn stand(&mut self, tag: Tag) -> Result<bool> {
         if let Some(cover) = &mut self.cover

@@ -1,4 +1,5 @@
-//! Nanoseconds per operation of each kind of memtable and of crossbeam's `SkipMap`, for several shapes of keys.
+//! Nanoseconds per operation of each kind of memtable and of crossbeam's `SkipMap`, for several shapes of
+//! keys.
 //!
 //! ```text
 //! cargo run --release -p esker-memtable --example memtable_bench -- [entries] [rounds] [kinds] [keys]
@@ -6,14 +7,15 @@
 //!
 //! The only argument `lines` measures instead how far apart words of different threads have to be.
 //!
-//! Kinds and keys are names, joined by commas; the map is `skipmap`; `all` or nothing means all of them. Values have 100 bytes. Everything runs
-//! in one thread, over recycled arenas like those a database uses. In each round every kind is measured once, one
-//! after the other, so that other work on the machine meets them alike; the time is the thread's own on the processor, and each
-//! figure the median of the rounds.
+//! Kinds and keys are names, joined by commas; the map is `skipmap`; `all` or nothing means all of them.
+//! Values have 100 bytes. Everything runs in one thread, over recycled arenas like those a database uses. In
+//! each round every kind is measured once, one after the other, so that other work on the machine meets them
+//! alike; the time is the thread's own on the processor, and each figure the median of the rounds.
 //!
-//! `batch` inserts 1000 at a time, `multi` looks up 32 at a time, `walk` goes over all entries and reads each key and the last
-//! byte of each value, `seek` moves a cursor to random present keys. The last column is what an entry takes beyond its key and
-//! value, 20 bytes of the entry's own header included; the map's is not known.
+//! `batch` inserts 1000 at a time, `multi` looks up 32 at a time, `walk` goes over all entries and reads each
+//! key and the last byte of each value, `seek` moves a cursor to random present keys. The last column is what
+//! an entry takes beyond its key and value, 20 bytes of the entry's own header included; the map's is not
+//! known.
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the real clock")]
 

@@ -1,21 +1,24 @@
 //! Arenas: where a memtable's bytes live, and the pool that hands used ones out again.
 //!
-//! An arena is one contiguous address range. Entries are allocated upwards from its low end and nodes downwards
-//! from its high end, so that each kind stays dense, and neither can starve while the other has room. Both are
-//! addressed by 32-bit references in units of 8 bytes; one bit tells entries from nodes, which leaves 16 GiB.
+//! An arena is one contiguous address range. Entries are allocated upwards from its low end and nodes
+//! downwards from its high end, so that each kind stays dense, and neither can starve while the other has
+//! room. Both are addressed by 32-bit references in units of 8 bytes; one bit tells entries from nodes, which
+//! leaves 16 GiB.
 //!
 //! # Reuse (MT6)
-//! A memtable owns its arena and gives it back in `Drop`. The inserter, every cursor and every reader hold the memtable's
-//! `Arc` or borrow from one, so the arena returns to the pool only when nobody can reach it any more, and the
-//! reference count orders all their accesses before the next life. The pool does not zero it: first touch of fresh
-//! memory runs at a fraction of the speed of recycled memory, and that is what pooling saves. Hence no field
-//! may be read before it is written; debug builds fill recycled memory with 0xDE to let violations show.
+//! A memtable owns its arena and gives it back in `Drop`. The inserter, every cursor and every reader hold
+//! the memtable's `Arc` or borrow from one, so the arena returns to the pool only when nobody can reach it
+//! any more, and the reference count orders all their accesses before the next life. The pool does not zero
+//! it: first touch of fresh memory runs at a fraction of the speed of recycled memory, and that is what
+//! pooling saves. Hence no field may be read before it is written; debug builds fill recycled memory with
+//! 0xDE to let violations show.
 //!
 //! # Many memtables, most of them almost empty
-//! An empty memtable that waits for its first write gets a *stub*, a few hundred bytes of ordinary memory without room for any
-//! entry: a thousand idle keyspaces reserve nothing and hold nothing. The first write replaces it. A memtable that replaces a
-//! stub may stay almost empty for long, so it does not get as much recycled memory as there is: what such memtables hold of it
-//! together is bounded by the pool's limit, beyond that they get fresh memory, of which only what is written to counts.
+//! An empty memtable that waits for its first write gets a *stub*, a few hundred bytes of ordinary memory
+//! without room for any entry: a thousand idle keyspaces reserve nothing and hold nothing. The first write
+//! replaces it. A memtable that replaces a stub may stay almost empty for long, so it does not get as much
+//! recycled memory as there is: what such memtables hold of it together is bounded by the pool's limit,
+//! beyond that they get fresh memory, of which only what is written to counts.
 
 use crate::memory::Memory;
 use esker_base::{Error, Result};
@@ -118,7 +121,8 @@ impl ArenaPool {
         drop(excess);
     }
 
-    /// Gives the memory of all idle arenas back to the system. Their address space stays, so that the next memtables need not ask for any.
+    /// Gives the memory of all idle arenas back to the system. Their address space stays, so that the next
+    /// memtables need not ask for any.
     pub fn discard_idle(&self) {
         // Not under the lock: giving back is slow. Whoever wants an arena meanwhile gets a fresh one.
         let mut touched = {
@@ -132,8 +136,8 @@ impl ArenaPool {
         self.lock().arenas.append(&mut touched);
     }
 
-    /// An arena of at least `reserve_bytes` of address space: the idle one that fits most closely, among those
-    /// the one with most touched memory, else a fresh one; and how many touched bytes of it are lent.
+    /// An arena of at least `reserve_bytes` of address space: the idle one that fits most closely, among
+    /// those the one with most touched memory, else a fresh one; and how many touched bytes of it are lent.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] beyond 16 GiB; what the operating system says when it refuses.
@@ -174,7 +178,8 @@ impl ArenaPool {
         Ok((Memory::reserve(bytes)?, 0))
     }
 
-    /// Takes an arena back whose life used `low` and `high` bytes of its two ends, and of which so many bytes were lent.
+    /// Takes an arena back whose life used `low` and `high` bytes of its two ends, and of which so many bytes
+    /// were lent.
     pub(crate) fn release(&self, mut memory: Memory, low: usize, high: usize, lent_bytes: u64) {
         if memory.len() as u64 <= STUB_BYTES {
             return;

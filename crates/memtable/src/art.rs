@@ -1,53 +1,60 @@
 //! The adaptive radix tree: one writer, wait-free readers.
 //!
-//! After Leis, Kemper and Neumann, "The adaptive radix tree: ARTful indexing for main-memory databases" (ICDE 2013): nodes of several
-//! sizes branch on one byte of the key, stretches without a branch are skipped, and a subtree with a single key
-//! is a leaf, a reference to the entry itself. Readers skip prefixes without looking and compare the whole key once,
-//! at the entry; the writer and cursors compare prefixes on the way.
+//! After Leis, Kemper and Neumann, "The adaptive radix tree: ARTful indexing for main-memory databases" (ICDE
+//! 2013): nodes of several sizes branch on one byte of the key, stretches without a branch are skipped, and a
+//! subtree with a single key is a leaf, a reference to the entry itself. Readers skip prefixes without
+//! looking and compare the whole key once, at the entry; the writer and cursors compare prefixes on the way.
 //!
 //! # Publication
 //! There is one writer. Every change reaches readers by exactly one release store, and whatever a reader
 //! reads through an acquiring load of that word was written before it:
 //!
-//! * *A child more in a small node* (4 or 16): byte and reference are put behind the published ones, then the count in
-//!   the first word is published. Readers look at the first `count` places only; the words with the key bytes may
-//!   already hold more, never something else.
-//! * *... in a node of 48*: the reference is put, then the word of the index that names its place is published.
-//! * *... in a row or a node of 256*, *the value of a node*, *the first key*: the reference itself is published.
-//! * *A full node*: a larger copy with the new child is built, then the one word that refers to the node is published.
+//! * *A child more in a small node* (4 or 16): byte and reference are put behind the published ones, then the
+//!   count in the first word is published. Readers look at the first `count` places only; the words with the
+//!   key bytes may already hold more, never something else.
+//! * *... in a node of 48*: the reference is put, then the word of the index that names its place is
+//!   published.
+//! * *... in a row or a node of 256*, *the value of a node*, *the first key*: the reference itself is
+//!   published.
+//! * *A full node*: a larger copy with the new child is built, then the one word that refers to the node is
+//!   published.
 //! * *A leaf or a prefix that a new key leaves half-way*: a node with two branches, the old reference and the
 //!   new entry, is built, then the word that held the old reference is published.
-//! * *A newer version of a key*: an entry that links to the older one takes its place in the word that held it.
+//! * *A newer version of a key*: an entry that links to the older one takes its place in the word that held
+//!   it.
 //!
-//! Thus (MT1) what can be reached is immutable but for these words, and each of them only moves on: a count grows,
-//! an index byte or reference is set once or replaced by something that leads to everything the old value led to.
+//! Thus (MT1) what can be reached is immutable but for these words, and each of them only moves on: a count
+//! grows, an index byte or reference is set once or replaced by something that leads to everything the old
+//! value led to.
 //!
-//! **MT2**, *every entry inserted before a reader began is reachable for it*: the reader's view of the database
-//! comes from an acquiring load that the writer's release store of the visible sequence number precedes, so every
-//! publication of those entries happens before all its loads, and each load yields that publication or a later one. A
-//! node that was outgrown after the reader got there is frozen, but it was the live one at some moment
-//! after the reader began, and so was every reference in it: by induction the subtree it leads to holds all those
-//! entries. What a frozen subtree lacks was inserted later. For the same reason a cursor may walk outgrown nodes
-//! between seeks, and for the same reason every seek descends from the root again.
+//! **MT2**, *every entry inserted before a reader began is reachable for it*: the reader's view of the
+//! database comes from an acquiring load that the writer's release store of the visible sequence number
+//! precedes, so every publication of those entries happens before all its loads, and each load yields that
+//! publication or a later one. A node that was outgrown after the reader got there is frozen, but it was the
+//! live one at some moment after the reader began, and so was every reference in it: by induction the subtree
+//! it leads to holds all those entries. What a frozen subtree lacks was inserted later. For the same reason a
+//! cursor may walk outgrown nodes between seeks, and for the same reason every seek descends from the root
+//! again.
 //!
 //! **Wait-free**: the branch depth grows with each step down, so a lookup takes at most as many steps as the
 //! key has bytes, whatever the writer does. All descents are loops.
 //!
 //! # Costs of hostile keys
-//! A prefix is compared with eight bytes kept in the node or, if it is longer, with the node's sample entry; both are
-//! found in constant time, and the stretches compared along one path do not overlap. An insertion is therefore linear
-//! in the key's length even for 65 KB keys that share 64 KB or are prefixes of each other. Node memory is at most 47
-//! bytes for each distinct key (see `node`), because a prefix split copies nothing: depths are absolute.
+//! A prefix is compared with eight bytes kept in the node or, if it is longer, with the node's sample entry;
+//! both are found in constant time, and the stretches compared along one path do not overlap. An insertion is
+//! therefore linear in the key's length even for 65 KB keys that share 64 KB or are prefixes of each other.
+//! Node memory is at most 47 bytes for each distinct key (see `node`), because a prefix split copies nothing:
+//! depths are absolute.
 //!
 //! # Rejected
-//! Optimistic lock coupling: readers that race with plain stores and validate afterwards are data races for the
-//! language. Keeping small nodes sorted: an insertion would move published bytes. Depths relative to the
+//! Optimistic lock coupling: readers that race with plain stores and validate afterwards are data races for
+//! the language. Keeping small nodes sorted: an insertion would move published bytes. Depths relative to the
 //! parent: every prefix split would copy a node. Parallel writers: measured 1.4 to 3.3 times slower than one
-//! lock around all of it on two cores. Leaf buckets, which hold some twenty entries in the place of the lowest nodes, against
-//! the depth that sparse digits cause: the leaves of the [`btree`](crate::btree) are such buckets, and beside it the tree takes
-//! 12 % more at inserting such keys and 20 % less at looking them up, because the miss of the entry itself remains; random keys would pay for it,
-//! for which the tree takes half of the time. Asking for each node's second cache line on the way down: no difference beyond
-//! noise.
+//! lock around all of it on two cores. Leaf buckets, which hold some twenty entries in the place of the
+//! lowest nodes, against the depth that sparse digits cause: the leaves of the [`btree`](crate::btree) are
+//! such buckets, and beside it the tree takes 12 % more at inserting such keys and 20 % less at looking them
+//! up, because the miss of the entry itself remains; random keys would pay for it, for which the tree takes
+//! half of the time. Asking for each node's second cache line on the way down: no difference beyond noise.
 
 mod bytes16;
 mod insert;
@@ -91,8 +98,8 @@ impl Art {
         if_equal(memory, Entry(reference & !LEAF), key)
     }
 
-    /// [`Art::find`] for those keys whose bit is set in `wanted`. All descend one floor, then all the next, so that
-    /// their cache misses overlap.
+    /// [`Art::find`] for those keys whose bit is set in `wanted`. All descend one floor, then all the next,
+    /// so that their cache misses overlap.
     pub(crate) fn find_many(
         &self,
         memory: &Memory,
@@ -135,7 +142,8 @@ impl Art {
     }
 }
 
-/// Whether a reference leads to a node; else it leads to an entry or nowhere. One comparison: entries are marked by the sign.
+/// Whether a reference leads to a node; else it leads to an entry or nowhere. One comparison: entries are
+/// marked by the sign.
 #[inline(always)]
 fn is_node(reference: u32) -> bool {
     const { assert!(LEAF == 1 << 31) };
@@ -222,7 +230,8 @@ mod tests {
         }
     }
 
-    /// From every byte there is, the next and the last key of one of these bytes are found, by seeks in one go and in two.
+    /// From every byte there is, the next and the last key of one of these bytes are found, by seeks in one
+    /// go and in two.
     fn check_neighbours(memory: &Memory, allocator: &mut Allocator, bytes: &[u8]) {
         let (tree, mut writer) = ArtWriter::create(memory, allocator);
         for (seqno, byte) in (1..).zip(bytes) {
@@ -253,7 +262,8 @@ mod tests {
         }
     }
 
-    /// From wherever an insertion goes on after its first half, the tree becomes the same, word by word; and a first half alone changes nothing.
+    /// From wherever an insertion goes on after its first half, the tree becomes the same, word by word; and
+    /// a first half alone changes nothing.
     #[test]
     fn insertions_in_two_halves_build_the_same_tree() {
         // Few bytes deep, and many of them side by side, so that nodes grow through all sizes.

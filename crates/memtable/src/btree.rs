@@ -1,61 +1,74 @@
 //! The B+-tree: one writer, wait-free readers.
 //!
-//! After Bayer and McCreight, "Organization and maintenance of large ordered indexes" (1972), in the form where all entries
-//! hang from leaves. Two ideas make nodes cheap to search without looking at keys: inner nodes keep *heads*, eight bytes of each
-//! separator behind what all keys of the node share (Lomet, "The evolution of effective B-tree", 2001, calls it
-//! poor man's normalisation), and compare them by vector instructions; leaves are append-only and unsorted, and are searched by a
-//! 32-bit hash of the key, as in FP-tree (Oukid et al., SIGMOD 2016). Leaves keep heads too, but only for sorting.
+//! After Bayer and McCreight, "Organization and maintenance of large ordered indexes" (1972), in the form
+//! where all entries hang from leaves. Two ideas make nodes cheap to search without looking at keys: inner
+//! nodes keep *heads*, eight bytes of each separator behind what all keys of the node share (Lomet, "The
+//! evolution of effective B-tree", 2001, calls it poor man's normalisation), and compare them by vector
+//! instructions; leaves are append-only and unsorted, and are searched by a 32-bit hash of the key, as in
+//! FP-tree (Oukid et al., SIGMOD 2016). Leaves keep heads too, but only for sorting.
 //!
-//! Against the radix tree: no key shape makes it deep, and stretches of keys lie together; but each lookup compares more.
+//! Against the radix tree: no key shape makes it deep, and stretches of keys lie together; but each lookup
+//! compares more.
 //!
 //! # Nodes
-//! A leaf holds up to 32 entries in the order in which they came. Each has a hash, a reference and a head; the leaf has a count. An inner
-//! node has up to 32 children and a separator, the entry with the least key that was to its right when it was made, between each two. It
-//! is exactly as large as it has to be, because it never grows: all of an inner node is immutable but the references to
-//! its children. All leaves are at the same depth.
+//! A leaf holds up to 32 entries in the order in which they came. Each has a hash, a reference and a head;
+//! the leaf has a count. An inner node has up to 32 children and a separator, the entry with the least key
+//! that was to its right when it was made, between each two. It is exactly as large as it has to be, because
+//! it never grows: all of an inner node is immutable but the references to its children. All leaves are at
+//! the same depth.
 //!
-//! Heads begin behind the bytes that the keys of a node share. Where a node has a separator on either side somewhere above, its fences,
-//! these bytes are what the two fences share: keys between them cannot differ there, so nobody compares them. A node at the edge of
-//! the tree lacks a fence; if it is an inner node, it takes what its separators share, and a descent compares these bytes
-//! (the node is *guarded*). A leaf at the edge takes nothing: its heads may tie, which costs when it is sorted only.
+//! Heads begin behind the bytes that the keys of a node share. Where a node has a separator on either side
+//! somewhere above, its fences, these bytes are what the two fences share: keys between them cannot differ
+//! there, so nobody compares them. A node at the edge of the tree lacks a fence; if it is an inner node, it
+//! takes what its separators share, and a descent compares these bytes (the node is *guarded*). A leaf at the
+//! edge takes nothing: its heads may tie, which costs when it is sorted only.
 //!
 //! # Publication
-//! There is one writer. Every change reaches readers by exactly one release store, and whatever a reader reads through an
-//! acquiring load of that word was written before it:
+//! There is one writer. Every change reaches readers by exactly one release store, and whatever a reader
+//! reads through an acquiring load of that word was written before it:
 //!
-//! * *An entry more in a leaf*: hash, reference and head are written behind the published ones, then the count is published. Readers
-//!   look at the first `count` places only. No place is ever written twice but for its reference:
-//! * *A newer version of a key*: an entry that links to the older one takes its place in the leaf's reference.
-//! * *A full leaf*: two leaves are built from its entries and the new one, then a copy of the parent with both; if the parent is
-//!   full as well, two halves of it and a copy of its parent, and so on. The one word that refers to the topmost node
-//!   that was copied is published. Everything below the copy is new, or is shared with the node that it replaces.
-//! * *A key beyond all others in a full leaf*: the same with the full leaf as it is, and a new one for the key.
+//! * *An entry more in a leaf*: hash, reference and head are written behind the published ones, then the
+//!   count is published. Readers look at the first `count` places only. No place is ever written twice but
+//!   for its reference:
+//! * *A newer version of a key*: an entry that links to the older one takes its place in the leaf's
+//!   reference.
+//! * *A full leaf*: two leaves are built from its entries and the new one, then a copy of the parent with
+//!   both; if the parent is full as well, two halves of it and a copy of its parent, and so on. The one word
+//!   that refers to the topmost node that was copied is published. Everything below the copy is new, or is
+//!   shared with the node that it replaces.
+//! * *A key beyond all others in a full leaf*: the same with the full leaf as it is, and a new one for the
+//!   key.
 //!
-//! Thus (MT1) what can be reached is immutable but for these words, and each of them only moves on: a count grows, a version is replaced
-//! by one that links to it, and a reference to a node is replaced by one to a node of the same range of keys that leads to everything the old
-//! one led to. Because ranges never change, the places of a cursor's path stay right whatever the writer does.
+//! Thus (MT1) what can be reached is immutable but for these words, and each of them only moves on: a count
+//! grows, a version is replaced by one that links to it, and a reference to a node is replaced by one to a
+//! node of the same range of keys that leads to everything the old one led to. Because ranges never change,
+//! the places of a cursor's path stay right whatever the writer does.
 //!
-//! **MT2**, *every entry inserted before a reader began is reachable for it*, by the argument of [`art`](crate::art): the
-//! reader's loads yield what was published before it began or later. A node that was replaced after the reader got there is frozen, but
-//! it was the live one at some moment after the reader began, and so was each reference in it; what a frozen node lacks
-//! came later. Splitting copies references to the newest versions; newer ones go to the copy, and came later too.
+//! **MT2**, *every entry inserted before a reader began is reachable for it*, by the argument of
+//! [`art`](crate::art): the reader's loads yield what was published before it began or later. A node that was
+//! replaced after the reader got there is frozen, but it was the live one at some moment after the reader
+//! began, and so was each reference in it; what a frozen node lacks came later. Splitting copies references
+//! to the newest versions; newer ones go to the copy, and came later too.
 //!
-//! **Wait-free**: the depth of the tree is fixed when a reader loads the root, and a leaf has a bounded number of places.
+//! **Wait-free**: the depth of the tree is fixed when a reader loads the root, and a leaf has a bounded
+//! number of places.
 //!
-//! Heads and hashes are read as plain numbers, by vectors: that is sound because what is read lies below a published count and is
-//! never written again.
+//! Heads and hashes are read as plain numbers, by vectors: that is sound because what is read lies below a
+//! published count and is never written again.
 //!
 //! # Cost
-//! Splitting leaves a full leaf behind, and the copied parent. Node memory is at most 104 bytes for each distinct key
-//! ([`MAX_BYTES_PER_KEY`]), about 65 for keys in random order, and 26 for ascending ones.
+//! Splitting leaves a full leaf behind, and the copied parent. Node memory is at most 104 bytes for each
+//! distinct key ([`MAX_BYTES_PER_KEY`]), about 65 for keys in random order, and 26 for ascending ones.
 //!
-//! A cursor sorts the places of a leaf when it enters it, from the heads; that is the price of leaves that never move an entry.
+//! A cursor sorts the places of a leaf when it enters it, from the heads; that is the price of leaves that
+//! never move an entry.
 //!
 //! # Rejected
-//! Sorted leaves: an insertion would move published words. A permutation word for each leaf (Masstree): with 32-bit words 6 entries
-//! would be the most. Heads instead of hashes for lookups in leaves: keys with a long common stretch that is not the fences' tie, and
-//! each tie is a cache miss. Changing inner nodes in place, with a list of places in order that is published: one more
-//! dependent access on each floor, to save a copy at each 16th insertion.
+//! Sorted leaves: an insertion would move published words. A permutation word for each leaf (Masstree): with
+//! 32-bit words 6 entries would be the most. Heads instead of hashes for lookups in leaves: keys with a long
+//! common stretch that is not the fences' tie, and each tie is a cache miss. Changing inner nodes in place,
+//! with a list of places in order that is published: one more dependent access on each floor, to save a copy
+//! at each 16th insertion.
 
 mod draft;
 mod insert;
@@ -93,8 +106,8 @@ impl BTree {
         search::run(self.isa, Find { memory, root: self.load_root(memory), key })
     }
 
-    /// [`BTree::find`] for those keys whose bit is set in `wanted`. All descend one floor, then all the next, so that
-    /// their cache misses overlap.
+    /// [`BTree::find`] for those keys whose bit is set in `wanted`. All descend one floor, then all the next,
+    /// so that their cache misses overlap.
     #[inline(never)]
     pub(crate) fn find_many(
         &self,

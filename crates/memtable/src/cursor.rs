@@ -20,8 +20,9 @@ use std::sync::Arc;
 /// The round of preparation in which a tree is descended.
 const APPROACH_ROUND: u32 = 2;
 
-/// A position among the keys of a structure. All moves return the newest version of the key they come to, no entry
-/// when they leave the keys; then only a seek may follow. Where versions are not chained, each of them is met like a key.
+/// A position among the keys of a structure. All moves return the newest version of the key they come to, no
+/// entry when they leave the keys; then only a seek may follow. Where versions are not chained, each of them
+/// is met like a key.
 #[derive(Debug)]
 pub(crate) enum Position {
     Art(ArtPosition),
@@ -73,8 +74,8 @@ impl Position {
         }
     }
 
-    /// Moves to the first key that is not less than `key`; where versions are not chained, to the first entry at or after
-    /// version `limit` of it.
+    /// Moves to the first key that is not less than `key`; where versions are not chained, to the first entry
+    /// at or after version `limit` of it.
     fn seek(&mut self, memory: &Memory, key: &[u8], limit: Tag) -> Entry {
         match self {
             Position::Art(position) => position.seek(memory, key),
@@ -155,8 +156,8 @@ impl Position {
 
 /// A cursor over all entries of a memtable. It keeps the memtable alive and can be sent to another thread.
 ///
-/// It may be used while entries are inserted. Those inserted before the cursor's last seek are all met; later ones
-/// may be met or not. No call fails.
+/// It may be used while entries are inserted. Those inserted before the cursor's last seek are all met; later
+/// ones may be met or not. No call fails.
 #[derive(Debug)]
 pub struct MemtableCursor {
     position: Position,
@@ -186,7 +187,8 @@ impl MemtableCursor {
         }
     }
 
-    /// Where the seek to `key` has come to if it was prepared. No other seek can use it, and none may come between.
+    /// Where the seek to `key` has come to if it was prepared. No other seek can use it, and none may come
+    /// between.
     #[inline(always)]
     fn take_approached(&mut self, key: &[u8]) -> Option<Entry> {
         let entry = self.approached.take();
@@ -213,7 +215,8 @@ impl MemtableCursor {
 }
 
 impl Cursor for MemtableCursor {
-    /// In the third round, while tables wait for the blocks that they asked for in the second: goes down the tree, and asks for the entries there.
+    /// In the third round, while tables wait for the blocks that they asked for in the second: goes down the
+    /// tree, and asks for the entries there.
     fn prepare_seek(&mut self, key: &[u8], round: u32) -> bool {
         if round == 0 {
             (self.entry, self.approached) = (Entry::NONE, None);

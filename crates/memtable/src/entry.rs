@@ -1,6 +1,7 @@
 //! Entries: one version of one key, and the chain of a key's versions.
 //!
-//! An entry is immutable once published (MT1). It starts at a multiple of 8 bytes and is named by that multiple:
+//! An entry is immutable once published (MT1). It starts at a multiple of 8 bytes and is named by that
+//! multiple:
 //!
 //! | word | field |
 //! |---|---|
@@ -14,12 +15,12 @@
 //! The key follows, then the value.
 //!
 //! # Chains
-//! A structure refers to the newest version only, the *head*. A key that is overwritten a million times while a
-//! snapshot is open makes a chain of a million entries; reading at the snapshot, and stepping backwards, must not
-//! walk it. So every eighth version is an *express* entry. Others know the nearest older express entry; express entries
-//! form a list with jump pointers (Myers, "An applicative random-access stack", 1983), which needs one pointer an entry and
-//! finds any version in logarithmic time. Shorter chains than eight, the normal case, never touch another entry
-//! for it. A plain list was rejected for its quadratic backward scan.
+//! A structure refers to the newest version only, the *head*. A key that is overwritten a million times while
+//! a snapshot is open makes a chain of a million entries; reading at the snapshot, and stepping backwards,
+//! must not walk it. So every eighth version is an *express* entry. Others know the nearest older express
+//! entry; express entries form a list with jump pointers (Myers, "An applicative random-access stack", 1983),
+//! which needs one pointer an entry and finds any version in logarithmic time. Shorter chains than eight, the
+//! normal case, never touch another entry for it. A plain list was rejected for its quadratic backward scan.
 
 use crate::arena::Allocator;
 use crate::memory::{Memory, View};
@@ -49,7 +50,8 @@ pub(crate) const MAX_OVERHEAD_BYTES: usize = LONG_HEADER_BYTES + crate::arena::U
 
 /// Bytes of a line of the processor's cache.
 const LINE_BYTES: u32 = 64;
-/// What is asked for of an entry beyond its first two lines: a processor that reads five lines of a stretch reads ahead by itself.
+/// What is asked for of an entry beyond its first two lines: a processor that reads five lines of a stretch
+/// reads ahead by itself.
 const MOST_LINES_BEHIND: u32 = 3;
 
 /// Versions between two express entries.
@@ -157,8 +159,8 @@ impl Entry {
         memory.prefetch(self.word(0));
     }
 
-    /// Lines of the processor's cache that an entry of this one's length takes, from its own start on, beyond those that
-    /// [`Entry::prefetch`] asks for; a few at most.
+    /// Lines of the processor's cache that an entry of this one's length takes, from its own start on, beyond
+    /// those that [`Entry::prefetch`] asks for; a few at most.
     #[inline(always)]
     pub(crate) fn lines_behind(self, memory: &Memory) -> u32 {
         let header = self.header(memory);
@@ -201,8 +203,8 @@ impl Entry {
         is_express(self.depth(memory))
     }
 
-    /// The newest version with a tag of at most `limit`, searched from the head `self` on. Logarithmic in the number
-    /// of versions.
+    /// The newest version with a tag of at most `limit`, searched from the head `self` on. Logarithmic in the
+    /// number of versions.
     #[inline]
     pub(crate) fn visible(self, memory: &Memory, limit: Tag) -> Entry {
         if self.is_none() || self.tag(memory) <= limit { self } else { self.visible_in_chain(memory, limit) }
@@ -232,7 +234,8 @@ impl Entry {
         }
     }
 
-    /// The version just newer than `entry` in the chain with the head `self`, which is not `entry`. Logarithmic.
+    /// The version just newer than `entry` in the chain with the head `self`, which is not `entry`.
+    /// Logarithmic.
     pub(crate) fn just_newer(self, memory: &Memory, entry: Entry) -> Entry {
         let tag = entry.tag(memory);
         let mut at = self;

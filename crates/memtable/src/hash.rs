@@ -1,12 +1,15 @@
 //! Hash tables as memtables: alone, or in front of the radix tree.
 //!
-//! * **Alone** (`hash`): one probe for an insertion, one for a lookup, whatever the keys look like, and no order until somebody
-//!   asks ([`crate::order`]): then each key's first version is sorted, once, on the flush thread as a rule, and the newest is
-//!   found by a probe at each step. The mode for bulk loads and for keyspaces that are read by key alone.
-//! * **In front of the radix tree** (`hashed-art`): the tree has order, the table answers lookups. A put pays for both, and 21 to
-//!   43 bytes more. It pays where memtables are read by key more often than written. Off unless chosen.
+//! * **Alone** (`hash`): one probe for an insertion, one for a lookup, whatever the keys look like, and no
+//!   order until somebody asks ([`crate::order`]): then each key's first version is sorted, once, on the
+//!   flush thread as a rule, and the newest is found by a probe at each step. The mode for bulk loads and for
+//!   keyspaces that are read by key alone.
+//! * **In front of the radix tree** (`hashed-art`): the tree has order, the table answers lookups. A put pays
+//!   for both, and 21 to 43 bytes more. It pays where memtables are read by key more often than written. Off
+//!   unless chosen.
 //!
-//! Measured with `memtable_bench`, 50,000 keys, decimal and random ones, while the machine was busy with other work (ns):
+//! Measured with `memtable_bench`, 50,000 keys, decimal and random ones, while the machine was busy with
+//! other work (ns):
 //!
 //! | | insertion | in batches | lookup | 32 lookups together | step |
 //! |---|---|---|---|---|---|
@@ -14,8 +17,8 @@
 //! | `hash` | 85, 117 | 65, 87 | 148, 266 | 50, 66 | 348, 250 |
 //! | `hashed-art` | 230, 192 | 223, 160 | 179, 153 | 55, 67 | 57, 81 |
 //!
-//! A prototype whose table had its final size from the start had 31 ns an insertion and 55 a lookup, on a quieter machine; here the
-//! table grows from nothing, so that a memtable that stays small clears little.
+//! A prototype whose table had its final size from the start had 31 ns an insertion and 55 a lookup, on a
+//! quieter machine; here the table grows from nothing, so that a memtable that stays small clears little.
 //!
 //! Lookups and insertions are wait-free in both ([`crate::table`]), moves of cursors only in the latter.
 
@@ -137,8 +140,8 @@ pub(crate) struct HashedArt {
 
 /// The right to insert into a tree with a table in front.
 ///
-/// A reader may meet a version in one of the two before it is in the other. What it must see is in both: the engine publishes
-/// the sequence number after the insertion (MT2).
+/// A reader may meet a version in one of the two before it is in the other. What it must see is in both: the
+/// engine publishes the sequence number after the insertion (MT2).
 #[derive(Debug)]
 pub(crate) struct HashedArtWriter {
     tree: ArtWriter,

@@ -70,9 +70,9 @@ impl MemtableKind {
         text.parse().ok()
     }
 
-    /// Address space that surely suffices for `entries` entries whose keys and values together have `payload_bytes`
-    /// bytes, whatever they look like: a memtable created with it has room for them. Reserve this for a
-    /// batch that exceeds the usual limit.
+    /// Address space that surely suffices for `entries` entries whose keys and values together have
+    /// `payload_bytes` bytes, whatever they look like: a memtable created with it has room for them. Reserve
+    /// this for a batch that exceeds the usual limit.
     pub const fn needed_bytes(self, payload_bytes: u64, entries: u64) -> u64 {
         let per_entry = (entry::MAX_OVERHEAD_BYTES + self.max_node_bytes_per_key()) as u64;
         (2 * FIXED_BYTES + self.fixed_bytes())
@@ -81,8 +81,8 @@ impl MemtableKind {
             .saturating_add(entries.saturating_mul(per_entry))
     }
 
-    /// Address space to reserve for a memtable that is sealed at `limit_bytes` of payload: enough for entries with
-    /// 32 bytes of key and value in the middle, and rather more in practice. Smaller entries than that
+    /// Address space to reserve for a memtable that is sealed at `limit_bytes` of payload: enough for entries
+    /// with 32 bytes of key and value in the middle, and rather more in practice. Smaller entries than that
     /// may find the memtable without room before it reaches the limit.
     pub const fn reserve_bytes(self, limit_bytes: u64) -> u64 {
         self.needed_bytes(limit_bytes, limit_bytes / 32)
@@ -116,8 +116,8 @@ impl MemtableKind {
         }
     }
 
-    /// Most bytes of the arena that one insertion takes beyond key and value; beyond every arena where single insertions have
-    /// no bound worth the name, because they double a table.
+    /// Most bytes of the arena that one insertion takes beyond key and value; beyond every arena where single
+    /// insertions have no bound worth the name, because they double a table.
     pub(crate) const fn most_bytes_per_entry(self) -> u64 {
         match self {
             MemtableKind::Hash | MemtableKind::HashedArt => u64::MAX,
@@ -133,16 +133,16 @@ impl MemtableKind {
         }
     }
 
-    /// Most bytes of nodes that `entries` more entries can take where `keys` keys were inserted and the nodes use
-    /// `used_bytes` bytes.
+    /// Most bytes of nodes that `entries` more entries can take where `keys` keys were inserted and the nodes
+    /// use `used_bytes` bytes.
     #[inline]
     pub(crate) fn most_new_node_bytes(self, keys: u64, entries: u64, used_bytes: u64) -> u64 {
         let all_keys = keys.saturating_add(entries);
         // Hash tables grow at known numbers of keys.
         let tables = self.table_bytes(keys);
         let new_tables = self.table_bytes(all_keys).saturating_sub(tables);
-        // Other nodes never take more than a bound for each key of all that were ever inserted; where little of that
-        // was used up, the bound of the single insertions may be tighter.
+        // Other nodes never take more than a bound for each key of all that were ever inserted; where little
+        // of that was used up, the bound of the single insertions may be tighter.
         let all_nodes = all_keys.saturating_mul(self.max_node_bytes_per_key() as u64);
         all_nodes
             .saturating_sub(used_bytes.saturating_sub(tables))

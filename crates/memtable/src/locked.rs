@@ -1,25 +1,28 @@
 //! The balanced tree under one lock: the baseline that the others are measured against.
 //!
-//! An AVL tree (Adelson-Velsky and Landis, "An algorithm for the organization of information", 1962), as courses on databases
-//! have their students build for a memtable (Toronto CSC443), and one lock for readers and the inserter. Nodes are 16 bytes of
-//! the arena: the newest version of a key, two children, the height.
+//! An AVL tree (Adelson-Velsky and Landis, "An algorithm for the organization of information", 1962), as
+//! courses on databases have their students build for a memtable (Toronto CSC443), and one lock for readers
+//! and the inserter. Nodes are 16 bytes of the arena: the newest version of a key, two children, the height.
 //!
 //! # What threads rely on
-//! * LT1: words of nodes that can be reached change only under the write lock, and are read under the read lock, or by the
-//!   inserter, who alone changes them. So every reader sees a whole tree, and (MT2) every insertion that ended before the
-//!   read began: the locks order the two.
-//! * LT2: no other lock is taken under this one, no memory is allocated, and no code of others runs. So it stands last in
-//!   any order of locks, and whoever holds it lets it go after O(log n) steps, at most 32 more for a cursor.
-//! * LT3: entries are immutable and stay where they are (MT1), so what was found is used after the lock was let go.
+//! * LT1: words of nodes that can be reached change only under the write lock, and are read under the read
+//!   lock, or by the inserter, who alone changes them. So every reader sees a whole tree, and (MT2) every
+//!   insertion that ended before the read began: the locks order the two.
+//! * LT2: no other lock is taken under this one, no memory is allocated, and no code of others runs. So it
+//!   stands last in any order of locks, and whoever holds it lets it go after O(log n) steps, at most 32 more
+//!   for a cursor.
+//! * LT3: entries are immutable and stay where they are (MT1), so what was found is used after the lock was
+//!   let go.
 //!
-//! The inserter descends without the lock (LT1) and takes it to link the new node and to rotate, so readers wait for a few
-//! stores. **Reading is not wait-free**: a reader waits for the inserter, and the inserter, which holds the commit lock, for readers;
-//! one that is preempted under the lock holds up both.
+//! The inserter descends without the lock (LT1) and takes it to link the new node and to rotate, so readers
+//! wait for a few stores. **Reading is not wait-free**: a reader waits for the inserter, and the inserter,
+//! which holds the commit lock, for readers; one that is preempted under the lock holds up both.
 //!
 //! # Cost
-//! A lookup compares at most 1.44 log2 n keys, each likely a cache miss or two, as in a skiplist with a better constant, and writes
-//! the lock's word, which travels between the processors of all readers. Cursors take up to 32 keys at a time under the lock and
-//! then walk without it, O(1) a step when the O(log n) of a descent are spread.
+//! A lookup compares at most 1.44 log2 n keys, each likely a cache miss or two, as in a skiplist with a
+//! better constant, and writes the lock's word, which travels between the processors of all readers. Cursors
+//! take up to 32 keys at a time under the lock and then walk without it, O(1) a step when the O(log n) of a
+//! descent are spread.
 
 mod position;
 
@@ -40,7 +43,8 @@ const HEIGHT: usize = 3;
 /// Most bytes of nodes for each distinct key, and for one insertion.
 pub(crate) const MAX_BYTES_PER_KEY: usize = NODE_WORDS * 4;
 
-/// An AVL tree of n keys is at most 1.44 log2(n + 2) nodes high, and an arena of 16 GiB has room for fewer than 2^29.
+/// An AVL tree of n keys is at most 1.44 log2(n + 2) nodes high, and an arena of 16 GiB has room for fewer
+/// than 2^29.
 const MAX_HEIGHT: usize = 42;
 
 /// A node by its unit; 0 is none.
@@ -73,7 +77,8 @@ fn height(memory: &Memory, node: Node) -> u32 {
 
 impl LockedTree {
     fn read(&self) -> RwLockReadGuard<'_, Node> {
-        // The inserter panics before it changes anything, if at all: a lock that a panic passed through guards a whole tree.
+        // The inserter panics before it changes anything, if at all: a lock that a panic passed through
+        // guards a whole tree.
         self.root.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -141,7 +146,8 @@ impl LockedTreeWriter {
         true
     }
 
-    /// The node of `key`, or 0 and the path to where it belongs. Without the lock: nobody else changes the tree.
+    /// The node of `key`, or 0 and the path to where it belongs. Without the lock: nobody else changes the
+    /// tree.
     fn descend(&self, memory: &Memory, key: &[u8]) -> (Path, Node) {
         let mut path = Path { steps: [(0, 0); MAX_HEIGHT], len: 0 };
         let mut at = *self.tree.read();

@@ -1,8 +1,8 @@
 //! The memory of an arena as two kinds of things: 32-bit words that threads share, and bytes of entries.
 //!
-//! Everything a structure keeps (nodes, links, entry headers) is made of words, and a word is only ever accessed
-//! through the calls below, so that no two accesses of different sizes meet and no plain access races with an
-//! atomic one. The calls say what an access means, which is more than an ordering:
+//! Everything a structure keeps (nodes, links, entry headers) is made of words, and a word is only ever
+//! accessed through the calls below, so that no two accesses of different sizes meet and no plain access
+//! races with an atomic one. The calls say what an access means, which is more than an ordering:
 //!
 //! | call | by | ordering | of |
 //! |---|---|---|---|
@@ -12,11 +12,12 @@
 //! | `load` | reader | acquire | a word that `publish` writes |
 //! | `peek` | both | relaxed | a word that was complete before the word that led here was published, the writer's own words, and words that a lock guards |
 //!
-//! Words that were published and are never written again may also be read many at a time, as plain numbers (`words`, `numbers`): what
-//! no thread writes any more, none can race with.
+//! Words that were published and are never written again may also be read many at a time, as plain numbers
+//! (`words`, `numbers`): what no thread writes any more, none can race with.
 //!
-//! There are two implementations with the same calls: `mapped`, the real one, over a reserved address range, and
-//! `model`, made of loom's atomics, in which the very code of the structures is explored by `tests/loom.rs`.
+//! There are two implementations with the same calls: `mapped`, the real one, over a reserved address range,
+//! and `model`, made of loom's atomics, in which the very code of the structures is explored by
+//! `tests/loom.rs`.
 
 #[cfg(not(loom))]
 mod mapped;

@@ -21,8 +21,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A sorted set of entries that grows until its [`Inserter`] is dropped.
 ///
-/// Reading is wait-free and never blocks the inserter, unless the kind says otherwise; any number of threads may read.
-/// See the crate's head for what readers may rely on.
+/// Reading is wait-free and never blocks the inserter, unless the kind says otherwise; any number of threads
+/// may read. See the crate's head for what readers may rely on.
 pub struct Memtable {
     kind: MemtableKind,
     structure: Structure,
@@ -33,8 +33,9 @@ pub struct Memtable {
     lent_bytes: u64,
     /// Most bytes that an insertion takes beyond key and value.
     most_bytes_per_entry: u64,
-    /// On lines of their own: the inserter writes them with each insertion, readers of entries never need them. How far from others was
-    /// not to be told by measuring on two busy cores: 64, 128 and 256 bytes, and none, cost a reader 0.4 ns a load all alike.
+    /// On lines of their own: the inserter writes them with each insertion, readers of entries never need
+    /// them. How far from others was not to be told by measuring on two busy cores: 64, 128 and 256 bytes,
+    /// and none, cost a reader 0.4 ns a load all alike.
     counters: CachePadded<Counters>,
 }
 
@@ -70,8 +71,8 @@ impl Memtable {
         Memtable::create_in(kind, pool, reserve_bytes.max(kind.fixed_bytes() + 1), Expectation::Filled)
     }
 
-    /// [`Memtable::create`] for a memtable that may stay almost empty: it does not bind recycled memory that others would
-    /// make better use of, beyond a bound for all such memtables of the pool together.
+    /// [`Memtable::create`] for a memtable that may stay almost empty: it does not bind recycled memory that
+    /// others would make better use of, beyond a bound for all such memtables of the pool together.
     ///
     /// # Errors
     /// As [`Memtable::create`].
@@ -134,9 +135,9 @@ impl Memtable {
         self.visible(head, seqno)
     }
 
-    /// [`Memtable::get`] for those of up to 32 keys whose bit is set in `wanted`; their cache misses overlap. What is
-    /// found goes to the same place in `results`, other places are left alone. Returns the bits of the keys that
-    /// were found.
+    /// [`Memtable::get`] for those of up to 32 keys whose bit is set in `wanted`; their cache misses overlap.
+    /// What is found goes to the same place in `results`, other places are left alone. Returns the bits of
+    /// the keys that were found.
     ///
     /// # Panics
     /// If there are more than [`MULTI_GET_KEYS`] keys, or fewer results than keys.
@@ -180,14 +181,15 @@ impl Memtable {
         MemtableCursor::new(Arc::clone(self))
     }
 
-    /// All entries in the order of their insertion, if this kind keeps them so and makes order for those who ask; `None` if entries are
-    /// ordered as they come.
+    /// All entries in the order of their insertion, if this kind keeps them so and makes order for those who
+    /// ask; `None` if entries are ordered as they come.
     pub fn tail(self: &Arc<Self>) -> Option<Tail> {
         Some(Tail::of_all(self, self.structure.order()?))
     }
 
-    /// The least key, one that was there when the call began or that came since; `None` if there is none. Takes one
-    /// descent, in a sharded memtable one in each shard; where order is made on demand, it is made now.
+    /// The least key, one that was there when the call began or that came since; `None` if there is none.
+    /// Takes one descent, in a sharded memtable one in each shard; where order is made on demand, it is made
+    /// now.
     pub fn first_key(&self) -> Option<&[u8]> {
         let entry = self.structure.first(&self.memory);
         (!entry.is_none()).then(|| entry.key(&self.memory))
@@ -217,8 +219,8 @@ impl Memtable {
         reaches_up && reaches_down
     }
 
-    /// The range deletes, as sets that a reader of a key asks all; wait-free. What was inserted since the call began may be
-    /// among them or not; readers leave it out by its sequence number.
+    /// The range deletes, as sets that a reader of a key asks all; wait-free. What was inserted since the
+    /// call began may be among them or not; readers leave it out by its sequence number.
     #[inline]
     pub fn range_deletes(&self) -> &[Arc<RangeDeletes>] {
         self.ranges.sets()
@@ -235,8 +237,8 @@ impl Memtable {
         self.ranges.len()
     }
 
-    /// The newest range delete over `key` that a reader at `seqno` sees; [`SeqNo::ZERO`] if there is none. One load where
-    /// the memtable has no range deletes, else O(log² n).
+    /// The newest range delete over `key` that a reader at `seqno` sees; [`SeqNo::ZERO`] if there is none.
+    /// One load where the memtable has no range deletes, else O(log² n).
     #[inline]
     pub fn cover(&self, key: &[u8], seqno: SeqNo) -> SeqNo {
         if self.ranges.is_empty() { SeqNo::ZERO } else { self.ranges.cover(key, seqno) }
@@ -259,14 +261,15 @@ impl Memtable {
         self.len() == 0
     }
 
-    /// Bytes of the keys and values of all entries, and what range deletes count for: what a limit is compared with.
+    /// Bytes of the keys and values of all entries, and what range deletes count for: what a limit is
+    /// compared with.
     #[inline]
     pub fn payload_bytes(&self) -> u64 {
         self.counters.payload_bytes.load(Relaxed)
     }
 
-    /// Memory that this memtable holds, in bytes: what it uses, in its arena and beside it, and what earlier lives of the arena touched. The last
-    /// page of either end is not rounded up.
+    /// Memory that this memtable holds, in bytes: what it uses, in its arena and beside it, and what earlier
+    /// lives of the arena touched. The last page of either end is not rounded up.
     #[inline]
     pub fn allocated_bytes(&self) -> u64 {
         let (low, high) = self.memory.touched();
@@ -275,9 +278,9 @@ impl Memtable {
         low + high + self.ranges.memory_bytes() + self.structure.outside_bytes()
     }
 
-    /// Whether `entries` more entries, whose keys and values together have `payload_bytes` bytes, surely fit, whatever
-    /// they look like. Inserting them cannot fail then. Exact only in the thread that may insert, for which
-    /// [`Inserter::has_room`] is faster.
+    /// Whether `entries` more entries, whose keys and values together have `payload_bytes` bytes, surely fit,
+    /// whatever they look like. Inserting them cannot fail then. Exact only in the thread that may insert,
+    /// for which [`Inserter::has_room`] is faster.
     #[inline]
     pub fn has_room(&self, payload_bytes: u64, entries: u64) -> bool {
         self.has_room_beside(&self.used(), payload_bytes, entries)
@@ -294,7 +297,8 @@ impl Memtable {
 
     #[inline]
     fn has_room_beside(&self, used: &Used, payload_bytes: u64, entries: u64) -> bool {
-        // As a rule there is room for entries that each take the most that one can take, which needs no look at the kind.
+        // As a rule there is room for entries that each take the most that one can take, which needs no look
+        // at the kind.
         let most =
             entries.checked_mul(self.most_bytes_per_entry).and_then(|most| most.checked_add(payload_bytes));
         most.is_some_and(|most| most <= self.free_bytes(used))
@@ -359,7 +363,8 @@ pub struct Inserter {
 #[must_use]
 pub struct Approach {
     way: Option<Way>,
-    /// Address of the memtable, and the entries there were: elsewhere, or with more of them, the way may be another.
+    /// Address of the memtable, and the entries there were: elsewhere, or with more of them, the way may be
+    /// another.
     moment: (usize, u64),
 }
 
@@ -377,7 +382,8 @@ impl Inserter {
         &self.memtable
     }
 
-    /// As [`Memtable::has_room`], without a look at counters that whoever inserted last has in its core's cache.
+    /// As [`Memtable::has_room`], without a look at counters that whoever inserted last has in its core's
+    /// cache.
     #[inline]
     pub fn has_room(&self, payload_bytes: u64, entries: u64) -> bool {
         let used = Used {
@@ -388,8 +394,8 @@ impl Inserter {
         self.memtable.has_room_beside(&used, payload_bytes, entries)
     }
 
-    /// Begins the insertion of a key: finds most of the way, and asks for the memory at its end and for what will be written. Worth it where something
-    /// else is to be done before the entry can be inserted.
+    /// Begins the insertion of a key: finds most of the way, and asks for the memory at its end and for what
+    /// will be written. Worth it where something else is to be done before the entry can be inserted.
     #[inline]
     pub fn approach(&self, key: &[u8]) -> Approach {
         prefetch_to_write(&self.memtable.counters);
@@ -410,8 +416,8 @@ impl Inserter {
         self.insert_from(Approach { way: None, moment: (0, 0) }, key, tag, value);
     }
 
-    /// [`Inserter::insert`] of the key that was approached: of that key and no other, whose place would be elsewhere. Begins anew if
-    /// something was inserted since, or if it was another memtable's.
+    /// [`Inserter::insert`] of the key that was approached: of that key and no other, whose place would be
+    /// elsewhere. Begins anew if something was inserted since, or if it was another memtable's.
     ///
     /// # Panics
     /// As [`Inserter::insert`].
@@ -430,8 +436,8 @@ impl Inserter {
         self.publish_counters();
     }
 
-    /// Inserts entries in order; faster than one by one, because their descents overlap. Pieces of a large batch may
-    /// be passed one after the other; multiples of 16 serve best. Panics like [`Inserter::insert`].
+    /// Inserts entries in order; faster than one by one, because their descents overlap. Pieces of a large
+    /// batch may be passed one after the other; multiples of 16 serve best. Panics like [`Inserter::insert`].
     pub fn insert_batch(&mut self, operations: &[Operation<'_>]) {
         for operation in operations {
             self.count(operation);
@@ -444,8 +450,8 @@ impl Inserter {
         self.publish_counters();
     }
 
-    /// Inserts a range delete: it takes its place in the order of tags as an entry does. O(log² n), amortised, for n
-    /// of them, whatever the range holds.
+    /// Inserts a range delete: it takes its place in the order of tags as an entry does. O(log² n),
+    /// amortised, for n of them, whatever the range holds.
     ///
     /// # Panics
     /// If there is no room ([`Memtable::has_range_room`] says so before).

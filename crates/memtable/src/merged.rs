@@ -1,9 +1,10 @@
 //! Positions in several ordered parts, merged to one: shards, and sorted runs.
 //!
-//! The merge is [`esker_iter::Merge`], the one that merges memtables and tables too; a part is shown to it as a cursor over
-//! the entries that the part's structure refers to. Where these are newest versions, their chains are walked by the cursor above
-//! ([`crate::cursor`]), not here. A part meets keys in strict order whatever is inserted meanwhile, and a change of direction
-//! seeks the other parts anew, so the merge is strictly ordered too.
+//! The merge is [`esker_iter::Merge`], the one that merges memtables and tables too; a part is shown to it as
+//! a cursor over the entries that the part's structure refers to. Where these are newest versions, their
+//! chains are walked by the cursor above ([`crate::cursor`]), not here. A part meets keys in strict order
+//! whatever is inserted meanwhile, and a change of direction seeks the other parts anew, so the merge is
+//! strictly ordered too.
 
 use crate::entry::Entry;
 use crate::memory::Memory;
@@ -16,8 +17,8 @@ use std::sync::Arc;
 pub(crate) trait Part: Send + std::fmt::Debug {
     fn seek_to_first(&mut self, memory: &Memory) -> Entry;
     fn seek_to_last(&mut self, memory: &Memory) -> Entry;
-    /// Moves to the first entry at or after version `limit` of `key`; a part that has one entry for each key may ignore the
-    /// limit.
+    /// Moves to the first entry at or after version `limit` of `key`; a part that has one entry for each key
+    /// may ignore the limit.
     fn seek(&mut self, memory: &Memory, key: &[u8], limit: Tag) -> Entry;
     fn next(&mut self, memory: &Memory) -> Entry;
     fn prev(&mut self, memory: &Memory) -> Entry;

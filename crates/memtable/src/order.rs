@@ -1,29 +1,33 @@
 //! Order on demand, for memtables that keep entries as they came.
 //!
-//! Such a memtable appends each entry to the arena and tells how far it got ([`Log`]): the inserter pays nothing for order. Who
-//! wants order first sorts what came since the last time into a *run*, an array of references, and joins runs
-//! of like size as in a binary counter. So a look that needs order costs O(t log t) for t new entries, and each
-//! entry is moved O(log n) times in all, however reads and writes take turns; there are at most log n runs to look into.
-//! A memtable that nobody looks into in order is sorted once, by its flush, which is what "sorting at the seal" means here:
-//! sealing itself happens under the commit lock and stays constant; the first reader after it, as a rule the flush thread,
-//! sorts beside it.
+//! Such a memtable appends each entry to the arena and tells how far it got ([`Log`]): the inserter pays
+//! nothing for order. Who wants order first sorts what came since the last time into a *run*, an array of
+//! references, and joins runs of like size as in a binary counter. So a look that needs order costs O(t log
+//! t) for t new entries, and each entry is moved O(log n) times in all, however reads and writes take turns;
+//! there are at most log n runs to look into. A memtable that nobody looks into in order is sorted once, by
+//! its flush, which is what "sorting at the seal" means here: sealing itself happens under the commit lock
+//! and stays constant; the first reader after it, as a rule the flush thread, sorts beside it.
 //!
 //! # What threads rely on
-//! * OD1: the inserter never takes the lock of the runs. It writes an entry, then publishes the end of the log (release); a
-//!   reader that loads the end (acquire) may look at every entry before it. So insertion does not wait for readers.
-//! * OD2: a run is immutable. Who holds its `Arc` reads it without the lock, whatever becomes of the list of runs.
-//! * OD3: all entries before [`Sorted::upto`] are in exactly one run, none behind it is in one. Entries are sorted under the
-//!   write lock, so each is sorted once.
-//! * OD4: no other lock is taken under this one. Whoever needs order waits for whoever sorts: **not wait-free**.
-//! * MT2: a reader loads the end of the log after it began, so whatever it must see lies before that, and it makes sure that
-//!   all of it is in the runs.
+//! * OD1: the inserter never takes the lock of the runs. It writes an entry, then publishes the end of the
+//!   log (release); a reader that loads the end (acquire) may look at every entry before it. So insertion
+//!   does not wait for readers.
+//! * OD2: a run is immutable. Who holds its `Arc` reads it without the lock, whatever becomes of the list of
+//!   runs.
+//! * OD3: all entries before [`Sorted::upto`] are in exactly one run, none behind it is in one. Entries are
+//!   sorted under the write lock, so each is sorted once.
+//! * OD4: no other lock is taken under this one. Whoever needs order waits for whoever sorts: **not
+//!   wait-free**.
+//! * MT2: a reader loads the end of the log after it began, so whatever it must see lies before that, and it
+//!   makes sure that all of it is in the runs.
 //!
 //! # Memory
-//! Four bytes an entry outside of the arena, twice that while runs are joined, and what cursors keep of older runs; all of
-//! it is counted ([`Order::held_bytes`]). Sorting takes sixteen bytes for each new entry, given back at once.
+//! Four bytes an entry outside of the arena, twice that while runs are joined, and what cursors keep of older
+//! runs; all of it is counted ([`Order::held_bytes`]). Sorting takes sixteen bytes for each new entry, given
+//! back at once.
 //!
-//! Sorting goes by eight bytes behind the prefix that all keys share, then by whole keys, then newest first: without
-//! leaving the prefix out, keys like `user:0000000001` tie, and each tie is two cache misses.
+//! Sorting goes by eight bytes behind the prefix that all keys share, then by whole keys, then newest first:
+//! without leaving the prefix out, keys like `user:0000000001` tie, and each tie is two cache misses.
 
 use crate::arena::{self, Allocator};
 use crate::entry::Entry;
@@ -170,7 +174,8 @@ impl Order {
             return;
         }
         debug_assert!(NoSorting::may_sort(), "{} units are sorted under a lock (OD6)", end - sorted.upto);
-        // A newer version is found from the older one where versions are chained: the first one stands for all.
+        // A newer version is found from the older one where versions are chained: the first one stands for
+        // all.
         let new = between(memory, sorted.upto, end).filter(|entry| entry.older(memory).is_none()).collect();
         let mut run = sort(memory, new);
         let is_kept = |last: &&Arc<Run>, run: &[Entry]| last.entries.len() >= 2 * run.len();
@@ -186,8 +191,8 @@ impl Order {
         sorted.upto = end;
     }
 
-    /// The newest version of `key` at or below `limit`, where each version is an entry of its own. O(log² n), and O(t log t)
-    /// more after t insertions without a look.
+    /// The newest version of `key` at or below `limit`, where each version is an entry of its own. O(log² n),
+    /// and O(t log t) more after t insertions without a look.
     pub(crate) fn find(&self, memory: &Memory, key: &[u8], limit: Tag) -> Entry {
         let end = self.log.end(memory);
         let mut sorted = self.read();
@@ -228,8 +233,8 @@ impl Order {
         lasts.max_by_key(|entry| entry.key(memory)).copied().unwrap_or(Entry::NONE)
     }
 
-    /// Positions in runs that hold everything there is now, unless `known` says how far runs go that do so already; and how
-    /// far these go.
+    /// Positions in runs that hold everything there is now, unless `known` says how far runs go that do so
+    /// already; and how far these go.
     pub(crate) fn positions(&self, memory: &Memory, known: u32) -> Option<(Vec<RunPosition>, u32)> {
         let end = self.log.end(memory);
         if known >= end {
@@ -339,7 +344,8 @@ mod tests {
     use crate::entry::Operation;
     use esker_base::{SeqNo, ValueKind};
 
-    /// Appends so many entries at a time, with keys in a fixed disorder, and lets `look` see the order after each time.
+    /// Appends so many entries at a time, with keys in a fixed disorder, and lets `look` see the order after
+    /// each time.
     fn append(steps: &[u64], mut look: impl FnMut(&Order, &Memory, u64)) {
         let (memory, _) = ArenaPool::new(0).acquire(8 << 20, Expectation::Filled).expect("reserved");
         let mut allocator = Allocator::new(&memory);

@@ -1,30 +1,33 @@
 //! Range deletes of a memtable, kept beside the entries.
 //!
-//! Among the entries they would be found by their start only; a reader has to find what covers its key. So they are kept as sets
-//! of fragments ([`RangeDeletes`]), which readers search while the inserter adds to them.
+//! Among the entries they would be found by their start only; a reader has to find what covers its key. So
+//! they are kept as sets of fragments ([`RangeDeletes`]), which readers search while the inserter adds to
+//! them.
 //!
 //! # Publication
-//! * Sets are immutable. For each range delete the inserter makes a new list of sets, puts it into the next of a fixed
-//!   number of slots, which are filled once and never emptied, and then raises the count (release). A reader loads the count
-//!   (acquire) and takes the slot before it: no lock, no retry, and what it borrows lives as long as the memtable (MT1).
-//! * MT2 holds as for entries: the engine publishes the sequence number after the insertion, so whoever may see
-//!   a range delete finds the list with it, or a later one. Later ones are left out by their numbers.
+//! * Sets are immutable. For each range delete the inserter makes a new list of sets, puts it into the next
+//!   of a fixed number of slots, which are filled once and never emptied, and then raises the count
+//!   (release). A reader loads the count (acquire) and takes the slot before it: no lock, no retry, and what
+//!   it borrows lives as long as the memtable (MT1).
+//! * MT2 holds as for entries: the engine publishes the sequence number after the insertion, so whoever may
+//!   see a range delete finds the list with it, or a later one. Later ones are left out by their numbers.
 //!
 //! # Cost
-//! A range delete is a set of its own. Two sets of about the same size are joined to one, as in a binary counter, so that there are at
-//! most log n sets, and each range delete is fragmented again log n times. All lists and sets stay until the
-//! memtable goes: together they hold each range delete log n times. n is at most [`MAX_RANGE_DELETES`].
+//! A range delete is a set of its own. Two sets of about the same size are joined to one, as in a binary
+//! counter, so that there are at most log n sets, and each range delete is fragmented again log n times. All
+//! lists and sets stay until the memtable goes: together they hold each range delete log n times. n is at
+//! most [`MAX_RANGE_DELETES`].
 //!
-//! Rejected: one set that is rebuilt each time, which costs n at each write under the commit lock; and swapping
-//! pointers, which needs readers to announce themselves.
+//! Rejected: one set that is rebuilt each time, which costs n at each write under the commit lock; and
+//! swapping pointers, which needs readers to announce themselves.
 
 use esker_base::SeqNo;
 use esker_iter::{RangeDelete, RangeDeletes};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Most range deletes in one memtable. That many nested ones make two million sequence numbers, 16 MiB, the worst
-/// case; side by side they take a tenth of a megabyte. A flush of so many range deletes costs what a
+/// Most range deletes in one memtable. That many nested ones make two million sequence numbers, 16 MiB, the
+/// worst case; side by side they take a tenth of a megabyte. A flush of so many range deletes costs what a
 /// few thousand puts do, so a limit this low is no burden.
 pub const MAX_RANGE_DELETES: u64 = 1024;
 

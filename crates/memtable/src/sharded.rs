@@ -1,21 +1,23 @@
 //! The sharded ordered map: a skiplist for each shard, and a ring that spreads keys over them.
 //!
-//! A known exercise of courses on key-value stores (Harvard CS265): keys go by consistent hashing ([`Ring`], XXH3 with virtual
-//! nodes, in proportion to weights) to one of n ordered maps, and whoever needs order merges them. Elsewhere each shard has a lock, so that n
-//! writers do not wait for each other. Here one inserter writes all of them, because one lock around a
-//! whole put was measured 1.4 to 3.3 times as fast as parallel insertion on two cores; so the shards need no locks,
-//! and reading stays wait-free. MT1 and MT2 hold as they do for each [`Skiplist`]: a key has one shard for ever, and
-//! a publication in its list is all that an insertion needs.
+//! A known exercise of courses on key-value stores (Harvard CS265): keys go by consistent hashing ([`Ring`],
+//! XXH3 with virtual nodes, in proportion to weights) to one of n ordered maps, and whoever needs order
+//! merges them. Elsewhere each shard has a lock, so that n writers do not wait for each other. Here one
+//! inserter writes all of them, because one lock around a whole put was measured 1.4 to 3.3 times as fast as
+//! parallel insertion on two cores; so the shards need no locks, and reading stays wait-free. MT1 and MT2
+//! hold as they do for each [`Skiplist`]: a key has one shard for ever, and a publication in its list is all
+//! that an insertion needs.
 //!
 //! # Cost
-//! A point operation hashes the key and descends into a list of 1/n of the keys: log n fewer steps on average, and the
-//! upper floors of n lists instead of one compete for the caches. Steps of a cursor cost log n comparisons more, a seek costs n
-//! descents, the least and the greatest key n more. Each shard takes 56 bytes beside its keys' nodes, and a ring of p
-//! points is sorted for each memtable, in some tens of microseconds for the default of 16 shards with 64 points each.
+//! A point operation hashes the key and descends into a list of 1/n of the keys: log n fewer steps on
+//! average, and the upper floors of n lists instead of one compete for the caches. Steps of a cursor cost log
+//! n comparisons more, a seek costs n descents, the least and the greatest key n more. Each shard takes 56
+//! bytes beside its keys' nodes, and a ring of p points is sorted for each memtable, in some tens of
+//! microseconds for the default of 16 shards with 64 points each.
 //!
-//! Measured with 50,000 decimal keys of 15 bytes against the one skiplist: an insertion 757 ns instead of 786, a lookup 1173
-//! instead of 1319, a step 301 instead of 77, a seek 16.8 microseconds instead of 1.3. With one inserter there is no
-//! reason to choose it but comparison.
+//! Measured with 50,000 decimal keys of 15 bytes against the one skiplist: an insertion 757 ns instead of
+//! 786, a lookup 1173 instead of 1319, a step 301 instead of 77, a seek 16.8 microseconds instead of 1.3.
+//! With one inserter there is no reason to choose it but comparison.
 
 mod plan;
 mod ring;

@@ -1,13 +1,14 @@
 //! The skiplist: the simple twin of the radix tree, one writer and wait-free readers too.
 //!
-//! After Pugh, "Skip lists: a probabilistic alternative to balanced trees" (1990). It is several times slower than the tree and
-//! exists so that everything above memtables is tested over two structures that share no code but the entries.
+//! After Pugh, "Skip lists: a probabilistic alternative to balanced trees" (1990). It is several times slower
+//! than the tree and exists so that everything above memtables is tested over two structures that share no
+//! code but the entries.
 //!
-//! A node is a word with the newest version of its key and one word a floor with the next node there. The head is a
-//! node without a key. A node is linked from the lowest floor up, each link by one release store; the bottom
-//! link makes it reachable, the others are shortcuts. Nothing is ever unlinked. A newer version of a key replaces
-//! the older one, to which it links, in the node's first word. The argument for MT1 and MT2 is that of `art`: words only
-//! move on, and a reader sees at least the links that were stored before it began.
+//! A node is a word with the newest version of its key and one word a floor with the next node there. The
+//! head is a node without a key. A node is linked from the lowest floor up, each link by one release store;
+//! the bottom link makes it reachable, the others are shortcuts. Nothing is ever unlinked. A newer version of
+//! a key replaces the older one, to which it links, in the node's first word. The argument for MT1 and MT2 is
+//! that of `art`: words only move on, and a reader sees at least the links that were stored before it began.
 //!
 //! Heights come from a generator with a fixed seed: the structure depends on the order of insertions alone.
 
@@ -55,11 +56,11 @@ fn next(memory: &Memory, node: Node, floor: usize) -> Node {
 }
 
 impl Skiplist {
-    /// The last node whose key is less than `key`, or the head, and the node that was seen to its right; `path` is
-    /// told the former on each floor.
+    /// The last node whose key is less than `key`, or the head, and the node that was seen to its right;
+    /// `path` is told the former on each floor.
     ///
-    /// Callers must not load the link between the two again: by then it may lead to a newer node, whose key is less
-    /// than `key` too.
+    /// Callers must not load the link between the two again: by then it may lead to a newer node, whose key
+    /// is less than `key` too.
     fn descend(&self, memory: &Memory, key: &[u8], mut path: impl FnMut(usize, Node)) -> (Node, Node) {
         let (mut at, mut right) = (self.head, 0);
         for floor in (0..MAX_HEIGHT).rev() {

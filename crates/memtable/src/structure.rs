@@ -87,7 +87,8 @@ impl Structure {
         }
     }
 
-    /// The newest version of `key`, or no entry; where versions are not chained, the newest at or below `limit`.
+    /// The newest version of `key`, or no entry; where versions are not chained, the newest at or below
+    /// `limit`.
     #[inline(always)]
     pub(crate) fn find(&self, memory: &Memory, key: &[u8], limit: Tag) -> Entry {
         match self {
@@ -198,7 +199,8 @@ impl Writer {
         }
     }
 
-    /// Inserts one operation, whose key was approached after the last insertion if there is a way; returns whether it is new.
+    /// Inserts one operation, whose key was approached after the last insertion if there is a way; returns
+    /// whether it is new.
     #[inline(always)]
     pub(crate) fn insert_from(
         &mut self,

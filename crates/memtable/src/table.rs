@@ -1,24 +1,25 @@
 //! A hash table from keys to their newest versions: one writer, wait-free readers.
 //!
-//! Open addressing with linear probing (Knuth, The Art of Computer Programming, volume 3, 6.4). A slot is two words of the arena:
-//! an entry, and 32 bits of its key's hash. The table has a power of two of slots, the place of a key is the top bits of
-//! its hash, and the rest tells keys apart before any of them is looked at: a lookup costs one miss for the slot, one
-//! for the entry.
+//! Open addressing with linear probing (Knuth, The Art of Computer Programming, volume 3, 6.4). A slot is two
+//! words of the arena: an entry, and 32 bits of its key's hash. The table has a power of two of slots, the
+//! place of a key is the top bits of its hash, and the rest tells keys apart before any of them is looked at:
+//! a lookup costs one miss for the slot, one for the entry.
 //!
 //! # What threads rely on
-//! * A slot's entry is published last, by release, after its hash was put. It is set once and then replaced by newer versions of
-//!   the same key only, which lead to the older ones (MT1). So a reader that loads the entry (acquire) finds hash and
-//!   entry whole.
-//! * A table that is three quarters full is copied into one twice its size, by the hashes alone, in the order of the slots, so
-//!   that both are walked from one end to the other; then the one word that refers to the table is published. The
-//!   old one is frozen: it was the live one at a moment after the reader began who still looks into it, so it holds all
-//!   that the reader must see (MT2). It stays in the arena.
-//! * A quarter of the slots is empty, and nothing is ever removed: a probe ends (wait-free), after 2.5 slots for a present
-//!   key and 8.5 for an absent one on average when the table is fullest, within a cache line or two.
+//! * A slot's entry is published last, by release, after its hash was put. It is set once and then replaced
+//!   by newer versions of the same key only, which lead to the older ones (MT1). So a reader that loads the
+//!   entry (acquire) finds hash and entry whole.
+//! * A table that is three quarters full is copied into one twice its size, by the hashes alone, in the order
+//!   of the slots, so that both are walked from one end to the other; then the one word that refers to the
+//!   table is published. The old one is frozen: it was the live one at a moment after the reader began who
+//!   still looks into it, so it holds all that the reader must see (MT2). It stays in the arena.
+//! * A quarter of the slots is empty, and nothing is ever removed: a probe ends (wait-free), after 2.5 slots
+//!   for a present key and 8.5 for an absent one on average when the table is fullest, within a cache line or
+//!   two.
 //!
 //! # Cost
-//! Eight bytes a slot, all outgrown tables together as much as the last: 21 to 43 bytes for each key. Growing copies everything
-//! once more and is done by the insertion that needs it: a millisecond for 200,000 keys.
+//! Eight bytes a slot, all outgrown tables together as much as the last: 21 to 43 bytes for each key. Growing
+//! copies everything once more and is done by the insertion that needs it: a millisecond for 200,000 keys.
 //!
 //! The hash is seeded at random for each pool of arenas: who chooses keys does not choose where they collide.
 
@@ -115,7 +116,8 @@ impl Table {
         self.newest(memory).map_or(Entry::NONE, |slots| find(memory, slots, self.hash(key), key))
     }
 
-    /// [`Table::find`] for those keys whose bit is set in `wanted`: first all slots are asked for, then all entries.
+    /// [`Table::find`] for those keys whose bit is set in `wanted`: first all slots are asked for, then all
+    /// entries.
     pub(crate) fn find_many(
         &self,
         memory: &Memory,
@@ -199,7 +201,8 @@ impl TableWriter {
         }
     }
 
-    /// The place of `key`, for which room is made if it is new. It is good for the next [`TableWriter::put`] alone.
+    /// The place of `key`, for which room is made if it is new. It is good for the next [`TableWriter::put`]
+    /// alone.
     #[inline]
     pub(crate) fn place(
         &mut self,

@@ -1,14 +1,16 @@
 //! What came since some moment, for the kinds that keep entries as they came.
 //!
-//! Order in a `vector` or `hash` memtable is made for whoever asks ([`crate::order`]), and who asks first after many insertions pays
-//! for all of them. Who holds a lock for which others wait must not be the one. Such a caller takes a [`Tail`] before it takes the
-//! lock, looks at what came before in whatever way it likes, and under the lock goes over the tail: in the order of insertion, at
-//! the cost of a step for each entry, without sorting.
+//! Order in a `vector` or `hash` memtable is made for whoever asks ([`crate::order`]), and who asks first
+//! after many insertions pays for all of them. Who holds a lock for which others wait must not be the one.
+//! Such a caller takes a [`Tail`] before it takes the lock, looks at what came before in whatever way it
+//! likes, and under the lock goes over the tail: in the order of insertion, at the cost of a step for each
+//! entry, without sorting.
 //!
-//! * OD5: every entry of a memtable whose insertion was published before [`Tail::from_now`] was called is seen by a look that begins
-//!   after it, and every later one that was published is in the tail: none is missed between the two. Both go by the one
-//!   word that says where entries end ([`Order::end`]).
-//! * OD6: nobody sorts while a [`NoSorting`] of the thread lives. Builds with debug assertions panic where it happens.
+//! * OD5: every entry of a memtable whose insertion was published before [`Tail::from_now`] was called is
+//!   seen by a look that begins after it, and every later one that was published is in the tail: none is
+//!   missed between the two. Both go by the one word that says where entries end ([`Order::end`]).
+//! * OD6: nobody sorts while a [`NoSorting`] of the thread lives. Builds with debug assertions panic where it
+//!   happens.
 
 use crate::memtable::Memtable;
 use crate::order::{self, Order};
@@ -43,7 +45,8 @@ impl Tail {
         Arc::ptr_eq(&self.memtable, memtable)
     }
 
-    /// Keys and tags of the entries that were published when the call began, oldest first. A step is a load or two.
+    /// Keys and tags of the entries that were published when the call began, oldest first. A step is a load
+    /// or two.
     pub fn entries(&self) -> impl Iterator<Item = (&[u8], Tag)> {
         let memory = self.memtable.memory();
         order::between(memory, self.from, self.order.end(memory))
@@ -62,8 +65,8 @@ thread_local! {
     static FORBIDDEN: Cell<u32> = const { Cell::new(0) };
 }
 
-/// While it lives, this thread must not cause a sort: it holds a lock for which others wait. It stays in its thread. Where debug assertions
-/// are off it does nothing and takes nothing.
+/// While it lives, this thread must not cause a sort: it holds a lock for which others wait. It stays in its
+/// thread. Where debug assertions are off it does nothing and takes nothing.
 #[derive(Debug)]
 pub struct NoSorting(PhantomData<*const ()>);
 

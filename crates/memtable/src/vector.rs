@@ -1,15 +1,18 @@
 //! The vector: entries as they came, sorted for whoever wants order.
 //!
-//! A vector that takes writes and is sorted when it is flushed, while another one takes its place, is the simplest memtable of
-//! all (RocksDB's `VectorRepFactory`; byron's double-buffered vector). Here the vector is the arena itself: entries lie in it one
-//! behind the other, and the engine's pair of active and sealed memtables is the double buffer. An insertion writes the
-//! entry and publishes where the entries end: no search, no index, 8 bytes beside all entries.
+//! A vector that takes writes and is sorted when it is flushed, while another one takes its place, is the
+//! simplest memtable of all (RocksDB's `VectorRepFactory`; byron's double-buffered vector). Here the vector
+//! is the arena itself: entries lie in it one behind the other, and the engine's pair of active and sealed
+//! memtables is the double buffer. An insertion writes the entry and publishes where the entries end: no
+//! search, no index, 8 bytes beside all entries.
 //!
-//! Older versions of a key are not looked for, so versions are not chained: each is an entry of its own in the order that
-//! [`Order`] makes, and a lookup asks for the newest at or below a tag. It goes over at most 64 unsorted entries, or sorts
-//! them, and then searches at most log n runs: reads are slower than in any other kind, but never quadratic.
+//! Older versions of a key are not looked for, so versions are not chained: each is an entry of its own in
+//! the order that [`Order`] makes, and a lookup asks for the newest at or below a tag. It goes over at most
+//! 64 unsorted entries, or sorts them, and then searches at most log n runs: reads are slower than in any
+//! other kind, but never quadratic.
 //!
-//! For bulk loads and for logs that are written and flushed, seldom read. Reads are not wait-free; insertion is.
+//! For bulk loads and for logs that are written and flushed, seldom read. Reads are not wait-free; insertion
+//! is.
 
 use crate::arena::Allocator;
 use crate::entry::{Entry, Operation};

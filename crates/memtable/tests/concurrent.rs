@@ -1,4 +1,5 @@
-//! One inserter and several readers at once: what is acknowledged is found, order is strict, versions never go back.
+//! One inserter and several readers at once: what is acknowledged is found, order is strict, versions never
+//! go back.
 #![cfg(not(loom))]
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests, outside the test functions")]
 
@@ -11,8 +12,8 @@ use esker_memtable::{ArenaPool, Memtable, MemtableKind, Operation};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the inserter will insert, known to the readers beforehand: operation `n` has sequence number `n + 1`, and its
-/// value names it.
+/// What the inserter will insert, known to the readers beforehand: operation `n` has sequence number `n + 1`,
+/// and its value names it.
 struct Script {
     keys: Vec<Vec<u8>>,
     /// For each operation, the one that wrote the same key before, if any.

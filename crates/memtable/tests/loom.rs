@@ -6,11 +6,11 @@
 //!
 //! `LOOM_MAX_PREEMPTIONS=3` in front explores more and takes minutes.
 //!
-//! The code is the real one; only the memory below it is loom's. Each scenario prepares a memtable, then the writer
-//! makes the one or two insertions that are its point while a reader looks. The reader must find everything at or
-//! below the visible sequence number it loaded (MT2), whole and in order, and whatever else it meets must be whole
-//! too (MT1); loom reports words that are read before they are ordered after their writing. The mutants at the end break
-//! one ordering each, and each must be found.
+//! The code is the real one; only the memory below it is loom's. Each scenario prepares a memtable, then the
+//! writer makes the one or two insertions that are its point while a reader looks. The reader must find
+//! everything at or below the visible sequence number it loaded (MT2), whole and in order, and whatever else
+//! it meets must be whole too (MT1); loom reports words that are read before they are ordered after their
+//! writing. The mutants at the end break one ordering each, and each must be found.
 #![cfg(loom)]
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 

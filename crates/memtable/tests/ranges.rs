@@ -13,7 +13,8 @@ fn key(number: u64) -> Vec<u8> {
     format!("{number:04}").into_bytes()
 }
 
-/// Range delete `n`, of sequence number `n + 1`, known beforehand: where it starts, and where it ends if at all.
+/// Range delete `n`, of sequence number `n + 1`, known beforehand: where it starts, and where it ends if at
+/// all.
 fn ranges(seed: u64, count: u64) -> Vec<(u64, Option<u64>)> {
     let mut rng = Rng(seed);
     let one = |_| {

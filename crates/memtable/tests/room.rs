@@ -54,7 +54,8 @@ fn insertion_never_fails_while_there_is_room() {
 
 #[test]
 fn node_memory_has_its_bound_for_the_worst_shapes() {
-    // Nodes that have just grown, and prefixes split again and again: the shapes that take most nodes for each key.
+    // Nodes that have just grown, and prefixes split again and again: the shapes that take most nodes for
+    // each key.
     let with = |children: u8, parent: u16| {
         (0..children).map(move |byte| [&parent.to_be_bytes()[..], &[byte]].concat())
     };
@@ -90,7 +91,8 @@ fn last_room(memtable: &Memtable, entries: u64) -> u64 {
 
 #[test]
 fn the_last_room_suffices_for_nodes_that_grow() {
-    // Few keys, so that the bound for all nodes is the tight one, and many, so that it is the one for an insertion.
+    // Few keys, so that the bound for all nodes is the tight one, and many, so that it is the one for an
+    // insertion.
     for kind in MemtableKind::ALL {
         for (others, children) in
             [0, 2_000].into_iter().flat_map(|others| [1, 4, 16, 48].map(|n| (others, n)))

@@ -1,11 +1,12 @@
 //! What tables hold, as intervals of time.
 //!
-//! Time is counted in operations. The load of all keys takes the time from `-keys` to 0 and overwrites follow, so an
-//! interval that begins with the load holds all that there is. Where entries expire, a merge turns those whose time is over into tombstones, which
-//! an interval remembers as the moment of writing from which on they were alive then.
+//! Time is counted in operations. The load of all keys takes the time from `-keys` to 0 and overwrites
+//! follow, so an interval that begins with the load holds all that there is. Where entries expire, a merge
+//! turns those whose time is over into tombstones, which an interval remembers as the moment of writing from
+//! which on they were alive then.
 
-/// One past the last position of the key space. Keys are eight bytes, so their order is that of positions; 48 bits leave
-/// products in range and are far finer than any table.
+/// One past the last position of the key space. Keys are eight bytes, so their order is that of positions; 48
+/// bits leave products in range and are far finer than any table.
 pub(crate) const SPAN: u64 = 1 << 48;
 
 /// An interval of time, in operations: from the first on, up to but without the second.
@@ -31,7 +32,8 @@ impl Ages {
         Ages { alive_from: self.alive_from.max(before).clamp(self.from, self.to), ..self }
     }
 
-    /// The smallest interval that contains both. Between runs of a tree nothing lies, so for neighbours it is the union.
+    /// The smallest interval that contains both. Between runs of a tree nothing lies, so for neighbours it is
+    /// the union.
     #[must_use]
     pub(crate) fn hull(self, other: Ages) -> Ages {
         Ages {

@@ -11,7 +11,8 @@ pub struct Amplification {
     pub max: f64,
 }
 
-/// Time in which writers could not write as they wanted. Zero if time does not matter ([`crate::Pace::Settled`]).
+/// Time in which writers could not write as they wanted. Zero if time does not matter
+/// ([`crate::Pace::Settled`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stalls {
     /// Seconds in which they were slowed.
@@ -24,10 +25,11 @@ pub struct Stalls {
     pub stops: u64,
 }
 
-/// How a tree that takes too many flushes was made affordable: its small levels were left out and a formula put in their place.
+/// How a tree that takes too many flushes was made affordable: its small levels were left out and a formula
+/// put in their place.
 ///
-/// A level between the first and the last costs the same whatever its size, so a tree with a memtable as large as one of its levels
-/// does everything that the whole tree does but for the levels above that.
+/// A level between the first and the last costs the same whatever its size, so a tree with a memtable as
+/// large as one of its levels does everything that the whole tree does but for the levels above that.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scaling {
     /// The memtable of the simulation over that of the scenario.

@@ -1,11 +1,13 @@
 //! Time with a clock: writers come at a rate, jobs run beside them and share the disk.
 //!
-//! Everything changes at events only: a memtable is full, a job has written its output, the writers' pace is adapted. Between two of them
-//! rates are constant, so time goes from event to event. The log and the tables share the disk; of what the log leaves the flush
-//! has half, and jobs the rest in equal parts, none faster than a thread can merge.
+//! Everything changes at events only: a memtable is full, a job has written its output, the writers' pace is
+//! adapted. Between two of them rates are constant, so time goes from event to event. The log and the tables
+//! share the disk; of what the log leaves the flush has half, and jobs the rest in equal parts, none faster
+//! than a thread can merge.
 //!
-//! How fast writers may be, where they wait and what background work sustains is decided by the very functions of the store
-//! ([`esker_strategy::write_control`]), fed with the times that flushes and jobs take here.
+//! How fast writers may be, where they wait and what background work sustains is decided by the very
+//! functions of the store ([`esker_strategy::write_control`]), fed with the times that flushes and jobs take
+//! here.
 
 use crate::scenario::Scenario;
 use crate::settled;
@@ -19,11 +21,13 @@ use esker_strategy::{base_bytes, upper_bytes};
 use esker_version::LevelIndex;
 use std::time::Duration;
 
-/// What merges found to replace something, job by job: what lies further back counts for this much less with each.
+/// What merges found to replace something, job by job: what lies further back counts for this much less with
+/// each.
 const MERGES_REMEMBERED: f64 = 0.75;
 /// What the log leaves of the disk at least.
 const LEAST_RATE: f64 = 1.0 / 16.0;
-/// While memtables wait for their flush, the writers' pace is adapted so often while one is filled. The store looks every ten milliseconds.
+/// While memtables wait for their flush, the writers' pace is adapted so often while one is filled. The store
+/// looks every ten milliseconds.
 const LOOKS_PER_MEMTABLE: f64 = 16.0;
 
 /// Something that writes.

@@ -1,12 +1,13 @@
 //! Making enormous trees affordable.
 //!
-//! A tree of 10^12 entries takes 1.7 million flushes of 64 MiB for each pass over its keys, and 10^5 tables. Both are more
-//! than it takes to see what a strategy does:
+//! A tree of 10^12 entries takes 1.7 million flushes of 64 MiB for each pass over its keys, and 10^5 tables.
+//! Both are more than it takes to see what a strategy does:
 //!
-//! * *Tables* larger than usual, so that there are about five hundred, change nothing but the granularity of windows.
-//! * *Small levels* are left out by a memtable as large as one of them. All levels between the first and the last behave alike, which
-//!   is what the formulas of [`crate::cost`] rest on and what tests check where nothing is left out, so their part is
-//!   added by formula. The outcome says so.
+//! * *Tables* larger than usual, so that there are about five hundred, change nothing but the granularity of
+//!   windows.
+//! * *Small levels* are left out by a memtable as large as one of them. All levels between the first and the
+//!   last behave alike, which is what the formulas of [`crate::cost`] rest on and what tests check where
+//!   nothing is left out, so their part is added by formula. The outcome says so.
 
 use crate::cost::Form;
 use crate::outcome::Scaling;

@@ -9,8 +9,8 @@ use esker_strategy::{Strategy, StrategyOptions};
 /// How time passes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// Each flush waits until the strategy wants nothing more, and one job runs at a time: independent of any machine, and what
-    /// formulas speak of.
+    /// Each flush waits until the strategy wants nothing more, and one job runs at a time: independent of any
+    /// machine, and what formulas speak of.
     Settled,
     /// Writers come with so many bytes of keys and values a second, jobs run beside them and take their time.
     Rate {
@@ -60,15 +60,17 @@ pub struct Scenario {
     pub filter: FilterKind,
     /// Filter memory, in bits for each entry of the tree, divided over the runs by Monkey.
     pub filter_bits_per_key: f64,
-    /// Runs in level 0 from which on writers are slowed, and at which they stop. Matters under [`Pace::Rate`] only.
+    /// Runs in level 0 from which on writers are slowed, and at which they stop. Matters under [`Pace::Rate`]
+    /// only.
     pub level0_limits: (u32, u32),
     /// Most flushes of one pass that are simulated one by one; see [`crate::Scaling`].
     pub most_flushes: f64,
 }
 
-/// So many merges of level 0 are counted at least where none is like the other. All that is written comes in bursts, each when level 0 is full, and
-/// chance decides whether one more of them falls into what is counted. Two passes over ten million keys see four or five, so what they say of two
-/// such trees may differ by a quarter.
+/// So many merges of level 0 are counted at least where none is like the other. All that is written comes in
+/// bursts, each when level 0 is full, and chance decides whether one more of them falls into what is counted.
+/// Two passes over ten million keys see four or five, so what they say of two such trees may differ by a
+/// quarter.
 const LEAST_BURSTS: f64 = 16.0;
 /// But no more passes than these for their sake: small trees have hardly a flush in each.
 const MOST_PASSES: f64 = 16.0;
@@ -84,8 +86,9 @@ fn enough_passes(strategy: &Strategy, options: &StrategyOptions, flushes_per_pas
 }
 
 impl Scenario {
-    /// A strategy at a workload, with the defaults for everything else: settled, a pass or a cycle of the last level to warm up, and
-    /// at least two passes in whole cycles that are counted, and sixteen merges of level 0 where those go window by window.
+    /// A strategy at a workload, with the defaults for everything else: settled, a pass or a cycle of the
+    /// last level to warm up, and at least two passes in whole cycles that are counted, and sixteen merges of
+    /// level 0 where those go window by window.
     pub fn new(strategy: Strategy, workload: Workload) -> Scenario {
         Scenario::with_options(strategy, workload, StrategyOptions::default())
     }

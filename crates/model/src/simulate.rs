@@ -8,8 +8,8 @@ use crate::{paced, scale, settled};
 
 /// Runs a scenario.
 ///
-/// Takes about a second, whatever the size of the tree; as many flushes as [`Scenario::most_flushes`] times the passes, with a
-/// plan and an edit for each job.
+/// Takes about a second, whatever the size of the tree; as many flushes as [`Scenario::most_flushes`] times
+/// the passes, with a plan and an edit for each job.
 ///
 /// ```
 /// use esker_model::{Scenario, Workload, simulate};
@@ -24,7 +24,8 @@ use crate::{paced, scale, settled};
 /// ```
 ///
 /// # Errors
-/// What is wrong with the scenario, as a sentence; or a rule that a strategy broke, which is a defect of the strategy.
+/// What is wrong with the scenario, as a sentence; or a rule that a strategy broke, which is a defect of the
+/// strategy.
 pub fn simulate(scenario: &Scenario) -> Result<Outcome, String> {
     scenario.check()?;
     let (options, scaling) = scale::affordable(scenario);

@@ -104,8 +104,8 @@ impl Source {
         segments.into_iter().filter(|segment| segment.start < segment.end).collect()
     }
 
-    /// The same interval in another form where that makes no difference to what it holds: an interval with all of
-    /// the load and without deletes has every key, whatever came later. It keeps neighbours alike.
+    /// The same interval in another form where that makes no difference to what it holds: an interval with
+    /// all of the load and without deletes has every key, whatever came later. It keeps neighbours alike.
     pub(crate) fn normal(&self, segment: Segment) -> Segment {
         let nothing_goes = self.deletes == 0.0 && self.lifetime.is_none();
         if nothing_goes && segment.ages.from <= -self.keys && segment.ages.to >= 0.0 {
@@ -129,8 +129,9 @@ impl Source {
         if ages.from <= -self.keys { ages.alive_from } else { ages.from }
     }
 
-    /// The entries of a segment, which must not cross the border of a zone; of one that does, those by the first one's rate.
-    /// Tombstones are gone from what reaches back to the beginning, because nothing is older.
+    /// The entries of a segment, which must not cross the border of a zone; of one that does, those by the
+    /// first one's rate. Tombstones are gone from what reaches back to the beginning, because nothing is
+    /// older.
     pub(crate) fn held(&self, segment: &Segment) -> Held {
         let keys = (segment.end - segment.start) as f64 / SPAN as f64 * self.keys;
         self.parts_held(segment).times(keys)
@@ -141,8 +142,8 @@ impl Source {
         self.zoned(segment).fold(Held::default(), |sum, piece| sum.plus(self.held(&piece)))
     }
 
-    /// How much of some segments replaces something older, in 1/1000: all but what the load brought. `None` where entries expire, because that of
-    /// which something may go by itself is not asked.
+    /// How much of some segments replaces something older, in 1/1000: all but what the load brought. `None`
+    /// where entries expire, because that of which something may go by itself is not asked.
     pub(crate) fn replaced_permille(&self, segments: &[Segment]) -> Option<u32> {
         if self.lifetime.is_some() {
             return None;

@@ -26,8 +26,9 @@ pub(crate) fn position_of(key: &[u8]) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// Cuts `segments` into tables by the executor's own rules. Those are asked for every key there; here where the answer may change:
-/// at the borders of the run below, and where a table reaches its size and twice its size.
+/// Cuts `segments` into tables by the executor's own rules. Those are asked for every key there; here where
+/// the answer may change: at the borders of the run below, and where a table reaches its size and twice its
+/// size.
 pub(crate) fn cut(cut: &Cut, segments: &[Segment], source: &Source, sizes: &Sizes) -> Vec<Table> {
     let mut cutting = Cutting {
         cutter: Cutter::new(cut),

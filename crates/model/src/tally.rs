@@ -8,7 +8,8 @@ use esker_filter::monkey::{FilterGoal, FilteredRun, RateCurve, allocate};
 use esker_strategy::{PlanKind, Reason};
 use std::sync::Arc;
 
-/// How often lookups are tried while a scenario is counted: planning a filter for each run takes some microseconds.
+/// How often lookups are tried while a scenario is counted: planning a filter for each run takes some
+/// microseconds.
 const LOOKUP_SAMPLES: f64 = 200.0;
 
 /// Sums while a scenario runs.

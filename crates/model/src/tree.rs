@@ -241,7 +241,8 @@ impl Tree {
             && table.held.values >= 0.5
         {
             part.expiring = (table.held.values.round() as u64).min(part.entries);
-            // What is alive expires later than now, though both may lie in one millisecond: else what has just been rewritten would be due again.
+            // What is alive expires later than now, though both may lie in one millisecond: else what has
+            // just been rewritten would be due again.
             let expiry_ms = |time: f64| Some(self.moment_ms(time + lifetime) + 1);
             part.min_expiry_ms = expiry_ms(ages.alive_from.max(ages.from));
             part.latest_expiry_ms = expiry_ms(ages.to);

@@ -94,8 +94,8 @@ pub struct Workload {
     pub value_bytes: u32,
     /// Which keys are written.
     pub input: Input,
-    /// Which part of overwrites are deletes, 0 to 0.95. A key is alive iff its last operation was a put, so in the long run this
-    /// is the part of all keys that is not there.
+    /// Which part of overwrites are deletes, 0 to 0.95. A key is alive iff its last operation was a put, so
+    /// in the long run this is the part of all keys that is not there.
     pub deleted_share: f64,
     /// How long an entry lives after it was written, as passes over all keys; for good if `None`.
     pub ttl_passes: Option<f64>,

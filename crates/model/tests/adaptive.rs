@@ -147,7 +147,8 @@ fn after_a_change_there_is_rest_and_more_for_who_swings() {
     assert_eq!(world.history.rest_left_ms(world.now_ms, &world.rules), 6 * WINDOW_MS);
 }
 
-/// Whatever comes: no change before enough windows, none during a rest, and none while workloads alternate faster than windows agree.
+/// Whatever comes: no change before enough windows, none during a rest, and none while workloads alternate
+/// faster than windows agree.
 #[test]
 fn random_workloads_never_break_the_rules() {
     for seed in 0..12 {

@@ -42,8 +42,9 @@ fn mixtures() -> Vec<(&'static str, Operations)> {
     ]
 }
 
-/// The order of designs is that of the simulator, as far as it matters: of the strategies here the one that the formulas prefer
-/// costs at most 15 % more, simulated, than the one that is best when all are simulated. From small caches to all in memory.
+/// The order of designs is that of the simulator, as far as it matters: of the strategies here the one that
+/// the formulas prefer costs at most 15 % more, simulated, than the one that is best when all are simulated.
+/// From small caches to all in memory.
 #[test]
 fn the_choice_is_as_good_as_the_simulators() {
     let strategies = [
@@ -210,7 +211,8 @@ fn memory_is_divided_and_promises_are_kept() {
     assert!(advise(&Question::new(usage)).unwrap_err().contains("allow more"));
 }
 
-/// A database that writes more than the formulas say, and one whose cache answers more, are advised otherwise.
+/// A database that writes more than the formulas say, and one whose cache answers more, are advised
+/// otherwise.
 #[test]
 fn measurements_move_the_balance() {
     let operations = Operations { puts: 60.0, short_scans: 2.0, ..Operations::default() };
@@ -246,7 +248,8 @@ fn who_only_reads_may_stay_with_what_converges() {
     assert!(question.predict(&question.present.unwrap()).unwrap().figures.runs > 1.0);
 }
 
-/// Trees smaller than a memtable: no run holds more than all there is, whatever the promise on garbage comes to as a share of so little.
+/// Trees smaller than a memtable: no run holds more than all there is, whatever the promise on garbage comes
+/// to as a share of so little.
 #[test]
 fn tiny_stores_have_figures_that_can_be() {
     for (entries, entry_bytes) in [(1.0, 2.0), (100.0, 116.0), (45_000.0, 92.0), (140_000.0, 116.0)] {

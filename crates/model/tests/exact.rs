@@ -115,7 +115,8 @@ fn near(what: &str, found: f64, expected: f64, error: f64) {
     );
 }
 
-/// Where the densest window is chosen, chance makes real ones differ, while those of even intervals are all alike.
+/// Where the densest window is chosen, chance makes real ones differ, while those of even intervals are all
+/// alike.
 fn writes_error(strategy: Strategy) -> f64 {
     if strategy == Strategy::Partitioned { 0.08 } else { 0.03 }
 }

@@ -35,8 +35,9 @@ fn a_load_makes_no_garbage() {
 
 #[test]
 fn popular_keys_die_early() {
-    // As the design's simulation had it for the default, but for zipf: it had 1.2 there, because it knew no limit of runs in level 0.
-    // Flushes of popular keys are so small that sixteen of them are there before a quarter of garbage is.
+    // As the design's simulation had it for the default, but for zipf: it had 1.2 there, because it knew no
+    // limit of runs in level 0. Flushes of popular keys are so small that sixteen of them are there before a
+    // quarter of garbage is.
     let near = |input, expected: f64| {
         let options = StrategyOptions { garbage_permille: 250, ..StrategyOptions::default() };
         let scenario = Scenario::with_options(Strategy::Partitioned, workload(input), options);
@@ -62,8 +63,8 @@ fn deletes_leave_room() {
     }
 }
 
-/// Guards that deletes all over the keys, however many, do not have each flush merged with the whole tree for the sake of its tombstones: from a
-/// fourth of deletes on that wrote ten times.
+/// Guards that deletes all over the keys, however many, do not have each flush merged with the whole tree for
+/// the sake of its tombstones: from a fourth of deletes on that wrote ten times.
 #[test]
 fn deletes_cost_about_what_overwrites_cost() {
     for strategy in ["leveled:10", "tiered:4", "lazy-leveled:4", "partitioned"] {
@@ -108,7 +109,8 @@ fn a_disk_that_keeps_up_lets_writers_run() {
     assert!(whole.stalls.stopped_s > hard.stalls.stopped_s, "{:?} {:?}", whole.stalls, hard.stalls);
 }
 
-/// By the store's law the queue before the flush settles half-way, so writers go as fast as flushes and nobody stops.
+/// By the store's law the queue before the flush settles half-way, so writers go as fast as flushes and
+/// nobody stops.
 #[test]
 fn writers_settle_at_what_flushes_sustain() {
     let mut scenario = Scenario::new("none".parse().unwrap(), workload(Input::Load));
@@ -188,8 +190,8 @@ fn what_expires_leaves_room() {
     assert!((long.space.mean / forever.space.mean - 1.0).abs() < 0.02, "{:?}", long.space);
 }
 
-/// A part of the last level that has just lost what expired is not due again in the same moment, though it may have so few entries that one of them
-/// would be a quarter.
+/// A part of the last level that has just lost what expired is not due again in the same moment, though it
+/// may have so few entries that one of them would be a quarter.
 #[test]
 fn what_expires_comes_to_rest() {
     for keys in (100_000..130_000).step_by(5_000) {

@@ -1,4 +1,5 @@
-//! The table that the strategies were designed by: uniform overwrites of entries of 116 bytes with memtables of 64 MiB.
+//! The table that the strategies were designed by: uniform overwrites of entries of 116 bytes with memtables
+//! of 64 MiB.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
@@ -6,9 +7,10 @@ use esker_model::cost::{Costs, Form};
 use esker_model::{Input, Outcome, Scenario, Workload, simulate};
 use esker_strategy::StrategyOptions;
 
-/// Strategy, entries, and as designed: write amplification, runs on average, space before a merge. The design's own simulation had
-/// real keys; where it and its formula differ by more than a tenth, this is nearer to the simulation. Partial leveling at ten million
-/// entries writes less than designed, 4.5 and 3.7, since what a small first level has no room for goes through it.
+/// Strategy, entries, and as designed: write amplification, runs on average, space before a merge. The
+/// design's own simulation had real keys; where it and its formula differ by more than a tenth, this is
+/// nearer to the simulation. Partial leveling at ten million entries writes less than designed, 4.5 and 3.7,
+/// since what a small first level has no room for goes through it.
 const TABLE: [(&str, f64, f64, f64, f64); 21] = [
     ("partial:4", 1e7, 3.6, 6.0, 1.78),
     ("partial:10", 1e7, 2.95, 5.0, 1.56),
@@ -40,7 +42,8 @@ const PARTIAL_ERROR: f64 = 0.35;
 
 fn scenario(strategy: &str, keys: f64) -> Scenario {
     let workload = Workload { keys: keys as u64, ..Workload::default() };
-    // The design allowed a quarter of garbage; the engine plans for less, so that flushes and jobs fit into the quarter.
+    // The design allowed a quarter of garbage; the engine plans for less, so that flushes and jobs fit into
+    // the quarter.
     let options = StrategyOptions { garbage_permille: 250, ..StrategyOptions::default() };
     Scenario::with_options(strategy.parse().unwrap(), workload, options)
 }
@@ -121,7 +124,8 @@ fn levels_that_are_left_out_cost_what_the_formulas_say() {
     }
 }
 
-/// Where nothing is merged larger memtables stand for as many smaller ones: what is counted is the runs of those.
+/// Where nothing is merged larger memtables stand for as many smaller ones: what is counted is the runs of
+/// those.
 #[test]
 fn flushes_that_are_left_out_are_counted_as_runs() {
     for input in [Input::Uniform, Input::Load, Input::Sequential] {

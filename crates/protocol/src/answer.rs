@@ -17,9 +17,9 @@ pub fn error(reason: impl Display, out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-/// An integer, or a string: in quotes if it holds a space, a colon or a quote, or anything else that would break
-/// the line or leave the reader in doubt (a control character, a backslash, bytes that are not UTF-8, or no
-/// bytes at all). No line end.
+/// An integer, or a string: in quotes if it holds a space, a colon or a quote, or anything else that would
+/// break the line or leave the reader in doubt (a control character, a backslash, bytes that are not UTF-8,
+/// or no bytes at all). No line end.
 pub fn scalar(scalar: ScalarRef<'_>, out: &mut Vec<u8>) {
     match scalar {
         ScalarRef::Integer(number) => integer(number, out),
@@ -45,8 +45,8 @@ pub fn logical_pairs(count: u64, out: &mut Vec<u8>) {
     display(format_args!("Logical Pairs: {count}\n"), out);
 }
 
-/// `LVL1: n, LVL3: n`, the whole line: the levels that hold pairs, and how many. No line at all if none does: the
-/// first empty line ends the answer, so none may come before its end.
+/// `LVL1: n, LVL3: n`, the whole line: the levels that hold pairs, and how many. No line at all if none does:
+/// the first empty line ends the answer, so none may come before its end.
 pub fn levels(levels: impl IntoIterator<Item = (usize, u64)>, out: &mut Vec<u8>) {
     let mut separator = "";
     for (level, pairs) in levels.into_iter().filter(|&(_, pairs)| pairs > 0) {
@@ -67,7 +67,8 @@ fn display(text: impl Display, out: &mut Vec<u8>) {
     write!(out, "{text}").expect("a vector takes all bytes");
 }
 
-/// Decimal digits by hand: a scan prints two numbers a pair, and formatting them costs more than reading them.
+/// Decimal digits by hand: a scan prints two numbers a pair, and formatting them costs more than reading
+/// them.
 fn integer(number: i64, out: &mut Vec<u8>) {
     let mut digits = [0u8; 20];
     let mut at = digits.len();

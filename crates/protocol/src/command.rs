@@ -101,8 +101,8 @@ pub fn is_blank(line: &[u8]) -> bool {
 /// Parses one line, with or without its end-of-line bytes.
 ///
 /// # Errors
-/// A [`ParseError`] for anything but exactly one well-formed command. Takes time and memory in proportion to the
-/// line, and does not panic, whatever the bytes.
+/// A [`ParseError`] for anything but exactly one well-formed command. Takes time and memory in proportion to
+/// the line, and does not panic, whatever the bytes.
 pub fn parse_line(line: &[u8]) -> Result<Command, ParseError> {
     let mut words = Words::new(line);
     let name = match words.next()? {

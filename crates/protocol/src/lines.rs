@@ -1,8 +1,8 @@
 //! A stream of bytes, cut into lines of bounded length.
 //!
-//! The buffer holds at most one line of the permitted length and one read's worth of bytes after it. Of a longer
-//! line only the fact is kept: it is reported once, when the limit is passed, and its bytes up to the line end
-//! are thrown away as they come.
+//! The buffer holds at most one line of the permitted length and one read's worth of bytes after it. Of a
+//! longer line only the fact is kept: it is reported once, when the limit is passed, and its bytes up to the
+//! line end are thrown away as they come.
 
 /// What [`LineBuffer::next_line`] found.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,8 +32,8 @@ impl LineBuffer {
         LineBuffer { bytes: Vec::new(), start: 0, scanned: 0, limit_bytes, discarding: false }
     }
 
-    /// The vector to append the next bytes to, with room for `room` of them. Only append to it, and take every
-    /// line with [`LineBuffer::next_line`] before the next call, or the memory bound is void.
+    /// The vector to append the next bytes to, with room for `room` of them. Only append to it, and take
+    /// every line with [`LineBuffer::next_line`] before the next call, or the memory bound is void.
     pub fn input(&mut self, room: usize) -> &mut Vec<u8> {
         self.bytes.drain(..self.start);
         self.scanned -= self.start;

@@ -2,8 +2,8 @@
 //!
 //! Integers and strings live in keyspaces of their own, because their orders do not mix: the key of a command
 //! decides which of the two it is about. A value of the same kind as its key, which is nearly every value, is
-//! stored as its bare bytes, so that other tools read it as plainly as the DSL does (`--key int --value int` on
-//! the keyspace `dsl.int`). A value of the other kind stands behind a prefix that names it:
+//! stored as its bare bytes, so that other tools read it as plainly as the DSL does (`--key int --value int`
+//! on the keyspace `dsl.int`). A value of the other kind stands behind a prefix that names it:
 //!
 //! | keyspace | integer value | string value |
 //! |---|---|---|

@@ -25,9 +25,9 @@ const THREADS_GRACE: Duration = Duration::from_secs(1);
 
 /// Serves `database` until `shutdown` completes, then closes it.
 ///
-/// `ready` is told the address, which matters when the port was left to the system. Every line that was received
-/// before the end is executed and answered, unless that takes longer than [`Config::grace`]; whatever was
-/// acknowledged is in the database that this closes.
+/// `ready` is told the address, which matters when the port was left to the system. Every line that was
+/// received before the end is executed and answered, unless that takes longer than [`Config::grace`];
+/// whatever was acknowledged is in the database that this closes.
 ///
 /// # Errors
 /// See [`ServeError`]. The database is closed in each case.
@@ -74,7 +74,8 @@ fn run(
         let bound = listener.local_addr().map_err(ServeError::Start)?;
         tracing::info!(address = %bound, "listening");
         let mut shutdown = std::pin::pin!(shutdown);
-        // Whoever is told that the server is ready may end it at once, so it must be listening for that by then.
+        // Whoever is told that the server is ready may end it at once, so it must be listening for that by
+        // then.
         tokio::select! {
             biased;
             () = &mut shutdown => return Ok(()),

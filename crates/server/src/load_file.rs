@@ -1,10 +1,10 @@
 //! What the command `l` may open.
 //!
-//! A server reads only inside of one directory that its operator named. The path is canonicalised, which resolves
-//! every `..` and every link, and must then lie inside of the canonical directory. Between that check and the
-//! open somebody with access to the directory could still swap a component for a link, so on Linux the file is
-//! opened relative to the directory by a call that refuses links and escapes altogether; elsewhere the window
-//! stays, and is open only to those who may write there anyway.
+//! A server reads only inside of one directory that its operator named. The path is canonicalised, which
+//! resolves every `..` and every link, and must then lie inside of the canonical directory. Between that
+//! check and the open somebody with access to the directory could still swap a component for a link, so on
+//! Linux the file is opened relative to the directory by a call that refuses links and escapes altogether;
+//! elsewhere the window stays, and is open only to those who may write there anyway.
 
 use std::fs::File;
 use std::io;
@@ -48,7 +48,8 @@ impl LoadDirectory {
     }
 
     fn open(&self, path: &str) -> Result<File, String> {
-        // One answer for what is missing and for what lies outside: clients are not told which files exist there.
+        // One answer for what is missing and for what lies outside: clients are not told which files exist
+        // there.
         let nothing = |_| format!("there is no file '{}' in the load directory", path.escape_debug());
         let canonical = self.canonical.join(path).canonicalize().map_err(nothing)?;
         let relative = canonical.strip_prefix(&self.canonical).map_err(|_| nothing(io::Error::other("")))?;

@@ -114,7 +114,8 @@ fn a_range_is_read_at_one_moment() {
         writer.send(format!("p {key} \"{value}\"\n").as_bytes());
         assert_eq!(writer.line().as_deref(), Some("OK"));
     }
-    // 20 MB fit no buffer between the two, so the server is in the middle of the answer when keys are deleted.
+    // 20 MB fit no buffer between the two, so the server is in the middle of the answer when keys are
+    // deleted.
     let mut reader = server.client();
     reader.send(b"r 0 20000\n");
     use std::io::BufRead;

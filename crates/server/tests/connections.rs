@@ -1,5 +1,5 @@
-//! What clients do to a server: many at once, bytes in odd pieces, lines without end, leaving without a word; and
-//! what the server does when it has to stop.
+//! What clients do to a server: many at once, bytes in odd pieces, lines without end, leaving without a word;
+//! and what the server does when it has to stop.
 
 #![expect(clippy::disallowed_methods, reason = "tests use the machine's files and threads")]
 #![expect(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]
@@ -122,8 +122,8 @@ fn who_does_not_read_is_not_read_from() {
     let server = Running::start(dir.path(), config);
     let mut client = server.client();
     assert_eq!(client.ask(&format!("p 1 \"{}\"", "v".repeat(500_000))), "OK");
-    // Answers that nobody takes: first the server stops reading, then it gives the client up, and serves others
-    // all the while.
+    // Answers that nobody takes: first the server stops reading, then it gives the client up, and serves
+    // others all the while.
     let mut stream = client.reader.get_ref().try_clone().unwrap();
     stream.set_write_timeout(Some(Duration::from_secs(30))).unwrap();
     let mut others = server.client();
@@ -210,8 +210,8 @@ fn stopping_loses_nothing_that_was_acknowledged() {
     server.stop();
 }
 
-/// Puts ascending keys, many in one packet, until the server closes the connection; how many were acknowledged. Counts
-/// itself among the `busy` after a thousand puts.
+/// Puts ascending keys, many in one packet, until the server closes the connection; how many were
+/// acknowledged. Counts itself among the `busy` after a thousand puts.
 fn put_until_closed(mut client: Client, number: i64, busy: &AtomicUsize) -> i64 {
     let mut acknowledged = 0;
     loop {

@@ -1,9 +1,11 @@
-//! What bounds of blocks cost and save: bytes an entry of the index, and how many lookups of absent keys read a block.
+//! What bounds of blocks cost and save: bytes an entry of the index, and how many lookups of absent keys read
+//! a block.
 //!
 //! `cargo run --release -p esker-sst --example bounds_bench [keys]`
 //!
-//! Tables of random keys of 16 bytes, or of `user:` and ten digits of which a tenth is there, in blocks of 4 KiB. Absent keys are of the same
-//! kind and spread as the keys are. Nothing is cached. Counts, no times: they are the same on every machine.
+//! Tables of random keys of 16 bytes, or of `user:` and ten digits of which a tenth is there, in blocks of 4
+//! KiB. Absent keys are of the same kind and spread as the keys are. Nothing is cached. Counts, no times:
+//! they are the same on every machine.
 
 #![expect(clippy::print_stdout, reason = "a program for people")]
 

@@ -2,9 +2,9 @@
 //!
 //! `cargo run --release -p esker-sst --example cached_get_bench [entries]`
 //!
-//! Present keys, evenly; 16 random bytes with values of 100 bytes. Millions of lookups a second of 1, 2 and 4 threads together, the
-//! best of a few rounds in which the kinds take turns, and then divided by `lru`'s. `filter` asks for absent keys, with the filter kept
-//! with the table and paged through the cache.
+//! Present keys, evenly; 16 random bytes with values of 100 bytes. Millions of lookups a second of 1, 2 and 4
+//! threads together, the best of a few rounds in which the kinds take turns, and then divided by `lru`'s.
+//! `filter` asks for absent keys, with the filter kept with the table and paged through the cache.
 #![expect(clippy::print_stdout, reason = "a program for people")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 

@@ -2,16 +2,18 @@
 //!
 //! `cargo run --release -p esker-sst --example cold_multi_get_bench [entries [directory [rounds]]]`
 //!
-//! A table of 4,000,000 entries (16-byte random keys, 100-byte values, blocks of 4 KiB: half a gigabyte) is written into a new directory below
-//! `directory` (the system's for temporary files), and lookups of 32 random keys that exist go through a cache too small to hold any
-//! block for the next. Where the bytes are:
+//! A table of 4,000,000 entries (16-byte random keys, 100-byte values, blocks of 4 KiB: half a gigabyte) is
+//! written into a new directory below `directory` (the system's for temporary files), and lookups of 32
+//! random keys that exist go through a cache too small to hold any block for the next. Where the bytes are:
 //!
 //! * `direct`: on the device; reads go past the page cache, so every block is cold.
-//! * `cold`: on the device; reads are positioned and go through the page cache, which `dd` is asked to forget the file before each measurement.
+//! * `cold`: on the device; reads are positioned and go through the page cache, which `dd` is asked to forget
+//!   the file before each measurement.
 //! * `page cache`: in the page cache, positioned.
 //!
-//! Ways take turns, round for round. Told for each key: the median over the rounds of the time that passed, the spread, and the processor
-//! time of the whole process, kernel threads that work for it included; behind the way the time beside plain reads of the same round.
+//! Ways take turns, round for round. Told for each key: the median over the rounds of the time that passed,
+//! the spread, and the processor time of the whole process, kernel threads that work for it included; behind
+//! the way the time beside plain reads of the same round.
 
 #![expect(clippy::print_stdout, reason = "a program for people")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock and calls another program")]
@@ -122,7 +124,8 @@ fn prepare(path: &Path, place: Place) -> Result<()> {
 /// Microseconds of processor time of this process so far, all its threads together.
 fn worked_micros() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // Behind the name in parentheses: user time is the 12th field, system time the 13th, in hundredths of a second.
+    // Behind the name in parentheses: user time is the 12th field, system time the 13th, in hundredths of a
+    // second.
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
     let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
     (ticks(11) + ticks(12)) * 10_000.0

@@ -1,11 +1,13 @@
-//! Measures tables: writing, lookups one by one and staged, seeks, scans, in nanoseconds per entry or operation.
+//! Measures tables: writing, lookups one by one and staged, seeks, scans, in nanoseconds per entry or
+//! operation.
 //!
 //! `cargo run --release -p esker-sst --example table_bench [entries [flat|delta [none|lz4|zstd [all|write|get|scan]]]]`
 //!
-//! Values have 100 bytes, half of them compressible; keys are 16 random bytes, or `user:` and ten digits over even
-//! numbers. Tables of 500,000 entries make a run; "4 runs" has 85 % of the entries in one run and 5 % in each of three.
-//! Blocks are in the cache unless said otherwise; "absent" asks for keys that do not exist. The machine's dependent
-//! cache miss is printed first: figures of a disturbed machine (above 170 ns) are of little use.
+//! Values have 100 bytes, half of them compressible; keys are 16 random bytes, or `user:` and ten digits over
+//! even numbers. Tables of 500,000 entries make a run; "4 runs" has 85 % of the entries in one run and 5 % in
+//! each of three. Blocks are in the cache unless said otherwise; "absent" asks for keys that do not exist.
+//! The machine's dependent cache miss is printed first: figures of a disturbed machine (above 170 ns) are of
+//! little use.
 
 #![expect(clippy::print_stdout, reason = "a program for people")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
@@ -94,8 +96,8 @@ fn value(out: &mut [u8; 100], random: &SeededRandom) {
     out.copy_within(..50, 50);
 }
 
-/// Nanoseconds that this thread has worked, where the system tells (to 4 ms), else since some moment: on a shared
-/// machine the time of others is of no interest.
+/// Nanoseconds that this thread has worked, where the system tells (to 4 ms), else since some moment: on a
+/// shared machine the time of others is of no interest.
 fn worked_nanos() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     let worked = std::fs::read_to_string("/proc/thread-self/schedstat").ok();

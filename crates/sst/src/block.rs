@@ -1,12 +1,14 @@
 //! Blocks: a few dozen entries, the unit of reading, compression and caching.
 //!
-//! [`header`] is the frame around every block; [`flat`] and [`delta`] are the two ways to arrange the entries, each
-//! with an encoder beside it; [`staged`] collects the entries of the block being written; [`cursor`] walks.
+//! [`header`] is the frame around every block; [`flat`] and [`delta`] are the two ways to arrange the
+//! entries, each with an encoder beside it; [`staged`] collects the entries of the block being written;
+//! [`cursor`] walks.
 //!
-//! [`BlockBytes`] are bytes that were validated. Their layout's search code then reads without bounds checks; the
-//! argument why that is sound is written at the head of [`flat`] and [`delta`]. It rests on two facts that this
-//! file establishes for all `BlockBytes`: the payload passed its layout's validation, and at least [`SLACK_BYTES`]
-//! readable bytes follow it. A [`Block`] owns such bytes, for the cache; a compaction reads them in place.
+//! [`BlockBytes`] are bytes that were validated. Their layout's search code then reads without bounds checks;
+//! the argument why that is sound is written at the head of [`flat`] and [`delta`]. It rests on two facts
+//! that this file establishes for all `BlockBytes`: the payload passed its layout's validation, and at least
+//! [`SLACK_BYTES`] readable bytes follow it. A [`Block`] owns such bytes, for the cache; a compaction reads
+//! them in place.
 
 pub(crate) mod cursor;
 pub(crate) mod delta;
@@ -69,8 +71,9 @@ impl BlockBytes {
         HEADER_BYTES + raw_len + SLACK_BYTES
     }
 
-    /// Validates `bytes`, which start with the header of a block and its decompressed payload. The checksum has been
-    /// verified before. What follows the payload may be anything, but [`SLACK_BYTES`] of it must be there.
+    /// Validates `bytes`, which start with the header of a block and its decompressed payload. The checksum
+    /// has been verified before. What follows the payload may be anything, but [`SLACK_BYTES`] of it must be
+    /// there.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<&BlockBytes, Flaw> {
         check(bytes)?;
         // SAFETY: `BlockBytes` is a transparent wrapper of `[u8]`, and the bytes were just validated.
@@ -180,8 +183,8 @@ fn check(bytes: &[u8]) -> Result<BlockHeader, Flaw> {
     Ok(header)
 }
 
-/// The file image of the block made of the staged entries, which must not be empty, without its checksum: header and
-/// stored bytes, appended to `out`.
+/// The file image of the block made of the staged entries, which must not be empty, without its checksum:
+/// header and stored bytes, appended to `out`.
 pub(crate) fn append_image(
     staged: &mut staged::Staged,
     layout: BlockLayout,
@@ -206,7 +209,8 @@ pub(crate) fn append_image(
     header
 }
 
-/// The payload of the staged entries, which must not be empty, appended to `out`; and the header that it has uncompressed.
+/// The payload of the staged entries, which must not be empty, appended to `out`; and the header that it has
+/// uncompressed.
 pub(crate) fn append_payload(
     staged: &mut staged::Staged,
     layout: BlockLayout,

@@ -1,29 +1,33 @@
-//! Where the keys of blocks end and begin, more closely than the index says, so that a key between two blocks costs no read.
+//! Where the keys of blocks end and begin, more closely than the index says, so that a key between two blocks
+//! costs no read.
 //!
-//! The index parts two neighbours by one separator, the shortest prefix of the later one's first key that does so. What lies between the
-//! last key of the one and the separator, or between the separator and the first key of the other, is looked for in a block that
-//! cannot have it. A *border* narrows both gaps with six bytes:
+//! The index parts two neighbours by one separator, the shortest prefix of the later one's first key that
+//! does so. What lies between the last key of the one and the separator, or between the separator and the
+//! first key of the other, is looked for in a block that cannot have it. A *border* narrows both gaps with
+//! six bytes:
 //!
 //! ```text
 //! last key of block b        user:04|1738     kept: 173
 //! separator of block b + 1   user:042
 //! first key of block b + 1   user:042|519     kept: 51
 //! ```
-//! Both keys start with the separator but for its last byte. Of the last key three bytes behind that are kept, where it differs from the
-//! separator and two more; of the first key the two bytes behind the separator. Where the two differ their distance is one of that byte's
-//! values or more, and what stays open two parts in 65,536 of it for keys whose bytes are evenly spread, and two in a hundred for
-//! decimal digits.
+//! Both keys start with the separator but for its last byte. Of the last key three bytes behind that are
+//! kept, where it differs from the separator and two more; of the first key the two bytes behind the
+//! separator. Where the two differ their distance is one of that byte's values or more, and what stays open
+//! two parts in 65,536 of it for keys whose bytes are evenly spread, and two in a hundred for decimal digits.
 //!
 //! # Invariant
-//! * **BB1** No version of a key that [`Table::excludes`] from a block is in the block. Borders keep prefixes, so they err to the side of
-//!   looking.
+//! * **BB1** No version of a key that [`Table::excludes`] from a block is in the block. Borders keep
+//!   prefixes, so they err to the side of looking.
 //!
 //! # When they are asked
-//! Only when a block would have to be read: one that is in memory answers by itself, sooner than two more places in memory could. So lookups of
-//! what is cached pay nothing, not even a branch. Seeks ask before they enter a block, likewise only if it is in no cache.
+//! Only when a block would have to be read: one that is in memory answers by itself, sooner than two more
+//! places in memory could. So lookups of what is cached pay nothing, not even a branch. Seeks ask before they
+//! enter a block, likewise only if it is in no cache.
 //!
 //! # What was rejected
-//! * Last keys in the index section itself: every form of the index would carry them, and they would be decoded where nobody asks.
+//! * Last keys in the index section itself: every form of the index would carry them, and they would be
+//!   decoded where nobody asks.
 //! * Whole keys: exact, and half as long again as the index.
 //! * Eight-byte heads of both keys: they decide without the separator, but take 16 bytes of memory a block.
 
@@ -45,7 +49,8 @@ const LAST_BYTES: usize = 3;
 /// Bytes that are kept of a first key, from behind the separator on.
 const FIRST_BYTES: usize = 2;
 
-/// Bits of a border's first byte: how many bytes of the last key are kept; how many of the first key; that those of the last key are all it has.
+/// Bits of a border's first byte: how many bytes of the last key are kept; how many of the first key; that
+/// those of the last key are all it has.
 const LAST_LEN: u8 = 0b0_0011;
 const FIRST_LEN: u8 = 0b0_1100;
 const FIRST_SHIFT: u32 = 2;
@@ -53,8 +58,8 @@ const LAST_IS_WHOLE: u8 = 0b1_0000;
 /// In place of all of these: the later block continues the key of the earlier.
 const NO_GAP: u8 = 0b10_0000;
 
-/// Which tables say where the keys of their blocks end and begin, so that lookups and seeks of keys between two blocks read neither
-/// (REQUIREMENTS T4). It costs six bytes a block, in the file and in memory.
+/// Which tables say where the keys of their blocks end and begin, so that lookups and seeks of keys between
+/// two blocks read neither (REQUIREMENTS T4). It costs six bytes a block, in the file and in memory.
 ///
 /// ```
 /// use esker_sst::BlockBounds;
@@ -67,8 +72,9 @@ const NO_GAP: u8 = 0b10_0000;
 pub enum BlockBounds {
     /// None.
     Never,
-    /// Those without a filter. Of absent keys 3 % fall between blocks of 4 KiB with entries of 116 bytes, a third where entries have a kilobyte, and
-    /// all where each block has one; behind a filter of 10 bits a key it is the same share of one key in a hundred.
+    /// Those without a filter. Of absent keys 3 % fall between blocks of 4 KiB with entries of 116 bytes, a
+    /// third where entries have a kilobyte, and all where each block has one; behind a filter of 10 bits a
+    /// key it is the same share of one key in a hundred.
     #[default]
     Unfiltered,
     /// All.
@@ -122,7 +128,8 @@ pub(crate) struct BoundsEncoder {
 }
 
 impl BoundsEncoder {
-    /// Adds the border between a block that ends with the key `last` and one that starts with `first`, which is not less.
+    /// Adds the border between a block that ends with the key `last` and one that starts with `first`, which
+    /// is not less.
     pub(crate) fn add(&mut self, last: &[u8], first: &[u8]) {
         let shared = common_prefix_len(last, first);
         let mut border = [0; BORDER_BYTES];
@@ -169,7 +176,8 @@ struct Border<'a> {
 }
 
 impl Bounds {
-    /// Those of a table with so many blocks, if it has any that are good; `damage` is told otherwise, unless there is some already.
+    /// Those of a table with so many blocks, if it has any that are good; `damage` is told otherwise, unless
+    /// there is some already.
     pub(crate) fn open(
         tail: &Tail,
         file: &dyn File,
@@ -215,7 +223,8 @@ impl Bounds {
     }
 }
 
-/// Whether the writer may have written a border: lengths fit, what is not used is 0, and a last key that goes on has all the bytes.
+/// Whether the writer may have written a border: lengths fit, what is not used is 0, and a last key that goes
+/// on has all the bytes.
 fn is_canonical(border: [u8; BORDER_BYTES]) -> bool {
     let [flags, kept @ ..] = border;
     if flags == NO_GAP {
@@ -233,7 +242,8 @@ fn is_canonical(border: [u8; BORDER_BYTES]) -> bool {
 }
 
 impl Border<'_> {
-    /// Whether `key` is greater than all keys of the block before the border; `separator` is that of the block behind it.
+    /// Whether `key` is greater than all keys of the block before the border; `separator` is that of the
+    /// block behind it.
     fn is_behind_last(&self, separator: &[u8], key: &[u8]) -> bool {
         let Some((_, shared)) = separator.split_last() else { return false };
         match key.strip_prefix(shared) {
@@ -252,7 +262,8 @@ impl Border<'_> {
 }
 
 impl Table {
-    /// Whether block `number`, which must exist, has no version of `key`, as far as that can be told without reading it.
+    /// Whether block `number`, which must exist, has no version of `key`, as far as that can be told without
+    /// reading it.
     ///
     /// # Errors
     /// What reading pages of the index meets, if it lies in pages.
@@ -261,7 +272,8 @@ impl Table {
         Ok(self.begins_behind(index, number, key)? || self.ends_before(index, number, key)?)
     }
 
-    /// Whether all keys of block `number`, which must exist, are greater than `key`, as far as that can be told without reading it.
+    /// Whether all keys of block `number`, which must exist, are greater than `key`, as far as that can be
+    /// told without reading it.
     ///
     /// # Errors
     /// As [`Table::excludes`].
@@ -274,7 +286,8 @@ impl Table {
         }
     }
 
-    /// Whether all keys of block `number`, which must exist, are less than `key`, as far as that can be told without reading it.
+    /// Whether all keys of block `number`, which must exist, are less than `key`, as far as that can be told
+    /// without reading it.
     ///
     /// # Errors
     /// As [`Table::excludes`].

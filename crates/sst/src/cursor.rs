@@ -1,23 +1,27 @@
 //! Walking a table.
 //!
-//! A cursor holds the table, the memory of the block it is in, and a position in it; nothing is allocated while it
-//! walks through cached blocks. When it enters a block it prefetches the first lines of the one it will enter next,
-//! so that the step over costs no miss; and a walk that came from a neighbouring block asks with each step for the same place in the
-//! next one, so that all of it is there by then, in either direction.
+//! A cursor holds the table, the memory of the block it is in, and a position in it; nothing is allocated
+//! while it walks through cached blocks. When it enters a block it prefetches the first lines of the one it
+//! will enter next, so that the step over costs no miss; and a walk that came from a neighbouring block asks
+//! with each step for the same place in the next one, so that all of it is there by then, in either
+//! direction.
 //!
 //! # Where blocks come from
-//! * [`ReadPurpose::Point`] and [`ReadPurpose::Scan`] use the cache, the latter in a way that cannot push out what
-//!   lookups use. What is not there is read block by block at first and in growing windows as the walk goes on.
+//! * [`ReadPurpose::Point`] and [`ReadPurpose::Scan`] use the cache, the latter in a way that cannot push out
+//!   what lookups use. What is not there is read block by block at first and in growing windows as the walk
+//!   goes on.
 //! * [`ReadPurpose::Compaction`] does not fill the cache: it reads each block once, 64 KiB at a time into a
-//!   buffer of its own, and uncompressed blocks are decoded where they lie. A job's cursor tells of each block whether it is in the cache
-//!   ([`crate::heir`]), and walks over those whose slots have them where they lie: they were read, verified and decompressed before, and each step asks
-//!   for memory in the next one. That is no use of theirs of which the cache is told. Other walks of this purpose, such as those that check what was written, take everything from the file.
+//!   buffer of its own, and uncompressed blocks are decoded where they lie. A job's cursor tells of each
+//!   block whether it is in the cache ([`crate::heir`]), and walks over those whose slots have them where
+//!   they lie: they were read, verified and decompressed before, and each step asks for memory in the next
+//!   one. That is no use of theirs of which the cache is told. Other walks of this purpose, such as those
+//!   that check what was written, take everything from the file.
 //!
 //! # Safety argument
 //! [`BlockCursor`] points into the block that `held` keeps: a shared block, whose memory neither moves nor
-//! changes while it is counted, or the table's mapped file (MP2), or the buffers of `read_ahead` and `unpacked`, whose heap memory does not move
-//! with the cursor and is changed by [`TableCursor::enter`] only, which closes the block cursor first. `enter` is
-//! also the only place that replaces `held`.
+//! changes while it is counted, or the table's mapped file (MP2), or the buffers of `read_ahead` and
+//! `unpacked`, whose heap memory does not move with the cursor and is changed by [`TableCursor::enter`] only,
+//! which closes the block cursor first. `enter` is also the only place that replaces `held`.
 
 use crate::block::cursor::BlockCursor;
 use crate::block::{BlockBytes, BlockRef};
@@ -76,14 +80,15 @@ pub struct TableCursor {
     unpacked: Vec<u8>,
 }
 
-// SAFETY: the raw pointers in `position` point into memory that the cursor owns or has a count of (see the safety
-// argument above), and blocks are immutable.
+// SAFETY: the raw pointers in `position` point into memory that the cursor owns or has a count of (see the
+// safety argument above), and blocks are immutable.
 unsafe impl Send for TableCursor {}
 // SAFETY: as above; nothing is changed through a shared reference.
 unsafe impl Sync for TableCursor {}
 
 impl Table {
-    /// A cursor on no entry, for a job that reads all of the table, or a range: from the cache what that has, the rest past it (HO12).
+    /// A cursor on no entry, for a job that reads all of the table, or a range: from the cache what that has,
+    /// the rest past it (HO12).
     pub fn job_cursor(self: &Arc<Self>, reading: InputReading) -> TableCursor {
         let mut cursor = TableCursor::detached_for_job(reading);
         cursor.attach(self);
@@ -105,8 +110,8 @@ fn attached(table: &Option<Arc<Table>>) -> &Arc<Table> {
 }
 
 impl TableCursor {
-    /// A cursor on no table yet, and so on no entry. It is large, so whoever will need one makes it in its place, and there
-    /// [attaches](TableCursor::attach) it when the table is known.
+    /// A cursor on no table yet, and so on no entry. It is large, so whoever will need one makes it in its
+    /// place, and there [attaches](TableCursor::attach) it when the table is known.
     #[inline(always)]
     pub fn detached(purpose: ReadPurpose) -> TableCursor {
         let read_ahead = match purpose {
@@ -142,7 +147,8 @@ impl TableCursor {
         self.table.is_some()
     }
 
-    /// Gives the cursor its table. It must have none, because what it holds and has read ahead is that table's.
+    /// Gives the cursor its table. It must have none, because what it holds and has read ahead is that
+    /// table's.
     #[inline]
     pub fn attach(&mut self, table: &Arc<Table>) {
         assert!(self.table.is_none(), "a cursor stays in its table");
@@ -157,8 +163,8 @@ impl TableCursor {
         attached(&self.table)
     }
 
-    /// Moves to the following entry if it is in the same block; else the cursor is on no entry and [`TableCursor::next_block`] is next.
-    /// The cursor must be valid.
+    /// Moves to the following entry if it is in the same block; else the cursor is on no entry and
+    /// [`TableCursor::next_block`] is next. The cursor must be valid.
     #[inline(always)]
     pub fn step(&mut self) -> bool {
         debug_assert!(self.is_valid());
@@ -167,8 +173,8 @@ impl TableCursor {
         self.position.is_valid()
     }
 
-    /// Moves to the preceding entry if it is in the same block; else the cursor is on no entry and [`TableCursor::previous_block`] is
-    /// next. The cursor must be valid.
+    /// Moves to the preceding entry if it is in the same block; else the cursor is on no entry and
+    /// [`TableCursor::previous_block`] is next. The cursor must be valid.
     #[inline(always)]
     pub fn step_back(&mut self) -> bool {
         debug_assert!(self.is_valid());
@@ -177,8 +183,8 @@ impl TableCursor {
         self.position.is_valid()
     }
 
-    /// Moves to the following entry if it is in the same block and the block can be walked over quickly; else nothing happens. For the
-    /// one loop that this is compiled into. The cursor must be valid.
+    /// Moves to the following entry if it is in the same block and the block can be walked over quickly; else
+    /// nothing happens. For the one loop that this is compiled into. The cursor must be valid.
     #[inline(always)]
     pub fn step_evenly(&mut self) -> bool {
         debug_assert!(self.is_valid());
@@ -186,9 +192,9 @@ impl TableCursor {
         unsafe { self.position.next_evenly() }
     }
 
-    /// How the entry stands to `bound` in the direction of `BACKWARD`, and the bound for [`TableCursor::step_to_only`], see [`Cursor::standing`], given
-    /// that the table has one version of each key: of which the cursor itself, whose table may have more, tells nothing. The cursor must be
-    /// valid.
+    /// How the entry stands to `bound` in the direction of `BACKWARD`, and the bound for
+    /// [`TableCursor::step_to_only`], see [`Cursor::standing`], given that the table has one version of each
+    /// key: of which the cursor itself, whose table may have more, tells nothing. The cursor must be valid.
     #[inline(always)]
     pub fn standing_of_only<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (Standing, u64) {
         debug_assert!(self.is_valid());
@@ -196,8 +202,8 @@ impl TableCursor {
         unsafe { self.position.standing::<BACKWARD>(bound) }
     }
 
-    /// Moves to the next entry within the block and says how it stands to a bound; nothing happens where that is not known. The cursor must
-    /// be valid.
+    /// Moves to the next entry within the block and says how it stands to a bound; nothing happens where that
+    /// is not known. The cursor must be valid.
     #[inline(always)]
     pub fn step_to_only<const BACKWARD: bool>(&mut self, bound: u64) -> Standing {
         debug_assert!(self.is_valid());
@@ -205,7 +211,8 @@ impl TableCursor {
         unsafe { self.position.step_towards::<BACKWARD>(bound) }
     }
 
-    /// Moves to the first entry of the block behind the one in which the cursor is, to none if it is the last.
+    /// Moves to the first entry of the block behind the one in which the cursor is, to none if it is the
+    /// last.
     ///
     /// # Errors
     /// What reading the block meets.
@@ -267,13 +274,15 @@ impl TableCursor {
         let Some((_, place)) = table.mapped_image(number)? else { return Ok(false) };
         self.read_ahead.keep_pace_at(number, place.end - place.start)?;
         let Some((block, _)) = table.mapped_block(number)? else { return Ok(false) };
-        // SAFETY: the cursor keeps the table, the table its file, and the file stays mapped; see the safety argument.
+        // SAFETY: the cursor keeps the table, the table its file, and the file stays mapped; see the safety
+        // argument.
         unsafe { self.position.open(block) };
         self.held = None;
         Ok(true)
     }
 
-    /// Gets a block that is not in the cache: alone, or with what follows if the walk has come from the block before.
+    /// Gets a block that is not in the cache: alone, or with what follows if the walk has come from the block
+    /// before.
     #[cold]
     fn load(&mut self, number: usize) -> Result<BlockRef> {
         let admission = self.purpose.admission();
@@ -346,8 +355,8 @@ impl TableCursor {
         Ok(())
     }
 
-    /// Asks for the first lines of the block that a walk will enter next, if there is one and it is in memory, and has the steps to come
-    /// ask for the rest.
+    /// Asks for the first lines of the block that a walk will enter next, if there is one and it is in
+    /// memory, and has the steps to come ask for the rest.
     #[inline]
     fn walk_towards(&mut self, number: usize) {
         if (self.purpose != ReadPurpose::Compaction || self.held.is_some())
@@ -366,7 +375,8 @@ impl TableCursor {
         }
     }
 
-    /// The block in which a seek to a version of `key` starts; none if the table has no block. After an error the cursor is on no entry.
+    /// The block in which a seek to a version of `key` starts; none if the table has no block. After an error
+    /// the cursor is on no entry.
     ///
     /// # Safety
     /// The kernel's instructions must be available.
@@ -411,7 +421,8 @@ impl TableCursor {
         self.first_of(number + 1)
     }
 
-    /// Moves to the last entry of a lesser key: in the block where the key belongs, or else in the one before, and in no other.
+    /// Moves to the last entry of a lesser key: in the block where the key belongs, or else in the one
+    /// before, and in no other.
     ///
     /// # Safety
     /// The kernel's instructions must be available.
@@ -434,8 +445,8 @@ impl TableCursor {
         Ok(())
     }
 
-    /// Whether block `number` would have to be read to find that nothing in it is wanted, as `is_outside` tells of the key. After an error the
-    /// cursor is on no entry.
+    /// Whether block `number` would have to be read to find that nothing in it is wanted, as `is_outside`
+    /// tells of the key. After an error the cursor is on no entry.
     #[cold]
     fn skips_unread(
         &mut self,
@@ -454,7 +465,8 @@ impl TableCursor {
         is_outside(attached(&self.table), index, number, key).inspect_err(|_| self.position.close())
     }
 
-    /// Moves on to a greater key: the entry found is newer than what is looked for, although the file does not say so.
+    /// Moves on to a greater key: the entry found is newer than what is looked for, although the file does
+    /// not say so.
     #[cold]
     fn pass(&mut self, key: &[u8]) -> Result<()> {
         while self.is_valid() && self.key() == key {
@@ -463,7 +475,8 @@ impl TableCursor {
         Ok(())
     }
 
-    /// Finds the block in which a seek to `key` starts, and asks for what tells where it is in memory; whether there is one.
+    /// Finds the block in which a seek to `key` starts, and asks for what tells where it is in memory;
+    /// whether there is one.
     #[inline]
     fn prepare_block(&mut self, key: &[u8]) -> bool {
         self.ahead = None;
@@ -594,9 +607,9 @@ impl Cursor for TableCursor {
         unsafe { self.position.head(skip) }
     }
 
-    /// Finds the block, then asks for it, then holds it and asks for the entry. Between rounds the other sources do the same: the first touch of a
-    /// block mostly waits for its address to be translated, be it a prefetch, and blocks that are asked for right after each other wait
-    /// together.
+    /// Finds the block, then asks for it, then holds it and asks for the entry. Between rounds the other
+    /// sources do the same: the first touch of a block mostly waits for its address to be translated, be it a
+    /// prefetch, and blocks that are asked for right after each other wait together.
     fn prepare_seek(&mut self, key: &[u8], round: u32) -> bool {
         if self.purpose == ReadPurpose::Compaction {
             self.position.close();

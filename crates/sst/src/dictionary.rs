@@ -1,10 +1,12 @@
-//! The section with what all blocks of a table share: a dictionary for Zstandard ([`esker_codec::dictionary`]).
+//! The section with what all blocks of a table share: a dictionary for Zstandard
+//! ([`esker_codec::dictionary`]).
 //!
 //! ```text
 //! magic 8 | length u32 | zero u32 | dictionary | checksum u64, placed, of all before it
 //! ```
-//! The section directory has a checksum of the section, too. The one in it, and the magic, are for a repair: a table that lost its
-//! footer still has blocks that can be found, and they are worth nothing without the dictionary, so that can be found as they are.
+//! The section directory has a checksum of the section, too. The one in it, and the magic, are for a repair:
+//! a table that lost its footer still has blocks that can be found, and they are worth nothing without the
+//! dictionary, so that can be found as they are.
 
 use crate::block::header::placed_checksum;
 use crate::flaw::{Flaw, damaged};

@@ -1,32 +1,36 @@
 //! A table's filter: kept with the table, or paged through the cache.
 //!
-//! Kept with the table, a filter is in memory as long as its table is open, and a lookup finds it without asking anybody. Paged, it is
-//! a block of the cache like any other, of [`BlockKind::Filter`] and so with more patience than data: it counts against the
-//! cache's budget instead of the open table's memory, goes when nobody asks for it, and is read again when somebody does. That is
-//! for databases whose filters do not fit memory; a lookup pays a shard's lock for each table that it asks. Opening a table does not read
-//! a filter that is paged: the first lookup that asks does.
+//! Kept with the table, a filter is in memory as long as its table is open, and a lookup finds it without
+//! asking anybody. Paged, it is a block of the cache like any other, of [`BlockKind::Filter`] and so with
+//! more patience than data: it counts against the cache's budget instead of the open table's memory, goes
+//! when nobody asks for it, and is read again when somebody does. That is for databases whose filters do not
+//! fit memory; a lookup pays a shard's lock for each table that it asks. Opening a table does not read a
+//! filter that is paged: the first lookup that asks does.
 //!
 //! # Invariants
-//! * PF1. Whatever happens to a filter, lookups are right: one that is damaged, cannot be read or has no room counts as *maybe*.
-//!   Damage is remembered and told by [`Table::filter_damage`], as for filters that are kept, and not read again. That reading
-//!   failed is not remembered: the lookup goes on to a block, whose error is told.
+//! * PF1. Whatever happens to a filter, lookups are right: one that is damaged, cannot be read or has no room
+//!   counts as *maybe*. Damage is remembered and told by [`Table::filter_damage`], as for filters that are
+//!   kept, and not read again. That reading failed is not remembered: the lookup goes on to a block, whose
+//!   error is told.
 //! * PF2. A filter is verified before anybody sees it, however often it is read (BS6).
-//! * PF3. A filter is charged once: to its table while it is kept, to the cache while it is paged and there. Who is just asking it
-//!   holds it for no longer than the question.
-//! * PF4. Of those who miss a filter at the same time one reads it, and the others wait for what it brings. They hold no other lock
-//!   while they wait, and whoever reads takes a shard's lock only.
+//! * PF3. A filter is charged once: to its table while it is kept, to the cache while it is paged and there.
+//!   Who is just asking it holds it for no longer than the question.
+//! * PF4. Of those who miss a filter at the same time one reads it, and the others wait for what it brings.
+//!   They hold no other lock while they wait, and whoever reads takes a shard's lock only.
 //!
 //! # Size
-//! A filter that would take more than [`MOST_OF_CACHE`] of the cache is not read at all: it would be evicted before it is
-//! asked again, and reading it costs more than the block that it might save. One below that is still larger than all other entries
-//! of the cache by far, so the cache makes its room in all shards alike ([`esker_cache::LARGE_SHARE`]).
+//! A filter that would take more than [`MOST_OF_CACHE`] of the cache is not read at all: it would be evicted
+//! before it is asked again, and reading it costs more than the block that it might save. One below that is
+//! still larger than all other entries of the cache by far, so the cache makes its room in all shards alike
+//! ([`esker_cache::LARGE_SHARE`]).
 //!
 //! # Rejected
-//! * Filters in parts, each an entry of its own, as RocksDB's partitioned filters: a lookup would bring in kilobytes instead of the whole, at the
-//!   price of a second kind of section, written only where the option was set before the table was. Tables here are cut at some tens of
-//!   mebibytes, so a filter is some hundred kibibytes, which a device reads in the time of a few blocks, once.
-//! * *Maybe* for those who find somebody reading: each of them would read a block in vain, one read for each lookup, to save waiting for a
-//!   part of one.
+//! * Filters in parts, each an entry of its own, as RocksDB's partitioned filters: a lookup would bring in
+//!   kilobytes instead of the whole, at the price of a second kind of section, written only where the option
+//!   was set before the table was. Tables here are cut at some tens of mebibytes, so a filter is some hundred
+//!   kibibytes, which a device reads in the time of a few blocks, once.
+//! * *Maybe* for those who find somebody reading: each of them would read a block in vain, one read for each
+//!   lookup, to save waiting for a part of one.
 
 use crate::flaw::Flaw;
 use crate::footer::Section;
@@ -39,7 +43,8 @@ use esker_filter::watch::is_sampled;
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 
-/// The number under which a table's filter lies in the cache: no block's, because blocks are counted in 32 bits.
+/// The number under which a table's filter lies in the cache: no block's, because blocks are counted in 32
+/// bits.
 const FILTER_NUMBER: u32 = u32::MAX;
 
 /// Largest share of the cache that a paged filter may take: 1/16.
@@ -96,8 +101,8 @@ impl Table {
         self.filter_damage.get()
     }
 
-    /// Share of absent keys within the table's range for which a lookup is expected to search it: what the filter promises, 1 without
-    /// one that can be used.
+    /// Share of absent keys within the table's range for which a lookup is expected to search it: what the
+    /// filter promises, 1 without one that can be used.
     pub fn expected_false_positive_rate(&self) -> f64 {
         if self.has_usable_filter() { self.filter_rate } else { 1.0 }
     }
@@ -116,7 +121,8 @@ impl Table {
         maybe
     }
 
-    /// What [`Table::may_contain`] says if that needs no reading, and nothing counted; `None` if there is no filter in memory.
+    /// What [`Table::may_contain`] says if that needs no reading, and nothing counted; `None` if there is no
+    /// filter in memory.
     pub fn may_contain_by_memory(&self, hash: u64) -> Option<bool> {
         match &self.filter {
             FilterAccess::Kept(filter) => Some(filter.may_contain(hash)),
@@ -136,8 +142,9 @@ impl Table {
         }
     }
 
-    /// A filter knows keys and not versions: that it let a key pass of which the table has only versions newer than the reader is no
-    /// mistake of its. So the key is looked for once more, as somebody who sees everything, where that may make a difference.
+    /// A filter knows keys and not versions: that it let a key pass of which the table has only versions
+    /// newer than the reader is no mistake of its. So the key is looked for once more, as somebody who sees
+    /// everything, where that may make a difference.
     #[cold]
     fn note_sampled_absent(&self, key: &[u8], hash: u64, seqno: SeqNo) {
         let sees_all = self.properties().max_seqno.max(self.global_seqno) <= seqno;

@@ -1,7 +1,7 @@
 //! The frame of a table file: a header in front, a section directory and a footer of fixed size at the end.
 //!
-//! The file's header repeats the identity, so that a file whose end is lost can still be recognised and its blocks
-//! verified. Reading starts at the footer.
+//! The file's header repeats the identity, so that a file whose end is lost can still be recognised and its
+//! blocks verified. Reading starts at the footer.
 
 use crate::block::header::placed_checksum;
 use crate::flaw::{Flaw, damaged, unsupported};
@@ -200,7 +200,8 @@ impl Footer {
 
     /// Reads the footer of a file of `file_bytes`.
     ///
-    /// Magic, version and checksum lie in the same place in all versions, so that damage is told from a newer version.
+    /// Magic, version and checksum lie in the same place in all versions, so that damage is told from a newer
+    /// version.
     pub(crate) fn decode(bytes: &[u8; FOOTER_BYTES], file_bytes: u64) -> Result<Footer, Flaw> {
         let word = |at: usize| {
             let mut word = [0; 8];

@@ -1,48 +1,63 @@
 //! What a merge hands on of the cache: the blocks that take the place of those that are resident.
 //!
-//! A merge replaces tables by others with the same entries in other blocks. The blocks that readers had in the cache go with the
-//! old tables, and each would have to be read, verified and decompressed anew by the reader who wants it first. The merge has had them in hand,
-//! uncompressed, when it wrote them. So a block of the output that is made of blocks which are resident goes into the cache when it is
-//! written, and nobody who reads notices the merge. Where nothing is resident nothing is done: it costs a load of a slot for each block that is read.
-//! Where blocks are, one of [`ASKED_ONE_IN`] costs a look into the cache.
+//! A merge replaces tables by others with the same entries in other blocks. The blocks that readers had in
+//! the cache go with the old tables, and each would have to be read, verified and decompressed anew by the
+//! reader who wants it first. The merge has had them in hand, uncompressed, when it wrote them. So a block of
+//! the output that is made of blocks which are resident goes into the cache when it is written, and nobody
+//! who reads notices the merge. Where nothing is resident nothing is done: it costs a load of a slot for each
+//! block that is read. Where blocks are, one of [`ASKED_ONE_IN`] costs a look into the cache.
 //!
-//! RocksDB can do as much for flushes alone (`prepopulate_block_cache`). Ahmad and Kemme ("Compaction management in distributed key-value
-//! datastores", 2015) warm the cache after a compaction by reading the new files; LSbM (Teng et al., 2017) keeps the old ones beside
-//! the new for as long as they are in use. The one reads again what was just written, the other takes room on the device.
+//! RocksDB can do as much for flushes alone (`prepopulate_block_cache`). Ahmad and Kemme ("Compaction
+//! management in distributed key-value datastores", 2015) warm the cache after a compaction by reading the
+//! new files; LSbM (Teng et al., 2017) keeps the old ones beside the new for as long as they are in use. The
+//! one reads again what was just written, the other takes room on the device.
 //!
 //! # Which blocks
-//! Each input tells, when it enters a block, whether that is resident ([`Warmth`]), and the writer asks, when it ends a block, for whom most of what was
-//! entered lately is there: one question a block on either side, none an entry. Lately means that what was entered since the block before counts whole,
-//! what came before that half, and so on: blocks of inputs and output begin at different keys, and those of many inputs are entered at
-//! different times. [`LEAST_WARM`] is such that a resident block among others that are not is followed by one block of
-//! the output, so that as much is handed over as is resident, and that runs of different sizes do not keep each other out.
+//! Each input tells, when it enters a block, whether that is resident ([`Warmth`]), and the writer asks, when
+//! it ends a block, for whom most of what was entered lately is there: one question a block on either side,
+//! none an entry. Lately means that what was entered since the block before counts whole, what came before
+//! that half, and so on: blocks of inputs and output begin at different keys, and those of many inputs are
+//! entered at different times. [`LEAST_WARM`] is such that a resident block among others that are not is
+//! followed by one block of the output, so that as much is handed over as is resident, and that runs of
+//! different sizes do not keep each other out.
 //!
 //! # What holds
-//! * HO5. A block that is handed over has the bytes that a reader would have loaded, header and payload, and passed the same validation
-//!   (BS6). It has not passed the file's checksum: it is what the checksum was computed from. If the file's copy is damaged later
-//!   that is found when it is read, as with every block that is cached.
-//! * HO6. It lies under the number of its own table's home, which the table is opened with. Until the table is in a tree nobody finds it; if that never
-//!   happens the home goes with the [`Inheritance`], and so does what lies under its number (BS5).
-//! * HO7. Where somebody else has to go for it, a merge hands over no more than a share of the cache ([`FULL_SHARE`]): the blocks that it stands for
-//!   stay until the merge is installed, because they are in use until then, and until it is worth removing them ([`esker_cache::BlockCache::is_worth_removing`]), so both are there for a while. Where there is room there is no limit.
-//! * HO8. Where no input is resident there is no home and no memory, and where tables have slots no call of the cache.
-//! * HO11. Whether a block is resident its slot tells; without slots the cache is asked about each. For whom it is there, and whether it would go next, the cache is asked: of a cache that has room about one block
-//!   in [`ASKED_ONE_IN`] of each input, for the others as well, because scans bring in stretches of blocks; of a full one about each, because others have to go.
-//! * HO12. What its slot has a job takes from the cache: it walks over the block there, which is verified and decompressed already (HO5, [`crate::cursor`]). Where all is there
-//!   nothing is read; a window of the file that holds what is not brings what lies between along, unused. So a merge of what is in use costs no reads, and what it writes is what
-//!   readers saw. No use is noted, and no hit counted.
+//! * HO5. A block that is handed over has the bytes that a reader would have loaded, header and payload, and
+//!   passed the same validation (BS6). It has not passed the file's checksum: it is what the checksum was
+//!   computed from. If the file's copy is damaged later that is found when it is read, as with every block
+//!   that is cached.
+//! * HO6. It lies under the number of its own table's home, which the table is opened with. Until the table
+//!   is in a tree nobody finds it; if that never happens the home goes with the [`Inheritance`], and so does
+//!   what lies under its number (BS5).
+//! * HO7. Where somebody else has to go for it, a merge hands over no more than a share of the cache
+//!   ([`FULL_SHARE`]): the blocks that it stands for stay until the merge is installed, because they are in
+//!   use until then, and until it is worth removing them ([`esker_cache::BlockCache::is_worth_removing`]), so
+//!   both are there for a while. Where there is room there is no limit.
+//! * HO8. Where no input is resident there is no home and no memory, and where tables have slots no call of
+//!   the cache.
+//! * HO11. Whether a block is resident its slot tells; without slots the cache is asked about each. For whom
+//!   it is there, and whether it would go next, the cache is asked: of a cache that has room about one block
+//!   in [`ASKED_ONE_IN`] of each input, for the others as well, because scans bring in stretches of blocks;
+//!   of a full one about each, because others have to go.
+//! * HO12. What its slot has a job takes from the cache: it walks over the block there, which is verified and
+//!   decompressed already (HO5, [`crate::cursor`]). Where all is there nothing is read; a window of the file
+//!   that holds what is not brings what lies between along, unused. So a merge of what is in use costs no
+//!   reads, and what it writes is what readers saw. No use is noted, and no hit counted.
 //!
-//! Flushes have no inputs in the cache. Whether readers want what was just written is for their caller to say ([`Warmth::of_memtables`]), and nobody has to go
-//! for it.
+//! Flushes have no inputs in the cache. Whether readers want what was just written is for their caller to say
+//! ([`Warmth::of_memtables`]), and nobody has to go for it.
 //!
-//! Left out on purpose: blocks of mapped tables that are stored as they are, which are entered where they lie ([`Heir::of_mapped`]); blocks of tables that
-//! were closed, whose slots are gone; paged filters, which the first lookup loads.
+//! Left out on purpose: blocks of mapped tables that are stored as they are, which are entered where they lie
+//! ([`Heir::of_mapped`]); blocks of tables that were closed, whose slots are gone; paged filters, which the
+//! first lookup loads.
 //!
 //! # Rejected
-//! * Reading the blocks back before the install: no memory beside the cache's, and nothing in the writer, but the reads and decompression
-//!   that this is to save, by somebody else.
-//! * Keeping the blocks aside until the install, to put them in where the inputs' go: memory that nobody counts, as much as is resident.
-//! * Taking an input's block out of a full cache when its place is taken: readers want it until the install, each would load it for itself.
+//! * Reading the blocks back before the install: no memory beside the cache's, and nothing in the writer, but
+//!   the reads and decompression that this is to save, by somebody else.
+//! * Keeping the blocks aside until the install, to put them in where the inputs' go: memory that nobody
+//!   counts, as much as is resident.
+//! * Taking an input's block out of a full cache when its place is taken: readers want it until the install,
+//!   each would load it for itself.
 //! * The share of each block's entries that came from resident ones: exact, and a question for each entry.
 
 use crate::block::header::HEADER_BYTES;
@@ -59,19 +74,19 @@ use esker_filter::FilterWatch;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What share of what was entered lately must be resident, as numerator and denominator. Of blocks of one size, of which one in many is resident, the
-/// first that ends after it sees a half, the second a quarter.
+/// What share of what was entered lately must be resident, as numerator and denominator. Of blocks of one
+/// size, of which one in many is resident, the first that ends after it sees a half, the second a quarter.
 const LEAST_WARM: (u64, u64) = (3, 8);
 
-/// Of so many resident blocks of an input, one after the other, one is looked up in the cache while that has room. A look takes the lock of a shard and three
-/// lines that nobody has near.
+/// Of so many resident blocks of an input, one after the other, one is looked up in the cache while that has
+/// room. A look takes the lock of a shard and three lines that nobody has near.
 const ASKED_ONE_IN: u8 = 8;
 
 /// What part of the cache a merge fills at the cost of others, for each of its threads: an eighth.
 const FULL_SHARE: usize = 8;
 
-/// What the inputs of a merge tell its output: bytes of blocks that were entered, by whom they are in the cache for. Those who share one
-/// take turns, on one thread at a time.
+/// What the inputs of a merge tell its output: bytes of blocks that were entered, by whom they are in the
+/// cache for. Those who share one take turns, on one thread at a time.
 #[derive(Debug, Default)]
 pub struct Warmth {
     points: AtomicU64,
@@ -83,7 +98,8 @@ pub struct Warmth {
     is_in_memory: bool,
 }
 
-/// How a job reads an input that it replaces: who is asked before each piece, and who is told what of it is in the cache.
+/// How a job reads an input that it replaces: who is asked before each piece, and who is told what of it is
+/// in the cache.
 #[derive(Clone, Debug)]
 pub struct InputReading {
     /// See [`Pace`].
@@ -101,7 +117,8 @@ pub(crate) struct LastAnswer {
 }
 
 impl Warmth {
-    /// Of memtables that are read as well as written: all of their tables is wanted as long as nobody has to go for it.
+    /// Of memtables that are read as well as written: all of their tables is wanted as long as nobody has to
+    /// go for it.
     pub fn of_memtables() -> Warmth {
         Warmth { is_in_memory: true, ..Warmth::default() }
     }
@@ -175,7 +192,8 @@ impl Lately {
     }
 }
 
-/// What a table has inherited before it was opened: its home, which has slots for those of its blocks that were put into the cache (HM4).
+/// What a table has inherited before it was opened: its home, which has slots for those of its blocks that
+/// were put into the cache (HM4).
 #[derive(Debug)]
 pub struct Inheritance {
     home: Arc<TableHome>,
@@ -208,13 +226,15 @@ impl Heir {
         Heir { tables, watch, warmth, lately: Lately::default(), is_mapped: false, inheritance: None }
     }
 
-    /// For a table whose file will be mapped: nobody will ask the cache for blocks that are stored as they are.
+    /// For a table whose file will be mapped: nobody will ask the cache for blocks that are stored as they
+    /// are.
     #[must_use]
     pub fn of_mapped(self) -> Heir {
         Heir { is_mapped: true, ..self }
     }
 
-    /// A block ends, which is to have this number: for whom it belongs into the cache. Its place there is on its way while the block is compressed.
+    /// A block ends, which is to have this number: for whom it belongs into the cache. Its place there is on
+    /// its way while the block is compressed.
     pub(crate) fn end_block(&mut self, number: u32) -> Option<Admission> {
         let wanted_by = match self.warmth.is_in_memory {
             true => Some(Admission::Point),

@@ -1,12 +1,13 @@
 //! Blocks that wait for their table's dictionary.
 //!
-//! A dictionary is trained from the first blocks of a table ([`SAMPLE_BYTES`] of them), so those are held back, encoded but not compressed,
-//! until it is made; then they are written as if nothing had happened. Keys ascend, so the first blocks are not a fair sample of the
-//! keys, but what is worth a dictionary, the common form of values and the names in them, does not depend on
-//! where in the order an entry stands. Samples from all inputs of a compaction would have to be read twice.
+//! A dictionary is trained from the first blocks of a table ([`SAMPLE_BYTES`] of them), so those are held
+//! back, encoded but not compressed, until it is made; then they are written as if nothing had happened. Keys
+//! ascend, so the first blocks are not a fair sample of the keys, but what is worth a dictionary, the common
+//! form of values and the names in them, does not depend on where in the order an entry stands. Samples from
+//! all inputs of a compaction would have to be read twice.
 //!
-//! A dictionary is used only if it pays: what it saves on the blocks held is compared with its own length. If more blocks follow, it will
-//! save several times as much.
+//! A dictionary is used only if it pays: what it saves on the blocks held is compared with its own length. If
+//! more blocks follow, it will save several times as much.
 
 use crate::block::staged::Staged;
 use crate::block::{self, BlockHeader, BlockLayout, Scratch};
@@ -19,10 +20,12 @@ use esker_codec::{Codec, DictionaryEncoder, History};
 /// Length of the pieces that training sees: a usual block. Longer blocks are cut, for training wants many.
 const PIECE_BYTES: usize = 4096;
 
-/// How many times the bytes held a table has that goes on when enough are held. Tables are mostly much longer.
+/// How many times the bytes held a table has that goes on when enough are held. Tables are mostly much
+/// longer.
 const LIKELY_MULTIPLE: usize = 4;
 
-/// Bytes of a block in the file and of its entry in the index, its separator aside, beyond what is stored of its payload.
+/// Bytes of a block in the file and of its entry in the index, its separator aside, beyond what is stored of
+/// its payload.
 const AROUND_BYTES: usize = 48;
 
 /// A block that is encoded but not compressed.
@@ -83,7 +86,8 @@ impl Held {
         self.blocks.push(HeldBlock { header, separator: separator.to_vec(), continued_at, wanted_by });
     }
 
-    /// The dictionary, if one pays. `is_all`: no block follows. Asks `look` before the training, which nothing ends, and before each block.
+    /// The dictionary, if one pays. `is_all`: no block follows. Asks `look` before the training, which
+    /// nothing ends, and before each block.
     ///
     /// # Errors
     /// Those of `look`.

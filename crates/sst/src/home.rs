@@ -1,21 +1,26 @@
 //! What stays of a table while it is closed, so that it can be opened again as the same one.
 //!
-//! Blocks outlive the table that loaded them: they stay in the cache when the table is closed to give its descriptor, index
-//! and filter back. When it is opened again they must be found again, by the same number and soon by slots as before. So the
-//! number belongs to a [`TableHome`], and blocks know the home instead of the slots; the home knows the slots of the table
-//! that is open, if one is. Invariants, beside those of [`crate::slots`]:
+//! Blocks outlive the table that loaded them: they stay in the cache when the table is closed to give its
+//! descriptor, index and filter back. When it is opened again they must be found again, by the same number
+//! and soon by slots as before. So the number belongs to a [`TableHome`], and blocks know the home instead of
+//! the slots; the home knows the slots of the table that is open, if one is. Invariants, beside those of
+//! [`crate::slots`]:
 //!
-//! * HM1. Whoever can insert blocks under a number holds its home: every [`crate::Table`] does. So the number goes back
-//!   to the cache when neither the home's owner nor a table of it is left (BS5).
-//! * HM2. A home has one open table at a time. Its owner sees to it, by sharing the one that is open; so a block that leaves
-//!   the cache finds the one array that may point to it (SL4). While a table is being dropped its successor may be
-//!   open already: nobody looks into the old array any more, and the blocks in it are let go with it.
-//! * HM3. When no table is open the home holds no slots but those of HM4: closing gives their memory back too, whatever is in the cache.
-//! * HM4. Before its table is opened for the first time, a home may hold slots of blocks that were put into the cache when they were written ([`crate::heir`]). They
-//!   are touched under the home's lock alone, so a block that leaves finds the slot that holds it (SL4), or its flag is seen to be gone before
-//!   there is one. The table takes them over when it is opened, before anybody can look into it.
+//! * HM1. Whoever can insert blocks under a number holds its home: every [`crate::Table`] does. So the number
+//!   goes back to the cache when neither the home's owner nor a table of it is left (BS5).
+//! * HM2. A home has one open table at a time. Its owner sees to it, by sharing the one that is open; so a
+//!   block that leaves the cache finds the one array that may point to it (SL4). While a table is being
+//!   dropped its successor may be open already: nobody looks into the old array any more, and the blocks in
+//!   it are let go with it.
+//! * HM3. When no table is open the home holds no slots but those of HM4: closing gives their memory back
+//!   too, whatever is in the cache.
+//! * HM4. Before its table is opened for the first time, a home may hold slots of blocks that were put into
+//!   the cache when they were written ([`crate::heir`]). They are touched under the home's lock alone, so a
+//!   block that leaves finds the slot that holds it (SL4), or its flag is seen to be gone before there is
+//!   one. The table takes them over when it is opened, before anybody can look into it.
 //!
-//! [`OpenTables`] counts what is open, because both descriptors and memory are bounded by whoever opens and closes.
+//! [`OpenTables`] counts what is open, because both descriptors and memory are bounded by whoever opens and
+//! closes.
 
 use crate::block::BlockRef;
 use crate::part::{CachedPart, TableCache};
@@ -46,8 +51,8 @@ impl OpenTables {
         OpenTables::with_choices(cache, false, None)
     }
 
-    /// As [`OpenTables::new`]; filters go into the cache as well if they are `paged`, and by the queue lookups of many keys and long walks
-    /// read several things at once.
+    /// As [`OpenTables::new`]; filters go into the cache as well if they are `paged`, and by the queue
+    /// lookups of many keys and long walks read several things at once.
     pub fn with_choices(
         cache: Arc<TableCache>,
         pages_filters: bool,
@@ -62,7 +67,8 @@ impl OpenTables {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Bytes of memory that their indexes, slots and filters, if those are not paged, take: the sum of [`Table::memory_bytes`].
+    /// Bytes of memory that their indexes, slots and filters, if those are not paged, take: the sum of
+    /// [`Table::memory_bytes`].
     pub fn memory_bytes(&self) -> u64 {
         self.memory_bytes.load(Ordering::Relaxed)
     }
@@ -155,7 +161,8 @@ impl TableHome {
         slots.open = Some(Arc::clone(&table.slots));
     }
 
-    /// Block `number` of the table to be was put into the cache a moment ago: its slot is filled, as that of a block that a reader loaded.
+    /// Block `number` of the table to be was put into the cache a moment ago: its slot is filled, as that of
+    /// a block that a reader loaded.
     pub(crate) fn inherit(&self, block: &BlockRef, number: u32) {
         // The table may never be opened.
         self.number.expect_more_bytes(block.memory_bytes() as u64);

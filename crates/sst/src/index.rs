@@ -1,15 +1,15 @@
 //! The block index: which block may hold a key.
 //!
-//! [`section`] is how it is stored; [`tree`] how it is searched in memory unless another [`IndexKind`] was chosen, whose
-//! forms are gathered in [`form`]. A search of heads compares eight bytes of the key behind what all keys of the table have
-//! in common; only if these equal a separator's are whole keys compared, and not even then where no two separators
-//! share a head and none is longer than one.
+//! [`section`] is how it is stored; [`tree`] how it is searched in memory unless another [`IndexKind`] was
+//! chosen, whose forms are gathered in [`form`]. A search of heads compares eight bytes of the key behind
+//! what all keys of the table have in common; only if these equal a separator's are whole keys compared, and
+//! not even then where no two separators share a head and none is longer than one.
 //!
-//! The default is reached without a call: lookups ask [`BlockIndex::tree`] first and are compiled around it; everything
-//! else is one call out of line away, in [`ask`], where answers may also need pages to be read.
+//! The default is reached without a call: lookups ask [`BlockIndex::tree`] first and are compiled around it;
+//! everything else is one call out of line away, in [`ask`], where answers may also need pages to be read.
 //!
-//! Internal order matters in one case only: if a block continues the versions of a key, the block to start from
-//! depends on the version wanted. Such blocks are listed apart, so that tables without them pay nothing.
+//! Internal order matters in one case only: if a block continues the versions of a key, the block to start
+//! from depends on the version wanted. Such blocks are listed apart, so that tables without them pay nothing.
 
 mod ask;
 mod compressed;
@@ -83,9 +83,9 @@ fn heads_of(separators: &Separators, prefix: &[u8]) -> Vec<u64> {
         .collect()
 }
 
-/// Whether heads alone tell the last separator that is at most a key. They do if they ascend strictly and no separator but
-/// the first, which is empty, is longer than prefix and head or ends with a zero byte: then a separator with the
-/// head of a key is a prefix of the key, padded with nothing that the key does not have.
+/// Whether heads alone tell the last separator that is at most a key. They do if they ascend strictly and no
+/// separator but the first, which is empty, is longer than prefix and head or ends with a zero byte: then a
+/// separator with the head of a key is a prefix of the key, padded with nothing that the key does not have.
 fn heads_decide(separators: &Separators, prefix: &[u8], heads: &[u64]) -> bool {
     heads.windows(2).all(|pair| pair[0] < pair[1])
         && (1..separators.len()).all(|block| {
@@ -96,8 +96,8 @@ fn heads_decide(separators: &Separators, prefix: &[u8], heads: &[u64]) -> bool {
 }
 
 impl BlockIndex {
-    /// The index of a table whose keys lie between `min_key` and `max_key`, in the form `kind`, which is not adaptive;
-    /// `None` without blocks.
+    /// The index of a table whose keys lie between `min_key` and `max_key`, in the form `kind`, which is not
+    /// adaptive; `None` without blocks.
     pub(crate) fn new(
         decoded: DecodedIndex,
         min_key: &[u8],
@@ -229,7 +229,8 @@ impl BlockIndex {
         }
     }
 
-    /// The tree, if that is the form: for searches that are compiled around it, alone or for several keys at once.
+    /// The tree, if that is the form: for searches that are compiled around it, alone or for several keys at
+    /// once.
     #[inline(always)]
     pub(crate) fn tree(&self) -> Option<&HeadTree> {
         match &self.form {
@@ -252,8 +253,8 @@ impl BlockIndex {
         if key < &self.prefix[..] { 0 } else { u64::MAX }
     }
 
-    /// The block in which a search for the version `newest` of `key` starts: the first entry that is not before it is
-    /// in this block, or is the first one of the next.
+    /// The block in which a search for the version `newest` of `key` starts: the first entry that is not
+    /// before it is in this block, or is the first one of the next.
     ///
     /// # Safety
     /// The kernel's instructions must be available.
@@ -263,8 +264,8 @@ impl BlockIndex {
         unsafe { self.locate_near::<K>(key, newest, |_| ()) }
     }
 
-    /// As [`BlockIndex::locate`]. Before the last step, which waits for memory, a tree calls `near` with the first of the
-    /// [`NODE_KEYS`](crate::isa::NODE_KEYS) blocks that come into question.
+    /// As [`BlockIndex::locate`]. Before the last step, which waits for memory, a tree calls `near` with the
+    /// first of the [`NODE_KEYS`](crate::isa::NODE_KEYS) blocks that come into question.
     ///
     /// # Safety
     /// The kernel's instructions must be available.
@@ -307,7 +308,8 @@ impl BlockIndex {
         (self.heads_decide && self.continuations.is_empty()).then(|| self.head_of(key))
     }
 
-    /// Turns the place that the tree found for `head` into the block, by whole keys and versions where needed.
+    /// Turns the place that the tree found for `head` into the block, by whole keys and versions where
+    /// needed.
     ///
     /// # Safety
     /// The kernel's instructions must be available.
@@ -332,7 +334,8 @@ impl BlockIndex {
         block
     }
 
-    /// The last block up to `to` whose separator is at most `key`; that of block `from()` is, or it is the first block.
+    /// The last block up to `to` whose separator is at most `key`; that of block `from()` is, or it is the
+    /// first block.
     #[inline(never)]
     fn break_tie(&self, to: usize, key: &[u8], from: impl FnOnce() -> usize) -> usize {
         if self.separators.get(to) <= key {
@@ -346,8 +349,8 @@ impl BlockIndex {
         from
     }
 
-    /// `block` is the last one whose separator is at most `key`. If it continues the key with versions older than the
-    /// one wanted, an earlier block is the one to start from.
+    /// `block` is the last one whose separator is at most `key`. If it continues the key with versions older
+    /// than the one wanted, an earlier block is the one to start from.
     #[inline(never)]
     fn before_versions(&self, block: usize, key: &[u8], newest: Tag) -> usize {
         let at = self.continuations.partition_point(|continuation| {
@@ -449,7 +452,8 @@ mod tests {
             "key {} is entry {wanted}, not in block {block}",
             key.escape_ascii()
         );
-        // If it is the first entry of the next block and has this key, that block must be marked as a continuation.
+        // If it is the first entry of the next block and has this key, that block must be marked as a
+        // continuation.
         if wanted == end && entries.get(end).is_some_and(|entry| entry.key == key) {
             assert!(index.continues_after(block, key));
         }

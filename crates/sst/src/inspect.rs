@@ -78,8 +78,8 @@ pub enum LayoutFacts {
 
 /// Hash slots of delta blocks, by what they are good for.
 ///
-/// With as many slots as keys, chance makes 36.8 % of them usable, leaves 36.8 % empty and cancels 26.4 %; keys in the
-/// same restart interval can share a slot, which makes more of them usable.
+/// With as many slots as keys, chance makes 36.8 % of them usable, leaves 36.8 % empty and cancels 26.4 %;
+/// keys in the same restart interval can share a slot, which makes more of them usable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlotCounts {
     /// Name a restart point.
@@ -91,7 +91,8 @@ pub struct SlotCounts {
 }
 
 impl Table {
-    /// The block index; `None` if the table has no blocks. O(entries of the index), and reads pages if it consists of them.
+    /// The block index; `None` if the table has no blocks. O(entries of the index), and reads pages if it
+    /// consists of them.
     ///
     /// # Errors
     /// Damage of pages, and whatever reading them meets.
@@ -119,7 +120,8 @@ impl Table {
     /// What block `number` is made of.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if there is no such block, damage of the block, and whatever reading it meets.
+    /// [`Error::InvalidArgument`] if there is no such block, damage of the block, and whatever reading it
+    /// meets.
     pub fn block_facts(&self, number: usize) -> Result<BlockFacts> {
         let index = self
             .index

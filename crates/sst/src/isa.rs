@@ -1,8 +1,9 @@
 //! Which vector instructions this machine has, chosen at run time.
 //!
-//! Users build for the baseline of their architecture, so the wide paths sit behind a run-time choice. The choice is
-//! made once per lookup and not once per probe: the whole lookup is compiled three times, as a function generic over
-//! a [`Kernel`] inside a thin function that enables the instructions. A call per probe costs 25 to 45 ns a get.
+//! Users build for the baseline of their architecture, so the wide paths sit behind a run-time choice. The
+//! choice is made once per lookup and not once per probe: the whole lookup is compiled three times, as a
+//! function generic over a [`Kernel`] inside a thin function that enables the instructions. A call per probe
+//! costs 25 to 45 ns a get.
 //!
 //! All kernels give identical answers; the tests compare them.
 
@@ -75,23 +76,23 @@ impl Isa {
 /// The inner loops of lookups.
 ///
 /// # Safety
-/// Every function may be called only where the kernel's instructions are available. Functions that take a pointer
-/// state how many bytes behind it must be readable.
+/// Every function may be called only where the kernel's instructions are available. Functions that take a
+/// pointer state how many bytes behind it must be readable.
 pub(crate) trait Kernel: Copy {
     /// How many of the ascending `keys` are at most `wanted`.
     unsafe fn rank_node(keys: &[u64; NODE_KEYS], wanted: u64) -> usize;
 
-    /// Bit `i` is set iff byte `i` of `bytes` is `wanted`, for `i < count`; `count` is at most 64. Reads up to
-    /// [`LANE_BYTES`] bytes.
+    /// Bit `i` is set iff byte `i` of `bytes` is `wanted`, for `i < count`; `count` is at most 64. Reads up
+    /// to [`LANE_BYTES`] bytes.
     unsafe fn match_bytes(bytes: *const u8, count: usize, wanted: u8) -> u64;
 
-    /// Among `count` ascending little-endian 16-bit numbers: how many are less than `wanted`, and how many at most.
-    /// Reads up to [`LANE_BYTES`] bytes from each number.
+    /// Among `count` ascending little-endian 16-bit numbers: how many are less than `wanted`, and how many at
+    /// most. Reads up to [`LANE_BYTES`] bytes from each number.
     unsafe fn rank_heads(heads: *const u8, count: usize, wanted: u16) -> (usize, usize);
 }
 
-/// Compiles `$body`, a function's body over the kernel type `$kernel`, for each instruction set and calls the one for
-/// `$isa` with the arguments.
+/// Compiles `$body`, a function's body over the kernel type `$kernel`, for each instruction set and calls the
+/// one for `$isa` with the arguments.
 ///
 /// What the body calls must be `#[inline(always)]`, else it is not compiled with the instructions.
 macro_rules! with_kernel {

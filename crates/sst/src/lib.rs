@@ -3,28 +3,35 @@
 //! ```text
 //! file header | block 0 | block 1 | ... | [index pages] | [locator] | index | filter | range deletes | properties | section directory | footer
 //! ```
-//! `docs/format/table.md` describes every byte. A [`TableWriter`] takes entries in internal order (key ascending, newest
-//! version first) and writes them out as they come; a [`Table`] keeps index, range deletes and, unless it is to be paged, the filter in
-//! memory and reads blocks through the block cache; a [`TableCursor`] walks; [`multi_get()`] looks up many keys with their cache misses overlapped.
+//! `docs/format/table.md` describes every byte. A [`TableWriter`] takes entries in internal order (key
+//! ascending, newest version first) and writes them out as they come; a [`Table`] keeps index, range deletes
+//! and, unless it is to be paged, the filter in memory and reads blocks through the block cache; a
+//! [`TableCursor`] walks; [`multi_get()`] looks up many keys with their cache misses overlapped.
 //!
 //! What holds:
-//! * **Nothing unverified is seen** (BS6). A block's checksum covers its header and its stored bytes and is bound to
-//!   the table's identity and the block's place, and it is checked before the block is decompressed, cached or read. The
-//!   same goes for sections and footer. Only what a merge hands on has not been in the file: it is what the checksum was computed from (HO5). What a checksum accepts is still validated once, so that even bytes made to
-//!   deceive cannot make a reader panic, leave its buffers or allocate more than the file's size or a block's limit.
-//! * **All versions of a key are found**, also if they fill several blocks: the index marks the blocks that go on with
-//!   the key of the block before.
-//! * **An error is an error**, never an absent key. Only a damaged filter, locator or root of index pages is passed over,
-//!   because lookups are right without; [`Table::filter_damage`] and [`Table::index_damage`] tell, and [`Table::verify`] reports it.
-//! * **No allocation** per entry or block while writing, per lookup of what is cached, or per step of a cursor.
+//! * **Nothing unverified is seen** (BS6). A block's checksum covers its header and its stored bytes and is
+//!   bound to the table's identity and the block's place, and it is checked before the block is decompressed,
+//!   cached or read. The same goes for sections and footer. Only what a merge hands on has not been in the
+//!   file: it is what the checksum was computed from (HO5). What a checksum accepts is still validated once,
+//!   so that even bytes made to deceive cannot make a reader panic, leave its buffers or allocate more than
+//!   the file's size or a block's limit.
+//! * **All versions of a key are found**, also if they fill several blocks: the index marks the blocks that
+//!   go on with the key of the block before.
+//! * **An error is an error**, never an absent key. Only a damaged filter, locator or root of index pages is
+//!   passed over, because lookups are right without; [`Table::filter_damage`] and [`Table::index_damage`]
+//!   tell, and [`Table::verify`] reports it.
+//! * **No allocation** per entry or block while writing, per lookup of what is cached, or per step of a
+//!   cursor.
 //!
-//! Speed comes from few cache misses in a row and from waiting for many at once: the index is searched by key heads
-//! with vector instructions, a block's directory lies in neighbouring lines and names the one entry to touch, and
-//! whole lookups are compiled for each instruction set and chosen at run time.
+//! Speed comes from few cache misses in a row and from waiting for many at once: the index is searched by key
+//! heads with vector instructions, a block's directory lies in neighbouring lines and names the one entry to
+//! touch, and whole lookups are compiled for each instruction set and chosen at run time.
 //!
-//! Map, bottom up: `isa` the instruction sets; `block` the two layouts of entries and what frames them; `index` the
-//! block index, stored and in memory; `range_section`, `footer` and `properties` the rest of the format; `options`, `outgoing` and `writer` make
-//! tables; `tail` reads the end of a file and `table` opens it, `filter_access` asks its filter, `home` is what stays of tables while they are closed; `part` is what the cache holds of them; `heir` hands blocks of a merge on to it; `slots`, `load` and `read_ahead` get
+//! Map, bottom up: `isa` the instruction sets; `block` the two layouts of entries and what frames them;
+//! `index` the block index, stored and in memory; `range_section`, `footer` and `properties` the rest of the
+//! format; `options`, `outgoing` and `writer` make tables; `tail` reads the end of a file and `table` opens
+//! it, `filter_access` asks its filter, `home` is what stays of tables while they are closed; `part` is what
+//! the cache holds of them; `heir` hands blocks of a merge on to it; `slots`, `load` and `read_ahead` get
 //! blocks, `lookup`, `multi_get` and `cursor` read entries; `verify`, `inspect` and `salvage` are for people.
 
 mod block;

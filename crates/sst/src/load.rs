@@ -1,5 +1,5 @@
-//! Getting a block: from the cache, or from the file through the checks that every block passes before anybody sees it
-//! (BS6).
+//! Getting a block: from the cache, or from the file through the checks that every block passes before
+//! anybody sees it (BS6).
 
 use crate::block::header::{FRAME_BYTES, HEADER_BYTES, verify_image};
 use crate::block::{BlockBuffer, BlockHeader, BlockRef};
@@ -39,8 +39,8 @@ impl Table {
         }
     }
 
-    /// As [`Table::prefetch_block`], for a lookup that has something else to wait for. If the slot is empty, asks for what the cache and the index look
-    /// at before the block is read.
+    /// As [`Table::prefetch_block`], for a lookup that has something else to wait for. If the slot is empty,
+    /// asks for what the cache and the index look at before the block is read.
     #[inline(always)]
     pub(crate) fn prefetch_for_lookup(&self, index: &BlockIndex, number: usize) {
         if let Some(slot) = self.slots.get(number)
@@ -57,8 +57,8 @@ impl Table {
         index.prefetch_place(number);
     }
 
-    /// Block `number`, which must exist, if it is in the cache. That it is not there is counted when it is read: bounds may still say that
-    /// nobody needs it.
+    /// Block `number`, which must exist, if it is in the cache. That it is not there is counted when it is
+    /// read: bounds may still say that nobody needs it.
     #[inline(always)]
     pub(crate) fn cached_block(&self, number: usize, admission: Admission) -> Option<BlockRef> {
         // What is looked at first waits for its line; the block's other lines come meanwhile.
@@ -69,8 +69,8 @@ impl Table {
     /// As [`Table::cached_block`], after [`Table::prefetch_block`].
     #[inline(always)]
     pub(crate) fn prefetched_block(&self, number: usize, admission: Admission) -> Option<BlockRef> {
-        // There are slots, or none at all: what keeps the number within bounds also chooses the kind of cache, and a table whose
-        // index is in pages has none.
+        // There are slots, or none at all: what keeps the number within bounds also chooses the kind of
+        // cache, and a table whose index is in pages has none.
         let Some(block) = self.slots.get(number).and_then(Slot::get) else {
             return self.block_without_slot(number, admission);
         };
@@ -115,7 +115,8 @@ impl Table {
         Ok(self.admit(block, number, admission))
     }
 
-    /// Reads block `number`, which must exist, to look for `key` in it, unless the table says that the key is not there.
+    /// Reads block `number`, which must exist, to look for `key` in it, unless the table says that the key is
+    /// not there.
     #[cold]
     pub(crate) fn load_block_for(
         &self,
@@ -144,7 +145,8 @@ impl Table {
         // The place lies in the file; spans of blocks are bounded by what a block may hold.
         let span = (place.end - place.start) as usize;
         if self.expects_raw_blocks.load(Ordering::Relaxed) && span > FRAME_BYTES {
-            // Read into the block's own memory: an uncompressed block stays as it is, its checksum being slack.
+            // Read into the block's own memory: an uncompressed block stays as it is, its checksum being
+            // slack.
             let mut buffer = BlockBuffer::new(span - FRAME_BYTES);
             let image = &mut buffer.bytes_mut()[..span];
             self.file.read_exact_at(image, place.start)?;

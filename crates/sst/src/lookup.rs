@@ -20,9 +20,10 @@ pub struct Approach<'t> {
 }
 
 impl Table {
-    /// Begins to look for `key` as a reader at `seqno`: finds its block, and asks for the lines of memory that [`Approach::get`] looks
-    /// at first, if the block is in memory. Waits for nothing but the index, so whoever has something else to find out meanwhile, as what
-    /// the filter says, does not pay for it. `None` if it takes more than that to say which block it is: then [`Table::get`] finds out.
+    /// Begins to look for `key` as a reader at `seqno`: finds its block, and asks for the lines of memory
+    /// that [`Approach::get`] looks at first, if the block is in memory. Waits for nothing but the index, so
+    /// whoever has something else to find out meanwhile, as what the filter says, does not pay for it. `None`
+    /// if it takes more than that to say which block it is: then [`Table::get`] finds out.
     #[inline]
     pub fn approach(&self, key: &[u8], seqno: SeqNo) -> Option<Approach<'_>> {
         let index = self.index.as_ref()?;
@@ -40,9 +41,9 @@ impl Table {
     /// The newest version of `key` that a reader at `seqno` sees, be it a put or a delete. `hash` is
     /// [`esker_base::checksum::key_hash`] of the key.
     ///
-    /// Does not ask the filter: the caller asks [`Table::may_contain`] first, for all tables before it looks into any.
-    /// Reads at most one block, unless versions of the key are spread over several. About 350 ns with the block in
-    /// the cache and two million entries, nearly all of it cache misses.
+    /// Does not ask the filter: the caller asks [`Table::may_contain`] first, for all tables before it looks
+    /// into any. Reads at most one block, unless versions of the key are spread over several. About 350 ns
+    /// with the block in the cache and two million entries, nearly all of it cache misses.
     ///
     /// # Errors
     /// Damage of the block, and whatever reading it meets.
@@ -54,7 +55,8 @@ impl Table {
         }
     }
 
-    /// As [`Table::get`], but lends tag and value to `read` instead of giving out a value that keeps the block.
+    /// As [`Table::get`], but lends tag and value to `read` instead of giving out a value that keeps the
+    /// block.
     ///
     /// # Errors
     /// As [`Table::get`].
@@ -167,7 +169,8 @@ unsafe fn find_in_blocks<K: Kernel>(
     }
 }
 
-/// As [`find_in_blocks`], from a block on that is not in the cache. Apart, so that what is cached pays nothing for what reading asks first.
+/// As [`find_in_blocks`], from a block on that is not in the cache. Apart, so that what is cached pays
+/// nothing for what reading asks first.
 #[cold]
 #[inline(never)]
 fn find_unread(

@@ -1,15 +1,18 @@
 //! Blocks of a mapped file, read where they lie.
 //!
-//! A table whose file was opened as memory needs no copy of blocks that are stored as they are: a lookup searches the block in the
-//! page cache itself, and a value that is given out keeps the file mapped. Compressed blocks have to be unpacked into
-//! memory of their own in any case, and take the usual way through the cache.
+//! A table whose file was opened as memory needs no copy of blocks that are stored as they are: a lookup
+//! searches the block in the page cache itself, and a value that is given out keeps the file mapped.
+//! Compressed blocks have to be unpacked into memory of their own in any case, and take the usual way through
+//! the cache.
 //!
 //! # Invariants
-//! * MP1. A block is used in place only after its checksum and its layout were verified, once for each open table: a bit says so. It is set
-//!   after the verification (release) and asked before the use (acquire); two threads may both verify a block.
-//! * MP2. The file does not change while it is mapped. Esker writes a table once, before it is opened, and never cuts it short; whoever
-//!   chooses mapped reads promises that nobody else does. That is the risk of this way of reading: a file that is changed from outside gives
-//!   wrong answers or worse, and an error of the device ends the process by a signal, where a call would have answered an error.
+//! * MP1. A block is used in place only after its checksum and its layout were verified, once for each open
+//!   table: a bit says so. It is set after the verification (release) and asked before the use (acquire); two
+//!   threads may both verify a block.
+//! * MP2. The file does not change while it is mapped. Esker writes a table once, before it is opened, and
+//!   never cuts it short; whoever chooses mapped reads promises that nobody else does. That is the risk of
+//!   this way of reading: a file that is changed from outside gives wrong answers or worse, and an error of
+//!   the device ends the process by a signal, where a call would have answered an error.
 
 use crate::block::header::CODEC_AT;
 use crate::block::{BlockBytes, Found, SLACK_BYTES};
@@ -53,12 +56,13 @@ impl VerifiedBlocks {
 }
 
 impl Table {
-    /// The bytes of block `number`, which must exist, where they lie in the mapped file, with [`SLACK_BYTES`] behind them, and where that is; `None`
-    /// if the block has to be unpacked. Looks at one of them.
+    /// The bytes of block `number`, which must exist, where they lie in the mapped file, with [`SLACK_BYTES`]
+    /// behind them, and where that is; `None` if the block has to be unpacked. Looks at one of them.
     pub(crate) fn mapped_image(&self, number: usize) -> Result<Option<(&[u8], Range<u64>)>> {
         let Some(file) = self.file.mapped().filter(|_| self.verified.is_some()) else { return Ok(None) };
         let place = self.place(number)?;
-        // Behind the last block come the sections and the footer, so that there are bytes of anything behind each block.
+        // Behind the last block come the sections and the footer, so that there are bytes of anything behind
+        // each block.
         let image = file.get(place.start as usize..place.end as usize + SLACK_BYTES);
         let raw = image.filter(|image| image.get(CODEC_AT) == Some(&id::NONE));
         Ok(raw.map(|image| (image, place)))
@@ -70,7 +74,8 @@ impl Table {
             return Ok(None);
         };
         if verified.contains(number) {
-            // SAFETY: these bytes were validated when the bit was set (MP1), and have not changed since (MP2).
+            // SAFETY: these bytes were validated when the bit was set (MP1), and have not changed since
+            // (MP2).
             return Ok(Some((unsafe { BlockBytes::validated(image) }, place.start)));
         }
         let span = (place.end - place.start) as usize;
@@ -81,8 +86,8 @@ impl Table {
         Ok(Some((block, place.start)))
     }
 
-    /// Asks for the first lines of block `number` where it lies in the mapped file. What the processor cannot translate yet is not
-    /// waited for.
+    /// Asks for the first lines of block `number` where it lies in the mapped file. What the processor cannot
+    /// translate yet is not waited for.
     pub(crate) fn prefetch_mapped(&self, number: usize) {
         let (Some(file), Ok(place)) = (self.file.mapped(), self.place(number)) else { return };
         let start = file.as_ptr().wrapping_add(place.start as usize);

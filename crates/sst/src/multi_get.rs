@@ -1,9 +1,9 @@
 //! Looking up several keys at once.
 //!
-//! A lookup is a chain of cache misses: filter line, index nodes, cache bucket, block directory, entry. The chains of
-//! different keys do not depend on each other, so all keys go through one stage before any goes through the next, and
-//! each stage prefetches what the next one reads. Measured: 130 to 160 ns a key instead of 350. State machines that
-//! let keys overtake each other were no faster, and ten times the code.
+//! A lookup is a chain of cache misses: filter line, index nodes, cache bucket, block directory, entry. The
+//! chains of different keys do not depend on each other, so all keys go through one stage before any goes
+//! through the next, and each stage prefetches what the next one reads. Measured: 130 to 160 ns a key instead
+//! of 350. State machines that let keys overtake each other were no faster, and ten times the code.
 
 use crate::block::BlockRef;
 use crate::index::BlockIndex;
@@ -17,8 +17,8 @@ use esker_env::{PendingRead, ReadQueue};
 /// Most keys of one call: about as many lines as a core can have under way, twice over.
 pub const MAX_LOOKUPS: usize = 32;
 
-/// A key to look up, and the table to look into. The keys of one call may have different tables, those of one run as a
-/// rule.
+/// A key to look up, and the table to look into. The keys of one call may have different tables, those of one
+/// run as a rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Lookup<'a> {
     /// Where.
@@ -31,8 +31,8 @@ pub struct Lookup<'a> {
 
 /// Looks up the keys whose bit is set in `pending`, each in its table, at `seqno`.
 ///
-/// Keys that are found get their hit in `hits`, and their bit is cleared; the bits left name the keys to look for in
-/// older tables. Filters are asked.
+/// Keys that are found get their hit in `hits`, and their bit is cleared; the bits left name the keys to look
+/// for in older tables. Filters are asked.
 ///
 /// # Errors
 /// As [`Table::get`]. Keys found until then are reported.
@@ -277,8 +277,8 @@ unsafe fn descend<K: Kernel>(lookups: &[Lookup<'_>], stage: &mut Stage, newest: 
         for (i, &key) in keys.iter().enumerate() {
             let tree = index_of(key).and_then(BlockIndex::tree);
             let Some(tree) = tree.filter(|tree| level < tree.depth()) else { continue };
-            // SAFETY: places are 0 at level 0 and the answer for the level above elsewhere; the caller has the
-            // instructions.
+            // SAFETY: places are 0 at level 0 and the answer for the level above elsewhere; the caller has
+            // the instructions.
             unsafe {
                 stage.places[i] = tree.step::<K>(level, stage.places[i], stage.heads[i]);
                 if level + 1 < tree.depth() {

@@ -18,22 +18,24 @@ use esker_iter::DeletedHull;
 pub struct TableOptions {
     /// Arrangement of entries in blocks.
     pub layout: BlockLayout,
-    /// A block is closed before it would get larger than this, uncompressed and with its frame, in bytes. A larger
-    /// entry gets a block of its own. 512 to 65,536 are sensible; 4,096 is the default, by measurement.
+    /// A block is closed before it would get larger than this, uncompressed and with its frame, in bytes. A
+    /// larger entry gets a block of its own. 512 to 65,536 are sensible; 4,096 is the default, by
+    /// measurement.
     pub block_size_bytes: usize,
     /// Entries from one restart point to the next, for [`BlockLayout::Delta`]; at least 1.
     pub restart_interval: u16,
-    /// Hash slots for a hundred entries of a block, for [`BlockLayout::Delta`]: at most 400, 0 for no hash index.
+    /// Hash slots for a hundred entries of a block, for [`BlockLayout::Delta`]: at most 400, 0 for no hash
+    /// index.
     pub hash_slots_percent: u16,
     /// Compression of blocks.
     pub codec: Codec,
     /// The filter over all keys.
     pub filter: FilterPolicy,
-    /// Bits of the filter, whatever number of keys the table gets; the bits a key follow from it, and the kind from `filter`. `None` to
-    /// take the bits a key from `filter`.
+    /// Bits of the filter, whatever number of keys the table gets; the bits a key follow from it, and the
+    /// kind from `filter`. `None` to take the bits a key from `filter`.
     pub filter_bits: Option<u64>,
-    /// The kind of block index that the table will be read with as a rule: what it needs beside the index that all tables
-    /// have, pages or a locator, is written.
+    /// The kind of block index that the table will be read with as a rule: what it needs beside the index
+    /// that all tables have, pages or a locator, is written.
     pub index: IndexKind,
     /// Whether the table says where the keys of its blocks end and begin.
     pub bounds: BlockBounds,
@@ -144,7 +146,7 @@ pub struct TableSummary {
     pub min_seqno: SeqNo,
     /// Greatest sequence number, those of range deletes included; [`SeqNo::ZERO`] if there is neither.
     pub max_seqno: SeqNo,
-    /// Whether every key has one version only, all entries are plain puts and there are no range deletes: readers that see `max_seqno` need
-    /// not look at versions at all.
+    /// Whether every key has one version only, all entries are plain puts and there are no range deletes:
+    /// readers that see `max_seqno` need not look at versions at all.
     pub single_version: bool,
 }

@@ -1,14 +1,17 @@
-//! The file of a table while it is written: bytes collect until a call is worth it, and go to the system and on to the device.
+//! The file of a table while it is written: bytes collect until a call is worth it, and go to the system and
+//! on to the device.
 //!
-//! What a call costs is not its bytes alone. The page cache of Linux keeps a file in folios, the larger the better, and a write makes a folio no larger than its place
-//! is aligned and its length allows: a piece of 256 KiB at a multiple of 256 KiB is one, the same piece somewhere else a dozen. And a
-//! block of the file system that has a place on the device is written into with half the work of one that has to be promised one first. So
-//! pieces are aligned, and places are reserved ahead.
+//! What a call costs is not its bytes alone. The page cache of Linux keeps a file in folios, the larger the
+//! better, and a write makes a folio no larger than its place is aligned and its length allows: a piece of
+//! 256 KiB at a multiple of 256 KiB is one, the same piece somewhere else a dozen. And a block of the file
+//! system that has a place on the device is written into with half the work of one that has to be promised
+//! one first. So pieces are aligned, and places are reserved ahead.
 //!
 //! * OG1: pieces go out in order, without gaps, and none twice.
 //! * OG2: all pieces but those of the end begin and end at multiples of [`PIECE_BYTES`].
-//! * OG3: what is reserved is at most as much again as is written, or [`MAX_RESERVED_BYTES`], and what nothing was written to is given back
-//!   before the file is synced. A reservation is a hint: where there is none to be had, writing tells whether there is room.
+//! * OG3: what is reserved is at most as much again as is written, or [`MAX_RESERVED_BYTES`], and what
+//!   nothing was written to is given back before the file is synced. A reservation is a hint: where there is
+//!   none to be had, writing tells whether there is room.
 //! * OG4: of what is long, filters above all, no more than a piece is kept here beside what the caller has.
 
 use crate::read_ahead::Pace;
@@ -17,11 +20,12 @@ use esker_env::File;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes collected before they are written: few enough that they stay in the second-level cache from block to block, enough that the calls
-/// do not count.
+/// Bytes collected before they are written: few enough that they stay in the second-level cache from block to
+/// block, enough that the calls do not count.
 pub(crate) const PIECE_BYTES: usize = 256 << 10;
 
-/// Bytes after which the device is told to begin: a millisecond of its work, so that little is left when the file is synced, and few calls.
+/// Bytes after which the device is told to begin: a millisecond of its work, so that little is left when the
+/// file is synced, and few calls.
 pub(crate) const WRITE_BACK_BYTES: u64 = 1 << 20;
 
 /// Least and most bytes that are reserved at once.
@@ -86,7 +90,8 @@ impl Outgoing {
         if self.bytes.len() < PIECE_BYTES { Ok(()) } else { self.write_pieces() }
     }
 
-    /// Adds what is long: it goes on to the file as it comes, so that no more than a piece of it is kept twice.
+    /// Adds what is long: it goes on to the file as it comes, so that no more than a piece of it is kept
+    /// twice.
     pub(crate) fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
             let room = PIECE_BYTES - self.bytes.len().min(PIECE_BYTES - 1);

@@ -8,7 +8,8 @@ use std::sync::Arc;
 /// The cache of all tables.
 pub type TableCache = BlockCache<CachedPart>;
 
-/// A part of a table in the cache. As small as a pointer to a block with its length, so that buckets stay half a cache line.
+/// A part of a table in the cache. As small as a pointer to a block with its length, so that buckets stay
+/// half a cache line.
 #[derive(Clone, Debug)]
 pub enum CachedPart {
     /// Entries.

@@ -1,7 +1,8 @@
 //! What a table says about its contents.
 //!
-//! Stored as `tag varint | len varint | body` fields; numbers are varints. Unknown tags are kept for inspection and
-//! otherwise ignored: what a reader must understand is said by the format version and by required sections.
+//! Stored as `tag varint | len varint | body` fields; numbers are varints. Unknown tags are kept for
+//! inspection and otherwise ignored: what a reader must understand is said by the format version and by
+//! required sections.
 
 use crate::expiring::Expiring;
 use crate::flaw::{Flaw, damaged};

@@ -1,10 +1,12 @@
-//! The section of range deletes (`docs/format/table.md`): fragments in key order, each with its sequence numbers.
+//! The section of range deletes (`docs/format/table.md`): fragments in key order, each with its sequence
+//! numbers.
 //!
 //! ```text
 //! section  = fragments varint | fragment*
 //! fragment = start length varint | start | end length varint | end | numbers varint | newest varint | difference varint*
 //! ```
-//! An end of no bytes means that there is none. Each further number is less than the one before by its difference.
+//! An end of no bytes means that there is none. Each further number is less than the one before by its
+//! difference.
 
 use crate::flaw::{Flaw, damaged};
 use esker_base::SeqNo;

@@ -1,12 +1,14 @@
 //! Reading many blocks of a table with few calls, for scans of what is not in the cache and for compactions.
 //!
-//! One call for 4 KiB takes 1.2 us from the page cache, most of it for the call; for 64 KiB the call no longer counts.
-//! The buffers belong to one cursor and are recycled. Scans start with single blocks and double what they read as long
-//! as they go on without a gap, so that a short scan reads no more than it uses; a compaction reads all and starts big.
+//! One call for 4 KiB takes 1.2 us from the page cache, most of it for the call; for 64 KiB the call no
+//! longer counts. The buffers belong to one cursor and are recycled. Scans start with single blocks and
+//! double what they read as long as they go on without a gap, so that a short scan reads no more than it
+//! uses; a compaction reads all and starts big.
 //!
-//! Where reads can overlap ([`esker_env::reads`]), the window after the present one is asked for as soon as the present one is there, so that the device
-//! works while its blocks are walked over. What is in the cache a job takes from there, so its windows begin with blocks that are not. A walk that turns away leaves at most one window behind that was read for nothing, which is no
-//! larger than all it read before.
+//! Where reads can overlap ([`esker_env::reads`]), the window after the present one is asked for as soon as
+//! the present one is there, so that the device works while its blocks are walked over. What is in the cache
+//! a job takes from there, so its windows begin with blocks that are not. A walk that turns away leaves at
+//! most one window behind that was read for nothing, which is no larger than all it read before.
 
 use crate::block::{BlockRef, SLACK_BYTES};
 use crate::heir::{InputReading, LastAnswer};
@@ -21,16 +23,18 @@ use std::sync::Arc;
 const MIN_WINDOW_BYTES: u64 = 8 << 10;
 /// Most bytes of one read of a scan, but for larger blocks.
 const MAX_SCAN_WINDOW_BYTES: u64 = 1 << 20;
-/// Bytes of one read of a compaction. It has many inputs, each with two windows: those of four inputs and the writer's buffer fit a second-level
-/// cache of a mebibyte, so what the kernel has copied is still near when it is walked over. With 256 KiB, and a mebibyte
-/// for the writer, a merge of four takes a quarter longer.
+/// Bytes of one read of a compaction. It has many inputs, each with two windows: those of four inputs and the
+/// writer's buffer fit a second-level cache of a mebibyte, so what the kernel has copied is still near when
+/// it is walked over. With 256 KiB, and a mebibyte for the writer, a merge of four takes a quarter longer.
 pub(crate) const COMPACTION_WINDOW_BYTES: u64 = 64 << 10;
 /// Smaller windows are not read ahead of time: handing a read over costs as much as the call that it saves.
 const MIN_OVERLAPPED_BYTES: u64 = 64 << 10;
 
-/// Who walks over a table as a whole, or writes one, and is asked before it goes on: a job that may be called off, or is held to a rate.
+/// Who walks over a table as a whole, or writes one, and is asked before it goes on: a job that may be called
+/// off, or is held to a rate.
 pub trait Pace: std::fmt::Debug + Send + Sync {
-    /// Called before so many bytes of the file are looked at, be they read or in the cache: at most some hundred KiB but for larger blocks.
+    /// Called before so many bytes of the file are looked at, be they read or in the cache: at most some
+    /// hundred KiB but for larger blocks.
     ///
     /// # Errors
     /// Whatever is to end the walk.
@@ -90,7 +94,8 @@ impl Window {
 /// A window on the file, and the one after it.
 #[derive(Debug)]
 pub(crate) struct ReadAhead {
-    /// File image of the window, and [`SLACK_BYTES`] of anything; empty if its blocks were read by other means.
+    /// File image of the window, and [`SLACK_BYTES`] of anything; empty if its blocks were read by other
+    /// means.
     buffer: Vec<u8>,
     window: Window,
     /// Bytes to read next time, if it continues this time.
@@ -139,7 +144,8 @@ impl ReadAhead {
         ReadAhead { reading: Some(reading), ..ReadAhead::full() }
     }
 
-    /// Tells, for a job, that block `number` is entered, which has so many bytes in the file; the block, if its slot has it (HO12).
+    /// Tells, for a job, that block `number` is entered, which has so many bytes in the file; the block, if
+    /// its slot has it (HO12).
     pub(crate) fn resident(&mut self, table: &Table, number: usize, bytes: u64) -> Result<Option<BlockRef>> {
         let Some(reading) = &self.reading else { return Ok(None) };
         reading.warmth.note(table, number, bytes, &mut self.last_answer);
@@ -148,7 +154,8 @@ impl ReadAhead {
         Ok(Some(block))
     }
 
-    /// Asks before block `number`, of so many bytes, is taken from elsewhere; of a window it was asked for when that was read.
+    /// Asks before block `number`, of so many bytes, is taken from elsewhere; of a window it was asked for
+    /// when that was read.
     pub(crate) fn keep_pace_at(&self, number: usize, bytes: u64) -> Result<()> {
         if self.holds(number) { Ok(()) } else { self.keep_pace(bytes) }
     }
@@ -176,8 +183,8 @@ impl ReadAhead {
         self.next = None;
     }
 
-    /// The file image of block `number`, with at least [`SLACK_BYTES`] behind it. Whatever was given out before is
-    /// overwritten if the block has to be read.
+    /// The file image of block `number`, with at least [`SLACK_BYTES`] behind it. Whatever was given out
+    /// before is overwritten if the block has to be read.
     pub(crate) fn image(&mut self, table: &Table, number: usize) -> Result<&[u8]> {
         if !self.holds(number) || self.buffer.is_empty() {
             self.fill(table, number)?;
@@ -240,8 +247,9 @@ impl ReadAhead {
         Ok(())
     }
 
-    /// The block that the next window begins with; `None` if there is none, or none yet. A job takes blocks that are in the cache from there, and
-    /// passes over as many as a window has before it thinks of the next.
+    /// The block that the next window begins with; `None` if there is none, or none yet. A job takes blocks
+    /// that are in the cache from there, and passes over as many as a window has before it thinks of the
+    /// next.
     fn next_to_read(&self, table: &Table) -> Result<Option<usize>> {
         let is_resident = |block: usize| table.slots.get(block).is_some_and(|slot| slot.address() != 0);
         let behind = self.window.start() + self.window.len() as u64;

@@ -1,9 +1,9 @@
 //! Getting entries out of a file that cannot be opened as a table: index, footer or some blocks are lost.
 //!
-//! Every block names itself, and its checksum is bound to the table and to its place, so blocks are found by looking for
-//! their first bytes and keeping what verifies. All that is needed is the table's identity, which the file states at
-//! both ends and the manifest knows. Blocks that were compressed with the table's dictionary need that, too: it is found in the same
-//! way, and if it is damaged they are lost.
+//! Every block names itself, and its checksum is bound to the table and to its place, so blocks are found by
+//! looking for their first bytes and keeping what verifies. All that is needed is the table's identity, which
+//! the file states at both ends and the manifest knows. Blocks that were compressed with the table's
+//! dictionary need that, too: it is found in the same way, and if it is damaged they are lost.
 
 use crate::block::cursor::BlockCursor;
 use crate::block::header::{BLOCK_MAGIC, CODEC_AT, FRAME_BYTES, HEADER_BYTES, MAX_RAW_BYTES, verify_image};
@@ -51,12 +51,12 @@ struct Window {
 }
 
 impl Salvage {
-    /// Starts a search in `file`, which has `file_bytes`. Without `uid` the identity is taken from what is left of the
-    /// file.
+    /// Starts a search in `file`, which has `file_bytes`. Without `uid` the identity is taken from what is
+    /// left of the file.
     ///
     /// # Errors
-    /// [`Error::Corruption`] if the identity is not given and both ends of the file are damaged, and whatever reading
-    /// meets.
+    /// [`Error::Corruption`] if the identity is not given and both ends of the file are damaged, and whatever
+    /// reading meets.
     pub fn open(file: Arc<dyn File>, file_bytes: u64, uid: Option<TableUid>) -> Result<Salvage> {
         let uid = match uid {
             Some(uid) => uid,
@@ -131,7 +131,8 @@ impl Salvage {
 }
 
 impl Window {
-    /// The file image of the block that may start at `offset`, with slack behind it; `None` if it cannot be one.
+    /// The file image of the block that may start at `offset`, with slack behind it; `None` if it cannot be
+    /// one.
     fn image_at(&mut self, offset: u64) -> Result<Option<&[u8]>> {
         let left = self.file_bytes - offset;
         if left < FRAME_BYTES as u64 {

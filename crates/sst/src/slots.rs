@@ -1,34 +1,40 @@
 //! A table's own way to those of its blocks that are in memory: one slot a block, found by number.
 //!
-//! The cache's hash table costs a lookup two cache misses and a lock; a slot costs eight bytes, whose line is prefetched
-//! while the index is still being searched. Measured at 60,000 blocks: a fifth off a cached get, a third off a scan.
+//! The cache's hash table costs a lookup two cache misses and a lock; a slot costs eight bytes, whose line is
+//! prefetched while the index is still being searched. Measured at 60,000 blocks: a fifth off a cached get, a
+//! third off a scan.
 //!
 //! # Counts in stock
-//! Between reading a pointer and counting it, what it points to may be freed. So a slot has a stock of counts, [`STOCK`] when a block is
-//! installed, and its word has the address and how many of these it has given out: one compare-exchange finds the block and takes a count, and the block itself,
-//! whose line may still be on its way, is not written to. Whoever took a count gives it back to the block, as any other. A slot that has
-//! given out half has its stock filled up by the reader who notices.
+//! Between reading a pointer and counting it, what it points to may be freed. So a slot has a stock of
+//! counts, [`STOCK`] when a block is installed, and its word has the address and how many of these it has
+//! given out: one compare-exchange finds the block and takes a count, and the block itself, whose line may
+//! still be on its way, is not written to. Whoever took a count gives it back to the block, as any other. A
+//! slot that has given out half has its stock filled up by the reader who notices.
 //!
 //! # Invariants
-//! * SL1. A slot that holds a block owns [`STOCK`] of its counts less those that its word says were given out; at least one.
-//! * SL2. A count is given out by changing the word from one that has the block, so the block was not freed before. Who empties the slot takes
-//!   what is left of the stock from the word that it replaced, and nobody else does.
+//! * SL1. A slot that holds a block owns [`STOCK`] of its counts less those that its word says were given
+//!   out; at least one.
+//! * SL2. A count is given out by changing the word from one that has the block, so the block was not freed
+//!   before. Who empties the slot takes what is left of the stock from the word that it replaced, and nobody
+//!   else does.
 //! * SL3. Nobody waits: a word that has changed meanwhile has been changed by somebody who came further.
-//! * SL4. Once a block has left the cache and all calls about it have returned, no slot holds it: shortcuts do not
-//!   exceed the budget.
+//! * SL4. Once a block has left the cache and all calls about it have returned, no slot holds it: shortcuts
+//!   do not exceed the budget.
 //!
 //! # Entering and leaving (SL4)
-//! The cache may evict a block before the thread that loaded it installs it. So residence is a flag of the block:
-//! installing is *store the pointer, then read the flag*, leaving is *clear the flag, then look for the pointer*, with
-//! a sequentially consistent fence between the two steps of each. Whichever fence comes second, the step behind it
-//! sees what was done before the other, and the slot is emptied.
-//! A removal names the block it means, and its caller holds that block, so that its address is no other's.
+//! The cache may evict a block before the thread that loaded it installs it. So residence is a flag of the
+//! block: installing is *store the pointer, then read the flag*, leaving is *clear the flag, then look for
+//! the pointer*, with a sequentially consistent fence between the two steps of each. Whichever fence comes
+//! second, the step behind it sees what was done before the other, and the slot is emptied. A removal names
+//! the block it means, and its caller holds that block, so that its address is no other's.
 //!
 //! # Rejected
-//! * A bit of the word that a reader holds while it takes a count of the block: two atomic operations more, one of them on the block's line.
-//! * Epochs or hazard pointers, which spare the writes to slot and block: they need a registry of threads. To be reconsidered for machines with
-//!   many cores, where hot slots are shared.
-//! * Weak pointers: upgrading writes to the same line as cloning does, and the memory of what was evicted would stay.
+//! * A bit of the word that a reader holds while it takes a count of the block: two atomic operations more,
+//!   one of them on the block's line.
+//! * Epochs or hazard pointers, which spare the writes to slot and block: they need a registry of threads. To
+//!   be reconsidered for machines with many cores, where hot slots are shared.
+//! * Weak pointers: upgrading writes to the same line as cloning does, and the memory of what was evicted
+//!   would stay.
 
 use crate::block::BlockRef;
 use crate::isa::prefetch;
@@ -40,7 +46,8 @@ use std::sync::Arc;
 /// Counts that a slot owns of the block that is installed in it. Models have few, so that they run out.
 const STOCK: usize = if cfg!(loom) { 3 } else { 1 << 15 };
 
-/// The part of a slot's word that is the address: so many bits have addresses of processes. What has a higher one is not installed.
+/// The part of a slot's word that is the address: so many bits have addresses of processes. What has a higher
+/// one is not installed.
 const ADDRESS: u64 = (1 << 48) - 1;
 
 /// One count that was given out.
@@ -54,8 +61,9 @@ pub(crate) const PREFETCHED_LINES: usize = 5;
 /// A counted pointer that fits a slot.
 ///
 /// # Safety
-/// The address is not 0 and is that of no other object while there are counts. As long as there is a count, what it points to stays alive, and
-/// counts may be added and given back from any thread; giving them back releases.
+/// The address is not 0 and is that of no other object while there are counts. As long as there is a count,
+/// what it points to stays alive, and counts may be added and given back from any thread; giving them back
+/// releases.
 pub(crate) unsafe trait Pointer: Send + Sync {
     /// Where it points to.
     fn address(&self) -> usize;
@@ -79,7 +87,8 @@ pub(crate) unsafe trait Pointer: Send + Sync {
     unsafe fn give_back(address: usize, counts: usize);
 }
 
-// SAFETY: the address of a block is that of a piece of memory; a count keeps it alive, and blocks may be shared among threads.
+// SAFETY: the address of a block is that of a piece of memory; a count keeps it alive, and blocks may be
+// shared among threads.
 unsafe impl Pointer for BlockRef {
     #[inline]
     fn address(&self) -> usize {
@@ -159,7 +168,8 @@ impl<P: Pointer> Slot<P> {
         Some(unsafe { P::from_count(address_in(word)) })
     }
 
-    /// Adds what was given out to the stock, as far as it is known to the word that is replaced. The caller holds the block.
+    /// Adds what was given out to the stock, as far as it is known to the word that is replaced. The caller
+    /// holds the block.
     #[cold]
     #[inline(never)]
     fn fill_up(&self, address: usize) {
@@ -173,14 +183,14 @@ impl<P: Pointer> Slot<P> {
         // Release: the counts were added before, for whoever gives them back.
         let filled = self.word.compare_exchange(word, word & ADDRESS, Ordering::Release, Ordering::Relaxed);
         if filled.is_err() {
-            // Somebody took a count meanwhile, or emptied the slot; there is half a stock of opportunities more.
-            // SAFETY: the counts were added above, and the slot did not take them.
+            // Somebody took a count meanwhile, or emptied the slot; there is half a stock of opportunities
+            // more. SAFETY: the counts were added above, and the slot did not take them.
             unsafe { P::give_back(address, given) };
         }
     }
 
-    /// Puts a block into the slot if that is empty and the block is in the cache, which is asked before and afterwards
-    /// (see the head of this file).
+    /// Puts a block into the slot if that is empty and the block is in the cache, which is asked before and
+    /// afterwards (see the head of this file).
     pub(crate) fn install(&self, pointer: &P, is_resident: impl Fn(&P) -> bool) {
         let address = pointer.address();
         let fits = address as u64 <= ADDRESS;
@@ -189,7 +199,8 @@ impl<P: Pointer> Slot<P> {
         }
         // SAFETY: the caller holds the block.
         unsafe { P::add_counts(address, STOCK) };
-        // Release: readers that find the pointer here see the block's contents, and its count with what was added.
+        // Release: readers that find the pointer here see the block's contents, and its count with what was
+        // added.
         if self.word.compare_exchange(0, address as u64, Ordering::Release, Ordering::Relaxed).is_err() {
             // SAFETY: the counts were added above, and the slot did not take them.
             unsafe { P::give_back(address, STOCK) };
@@ -201,7 +212,8 @@ impl<P: Pointer> Slot<P> {
         }
     }
 
-    /// Takes what another slot holds. This one is empty, and neither is known to anybody else: who looks for the block meanwhile is kept waiting by the caller.
+    /// Takes what another slot holds. This one is empty, and neither is known to anybody else: who looks for
+    /// the block meanwhile is kept waiting by the caller.
     pub(crate) fn take_over(&self, other: Slot<P>) {
         debug_assert_eq!(self.address(), 0, "an empty slot takes over");
         // SL1 goes on to hold: the stock goes with the word, and the other slot gives nothing back.
@@ -228,13 +240,15 @@ impl<P: Pointer> Slot<P> {
         }
     }
 
-    /// Where the block begins that the slot holds; 0 if there is none. To ask for its memory, and for nothing else.
+    /// Where the block begins that the slot holds; 0 if there is none. To ask for its memory, and for nothing
+    /// else.
     #[inline(always)]
     pub(crate) fn address(&self) -> usize {
         address_in(self.word.load(Ordering::Relaxed))
     }
 
-    /// Prefetches the first lines of the block that the slot holds, its count among them; `false` if it is empty.
+    /// Prefetches the first lines of the block that the slot holds, its count among them; `false` if it is
+    /// empty.
     #[inline(always)]
     pub(crate) fn prefetch_block(&self) -> bool {
         let start = self.address();

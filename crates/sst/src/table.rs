@@ -28,13 +28,15 @@ use std::sync::atomic::AtomicBool;
 pub struct TableIdentity {
     /// Random number of the table, written at its creation.
     pub uid: TableUid,
-    /// The keyspace that it belongs to. Not compared if the table was ingested: whoever wrote it did not know.
+    /// The keyspace that it belongs to. Not compared if the table was ingested: whoever wrote it did not
+    /// know.
     pub keyspace: KeyspaceId,
     /// The sequence number that all entries count as, if the table was ingested; the file says 0.
     pub global_seqno: Option<SeqNo>,
 }
 
-/// A table file, open for reading. Index, filter and range deletes are in memory; blocks are read when needed and kept in the cache.
+/// A table file, open for reading. Index, filter and range deletes are in memory; blocks are read when needed
+/// and kept in the cache.
 ///
 /// Everything is immutable, so a table may be used from all threads.
 pub struct Table {
@@ -51,8 +53,8 @@ pub struct Table {
     pub(crate) filter: FilterAccess,
     /// False positives to be expected of the filter.
     pub(crate) filter_rate: f64,
-    /// Which blocks of the mapped file were verified; `None` if the file is not mapped, or the index is none in memory that every lookup goes
-    /// through: then blocks are copied from the map as from a file.
+    /// Which blocks of the mapped file were verified; `None` if the file is not mapped, or the index is none
+    /// in memory that every lookup goes through: then blocks are copied from the map as from a file.
     pub(crate) verified: Option<VerifiedBlocks>,
     /// Blocks that are in the cache, if its kind has shortcuts; empty otherwise.
     pub(crate) slots: Slots,
@@ -61,7 +63,8 @@ pub struct Table {
     pub(crate) cache: Arc<TableCache>,
     pub(crate) number: u32,
     pub(crate) isa: Isa,
-    /// Blocks are likely stored raw, so that they are best read straight into their own memory: as the block read last was.
+    /// Blocks are likely stored raw, so that they are best read straight into their own memory: as the block
+    /// read last was.
     pub(crate) expects_raw_blocks: AtomicBool,
     pub(crate) uid: TableUid,
     /// What the entries' sequence numbers of 0 stand for; 0 unless the table was ingested.
@@ -78,16 +81,18 @@ pub struct Table {
 }
 
 impl Table {
-    /// Opens the table in `file`, which has `file_bytes`: reads its end, verifies and decodes it. No block is read.
+    /// Opens the table in `file`, which has `file_bytes`: reads its end, verifies and decodes it. No block is
+    /// read.
     ///
     /// `home` is this file's: no other file may be opened with it, and no other table of it be open (HM2).
     ///
-    /// A damaged filter does not keep a table from being read: it is left out, see [`Table::filter_damage`]. If the home has filters
-    /// paged it is not read now, so that its damage is told when the first lookup asked it.
+    /// A damaged filter does not keep a table from being read: it is left out, see [`Table::filter_damage`].
+    /// If the home has filters paged it is not read now, so that its damage is told when the first lookup
+    /// asked it.
     ///
     /// # Errors
-    /// [`Error::Corruption`] if the file is damaged or is not the expected table, [`Error::Unsupported`] if a newer
-    /// version wrote it, and whatever reading meets.
+    /// [`Error::Corruption`] if the file is damaged or is not the expected table, [`Error::Unsupported`] if a
+    /// newer version wrote it, and whatever reading meets.
     pub fn open(
         file: Arc<dyn File>,
         file_bytes: u64,
@@ -201,8 +206,9 @@ impl Table {
         &self.range_deletes
     }
 
-    /// Why the table's index pages or its locator are not used although they were asked for and it has them, or the bounds of its blocks
-    /// although it has them: reads are right, by the search tree and by looking into blocks.
+    /// Why the table's index pages or its locator are not used although they were asked for and it has them,
+    /// or the bounds of its blocks although it has them: reads are right, by the search tree and by looking
+    /// into blocks.
     pub fn index_damage(&self) -> Option<&Error> {
         self.index_damage.as_ref()
     }
@@ -217,7 +223,8 @@ impl Table {
         self.index.as_ref().map_or(0, BlockIndex::blocks)
     }
 
-    /// Bytes of memory that index, dictionary, slots, range deletes, properties and the filter, unless it is paged, take.
+    /// Bytes of memory that index, dictionary, slots, range deletes, properties and the filter, unless it is
+    /// paged, take.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Table>()
             + self.index.as_ref().map_or(0, BlockIndex::memory_bytes)
@@ -264,7 +271,8 @@ impl Table {
     }
 }
 
-/// False positives to be expected of the filter. A policy that this build does not know belongs to a filter that it cannot read either.
+/// False positives to be expected of the filter. A policy that this build does not know belongs to a filter
+/// that it cannot read either.
 fn expected_rate(properties: &TableProperties) -> f64 {
     properties.filter.parse::<FilterPolicy>().unwrap_or(FilterPolicy::None).false_positive_rate()
 }

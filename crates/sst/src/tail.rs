@@ -1,4 +1,5 @@
-//! The end of a table file, read when it is opened: footer, section directory, and the sections that are needed.
+//! The end of a table file, read when it is opened: footer, section directory, and the sections that are
+//! needed.
 
 use crate::filter_access::{FilterAccess, FilterDamage, PagedFilter};
 use crate::flaw::Flaw;
@@ -21,8 +22,8 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    /// Reads the end of a file of `file_bytes`, with all sections but those that are to be read when they are asked for. If the filter
-    /// is among these (`without_filter`) so is what lies in front of it.
+    /// Reads the end of a file of `file_bytes`, with all sections but those that are to be read when they are
+    /// asked for. If the filter is among these (`without_filter`) so is what lies in front of it.
     pub(crate) fn read(
         file: &dyn File,
         file_bytes: u64,
@@ -34,8 +35,8 @@ impl Tail {
             let detail = format!("a table expected, {file_bytes} bytes found");
             return Err(Error::corruption(file.path(), 0, detail));
         }
-        // Index and filter take about 1.3 % of a file of small entries, so that this is one read as a rule. Without the filter it is one
-        // read for what lies behind it, and one for the index.
+        // Index and filter take about 1.3 % of a file of small entries, so that this is one read as a rule.
+        // Without the filter it is one read for what lies behind it, and one for the index.
         let most = if without_filter { MIN_TAIL_BYTES } else { MAX_TAIL_BYTES };
         let guess = (file_bytes / 64).clamp(MIN_TAIL_BYTES, most).min(file_bytes);
         let start = file_bytes - guess;

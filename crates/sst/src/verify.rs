@@ -47,15 +47,17 @@ impl KindBytes {
 }
 
 impl Table {
-    /// Reads the whole table past the cache and checks every checksum, that entries are in order and where the index
-    /// says, that lookups and seeks come to every one of them, that the filter knows every key, that all kinds are
-    /// known, and that the properties are true. Range deletes were checked when the table was opened.
+    /// Reads the whole table past the cache and checks every checksum, that entries are in order and where
+    /// the index says, that lookups and seeks come to every one of them, that the filter knows every key,
+    /// that all kinds are known, and that the properties are true. Range deletes were checked when the table
+    /// was opened.
     ///
-    /// Takes the time of reading the file once and of looking every entry up; memory stays below a mebibyte, and what the
-    /// sections take that the table does not hold.
+    /// Takes the time of reading the file once and of looking every entry up; memory stays below a mebibyte,
+    /// and what the sections take that the table does not hold.
     ///
     /// # Errors
-    /// [`Error::Corruption`] with the first thing found wrong, a damaged filter included, and whatever reading meets.
+    /// [`Error::Corruption`] with the first thing found wrong, a damaged filter included, and whatever
+    /// reading meets.
     pub fn verify(&self) -> Result<Verified> {
         self.check_filter()?;
         if let Some(damage) = self.index_damage() {
@@ -126,7 +128,8 @@ struct Beside {
 }
 
 impl Beside {
-    /// Reads the sections that opening the table left out, checks all checksums, and that index and index pages say the same.
+    /// Reads the sections that opening the table left out, checks all checksums, and that index and index
+    /// pages say the same.
     fn read(table: &Table) -> Result<Beside> {
         for section in table.sections() {
             table.section(section.kind, |_| Ok(()))?;
@@ -384,8 +387,8 @@ impl Counts {
     }
 }
 
-/// Whether a lookup and a seek of the entry under `cursor` come to it: the index leads to its block, and what the block
-/// has for being searched (fingerprints, heads, hash slots, restart points) leads to the entry.
+/// Whether a lookup and a seek of the entry under `cursor` come to it: the index leads to its block, and what
+/// the block has for being searched (fingerprints, heads, hash slots, restart points) leads to the entry.
 ///
 /// # Safety
 /// `block` is alive, and both cursors are in it.

@@ -1,9 +1,9 @@
 //! Writing a table, entry by entry; what comes behind the last block is in `end`.
 //!
-//! Entries are staged until their block is full, the block is encoded into a buffer of 256 KiB, and the buffer goes
-//! to the file when it is full: sequential writes, memory bounded by the buffer, the index and the filter's hashes. Blocks that are to
-//! share a dictionary wait for it first ([`crate::held`]).
-//! Nothing is allocated per entry or per block. The file is complete and durable when [`TableWriter::finish`] returns;
+//! Entries are staged until their block is full, the block is encoded into a buffer of 256 KiB, and the
+//! buffer goes to the file when it is full: sequential writes, memory bounded by the buffer, the index and
+//! the filter's hashes. Blocks that are to share a dictionary wait for it first ([`crate::held`]). Nothing is
+//! allocated per entry or per block. The file is complete and durable when [`TableWriter::finish`] returns;
 //! making its name durable is the caller's business.
 
 mod end;
@@ -125,8 +125,9 @@ impl TableWriter {
         })
     }
 
-    /// For a job that may be called off: it is asked while dictionary, filter and index are made and written, after some milliseconds of
-    /// work each, and before the file is synced. One thing goes on for longer: training a dictionary, about 20 ms of processor time.
+    /// For a job that may be called off: it is asked while dictionary, filter and index are made and written,
+    /// after some milliseconds of work each, and before the file is synced. One thing goes on for longer:
+    /// training a dictionary, about 20 ms of processor time.
     pub fn set_pace(&mut self, pace: Arc<dyn Pace>) {
         self.out.set_pace(pace);
     }
@@ -140,15 +141,17 @@ impl TableWriter {
         self.out.look()
     }
 
-    /// Adds the next entry, in internal order: a greater key than the last one, or the same key with a lesser tag.
+    /// Adds the next entry, in internal order: a greater key than the last one, or the same key with a lesser
+    /// tag.
     ///
     /// # Errors
-    /// [`Error::Internal`] if the order is violated, [`Error::InvalidArgument`] if key or value is too long, and
-    /// whatever writing to the file meets.
+    /// [`Error::Internal`] if the order is violated, [`Error::InvalidArgument`] if key or value is too long,
+    /// and whatever writing to the file meets.
     #[inline(always)]
     pub fn add(&mut self, key: &[u8], tag: Tag, value: &[u8]) -> Result<()> {
         let leading = leading(key);
-        // Leading bytes that are greater are those of a greater key, and what certainly fits into the block is not too long for a value.
+        // Leading bytes that are greater are those of a greater key, and what certainly fits into the block
+        // is not too long for a value.
         let is_quick = self.is_plain
             && leading > self.last_leading
             && tag.is_plain_put()
@@ -252,7 +255,8 @@ impl TableWriter {
         ))
     }
 
-    /// Length of the file if it were finished now, within a few percent. Compression is counted for closed blocks only.
+    /// Length of the file if it were finished now, within a few percent. Compression is counted for closed
+    /// blocks only.
     #[inline]
     pub fn estimated_file_bytes(&self) -> u64 {
         let staged = self.staged.raw_len() + 8 * self.staged.entries().len();
@@ -283,7 +287,8 @@ impl TableWriter {
         self.out.bytes.capacity() + staged + self.index.len() + bounds + filter + locator + held
     }
 
-    /// Sets the table's range deletes; to be called at most once. They need not lie between the first and the last key.
+    /// Sets the table's range deletes; to be called at most once. They need not lie between the first and the
+    /// last key.
     pub fn set_range_deletes(&mut self, deletes: RangeDeletes) {
         if let Some((oldest, newest)) = deletes.seqnos() {
             let properties = &mut self.properties;
@@ -401,7 +406,8 @@ impl TableWriter {
         self.is_plain = false;
     }
 
-    /// The filter that the keys so far would get: fixed bits are brought within what the kind can use for so many.
+    /// The filter that the keys so far would get: fixed bits are brought within what the kind can use for so
+    /// many.
     #[inline]
     fn final_filter_policy(&self) -> FilterPolicy {
         match self.filter_bits.filter(|_| !self.filter.is_empty()) {
@@ -411,7 +417,8 @@ impl TableWriter {
     }
 }
 
-/// Has the block that was just appended to the file, from `start` on, go into the cache. `raw` is its payload, if that was compressed.
+/// Has the block that was just appended to the file, from `start` on, go into the cache. `raw` is its
+/// payload, if that was compressed.
 fn hand_over(
     heir: &mut Heir,
     header: &BlockHeader,

@@ -5,18 +5,22 @@
 //! and no other part can keep its tombstones.
 //!
 //! # What a merge for the sake of tombstones may cost
-//! A dense part is not reason enough. Where every fourth write deletes some key anywhere, each flush is as dense as that, and has all of the last
-//! level below it: each would rewrite the whole tree, and for each byte written ten and more would be. So while writes come
-//! such a merge has to pay: a quarter of the entries of its whole column, the last level's included, must be garbage. Then four entries
-//! at most are rewritten for one that goes, however deletes are spread: with a share `d` of deletes everywhere there must lie `1/(4d - 1)` times the
-//! last level above it first, which the rules of form do not let happen, and where a range was deleted a third of it is enough. When the
-//! database is idle, time costs nothing and density is enough.
+//! A dense part is not reason enough. Where every fourth write deletes some key anywhere, each flush is as
+//! dense as that, and has all of the last level below it: each would rewrite the whole tree, and for each
+//! byte written ten and more would be. So while writes come such a merge has to pay: a quarter of the entries
+//! of its whole column, the last level's included, must be garbage. Then four entries at most are rewritten
+//! for one that goes, however deletes are spread: with a share `d` of deletes everywhere there must lie
+//! `1/(4d - 1)` times the last level above it first, which the rules of form do not let happen, and where a
+//! range was deleted a third of it is enough. When the database is idle, time costs nothing and density is
+//! enough.
 //!
-//! The same holds for what expires in the last level, where a part loses a little at any moment. Rewritten at each tenth, it is
-//! written nine times until it is gone, by rules that know of no other reason to touch it; at each quarter three times. So while writes come a
-//! quarter of a part must be garbage, and three entries at most are written for one that goes; as each entry goes once, that is
-//! three bytes at most for each byte that was ever written. An eighth of the last level is garbage then on average. In an idle database
-//! a tenth is enough. Both speak of what the metadata tells: expiry is taken to be spread evenly from the first entry's to the last one's.
+//! The same holds for what expires in the last level, where a part loses a little at any moment. Rewritten at
+//! each tenth, it is written nine times until it is gone, by rules that know of no other reason to touch it;
+//! at each quarter three times. So while writes come a quarter of a part must be garbage, and three entries
+//! at most are written for one that goes; as each entry goes once, that is three bytes at most for each byte
+//! that was ever written. An eighth of the last level is garbage then on average. In an idle database a tenth
+//! is enough. Both speak of what the metadata tells: expiry is taken to be spread evenly from the first
+//! entry's to the last one's.
 
 use crate::column::{Columns, Window};
 use crate::draft::{Context, Draft, input_from};
@@ -63,8 +67,8 @@ pub(crate) fn plan_promise(cx: &Context<'_>) -> Option<CompactionPlan> {
     let columns = Columns::new(cx);
     let base = cx.shape.base().map(|run| run.id);
     let merge = |part: &PartMeta| {
-        // A first step may leave the part where it is: what can be moved goes before what has to be merged, and of a large column only a part.
-        // Each step brings something down, so its turn comes.
+        // A first step may leave the part where it is: what can be moved goes before what has to be merged,
+        // and of a large column only a part. Each step brings something down, so its turn comes.
         columns.merge(columns.window_of(&part.range), Class::Promise, Reason::DeletePromise)
     };
     due.into_iter().take(MAX_TRIES).find_map(|(_, level, run, part)| {
@@ -105,8 +109,8 @@ pub fn oldest_gone_ms(part: &PartMeta, expired_ms: u64) -> Option<u64> {
     part.oldest_delete_ms.into_iter().chain(expired).min()
 }
 
-/// Parts that are wholly hidden by range deletes. Nothing comes to light: what lies under them is older still, and the range
-/// deletes, which stay, hide it as well.
+/// Parts that are wholly hidden by range deletes. Nothing comes to light: what lies under them is older
+/// still, and the range deletes, which stay, hide it as well.
 fn drop_hidden(cx: &Context<'_>) -> Option<CompactionPlan> {
     if cx.shape.hidden.is_empty() {
         return None;
@@ -114,8 +118,8 @@ fn drop_hidden(cx: &Context<'_>) -> Option<CompactionPlan> {
     drop_parts(cx, Reason::Covered, |_, part| cx.shape.hidden.binary_search(&part.id).is_ok())
 }
 
-/// Parts in which every entry has expired, and under which nothing would come to light, simply go. Not while an older snapshot is there: a
-/// transaction that reads at it is to learn that the keys have changed since.
+/// Parts in which every entry has expired, and under which nothing would come to light, simply go. Not while
+/// an older snapshot is there: a transaction that reads at it is to learn that the keys have changed since.
 fn drop_expired(cx: &Context<'_>) -> Option<CompactionPlan> {
     let version = cx.shape.version;
     let covers_older = |at: RunPosition, part: &PartMeta| {
@@ -147,8 +151,9 @@ fn drop_parts(
     })
 }
 
-/// Entries of a part that are there for nothing, or only to hide others: tombstones, and what has expired for every
-/// reader. A merge that drops what has expired leaves no part whose earliest expiry has passed, so it is not done twice.
+/// Entries of a part that are there for nothing, or only to hide others: tombstones, and what has expired for
+/// every reader. A merge that drops what has expired leaves no part whose earliest expiry has passed, so it
+/// is not done twice.
 pub(crate) fn garbage(cx: &Context<'_>, part: &PartMeta) -> u64 {
     let tombstones = part.tombstones.saturating_add(part.range_deletes);
     tombstones.saturating_add(part.expired_entries(cx.shape.expired_ms))
@@ -174,7 +179,8 @@ fn merge_tombstones(cx: &Context<'_>) -> Option<CompactionPlan> {
         .find_map(|window| columns.merge(window, Class::Clean, Reason::Tombstones))
 }
 
-/// A part of the last level with so many tombstones that nothing needs any more, or expired entries, that it pays.
+/// A part of the last level with so many tombstones that nothing needs any more, or expired entries, that it
+/// pays.
 fn rewrite_last(cx: &Context<'_>) -> Option<CompactionPlan> {
     let run = cx.shape.base()?;
     let most = if cx.shape.idle { IDLE_LAST_TOMBSTONES } else { DENSE_TOMBSTONES };
@@ -193,8 +199,8 @@ fn is_pinned(cx: &Context<'_>, part: &PartMeta) -> bool {
     part.max_seqno > snapshot || part.pinned_by.is_some_and(|seqno| seqno >= snapshot)
 }
 
-/// Rewrites one part of the last level, if that is sure to drop its tombstones and what has expired: every snapshot sees all of
-/// them, and nothing above may hold older versions of the same keys.
+/// Rewrites one part of the last level, if that is sure to drop its tombstones and what has expired: every
+/// snapshot sees all of them, and nothing above may hold older versions of the same keys.
 fn rewrite(
     cx: &Context<'_>,
     run: &Arc<Run>,
@@ -211,7 +217,8 @@ fn rewrite(
     cx.finish(Draft { inputs, to, class, reason })
 }
 
-/// Whether a part above the oldest run may hold what a tombstone of this one hides: by their numbers, which both have ranges of.
+/// Whether a part above the oldest run may hold what a tombstone of this one hides: by their numbers, which
+/// both have ranges of.
 fn is_kept_above(cx: &Context<'_>, part: &PartMeta) -> bool {
     let may_hold = |above: &Arc<PartMeta>| above.min_seqno <= part.max_seqno;
     cx.shape.upper().any(|(_, upper)| upper.overlapping(&part.range).iter().any(may_hold))

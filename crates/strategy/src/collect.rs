@@ -1,28 +1,32 @@
 //! Collection: when blob files hold too much garbage, which of them are emptied, and by which merge.
 //!
 //! # The account
-//! Values are alive if a table points to them that no newer entry hides. What hides them may not have met them yet: an
-//! overwritten value is known to be garbage only after the merge of both entries. So the bytes that the largest run points to
-//! are taken for what is alive: a run has each key about once. Less is taken where tombstones wait above it. While a store grows
-//! this is too little, and merges the small tables of pointers sooner than needed; after that merge it is exact.
+//! Values are alive if a table points to them that no newer entry hides. What hides them may not have met
+//! them yet: an overwritten value is known to be garbage only after the merge of both entries. So the bytes
+//! that the largest run points to are taken for what is alive: a run has each key about once. Less is taken
+//! where tombstones wait above it. While a store grows this is too little, and merges the small tables of
+//! pointers sooner than needed; after that merge it is exact.
 //!
 //! # The choice
-//! Files with the least alive first, as many as it takes to come down by a step. The step is what makes it cheap: each
-//! round rewrites the tables that point to the files, about a hundredth of the values, so a round must be worth it. Overwriting
-//! evenly with room for 1.5 times what is alive, the emptied files have less than half alive (files age differently, and
-//! relocated values have files of their own), so that each value is written 1.8 times.
+//! Files with the least alive first, as many as it takes to come down by a step. The step is what makes it
+//! cheap: each round rewrites the tables that point to the files, about a hundredth of the values, so a round
+//! must be worth it. Overwriting evenly with room for 1.5 times what is alive, the emptied files have less
+//! than half alive (files age differently, and relocated values have files of their own), so that each value
+//! is written 1.8 times.
 //!
-//! Only garbage that is known counts for the choice. If that is not enough, the round merges and chooses nothing, and the
-//! next one knows more.
+//! Only garbage that is known counts for the choice. If that is not enough, the round merges and chooses
+//! nothing, and the next one knows more.
 //!
 //! # The merge
-//! Window by window of the last level, as [`crate::manual`] does it: a column where something lies above, a rewrite in place
-//! where the base alone points to the chosen. The chosen stay the ones with the least alive while their values move away, so
-//! the windows of a round agree about them, although nobody remembers the choice.
+//! Window by window of the last level, as [`crate::manual`] does it: a column where something lies above, a
+//! rewrite in place where the base alone points to the chosen. The chosen stay the ones with the least alive
+//! while their values move away, so the windows of a round agree about them, although nobody remembers the
+//! choice.
 //!
 //! # An end
-//! A window with something above it has nothing above it afterwards. Where nothing lies above anything the account is exact, and
-//! as long as it is over the target some file has enough garbage to be chosen; its garbage is gone after the round.
+//! A window with something above it has nothing above it afterwards. Where nothing lies above anything the
+//! account is exact, and as long as it is over the target some file has enough garbage to be chosen; its
+//! garbage is gone after the round.
 
 use crate::busy::Busy;
 use crate::column::Columns;
@@ -35,12 +39,13 @@ use esker_version::{LevelIndex, PartMeta, Run, Version};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A round begins this much, in 1/1000 of what the target allows beyond the living, before the target is reached: about what
-/// is in memory or being flushed when writers begin to wait.
+/// A round begins this much, in 1/1000 of what the target allows beyond the living, before the target is
+/// reached: about what is in memory or being flushed when writers begin to wait.
 const RESERVE_PERMILLE: u64 = 50;
 /// A round brings the account down by this share of what the target allows beyond the living, in 1/1000.
 const STEP_PERMILLE: u64 = 160;
-/// What is copied in one round takes room beside the original until the round ends: at most this part of the living.
+/// What is copied in one round takes room beside the original until the round ends: at most this part of the
+/// living.
 const LARGEST_ROUND: u64 = 8;
 
 /// A job that empties blob files.
@@ -48,7 +53,8 @@ const LARGEST_ROUND: u64 = 8;
 pub struct Collection {
     /// What is merged.
     pub plan: CompactionPlan,
-    /// The blob files whose values are to be written anew where the merge meets a pointer to them; may be none.
+    /// The blob files whose values are to be written anew where the merge meets a pointer to them; may be
+    /// none.
     pub victims: BTreeSet<FileNumber>,
 }
 
@@ -95,7 +101,8 @@ impl BlobAccount {
     }
 }
 
-/// Thousandths of what is alive at which a round is due, and at which who writes faster than garbage is collected has to wait.
+/// Thousandths of what is alive at which a round is due, and at which who writes faster than garbage is
+/// collected has to wait.
 pub fn due_permille(target_permille: u32) -> u64 {
     let target = u64::from(target_permille);
     target - target.saturating_sub(1000) * RESERVE_PERMILLE / 1000

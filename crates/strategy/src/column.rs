@@ -140,9 +140,9 @@ impl<'a> Columns<'a> {
         self.loads_by(PartMeta::effective_bytes)
     }
 
-    /// What lies over each partition, as parts are measured. A part that spans several is taken to be spread evenly over them:
-    /// partitions are of about equal size, so they are quantiles of the keys, and that says more than the
-    /// distance between keys does. O(parts log partitions).
+    /// What lies over each partition, as parts are measured. A part that spans several is taken to be spread
+    /// evenly over them: partitions are of about equal size, so they are quantiles of the keys, and that says
+    /// more than the distance between keys does. O(parts log partitions).
     pub(crate) fn loads_by(&self, bytes_of: impl Fn(&PartMeta) -> u64) -> Vec<Load> {
         // What is added to all partitions from here on: a part needs two entries, however many it spans.
         let mut steps = vec![(0i128, 0i64); self.base.len() + 1];
@@ -173,8 +173,8 @@ impl<'a> Columns<'a> {
             .collect()
     }
 
-    /// What merges would drop and rewrite, partition by partition; parts above that span several are taken to be spread evenly, as for
-    /// [`Columns::loads`]. O(parts log partitions).
+    /// What merges would drop and rewrite, partition by partition; parts above that span several are taken to
+    /// be spread evenly, as for [`Columns::loads`]. O(parts log partitions).
     pub(crate) fn garbage_loads(&self, garbage: impl Fn(&PartMeta) -> u64) -> GarbageLoads {
         let partitions = self.base.len().max(1);
         let mut steps = vec![(0i128, 0i128); partitions + 1];
@@ -324,8 +324,8 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// One step towards a single run, the densest window first; `None` when there is one, where too little lies above the
-    /// last level to be worth its rewriting, or when jobs are in the way.
+    /// One step towards a single run, the densest window first; `None` when there is one, where too little
+    /// lies above the last level to be worth its rewriting, or when jobs are in the way.
     pub(crate) fn converge(&self, reason: Reason) -> Option<CompactionPlan> {
         if self.upper.is_empty() {
             return None;

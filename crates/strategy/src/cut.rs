@@ -72,8 +72,9 @@ impl<'a> Cutter<'a> {
         Cutter { cut, reached: None, overlap_bytes: 0, next_head }
     }
 
-    /// Whether the present table may end before `key` for another reason than its size: then [`Cutter::ends_before`] must be
-    /// asked. One comparison of two numbers for keys that differ in their first eight bytes.
+    /// Whether the present table may end before `key` for another reason than its size: then
+    /// [`Cutter::ends_before`] must be asked. One comparison of two numbers for keys that differ in their
+    /// first eight bytes.
     #[inline]
     pub fn is_at_border(&self, key: &[u8]) -> bool {
         head(key, 0) >= self.next_head && self.reaches_next(key)
@@ -85,14 +86,15 @@ impl<'a> Cutter<'a> {
         run.parts().get(reached).is_some_and(|part| part.smallest() <= key)
     }
 
-    /// How often the size has to be asked about, in bytes of keys and values: tables end that much late at most.
+    /// How often the size has to be asked about, in bytes of keys and values: tables end that much late at
+    /// most.
     pub fn step_bytes(&self) -> u64 {
         (self.cut.table_bytes / 64).clamp(1, 64 << 10)
     }
 
-    /// Whether the present table, of `written_bytes`, ends before `key`. To be asked of ascending user keys: where
-    /// [`Cutter::is_at_border`] says so, and as often as [`Cutter::step_bytes`]; `left_bytes` estimates what is still
-    /// to come. Amortised O(1).
+    /// Whether the present table, of `written_bytes`, ends before `key`. To be asked of ascending user keys:
+    /// where [`Cutter::is_at_border`] says so, and as often as [`Cutter::step_bytes`]; `left_bytes` estimates
+    /// what is still to come. Amortised O(1).
     pub fn ends_before(&mut self, key: &[u8], written_bytes: u64, left_bytes: u64) -> bool {
         let (crossed, entered_bytes) = self.advance(key);
         let overlap_bytes = self.overlap_bytes.saturating_add(entered_bytes);

@@ -21,7 +21,8 @@ pub(crate) struct Context<'a> {
     pub(crate) shape: Shape<'a>,
     pub(crate) busy: &'a Busy,
     pub(crate) options: &'a StrategyOptions,
-    /// Parts that are old by this do not count where a rule asks whether it has to act; see [`crate::migration`].
+    /// Parts that are old by this do not count where a rule asks whether it has to act; see
+    /// [`crate::migration`].
     pub(crate) counted: Option<Migration>,
 }
 
@@ -53,12 +54,14 @@ pub(crate) fn bytes_of(inputs: &[PlanInput]) -> u64 {
     parts.fold(0, |sum, part| sum.saturating_add(part.bytes()))
 }
 
-/// Keeps about `limit_bytes` of inputs that are too many for one job. Its borders are starts of parts, so that most parts are
-/// taken whole; nothing changes if there is none to cut at. What lies outside is a job for later.
+/// Keeps about `limit_bytes` of inputs that are too many for one job. Its borders are starts of parts, so
+/// that most parts are taken whole; nothing changes if there is none to cut at. What lies outside is a job
+/// for later.
 ///
-/// The keys that are kept are the first where at least half as many upper runs lie over each other as anywhere. So a series of such jobs
-/// goes from the left to the right; and runs that come in newly on the left while it is under way do not call it back there,
-/// where they would be merged alone with what has just been written.
+/// The keys that are kept are the first where at least half as many upper runs lie over each other as
+/// anywhere. So a series of such jobs goes from the left to the right; and runs that come in newly on the
+/// left while it is under way do not call it back there, where they would be merged alone with what has just
+/// been written.
 pub(crate) fn narrow(inputs: &mut Vec<PlanInput>, to: Position, limit_bytes: u64) {
     let Some(range) = narrowed(inputs, to, limit_bytes) else { return };
     for input in inputs.iter_mut() {
@@ -75,13 +78,14 @@ struct Piece {
     upper_runs: i64,
 }
 
-/// Where inputs may be divided, ascending: starts of parts, the smallest among them, but for those that divide more parts than
-/// the one before.
+/// Where inputs may be divided, ascending: starts of parts, the smallest among them, but for those that
+/// divide more parts than the one before.
 ///
-/// Tables of several runs that were cut at one border begin at the first key that each run has there, a little apart. A job that ended
-/// between two of those would take a few keys of the runs that begin before it, and leave a few behind that take a job of
-/// their own. Where no part ends between two starts, the later one divides what the earlier one divides and what begins there, so the
-/// earlier one is the better border. O(n log n) in parts.
+/// Tables of several runs that were cut at one border begin at the first key that each run has there, a
+/// little apart. A job that ended between two of those would take a few keys of the runs that begin before
+/// it, and leave a few behind that take a job of their own. Where no part ends between two starts, the later
+/// one divides what the earlier one divides and what begins there, so the earlier one is the better border.
+/// O(n log n) in parts.
 fn borders(inputs: &[PlanInput]) -> Vec<Key> {
     let ranges = || inputs.iter().flat_map(|input| &input.parts).map(InputPart::range);
     let mut starts: Vec<&Key> = ranges().map(|range| &range.start).collect();
@@ -100,7 +104,8 @@ fn borders(inputs: &[PlanInput]) -> Vec<Key> {
 fn narrowed(inputs: &[PlanInput], to: Position, limit_bytes: u64) -> Option<KeyRange> {
     let target = to.in_reading_order();
     let starts = borders(inputs);
-    // The bytes of a part are spread evenly over the pieces that it spans. What changes from piece to piece is summed up below.
+    // The bytes of a part are spread evenly over the pieces that it spans. What changes from piece to piece
+    // is summed up below.
     let mut pieces = vec![Piece::default(); starts.len() + 1];
     for (input, part) in inputs.iter().flat_map(|input| input.parts.iter().map(move |part| (input, part))) {
         let first = starts.partition_point(|start| *start <= part.range().start).saturating_sub(1);

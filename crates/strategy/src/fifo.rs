@@ -1,14 +1,16 @@
-//! First in, first out: tables are dropped whole when they are too old or too many, and hardly anything is merged.
+//! First in, first out: tables are dropped whole when they are too old or too many, and hardly anything is
+//! merged.
 //!
 //! # What may be dropped
-//! A part goes only if nothing older overlaps it: else versions that it hides would come to light. The data of the
-//! oldest run always may go, so with runs over each other the oldest go first. And nothing goes while a snapshot is registered: it
-//! would lose what it sees. Which part is older is told by its newest entry.
+//! A part goes only if nothing older overlaps it: else versions that it hides would come to light. The data
+//! of the oldest run always may go, so with runs over each other the oldest go first. And nothing goes while
+//! a snapshot is registered: it would lose what it sees. Which part is older is told by its newest entry.
 //!
 //! # Where data lies
-//! A flush goes where it overlaps nothing, as in every other tree: keys that ascend with time, for which this strategy is made, become one run
-//! of small parts instead of a run for each flush, and are dropped part by part all the same. So there is nothing that this
-//! strategy demands of a tree's form, and any tree can be handed to it and back.
+//! A flush goes where it overlaps nothing, as in every other tree: keys that ascend with time, for which this
+//! strategy is made, become one run of small parts instead of a run for each flush, and are dropped part by
+//! part all the same. So there is nothing that this strategy demands of a tree's form, and any tree can be
+//! handed to it and back.
 
 use crate::clean;
 use crate::draft::{Context, Draft, input_from};
@@ -117,8 +119,8 @@ fn total_bytes(cx: &Context<'_>) -> u64 {
     free.fold(0, |sum, (.., part)| sum.saturating_add(bytes_with_blobs(part)))
 }
 
-/// The oldest group of small runs that lie beside each other in level 0 becomes one run in the place of its oldest. What comes
-/// out counts as being as old as the oldest of them.
+/// The oldest group of small runs that lie beside each other in level 0 becomes one run in the place of its
+/// oldest. What comes out counts as being as old as the oldest of them.
 fn merge_small_runs(cx: &Context<'_>) -> Option<CompactionPlan> {
     let small_bytes = cx.options.memtable_bytes / SMALL_RUN_DIVISOR;
     let runs = cx.shape.runs(LevelIndex::FLUSH);
@@ -126,8 +128,8 @@ fn merge_small_runs(cx: &Context<'_>) -> Option<CompactionPlan> {
     let mut groups = runs.rsplit(|run| !is_small(run));
     let group = groups.find(|group| group.len() >= SMALL_RUNS)?;
     let mut group = &group[group.len().saturating_sub(MAX_SMALL_RUNS)..];
-    // As long as the oldest is larger than all others together it stays out: a run that grows is rewritten when it doubles, not
-    // with every few flushes.
+    // As long as the oldest is larger than all others together it stays out: a run that grows is rewritten
+    // when it doubles, not with every few flushes.
     while let Some((oldest, newer)) = group.split_last()
         && oldest.bytes() > newer.iter().fold(0, |sum, run| sum.saturating_add(run.bytes()))
     {

@@ -2,10 +2,10 @@
 //!
 //! Leveling, tiering and lazy leveling are instances (Dostoevsky, SIGMOD'18): `upper_runs` K runs in each
 //! level above the last, `last_runs` Z in the last. K = Z = 1 is leveling, K = Z = T-1 is tiering, K = T-1
-//! and Z = 1 is lazy leveling. K may differ from level to level: T-1 in level 0 and 1 below it is what others call tiered and
-//! leveled. Partial leveling is leveling that takes a part of a level at a time. The number of levels follows from the size of
-//! the last: capacities are anchored there, so a level is never much smaller than what level 0 delivers at once, and a tree
-//! that shrinks loses levels.
+//! and Z = 1 is lazy leveling. K may differ from level to level: T-1 in level 0 and 1 below it is what others
+//! call tiered and leveled. Partial leveling is leveling that takes a part of a level at a time. The number
+//! of levels follows from the size of the last: capacities are anchored there, so a level is never much
+//! smaller than what level 0 delivers at once, and a tree that shrinks loses levels.
 
 use crate::clean;
 use crate::column::Columns;
@@ -48,13 +48,15 @@ pub(crate) struct Partial {
 }
 
 impl Partial {
-    /// Level 0 collects twice what it does for leveling: each of its runs spans all keys, so that merging them takes all of level 1,
-    /// window by window, and of the level below where level 1 is too small to take them in.
+    /// Level 0 collects twice what it does for leveling: each of its runs spans all keys, so that merging
+    /// them takes all of level 1, window by window, and of the level below where level 1 is too small to take
+    /// them in.
     pub(crate) fn with(pick: Pick) -> Partial {
         Partial { pick, level0_runs: 8, least_memtables: 1, max_job_bytes: u64::MAX }
     }
 
-    /// Small jobs and few runs, the byron report's choice; a level of less than two flushes would only cost writes.
+    /// Small jobs and few runs, the byron report's choice; a level of less than two flushes would only cost
+    /// writes.
     pub(crate) const GOLDEN: Partial =
         Partial { pick: Pick::LeastOverlap, level0_runs: 2, least_memtables: 2, max_job_bytes: 64 << 20 };
 }
@@ -151,8 +153,9 @@ impl Fluid {
         }
     }
 
-    /// How many of these runs, oldest first, one job makes a run of: in a migration no more than its limit of bytes allows, and two at least,
-    /// because there may be far more and far larger runs than any rule of this tree would let come together.
+    /// How many of these runs, oldest first, one job makes a run of: in a migration no more than its limit of
+    /// bytes allows, and two at least, because there may be far more and far larger runs than any rule of
+    /// this tree would let come together.
     fn runs_of_a_step<'r>(
         &self,
         cx: &Context<'_>,
@@ -167,14 +170,16 @@ impl Fluid {
         sums.take_while(|&sum| sum <= limit).count().max(2).min(count)
     }
 
-    /// Whether a level that is too large goes down by parts: those of a migration do, where one run goes into one.
+    /// Whether a level that is too large goes down by parts: those of a migration do, where one run goes into
+    /// one.
     fn goes_by_parts(&self, cx: &Context<'_>, level: LevelIndex, depth: u8) -> bool {
         let one_into_one = self.runs_allowed(level) == 1 && self.runs_allowed(self.next(level, depth)) == 1;
         self.partial.is_some() || (cx.migrates() && one_into_one)
     }
 
-    /// Bytes in old files that are not in this tree's form: in level 0 where its runs start a merge; in levels with too many runs,
-    /// but for the run that the others are merged into; what is too much in levels of one run.
+    /// Bytes in old files that are not in this tree's form: in level 0 where its runs start a merge; in
+    /// levels with too many runs, but for the run that the others are merged into; what is too much in levels
+    /// of one run.
     pub(crate) fn misplaced_bytes(&self, cx: &Context<'_>) -> u64 {
         let depth = self.depth(cx);
         let of_level = |level: &Level| {
@@ -197,8 +202,8 @@ impl Fluid {
         cx.shape.version.levels().iter().map(of_level).fold(0, u64::saturating_add)
     }
 
-    /// Whether it makes one run of everything while the database is idle: trees of one run in the last level that tier above it do. Levels of one
-    /// run stay, and so do several runs in the last level.
+    /// Whether it makes one run of everything while the database is idle: trees of one run in the last level
+    /// that tier above it do. Levels of one run stay, and so do several runs in the last level.
     pub(crate) fn converges(&self) -> bool {
         self.last_runs == 1 && !self.upper_runs.is_leveled_below_first()
     }
@@ -299,12 +304,13 @@ impl Fluid {
         Position::Front(level)
     }
 
-    /// The run of the first level, if a window of level 0 takes it along to the level below: under partial leveling, where that level holds
-    /// less than half of what level 0 brings at once, and has no room for the window.
+    /// The run of the first level, if a window of level 0 takes it along to the level below: under partial
+    /// leveling, where that level holds less than half of what level 0 brings at once, and has no room for
+    /// the window.
     ///
-    /// Merged into a level so small, nearly all of a batch would go on at once and be written twice. What goes through is written
-    /// once, and the level keeps what it has room for, which saves that much of the level below. A larger level is worth writing to: what is
-    /// densest in it goes down.
+    /// Merged into a level so small, nearly all of a batch would go on at once and be written twice. What
+    /// goes through is written once, and the level keeps what it has room for, which saves that much of the
+    /// level below. A larger level is worth writing to: what is densest in it goes down.
     fn passed_run<'a>(
         &self,
         cx: &Context<'a>,
@@ -392,8 +398,8 @@ impl Fluid {
         // The oldest, if a job may not take all of them; to make one run of, at least two.
         let most = cx.options.max_job_runs.map_or(runs.len(), |most| most.max(2) as usize);
         let oldest = &runs[runs.len().saturating_sub(most)..];
-        // One run is allowed and there are more only after a change of strategy: they become one in place. Parts
-        // go down of one run only.
+        // One run is allowed and there are more only after a change of strategy: they become one in place.
+        // Parts go down of one run only.
         let is_divided = too_many || (self.partial.is_some() && runs.len() > 1);
         let draft = if is_divided && (allowed == 1 || level.is_last()) {
             let (target, newer) = oldest.split_last()?;
@@ -442,8 +448,9 @@ fn into_run(level: LevelIndex, run: &Run, mut inputs: Vec<PlanInput>, to: Positi
     Draft { inputs, to, class: Class::Shape, reason }
 }
 
-/// The hull together with all parts of these runs that touch it, and those that touch what was added: a part of the lower run
-/// that reaches beyond the hull may lie below a part of the upper one that the hull does not touch.
+/// The hull together with all parts of these runs that touch it, and those that touch what was added: a part
+/// of the lower run that reaches beyond the hull may lie below a part of the upper one that the hull does not
+/// touch.
 fn grown(mut hull: KeyRange, runs: &[Option<&Arc<Run>>]) -> KeyRange {
     loop {
         let touched = runs.iter().flatten().flat_map(|run| run.overlapping(&hull));

@@ -24,9 +24,10 @@ use esker_version::{KeyRange, LevelIndex, Version};
 /// `partial:10,least-overlap`, `golden-ratio`, `fifo:64GiB,7d`, `partitioned`.
 ///
 /// # Costs
-/// What follows is for uniform overwrites of N bytes with memtables of P bytes at size ratio T, where m levels lie between
-/// level 0 and the last: bytes written to tables for each byte of the user, the log not counted; runs that a lookup may have to ask; and
-/// bytes of tables against live bytes before a merge begins. In brackets for 10 million entries of 116 bytes and 64 MiB of memtable, N/P = 17.3.
+/// What follows is for uniform overwrites of N bytes with memtables of P bytes at size ratio T, where m
+/// levels lie between level 0 and the last: bytes written to tables for each byte of the user, the log not
+/// counted; runs that a lookup may have to ask; and bytes of tables against live bytes before a merge begins.
+/// In brackets for 10 million entries of 116 bytes and 64 MiB of memtable, N/P = 17.3.
 ///
 /// ```
 /// use esker_strategy::Strategy;
@@ -41,15 +42,17 @@ pub enum Strategy {
     ///
     /// Writes 1, runs without bound, space without bound.
     None,
-    /// Every level below the first is one run, larger than the one before by a ratio (O'Neil et al. 1996; LevelDB).
+    /// Every level below the first is one run, larger than the one before by a ratio (O'Neil et al. 1996;
+    /// LevelDB).
     ///
-    /// Writes `1 + N/(4P)` with no level between, else about `1 + m(T+1)/2 + T` (T=10: 5.3), runs m+5 at most, space
-    /// `1 + 1/(T-1)` and level 0 (1.23).
+    /// Writes `1 + N/(4P)` with no level between, else about `1 + m(T+1)/2 + T` (T=10: 5.3), runs m+5 at
+    /// most, space `1 + 1/(T-1)` and level 0 (1.23).
     Leveled {
         /// By which ratio.
         size_ratio: SizeRatio,
     },
-    /// Every level is a tier of T-1 runs at rest; the T-th makes one run of the next level (Cassandra's size tiers).
+    /// Every level is a tier of T-1 runs at rest; the T-th makes one run of the next level (Cassandra's size
+    /// tiers).
     ///
     /// Writes about m+2 (T=4: 2.9), runs `(T-1)(m+2)`, space up to T-1 and more (3.7).
     Tiered {
@@ -63,8 +66,8 @@ pub enum Strategy {
         /// How many runs make one of the next level.
         size_ratio: SizeRatio,
     },
-    /// T-1 runs in level 0, one run in each level below: what the CS265 report calls lazy leveling and others tiered and
-    /// leveled. The same as `fluid:T,T-1/1,1`.
+    /// T-1 runs in level 0, one run in each level below: what the CS265 report calls lazy leveling and others
+    /// tiered and leveled. The same as `fluid:T,T-1/1,1`.
     ///
     /// As [`Strategy::Leveled`] with T runs of level 0 merged at a time; runs T+m.
     TieredLeveled {
@@ -73,7 +76,8 @@ pub enum Strategy {
     },
     /// A number of runs per level, which generalises the four (the fluid LSM-tree of Dostoevsky).
     ///
-    /// Writes about `m(T-1)/(K+1)` for the levels between, runs `K(m+1) + Z`, space between leveling's and tiering's.
+    /// Writes about `m(T-1)/(K+1)` for the levels between, runs `K(m+1) + Z`, space between leveling's and
+    /// tiering's.
     Fluid {
         /// How much larger a level is than the one before.
         size_ratio: SizeRatio,
@@ -82,29 +86,34 @@ pub enum Strategy {
         /// Runs in the last level, 1 to [`MAX_RUNS_PER_LEVEL`].
         last_runs: u32,
     },
-    /// Leveling in which a part of a level goes down at a time (LevelDB; the CS265 report's partial compaction).
+    /// Leveling in which a part of a level goes down at a time (LevelDB; the CS265 report's partial
+    /// compaction).
     ///
-    /// Writes 0.55 to 0.75 of leveling's, because level 0 collects 8 runs, which go through a level that is too small for them, and the
-    /// least overlap is chosen below (T=10: 2.9), runs m+9, space as leveling's and more of level 0 (1.52). Jobs are a tenth of
-    /// leveling's and smaller.
+    /// Writes 0.55 to 0.75 of leveling's, because level 0 collects 8 runs, which go through a level that is
+    /// too small for them, and the least overlap is chosen below (T=10: 2.9), runs m+9, space as leveling's
+    /// and more of level 0 (1.52). Jobs are a tenth of leveling's and smaller.
     Partial {
         /// How much larger a level is than the one before.
         size_ratio: SizeRatio,
         /// Which part goes next.
         pick: Pick,
     },
-    /// Partial leveling with a size ratio of 1.618, jobs of at most 64 MiB and few runs in level 0 (the byron report).
+    /// Partial leveling with a size ratio of 1.618, jobs of at most 64 MiB and few runs in level 0 (the byron
+    /// report).
     ///
     /// Many levels and small merges: writes 5.8, runs m+3 (4.7 on average), space up to 2.6.
     GoldenRatio,
-    /// Tables are dropped whole when they are too old or too many: for logs, events and caches (RocksDB's FIFO).
+    /// Tables are dropped whole when they are too old or too many: for logs, events and caches (RocksDB's
+    /// FIFO).
     ///
     /// Writes 1, space as told. Runs without bound, unless keys ascend with time: then one run.
     Fifo(FifoLimits),
-    /// Tiers above a last level that is merged window by window, densest first (Spooky, VLDB 15(11), and staggered).
+    /// Tiers above a last level that is merged window by window, densest first (Spooky, VLDB 15(11), and
+    /// staggered).
     ///
-    /// Writes `1 + m + 2.6` with a fifth of garbage allowed (3.4), runs about 5, space 1.25; one run when idle. What is scanned much has fewer runs and
-    /// writes more: scans pay for merges of small runs. New keys are no garbage: a fill leaves up to 600/1000 of them above the last level and writes
+    /// Writes `1 + m + 2.6` with a fifth of garbage allowed (3.4), runs about 5, space 1.25; one run when
+    /// idle. What is scanned much has fewer runs and writes more: scans pay for merges of small runs. New
+    /// keys are no garbage: a fill leaves up to 600/1000 of them above the last level and writes
     /// `1 + m + 0.8`.
     #[default]
     Partitioned,
@@ -133,7 +142,8 @@ impl Strategy {
         if plans_migration { of_new.max(self.misplaced_bytes(shape, options)).max(1) } else { of_new }
     }
 
-    /// Bytes in old files of a migration ([`Shape::migration`]) that are not in this strategy's form yet. Zero if there is no migration.
+    /// Bytes in old files of a migration ([`Shape::migration`]) that are not in this strategy's form yet.
+    /// Zero if there is no migration.
     pub fn misplaced_bytes(&self, shape: &Shape<'_>, options: &StrategyOptions) -> u64 {
         let busy = Busy::new();
         let cx = Context::new(shape, &busy, options);
@@ -144,7 +154,8 @@ impl Strategy {
         }
     }
 
-    /// Runs of level 0 that start a merge: so many lie there when nothing is amiss. `None` if it may have any number.
+    /// Runs of level 0 that start a merge: so many lie there when nothing is amiss. `None` if it may have any
+    /// number.
     pub fn level0_trigger(&self, options: &StrategyOptions) -> Option<u32> {
         match self.rules() {
             Rules::Fluid(fluid) => Some(fluid.level0_trigger(options)),
@@ -183,7 +194,8 @@ impl Strategy {
         }
     }
 
-    /// Whether it merges for the sake of what can be dropped: the others leave garbage where it is until whole tables go.
+    /// Whether it merges for the sake of what can be dropped: the others leave garbage where it is until
+    /// whole tables go.
     pub fn merges(&self) -> bool {
         !matches!(self, Strategy::None | Strategy::Fifo(_))
     }

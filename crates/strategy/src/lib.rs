@@ -6,15 +6,15 @@
 //! a test that draws a tree as text and for a simulation of a trillion entries. One executor carries out any
 //! plan.
 //!
-//! What keeps every strategy honest is [`validate()`]: the rules V1 to V5 say when a plan keeps the versions of
-//! each key in order, may run beside others, and brings compaction nearer to its end.
+//! What keeps every strategy honest is [`validate()`]: the rules V1 to V5 say when a plan keeps the versions
+//! of each key in order, may run beside others, and brings compaction nearer to its end.
 //!
-//! Map: [`options`], [`plan`], [`busy`], [`shape`] are the words; [`mod@validate`] the law; [`cut`] says where
-//! output tables end and [`place`] where flushes go. `draft` turns inputs and a place into a plan. `fluid`
-//! holds leveling, tiering and lazy leveling, with [`parts`] also partial leveling and the golden ratio; `partitioned` is the
-//! default, which merges the `column`s over windows of the last level, and has a `weight` for what lies above; [`fifo`] drops what is old. [`migration`] is how a tree comes
-//! from one form to another. `clean`, [`collect`] and
-//! [`manual`] are shared by all. [`kind`] gives them names.
+//! Map: [`options`], [`plan`], [`busy`], [`shape`] are the words; [`mod@validate`] the law; [`cut`] says
+//! where output tables end and [`place`] where flushes go. `draft` turns inputs and a place into a plan.
+//! `fluid` holds leveling, tiering and lazy leveling, with [`parts`] also partial leveling and the golden
+//! ratio; `partitioned` is the default, which merges the `column`s over windows of the last level, and has a
+//! `weight` for what lies above; [`fifo`] drops what is old. [`migration`] is how a tree comes from one form
+//! to another. `clean`, [`collect`] and [`manual`] are shared by all. [`kind`] gives them names.
 #![forbid(unsafe_code)]
 
 pub mod busy;

@@ -1,19 +1,21 @@
 //! From one strategy's form of a tree to another's, without haste.
 //!
-//! Any tree is legal for any strategy, so a change of strategy is nothing but that: from then on other rules plan. Left
-//! to themselves they would see a tree out of form and work on nothing else, with all the force that is meant for keeping up with the
-//! writers. So files are told apart by when they were written. What lies in those from before the change, the *old* ones, is not
-//! counted where a rule asks whether it has to act: old runs make no level too full and no merge urgent. When nothing is to be
-//! done by that count, the same rules are asked again with everything counted, and what they answer now is done in class [`Class::Clean`], in
-//! jobs of limited size. So the tree gets its new form step by step while the writers have what they need, and at each
-//! moment it can stop there or turn back.
+//! Any tree is legal for any strategy, so a change of strategy is nothing but that: from then on other rules
+//! plan. Left to themselves they would see a tree out of form and work on nothing else, with all the force
+//! that is meant for keeping up with the writers. So files are told apart by when they were written. What
+//! lies in those from before the change, the *old* ones, is not counted where a rule asks whether it has to
+//! act: old runs make no level too full and no merge urgent. When nothing is to be done by that count, the
+//! same rules are asked again with everything counted, and what they answer now is done in class
+//! [`Class::Clean`], in jobs of limited size. So the tree gets its new form step by step while the writers
+//! have what they need, and at each moment it can stop there or turn back.
 //!
 //! # Invariants
-//! * MG1. What is done for the writers' sake, new data counted, does not wait for what is old, unless order demands it: a merge takes the
-//!   oldest runs first.
-//! * MG2. [`Migration`] changes when something is merged and how urgent that is, never whether a plan is legal.
-//! * MG3. Old data that is out of form only becomes less: each step of a migration rewrites some of it into new files, or moves it to where it
-//!   is in form.
+//! * MG1. What is done for the writers' sake, new data counted, does not wait for what is old, unless order
+//!   demands it: a merge takes the oldest runs first.
+//! * MG2. [`Migration`] changes when something is merged and how urgent that is, never whether a plan is
+//!   legal.
+//! * MG3. Old data that is out of form only becomes less: each step of a migration rewrites some of it into
+//!   new files, or moves it to where it is in form.
 //!
 //! Rejected: to mark runs with the strategy that made them. Runs are extended and sliced; files are neither.
 

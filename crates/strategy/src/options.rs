@@ -82,34 +82,38 @@ pub struct StrategyOptions {
     /// Where output tables are cut; from the size of the last level if `None`: 1/1024 of it, a power of two,
     /// [`StrategyOptions::least_table_bytes`] to 1 GiB.
     pub table_bytes: Option<u64>,
-    /// Least size at which output tables are cut where the data does not say more. Until a table ends eight bytes of each key are in memory,
-    /// then its filter as well, twice: of entries of 16 bytes two thirds of what the table has.
+    /// Least size at which output tables are cut where the data does not say more. Until a table ends eight
+    /// bytes of each key are in memory, then its filter as well, twice: of entries of 16 bytes two thirds of
+    /// what the table has.
     pub least_table_bytes: u64,
     /// Most bytes that one job rewrites, about. The partitioned strategy needs a limit, and takes two tables
-    /// and at least 32 MiB if `None`; so does partial leveling, and the golden ratio takes at most 64 MiB. The others merge
-    /// whole levels if `None`, else key by key where their rules allow it, so that they need less transient space and level 0
-    /// is not held up for long.
+    /// and at least 32 MiB if `None`; so does partial leveling, and the golden ratio takes at most 64 MiB.
+    /// The others merge whole levels if `None`, else key by key where their rules allow it, so that they need
+    /// less transient space and level 0 is not held up for long.
     pub max_job_bytes: Option<u64>,
-    /// Runs in level 0 that start a merge where the strategy does not fix them. If `None`: 4 for leveling, 8 for partial leveling,
-    /// 2 for the golden ratio.
+    /// Runs in level 0 that start a merge where the strategy does not fix them. If `None`: 4 for leveling, 8
+    /// for partial leveling, 2 for the golden ratio.
     pub level0_trigger_runs: Option<u32>,
-    /// Most runs of one level that a job merges; if `None` twice as many as start one in level 0, and all of any other level.
+    /// Most runs of one level that a job merges; if `None` twice as many as start one in level 0, and all of
+    /// any other level.
     pub max_job_runs: Option<u32>,
     /// Runs in level 0 at which writes stop; merging becomes urgent half-way between the trigger and this.
     pub level0_hard_runs: u32,
     /// The partitioned strategy: runs that make a tier.
     pub tier_runs: u32,
-    /// The partitioned strategy: how many bytes may lie above the last level, in 1/1000 of the last level, before they are merged.
-    /// A flush comes on top, and what is merged meanwhile; where flushes are large against the last level, merging begins at less, down to two
-    /// thirds of this. With 190 all tables stay at 1.23 of the live data at ten million entries of 116 bytes in memtables of 64 MiB, with
-    /// writes at full speed. Bytes that replace nothing count for less, so that up to 600 of new keys may lie there.
+    /// The partitioned strategy: how many bytes may lie above the last level, in 1/1000 of the last level,
+    /// before they are merged. A flush comes on top, and what is merged meanwhile; where flushes are large
+    /// against the last level, merging begins at less, down to two thirds of this. With 190 all tables stay
+    /// at 1.23 of the live data at ten million entries of 116 bytes in memtables of 64 MiB, with writes at
+    /// full speed. Bytes that replace nothing count for less, so that up to 600 of new keys may lie there.
     pub garbage_permille: u32,
-    /// The partitioned strategy: the budget for what lies above the last level is never less than this, nor than a tier
-    /// of flushes if that is less. The first flush of a growing store is its whole last level; a share of that
-    /// would have every following flush rewrite all there is, for the sake of few bytes.
+    /// The partitioned strategy: the budget for what lies above the last level is never less than this, nor
+    /// than a tier of flushes if that is less. The first flush of a growing store is its whole last level; a
+    /// share of that would have every following flush rewrite all there is, for the sake of few bytes.
     pub small_garbage_bytes: u64,
-    /// When idle, what lies above a partition of the last level is merged into it if it is at least so much of it, in 1/1000: a
-    /// trickle of writes with pauses must not rewrite the store in each pause. 0 merges everything.
+    /// When idle, what lies above a partition of the last level is merged into it if it is at least so much
+    /// of it, in 1/1000: a trickle of writes with pauses must not rewrite the store in each pause. 0 merges
+    /// everything.
     pub idle_permille: u32,
     /// Whether plans may consume a slice of a table. Without it jobs grow until they end at table borders.
     pub slices: bool,
@@ -125,9 +129,9 @@ pub struct StrategyOptions {
     pub blob_space_amp_permille: u32,
 }
 
-/// What an idle database may rewrite in one go without its being worth it, and in a day: a store of 10 GiB, with half as much
-/// again for what lies above it and for a second pause. It converges whole as long as this lasts
-/// ([`StrategyOptions::idle_permille`] is 0 then).
+/// What an idle database may rewrite in one go without its being worth it, and in a day: a store of 10 GiB,
+/// with half as much again for what lies above it and for a second pause. It converges whole as long as this
+/// lasts ([`StrategyOptions::idle_permille`] is 0 then).
 pub const IDLE_ALLOWANCE_BYTES: u64 = 16 << 30;
 
 impl Default for StrategyOptions {

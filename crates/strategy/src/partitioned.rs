@@ -7,13 +7,16 @@
 //! one window per job.
 //!
 //! 1. *Tier*: enough runs of a level that are small against the last become one run of the next level.
-//! 2. *Dense*: as soon as what lies above the last level weighs more than `g` of its bytes (and more than a tier of flushes), or some window is very
-//!    dense or has many runs over it, the column over the best window is merged. Parts weigh what of them replaces something older, new
-//!    keys a third of their bytes ([`crate::weight`]); so do runs in rule 1, whose tiers have as many runs as ever.
-//! 3. *Scans*: fewer runs than a tier takes are merged once scans have paid for it, up to what may lie above the last level. Like a tier they
-//!    become one run of the next level, so each byte is merged at most once a level for this, however much is scanned. Where they have paid
-//!    for all of it and nobody writes, it is merged into the last level, as in rule 5.
-//! 4. *Clean*: tombstones; what has expired or is hidden as a whole goes before everything else, because it costs nothing.
+//! 2. *Dense*: as soon as what lies above the last level weighs more than `g` of its bytes (and more than a
+//!    tier of flushes), or some window is very dense or has many runs over it, the column over the best
+//!    window is merged. Parts weigh what of them replaces something older, new keys a third of their bytes
+//!    ([`crate::weight`]); so do runs in rule 1, whose tiers have as many runs as ever.
+//! 3. *Scans*: fewer runs than a tier takes are merged once scans have paid for it, up to what may lie above
+//!    the last level. Like a tier they become one run of the next level, so each byte is merged at most once
+//!    a level for this, however much is scanned. Where they have paid for all of it and nobody writes, it is
+//!    merged into the last level, as in rule 5.
+//! 4. *Clean*: tombstones; what has expired or is hidden as a whole goes before everything else, because it
+//!    costs nothing.
 //! 5. *Idle*: columns, where what lies above is a share of the last level that is worth the rewriting.
 //!
 //! The number of levels follows by itself: rule 1 refuses a merge whose result would eat half the garbage
@@ -37,8 +40,8 @@ const MAX_RUNS_OVER_WINDOW: u32 = 24;
 const VERY_DENSE: u128 = 4;
 /// So many runs are merged if scans have paid for it: with one there is nothing to save.
 const LEAST_PAID_RUNS: usize = 2;
-/// What is to lie above the last level at most, in percent of the share that the options speak of: by default 235 of 1000 of the last level, so
-/// that all tables stay below 1.25 of what is alive.
+/// What is to lie above the last level at most, in percent of the share that the options speak of: by default
+/// 235 of 1000 of the last level, so that all tables stay below 1.25 of what is alive.
 const MOST_GARBAGE_PERCENT: u64 = 124;
 
 pub(crate) fn plan(cx: &Context<'_>) -> Option<CompactionPlan> {
@@ -84,12 +87,14 @@ pub(crate) fn plan_shape(cx: &Context<'_>) -> Option<CompactionPlan> {
     dense(cx, Class::Shape)
 }
 
-/// What scans have paid for, unless that is everything: then it is merged into the last level, and what cannot be is left for the end.
+/// What scans have paid for, unless that is everything: then it is merged into the last level, and what
+/// cannot be is left for the end.
 fn plan_paid(cx: &Context<'_>) -> Option<CompactionPlan> {
     if cx.shape.paid_whole { None } else { merge_paid(cx) }
 }
 
-/// The newest runs above the last level become one of the level below them, as many levels of them as have more runs than one.
+/// The newest runs above the last level become one of the level below them, as many levels of them as have
+/// more runs than one.
 fn merge_paid(cx: &Context<'_>) -> Option<CompactionPlan> {
     if cx.shape.paid_bytes == 0 {
         return None;
@@ -142,8 +147,9 @@ fn wanted_garbage_bytes(cx: &Context<'_>, base_bytes: u64) -> u64 {
     garbage_budget_bytes(cx.options, base_bytes)
 }
 
-/// Bytes that may lie above a last level of so many, before they are merged: what is to lie there at most, less a flush that comes on top at once and
-/// a fifth that comes while it is merged; but no less than two thirds of the share that there is without large flushes.
+/// Bytes that may lie above a last level of so many, before they are merged: what is to lie there at most,
+/// less a flush that comes on top at once and a fifth that comes while it is merged; but no less than two
+/// thirds of the share that there is without large flushes.
 pub(crate) fn garbage_budget_bytes(options: &StrategyOptions, base_bytes: u64) -> u64 {
     let wanted = garbage_share_bytes(options, base_bytes);
     let flushes = options.memtable_bytes.saturating_mul(6) / 5;
@@ -151,15 +157,17 @@ pub(crate) fn garbage_budget_bytes(options: &StrategyOptions, base_bytes: u64) -
     left.max(wanted / 3 * 2).min(wanted).max(small_garbage_bytes(options))
 }
 
-/// Where writers and merges that follow them at full speed are to meet: so many bytes above a last level of so many, just after a flush. It is what is to
-/// lie there at most, with a little left; but where flushes are large, a flush more than the budget and a little, or merges would have to rest.
+/// Where writers and merges that follow them at full speed are to meet: so many bytes above a last level of
+/// so many, just after a flush. It is what is to lie there at most, with a little left; but where flushes are
+/// large, a flush more than the budget and a little, or merges would have to rest.
 pub(crate) fn garbage_target_bytes(options: &StrategyOptions, base_bytes: u64) -> u64 {
     let flush = options.memtable_bytes;
     let most = most_garbage_bytes(options, base_bytes).saturating_sub(flush / 10 * 3);
     most.max(garbage_budget_bytes(options, base_bytes).saturating_add(flush / 10 * 11))
 }
 
-/// What is to lie above a last level of so many bytes at most, while writers and merges both go at full speed.
+/// What is to lie above a last level of so many bytes at most, while writers and merges both go at full
+/// speed.
 fn most_garbage_bytes(options: &StrategyOptions, base_bytes: u64) -> u64 {
     garbage_share_bytes(options, base_bytes) / 100 * MOST_GARBAGE_PERCENT
 }
@@ -204,7 +212,8 @@ fn prefix<'a>(cx: &Context<'a>, level: LevelIndex, ignore_jobs: bool) -> Vec<Lev
     if fitting.len() < tier_runs(cx) { Vec::new() } else { fitting }
 }
 
-/// The oldest of these runs, which come newest first, that no job uses and that weigh no more than so many bytes together.
+/// The oldest of these runs, which come newest first, that no job uses and that weigh no more than so many
+/// bytes together.
 fn oldest_within<'a>(
     cx: &Context<'a>,
     runs: &[LevelRun<'a>],
@@ -227,8 +236,8 @@ fn prefix_bytes(cx: &Context<'_>, level: LevelIndex) -> u64 {
     prefix(cx, level, true).iter().fold(0, |sum, (_, run)| sum.saturating_add(run.bytes()))
 }
 
-/// Bytes in old files that are not in this form: what lies above the last level beyond what may, with runs of the last level that are
-/// not its oldest.
+/// Bytes in old files that are not in this form: what lies above the last level beyond what may, with runs of
+/// the last level that are not its oldest.
 pub(crate) fn misplaced_bytes(cx: &Context<'_>) -> u64 {
     let old = cx.shape.upper().fold(0u64, |sum, (_, run)| sum.saturating_add(cx.old_bytes(run)));
     old.min(upper_weight(cx).saturating_sub(garbage_bytes(cx)))

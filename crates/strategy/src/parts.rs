@@ -1,14 +1,16 @@
 //! Moving a level down a part at a time.
 //!
-//! Where leveling merges a whole level into the next, partial leveling takes one part, with the neighbours that come for free,
-//! and what it overlaps in the next level: jobs are small, and which part goes can be chosen. The choice changes what is
-//! written, what is read and how long data stays where it is; [`Pick`] names the rules.
+//! Where leveling merges a whole level into the next, partial leveling takes one part, with the neighbours
+//! that come for free, and what it overlaps in the next level: jobs are small, and which part goes can be
+//! chosen. The choice changes what is written, what is read and how long data stays where it is; [`Pick`]
+//! names the rules.
 //!
 //! # The cursor
-//! Round robin has to know where it was. That can be seen in the tree: what goes down becomes new parts of the next level, and
-//! ids of parts grow, so the newest part there ends where the last job ended. So nothing needs to be remembered, and a database
-//! that is opened again goes on where it was. A moved part keeps its id and does not show; but it is gone from its level, so the first
-//! part behind the cursor is the one behind it.
+//! Round robin has to know where it was. That can be seen in the tree: what goes down becomes new parts of
+//! the next level, and ids of parts grow, so the newest part there ends where the last job ended. So nothing
+//! needs to be remembered, and a database that is opened again goes on where it was. A moved part keeps its
+//! id and does not show; but it is gone from its level, so the first part behind the cursor is the one behind
+//! it.
 
 use crate::clean::garbage;
 use crate::draft::{Context, bytes_of, input_from};
@@ -20,8 +22,8 @@ use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Parts of a level that are compared to find the best; of more, those behind the cursor. Each costs up to a microsecond, and
-/// a plan shall take less than a thousand.
+/// Parts of a level that are compared to find the best; of more, those behind the cursor. Each costs up to a
+/// microsecond, and a plan shall take less than a thousand.
 const MAX_COMPARED: usize = 512;
 /// How many windows are tried when running jobs are in the way of the best.
 const MAX_TRIES: usize = 8;
@@ -34,7 +36,8 @@ pub enum Pick {
     /// The one that overlaps least of the next level for its own bytes: fewest bytes written.
     #[default]
     LeastOverlap,
-    /// The one with the oldest data: what is written again and again stays above, and so does most of what it replaces.
+    /// The one with the oldest data: what is written again and again stays above, and so does most of what it
+    /// replaces.
     Oldest,
     /// The one with the greatest share of tombstones and expired entries: space is freed early.
     MostTombstones,
@@ -146,8 +149,8 @@ impl Parts<'_> {
         parts.iter().fold(0, |sum, part| sum.saturating_add(part.bytes))
     }
 
-    /// A part with the neighbours that overlap nothing further and still fit the job: they go down at the cost of their own
-    /// bytes.
+    /// A part with the neighbours that overlap nothing further and still fit the job: they go down at the
+    /// cost of their own bytes.
     fn window(&self, seed: usize) -> Range<usize> {
         let parts = self.run.parts();
         let overlap = self.overlap(&parts[seed]);

@@ -96,7 +96,8 @@ pub enum Class {
     Promise,
     /// Level 0 is about to stop the writers.
     L0Urgent,
-    /// Parts that go without being read. It takes an edit, so it waits for nothing, and nothing that is planned behind it has to wait.
+    /// Parts that go without being read. It takes an edit, so it waits for nothing, and nothing that is
+    /// planned behind it has to wait.
     Free,
     /// Emptying a memtable. No plan has this class; it is here so that the scheduler orders everything by
     /// one.
@@ -128,8 +129,8 @@ pub enum Reason {
     TooLarge,
     /// Enough runs came together for a tier.
     Tier,
-    /// Scans have paid for a tier of fewer runs, or for merging all into the last level: see [`Shape::paid_bytes`](crate::Shape::paid_bytes)
-    /// and [`Shape::paid_whole`](crate::Shape::paid_whole).
+    /// Scans have paid for a tier of fewer runs, or for merging all into the last level: see
+    /// [`Shape::paid_bytes`](crate::Shape::paid_bytes) and [`Shape::paid_whole`](crate::Shape::paid_whole).
     Scans,
     /// The densest window of the last level: most to gain for the bytes rewritten.
     DenseWindow,
@@ -328,8 +329,8 @@ impl CompactionPlan {
     }
 
     /// Says in an edit that the inputs go: whole parts are removed, sliced ones are replaced by what remains
-    /// of them, under ids from `next_part`. What remains keeps the file, in which what the job deleted is still to be found: so it knows
-    /// since when.
+    /// of them, under ids from `next_part`. What remains keeps the file, in which what the job deleted is
+    /// still to be found: so it knows since when.
     pub fn remove_inputs(
         &self,
         keyspace: KeyspaceId,
@@ -372,8 +373,9 @@ impl CompactionPlan {
     }
 
     /// Splits the hull into at most `pieces` ranges of about equal input bytes, for sub-compactions that run
-    /// side by side. Borders are keys of `anchors`, in any order, which lie in the inputs: each stands for the input
-    /// bytes from its key on up to the next anchor of the same table. Deterministic. O(n log n) for n anchors.
+    /// side by side. Borders are keys of `anchors`, in any order, which lie in the inputs: each stands for
+    /// the input bytes from its key on up to the next anchor of the same table. Deterministic. O(n log n) for
+    /// n anchors.
     ///
     /// The ranges follow each other and cover the hull; none is empty.
     pub fn split(&self, pieces: usize, mut anchors: Vec<Anchor>) -> Vec<KeyRange> {

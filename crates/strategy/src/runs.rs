@@ -8,10 +8,11 @@ pub const MAX_RUNS_PER_LEVEL: u32 = 64;
 /// Most levels that can be told apart: deeper ones are allowed what the last named one is.
 const MAX_NAMED_LEVELS: usize = 8;
 
-/// Runs that each level above the last may hold, from level 0 on; the last number named holds for deeper levels.
+/// Runs that each level above the last may hold, from level 0 on; the last number named holds for deeper
+/// levels.
 ///
-/// One number is the fluid tree of Dostoevsky (SIGMOD'18). Several allow what LSM-Bush (SIGMOD'19) proposes: more runs in
-/// smaller levels. Printed and parsed as `3` or `8/4/2`.
+/// One number is the fluid tree of Dostoevsky (SIGMOD'18). Several allow what LSM-Bush (SIGMOD'19) proposes:
+/// more runs in smaller levels. Printed and parsed as `3` or `8/4/2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunsPerLevel {
     runs: [u8; MAX_NAMED_LEVELS],
@@ -28,7 +29,8 @@ impl RunsPerLevel {
         RunsPerLevel { runs: [runs; MAX_NAMED_LEVELS], named: 1 }
     }
 
-    /// One number for each level from level 0 on. `None` unless there are 1 to 8 numbers of 1 to [`MAX_RUNS_PER_LEVEL`].
+    /// One number for each level from level 0 on. `None` unless there are 1 to 8 numbers of 1 to
+    /// [`MAX_RUNS_PER_LEVEL`].
     pub fn each(numbers: &[u32]) -> Option<RunsPerLevel> {
         let in_range = numbers.iter().all(|runs| (1..=MAX_RUNS_PER_LEVEL).contains(runs));
         if !in_range || numbers.is_empty() || numbers.len() > MAX_NAMED_LEVELS {

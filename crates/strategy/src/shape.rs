@@ -5,7 +5,8 @@ use esker_base::{PartId, SeqNo};
 use esker_version::{LevelIndex, PartMeta, Run, Version};
 use std::sync::Arc;
 
-/// The run that everything is merged into in the end, and that is taken for what is alive: the oldest of the last level.
+/// The run that everything is merged into in the end, and that is taken for what is alive: the oldest of the
+/// last level.
 pub fn base_run(version: &Version) -> Option<&Arc<Run>> {
     version.runs_of(LevelIndex::LAST).last()
 }
@@ -50,11 +51,11 @@ pub struct Shape<'a> {
     pub expired_ms: u64,
     /// Parts in which range deletes hide everything from every reader, ascending.
     pub hidden: &'a [PartId],
-    /// How often parts were read lately, ascending by part; the unit does not matter. Parts that are not there were not read,
-    /// or nobody counted.
+    /// How often parts were read lately, ascending by part; the unit does not matter. Parts that are not
+    /// there were not read, or nobody counted.
     pub heat: &'a [(PartId, u64)],
-    /// How much of a part replaces something in older runs, in 1/1000 of its bytes, ascending by part: not less than is true. Of parts that
-    /// are not there nobody knows, and all may.
+    /// How much of a part replaces something in older runs, in 1/1000 of its bytes, ascending by part: not
+    /// less than is true. Of parts that are not there nobody knows, and all may.
     pub replaced: &'a [(PartId, u32)],
     /// A change of strategy that is being worked through.
     pub migration: Option<Migration>,
@@ -62,7 +63,8 @@ pub struct Shape<'a> {
     pub idle: bool,
     /// Bytes of merging that scans have paid for by seeking in more runs than there need be.
     pub paid_bytes: u64,
-    /// Scans have paid for all that lies above the last level, and nobody writes at the moment: it may be merged into the last level.
+    /// Scans have paid for all that lies above the last level, and nobody writes at the moment: it may be
+    /// merged into the last level.
     pub paid_whole: bool,
 }
 

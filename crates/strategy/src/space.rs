@@ -1,16 +1,18 @@
-//! A promise on space: live data, garbage and what jobs write in passing together stay below a multiple of the live data.
+//! A promise on space: live data, garbage and what jobs write in passing together stay below a multiple of
+//! the live data.
 //!
 //! # The account
-//! What is alive is taken to be the oldest run of the last level: everything above it may be garbage, and counts as such. That
-//! is right for overwrites and careful for growth. Small stores are counted as if they had four memtables of live data, or
-//! the first flush of a new key range would be due at once.
+//! What is alive is taken to be the oldest run of the last level: everything above it may be garbage, and
+//! counts as such. That is right for overwrites and careful for growth. Small stores are counted as if they
+//! had four memtables of live data, or the first flush of a new key range would be due at once.
 //!
 //! # The rule
-//! The promise leaves room beside the live data. A third of it is for what running jobs write before their inputs go, which bounds
-//! the size of a job; the rest is what may lie above the last level ([`Allowance`]). When more lies there, the column over the
-//! densest window is merged, whatever the strategy; so leveled, tiered and lazy trees keep the promise as the default does,
-//! by merging earlier than their own rules ask for. Steady overwriting then costs `1/(2g)` bytes for each, `g` being that allowance
-//! as a share of the live data, which is what a promise that cannot be kept is refused by.
+//! The promise leaves room beside the live data. A third of it is for what running jobs write before their
+//! inputs go, which bounds the size of a job; the rest is what may lie above the last level ([`Allowance`]).
+//! When more lies there, the column over the densest window is merged, whatever the strategy; so leveled,
+//! tiered and lazy trees keep the promise as the default does, by merging earlier than their own rules ask
+//! for. Steady overwriting then costs `1/(2g)` bytes for each, `g` being that allowance as a share of the
+//! live data, which is what a promise that cannot be kept is refused by.
 
 use crate::column::Columns;
 use crate::draft::Context;
@@ -39,7 +41,8 @@ pub struct Allowance {
 }
 
 impl Allowance {
-    /// What `max_space_amp_permille` leaves beside `base_bytes` in the last level; `None` if nothing is promised.
+    /// What `max_space_amp_permille` leaves beside `base_bytes` in the last level; `None` if nothing is
+    /// promised.
     pub fn new(options: &StrategyOptions, base_bytes: u64) -> Option<Allowance> {
         let promised = options.max_space_amp_permille?;
         let live_bytes = base_bytes.max(options.memtable_bytes.saturating_mul(LEAST_LIVE_MEMTABLES));
@@ -102,7 +105,8 @@ mod tests {
         }
     }
 
-    /// One table is the least job: where even that does not fit, the least garbage remains, and its price is told.
+    /// One table is the least job: where even that does not fit, the least garbage remains, and its price is
+    /// told.
     #[test]
     fn a_promise_that_leaves_no_room_is_dear() {
         let allowance = Allowance::new(&options(1050, 1), 1106 * MIB).unwrap();

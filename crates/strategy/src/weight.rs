@@ -1,16 +1,20 @@
 //! What a part above the last level weighs against the budget for garbage.
 //!
-//! The budget is there because what lies above may replace something older, which takes room until both are merged. Of new keys none does:
-//! while a store is filled they may lie there for longer, in larger runs, and each is merged with fewer bytes of the last level. So a part
-//! weighs as much as of it replaces something ([`Shape::replaced`]), but never so little that more than [`MOST_UPPER_PERMILLE`] of the last level
-//! lie above it: what lies there is read by more lookups, and is to be merged some day.
+//! The budget is there because what lies above may replace something older, which takes room until both are
+//! merged. Of new keys none does: while a store is filled they may lie there for longer, in larger runs, and
+//! each is merged with fewer bytes of the last level. So a part weighs as much as of it replaces something
+//! ([`Shape::replaced`]), but never so little that more than [`MOST_UPPER_PERMILLE`] of the last level lie
+//! above it: what lies there is read by more lookups, and is to be merged some day.
 //!
-//! * GW1. What a part weighs is not less than what of it replaces something older, so garbage that fits the budget by weight fits it. That is as true
-//!   as entries are as large as what they replace: how large that was nobody knows before a merge. Small values in the place of large ones
-//!   leave more garbage than they weigh; beside large new keys, for which more may lie here, more than they would without weights.
-//! * GW2. Parts that fit the budget together have at most [`MOST_UPPER_PERMILLE`] of the last level's bytes, or as many as the budget, if that is more.
-//! * GW3. Everything weighs its bytes where nobody knows better, where room is promised ([`crate::space`] counts all bytes there), where
-//!   nothing rests in the last level yet, and while a tree is on its way from one strategy to another.
+//! * GW1. What a part weighs is not less than what of it replaces something older, so garbage that fits the
+//!   budget by weight fits it. That is as true as entries are as large as what they replace: how large that
+//!   was nobody knows before a merge. Small values in the place of large ones leave more garbage than they
+//!   weigh; beside large new keys, for which more may lie here, more than they would without weights.
+//! * GW2. Parts that fit the budget together have at most [`MOST_UPPER_PERMILLE`] of the last level's bytes,
+//!   or as many as the budget, if that is more.
+//! * GW3. Everything weighs its bytes where nobody knows better, where room is promised ([`crate::space`]
+//!   counts all bytes there), where nothing rests in the last level yet, and while a tree is on its way from
+//!   one strategy to another.
 
 use crate::draft::Context;
 use crate::options::StrategyOptions;
@@ -18,7 +22,8 @@ use crate::partitioned::garbage_budget_bytes;
 use crate::shape::{Shape, base_bytes};
 use esker_version::{PartMeta, Run};
 
-/// Most that lies above the last level before it is merged, in 1/1000 of that, if none of it replaces anything.
+/// Most that lies above the last level before it is merged, in 1/1000 of that, if none of it replaces
+/// anything.
 const MOST_UPPER_PERMILLE: u64 = 600;
 
 /// All of it.

@@ -1,15 +1,17 @@
-//! How many places a lookup of an absent key may have to ask, by the formulas that the literature has for each shape.
+//! How many places a lookup of an absent key may have to ask, by the formulas that the literature has for
+//! each shape.
 
 use crate::kind::Strategy;
 use crate::options::{SizeRatio, StrategyOptions};
 
 /// A bound on the places that one lookup asks: the memtable, and runs of tables.
 ///
-/// It is that of the shape's steady form. Level 0 may hold more runs for a while when writes are faster than merges, up to where
-/// writers are held back.
+/// It is that of the shape's steady form. Level 0 may hold more runs for a while when writes are faster than
+/// merges, up to where writers are held back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorstCase {
-    /// The formula: L levels that hold tables, size ratio T, K runs in an upper level or a tier, Z in the last, B that level 0 collects.
+    /// The formula: L levels that hold tables, size ratio T, K runs in an upper level or a tier, Z in the
+    /// last, B that level 0 collects.
     pub formula: &'static str,
     /// Whose it is.
     pub source: &'static str,

@@ -110,7 +110,8 @@ fn reads_stay_right_whatever_runs_side_by_side() {
     assert!(installs > 20_000, "the worlds were busy: {installs}");
 }
 
-/// A tree that scans pay for as a whole becomes one run, as at rest; where they pay for less, its last level is left alone.
+/// A tree that scans pay for as a whole becomes one run, as at rest; where they pay for less, its last level
+/// is left alone.
 #[test]
 fn scans_that_pay_for_everything_get_one_run() {
     let options = StrategyOptions {
@@ -240,9 +241,10 @@ fn compact(world: &mut World) {
 
 #[test]
 fn amplification_is_what_the_theory_says() {
-    // 17.3 memtables of data, as 10 million entries and 64 MiB are. What is expected is what a simulation with
-    // exact key sets gave when the rules were designed; it agrees with the closed forms within a fifth. Partial leveling writes less than
-    // that, 350 and 370, since what its first level has no room for goes through.
+    // 17.3 memtables of data, as 10 million entries and 64 MiB are. What is expected is what a simulation
+    // with exact key sets gave when the rules were designed; it agrees with the closed forms within a fifth.
+    // Partial leveling writes less than that, 350 and 370, since what its first level has no room for goes
+    // through.
     let memtable = 462;
     for (name, write_amplification, space_at_rest) in [
         ("leveled:10", 530, 123),

@@ -1,7 +1,7 @@
 //! Writes the seed corpus of the fuzz targets: valid encodings, from a fixed seed.
 //!
-//! `cargo run -p esker-testkit --example decoder_corpus` adds what is missing in `fuzz/corpus` and never changes a
-//! file that is there: a committed encoding is a promise that later versions read it.
+//! `cargo run -p esker-testkit --example decoder_corpus` adds what is missing in `fuzz/corpus` and never
+//! changes a file that is there: a committed encoding is a promise that later versions read it.
 
 #![expect(clippy::print_stdout, reason = "it tells a person what it wrote")]
 

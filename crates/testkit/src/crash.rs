@@ -1,17 +1,18 @@
-//! The crash sweep: a workload is run once on a file system that forgets, then the machine or the process dies at every
-//! moment of its trace, in several ways, and what is left must open and hold what was promised.
+//! The crash sweep: a workload is run once on a file system that forgets, then the machine or the process
+//! dies at every moment of its trace, in several ways, and what is left must open and hold what was promised.
 //!
-//! **Cuts.** Every change of the file system is an event of the trace, and so is every store into the mapped log: a record
-//! is one store, so there is a cut before and after each record's copy, and `Crash::ProcessTorn` cuts within. Publication
-//! changes no file; the cut between the copy of a record and the mark of its acknowledgement is the moment of publication.
-//! The marks say what had been promised at a cut, and they are events, too.
+//! **Cuts.** Every change of the file system is an event of the trace, and so is every store into the mapped
+//! log: a record is one store, so there is a cut before and after each record's copy, and
+//! `Crash::ProcessTorn` cuts within. Publication changes no file; the cut between the copy of a record and
+//! the mark of its acknowledgement is the moment of publication. The marks say what had been promised at a
+//! cut, and they are events, too.
 //!
-//! **Promises.** What is found must be the state after some number of commits, with batches whole over all keyspaces and no
-//! hole. At least everything acknowledged when a process died, and everything acknowledged with `Power` or behind
-//! a sync or a flush when power was lost; at most the commit that was under way.
+//! **Promises.** What is found must be the state after some number of commits, with batches whole over all
+//! keyspaces and no hole. At least everything acknowledged when a process died, and everything acknowledged
+//! with `Power` or behind a sync or a flush when power was lost; at most the commit that was under way.
 //!
-//! **Afterwards.** What an open has shown is durable: power lost right after it shows the same again. Then the
-//! database is written to, closed and opened once more. For some cuts recovery itself is cut everywhere.
+//! **Afterwards.** What an open has shown is durable: power lost right after it shows the same again. Then
+//! the database is written to, closed and opened once more. For some cuts recovery itself is cut everywhere.
 
 use crate::follower::{CONSUMER, Copy};
 use crate::oracle::{Content, Oracle, difference};
@@ -81,7 +82,8 @@ impl Promise {
         }
     }
 
-    /// The commit that must have survived. What the kernel had written back in time counts as if nothing was lost.
+    /// The commit that must have survived. What the kernel had written back in time counts as if nothing was
+    /// lost.
     fn survivor(&self, crashes: &[Crash]) -> usize {
         let lossy = |crash: &Crash| matches!(crash, Crash::PowerAllLost | Crash::PowerRandom { .. });
         if crashes.iter().any(lossy) { self.powered } else { self.acknowledged }
@@ -172,8 +174,8 @@ impl Recording {
         Ok(Found { db, opened_at, content })
     }
 
-    /// Whoever goes on where the consumer stands gets, by the stream, exactly what the database shows: nothing that survived is
-    /// missing, nothing that did not comes, and no acknowledgement is lost.
+    /// Whoever goes on where the consumer stands gets, by the stream, exactly what the database shows:
+    /// nothing that survived is missing, nothing that did not comes, and no acknowledgement is lost.
     fn check_stream(&self, db: &Database, content: &Content, followed: Option<usize>) -> Outcome {
         let consumer = match (db.consumer(CONSUMER), followed) {
             (Err(Error::NotFound(_)), None) => return Ok(()),
@@ -241,7 +243,8 @@ impl Recording {
     }
 }
 
-/// The tables and blob files that are there are those that the database has: an open loses none, and leaves no orphans.
+/// The tables and blob files that are there are those that the database has: an open loses none, and leaves
+/// no orphans.
 fn check_files(db: &Database, image: &StrictFs) -> Outcome {
     let listed = image.list(&Path::new(DIR).join("tables"))?;
     let found: BTreeSet<String> = listed.into_iter().map(|entry| entry.name).collect();

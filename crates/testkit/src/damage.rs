@@ -1,14 +1,16 @@
-//! The damage sweep: every file of a small store is damaged in every place, and the store must say so or not mind.
+//! The damage sweep: every file of a small store is damaged in every place, and the store must say so or not
+//! mind.
 //!
-//! A bit is flipped in each piece of 64 bytes, the file is cut at each 512 bytes, the file is deleted. The verdict on
-//! each damage is *detected*, a typed error that names the file, from opening or from the reads that need the
-//! damaged bytes; or *harmless*, the same answers as before. Wrong answers, panics, and errors that blame something else
-//! are failures.
+//! A bit is flipped in each piece of 64 bytes, the file is cut at each 512 bytes, the file is deleted. The
+//! verdict on each damage is *detected*, a typed error that names the file, from opening or from the reads
+//! that need the damaged bytes; or *harmless*, the same answers as before. Wrong answers, panics, and errors
+//! that blame something else are failures.
 //!
-//! A log that ends early is how a log looks after a crash, and what was never said to be durable may be missing from
-//! it: so a log file that is cut or gone altogether may leave an earlier state, though not one without what was
-//! in tables. A flipped bit in a log that was closed must be noticed. The end of a manifest may be a torn append and is
-//! dropped as one; then the error may name the file in which the older state and the directory disagree.
+//! A log that ends early is how a log looks after a crash, and what was never said to be durable may be
+//! missing from it: so a log file that is cut or gone altogether may leave an earlier state, though not one
+//! without what was in tables. A flipped bit in a log that was closed must be noticed. The end of a manifest
+//! may be a torn append and is dropped as one; then the error may name the file in which the older state and
+//! the directory disagree.
 
 use crate::oracle::Oracle;
 use crate::runner::{DIR, Runner, read_all};
@@ -53,8 +55,8 @@ pub struct Verdicts {
     pub earlier: u64,
 }
 
-/// Runs a plan and closes the database without a flush, so that both tables and log hold something. What the script's last
-/// flush left is taken to be in tables.
+/// Runs a plan and closes the database without a flush, so that both tables and log hold something. What the
+/// script's last flush left is taken to be in tables.
 ///
 /// # Errors
 /// What failed without any damage.
@@ -131,7 +133,8 @@ impl Victim {
     /// Reads everything in several ways; gives the state that was found.
     fn look(&self, db: &Database) -> Result<usize, Looked> {
         let wrong = |text: String| Looked::Wrong(Failure::new(text));
-        // First without an error, so that reading is what meets the damage, and the error is the database's own.
+        // First without an error, so that reading is what meets the damage, and the error is the database's
+        // own.
         for name in db.keyspaces() {
             let keyspace = db.open_keyspace(&name).map_err(Looked::Error)?;
             for entry in keyspace.iter().rev() {

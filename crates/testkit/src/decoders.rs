@@ -1,9 +1,10 @@
 //! Every decoder of bytes from outside, as a function that a fuzzer can call.
 //!
 //! A *target* takes any bytes, hands them to a decoder and must not panic, whatever they are. What a decoder
-//! accepts is checked further: it is encoded again and must come back the same, and different ways of reading the
-//! same bytes must agree. Where a checksum guards the bytes, the target repairs it as well and decodes once more,
-//! because damage that a checksum catches never reaches the code behind it, but a newer or hostile writer does.
+//! accepts is checked further: it is encoded again and must come back the same, and different ways of reading
+//! the same bytes must agree. Where a checksum guards the bytes, the target repairs it as well and decodes
+//! once more, because damage that a checksum catches never reaches the code behind it, but a newer or hostile
+//! writer does.
 //!
 //! The same functions are run in three ways: over the corpus in `fuzz/corpus`, over seeded mutations of valid
 //! encodings (`tests/decoders.rs`, with every test run), and by libFuzzer (`fuzz/README.md`).

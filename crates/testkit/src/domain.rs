@@ -11,8 +11,8 @@ pub const KEYS: u16 = 640;
 /// The longest key that a key may be, in bytes.
 const LONGEST_KEY_BYTES: usize = 65_535;
 
-/// A key by its number, below [`KEYS`]. Awkward ones come first: the empty key, zero bytes, 0xff bytes, keys that are
-/// prefixes of each other, long ones; then three groups of plain ones.
+/// A key by its number, below [`KEYS`]. Awkward ones come first: the empty key, zero bytes, 0xff bytes, keys
+/// that are prefixes of each other, long ones; then three groups of plain ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(pub u16);
 
@@ -42,7 +42,8 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Prefixes worth asking for: the empty one, some that many keys have, some that few have, some that none has.
+/// Prefixes worth asking for: the empty one, some that many keys have, some that few have, some that none
+/// has.
 pub const PREFIXES: [&[u8]; 9] =
     [b"", b"\0", b"\xff", b"\xff\xff\xff", b"aa", b"user:0", b"user:01", b"k\x03", b"nothing"];
 

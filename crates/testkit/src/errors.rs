@@ -1,9 +1,10 @@
 //! The error sweep: every call of a workload that changes the file system fails once.
 //!
-//! The workload goes on after the failure, and so do its errors be reported, never a panic and never an error that
-//! blames the database or the data. When the disk is well again and the database was opened anew, everything acknowledged
-//! is there. A write that failed may be there or not: each key holds its last acknowledged value or one that was
-//! refused later. After a lost sync the power fails as well: then what was promised to survive that must be there.
+//! The workload goes on after the failure, and so do its errors be reported, never a panic and never an error
+//! that blames the database or the data. When the disk is well again and the database was opened anew,
+//! everything acknowledged is there. A write that failed may be there or not: each key holds its last
+//! acknowledged value or one that was refused later. After a lost sync the power fails as well: then what was
+//! promised to survive that must be there.
 
 use crate::follower::CONSUMER;
 use crate::ingest::{Joining, table_edits, without_merge, write_tables};

@@ -1,8 +1,8 @@
 //! A second database that follows the first by its change stream.
 //!
-//! It knows nothing but what the stream of a named consumer gave it; the consumer acknowledges now and then. When it has
-//! caught up it must hold exactly what the database holds (TS2). What it held at each acknowledgement is kept, so that a
-//! crash test can go on from there.
+//! It knows nothing but what the stream of a named consumer gave it; the consumer acknowledges now and then.
+//! When it has caught up it must hold exactly what the database holds (TS2). What it held at each
+//! acknowledgement is kept, so that a crash test can go on from there.
 
 use crate::operators::Operator;
 use crate::oracle::Content;
@@ -179,8 +179,8 @@ impl Follower {
         self.stream = None;
     }
 
-    /// Catches up, with a new stream or with the one that runs; `false` if it was told that it is too late. Then it begins
-    /// anew.
+    /// Catches up, with a new stream or with the one that runs; `false` if it was told that it is too late.
+    /// Then it begins anew.
     pub(crate) fn follow(&mut self, db: &Database, anew: bool, durability: Durability) -> Outcome<bool> {
         match self.catch_up(db, anew, durability) {
             Ok(outcome) => outcome?,

@@ -52,7 +52,8 @@ impl Generator {
         Plan { seed, database, spaces, script }
     }
 
-    /// So many writes, with a flush, a compaction, a sync or a reopening now and then: what crashes are tried on.
+    /// So many writes, with a flush, a compaction, a sync or a reopening now and then: what crashes are tried
+    /// on.
     pub fn writes(seed: u64, operations: usize, upheaval: u64) -> Vec<Op> {
         let mut generator = Generator::new(seed);
         generator.value_bytes = generator.value_bytes.min(200);

@@ -41,8 +41,8 @@ pub(crate) fn without_merge(deed: Deed) -> Deed {
     }
 }
 
-/// Writes the edits to tables, cut in equal shares; gives their paths. `expiry_ms` says when something expires that lives so many
-/// milliseconds.
+/// Writes the edits to tables, cut in equal shares; gives their paths. `expiry_ms` says when something
+/// expires that lives so many milliseconds.
 pub(crate) fn write_tables(
     env: &Env,
     dir: &Path,

@@ -1,10 +1,10 @@
 //! The kill loop's two halves: what the child writes, and what its parent checks after having killed it.
 //!
-//! Each of a few threads writes numbers in order. Write `n` of thread `t` is one batch: the thread's counter in one
-//! keyspace becomes `n`, and in another keyspace a slot of the thread gets a value that follows from `t` and `n`, or is
-//! deleted. So the counter alone says what every slot must hold, and a batch of which half is there shows. Each
-//! value also says what the other threads had been acknowledged before it was written: all of that precedes it, so
-//! finding the value without it is a hole.
+//! Each of a few threads writes numbers in order. Write `n` of thread `t` is one batch: the thread's counter
+//! in one keyspace becomes `n`, and in another keyspace a slot of the thread gets a value that follows from
+//! `t` and `n`, or is deleted. So the counter alone says what every slot must hold, and a batch of which half
+//! is there shows. Each value also says what the other threads had been acknowledged before it was written:
+//! all of that precedes it, so finding the value without it is a hole.
 
 use crate::{Failure, Outcome, ensure};
 use esker::parts::env::Env;

@@ -16,8 +16,8 @@
 //! | [`kill`] | what the process writes that is killed, and what must be left |
 //! | [`decoders`] | a target for every decoder of bytes from outside, for fuzzers and for the tests here |
 //!
-//! Every failure names what reproduces it: a seed, a cut, an image. Everything but the tests on real threads depends on
-//! nothing else.
+//! Every failure names what reproduces it: a seed, a cut, an image. Everything but the tests on real threads
+//! depends on nothing else.
 #![forbid(unsafe_code)]
 
 pub mod crash;

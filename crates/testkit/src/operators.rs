@@ -1,5 +1,5 @@
-//! The merge operators and the compaction filter that keyspaces under test have, and what the oracle takes them to do: written down a second time, so that
-//! a mistake in one of the two is noticed.
+//! The merge operators and the compaction filter that keyspaces under test have, and what the oracle takes
+//! them to do: written down a second time, so that a mistake in one of the two is noticed.
 
 use esker::parts::base::checksum;
 use esker::{CompactionFilter, Decision, KeyspaceOptions, Merge, MergeError, MergeOperator};
@@ -12,8 +12,8 @@ pub enum Operator {
     Append,
     /// The greatest stays.
     Max,
-    /// Each makes a new hash of the value and itself: no order of them but the right one gives the right value, and no
-    /// two of them make one.
+    /// Each makes a new hash of the value and itself: no order of them but the right one gives the right
+    /// value, and no two of them make one.
     Chain,
 }
 
@@ -71,7 +71,8 @@ impl Merge for Chain {
     }
 }
 
-/// Writes half of what it is shown anew, with the value that it had: whoever reads must not notice that it is there.
+/// Writes half of what it is shown anew, with the value that it had: whoever reads must not notice that it is
+/// there.
 #[derive(Debug)]
 pub struct Unnoticed;
 

@@ -1,12 +1,12 @@
 //! What a database must contain: every version of every key, by the number of the commit that wrote it.
 //!
-//! The state after a number of commits has a fingerprint, the sum of a hash of each entry, kept up as commits come. So
-//! "which prefix of the history is this content?" costs one comparison of numbers per candidate, and one exact
-//! comparison at the end.
+//! The state after a number of commits has a fingerprint, the sum of a hash of each entry, kept up as commits
+//! come. So "which prefix of the history is this content?" costs one comparison of numbers per candidate, and
+//! one exact comparison at the end.
 //!
-//! A keyspace keeps its history under whatever name: reads of the present and at snapshots ask the keyspace that bears a
-//! name *now* ([`Oracle::get`], [`Oracle::range`], [`Oracle::seen`]), while a database that comes back from a crash shows the names of
-//! its moment, too ([`Oracle::content`]).
+//! A keyspace keeps its history under whatever name: reads of the present and at snapshots ask the keyspace
+//! that bears a name *now* ([`Oracle::get`], [`Oracle::range`], [`Oracle::seen`]), while a database that
+//! comes back from a crash shows the names of its moment, too ([`Oracle::content`]).
 
 use crate::SPACES;
 use crate::operators::Operator;
@@ -55,7 +55,8 @@ pub struct Oracle {
     bearers: Vec<(usize, Bearers)>,
     /// The fingerprint after each number of commits, beginning with none, as long as nothing expires.
     fingerprints: Vec<u64>,
-    /// Whether the state after a commit is more than the last versions: a matter of time, or of older versions.
+    /// Whether the state after a commit is more than the last versions: a matter of time, or of older
+    /// versions.
     is_more: bool,
     /// Ranges that were deleted.
     deleted: Vec<Deleted>,
@@ -200,12 +201,14 @@ impl Oracle {
 
     /// Notes that the last commit deleted a range, whatever keys were there.
     pub fn note_deleted(&mut self, space: usize, range: (Bound<Vec<u8>>, Bound<Vec<u8>>)) {
-        // The keyspace may be one in which nothing was ever written; what is written to it later is in the same one.
+        // The keyspace may be one in which nothing was ever written; what is written to it later is in the
+        // same one.
         let bearer = self.bearer_or_new(space);
         self.deleted.push((self.now(), Some(bearer), range));
     }
 
-    /// Whether a range that was deleted after so many commits may reach into this one, also where there are no keys.
+    /// Whether a range that was deleted after so many commits may reach into this one, also where there are
+    /// no keys.
     pub fn is_deleted_in(&self, space: usize, bounds: (Bound<&[u8]>, Bound<&[u8]>), after: usize) -> bool {
         let bearer = self.bearers_at(self.now())[space];
         let ends_before = |upper: Bound<&[u8]>, lower: Bound<&[u8]>| match (upper, lower) {
@@ -250,11 +253,12 @@ impl Oracle {
         bearers.map(|keyspace| self.range_of(keyspace, everything, at).map(owned).collect()).to_vec()
     }
 
-    /// The number of commits, within `allowed`, after which the database contained, at this time, exactly `found`.
+    /// The number of commits, within `allowed`, after which the database contained, at this time, exactly
+    /// `found`.
     ///
     /// # Errors
-    /// A sentence that names the first differences to both ends of `allowed`: the content is no state the history had
-    /// there.
+    /// A sentence that names the first differences to both ends of `allowed`: the content is no state the
+    /// history had there.
     pub fn find(
         &self,
         found: &Content,

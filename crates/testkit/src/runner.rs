@@ -22,8 +22,8 @@ use std::time::Duration;
 /// Where the database is.
 pub const DIR: &str = "/db";
 
-/// What a mark in the trace of a crash test says; the low half of its number is the number of a commit, or of a
-/// keyspace.
+/// What a mark in the trace of a crash test says; the low half of its number is the number of a commit, or of
+/// a keyspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// The commit is about to be written.
@@ -34,7 +34,8 @@ pub enum Mark {
     Powered,
     /// The keyspace was created, or renamed to this.
     Created,
-    /// The keyspace is about to be created, dropped or renamed, from this name or to it: it may be there or not.
+    /// The keyspace is about to be created, dropped or renamed, from this name or to it: it may be there or
+    /// not.
     Changing,
     /// There is no such keyspace any more.
     Gone,
@@ -95,8 +96,8 @@ impl Runner {
         Runner::start_with(plan, Env::simulated(fs, plan.seed), Path::new(DIR), true)
     }
 
-    /// Opens a database as the plan says, anywhere. With the real clock, which nobody moves, nothing that is to expire
-    /// soon does so at a known moment: it expires at once, or in a day.
+    /// Opens a database as the plan says, anywhere. With the real clock, which nobody moves, nothing that is
+    /// to expire soon does so at a known moment: it expires at once, or in a day.
     pub fn start_in(plan: &Plan, env: Env, dir: &Path) -> Outcome<Runner> {
         Runner::start_with(plan, env, dir, false)
     }
@@ -195,7 +196,8 @@ impl Runner {
         Ok(())
     }
 
-    /// Closes the database; the second half of the result is whether a mark may be set that everything is durable.
+    /// Closes the database; the second half of the result is whether a mark may be set that everything is
+    /// durable.
     pub(crate) fn close(&mut self) -> Outcome {
         let now = self.oracle.now();
         self.snapshots.clear();
@@ -347,8 +349,8 @@ impl Runner {
         Ok(())
     }
 
-    /// What edits mean to the oracle: a range delete removes every key of its range that ever was there, or that edits
-    /// before it put there. A transaction takes it for a delete of its first key.
+    /// What edits mean to the oracle: a range delete removes every key of its range that ever was there, or
+    /// that edits before it put there. A transaction takes it for a delete of its first key.
     fn changes(&self, edits: &[Edit], how: How) -> Outcome<Vec<Change>> {
         let mut changes: Vec<Change> = Vec::new();
         for edit in edits {
@@ -647,8 +649,8 @@ impl Runner {
         Ok(())
     }
 
-    /// Compares everything with the state at a moment, at which the database is read through `snapshot` if there
-    /// is one.
+    /// Compares everything with the state at a moment, at which the database is read through `snapshot` if
+    /// there is one.
     pub fn compare(&self, snapshot: Option<&Snapshot>, at: Moment) -> Outcome {
         let found = read_all(self.db()?, snapshot)?;
         let expected = self.oracle.seen(at);
@@ -686,7 +688,8 @@ fn merges(edit: &Edit) -> bool {
     matches!(edit.deed, Deed::Merge(_) | Deed::MergeFor(..))
 }
 
-/// An edit where only puts and deletes are known: what expires is taken for what stays, and what is merged for what is put.
+/// An edit where only puts and deletes are known: what expires is taken for what stays, and what is merged
+/// for what is put.
 pub(crate) fn plain_change(edit: &Edit) -> PlainChange {
     let value = match edit.deed {
         Deed::Put(value) | Deed::PutFor(value, _) | Deed::Merge(value) | Deed::MergeFor(value, _) => {
@@ -712,8 +715,8 @@ pub(crate) fn put_into(batch: &mut WriteBatch, keyspace: &Keyspace, edit: &Edit)
     }
 }
 
-/// [`plain_change`] of edits key by key: a range delete removes the keys that are `there` in the range, and those that edits
-/// before it put there.
+/// [`plain_change`] of edits key by key: a range delete removes the keys that are `there` in the range, and
+/// those that edits before it put there.
 pub(crate) fn plain_changes(
     edits: &[Edit],
     there: impl Fn(usize, &Range) -> Vec<Vec<u8>>,

@@ -6,8 +6,8 @@ use crate::{Outcome, SPACES};
 /// Most runs of a plan that shrinking may take.
 const MAX_RUNS: usize = 1_500;
 
-/// The smallest plan found that still fails, and how it fails. Operations go first, by halves of what is left, then
-/// edits of large batches, then options.
+/// The smallest plan found that still fails, and how it fails. Operations go first, by halves of what is
+/// left, then edits of large batches, then options.
 pub fn shrink(plan: &Plan, run: &dyn Fn(&Plan) -> Outcome<u64>) -> (Plan, String) {
     let failure = run(plan).err().map_or_else(String::new, |failure| failure.to_string());
     let mut shrinker = Shrinker { best: plan.clone(), failure, runs: 0, run };

@@ -1,5 +1,5 @@
-//! Transactions of a script: several are open at once, between other operations, and the oracle knows which of them must
-//! meet a conflict, and which must not.
+//! Transactions of a script: several are open at once, between other operations, and the oracle knows which
+//! of them must meet a conflict, and which must not.
 
 use crate::model::{lent, same, same_entry};
 use crate::operators::Operator;
@@ -96,14 +96,16 @@ impl Open {
 }
 
 impl Open {
-    /// Whether a range was deleted that reaches into one that it depends on: then it may meet a conflict where no key is.
+    /// Whether a range was deleted that reaches into one that it depends on: then it may meet a conflict
+    /// where no key is.
     fn is_under_deletes(&self, oracle: &Oracle) -> bool {
         self.ranges.iter().any(|(space, bounds)| oracle.is_deleted_in(*space, lend(bounds), self.at.commit))
     }
 }
 
 impl Runner {
-    /// Carries out an operation on a transaction, and checks what it answers; `Ok(false)` for other operations.
+    /// Carries out an operation on a transaction, and checks what it answers; `Ok(false)` for other
+    /// operations.
     pub(crate) fn step_transaction(&mut self, op: &Op) -> Outcome<bool> {
         match op {
             Op::Begin { serializable } => self.begin(*serializable)?,

@@ -1,8 +1,8 @@
 //! Four writers, four readers and a thread that turns everything over, on real files.
 //!
-//! Each key belongs to one writer, which raises its counter by one in two keyspaces at once. So whatever the threads do, a
-//! reader may rely on this: no counter goes back; a snapshot shows the same at both looks and the two keyspaces alike; a
-//! writer reads what it has just written.
+//! Each key belongs to one writer, which raises its counter by one in two keyspaces at once. So whatever the
+//! threads do, a reader may rely on this: no counter goes back; a snapshot shows the same at both looks and
+//! the two keyspaces alike; a writer reads what it has just written.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
 use esker::parts::env::{Env, SeededRandom};

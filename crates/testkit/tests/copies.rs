@@ -1,5 +1,6 @@
-//! Crashes while a checkpoint or a backup is made, removed or restored: at every change of the file system, what has its final name is
-//! whole, what has not is replaced by the next attempt, and the database itself loses nothing.
+//! Crashes while a checkpoint or a backup is made, removed or restored: at every change of the file system,
+//! what has its final name is whole, what has not is replaced by the next attempt, and the database itself
+//! loses nothing.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 #![expect(clippy::print_stdout, reason = "counts are for people")]
 
@@ -179,8 +180,8 @@ fn check_backups(image: &StrictFs, before: &[Content], after: &[Content]) {
     }
 }
 
-/// What was seen expired stays so in a copy, also where the clock has been set back since: the copy takes the time along, not
-/// only the one that the last edit of the manifest stored.
+/// What was seen expired stays so in a copy, also where the clock has been set back since: the copy takes the
+/// time along, not only the one that the last edit of the manifest stored.
 #[test]
 fn a_copy_does_not_go_back_in_time() {
     let fs = StrictFs::new();

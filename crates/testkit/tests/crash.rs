@@ -1,6 +1,8 @@
-//! The crash sweep over scripted workloads: every cut of every trace, with the mapped and with the written log.
+//! The crash sweep over scripted workloads: every cut of every trace, with the mapped and with the written
+//! log.
 //!
-//! A failure names the workload, the log, the cut and the crash; nothing is random but by the numbers it names.
+//! A failure names the workload, the log, the cut and the crash; nothing is random but by the numbers it
+//! names.
 #![expect(clippy::print_stdout, reason = "counts are for people")]
 
 use esker::{Durability, IngestMode};
@@ -101,7 +103,8 @@ fn rotation_and_recycling_of_log_segments() {
 fn batches_over_keyspaces_of_which_one_is_idle() {
     let mut script = vec![write(0, &[0, 1, 2], 60, Durability::Process)];
     for round in 0..4 {
-        // The first keyspace is flushed again and again, the second sees a batch now and then, the third nothing.
+        // The first keyspace is flushed again and again, the second sees a batch now and then, the third
+        // nothing.
         script.extend(writes(round * 20 + 1..round * 20 + 18, &[0], 300));
         script.extend(writes(round * 20 + 18..round * 20 + 20, &[0, 1], 60));
     }
@@ -144,8 +147,8 @@ fn transactions() {
     sweep("transactions", &plan(TINY, script), 60);
 }
 
-/// Operands that were acknowledged count once each, whatever was folded when everything stopped; and a keyspace never has
-/// operands without the operator that reads them.
+/// Operands that were acknowledged count once each, whatever was folded when everything stopped; and a
+/// keyspace never has operands without the operator that reads them.
 #[test]
 fn merges() {
     let merge = |number: u32, space: u8| {
@@ -186,8 +189,9 @@ fn recovery_after_recovery() {
     sweep("recovery", &plan(TINY, script), 20);
 }
 
-/// A keyspace is copied into another and dropped, one is filled and renamed into its place, and a new one takes the old
-/// name. Without a sync of the log before the edit, power lost after the drop took the copy as well.
+/// A keyspace is copied into another and dropped, one is filled and renamed into its place, and a new one
+/// takes the old name. Without a sync of the log before the edit, power lost after the drop took the copy as
+/// well.
 #[test]
 fn dropping_and_renaming() {
     let mut script = writes(0..10, &[0, 1], 200);
@@ -207,8 +211,8 @@ fn dropping_and_renaming() {
     sweep("drop", &plan(TINY, script), 40);
 }
 
-/// Whoever follows the change stream finds after every crash exactly what survived: over rotations, flushes, releases of segments
-/// and lives of the log, with and without acknowledgements.
+/// Whoever follows the change stream finds after every crash exactly what survived: over rotations, flushes,
+/// releases of segments and lives of the log, with and without acknowledgements.
 #[test]
 fn following_the_change_stream() {
     let follow = |acknowledge, durability| Op::Follow { anew: true, durability, acknowledge };
@@ -229,8 +233,8 @@ fn following_the_change_stream() {
     sweep("following", &plan(TINY, script), 60);
 }
 
-/// Tables join between writes to the same keys, to others and to another keyspace: each ingest is there as a whole or not at all,
-/// in its place, and no file of it is left where it is not.
+/// Tables join between writes to the same keys, to others and to another keyspace: each ingest is there as a
+/// whole or not at all, in its place, and no file of it is left where it is not.
 #[test]
 fn ingests() {
     let edits = |round: u32| -> Vec<(Key, Deed)> {
@@ -264,7 +268,8 @@ fn ingests() {
     sweep("ingest", &plan(TINY, script), 60);
 }
 
-/// Large values are written, overwritten until the files that hold them are emptied, and dropped with their keyspace.
+/// Large values are written, overwritten until the files that hold them are emptied, and dropped with their
+/// keyspace.
 #[test]
 fn large_values() {
     let options = [TINY, &[("large values", "from 100, packed"), ("write buffer entries", "7")]].concat();

@@ -1,7 +1,7 @@
 //! Every decoder over its corpus, over fresh valid encodings, and over seeded mutations of both.
 //!
-//! A failure prints the target and the input in hexadecimal. Keep such an input: put it into the target's corpus
-//! under a name that says what it showed.
+//! A failure prints the target and the input in hexadecimal. Keep such an input: put it into the target's
+//! corpus under a name that says what it showed.
 
 use esker_env::{FileSystem, OpenMode, SeededRandom, StdFileSystem};
 use esker_testkit::decoders::{ALL, Decoder, mutate::mutate};
@@ -74,8 +74,8 @@ unsafe impl GlobalAlloc for Watched {
 #[global_allocator]
 static ALLOCATOR: Watched = Watched;
 
-/// The largest piece of memory a target may ask for: some copies of the input, and what the targets permit themselves
-/// (blocks of a mebibyte, sentences that quote the longest key).
+/// The largest piece of memory a target may ask for: some copies of the input, and what the targets permit
+/// themselves (blocks of a mebibyte, sentences that quote the longest key).
 fn permitted_request(input: &[u8]) -> usize {
     (2 << 20) + 64 * input.len()
 }
@@ -101,8 +101,8 @@ fn run(decoder: &Decoder, input: &[u8], origin: &str) -> bool {
     }
 }
 
-/// Files named `valid-*` were written by a released or committed encoder and must stay readable for ever; those named `hostile-*` state
-/// what they do not have and must be refused.
+/// Files named `valid-*` were written by a released or committed encoder and must stay readable for ever;
+/// those named `hostile-*` state what they do not have and must be refused.
 #[test]
 fn the_corpus_is_handled_and_its_valid_part_accepted() {
     for decoder in ALL {

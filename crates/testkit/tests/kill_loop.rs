@@ -1,8 +1,9 @@
-//! The kill loop: a child process writes and reports what was acknowledged; it is killed at some moment, while it writes
-//! or while it opens; then the store is opened and everything reported must be there, with no hole and no half batch.
+//! The kill loop: a child process writes and reports what was acknowledged; it is killed at some moment,
+//! while it writes or while it opens; then the store is opened and everything reported must be there, with no
+//! hole and no half batch.
 //!
-//! `ESKER_KILLS=n` kills so many times; `ESKER_SEED=n` chooses other moments (which the scheduler of the operating system
-//! shifts: a seed does not reproduce a failure, more kills do).
+//! `ESKER_KILLS=n` kills so many times; `ESKER_SEED=n` chooses other moments (which the scheduler of the
+//! operating system shifts: a seed does not reproduce a failure, more kills do).
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
@@ -111,7 +112,8 @@ fn everything_acknowledged_survives_the_death_of_the_process() {
     let mut acknowledged = [0; WRITERS];
     for number in 0..kills {
         let log = if random.below(2) == 0 { "mapped" } else { "written" };
-        // Half of the lives end after a number of writes, the others after a time, which may be too short to open.
+        // Half of the lives end after a number of writes, the others after a time, which may be too short to
+        // open.
         let (what, reports, time_ms) = match random.below(8) {
             0 => ("open", u64::MAX, random.below(120)),
             1 => ("write", u64::MAX, random.below(40)),

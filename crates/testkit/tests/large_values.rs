@@ -1,5 +1,5 @@
-//! Large values: read by every way, passed by where only keys are asked for, collected within the target, gone with their
-//! last reader, carried by copies, and told when damaged.
+//! Large values: read by every way, passed by where only keys are asked for, collected within the target,
+//! gone with their last reader, carried by copies, and told when damaged.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
 use esker::parts::env::fault::{StrictFs, StrictOptions};

@@ -1,6 +1,7 @@
 //! The model test: random operations on the database and on an oracle, every answer compared.
 //!
-//! A failing plan is shrunk and printed. `ESKER_SEED=n` runs one plan; `ESKER_PLANS=n` runs so many in each of the two tests instead of the usual number.
+//! A failing plan is shrunk and printed. `ESKER_SEED=n` runs one plan; `ESKER_PLANS=n` runs so many in each
+//! of the two tests instead of the usual number.
 
 #![expect(clippy::print_stdout, reason = "seeds and counts are for people")]
 
@@ -53,8 +54,9 @@ fn the_database_answers_as_the_oracle_does_too() {
     simulate((0..).map(|number| 2 * number + 1));
 }
 
-/// The same on the real file system, with real threads behind: few plans, because syncs take their time there, and
-/// not to be shrunk by seed, because threads do not follow it; but the answers must be right all the same.
+/// The same on the real file system, with real threads behind: few plans, because syncs take their time
+/// there, and not to be shrunk by seed, because threads do not follow it; but the answers must be right all
+/// the same.
 #[test]
 fn the_answers_are_right_with_real_files_and_threads() {
     for seed in 0..6 {

@@ -1,7 +1,9 @@
-//! Memory goes back and forth between memtables and the block cache while readers stand on blocks: on real files and threads.
+//! Memory goes back and forth between memtables and the block cache while readers stand on blocks: on real
+//! files and threads.
 //!
-//! A burst of writes calls the memtables' share back, so that the cache gives whole stretches of memory away; after a compaction that was asked for a
-//! cache that is full gets it again. Each value tells its key, so whoever reads memory that is somebody else's by now finds another's value, or none.
+//! A burst of writes calls the memtables' share back, so that the cache gives whole stretches of memory away;
+//! after a compaction that was asked for a cache that is full gets it again. Each value tells its key, so
+//! whoever reads memory that is somebody else's by now finds another's value, or none.
 
 use esker::parts::env::{Env, SeededRandom};
 use esker::{Database, Options};
@@ -35,7 +37,8 @@ fn check_present(db: &Database, number: u64) {
     check(&key, &db.get(key).expect("a get").expect("it is there"));
 }
 
-/// Walks from anywhere, by cursors that stay where they are for a while, and asks for single keys beside them.
+/// Walks from anywhere, by cursors that stay where they are for a while, and asks for single keys beside
+/// them.
 fn read(db: &Database, seed: u64, is_over: &AtomicBool) {
     let random = SeededRandom::new(seed);
     while !is_over.load(Ordering::Acquire) {
@@ -81,7 +84,8 @@ fn readers_keep_what_they_stand_on_while_memory_moves() {
     is_over.store(true, Ordering::Release);
     let failed = readers.into_iter().map(|thread| thread.join()).filter(Result::is_err).count();
     assert_eq!(failed, 0, "readers failed");
-    // At which moment the share moves is up to the lanes; that it does, the tests of lending show step by step.
+    // At which moment the share moves is up to the lanes; that it does, the tests of lending show step by
+    // step.
     let evicted = db.metrics().cache.total().evictions;
     assert!(evicted > 0, "the cache gave nothing away");
     db.close().expect("a close");

@@ -1,5 +1,5 @@
-//! Tables that are open: near the limit, whoever reads and however; never removed while somebody has them open, which
-//! `WatchFs` refuses; and right answers all the while.
+//! Tables that are open: near the limit, whoever reads and however; never removed while somebody has them
+//! open, which `WatchFs` refuses; and right answers all the while.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
 use esker::parts::env::fault::{StrictFs, StrictOptions};
@@ -56,8 +56,8 @@ fn run_background(db: &Database) {
     while db.step_background() {}
 }
 
-/// A database in memory whose background work happens when a test says so, with its entries in one run of many tables, none
-/// of them open.
+/// A database in memory whose background work happens when a test says so, with its entries in one run of
+/// many tables, none of them open.
 struct Simulated {
     fs: WatchFs,
     db: Database,
@@ -193,7 +193,8 @@ fn an_old_cursor_goes_on_across_a_close() {
     assert_at(&cursor, middle, 0);
     assert_has(db, middle, 0);
     assert_eq!(fs.opened(), before, "the table that the cursor has is shared");
-    // Its table is closed and opened again behind it, more than once; it walks on over tables that were closed as well.
+    // Its table is closed and opened again behind it, more than once; it walks on over tables that were
+    // closed as well.
     for number in middle..ENTRIES {
         assert_at(&cursor, number, 0);
         cursor.next().unwrap();
@@ -226,8 +227,8 @@ fn old_views_hold_no_more_open_than_the_limit() {
     }
     let open = fs.open_tables();
     assert!(open <= LIMIT + HEADROOM, "{open} tables are held open by {} old views", cursors.len());
-    // Those who read now have a share of their own: what they use all the time is not opened again and again, once what was
-    // open before has gone.
+    // Those who read now have a share of their own: what they use all the time is not opened again and again,
+    // once what was open before has gone.
     let hot: Vec<u64> = (0..LIMIT as u64 / 8).map(|at| at * stride).collect();
     let mut others = (LIMIT as u64..ENTRIES / stride).map(|at| at * stride).cycle();
     let mut reopened = 0;
@@ -244,7 +245,8 @@ fn old_views_hold_no_more_open_than_the_limit() {
     assert!(fs.open_tables() <= LIMIT);
 }
 
-/// IN3 and OT2: a table that was closed, opened again and became obsolete is removed once, after its last reader.
+/// IN3 and OT2: a table that was closed, opened again and became obsolete is removed once, after its last
+/// reader.
 #[test]
 fn a_reopened_table_is_removed_once_and_after_its_last_reader() {
     let simulated = Simulated::new();
@@ -419,7 +421,8 @@ fn rounds(mut cursor: Cursor, backwards: bool) -> Vec<u64> {
     rounds
 }
 
-/// A snapshot shows one moment, from both sides and key by key: the writer goes through the entries in their order.
+/// A snapshot shows one moment, from both sides and key by key: the writer goes through the entries in their
+/// order.
 fn scan_moment(db: &Database, random: &SeededRandom, seen: &mut Seen) {
     let snapshot = db.snapshot();
     let view = db.default_keyspace().at(&snapshot);

@@ -1,9 +1,10 @@
 //! Scans that turn round within bounds, at snapshots, while threads write, flush and merge beneath them.
 //!
-//! One thread writes all there is to write: values, values that have expired or will live for a day, operands, deletes of keys and of ranges. Now and
-//! then it takes a snapshot and notes what is in the keyspace. Others read what the snapshots show, by cursors and ranges in both directions, and by keys
-//! alone, on real files, with lanes that flush and merge as they like, and one more thread that merges ranges of keys. What a snapshot shows never
-//! changes, so every answer is known.
+//! One thread writes all there is to write: values, values that have expired or will live for a day,
+//! operands, deletes of keys and of ranges. Now and then it takes a snapshot and notes what is in the
+//! keyspace. Others read what the snapshots show, by cursors and ranges in both directions, and by keys
+//! alone, on real files, with lanes that flush and merge as they like, and one more thread that merges ranges
+//! of keys. What a snapshot shows never changes, so every answer is known.
 //!
 //! `ESKER_SEED=n` repeats one seed, as far as threads repeat anything; `ESKER_PLANS=n` tries so many.
 

@@ -1,8 +1,9 @@
-//! Long walks over trees of one large run, many small ones and a live memtable, as readers meet them that take turns with their sources:
-//! with seeks, changes of direction, writes beside them, and reads that fail.
+//! Long walks over trees of one large run, many small ones and a live memtable, as readers meet them that
+//! take turns with their sources: with seeks, changes of direction, writes beside them, and reads that fail.
 //!
-//! The scripts of the model test mix everything and keep each tree small. Here trees have runs that hold one version of each key, mostly without
-//! range deletes, and cursors go far: only then do stretches, turns and prepared seeks come into play.
+//! The scripts of the model test mix everything and keep each tree small. Here trees have runs that hold one
+//! version of each key, mostly without range deletes, and cursors go far: only then do stretches, turns and
+//! prepared seeks come into play.
 //!
 //! `ESKER_SEED=n` repeats one seed; `ESKER_PLANS=n` tries so many in each test.
 
@@ -62,7 +63,8 @@ struct World {
 }
 
 impl World {
-    /// With options by chance; but what changes the tree by itself, or answers by the clock, is left to the model test.
+    /// With options by chance; but what changes the tree by itself, or answers by the clock, is left to the
+    /// model test.
     fn new(seed: u64, deletes_ranges: bool) -> World {
         let random = SeededRandom::new(seed ^ 0x77_616c_6b73);
         let fs = FaultFs::over_strict(StrictFs::new());
@@ -250,7 +252,8 @@ impl Walker {
         Ok(())
     }
 
-    /// Moves about: mostly far in one direction, with some steps against it. Answers how often it met an error.
+    /// Moves about: mostly far in one direction, with some steps against it. Answers how often it met an
+    /// error.
     fn walk(&mut self, world: &mut World, mut beside: impl FnMut(&mut World)) -> u64 {
         let (mut direction, mut errors) = (4, 0);
         for _ in 0..MOVES {
@@ -343,8 +346,8 @@ fn cursors_walk_over_range_deletes_as_the_model_does() {
     for_each_seed(|seed| walk_about(seed, true));
 }
 
-/// Reads of tables fail now and then, in the middle of anything: the call that meets it says so, and whatever was under way is forgotten by
-/// the next seek.
+/// Reads of tables fail now and then, in the middle of anything: the call that meets it says so, and whatever
+/// was under way is forgotten by the next seek.
 #[test]
 fn what_a_failed_read_leaves_behind_harms_no_later_seek() {
     let met = std::cell::Cell::new(0);

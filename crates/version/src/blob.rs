@@ -1,9 +1,9 @@
 //! Blob files as the tree knows them: which there are, and how much of each is still pointed to.
 //!
-//! A part says how many bytes of which blob files its entries point to ([`BlobReference`]). Nothing counts references on
-//! disk: what is alive follows from the parts that a version has, so an edit that swaps parts cannot leave a count behind
-//! that is wrong (BF1). A file is in the version as long as some part points to it, and leaves it with the edit that
-//! removes the last such part (BF2).
+//! A part says how many bytes of which blob files its entries point to ([`BlobReference`]). Nothing counts
+//! references on disk: what is alive follows from the parts that a version has, so an edit that swaps parts
+//! cannot leave a count behind that is wrong (BF1). A file is in the version as long as some part points to
+//! it, and leaves it with the edit that removes the last such part (BF2).
 
 use crate::part::PartMeta;
 use esker_base::{FileNumber, TableUid};

@@ -103,7 +103,8 @@ pub enum EditOp {
     DurablePosition(LogId, u64),
     /// The latest time that was given out, in milliseconds since 1970: time does not run backwards past it.
     TimeFloor(u64),
-    /// A consumer of changes has all of them up to a sequence number; the log keeps what is newer. A new one begins there.
+    /// A consumer of changes has all of them up to a sequence number; the log keeps what is newer. A new one
+    /// begins there.
     Consumer {
         /// Its name.
         name: Arc<str>,
@@ -126,7 +127,8 @@ pub enum EditOp {
     },
 }
 
-/// What one open of the database has left of its log: the segments after those of the life before, up to this one.
+/// What one open of the database has left of its log: the segments after those of the life before, up to this
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogLife {
     /// Its last segment.

@@ -18,13 +18,13 @@
 //!   older.
 //! * I2, I3, IN5: parts of a run share no key, so all versions of a user key in a run lie in one part; a part
 //!   that an edit removes is there. [`DatabaseState::apply`] refuses edits that violate it.
-//! * BF1, BF2: a blob file is in a version exactly as long as some part points to it; how much of it is pointed to follows
-//!   from the parts.
+//! * BF1, BF2: a blob file is in a version exactly as long as some part points to it; how much of it is
+//!   pointed to follows from the parts.
 //! * RC3: ids, file numbers and sequence numbers never go back.
 //!
-//! Map: [`range`], [`part`] and [`blob`] are the nouns, [`run`] and [`version`] the tree, [`edit`] and [`state`] its
-//! changes, `check` what can be verified without reading tables. [`encode`], [`frame`] and [`current`] are
-//! the bytes of the manifest; [`manifest`] writes it and [`recover`](mod@recover) reads it.
+//! Map: [`range`], [`part`] and [`blob`] are the nouns, [`run`] and [`version`] the tree, [`edit`] and
+//! [`state`] its changes, `check` what can be verified without reading tables. [`encode`], [`frame`] and
+//! [`current`] are the bytes of the manifest; [`manifest`] writes it and [`recover`](mod@recover) reads it.
 #![forbid(unsafe_code)]
 
 pub mod blob;

@@ -8,9 +8,10 @@
 //!   and a good record behind a bad one is damage.
 //! * A manifest that was read, or whose last append failed, is never appended to again: nobody knows what its
 //!   end looks like on the disk. A new one is begun with a snapshot of everything.
-//! * The exception is a manifest that was closed ([`Manifest::close`]). Who closes knows that every append was synced, and says so by
-//!   a record without fields. Nobody syncs that: if it is lost the manifest is one that was read, like others. Who goes on writes the next
-//!   edit in its place ([`Manifest::resume`]), so nothing is ever durable behind a record that may not be.
+//! * The exception is a manifest that was closed ([`Manifest::close`]). Who closes knows that every append
+//!   was synced, and says so by a record without fields. Nobody syncs that: if it is lost the manifest is one
+//!   that was read, like others. Who goes on writes the next edit in its place ([`Manifest::resume`]), so
+//!   nothing is ever durable behind a record that may not be.
 //! * RC1: the rename of `CURRENT` is the one moment at which a new manifest begins to count. Everything it
 //!   says is durable before; nothing is appended to it before the rename is durable, because until then a
 //!   power cut may bring the old one back, which must be equivalent.
@@ -39,7 +40,8 @@ use std::sync::Arc;
 
 /// Room that is kept allocated behind the last record.
 const AHEAD_BYTES: u64 = 1 << 20;
-/// A manifest that is longer is not gone on with by the next open unless most of it is the snapshot: reading edits takes time.
+/// A manifest that is longer is not gone on with by the next open unless most of it is the snapshot: reading
+/// edits takes time.
 const MAX_RESUMED_BYTES: u64 = 128 << 10;
 /// A manifest is not replaced for its size before it has this many bytes.
 const MIN_ROLLOVER_BYTES: u64 = 4 << 20;
@@ -141,8 +143,9 @@ impl Manifest {
     /// The directory must exist; making its own name durable in its parent is the caller's affair.
     ///
     /// # Errors
-    /// The open has failed. The next one finds the old state or the new one, which are equivalent; only if the failure is
-    /// fatal may it be the new one, so only then must files stay that the old state does not know.
+    /// The open has failed. The next one finds the old state or the new one, which are equivalent; only if
+    /// the failure is fatal may it be the new one, so only then must files stay that the old state does not
+    /// know.
     pub fn create(
         env: &Env,
         dir: &Path,
@@ -175,8 +178,8 @@ impl Manifest {
         Ok(Some(Manifest { snapshot_bytes, ..manifest }))
     }
 
-    /// Says that all edits are durable, if they are, so that the next open may go on with this manifest. Nothing can be appended any
-    /// more.
+    /// Says that all edits are durable, if they are, so that the next open may go on with this manifest.
+    /// Nothing can be appended any more.
     ///
     /// # Errors
     /// If that could not be written. The next open then begins a new manifest, which is slower and no worse.

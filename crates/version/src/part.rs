@@ -14,8 +14,8 @@ impl PartFlags {
     /// One version of each key, only plain puts, no range deletes: readers may skip visibility checks if
     /// [`PartMeta::max_seqno`] is not newer than what they read at.
     pub const SINGLE_VERSION: PartFlags = PartFlags(1);
-    /// What it holds hides something older that was deleted, by tombstones that are gone: [`PartMeta::oldest_delete_ms`] says since
-    /// when.
+    /// What it holds hides something older that was deleted, by tombstones that are gone:
+    /// [`PartMeta::oldest_delete_ms`] says since when.
     pub const HIDES_DELETED: PartFlags = PartFlags(2);
 
     /// The two sets together.
@@ -51,8 +51,9 @@ pub struct PartMeta {
     /// The keys of the part, range deletes included. Exact for whole tables; the borders of a slice need not
     /// be keys that exist. Unbounded only if a range delete has no end.
     pub range: KeyRange,
-    /// The sequence number of all entries, if the file does not say it: such a table was written before its place in the
-    /// order was known, with sequence numbers of zero, and ingested. Then it is also the oldest and the newest one.
+    /// The sequence number of all entries, if the file does not say it: such a table was written before its
+    /// place in the order was known, with sequence numbers of zero, and ingested. Then it is also the oldest
+    /// and the newest one.
     pub global_seqno: Option<SeqNo>,
     /// The oldest sequence number inside.
     pub min_seqno: SeqNo,
@@ -68,8 +69,9 @@ pub struct PartMeta {
     pub tombstones: u64,
     /// Range deletes: each counts once for every fragment that it covers.
     pub range_deletes: u64,
-    /// When the oldest tombstone or range delete was written, in milliseconds since 1970; of a part without any, when the oldest was that it
-    /// stands for ([`PartFlags::HIDES_DELETED`]) or, of a slice, that took what is missing of its file.
+    /// When the oldest tombstone or range delete was written, in milliseconds since 1970; of a part without
+    /// any, when the oldest was that it stands for ([`PartFlags::HIDES_DELETED`]) or, of a slice, that took
+    /// what is missing of its file.
     pub oldest_delete_ms: Option<u64>,
     /// The earliest expiry time of an entry, in milliseconds since 1970.
     pub min_expiry_ms: Option<u64>,
@@ -141,7 +143,8 @@ impl PartMeta {
         &self.range.start
     }
 
-    /// The last key of the part, or the border behind it if [`crate::KeyEnd::Excluded`]; empty if there is no end.
+    /// The last key of the part, or the border behind it if [`crate::KeyEnd::Excluded`]; empty if there is no
+    /// end.
     #[inline]
     pub fn largest(&self) -> &[u8] {
         self.range.end.key().map_or(&[], |key| key)
@@ -170,8 +173,8 @@ impl PartMeta {
         self.has_tombstones() || self.flags.has(PartFlags::HIDES_DELETED)
     }
 
-    /// About how many entries have expired by `time_ms`, if expiry times are spread evenly from the earliest to the latest;
-    /// at least one if the earliest has passed.
+    /// About how many entries have expired by `time_ms`, if expiry times are spread evenly from the earliest
+    /// to the latest; at least one if the earliest has passed.
     pub fn expired_entries(&self, time_ms: u64) -> u64 {
         let (Some(earliest), Some(latest)) = (self.min_expiry_ms, self.latest_expiry_ms) else { return 0 };
         if time_ms < earliest {

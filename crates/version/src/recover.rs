@@ -45,9 +45,9 @@ pub struct Recovered {
     pub entries: Vec<DirEntry>,
 }
 
-/// A manifest whose last record has no fields: the writer's word, given when the database was closed, that every record before it is
-/// durable. Of that record itself nothing is known, it was not synced; so the next edit is written in its place. A manifest that says
-/// so once more after a life without edits is still right.
+/// A manifest whose last record has no fields: the writer's word, given when the database was closed, that
+/// every record before it is durable. Of that record itself nothing is known, it was not synced; so the next
+/// edit is written in its place. A manifest that says so once more after a life without edits is still right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed {
     pub(crate) header: ManifestHeader,

@@ -136,7 +136,8 @@ impl DatabaseState {
         number
     }
 
-    /// Files that parts refer to, blob files included, each with its length and the number of its parts. O(parts).
+    /// Files that parts refer to, blob files included, each with its length and the number of its parts.
+    /// O(parts).
     pub fn live_files(&self) -> BTreeMap<FileNumber, LiveFile> {
         let mut files = BTreeMap::new();
         for keyspace in self.keyspaces.values() {

@@ -314,7 +314,8 @@ fn check_one_fault(call: u64, fault: Fault, poisoned: &mut u32, survived: &mut u
     }
 }
 
-/// Guards that what nobody knows to be durable is not gone on with, and that what is closed is, without a sync.
+/// Guards that what nobody knows to be durable is not gone on with, and that what is closed is, without a
+/// sync.
 #[test]
 fn only_a_manifest_that_was_closed_is_gone_on_with() {
     let fs = FaultFs::over_strict(StrictFs::new());

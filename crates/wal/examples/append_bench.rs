@@ -1,7 +1,8 @@
 //! What appending costs: `cargo run --release -p esker-wal --example append_bench -- DIRECTORY`.
 //!
-//! Prints nanoseconds per record for payloads of several sizes, each over several rounds of a recycled log, with
-//! and without the checksum of the payload and the encoding of the batch, through maps and through writes.
+//! Prints nanoseconds per record for payloads of several sizes, each over several rounds of a recycled log,
+//! with and without the checksum of the payload and the encoding of the batch, through maps and through
+//! writes.
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 
 use esker_base::checksum::crc32c;

@@ -1,15 +1,16 @@
 //! The bytes of a batch: what the user writes at once, what one log record carries, what fills the memtables.
 //!
-//! A batch is encoded once, by [`BatchEncoder`], outside of every lock. The same bytes are the payload of its log
-//! record and are walked by [`EntryIter`] to fill the memtables, in the life that wrote them and in recovery.
+//! A batch is encoded once, by [`BatchEncoder`], outside of every lock. The same bytes are the payload of its
+//! log record and are walked by [`EntryIter`] to fill the memtables, in the life that wrote them and in
+//! recovery.
 //!
 //! ```text
 //! entry = kind u8 | keyspace varint u32 | key length varint | [value length varint] | key | [value]
 //! ```
 //!
-//! The value and its length are there only for kinds that have one. With [`FLAG_EXPIRY`] the first eight bytes of
-//! the value are the expiry time, so that whoever stores the entry handles key and value as two slices and
-//! nothing else. Entry `i` of a record has sequence number `first + i`.
+//! The value and its length are there only for kinds that have one. With [`FLAG_EXPIRY`] the first eight
+//! bytes of the value are the expiry time, so that whoever stores the entry handles key and value as two
+//! slices and nothing else. Entry `i` of a record has sequence number `first + i`.
 
 use esker_base::coding::{Reader, put_varint};
 use esker_base::expiry::EXPIRY_LEN;
@@ -81,7 +82,8 @@ impl BatchEncoder {
         self.add(ValueKind::SingleDelete as u8, keyspace, key, &[], &[])
     }
 
-    /// Adds a delete of all keys from `start` up to, and not including, `end`; of all from `start` on if `end` is empty.
+    /// Adds a delete of all keys from `start` up to, and not including, `end`; of all from `start` on if
+    /// `end` is empty.
     ///
     /// # Errors
     /// As [`BatchEncoder::put`]; both ends are keys.
@@ -254,8 +256,8 @@ pub struct Entry<'a> {
     pub keyspace: KeyspaceId,
     /// The key; the start of the range for [`ValueKind::RangeDelete`].
     pub key: &'a [u8],
-    /// The value, empty for kinds without one; the end of the range for [`ValueKind::RangeDelete`], empty for none. With
-    /// [`FLAG_EXPIRY`] its first eight bytes are the expiry time.
+    /// The value, empty for kinds without one; the end of the range for [`ValueKind::RangeDelete`], empty for
+    /// none. With [`FLAG_EXPIRY`] its first eight bytes are the expiry time.
     pub value: &'a [u8],
 }
 
@@ -433,7 +435,8 @@ pub struct IngestedFile {
     pub uid: TableUid,
 }
 
-/// The contents of an Ingest record: `keyspace varint | files varint | (number varint, size varint, uid u64)*`.
+/// The contents of an Ingest record:
+/// `keyspace varint | files varint | (number varint, size varint, uid u64)*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ingest {
     /// The keyspace that takes the files.
@@ -485,7 +488,8 @@ impl Ingest {
     }
 }
 
-/// The entries that a payload claims to hold, counted without keeping them; used where only the count matters.
+/// The entries that a payload claims to hold, counted without keeping them; used where only the count
+/// matters.
 ///
 /// # Errors
 /// As [`EntryIter`].

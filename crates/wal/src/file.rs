@@ -3,15 +3,16 @@
 //! Preparation does everything that can fail or is slow, so that nothing of it is left for the writers (WL4):
 //! real extents are allocated, because a store to a hole of a full file system kills the process; zeros are
 //! written once, because a store into an allocated but unwritten extent would make the file system change the
-//! extent at the next flush; data and directory entry are synced; the file is mapped. Of a log that is not being flushed
-//! neither is done: the next flush syncs what it needs, names included, and until then nothing in the segment was promised to outlive
-//! a power cut. So whoever opens the database or fills its log faster than segments come waits for no device.
+//! extent at the next flush; data and directory entry are synced; the file is mapped. Of a log that is not
+//! being flushed neither is done: the next flush syncs what it needs, names included, and until then nothing
+//! in the segment was promised to outlive a power cut. So whoever opens the database or fills its log faster
+//! than segments come waits for no device.
 //!
-//! Zeros are written in pieces of at most 64 KiB. The page cache keeps what one write brings in as one folio and
-//! tracks dirtiness per folio: after fills of 1 MiB a flush of one record writes 1 MiB.
+//! Zeros are written in pieces of at most 64 KiB. The page cache keeps what one write brings in as one folio
+//! and tracks dirtiness per folio: after fills of 1 MiB a flush of one record writes 1 MiB.
 //!
-//! Each segment has two open file descriptions: one that prepares (and stores, where there is no mapping), and
-//! one for the flush lane alone, opened before the first record, for the reason given in [`crate::sync`].
+//! Each segment has two open file descriptions: one that prepares (and stores, where there is no mapping),
+//! and one for the flush lane alone, opened before the first record, for the reason given in [`crate::sync`].
 
 use crate::segment::slot_file_name;
 use esker_base::Result;
@@ -80,8 +81,8 @@ impl SegmentFile {
             }
             Err(error) => {
                 drop(file);
-                // The error that matters is the first one. A file that cannot be removed is found and removed by
-                // the next open: no header in it is valid.
+                // The error that matters is the first one. A file that cannot be removed is found and removed
+                // by the next open: no header in it is valid.
                 let _ = fs.remove_file(&path);
                 Err(error)
             }
@@ -125,7 +126,8 @@ impl SegmentFile {
     /// Stores a record: the payload first, so that a header is never found before what it describes.
     ///
     /// # Errors
-    /// Only without a mapping. What stands at `offset` afterwards is unknown, but no valid record behind it is.
+    /// Only without a mapping. What stands at `offset` afterwards is unknown, but no valid record behind it
+    /// is.
     #[inline]
     pub(crate) fn write_record(&mut self, offset: u64, header: &[u8], payload: &[u8]) -> Result<()> {
         match &mut self.store {
@@ -171,8 +173,9 @@ impl WriteStore {
 pub(crate) enum Fill {
     /// They are written. Later flushes then change no metadata: for a log that is flushed all the time.
     Written,
-    /// Allocated extents read as zeros. The first flush of each page converts its extent. Where extents cannot be allocated
-    /// ahead, the zeros are written. Neither size nor name are durable before the next flush of the log, which has to see to both.
+    /// Allocated extents read as zeros. The first flush of each page converts its extent. Where extents
+    /// cannot be allocated ahead, the zeros are written. Neither size nor name are durable before the next
+    /// flush of the log, which has to see to both.
     Allocated,
 }
 

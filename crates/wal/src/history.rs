@@ -1,41 +1,48 @@
 //! History: what the log still holds for those who read changes, beyond what recovery needs.
 //!
-//! Recovery needs the log from the manifest's oldest id on. Whoever reads the log as a stream of changes may stand further
-//! back: because it reads slowly, or because it was not there for a while and left its name. So a segment that
-//! recovery needs no more is *released* ([`crate::Log::release_below`]) to one of two fates: used again, or *kept* here.
+//! Recovery needs the log from the manifest's oldest id on. Whoever reads the log as a stream of changes may
+//! stand further back: because it reads slowly, or because it was not there for a while and left its name. So
+//! a segment that recovery needs no more is *released* ([`crate::Log::release_below`]) to one of two fates:
+//! used again, or *kept* here.
 //!
 //! # Words
-//! A *hold* ([`Hold`]) is somebody's position: all changes up to a sequence number are done with, everything after it is still
-//! wanted. It is made by a running stream, and for each named consumer while the database is open. The *floor* is
-//! the smallest position of all holds. The history is *gone* up to a sequence number: batches up to there cannot be had.
+//! A *hold* ([`Hold`]) is somebody's position: all changes up to a sequence number are done with, everything
+//! after it is still wanted. It is made by a running stream, and for each named consumer while the database
+//! is open. The *floor* is the smallest position of all holds. The history is *gone* up to a sequence number:
+//! batches up to there cannot be had.
 //!
 //! # Invariants
 //!
-//! * **HS1** A segment with a batch behind the floor is not written to again: released, it is kept, unmapped, under its name.
-//!   A kept segment never becomes a Ready one; it is deleted when it is not wanted any more. So nobody reads a segment that
-//!   somebody writes anew. Decided under the pool's lock, under which holds are registered, too; positions move without a
-//!   lock, and only forward.
-//! * **HS2** What is available is a suffix of the history without holes: the oldest segment goes first, and the border moves
-//!   with it, under one lock. A position before the border gets "gone", never the batches after the hole.
-//! * **HS3** Kept segments take at most `history_limit_bytes`. Past it the oldest go, and holds that wanted them are *cut off*:
-//!   they pin nothing any more, because a reader that has lost a part has no use for the rest.
-//! * **HS4** A reader gives out a record only if the bytes were read after the limit that covers it was known: a place in the
-//!   log can hold a whole record that was never published, where a write failed and the next one took its place.
-//! * **HS5** A record is believed only with the checksum that binds it to this life of its segment, and only if its number
-//!   follows the one before. What should be there and is not is damage, and never the end of the stream.
-//! * **HS6** Over a reopening: an earlier life's segments count up to the last sequence number that its recovery accepted,
-//!   which the manifest tells; what stands behind that never happened. The engine makes them durable before the open's commit
-//!   point, and in a life that has consumers it makes the log durable before a table counts as flushed. So what
-//!   survived a crash in tables is also in the history.
+//! * **HS1** A segment with a batch behind the floor is not written to again: released, it is kept, unmapped,
+//!   under its name. A kept segment never becomes a Ready one; it is deleted when it is not wanted any more.
+//!   So nobody reads a segment that somebody writes anew. Decided under the pool's lock, under which holds
+//!   are registered, too; positions move without a lock, and only forward.
+//! * **HS2** What is available is a suffix of the history without holes: the oldest segment goes first, and
+//!   the border moves with it, under one lock. A position before the border gets "gone", never the batches
+//!   after the hole.
+//! * **HS3** Kept segments take at most `history_limit_bytes`. Past it the oldest go, and holds that wanted
+//!   them are *cut off*: they pin nothing any more, because a reader that has lost a part has no use for the
+//!   rest.
+//! * **HS4** A reader gives out a record only if the bytes were read after the limit that covers it was
+//!   known: a place in the log can hold a whole record that was never published, where a write failed and the
+//!   next one took its place.
+//! * **HS5** A record is believed only with the checksum that binds it to this life of its segment, and only
+//!   if its number follows the one before. What should be there and is not is damage, and never the end of
+//!   the stream.
+//! * **HS6** Over a reopening: an earlier life's segments count up to the last sequence number that its
+//!   recovery accepted, which the manifest tells; what stands behind that never happened. The engine makes
+//!   them durable before the open's commit point, and in a life that has consumers it makes the log durable
+//!   before a table counts as flushed. So what survived a crash in tables is also in the history.
 //!
 //! # Design
-//! A stream finds its place by sequence number, not by following end records: whenever the bytes at its cursor are no record,
-//! it asks which segment holds the next number. That one question covers the end of a segment, the border between two
-//! lives, a segment that was recycled behind a reader that has read all of it, and history that is gone.
+//! A stream finds its place by sequence number, not by following end records: whenever the bytes at its
+//! cursor are no record, it asks which segment holds the next number. That one question covers the end of a
+//! segment, the border between two lives, a segment that was recycled behind a reader that has read all of
+//! it, and history that is gone.
 //!
-//! Rejected: copying the log into files of its own for consumers (writes everything twice); hard links (segments are recycled
-//! in place); renaming what is kept (a rename is not durable until its directory is, which would be one more state to
-//! recover from).
+//! Rejected: copying the log into files of its own for consumers (writes everything twice); hard links
+//! (segments are recycled in place); renaming what is kept (a rename is not durable until its directory is,
+//! which would be one more state to recover from).
 
 mod reader;
 
@@ -99,8 +106,8 @@ impl KeptHistory {
         KeptHistory { gone_upto, ..KeptHistory::default() }
     }
 
-    /// Links what a recovery found to the lives of the log, each with its last segment and its last sequence number, oldest
-    /// first: from the newest back to the first that is missing.
+    /// Links what a recovery found to the lives of the log, each with its last segment and its last sequence
+    /// number, oldest first: from the newest back to the first that is missing.
     pub fn link(report: &RecoveryReport, lives: &[(LogId, SeqNo)]) -> KeptHistory {
         let mut segments = Vec::new();
         let mut last_seqno = lives.last().map_or(SeqNo::ZERO, |(_, last)| *last);
@@ -319,7 +326,8 @@ impl History {
         }
     }
 
-    /// The kept segment that holds the first batch after `after`; `Nowhere` if that is newer than all of them.
+    /// The kept segment that holds the first batch after `after`; `Nowhere` if that is newer than all of
+    /// them.
     pub(crate) fn locate(&self, after: SeqNo) -> Located {
         if after < self.gone_upto {
             return Located::Gone { oldest: self.gone_upto };

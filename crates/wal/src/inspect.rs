@@ -1,7 +1,7 @@
 //! One segment file, as it is: for people who want to see the log.
 //!
-//! Nothing is judged and nothing is needed but the file: both copies of the header, every record up to the first
-//! place without a valid one, and why that place has none.
+//! Nothing is judged and nothing is needed but the file: both copies of the header, every record up to the
+//! first place without a valid one, and why that place has none.
 
 use crate::catalog::HeaderCopies;
 use crate::record::{LogPosition, RecordHeader, RecordKind, decode_segment_end};
@@ -59,8 +59,8 @@ impl SegmentInspector {
     /// Opens the file and reads its header.
     ///
     /// # Errors
-    /// [`esker_base::Error::Io`]. A file without a valid header opens; [`SegmentInspector::copies`] says what is
-    /// wrong with each copy.
+    /// [`esker_base::Error::Io`]. A file without a valid header opens; [`SegmentInspector::copies`] says what
+    /// is wrong with each copy.
     pub fn open(fs: &dyn FileSystem, path: &Path) -> Result<SegmentInspector> {
         let mut window = Window::new(fs.open(path, OpenMode::Read)?)?;
         let copies = HeaderCopies::read(&mut window)?;
@@ -79,12 +79,12 @@ impl SegmentInspector {
         self.copies.valid()
     }
 
-    /// The next record; `None` at the end, for which [`SegmentInspector::stop`] gives the reason. A record whose
-    /// payload is damaged is given, too, as the last one.
+    /// The next record; `None` at the end, for which [`SegmentInspector::stop`] gives the reason. A record
+    /// whose payload is damaged is given, too, as the last one.
     ///
     /// # Errors
-    /// [`esker_base::Error::Io`]; [`esker_base::Error::Unsupported`] for a record kind that this version does not
-    /// know.
+    /// [`esker_base::Error::Io`]; [`esker_base::Error::Unsupported`] for a record kind that this version does
+    /// not know.
     pub fn next_record(&mut self) -> Result<Option<InspectedRecord>> {
         let Some(reader) = &mut self.reader else { return Ok(None) };
         if self.stop.is_some() {

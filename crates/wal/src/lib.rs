@@ -2,8 +2,8 @@
 //!
 //! One log serves all keyspaces of a database. It is a chain of *segments*, files of a fixed size that are
 //! prepared before they are needed and used again when they are not; a segment holds *records*, one for each
-//! batch. Storing a record is a copy into the page cache: a process that dies loses nothing that was acknowledged,
-//! and who must survive a power cut shares a flush with the others.
+//! batch. Storing a record is a copy into the page cache: a process that dies loses nothing that was
+//! acknowledged, and who must survive a power cut shares a flush with the others.
 //!
 //! ```text
 //!   engine, under its writers' lock:   LogWriter::has_room, rotate, append      (writer.rs)
@@ -15,17 +15,18 @@
 //!
 //! # Invariants
 //!
-//! * **WL1** A segment's life is identified by log id and salt, both part of every record's checksum; nothing is
-//!   appended to a segment that recovery has read.
+//! * **WL1** A segment's life is identified by log id and salt, both part of every record's checksum; nothing
+//!   is appended to a segment that recovery has read.
 //! * **WL2** Order of records is order of offsets is order of sequence numbers.
 //! * **WL3** Recovery gives out whole records, and none after the first place without a valid one.
-//! * **WL4** A segment is Ready only when its extents, its size and its directory entry are durable, so neither
-//!   rotation nor stores can meet a full disk.
+//! * **WL4** A segment is Ready only when its extents, its size and its directory entry are durable, so
+//!   neither rotation nor stores can meet a full disk.
 //! * **WL5, WL6** are kept by the engine: keyspace ids are durable before their first use; before a table's
 //!   contents count as flushed the log is durable up to there ([`Log::sync_up_to`]).
-//! * **WL7** A segment is released after a durable manifest says that it is not needed ([`Log::release_below`]).
-//! * **CP3, CP5, CP7** Acknowledged implies that everything earlier is complete; nothing fails once a sequence
-//!   number is taken; durable covers only what was complete before the flush began.
+//! * **WL7** A segment is released after a durable manifest says that it is not needed
+//!   ([`Log::release_below`]).
+//! * **CP3, CP5, CP7** Acknowledged implies that everything earlier is complete; nothing fails once a
+//!   sequence number is taken; durable covers only what was complete before the flush began.
 //!
 //! # Files
 //!

@@ -5,24 +5,27 @@
 //!           \_______ prepare_next _______/    rotate    rotate   release_below
 //! ```
 //!
-//! A background job calls [`Log::prepare_next`] to keep one Ready segment ahead of the writer, so that a rotation
-//! is a handful of stores. When there is none, the writer lets go of its lock and waits in [`Log::wait_ready`];
-//! if preparing failed, it gets that error (a full disk is [`Error::Full`], met by nobody who holds a record).
+//! A background job calls [`Log::prepare_next`] to keep one Ready segment ahead of the writer, so that a
+//! rotation is a handful of stores. When there is none, the writer lets go of its lock and waits in
+//! [`Log::wait_ready`]; if preparing failed, it gets that error (a full disk is [`Error::Full`], met by
+//! nobody who holds a record).
 //!
 //! A segment that a durable manifest no longer needs (WL7) is *released*: it becomes Ready again as it is,
-//! mapped, its pages still in memory, with a new salt for its next life. Nothing is renamed, rewritten or synced
-//! until the next rotation stores a new header. At most `kept_segments` wait like that, the rest is deleted.
-//! Segments are reused within one life of the database only: those found at open are read and deleted, never
-//! written (WL1, WL4). What somebody wants to read as changes is not reused but kept; see [`crate::history`].
+//! mapped, its pages still in memory, with a new salt for its next life. Nothing is renamed, rewritten or
+//! synced until the next rotation stores a new header. At most `kept_segments` wait like that, the rest is
+//! deleted. Segments are reused within one life of the database only: those found at open are read and
+//! deleted, never written (WL1, WL4). What somebody wants to read as changes is not reused but kept; see
+//! [`crate::history`].
 //!
-//! **Rest.** A log that nobody writes to needs no segments ahead of the writer and none for reuse. [`LogWriter::rest`] lets it have none, and
-//! [`Log::delete_surplus`] removes them; then no preparation is wanted. The writer finds out without a test of its own: at rest it is told that
-//! half of the room that is left in its segment is all there is, and whoever runs out of that goes the way of a rotation, where
-//! [`LogWriter::wake`] gives back the other half and asks for segments again. So a few records now and then make no files, and many find the next segment
-//! under way before the present one is full.
+//! **Rest.** A log that nobody writes to needs no segments ahead of the writer and none for reuse.
+//! [`LogWriter::rest`] lets it have none, and [`Log::delete_surplus`] removes them; then no preparation is
+//! wanted. The writer finds out without a test of its own: at rest it is told that half of the room that is
+//! left in its segment is all there is, and whoever runs out of that goes the way of a rotation, where
+//! [`LogWriter::wake`] gives back the other half and asks for segments again. So a few records now and then
+//! make no files, and many find the next segment under way before the present one is full.
 //!
-//! **Locks.** The writers' lock of the engine comes first, then the pool's, then the lane's. None of the two here
-//! is held over a system call.
+//! **Locks.** The writers' lock of the engine comes first, then the pool's, then the lane's. None of the two
+//! here is held over a system call.
 
 use crate::file::{Fill, SegmentFile};
 use crate::history::{History, HistorySegment, KeptHistory};
@@ -51,13 +54,13 @@ const MIN_SEGMENT_BYTES: u64 = 8 << 10;
 const MAX_SEGMENT_BYTES: u64 = 1 << 30;
 /// Sizes of segments are multiples of this.
 const PAGE: u64 = 4096;
-/// The first segment of a life is no larger, because whoever opens the database waits for it. Where
-/// extents cannot be allocated it is filled with zeros, and 16 MiB of them take some 40 ms. The next ones are prepared in the background.
-/// A log that rests has none larger.
+/// The first segment of a life is no larger, because whoever opens the database waits for it. Where extents
+/// cannot be allocated it is filled with zeros, and 16 MiB of them take some 40 ms. The next ones are
+/// prepared in the background. A log that rests has none larger.
 pub(crate) const SMALL_SEGMENT_BYTES: u64 = 256 << 10;
-/// How many prepared segments there may be ahead of the writer: one thread fills 16 MiB in 30 ms, which is about what the
-/// preparation of the next takes when the device is busy. Who prepares is asked with each rotation and makes one each time, so there is
-/// mostly one, and a second only where more was asked.
+/// How many prepared segments there may be ahead of the writer: one thread fills 16 MiB in 30 ms, which is
+/// about what the preparation of the next takes when the device is busy. Who prepares is asked with each
+/// rotation and makes one each time, so there is mostly one, and a second only where more was asked.
 const READY_AHEAD: usize = 2;
 
 /// What can be chosen about the log.
@@ -188,8 +191,8 @@ impl Pool {
 }
 
 impl Log {
-    /// Begins a new life of the log in `dir`, which is made if missing: the first segment is prepared and active.
-    /// A directory that is there must have a durable name.
+    /// Begins a new life of the log in `dir`, which is made if missing: the first segment is prepared and
+    /// active. A directory that is there must have a durable name.
     ///
     /// Files that stand there already are left alone until [`Log::delete_old`].
     ///
@@ -262,8 +265,8 @@ impl Log {
         pool.wants_segment()
     }
 
-    /// Makes one more segment Ready unless enough are; `true` if it did. May take as long as writing and syncing
-    /// a segment. Of several concurrent callers one works, the others return at once.
+    /// Makes one more segment Ready unless enough are; `true` if it did. May take as long as writing and
+    /// syncing a segment. Of several concurrent callers one works, the others return at once.
     ///
     /// # Errors
     /// [`Error::Full`] or [`Error::Io`]; also told to those who wait for a segment. Worth another try when
@@ -276,9 +279,10 @@ impl Log {
             }
             pool.preparing = true;
         }
-        // Populated pages are dirty, and the flush of one record would write the whole segment (1.5); flushing a page of
-        // an extent that was never written costs a change of metadata. So a log that is being flushed gets written zeros
-        // and no populated pages, and one that is not gets neither the writes nor the page faults, and waits for no device.
+        // Populated pages are dirty, and the flush of one record would write the whole segment (1.5);
+        // flushing a page of an extent that was never written costs a change of metadata. So a log that is
+        // being flushed gets written zeros and no populated pages, and one that is not gets neither the
+        // writes nor the page faults, and waits for no device.
         let raises = self.lane.raises();
         let is_flushed = self.raises_at_preparation.swap(raises, Ordering::Relaxed) != raises;
         let prepared = if is_flushed {
@@ -304,8 +308,8 @@ impl Log {
         outcome
     }
 
-    /// Whether segments that are not needed any more are written to again. If not, those that wait for it are deleted, so that no
-    /// record outlives the last need for it.
+    /// Whether segments that are not needed any more are written to again. If not, those that wait for it are
+    /// deleted, so that no record outlives the last need for it.
     ///
     /// # Errors
     /// [`Error::Io`] for the first that could not be deleted; the next open will.
@@ -319,7 +323,8 @@ impl Log {
         self.delete_all(waiting)
     }
 
-    /// Waits until a Ready segment exists. To be called without the writers' lock, before anything was consumed.
+    /// Waits until a Ready segment exists. To be called without the writers' lock, before anything was
+    /// consumed.
     ///
     /// # Errors
     /// Why the last attempt to prepare one failed; [`Error::ReadOnly`] if the log is poisoned meanwhile,
@@ -354,8 +359,8 @@ impl Log {
     /// writers' lock is taken; an unused one deletes itself when dropped.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] past the limit of a record, [`Error::Full`] or [`Error::Io`]; nothing is left
-    /// behind.
+    /// [`Error::InvalidArgument`] past the limit of a record, [`Error::Full`] or [`Error::Io`]; nothing is
+    /// left behind.
     pub fn prepare_private(self: &Arc<Log>, payload_len: usize) -> Result<PrivateSegment> {
         if payload_len > MAX_RECORD_LEN {
             let what = format!("a record of {payload_len} bytes; the largest has {MAX_RECORD_LEN}");
@@ -366,8 +371,9 @@ impl Log {
         Ok(PrivateSegment { log: self.clone(), segment: Some(segment) })
     }
 
-    /// Prepares a segment for a log that is about to rest, to be gone on in by [`LogWriter::rotate_to_private`]. To be called
-    /// before the writers' lock is taken; an unused one deletes itself when dropped.
+    /// Prepares a segment for a log that is about to rest, to be gone on in by
+    /// [`LogWriter::rotate_to_private`]. To be called before the writers' lock is taken; an unused one
+    /// deletes itself when dropped.
     ///
     /// # Errors
     /// [`Error::Full`] or [`Error::Io`]; nothing is left behind.
@@ -381,7 +387,8 @@ impl Log {
         self.options.segment_bytes.min(SMALL_SEGMENT_BYTES)
     }
 
-    /// Deletes the segments that a resting log has no use for; gives their number. Does nothing if it has been woken meanwhile.
+    /// Deletes the segments that a resting log has no use for; gives their number. Does nothing if it has
+    /// been woken meanwhile.
     ///
     /// # Errors
     /// [`Error::Io`] for the first that could not be deleted; the next open will.
@@ -493,8 +500,8 @@ impl Log {
         Ok(())
     }
 
-    /// Removes the segments of earlier lives that a recovery listed, once its result is committed (RC1). Gives
-    /// the number of files removed.
+    /// Removes the segments of earlier lives that a recovery listed, once its result is committed (RC1).
+    /// Gives the number of files removed.
     ///
     /// # Errors
     /// [`Error::Io`] for the first file that could not be removed; the next open will find it again.
@@ -596,15 +603,15 @@ impl Log {
         self.wake_waiters();
     }
 
-    /// Ends every wait for a segment with [`Error::Closed`]; nothing is prepared any more. Records can still be
-    /// appended and synced, for the final mark.
+    /// Ends every wait for a segment with [`Error::Closed`]; nothing is prepared any more. Records can still
+    /// be appended and synced, for the final mark.
     pub fn close(&self) {
         self.pool.lock().closed = true;
         self.segment_ready.notify_all();
     }
 
-    /// Tells the log the number of a manifest edit that has become durable; segments begun from now on name it,
-    /// so that a manifest that lost it is noticed.
+    /// Tells the log the number of a manifest edit that has become durable; segments begun from now on name
+    /// it, so that a manifest that lost it is noticed.
     pub fn note_manifest_edit(&self, edit: u64) {
         self.manifest_edit.fetch_max(edit, Ordering::Relaxed);
     }
@@ -613,7 +620,8 @@ impl Log {
         self.manifest_edit.load(Ordering::Relaxed)
     }
 
-    /// Bytes of segment files that are mapped: live ones, and those prepared or kept for reuse. 0 without maps.
+    /// Bytes of segment files that are mapped: live ones, and those prepared or kept for reuse. 0 without
+    /// maps.
     pub fn mapped_bytes(&self) -> u64 {
         if !self.map {
             return 0;

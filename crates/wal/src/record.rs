@@ -11,10 +11,10 @@
 //! 32 [mark: log id u64, offset u64]   payload   padding to a multiple of 8 (undefined bytes)
 //! ```
 //!
-//! The checksum of the header covers where the record stands: the salt of the segment's present life, its id and
-//! the offset. Bytes of an earlier life of a recycled segment, a record at a wrong offset, another database's
-//! segment and an image of the log that a user stored as a value all fail it. It also makes `len` trustworthy
-//! before the payload is looked at.
+//! The checksum of the header covers where the record stands: the salt of the segment's present life, its id
+//! and the offset. Bytes of an earlier life of a recycled segment, a record at a wrong offset, another
+//! database's segment and an image of the log that a user stored as a value all fail it. It also makes `len`
+//! trustworthy before the payload is looked at.
 
 use esker_base::checksum::{crc32c, crc32c_append};
 use esker_base::coding::Reader;

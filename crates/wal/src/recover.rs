@@ -1,14 +1,15 @@
 //! Recovery: reading back what earlier lives of the database wrote, up to where it can be believed.
 //!
-//! **What is promised.** The records given out are a prefix of the order of writing, each one whole (WL3), and
-//! the prefix holds everything that was acknowledged at its level of durability. Where that cannot be, the open
-//! fails with the file and the offset: a database that lost acknowledged data says so.
+//! **What is promised.** The records given out are a prefix of the order of writing, each one whole (WL3),
+//! and the prefix holds everything that was acknowledged at its level of durability. Where that cannot be,
+//! the open fails with the file and the offset: a database that lost acknowledged data says so.
 //!
-//! **How it goes.** Scanning starts at the segment that the manifest names and follows the end records. The first
-//! place without a valid record is the *stop*, at h. Every log has one, for nothing marks the end of a log that
-//! was cut off in the middle of its life. What the stop means is decided by what lies behind it and by what is
-//! known to have been durable. So the rest of the segment and all later segments are searched for valid records:
-//! n of them, and D is the greatest of the marks in any valid record and of the manifest's durable positions.
+//! **How it goes.** Scanning starts at the segment that the manifest names and follows the end records. The
+//! first place without a valid record is the *stop*, at h. Every log has one, for nothing marks the end of a
+//! log that was cut off in the middle of its life. What the stop means is decided by what lies behind it and
+//! by what is known to have been durable. So the rest of the segment and all later segments are searched for
+//! valid records: n of them, and D is the greatest of the marks in any valid record and of the manifest's
+//! durable positions.
 //!
 //! | finding, the first that applies | verdict |
 //! |---|---|
@@ -19,19 +20,19 @@
 //! | same boot, no such record | a process died while it wrote h: cut, h was not acknowledged |
 //! | other or unknown boot | a power cut took an arbitrary subset of unsynced pages: cut, n as a warning |
 //!
-//! A segment begun after an edit of the manifest that the manifest does not have is corruption as well. In this
-//! version nothing is ever in flight (see [`crate::writer`]), so within one boot *any* valid record behind the
-//! stop convicts it; the general rule is the format's and costs nothing. [`WalRecovery::PowerCut`] leaves of the
-//! table only its first and last row.
+//! A segment begun after an edit of the manifest that the manifest does not have is corruption as well. In
+//! this version nothing is ever in flight (see [`crate::writer`]), so within one boot *any* valid record
+//! behind the stop convicts it; the general rule is the format's and costs nothing. [`WalRecovery::PowerCut`]
+//! leaves of the table only its first and last row.
 //!
-//! What stays undetected: damage to the very last records that were never synced, with nothing valid after them.
-//! It looks like a torn tail and is one, as far as anybody can tell.
+//! What stays undetected: damage to the very last records that were never synced, with nothing valid after
+//! them. It looks like a torn tail and is one, as far as anybody can tell.
 //!
-//! **WL1.** A cut is never made by truncating or overwriting: bytes that recovery has read may exist only in the
-//! page cache, and a failed flush may have marked them clean. So nothing is ever appended to a segment that was
-//! read; the caller puts what was replayed into tables, begins a new log, commits that, and deletes the old
-//! files ([`crate::Log::delete_old`]). Until then nothing here writes (RC1), and the same files give the same
-//! result however often recovery is interrupted (RC2).
+//! **WL1.** A cut is never made by truncating or overwriting: bytes that recovery has read may exist only in
+//! the page cache, and a failed flush may have marked them clean. So nothing is ever appended to a segment
+//! that was read; the caller puts what was replayed into tables, begins a new log, commits that, and deletes
+//! the old files ([`crate::Log::delete_old`]). Until then nothing here writes (RC1), and the same files give
+//! the same result however often recovery is interrupted (RC2).
 //!
 //! **RC3.** Ids and sequence numbers do not go back, not even past what is cut: the report counts them all.
 //! CP7 and the marks give D its meaning: a mark is written only after the flush that it tells of succeeded.
@@ -95,7 +96,8 @@ pub struct RecoveryReport {
     pub next_log_id: LogId,
     /// The greatest sequence number in any valid record, dropped ones included; zero if there is none.
     pub greatest_seqno: SeqNo,
-    /// The latest time in the header of a segment that was read, in milliseconds since 1970; 0 if there is none.
+    /// The latest time in the header of a segment that was read, in milliseconds since 1970; 0 if there is
+    /// none.
     pub latest_wall_ms: u64,
     /// Where the log ended.
     pub end: LogPosition,
@@ -103,8 +105,8 @@ pub struct RecoveryReport {
     pub end_reason: Option<StopReason>,
     /// Slot and path of every segment file that a new life replaces.
     pub removable: Vec<(u32, PathBuf)>,
-    /// The last segment that was read, and the last sequence number before the stop; of earlier segments' if it has no
-    /// record. `None` if no segment was read.
+    /// The last segment that was read, and the last sequence number before the stop; of earlier segments' if
+    /// it has no record. `None` if no segment was read.
     pub last_read: Option<(LogId, SeqNo)>,
     /// Segment files whose header is damaged at both places.
     pub damaged: Vec<PathBuf>,
@@ -208,8 +210,8 @@ impl<'a> Iterator for RecordEntries<'a> {
 /// verdict comes last: what was given out counts only if this returns a report.
 ///
 /// # Errors
-/// [`Error::Corruption`] by the verdicts at the head of this file, [`Error::Unsupported`] for what a newer version
-/// wrote, [`Error::Io`] from the device, and whatever `on_record` returns.
+/// [`Error::Corruption`] by the verdicts at the head of this file, [`Error::Unsupported`] for what a newer
+/// version wrote, [`Error::Io`] from the device, and whatever `on_record` returns.
 pub fn recover(
     input: &RecoverInput<'_>,
     on_record: &mut dyn FnMut(&RecordView<'_>) -> Result<()>,

@@ -1,8 +1,8 @@
 //! Reading one segment: bytes of the file through a window, records out of the bytes.
 //!
-//! Everything is read by positioned reads into one buffer, so this serves a read-only open and files that may be
-//! damaged or cut short just as well. An error of the device is an error, never the end of the log; what the
-//! bytes fail to be is a [`StopReason`], and what that means is for [`mod@crate::recover`] to say.
+//! Everything is read by positioned reads into one buffer, so this serves a read-only open and files that may
+//! be damaged or cut short just as well. An error of the device is an error, never the end of the log; what
+//! the bytes fail to be is a [`StopReason`], and what that means is for [`mod@crate::recover`] to say.
 
 use crate::record::{HeaderFault, MARK_LEN, RECORD_ALIGN, RECORD_HEADER_LEN, RecordHeader, SegmentIdentity};
 use crate::segment::SegmentHeader;
@@ -16,7 +16,8 @@ use std::sync::Arc;
 const READ_BYTES: u64 = 1 << 20;
 /// Bytes of the first read of a file of which as a rule nothing but the header is wanted.
 const HEADER_READ_BYTES: u64 = 4 << 10;
-/// Bytes of the first read after [`Window::forget`]: somebody follows the writers record by record. Further reads double it.
+/// Bytes of the first read after [`Window::forget`]: somebody follows the writers record by record. Further
+/// reads double it.
 const FIRST_READ_BYTES: u64 = 16 << 10;
 
 /// The part of a file that is in memory at the moment; moves forward as asked.
@@ -143,8 +144,8 @@ impl SegmentReader {
     /// Looks at the record that starts at `offset`.
     ///
     /// # Errors
-    /// Of the device; and [`Error::Unsupported`] or [`Error::Corruption`] for a header that is intact but says
-    /// what this version does not know or no version says.
+    /// Of the device; and [`Error::Unsupported`] or [`Error::Corruption`] for a header that is intact but
+    /// says what this version does not know or no version says.
     pub(crate) fn probe(&mut self, offset: u64) -> Result<Probe<'_>> {
         let available = self.end.saturating_sub(offset);
         if available < RECORD_HEADER_LEN as u64 {
@@ -184,8 +185,8 @@ impl SegmentReader {
         self.window.forget();
     }
 
-    /// The next place from `from` on where the word that holds the low half of the log id fits: a cheap filter,
-    /// nothing more. `None` if there is none up to the end of the segment.
+    /// The next place from `from` on where the word that holds the low half of the log id fits: a cheap
+    /// filter, nothing more. `None` if there is none up to the end of the segment.
     pub(crate) fn next_candidate(&mut self, from: u64) -> Result<Option<u64>> {
         let wanted = self.identity.log_id().get() as u32;
         let mut at = from.next_multiple_of(RECORD_ALIGN);

@@ -1,47 +1,52 @@
 //! Durability `Power`: many writers, one flush.
 //!
-//! A writer that must survive a power cut waits until the log is durable up to its own sequence number. A flush
-//! costs as much for a thousand records as for one, so writers share it: whoever finds no flush under way becomes
-//! the *leader* and flushes for everybody who is visible by then; the others are *followers* and wait.
+//! A writer that must survive a power cut waits until the log is durable up to its own sequence number. A
+//! flush costs as much for a thousand records as for one, so writers share it: whoever finds no flush under
+//! way becomes the *leader* and flushes for everybody who is visible by then; the others are *followers* and
+//! wait.
 //!
-//! **The lane.** There is one flush at a time. The leader claims the lane first and captures afterwards, under
-//! the writers' lock, the pair (last sequence number given out, end of the log); so what it flushes is as new as
-//! can be, and a follower waits for the flush under way when it came and at most one more: whoever leads next
-//! captures after that follower's record was complete. The lane's own lock is never held over the capture (the
-//! writers' lock comes before it in the lock order) nor over a system call.
+//! **The lane.** There is one flush at a time. The leader claims the lane first and captures afterwards,
+//! under the writers' lock, the pair (last sequence number given out, end of the log); so what it flushes is
+//! as new as can be, and a follower waits for the flush under way when it came and at most one more: whoever
+//! leads next captures after that follower's record was complete. The lane's own lock is never held over the
+//! capture (the writers' lock comes before it in the lock order) nor over a system call.
 //!
-//! **Groups.** Callers queue up until somebody claims the lane; then they are the *group* of that flush, all of whom it
-//! covers, because each had published its record before it came. Those who come later are the next group, but for the few whom
-//! the capture happens to cover. A flush is put off for a bounded moment while those of the last round are about to come again
-//! ([`gathering`] says why, GA1 to GA3). Nobody leads meanwhile: whoever completes the group finds that there is nothing to wait
-//! for and leads itself, which needs no hand-over, and the first of the group watches the time.
+//! **Groups.** Callers queue up until somebody claims the lane; then they are the *group* of that flush, all
+//! of whom it covers, because each had published its record before it came. Those who come later are the next
+//! group, but for the few whom the capture happens to cover. A flush is put off for a bounded moment while
+//! those of the last round are about to come again ([`gathering`] says why, GA1 to GA3). Nobody leads
+//! meanwhile: whoever completes the group finds that there is nothing to wait for and leads itself, which
+//! needs no hand-over, and the first of the group watches the time.
 //!
-//! **GA4.** While callers are queued, a flush is under way, or one of them is awake, or one watches the time. The end of each flush
-//! and poison wake everybody; a watch ends in a claim or an error. Who sleeps is counted under the lane's lock, so a lone writer
-//! rings for nobody: that would be a system call for each of its flushes.
+//! **GA4.** While callers are queued, a flush is under way, or one of them is awake, or one watches the time.
+//! The end of each flush and poison wake everybody; a watch ends in a claim or an error. Who sleeps is
+//! counted under the lane's lock, so a lone writer rings for nobody: that would be a system call for each of
+//! its flushes.
 //!
-//! **CP7.** `durable <= S` where every byte of the log up to the position of S was complete *before* the flush
-//! that succeeded began. Under the writers' lock no record is half copied, so the captured pair has that
-//! property, and the flush begins after the capture.
+//! **CP7.** `durable <= S` where every byte of the log up to the position of S was complete *before* the
+//! flush that succeeded began. Under the writers' lock no record is half copied, so the captured pair has
+//! that property, and the flush begins after the capture.
 //!
-//! **CP3** (acknowledged implies that every earlier record is complete) is what makes a flush of a prefix worth
-//! something: a `Power` acknowledgement at S covers all of the log below it, not this writer's record only.
+//! **CP3** (acknowledged implies that every earlier record is complete) is what makes a flush of a prefix
+//! worth something: a `Power` acknowledgement at S covers all of the log below it, not this writer's record
+//! only.
 //!
-//! **Failure.** Linux reports an error of writeback once per open file description and marks the pages clean: a
-//! second `fdatasync` would return success for data that never reached the disk. So nothing is ever retried: the
-//! first failure poisons the log. All waiters and all later callers get [`Error::ReadOnly`] with the cause,
-//! `durable` stays where it was, and only reopening, which trusts nothing but what it can read, clears the state.
-//! For the same reason the lane syncs on descriptions of its own, opened when a segment is created and before
-//! the first store: sharing one with somebody else who syncs could let the other one see the only report.
+//! **Failure.** Linux reports an error of writeback once per open file description and marks the pages clean:
+//! a second `fdatasync` would return success for data that never reached the disk. So nothing is ever
+//! retried: the first failure poisons the log. All waiters and all later callers get [`Error::ReadOnly`] with
+//! the cause, `durable` stays where it was, and only reopening, which trusts nothing but what it can read,
+//! clears the state. For the same reason the lane syncs on descriptions of its own, opened when a segment is
+//! created and before the first store: sharing one with somebody else who syncs could let the other one see
+//! the only report.
 //!
 //! **Poison.** A flag that is read with Acquire on every write, and a cause behind the lane's lock. It is set
 //! once. Every wait in here tests it, and whoever sets it notifies.
 //!
 //! Rejected: a queue of waiters with one condition variable each (wakes fewer threads, but a flush costs a
-//! hundred times what waking does); a timer that flushes periodically (adds latency to a lone writer); a leader that
-//! yields its processor until the others have come (on a busy machine it gets it back after somebody else's time slice). A second
-//! lane, one flush on the wire while the next one gathers, can come behind the same calls once it is shown to
-//! gain 5 % with eight writers.
+//! hundred times what waking does); a timer that flushes periodically (adds latency to a lone writer); a
+//! leader that yields its processor until the others have come (on a busy machine it gets it back after
+//! somebody else's time slice). A second lane, one flush on the wire while the next one gathers, can come
+//! behind the same calls once it is shown to gain 5 % with eight writers.
 
 use crate::record::LogPosition;
 use esker_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -179,8 +184,8 @@ impl FlushLane {
         self.raises.load(Ordering::Relaxed)
     }
 
-    /// The durable position and its count of raises; `None` if somebody holds the lock at this moment, because
-    /// the log's writer, who asks, may as well ask again at the next record.
+    /// The durable position and its count of raises; `None` if somebody holds the lock at this moment,
+    /// because the log's writer, who asks, may as well ask again at the next record.
     pub(crate) fn try_pending_mark(&self) -> Option<PendingMark> {
         let state = self.state.try_lock().ok()?;
         Some(PendingMark { raises: self.raises.load(Ordering::Relaxed), position: state.durable })
@@ -226,8 +231,8 @@ impl FlushLane {
 
     /// Returns once everything up to `seqno` is durable, leading a flush if nobody else does.
     ///
-    /// `capture` takes the writers' lock for a moment and gives the last sequence number handed out and the end
-    /// of the log, both complete; `flush` syncs everything before that place.
+    /// `capture` takes the writers' lock for a moment and gives the last sequence number handed out and the
+    /// end of the log, both complete; `flush` syncs everything before that place.
     pub(crate) fn sync_up_to(
         &self,
         seqno: u64,
@@ -249,7 +254,8 @@ impl FlushLane {
                 continue;
             }
             if state.claims != group {
-                // The flush that took it along covered less: only a number that nobody has given out yet is beyond it.
+                // The flush that took it along covered less: only a number that nobody has given out yet is
+                // beyond it.
                 group = state.join(self.clock.monotonic_ns());
             }
             let Some(limit) = state.gathering.limit(state.queued) else { break };

@@ -1,29 +1,32 @@
 //! Appending: what the holder of the engine's writers' lock does to the log.
 //!
-//! There is one [`LogWriter`] a database, kept behind the lock that also hands out sequence numbers. So places in
-//! the log, sequence numbers and places in memtables are given out in one order (CP1), order of offsets is order
-//! of sequence numbers (WL2), and a record is complete before the lock is released (CP3): in this design nothing
-//! is ever in flight, and every record says so (`in_flight` 0).
+//! There is one [`LogWriter`] a database, kept behind the lock that also hands out sequence numbers. So
+//! places in the log, sequence numbers and places in memtables are given out in one order (CP1), order of
+//! offsets is order of sequence numbers (WL2), and a record is complete before the lock is released (CP3): in
+//! this design nothing is ever in flight, and every record says so (`in_flight` 0).
 //!
-//! **What may fail where (CP5).** Before a writer takes sequence numbers it asks [`LogWriter::has_room`] and, if
-//! there is none, rotates; all failures are met there, and they consume nothing. Through a mapping
+//! **What may fail where (CP5).** Before a writer takes sequence numbers it asks [`LogWriter::has_room`] and,
+//! if there is none, rotates; all failures are met there, and they consume nothing. Through a mapping
 //! [`LogWriter::append`] is then two copies into the page cache: no system call, no allocation, no failure.
-//! Through `write` it may fail; then neither cursor nor sequence numbers have moved, the next record takes the
-//! same place, and since a record is valid only at its own offset nothing behind that place is ever taken for
-//! one.
+//! Through `write` it may fail; then neither cursor nor sequence numbers have moved, the next record takes
+//! the same place, and since a record is valid only at its own offset nothing behind that place is ever taken
+//! for one.
 //!
-//! **Rotation**, in this order: pop a Ready segment; store its header at both places; store the end record, which
-//! names the new segment, at the old cursor (its room is always kept); switch. In the other order a process
-//! killed between the two would leave an end record that names a segment which no header claims, and recovery
-//! takes that for damage. On one machine without power loss stores to the page cache are seen in program order
-//! by whoever reads the file after the death of this process, so a compiler fence is all it takes.
+//! **Rotation**, in this order: pop a Ready segment; store its header at both places; store the end record,
+//! which names the new segment, at the old cursor (its room is always kept); switch. In the other order a
+//! process killed between the two would leave an end record that names a segment which no header claims, and
+//! recovery takes that for damage. On one machine without power loss stores to the page cache are seen in
+//! program order by whoever reads the file after the death of this process, so a compiler fence is all it
+//! takes.
 //!
 //! **Marks.** When the flush lane has moved since the last mark, the next record carries the new durable
-//! position. Recovery so knows where missing data is damage and not the expected loss of a power cut. The first
-//! record of a segment repeats the position, so that a segment that lost its end is convicted by the next one.
+//! position. Recovery so knows where missing data is damage and not the expected loss of a power cut. The
+//! first record of a segment repeats the position, so that a segment that lost its end is convicted by the
+//! next one.
 //!
-//! Rejected: reservation under the lock with copies outside of it and ordered publication. On two cores one lock
-//! around everything is faster by 1.4 to 3.3 times; the format has the field that the other design needs.
+//! Rejected: reservation under the lock with copies outside of it and ordered publication. On two cores one
+//! lock around everything is faster by 1.4 to 3.3 times; the format has the field that the other design
+//! needs.
 
 use crate::file::SegmentFile;
 use crate::log::{END_ROOM, Log, LogStart, PrivateSegment};
@@ -42,7 +45,8 @@ pub struct LogWriter {
     segment: SegmentFile,
     identity: SegmentIdentity,
     cursor: u64,
-    /// Where the last record must end; the room for the end record is behind it. Of a resting log less than there is.
+    /// Where the last record must end; the room for the end record is behind it. Of a resting log less than
+    /// there is.
     limit: u64,
     last_seqno: SeqNo,
     next_log_id: LogId,
@@ -140,9 +144,9 @@ impl LogWriter {
     /// The caller made sure of [`LogWriter::has_room`] and hands out rising sequence numbers.
     ///
     /// # Errors
-    /// Through a mapping, none but [`Error::Internal`] for a caller that did not ask for room. Through positioned
-    /// writes, [`Error::Full`] or [`Error::Io`]: nothing is consumed, the same sequence numbers may be used
-    /// again.
+    /// Through a mapping, none but [`Error::Internal`] for a caller that did not ask for room. Through
+    /// positioned writes, [`Error::Full`] or [`Error::Io`]: nothing is consumed, the same sequence numbers
+    /// may be used again.
     #[inline]
     pub fn append(
         &mut self,
@@ -161,8 +165,8 @@ impl LogWriter {
         self.append_record(RecordKind::Batch, first_seqno, count, payload, payload_crc, pending)
     }
 
-    /// Appends an Ingest record, which takes the sequence number `seqno`; `payload` is what [`Ingest::encode`] gave. Gives the
-    /// record's place.
+    /// Appends an Ingest record, which takes the sequence number `seqno`; `payload` is what
+    /// [`Ingest::encode`] gave. Gives the record's place.
     ///
     /// The caller made sure of [`LogWriter::has_room`] and hands out rising sequence numbers.
     ///
@@ -180,7 +184,8 @@ impl LogWriter {
     }
 
     /// Appends a record that holds nothing but a mark, if there is a durable position to be told and room for
-    /// it; `true` if it did. For a log that is about to be closed or idle, so that no later record carries it.
+    /// it; `true` if it did. For a log that is about to be closed or idle, so that no later record carries
+    /// it.
     ///
     /// # Errors
     /// As [`LogWriter::append`].
@@ -198,8 +203,9 @@ impl LogWriter {
         self.segment.size_bytes
     }
 
-    /// Lets the log rest until [`LogWriter::wake`]: no segments are prepared or reused, and [`Log::delete_surplus`] removes those that there are. Half
-    /// of the room that is left can be written to before the writer is told that there is none. `true` if it did not rest before.
+    /// Lets the log rest until [`LogWriter::wake`]: no segments are prepared or reused, and
+    /// [`Log::delete_surplus`] removes those that there are. Half of the room that is left can be written to
+    /// before the writer is told that there is none. `true` if it did not rest before.
     pub fn rest(&mut self) -> bool {
         let begins = !self.log.set_resting(true);
         if begins {
@@ -208,7 +214,8 @@ impl LogWriter {
         begins
     }
 
-    /// Ends the rest, if there is one: all of the segment can be used, and segments are wanted again. `true` if it was one.
+    /// Ends the rest, if there is one: all of the segment can be used, and segments are wanted again. `true`
+    /// if it was one.
     pub fn wake(&mut self) -> bool {
         let rested = self.log.set_resting(false);
         if rested {
@@ -256,8 +263,8 @@ impl LogWriter {
 
     /// Stores the new segment's header, then the end record that leads to it.
     fn switch_to(&mut self, next: &mut SegmentFile, wall_ms: u64) -> Result<LogId> {
-        // Taken even if a store fails below: a second attempt needs a greater id than the first, because the two
-        // copies of the header may then be of different attempts and the greater one counts.
+        // Taken even if a store fails below: a second attempt needs a greater id than the first, because the
+        // two copies of the header may then be of different attempts and the greater one counts.
         let log_id = self.next_log_id;
         self.next_log_id = log_id.next();
         let header = self.header_for(next, log_id, self.position(), wall_ms);

@@ -1,4 +1,5 @@
-//! Which crate stands where, what it may use from outside, and where it may be unsafe. ARCHITECTURE.md says why.
+//! Which crate stands where, what it may use from outside, and where it may be unsafe. ARCHITECTURE.md says
+//! why.
 
 /// Where a crate stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +71,8 @@ pub(super) const CRATES: &[Crate] = &[
     Crate {
         name: "esker-sst",
         place: Place::Floor(3),
-        // Decoders of blocks that were validated when they were loaded, SIMD searches, and slots that own counts.
+        // Decoders of blocks that were validated when they were loaded, SIMD searches, and slots that own
+        // counts.
         unsafe_modules: &[
             "src/mapped.rs",
             "src/block.rs",

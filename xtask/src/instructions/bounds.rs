@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A share of the bound by which a count may differ from it. Changes elsewhere move functions between the compiler's units, which inlines
-/// otherwise then: that alone is a percent at times.
+/// A share of the bound by which a count may differ from it. Changes elsewhere move functions between the
+/// compiler's units, which inlines otherwise then: that alone is a percent at times.
 const TOLERANCE: f64 = 0.03;
 
 const HEAD: &str = "\

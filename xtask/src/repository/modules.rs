@@ -1,5 +1,5 @@
-//! Follows `mod` declarations from the roots of all targets, so that a file that nothing compiles is known as such,
-//! and code that only tests compile as such.
+//! Follows `mod` declarations from the roots of all targets, so that a file that nothing compiles is known as
+//! such, and code that only tests compile as such.
 
 use cargo_metadata::{Metadata, TargetKind};
 use proc_macro2::{TokenStream, TokenTree};

@@ -32,7 +32,8 @@ fn document_exists(repository: &Repository, from: &Path, name: &str) -> bool {
     repository.files.iter().any(|path| places.contains(path) || (!name.contains('/') && path.ends_with(name)))
 }
 
-/// What looks like the name of a document: `docs/format/table` with its ending. Of code, the comments are searched.
+/// What looks like the name of a document: `docs/format/table` with its ending. Of code, the comments are
+/// searched.
 fn document_names(text: &str, is_rust: bool) -> impl Iterator<Item = (usize, &str)> {
     let is_name = |char: char| char.is_ascii_alphanumeric() || "_-./".contains(char);
     (1..).zip(text.lines()).flat_map(move |(number, line)| {

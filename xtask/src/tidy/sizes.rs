@@ -1,7 +1,7 @@
 //! Sizes of files and functions.
 //!
-//! The files one likes to read have 100 to 400 lines. Tests at a file's foot do not count; a file of tests may be longer
-//! than one of code, because it is read a test at a time.
+//! The files one likes to read have 100 to 400 lines. Tests at a file's foot do not count; a file of tests
+//! may be longer than one of code, because it is read a test at a time.
 
 use super::exemptions::FUNCTIONS;
 use crate::findings::Findings;

@@ -1,7 +1,7 @@
 //! Esker, through its facade.
 //!
-//! One configuration for all workloads: the defaults, with a `memory_budget` of what the others have for memtable and cache
-//! together, and the durability asked for. Gets and scans use the calls that lend bytes.
+//! One configuration for all workloads: the defaults, with a `memory_budget` of what the others have for
+//! memtable and cache together, and the durability asked for. Gets and scans use the calls that lend bytes.
 
 use crate::engine::{
     Abilities, Batch, Engine, EngineSettings, Result, SeeEntry, SeeValue, SeeValues, Session,
@@ -22,7 +22,8 @@ pub(super) fn open(directory: &Path, settings: &EngineSettings) -> Result<Box<dy
     open_with(directory, settings, |options| options)
 }
 
-/// Opens it with tables that are read as mapped memory, uncompressed, because only such blocks are searched where they lie.
+/// Opens it with tables that are read as mapped memory, uncompressed, because only such blocks are searched
+/// where they lie.
 pub(super) fn open_mapped(directory: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
     let keyspaces = KeyspaceOptions::default().compression(PerLevel::all(Codec::None));
     open_with(directory, settings, |options| {

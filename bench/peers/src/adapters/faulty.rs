@@ -7,7 +7,8 @@ use crate::engine::{
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One in so many operations of the faulty kind goes wrong; a prime, so that it meets all that is done by turns.
+/// One in so many operations of the faulty kind goes wrong; a prime, so that it meets all that is done by
+/// turns.
 const FAULTY_EVERY: u64 = 97;
 
 /// What goes wrong.

@@ -1,8 +1,8 @@
 //! fjall 3.
 //!
-//! Compression as it is by default (none on its first two levels, LZ4 below), filters as by default (10 bits for each key, more
-//! on level 0). A put hands the record to the operating system; `Power` is a `persist` behind each write, which concurrent
-//! writers do not share.
+//! Compression as it is by default (none on its first two levels, LZ4 below), filters as by default (10 bits
+//! for each key, more on level 0). A put hands the record to the operating system; `Power` is a `persist`
+//! behind each write, which concurrent writers do not share.
 
 use crate::engine::{
     Abilities, BACKGROUND_THREADS, BLOCK_BYTES, Batch, Engine, EngineSettings, Result, SeeEntry, SeeValue,

@@ -1,8 +1,9 @@
 //! LMDB 0.9 through heed.
 //!
-//! Under `Process` it has `MDB_NOSYNC`: pages reach the file by `pwrite(2)` at each commit and survive the end of the process;
-//! a power cut may then damage the whole file, which is weaker than a log. One write transaction for each put, one read
-//! transaction for each get, multi-get or scan. It has no compression, and no cache beside the operating system's.
+//! Under `Process` it has `MDB_NOSYNC`: pages reach the file by `pwrite(2)` at each commit and survive the
+//! end of the process; a power cut may then damage the whole file, which is weaker than a log. One write
+//! transaction for each put, one read transaction for each get, multi-get or scan. It has no compression, and
+//! no cache beside the operating system's.
 
 use crate::engine::{
     Abilities, Batch, Engine, EngineSettings, Result, SeeEntry, SeeValue, SeeValues, Session,
@@ -45,7 +46,8 @@ fn open_with(directory: &Path, settings: &EngineSettings, more: EnvFlags) -> Res
             Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(table))
         })?;
     let table = made.unwrap_commit();
-    // SAFETY: the lifetime only ties the handle, a number, to its environment; both live and die together in `Lmdb`.
+    // SAFETY: the lifetime only ties the handle, a number, to its environment; both live and die together in
+    // `Lmdb`.
     let table = unsafe { std::mem::transmute::<Database<'_, Bytes, Bytes>, Table>(table) };
     Ok(Box::new(Lmdb { table, environment }))
 }

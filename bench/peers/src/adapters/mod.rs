@@ -61,7 +61,8 @@ pub(crate) struct Adapter {
     open: Open,
 }
 
-/// Names of all engines that this program knows, in the order of tables; a binary has those it was built with.
+/// Names of all engines that this program knows, in the order of tables; a binary has those it was built
+/// with.
 pub(crate) const ORDER: &[&str] = &[
     "esker",
     "esker+mapped",

@@ -1,8 +1,8 @@
 //! redb 4.
 //!
-//! It has no log and no compression. Under `Process` a commit has the durability `None`, which is not there after the process
-//! has ended until a later durable commit; one in so many records is durable, which bounds the loss and lets it use pages
-//! again. One transaction for each operation.
+//! It has no log and no compression. Under `Process` a commit has the durability `None`, which is not there
+//! after the process has ended until a later durable commit; one in so many records is durable, which bounds
+//! the loss and lets it use pages again. One transaction for each operation.
 
 use crate::engine::{
     Abilities, Batch, Engine, EngineSettings, Result, SeeEntry, SeeValue, SeeValues, Session,

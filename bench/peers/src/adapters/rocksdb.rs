@@ -1,8 +1,10 @@
-//! RocksDB through the rocksdb crate; and Speedb, a fork of it, through the speedb crate, whose interface is the same.
+//! RocksDB through the rocksdb crate; and Speedb, a fork of it, through the speedb crate, whose interface is
+//! the same.
 //!
 //! Both libraries export the same names, so a binary has one of them, and this module is that one's.
 //!
-//! LZ4 from the third level on and on the last, full Bloom filters, the HyperClock cache; the rest at its defaults. A multi-get is its batched one.
+//! LZ4 from the third level on and on the last, full Bloom filters, the HyperClock cache; the rest at its
+//! defaults. A multi-get is its batched one.
 
 use crate::engine::{
     Abilities, BACKGROUND_THREADS, BLOCK_BYTES, Batch, Engine, EngineSettings, FILTER_BITS_PER_KEY, Result,

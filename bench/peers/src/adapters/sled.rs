@@ -1,8 +1,8 @@
 //! sled 0.34, the line that is called stable.
 //!
-//! Under `Process` writes sit in the process until its flusher runs, every 500 ms: the end of the process loses up to that,
-//! which is less than what the others keep. `Power` is a `flush` behind each write. It has no LZ4, and its default is no
-//! compression.
+//! Under `Process` writes sit in the process until its flusher runs, every 500 ms: the end of the process
+//! loses up to that, which is less than what the others keep. `Power` is a `flush` behind each write. It has
+//! no LZ4, and its default is no compression.
 
 use crate::engine::{Abilities, Batch, Engine, EngineSettings, Result, SeeEntry, SeeValue, Session};
 use ::sled::{Config, Db, IVec, Mode};

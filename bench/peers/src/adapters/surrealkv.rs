@@ -1,7 +1,8 @@
 //! SurrealKV 1.2.
 //!
-//! Its commits are asynchronous: one small tokio runtime drives them. One transaction for each operation; commits are
-//! optimistic, so a conflict with another thread is tried again. It has no LZ4: Snappy below level 0.
+//! Its commits are asynchronous: one small tokio runtime drives them. One transaction for each operation;
+//! commits are optimistic, so a conflict with another thread is tried again. It has no LZ4: Snappy below
+//! level 0.
 
 use crate::engine::{
     Abilities, BACKGROUND_THREADS, BLOCK_BYTES, Batch, Engine, EngineSettings, Result, SeeEntry, SeeValue,

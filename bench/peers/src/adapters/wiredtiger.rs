@@ -1,8 +1,9 @@
 //! WiredTiger through its C interface: B-tree pages with a log.
 //!
-//! Under `Process` it has `transaction_sync=(enabled=true,method=none)`: the log's record has been written to the operating
-//! system when the call returns; under `Power` the method is `fsync`, which concurrent writers share. LZ4, which must have been
-//! built in. A checkpoint every 30 seconds or 256 MB of log, so that the log does not grow without end.
+//! Under `Process` it has `transaction_sync=(enabled=true,method=none)`: the log's record has been written to
+//! the operating system when the call returns; under `Power` the method is `fsync`, which concurrent writers
+//! share. LZ4, which must have been built in. A checkpoint every 30 seconds or 256 MB of log, so that the log
+//! does not grow without end.
 
 #[allow(
     non_camel_case_types,

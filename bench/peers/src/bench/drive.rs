@@ -1,5 +1,5 @@
-//! Runs one workload: operations by threads, some of them timed, until they are done or time is up; then waits for the work in
-//! the background that they caused, so that the next workload does not pay for it.
+//! Runs one workload: operations by threads, some of them timed, until they are done or time is up; then
+//! waits for the work in the background that they caused, so that the next workload does not pay for it.
 
 use super::Bench;
 use crate::cores;
@@ -13,21 +13,24 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// At least so many operations of a workload that is not cut short are timed, and about twice as many at most: enough for a percentile of 99.9. Timing one takes
-/// some 80 ns (two looks at the clock, which wait for all that the processor has begun, and a place in a large table), as long as a get of a
-/// fast store; so of many operations few are timed.
+/// At least so many operations of a workload that is not cut short are timed, and about twice as many at
+/// most: enough for a percentile of 99.9. Timing one takes some 80 ns (two looks at the clock, which wait for
+/// all that the processor has begun, and a place in a large table), as long as a get of a fast store; so of
+/// many operations few are timed.
 const TIMED_OPERATIONS: u64 = 20_000;
 /// Longest latency that is told from longer ones: 100 seconds.
 const LONGEST_NS: u64 = 100_000_000_000;
 /// Digits of a latency that are kept.
 const DIGITS: u8 = 3;
-/// A process is calm if it used less than a twentieth of a processor for so long, and no thread of it waits for a device then.
+/// A process is calm if it used less than a twentieth of a processor for so long, and no thread of it waits
+/// for a device then.
 const CALM: Duration = Duration::from_millis(100);
 /// How often it is looked at: the moment from which it was calm is known as well as that.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// Several threads take the operations in at least so many pieces each, if they are equally fast and there are enough. With one piece each, the
-/// thread that is done last would be alone for a while: in a run of mixed work it was for a tenth of the time.
+/// Several threads take the operations in at least so many pieces each, if they are equally fast and there
+/// are enough. With one piece each, the thread that is done last would be alone for a while: in a run of
+/// mixed work it was for a tenth of the time.
 const PIECES_A_THREAD: u64 = 256;
 /// Largest piece: a millisecond or two of a fast store.
 const LARGEST_PIECE: u64 = 4096;
@@ -93,7 +96,8 @@ fn latencies() -> Result<Histogram<u64>> {
 }
 
 impl Bench {
-    /// Runs a workload and waits until its traces in the background are gone. The record lacks nothing but a note.
+    /// Runs a workload and waits until its traces in the background are gone. The record lacks nothing but a
+    /// note.
     pub(super) fn drive(&self, engine: &dyn Engine, workload: &Workload<'_>) -> Result<Record> {
         let core_round_trip_ns = || if workload.threads > 1 { cores::round_trip_ns() } else { 0.0 };
         let round_trip_before_ns = core_round_trip_ns();
@@ -190,8 +194,8 @@ fn run_share(engine: &dyn Engine, workload: &Workload<'_>, work: &Work, barrier:
     Ok(Share { operations, tally, start, end: Instant::now(), latencies_ns })
 }
 
-/// Which operation of so many is timed, the `window`-th of `every`: any of them, because workloads may do different things at even and at odd places. `every`
-/// is a power of two.
+/// Which operation of so many is timed, the `window`-th of `every`: any of them, because workloads may do
+/// different things at even and at odd places. `every` is a power of two.
 fn timed_of(window: u64, every: u64) -> u64 {
     window * every + (mix(window) & (every - 1))
 }

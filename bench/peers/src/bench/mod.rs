@@ -1,9 +1,10 @@
 //! The workloads, in a fixed order, on one engine in one process.
 //!
-//! First come the fills, each into an empty directory of its own. The last fill, by one thread in random order, leaves the data
-//! that all later workloads use: reads before anything is updated, because updates of hot keys are what ruins scans; then YCSB,
-//! of which E runs before and after A; then overwriting, reopening, and at the very end deletes, after which the whole contents
-//! are counted. Every answer is checked while it is measured.
+//! First come the fills, each into an empty directory of its own. The last fill, by one thread in random
+//! order, leaves the data that all later workloads use: reads before anything is updated, because updates of
+//! hot keys are what ruins scans; then YCSB, of which E runs before and after A; then overwriting, reopening,
+//! and at the very end deletes, after which the whole contents are counted. Every answer is checked while it
+//! is measured.
 
 mod drive;
 mod fill;
@@ -29,8 +30,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 const MAX_WARM_SECONDS_PER_GIB: f64 = 16.0;
 /// The least that these seconds are counted for, so that small caches are warm on slow stores as well.
 const LEAST_WARM_MIB: u64 = 256;
-/// Gets for each block that the cache has room for: where the records are twice as large as the cache, they touch 1.26 times as
-/// many blocks as it holds, and more where the records are larger.
+/// Gets for each block that the cache has room for: where the records are twice as large as the cache, they
+/// touch 1.26 times as many blocks as it holds, and more where the records are larger.
 const WARM_GETS_PER_BLOCK: u64 = 2;
 
 /// How records are chosen.
@@ -164,7 +165,8 @@ impl Bench {
         }
     }
 
-    /// So many records, chosen with a seed of the workload's own; numbers of 32 bits, so that they take little memory.
+    /// So many records, chosen with a seed of the workload's own; numbers of 32 bits, so that they take
+    /// little memory.
     fn choose(&self, choice: Choice, count: u64, salt: u64) -> Vec<u32> {
         let records = self.settings.records;
         let mut random = Random::new(self.settings.seed ^ mix(salt));

@@ -1,4 +1,5 @@
-//! Closing, opening, and opening after the process was killed: how long until the first answer, and what is lost.
+//! Closing, opening, and opening after the process was killed: how long until the first answer, and what is
+//! lost.
 
 use super::{Bench, with_value};
 use crate::data::{Data, KEY_BUFFER_BYTES, Permutation};
@@ -8,7 +9,8 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Most records that the process which is killed writes: about 100,000, and no round number that a flush could fall on.
+/// Most records that the process which is killed writes: about 100,000, and no round number that a flush
+/// could fall on.
 const MOST_KILLED_RECORDS: u64 = 97_777;
 /// The version of its values.
 const KILLED_VERSION: u64 = 0x00dd_dddd;
@@ -16,7 +18,8 @@ const KILLED_VERSION: u64 = 0x00dd_dddd;
 pub(crate) const KILLED_COMMAND: &str = "run-killed";
 
 impl Bench {
-    /// Closes the store, opens it, kills a process that writes to it, opens it again and looks at what is there.
+    /// Closes the store, opens it, kills a process that writes to it, opens it again and looks at what is
+    /// there.
     pub(super) fn reopen(&mut self, engine: Box<dyn Engine>) -> Result<Box<dyn Engine>> {
         if !self.wants("reopen") {
             return Ok(engine);

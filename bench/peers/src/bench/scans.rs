@@ -66,7 +66,8 @@ impl Bench {
     }
 }
 
-/// Scans `length` records from a stored one on, of which the first `stored` are known to be there, and says how many were wrong.
+/// Scans `length` records from a stored one on, of which the first `stored` are known to be there, and says
+/// how many were wrong.
 pub(super) fn scan_some(
     data: &Data,
     session: &mut dyn Session,
@@ -87,8 +88,8 @@ pub(super) fn scan_some(
     Ok(errors + u64::from(!is_counted))
 }
 
-/// Counts everything, and checks the order, a sample of the values, and that no `deleted` record is there; returns the count and
-/// the wrong ones.
+/// Counts everything, and checks the order, a sample of the values, and that no `deleted` record is there;
+/// returns the count and the wrong ones.
 pub(super) fn count_all(data: &Data, session: &mut dyn Session, deleted: &[bool]) -> Result<(u64, u64)> {
     let mut order = Order::new(data, false);
     let mut revived = 0;

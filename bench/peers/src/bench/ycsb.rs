@@ -1,8 +1,10 @@
-//! The core workloads of YCSB (Cooper et al., "Benchmarking cloud serving systems with YCSB", 2010), one thread unless said.
+//! The core workloads of YCSB (Cooper et al., "Benchmarking cloud serving systems with YCSB", 2010), one
+//! thread unless said.
 //!
-//! A: half reads, half updates. B: 95 in 100 reads. C: reads. D: 95 in 100 reads of what was inserted last, the rest inserts. E:
-//! 95 in 100 scans of 1 to 100 records, the rest inserts. F: half reads, half reads with an update behind. Records are chosen by
-//! Zipf's law, scattered over the keys; in D by their age. Inserts go behind the last record.
+//! A: half reads, half updates. B: 95 in 100 reads. C: reads. D: 95 in 100 reads of what was inserted last,
+//! the rest inserts. E: 95 in 100 scans of 1 to 100 records, the rest inserts. F: half reads, half reads with
+//! an update behind. Records are chosen by Zipf's law, scattered over the keys; in D by their age. Inserts go
+//! behind the last record.
 
 use super::drive::{Tally, Workload};
 use super::scans::scan_some;

@@ -1,9 +1,10 @@
 //! Keys and values: the very same for every engine, and recognizable, so that every answer can be checked.
 //!
-//! A stored key is an even number, big-endian, followed by a hash of it up to the key's length; the odd number behind it is an
-//! absent key, which lies before the next present one. The number is the record's own, with as many random bits behind it as the
-//! gaps between keys are to have: with one bit the keys are dense. A value begins with a tag of its key and its version; the rest of it follows
-//! from the tag and compresses to about half. So a checker needs to know nothing but the key.
+//! A stored key is an even number, big-endian, followed by a hash of it up to the key's length; the odd
+//! number behind it is an absent key, which lies before the next present one. The number is the record's own,
+//! with as many random bits behind it as the gaps between keys are to have: with one bit the keys are dense.
+//! A value begins with a tag of its key and its version; the rest of it follows from the tag and compresses
+//! to about half. So a checker needs to know nothing but the key.
 
 mod random;
 mod zipf;
@@ -23,9 +24,10 @@ pub(crate) const VALUE_BYTES: RangeInclusive<usize> = 8..=POOL_BYTES / 2;
 /// Bits of gaps that can be made: one tells absent keys, and 32 are left for the record's number.
 pub(crate) const GAP_BITS: RangeInclusive<u32> = 1..=32;
 
-/// Bytes that bodies are cut from. So few that they stay in a core's own cache beside what a store needs there: with 1 MiB, as much as that cache
-/// has in many machines, copying a body waited for memory and took a quarter of a put of the fastest store. So many that a
-/// block of 4 KiB seldom has the same body twice, and one of 32 KiB has one in twenty twice, so that codecs find no more than the half they are given.
+/// Bytes that bodies are cut from. So few that they stay in a core's own cache beside what a store needs
+/// there: with 1 MiB, as much as that cache has in many machines, copying a body waited for memory and took a
+/// quarter of a put of the fastest store. So many that a block of 4 KiB seldom has the same body twice, and
+/// one of 32 KiB has one in twenty twice, so that codecs find no more than the half they are given.
 const POOL_BYTES: usize = 256 << 10;
 /// Bits of a tag that hold the version; the others hold the key's mark.
 const VERSION_BITS: u32 = 24;
@@ -139,7 +141,8 @@ impl Data {
         self.belongs(record, value) && value[TAG_BYTES..] == *self.body(tag_of(value))
     }
 
-    /// [`Data::is_whole`] for every 16th of the answers, [`Data::belongs`] for the others: checking must not be what is measured.
+    /// [`Data::is_whole`] for every 16th of the answers, [`Data::belongs`] for the others: checking must not
+    /// be what is measured.
     #[inline]
     pub(crate) fn check(&self, record: u64, value: &[u8], answer: u64) -> bool {
         if answer & 15 == 0 { self.is_whole(record, value) } else { self.belongs(record, value) }

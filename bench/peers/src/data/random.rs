@@ -1,6 +1,7 @@
 //! Randomness that every engine gets alike: a generator, and an order of all records without a table.
 
-/// A generator of numbers from a seed: xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators").
+/// A generator of numbers from a seed: xorshift64* (Vigna, "An experimental exploration of Marsaglia's
+/// xorshift generators").
 #[derive(Clone)]
 pub(crate) struct Random(u64);
 
@@ -41,10 +42,11 @@ pub(crate) fn mix(number: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// A random order of the numbers below a limit, computed and not stored, so that a billion records take no memory.
+/// A random order of the numbers below a limit, computed and not stored, so that a billion records take no
+/// memory.
 ///
-/// Each step of [`Permutation::at`] is a bijection of the numbers with as many bits as the limit has; what falls outside of the
-/// limit goes round again, which it leaves after two rounds on average at most.
+/// Each step of [`Permutation::at`] is a bijection of the numbers with as many bits as the limit has; what
+/// falls outside of the limit goes round again, which it leaves after two rounds on average at most.
 #[derive(Clone)]
 pub(crate) struct Permutation {
     limit: u64,

@@ -5,8 +5,8 @@ use super::random::{Random, mix};
 /// The skew of all skewed workloads: YCSB's.
 const EXPONENT: f64 = 0.99;
 
-/// Zipf-distributed choices among so many records (Gray et al., "Quickly generating billion-record synthetic databases", 1994,
-/// as YCSB implements it).
+/// Zipf-distributed choices among so many records (Gray et al., "Quickly generating billion-record synthetic
+/// databases", 1994, as YCSB implements it).
 pub(crate) struct Zipf {
     records: u64,
     alpha: f64,

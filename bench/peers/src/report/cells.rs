@@ -116,7 +116,8 @@ impl Cell {
 /// The cells of a table, by row and engine.
 pub(super) type Cells = BTreeMap<Row, BTreeMap<String, Cell>>;
 
-/// The records of the last run of each engine in each round, if it came to its end; and what is to be said of those that did not.
+/// The records of the last run of each engine in each round, if it came to its end; and what is to be said of
+/// those that did not.
 pub(super) fn of_ended_runs(records: Vec<Record>) -> (Vec<Record>, Vec<String>) {
     let place_of = |record: &Record| (record.configuration.clone(), record.engine.clone(), record.round);
     let mut runs: BTreeMap<_, (u64, bool)> = BTreeMap::new();

@@ -85,8 +85,8 @@ pub(super) fn all_rounds(cells: &Cells) -> String {
     text
 }
 
-/// A table with a row for each workload and a column for each engine, the best store of each row in bold, and a last column that
-/// says how ours does beside the best other store.
+/// A table with a row for each workload and a column for each engine, the best store of each row in bold, and
+/// a last column that says how ours does beside the best other store.
 pub(super) fn table(cells: &Cells, better: Better) -> String {
     let columns = columns(cells);
     let is_compared = columns.iter().any(|engine| engine == OURS);

@@ -1,7 +1,7 @@
 //! Bars as SVG: for each workload the stores beside each other, each as a share of the fastest.
 //!
-//! Colours are those of Okabe and Ito (2008), which colour-blind readers tell apart, ours the strongest of them. Text is left to
-//! the reader's sans-serif font, so that a file has a few kilobytes.
+//! Colours are those of Okabe and Ito (2008), which colour-blind readers tell apart, ours the strongest of
+//! them. Text is left to the reader's sans-serif font, so that a file has a few kilobytes.
 
 use super::cells::{Cell, Cells};
 use super::markdown::{LIMITS, columns, short};

@@ -74,7 +74,8 @@ const GROWTH_MEMTABLE_RECORDS: u64 = 100_000_000 / 16;
 
 /// What says how a store grows: filling, gets, ranges of 100, room, opening.
 const GROWTH: &[&str] = &["fill_random", "get_uniform", "seek_100", "mixed", "reopen"];
-/// Stores that can be expected to write 100 million records in the time there is, and the limit that does it in memory.
+/// Stores that can be expected to write 100 million records in the time there is, and the limit that does it
+/// in memory.
 const LARGE: &[&str] = &["esker", "rocksdb", "fjall", "lmdb", "array"];
 
 /// 2 million records of 16 and 100 bytes, all of which fit the cache: what others are variations of.
@@ -94,8 +95,9 @@ const CACHED: Configuration = Configuration {
     scan_lengths: &[10, 100],
 };
 
-/// Records of 8 and 8 bytes, a cache of half of them, and a memtable that grows as they do: 16 MiB at 100 million, where it stays. Were it 16 MiB at
-/// every size, a store that divides its memory by itself would have all of a million records in it, and half of the others.
+/// Records of 8 and 8 bytes, a cache of half of them, and a memtable that grows as they do: 16 MiB at 100
+/// million, where it stays. Were it 16 MiB at every size, a store that divides its memory by itself would
+/// have all of a million records in it, and half of the others.
 const fn growth(
     name: &'static str,
     about: &'static str,

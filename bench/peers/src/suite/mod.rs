@@ -1,8 +1,8 @@
 //! Runs engines by turns, several rounds, each engine in a process and a directory of its own.
 //!
-//! Rounds are interleaved and each begins with another engine, so that what changes on the machine over the hours meets all of
-//! them alike. What came to its end is not measured again when the same suite is started again, so a long one can be
-//! interrupted.
+//! Rounds are interleaved and each begins with another engine, so that what changes on the machine over the
+//! hours meets all of them alike. What came to its end is not measured again when the same suite is started
+//! again, so a long one can be interrupted.
 
 mod configurations;
 
@@ -176,7 +176,8 @@ fn engines_of(settings: &SuiteSettings, form: Option<&Form>, programs: &[Program
     if engines.is_empty() { Err("no engine is left to be measured".into()) } else { Ok(engines) }
 }
 
-/// Whether an engine, or the store it is a variant of, is measured in a configuration. An array has no place for what lies between dense keys.
+/// Whether an engine, or the store it is a variant of, is measured in a configuration. An array has no place
+/// for what lies between dense keys.
 fn takes_part(configuration: &Configuration, engine: &str) -> bool {
     if engine == "array" && configuration.gap_bits != *GAP_BITS.start() {
         return false;
@@ -184,8 +185,8 @@ fn takes_part(configuration: &Configuration, engine: &str) -> bool {
     configuration.engines.is_empty() || configuration.engines.contains(&engine)
 }
 
-/// Refuses to go on with a directory in which another build, another machine or other workloads were measured: medians of both
-/// would be medians of nothing.
+/// Refuses to go on with a directory in which another build, another machine or other workloads were
+/// measured: medians of both would be medians of nothing.
 fn refuse_another(out: &Path, settings: &SuiteSettings) -> Result<()> {
     let same = format!(
         "build {}, on {}, only [{}], without [{}]\n",
@@ -235,8 +236,8 @@ fn write_about(out: &Path) -> Result<()> {
         .map_err(|error| format!("cannot write {}: {error}", path.display()).into())
 }
 
-/// The day of a time in seconds since 1970, as `2026-11-22`: days are counted from a March, so that a leap day is the last of its
-/// year (Richards, "Calendars", 2013).
+/// The day of a time in seconds since 1970, as `2026-11-22`: days are counted from a March, so that a leap
+/// day is the last of its year (Richards, "Calendars", 2013).
 fn date(unix_seconds: u64) -> String {
     const DAYS_OF_400_YEARS: u64 = 146_097;
     // From the 1st of March of year 0.

@@ -1,5 +1,5 @@
-//! What all kinds promise: the cache against a plain map, its accounting, its priorities, the scans' share, and many threads
-//! at once.
+//! What all kinds promise: the cache against a plain map, its accounting, its priorities, the scans' share,
+//! and many threads at once.
 
 mod handing;
 mod large;
@@ -247,7 +247,8 @@ fn hit_rate_of_hot_set(cache: &BlockCache<Arc<Block>>) -> f64 {
     (0..hot).filter(is_hit).count() as f64 / hot as f64
 }
 
-/// Walks over blocks of many tables, ten times the cache, and answers what share of the cache it leaves filled with them.
+/// Walks over blocks of many tables, ten times the cache, and answers what share of the cache it leaves
+/// filled with them.
 fn walk(cache: &BlockCache<Arc<Block>>, admission: Admission) -> f64 {
     for number in 0..10 * SCANNED_CACHE_BLOCKS {
         let key = key(2 + number / 1000, number);
@@ -258,8 +259,8 @@ fn walk(cache: &BlockCache<Arc<Block>>, admission: Admission) -> f64 {
     left as f64 / SCANNED_CACHE_BLOCKS as f64
 }
 
-/// A hot set survives a scan over ten times the cache, and of all the blocks that came by no more than the share of scans stays.
-/// The same walk without the rule, by lookups, leaves more than that.
+/// A hot set survives a scan over ten times the cache, and of all the blocks that came by no more than the
+/// share of scans stays. The same walk without the rule, by lookups, leaves more than that.
 #[test]
 fn scans_leave_the_hot_set_alone() {
     let share = SCAN_SHARE.0 as f64 / SCAN_SHARE.1 as f64;
@@ -287,8 +288,9 @@ fn scans_leave_the_hot_set_alone() {
     });
 }
 
-/// A full cache with a door takes in a lookup's data block that comes back, or that is used while it waits; what is asked for once pushes
-/// nobody out. As long as there is room, and for blocks of other kinds, nobody waits.
+/// A full cache with a door takes in a lookup's data block that comes back, or that is used while it waits;
+/// what is asked for once pushes nobody out. As long as there is room, and for blocks of other kinds, nobody
+/// waits.
 #[test]
 fn a_full_cache_takes_in_what_comes_back() {
     for_each_kind(|kind| {
@@ -322,7 +324,8 @@ fn a_full_cache_takes_in_what_comes_back() {
     });
 }
 
-/// Blocks that serve whole tables are no part of the scans' share though scans brought them in, and keep what that leaves.
+/// Blocks that serve whole tables are no part of the scans' share though scans brought them in, and keep what
+/// that leaves.
 #[test]
 fn scans_leave_index_blocks_their_room() {
     for_each_kind(|kind| {
@@ -342,7 +345,8 @@ fn scans_leave_index_blocks_their_room() {
     });
 }
 
-/// Blocks used again and again outlive a stream of blocks used once, and unused index blocks outlive unused data.
+/// Blocks used again and again outlive a stream of blocks used once, and unused index blocks outlive unused
+/// data.
 #[test]
 fn use_and_kind_decide_who_stays() {
     for_each_kind(|kind| {
@@ -352,7 +356,8 @@ fn use_and_kind_decide_who_stays() {
             if cache.get(&key, kind, Admission::Point).is_none() {
                 let is_full = cache.used_bytes() + charge > cache.capacity_bytes();
                 cache.insert(key, block(key, 1000), kind, Admission::Point);
-                // What is used while it waits at the door enters, and has no more chances than others by that.
+                // What is used while it waits at the door enters, and has no more chances than others by
+                // that.
                 if is_full && cache.kind().has_door() && kind == BlockKind::Data {
                     cache.get(&key, kind, Admission::Point);
                 }
@@ -476,8 +481,8 @@ fn many_threads_keep_the_books() {
     });
 }
 
-/// Few large blocks in many shards: nearly every insertion has to let go of its shard to find room elsewhere, and
-/// often another thread has loaded the same block meanwhile.
+/// Few large blocks in many shards: nearly every insertion has to let go of its shard to find room elsewhere,
+/// and often another thread has loaded the same block meanwhile.
 #[test]
 fn borrowing_threads_agree_on_one_block() {
     for_each_kind(|kind| {

@@ -1,4 +1,5 @@
-//! Numbers of tables: none is shared, none leads to blocks of an earlier owner, none is missing when they come round.
+//! Numbers of tables: none is shared, none leads to blocks of an earlier owner, none is missing when they
+//! come round.
 
 use super::*;
 use crate::{Admission, BlockKind, CacheKey, CacheKind};
@@ -48,7 +49,8 @@ fn a_number_is_used_again_only_when_its_blocks_are_gone() {
     }
 }
 
-/// What is left of tables that are gone waits until it may be a sixteenth of all, and numbers are not given out before.
+/// What is left of tables that are gone waits until it may be a sixteenth of all, and numbers are not given
+/// out before.
 #[test]
 fn a_walk_waits_until_it_is_worth_it() {
     for cache in caches() {
@@ -72,7 +74,8 @@ fn a_walk_waits_until_it_is_worth_it() {
     }
 }
 
-/// Of a table without blocks in the cache the number alone comes back, at once where there is nothing to walk over, else when there were many such tables.
+/// Of a table without blocks in the cache the number alone comes back, at once where there is nothing to walk
+/// over, else when there were many such tables.
 #[test]
 fn numbers_without_blocks_come_back_as_well() {
     for cache in caches() {

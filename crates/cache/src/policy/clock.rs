@@ -1,8 +1,9 @@
-//! CLOCK (Corbató 1968): a hand goes round over the buckets of a hash table, takes a chance from each entry that has some
-//! left and evicts the first that has none.
+//! CLOCK (Corbató 1968): a hand goes round over the buckets of a hash table, takes a chance from each entry
+//! that has some left and evicts the first that has none.
 //!
-//! A hit touches one bucket, and writes to it only if the entry has not all its chances. Eviction takes constant time over
-//! time. Costs one bucket of 32 bytes for each entry, in a table that is three eighths to three quarters full.
+//! A hit touches one bucket, and writes to it only if the entry has not all its chances. Eviction takes
+//! constant time over time. Costs one bucket of 32 bytes for each entry, in a table that is three eighths to
+//! three quarters full.
 //!
 //! This is the policy that asks values whether a shortcut to them was used ([`Charge::take_use`]).
 
@@ -10,12 +11,12 @@ use super::table::Table;
 use super::{Entry, IsDoomed};
 use crate::entry::{BlockKind, CacheKey, Charge};
 
-/// Rounds of the clock hand in which uses by shortcut count as chances: all entries can have been used once before, and
-/// a second time since.
+/// Rounds of the clock hand in which uses by shortcut count as chances: all entries can have been used once
+/// before, and a second time since.
 const ROUNDS_WITH_SHORTCUTS: usize = 2 + MOST_CHANCES;
 
-/// Buckets from the hand on whose values are asked for before they are needed: in a set that is all asked for alike the hand finds who is to go
-/// within so many.
+/// Buckets from the hand on whose values are asked for before they are needed: in a set that is all asked for
+/// alike the hand finds who is to go within so many.
 const BUCKETS_AHEAD: usize = 8;
 
 /// Most chances of any entry.
@@ -62,7 +63,8 @@ impl<V: Charge + Clone> ClockPolicy<V> {
         Some(entry.value.clone())
     }
 
-    /// Asks for the first buckets that a lookup with this hash looks at, and for those that the hand comes to next.
+    /// Asks for the first buckets that a lookup with this hash looks at, and for those that the hand comes to
+    /// next.
     pub(super) fn prefetch(&self, hash: u64) {
         // Clusters seldom end later.
         self.table.prefetch(hash as usize, 4);
@@ -89,9 +91,9 @@ impl<V: Charge + Clone> ClockPolicy<V> {
 
     /// Evicts by the clock; `None` if the shard is empty.
     ///
-    /// Every bucket passed is empty, or gives up a chance that a use of it had paid for: the cost is constant over
-    /// time. At worst all entries have all their chances, and one call walks round as many times. Uses by shortcut
-    /// are asked for only in the first rounds, since they may go on while the hand moves.
+    /// Every bucket passed is empty, or gives up a chance that a use of it had paid for: the cost is constant
+    /// over time. At worst all entries have all their chances, and one call walks round as many times. Uses
+    /// by shortcut are asked for only in the first rounds, since they may go on while the hand moves.
     pub(super) fn evict(&mut self) -> Option<Entry<V>> {
         if self.table.len() == 0 {
             return None;
@@ -116,8 +118,8 @@ impl<V: Charge + Clone> ClockPolicy<V> {
 
     /// Evicts a block that a scan brought in and nobody looked up since; `None` if there is none.
     ///
-    /// Called when such blocks have used up their share, so they are frequent and one is soon found. No chance of
-    /// any other entry is touched.
+    /// Called when such blocks have used up their share, so they are frequent and one is soon found. No
+    /// chance of any other entry is touched.
     pub(super) fn evict_scanned(&mut self) -> Option<Entry<V>> {
         if self.scanned_bytes == 0 {
             return None;
@@ -149,8 +151,8 @@ impl<V: Charge + Clone> ClockPolicy<V> {
 
     /// Removes the entries that are doomed.
     pub(super) fn remove_where(&mut self, is_doomed: &mut IsDoomed<'_, V>, removed: &mut Vec<Entry<V>>) {
-        // Closing a gap moves entries only from buckets not yet looked at into the present one or later ones, or
-        // from the beginning to the end where they are looked at again.
+        // Closing a gap moves entries only from buckets not yet looked at into the present one or later ones,
+        // or from the beginning to the end where they are looked at again.
         let mut bucket = 0;
         while bucket < self.table.bucket_count() {
             let doomed = self.table.at(bucket).is_some_and(&mut *is_doomed);

@@ -1,17 +1,18 @@
 //! LFU: the entry that was used least often goes, of several the one that was used longest ago.
 //!
-//! Everything takes constant time (Shah, Mitra, Matani 2010): there is a list for each frequency, in the order of use; a
-//! hit moves its entry to the next list, and the oldest of the lowest list that has any goes. Frequencies end at
-//! [`MOST_USES`], because beyond that only the order of use tells anything.
+//! Everything takes constant time (Shah, Mitra, Matani 2010): there is a list for each frequency, in the
+//! order of use; a hit moves its entry to the next list, and the oldest of the lowest list that has any goes.
+//! Frequencies end at [`MOST_USES`], because beyond that only the order of use tells anything.
 //!
 //! # Ageing
-//! Without it what was hot once would stay for ever. After [`AGEING_USES`] uses for each entry all frequencies are halved, as
-//! TinyLFU does (Einziger, Friedman, Manes 2017). Not by a walk: the lists of 2f and 2f + 1 are put together to that of f,
-//! which is a matter of their ends, and an entry remembers in which age its frequency was counted. Invariant: an entry is in
-//! the list of its frequency halved as often as the shard aged since, or of 1.
+//! Without it what was hot once would stay for ever. After [`AGEING_USES`] uses for each entry all
+//! frequencies are halved, as TinyLFU does (Einziger, Friedman, Manes 2017). Not by a walk: the lists of 2f
+//! and 2f + 1 are put together to that of f, which is a matter of their ends, and an entry remembers in which
+//! age its frequency was counted. Invariant: an entry is in the list of its frequency halved as often as the
+//! shard aged since, or of 1.
 //!
-//! Data blocks enter with frequency 1, blocks that serve whole tables with 4. A scan's blocks have a list of their own, below all
-//! others: nobody asked for them once.
+//! Data blocks enter with frequency 1, blocks that serve whole tables with 4. A scan's blocks have a list of
+//! their own, below all others: nobody asked for them once.
 
 use super::lists::{self, Lists};
 use super::{Entry, IsDoomed};
@@ -41,7 +42,8 @@ struct Uses {
 #[derive(Debug)]
 pub(crate) struct LfuPolicy<V> {
     lists: Lists<V, Uses>,
-    /// How often frequencies were halved. Wraps after four billion times, when what was not used for as long looks young.
+    /// How often frequencies were halved. Wraps after four billion times, when what was not used for as long
+    /// looks young.
     age: u32,
     /// Uses and insertions in this age.
     uses: usize,
@@ -141,8 +143,8 @@ mod tests {
     use crate::entry::{Admission, BlockKind};
     use crate::policy::testing::{entry, random_uses};
 
-    /// Against a plain list of keys with their frequencies, in the order of use: every eviction names the least frequent, and the
-    /// first of them. Ageing is done by a walk there.
+    /// Against a plain list of keys with their frequencies, in the order of use: every eviction names the
+    /// least frequent, and the first of them. Ageing is done by a walk there.
     #[test]
     fn the_least_frequent_goes_and_all_age() {
         let mut policy: LfuPolicy<u64> = LfuPolicy::new();

@@ -1,8 +1,8 @@
 //! Entries in doubly linked lists, found by key: what the policies with an exact order are made of.
 //!
-//! The links are numbers of places in one array, so an entry costs no allocation of its own and nothing here is unsafe.
-//! Which list an entry is in is the caller's knowledge: it follows from what a policy knows of the entry, and need not be stored.
-//! Everything takes constant time, but for walks over all entries.
+//! The links are numbers of places in one array, so an entry costs no allocation of its own and nothing here
+//! is unsafe. Which list an entry is in is the caller's knowledge: it follows from what a policy knows of the
+//! entry, and need not be stored. Everything takes constant time, but for walks over all entries.
 
 use super::{Entry, IsDoomed};
 use crate::entry::CacheKey;
@@ -12,8 +12,8 @@ use std::collections::HashMap;
 /// No place.
 const NONE: u32 = u32::MAX;
 
-/// An entry's share of array and index: both double when they are full, and the index is then filled to 7/16 with buckets of
-/// 16 bytes and a byte.
+/// An entry's share of array and index: both double when they are full, and the index is then filled to 7/16
+/// with buckets of 16 bytes and a byte.
 pub(super) const fn overhead_bytes<S>() -> usize {
     2 * size_of::<Node<std::sync::Arc<[u8]>, S>>() + (16 + 1) * 16 / 7
 }
@@ -110,7 +110,8 @@ impl<V, S: Copy> Lists<V, S> {
         }
         let node = Node { entry: Some(entry), state, newer: NONE, older: NONE };
         let place = if self.free == NONE {
-            // Each entry is charged more than a byte, and a shard has fewer than 2^32 of them by far: 200 GiB of lists.
+            // Each entry is charged more than a byte, and a shard has fewer than 2^32 of them by far: 200 GiB
+            // of lists.
             self.nodes.push(node);
             self.nodes.len() as u32 - 1
         } else {

@@ -1,17 +1,18 @@
 //! LRU: the entry that was used longest ago goes, exactly.
 //!
-//! A hit moves its entry to the newest end of a list, which writes to three entries; that, and the list's and the index's
-//! memory, is what exactness costs over [`super::clock`].
+//! A hit moves its entry to the newest end of a list, which writes to three entries; that, and the list's and
+//! the index's memory, is what exactness costs over [`super::clock`].
 //!
-//! Three lists, each in the order of use: ordinary data blocks, blocks that serve whole tables, and data blocks of scans. An
-//! entry remembers the turn of its last use, counted in insertions, and the least turn of the three ends goes. Blocks that
-//! serve whole tables count as used [`KEPT_ROUNDS`] fillings of the shard later than they were: what the clock's hand grants
-//! them. A scan's block has the turn of its insertion.
+//! Three lists, each in the order of use: ordinary data blocks, blocks that serve whole tables, and data
+//! blocks of scans. An entry remembers the turn of its last use, counted in insertions, and the least turn of
+//! the three ends goes. Blocks that serve whole tables count as used [`KEPT_ROUNDS`] fillings of the shard
+//! later than they were: what the clock's hand grants them. A scan's block has the turn of its insertion.
 //!
 //! # TTL
-//! Counted from the insertion on, used or not. A lookup does not find an entry that is too old; the load that follows
-//! takes its place ([`LruPolicy::expire`]). What nobody asks for any more drifts to the end of its list and leaves there, at
-//! the latest by eviction; until then it takes room. A lookup asks the clock only if there is a TTL.
+//! Counted from the insertion on, used or not. A lookup does not find an entry that is too old; the load that
+//! follows takes its place ([`LruPolicy::expire`]). What nobody asks for any more drifts to the end of its
+//! list and leaves there, at the latest by eviction; until then it takes room. A lookup asks the clock only
+//! if there is a TTL.
 
 use super::lists::{self, Lists};
 use super::{Entry, IsDoomed};
@@ -22,7 +23,8 @@ use std::time::Duration;
 
 pub(super) const OVERHEAD_BYTES: usize = lists::overhead_bytes::<Use>();
 
-/// Fillings of the shard that a block which serves a whole table stays longer than a data block used at the same time.
+/// Fillings of the shard that a block which serves a whole table stays longer than a data block used at the
+/// same time.
 const KEPT_ROUNDS: u64 = (BlockKind::Index.initial_chances() - BlockKind::Data.initial_chances()) as u64;
 
 /// Expired entries that an insertion removes from each list's end at most, so that it stays short.

@@ -1,28 +1,30 @@
-//! S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi 2023), as the crate `quick_cache` has it: new entries go through a small queue; those
-//! asked for meanwhile move to a large one with second chances, the others go and leave their names behind; who comes
-//! back by a remembered name enters the large queue at once.
+//! S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi 2023), as the crate `quick_cache` has it: new entries go through a
+//! small queue; those asked for meanwhile move to a large one with second chances, the others go and leave
+//! their names behind; who comes back by a remembered name enters the large queue at once.
 //!
 //! # The library decides who goes, the cache decides when
-//! `quick_cache` evicts when its own budget is used up. Used as it comes, that would break this cache's promises: its
-//! budget is divided evenly among its shards and not shared, so an entry larger than a shard's part is refused without a word;
-//! and a budget shared with scans' blocks and with other shards cannot be told to it. So each shard here has one unshared
-//! `unsync::Cache`, whose budget is moved to what is wanted:
+//! `quick_cache` evicts when its own budget is used up. Used as it comes, that would break this cache's
+//! promises: its budget is divided evenly among its shards and not shared, so an entry larger than a shard's
+//! part is refused without a word; and a budget shared with scans' blocks and with other shards cannot be
+//! told to it. So each shard here has one unshared `unsync::Cache`, whose budget is moved to what is wanted:
 //!
 //! * To insert, it is raised to what is resident and the new entry; nothing goes, and nothing is too large.
-//! * To evict, it is lowered to one less than what is resident; whoever the library names goes, several at times.
+//! * To evict, it is lowered to one less than what is resident; whoever the library names goes, several at
+//!   times.
 //!
-//! So the library's budget is always what the shard holds when it is full, and its queues divide that as they should.
-//! Two details make it hold for long:
+//! So the library's budget is always what the shard holds when it is full, and its queues divide that as they
+//! should. Two details make it hold for long:
 //!
-//! * Each change scales the library's targets and rounds them down. Weights are counted in units of 2^-16 bytes, so that a
-//!   million changes lose a dozen bytes.
-//! * The number of names it remembers is scaled as well, and would soon be rounded away. So it is told to remember far more than
-//!   there can be, and the names are counted here: as many as half of the entries, as the library does by itself. Older
-//!   ones are removed from it.
+//! * Each change scales the library's targets and rounds them down. Weights are counted in units of 2^-16
+//!   bytes, so that a million changes lose a dozen bytes.
+//! * The number of names it remembers is scaled as well, and would soon be rounded away. So it is told to
+//!   remember far more than there can be, and the names are counted here: as many as half of the entries, as
+//!   the library does by itself. Older ones are removed from it.
 //!
-//! Blocks that serve whole tables are marked as used twice when they enter, which takes them to the large queue. The library
-//! evicts from there only when more was found worth keeping, so there they can stay long without being used.
-//! Scans' blocks are not told to the library: they wait in a list of their own, go first, and enter when a lookup asks for them.
+//! Blocks that serve whole tables are marked as used twice when they enter, which takes them to the large
+//! queue. The library evicts from there only when more was found worth keeping, so there they can stay long
+//! without being used. Scans' blocks are not told to the library: they wait in a list of their own, go first,
+//! and enter when a lookup asks for them.
 
 use super::lists::{self, Lists};
 use super::{Entry, IsDoomed};
@@ -34,8 +36,9 @@ use quick_cache::{Lifecycle, OptionsBuilder, Weighter};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What an entry takes: its place in the library's array of 72 bytes, and half a place for a name, in an array that doubles; the
-/// same in its index of five bytes, which may be filled to 7/16; a name in a queue that doubles. For a scan's block it is less.
+/// What an entry takes: its place in the library's array of 72 bytes, and half a place for a name, in an
+/// array that doubles; the same in its index of five bytes, which may be filled to 7/16; a name in a queue
+/// that doubles. For a scan's block it is less.
 pub(super) const OVERHEAD_BYTES: usize = {
     let in_library = 2 * (72 + 36) + (5 + 3) * 16 / 7 + 2 * 4;
     let in_list = lists::overhead_bytes::<()>();
@@ -166,7 +169,8 @@ impl<V: Clone> S3FifoPolicy<V> {
         }
     }
 
-    /// Evicts what the library names: several entries if one that was found worth keeping takes the place of smaller ones.
+    /// Evicts what the library names: several entries if one that was found worth keeping takes the place of
+    /// smaller ones.
     pub(super) fn evict(&mut self, evicted: &mut Vec<Entry<V>>) {
         if let Some(entry) = self.evict_scanned() {
             evicted.push(entry);
@@ -207,7 +211,8 @@ impl<V: Clone> S3FifoPolicy<V> {
         self.scanned.remove_where(is_doomed, |_, ()| 0, removed);
     }
 
-    /// Forgets the names of some tables' entries: a number is given to another table, whose blocks are not known for having been here.
+    /// Forgets the names of some tables' entries: a number is given to another table, whose blocks are not
+    /// known for having been here.
     pub(super) fn forget_tables(&mut self, tables: &[u32]) {
         let is_of = |key: &CacheKey| tables.binary_search(&key.table).is_ok();
         let mut names = Vec::new();
@@ -264,8 +269,8 @@ mod tests {
         }
     }
 
-    /// Rounding does not wear the library's targets out: after many evictions names are still remembered, not more than are to be,
-    /// and who comes back by its name stays when what came by once does not.
+    /// Rounding does not wear the library's targets out: after many evictions names are still remembered, not
+    /// more than are to be, and who comes back by its name stays when what came by once does not.
     #[test]
     fn names_are_remembered_for_ever_and_not_without_bound() {
         const ENTRIES: usize = 1_000;

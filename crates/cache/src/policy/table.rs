@@ -1,8 +1,8 @@
 //! The hash table of a shard: linear probing over buckets of half a cache line.
 //!
-//! Entries lie in the buckets themselves, so a hit touches one line besides the mutex, and the hand of the clock
-//! reads memory in order. A removal closes the gap by moving later entries of the cluster back, so there are no
-//! tombstones and a lookup of an absent key ends at the first empty bucket.
+//! Entries lie in the buckets themselves, so a hit touches one line besides the mutex, and the hand of the
+//! clock reads memory in order. A removal closes the gap by moving later entries of the cluster back, so
+//! there are no tombstones and a lookup of an absent key ends at the first empty bucket.
 
 use super::{Entry, hash_of};
 use crate::entry::CacheKey;
@@ -138,7 +138,8 @@ mod tests {
         Entry { key, value, charge: 1, kind, chances: 0, scanned: false, told: false }
     }
 
-    /// Random insertions and removals against an ordered map, with a small key space so that clusters wrap round.
+    /// Random insertions and removals against an ordered map, with a small key space so that clusters wrap
+    /// round.
     #[test]
     fn agrees_with_a_map() {
         let mut state = 0x5eed_0030u64;

@@ -7,10 +7,11 @@ use esker::advice::Operations;
 
 /// Propose strategy, size ratio and division of memory for what a keyspace is used for, and say why
 ///
-/// By closed formulas: what a write, a lookup and a scan cost under some ten thousand designs, in blocks that are read and bytes that are
-/// written. What the formulas say of the present design stands beside what was measured on this database, and corrects them. The operations
-/// are those that the database saw since it was opened (in the shell, or in a program by Keyspace::advise), or those that are stated:
-/// numbers in any unit, of which only the proportions matter. With --entries the data is stated, too, and no database is opened.
+/// By closed formulas: what a write, a lookup and a scan cost under some ten thousand designs, in blocks that
+/// are read and bytes that are written. What the formulas say of the present design stands beside what was
+/// measured on this database, and corrects them. The operations are those that the database saw since it was
+/// opened (in the shell, or in a program by Keyspace::advise), or those that are stated: numbers in any unit,
+/// of which only the proportions matter. With --entries the data is stated, too, and no database is opened.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

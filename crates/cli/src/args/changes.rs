@@ -2,10 +2,12 @@
 
 use clap::Args;
 
-/// Show committed batches in their order, as far back as the log goes; create, move and drop consumers of changes
+/// Show committed batches in their order, as far back as the log goes; create, move and drop consumers of
+/// changes
 ///
-/// What was written since the database was last opened for writing is in the log. For a named consumer the log is kept longer,
-/// until it has acknowledged what it has, up to a limit (1 GiB). Showing changes nothing and acknowledges nothing.
+/// What was written since the database was last opened for writing is in the log. For a named consumer the
+/// log is kept longer, until it has acknowledged what it has, up to a limit (1 GiB). Showing changes nothing
+/// and acknowledges nothing.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 /// Copy the database to a new directory on the same disk, sharing its table files
 ///
-/// The copy is a database of its own that shows one moment. Files get a second name where the file system allows it, so it
-/// takes milliseconds and hardly any room; onto another device everything is copied.
+/// The copy is a database of its own that shows one moment. Files get a second name where the file system
+/// allows it, so it takes milliseconds and hardly any room; onto another device everything is copied.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -22,8 +22,8 @@ pub(crate) struct CheckpointArgs {
 
 /// Make, list, check and remove backups
 ///
-/// A directory of backups holds any number of them. Each is whole, and they share the tables that did not change in between: only
-/// what is new is copied.
+/// A directory of backups holds any number of them. Each is whole, and they share the tables that did not
+/// change in between: only what is new is copied.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -63,7 +63,8 @@ pub(crate) struct BackupListArgs {
     pub(crate) dir: PathBuf,
 }
 
-/// Prove that backups can be restored: read all of them and check everything; exit code 3 if something is damaged
+/// Prove that backups can be restored: read all of them and check everything; exit code 3 if something is
+/// damaged
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  esker backup verify /mnt/backups\n  esker backup verify /mnt/backups --id 3"
@@ -111,8 +112,8 @@ pub(crate) struct RestoreArgs {
 
 /// Write keyspaces to a file that any version and other programs can read
 ///
-/// The file holds what a reader sees at one moment: keys, values and expiry times, with checksums, compressed. Without --keyspace, all
-/// keyspaces. `dump` writes text instead.
+/// The file holds what a reader sees at one moment: keys, values and expiry times, with checksums,
+/// compressed. Without --keyspace, all keyspaces. `dump` writes text instead.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

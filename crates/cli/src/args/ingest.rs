@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 /// Add table files that `build-table` wrote, all or nothing
 ///
-/// The files are checked before: every checksum, and the order of the keys. Keys that are in the keyspace get the values of the
-/// tables. Tables of one call must not share keys. They are copied, unless told otherwise, and not written again where their
-/// keys overlap nothing.
+/// The files are checked before: every checksum, and the order of the keys. Keys that are in the keyspace get
+/// the values of the tables. Tables of one call must not share keys. They are copied, unless told otherwise,
+/// and not written again where their keys overlap nothing.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -29,8 +29,9 @@ pub(crate) struct IngestArgs {
 
 /// Write a table file from sorted pairs, without a database; `ingest` adds it to one
 ///
-/// The pairs must ascend by their keys, compared byte by byte (`LC_ALL=C sort` for text), each key once. Pairs in any order
-/// are for `esker load --bulk`, which sorts. The input is written as `esker load` reads it.
+/// The pairs must ascend by their keys, compared byte by byte (`LC_ALL=C sort` for text), each key once.
+/// Pairs in any order are for `esker load --bulk`, which sorts. The input is written as `esker load` reads
+/// it.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -4,8 +4,8 @@ use clap::Args;
 
 /// Add a number to a counter and print what it is then
 ///
-/// The keyspace must have the merge operator `counter` or `counter-checked`; one that is missing is created with `counter`.
-/// A key without a value counts from 0.
+/// The keyspace must have the merge operator `counter` or `counter-checked`; one that is missing is created
+/// with `counter`. A key without a value counts from 0.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -24,7 +24,8 @@ pub(crate) struct IncrArgs {
 
 /// Append to the value of a key
 ///
-/// The keyspace must have the merge operator `append`; one that is missing is created with it and the separator.
+/// The keyspace must have the merge operator `append`; one that is missing is created with it and the
+/// separator.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -4,8 +4,9 @@ use clap::Args;
 
 /// List all options, or show and change those of a database
 ///
-/// Without a database: what there is, with defaults, what each may be, and when a change holds. With one (--data): the
-/// values of --keyspace, and what the database is opened with. NAME=VALUE changes an option of --keyspace.
+/// Without a database: what there is, with defaults, what each may be, and when a change holds. With one
+/// (--data): the values of --keyspace, and what the database is opened with. NAME=VALUE changes an option of
+/// --keyspace.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

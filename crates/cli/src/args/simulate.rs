@@ -20,9 +20,10 @@ const USUAL: [&str; 9] = [
 
 /// Tell what strategies would cost on a tree of any size, without one
 ///
-/// The planners of the store run on a tree that exists as figures only, a million million entries in seconds. Prints how many times a
-/// byte is written, and beside it what the closed formula says; how much more room than the live data the tree takes; how many runs a
-/// lookup meets and how many blocks it reads; and with --rate how long writers had to wait.
+/// The planners of the store run on a tree that exists as figures only, a million million entries in seconds.
+/// Prints how many times a byte is written, and beside it what the closed formula says; how much more room
+/// than the live data the tree takes; how many runs a lookup meets and how many blocks it reads; and with
+/// --rate how long writers had to wait.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -64,8 +65,8 @@ pub(crate) struct SimulateArgs {
     /// The part of overwrites that are deletes, 0 to 0.95; so many of the keys are gone at any time
     #[arg(long, value_name = "PART", default_value_t = 0.0)]
     pub(crate) deletes: f64,
-    /// How long an entry lives after it was written, in passes over all keys: 0.5 [default: for good].
-    /// Where that is hardly more flushes than level 0 holds runs, and with several runs in the last level, take
+    /// How long an entry lives after it was written, in passes over all keys: 0.5 [default: for good]. Where
+    /// that is hardly more flushes than level 0 holds runs, and with several runs in the last level, take
     /// writes for right within a factor of two only
     #[arg(long, value_name = "PASSES")]
     pub(crate) ttl: Option<f64>,
@@ -84,8 +85,9 @@ pub(crate) struct SimulateArgs {
     /// Most bytes of the last level that a merge rewrites, where a strategy can go window by window
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub(crate) max_job: Option<u64>,
-    /// Writes that are counted, in passes over all keys [default: 2 and more, in whole cycles of the last level, and
-    /// up to 16 where level 0 is merged window by window, so that as many of its merges are counted; 1 for loads]
+    /// Writes that are counted, in passes over all keys [default: 2 and more, in whole cycles of the last
+    /// level, and up to 16 where level 0 is merged window by window, so that as many of its merges are
+    /// counted; 1 for loads]
     #[arg(long, value_name = "N")]
     pub(crate) passes: Option<f64>,
     /// Writes before anything is counted, in passes over all keys [default: 1 and more; 0 for loads]
@@ -94,7 +96,8 @@ pub(crate) struct SimulateArgs {
     /// Filter memory in bits for each entry, divided over the runs by Monkey
     #[arg(long, value_name = "BITS", default_value_t = 10.0)]
     pub(crate) filter_bits: f64,
-    /// Bytes of keys and values that writers want to write in a second [default: each flush waits until compaction rests]
+    /// Bytes of keys and values that writers want to write in a second [default: each flush waits until
+    /// compaction rests]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub(crate) rate: Option<u64>,
     /// Bytes that the disk writes in a second

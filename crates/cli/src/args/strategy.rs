@@ -2,7 +2,8 @@
 
 use clap::Args;
 
-/// Show by which strategy the tree is kept in form, and how far it is from that form; change it, pause and resume
+/// Show by which strategy the tree is kept in form, and how far it is from that form; change it, pause and
+/// resume
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -123,8 +123,8 @@ fn filters(out: &mut dyn Write, filters: &FilterInfo) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A bar for each run, newest first, as long as its share of the largest level; at least one column each, and an
-/// ellipsis for runs that do not fit.
+/// A bar for each run, newest first, as long as its share of the largest level; at least one column each, and
+/// an ellipsis for runs that do not fit.
 fn bars(level: &LevelInfo, widest_bytes: u64) -> String {
     let mut out = String::new();
     let mut left = BAR_COLUMNS;

@@ -13,7 +13,8 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-/// A batch ends at so many bytes, even if it has fewer pairs than it may: it must fit a part of the memory budget.
+/// A batch ends at so many bytes, even if it has fewer pairs than it may: it must fit a part of the memory
+/// budget.
 const MAX_BATCH_BYTES: usize = 4 << 20;
 
 /// Pairs of a bulk load between two looks at the progress bar.

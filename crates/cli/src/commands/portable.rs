@@ -51,7 +51,8 @@ pub(super) fn export(context: &mut Context<'_>, args: &ExportArgs) -> Result<Exi
 }
 
 pub(crate) fn import(global: &Global, args: &ImportArgs, out: &mut dyn Write) -> Result<Exit, Failure> {
-    // Before the database is opened, and perhaps created: a file that does not exist must not leave one behind.
+    // Before the database is opened, and perhaps created: a file that does not exist must not leave one
+    // behind.
     let mut input = host::open_input(&args.file)?;
     let bar = host::progress_bar(input.len);
     let told = |report: esker::ImportReport| bar.set_position(report.read_bytes);

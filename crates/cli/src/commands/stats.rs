@@ -179,7 +179,8 @@ fn keyspace_row(keyspace: &KeyspaceMetrics) -> [String; 9] {
     ]
 }
 
-/// Write and space amplification, what made it, and what lookups ask: places, tables in vain by the filters, tables as seen.
+/// Write and space amplification, what made it, and what lookups ask: places, tables in vain by the filters,
+/// tables as seen.
 fn amplification_row(keyspace: &KeyspaceMetrics) -> [String; 8] {
     let seen = &keyspace.amplification;
     [
@@ -194,7 +195,8 @@ fn amplification_row(keyspace: &KeyspaceMetrics) -> [String; 8] {
     ]
 }
 
-/// Prints rows under a head, the first column left-aligned, the others right-aligned, each as wide as it must be.
+/// Prints rows under a head, the first column left-aligned, the others right-aligned, each as wide as it must
+/// be.
 fn columns<const N: usize>(
     out: &mut dyn Write,
     head: &[&str; N],

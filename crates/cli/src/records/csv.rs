@@ -1,5 +1,6 @@
-//! Comma-separated values as RFC 4180 has them: a field with commas, quotes or line ends stands in double quotes, a
-//! quote inside of it is doubled. Fields are bytes, so that quoting alone carries any key and value.
+//! Comma-separated values as RFC 4180 has them: a field with commas, quotes or line ends stands in double
+//! quotes, a quote inside of it is doubled. Fields are bytes, so that quoting alone carries any key and
+//! value.
 
 use super::lines::{Line, Lines, MAX_RECORD_BYTES, without_end};
 use super::{ReadError, Record, RecordReader, RecordWriter, parse_fields};
@@ -27,8 +28,8 @@ impl<'a> Reader<'a> {
         Reader { lines: Lines::new(input), shape: shape.clone(), header }
     }
 
-    /// Reads on from `first` until its record is complete. If it never is, only the first line is lost: those read
-    /// after it are given back.
+    /// Reads on from `first` until its record is complete. If it never is, only the first line is lost: those
+    /// read after it are given back.
     fn record(&mut self, first: Vec<u8>) -> Result<Vec<Vec<u8>>, ReadError> {
         let number = self.lines.number();
         let bad = |reason: &str| ReadError::Bad { number, reason: reason.to_owned() };

@@ -1,7 +1,8 @@
 //! Files of pairs: what `dump` writes and `load` reads.
 //!
-//! A reader gives one pair after the other and knows where each begins, so that a bad one can be named; after a bad
-//! one it goes on behind it. A writer writes what its reader reads back to the same bytes, whatever they are.
+//! A reader gives one pair after the other and knows where each begins, so that a bad one can be named; after
+//! a bad one it goes on behind it. A writer writes what its reader reads back to the same bytes, whatever
+//! they are.
 
 mod csv;
 mod jsonl;

@@ -1,5 +1,5 @@
-//! Tab-separated values: key, tab, value. The escapes of [`crate::format::escape`] keep tabs, line ends and binary
-//! bytes inside of a field.
+//! Tab-separated values: key, tab, value. The escapes of [`crate::format::escape`] keep tabs, line ends and
+//! binary bytes inside of a field.
 
 use super::lines::{Line, Lines, without_end};
 use super::{ReadError, Record, RecordReader, RecordWriter, parse_fields};

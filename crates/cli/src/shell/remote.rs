@@ -1,9 +1,9 @@
 //! The shell on a server: lines go out as they are, answers come back.
 //!
-//! Every command has one line of answer but `s`, whose answer ends with an empty line, and `q`, which ends the
-//! connection; lines of white space have none. From a file or a pipe commands are sent without waiting for answers,
-//! while a second thread reads them: waiting after each would cost a round trip, and not reading while sending could
-//! stop both sides once the buffers between them are full.
+//! Every command has one line of answer but `s`, whose answer ends with an empty line, and `q`, which ends
+//! the connection; lines of white space have none. From a file or a pipe commands are sent without waiting
+//! for answers, while a second thread reads them: waiting after each would cost a round trip, and not reading
+//! while sending could stop both sides once the buffers between them are full.
 
 use super::is_prompt_wanted;
 use super::prompt::Prompt;
@@ -122,8 +122,8 @@ fn run_all(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let (expect, expected) = sync_channel(MAX_UNDER_WAY);
-    // Not waited for: when the server has gone it may still sit there waiting for somebody to type, and what it has
-    // to tell it tells through the channel.
+    // Not waited for: when the server has gone it may still sit there waiting for somebody to type, and what
+    // it has to tell it tells through the channel.
     let _sender = Env::real().spawn("esker-sender", move || send_all(&stream, input, &expect))?;
     let mut exit = Exit::Done;
     while let Ok(next) = expected.recv() {

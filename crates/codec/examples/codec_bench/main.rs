@@ -1,13 +1,15 @@
-//! Measures codecs: ratio, speed both ways, and a score, for samples that look like text, JSON, integers and noise.
+//! Measures codecs: ratio, speed both ways, and a score, for samples that look like text, JSON, integers and
+//! noise.
 //!
 //! `cargo run --release -p esker-codec --example codec_bench [block bytes [codec ...]]`
 //!
-//! Each sample has 1 MiB, in blocks of 4,096 bytes if nothing else is said, from a fixed seed. The score is what a block costs that
-//! is written once and read four times from the page cache: `stored bytes / 400 MB/s + time to compress + 4 x time to decompress`, in
-//! milliseconds for the sample, less is better. Of each block the best of some rounds counts, in which the codecs take turns: a busy
-//! machine disturbs little. "best" is the least score
-//! among the other codecs that shrink the sample by a fifth, or among all if none does: under this score blocks are nearly always best left
-//! alone, which is why upper levels are not compressed by default.
+//! Each sample has 1 MiB, in blocks of 4,096 bytes if nothing else is said, from a fixed seed. The score is
+//! what a block costs that is written once and read four times from the page cache:
+//! `stored bytes / 400 MB/s + time to compress + 4 x time to decompress`, in milliseconds for the sample,
+//! less is better. Of each block the best of some rounds counts, in which the codecs take turns: a busy
+//! machine disturbs little. "best" is the least score among the other codecs that shrink the sample by a
+//! fifth, or among all if none does: under this score blocks are nearly always best left alone, which is why
+//! upper levels are not compressed by default.
 
 #![expect(clippy::print_stdout, reason = "a program for people")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]

@@ -1,10 +1,11 @@
 //! What it costs to store a block in one way or another: picoseconds of a device and of a processor.
 //!
-//! The score is that of a store that writes a block once and reads it now and then: stored bytes at the speed of the device, the
-//! time to compress, and the time to decompress for each read. Times are estimated from the lengths alone, so that a choice is the same
-//! wherever and whenever it is made. They are fitted to what `codec_bench` measures for text, JSON, records and integers in
-//! blocks of 4 and of 64 KiB on the kind of machine that Esker is made for, and within a third of it; speeds
-//! of other machines differ more from each other than codecs on one machine do among themselves.
+//! The score is that of a store that writes a block once and reads it now and then: stored bytes at the speed
+//! of the device, the time to compress, and the time to decompress for each read. Times are estimated from
+//! the lengths alone, so that a choice is the same wherever and whenever it is made. They are fitted to what
+//! `codec_bench` measures for text, JSON, records and integers in blocks of 4 and of 64 KiB on the kind of
+//! machine that Esker is made for, and within a third of it; speeds of other machines differ more from each
+//! other than codecs on one machine do among themselves.
 
 use super::AdaptiveOptions;
 
@@ -18,11 +19,13 @@ pub(super) enum Way {
     Integers,
     /// [`Codec::Lz4`](crate::Codec::Lz4).
     Lz4,
-    /// [`Codec::Zstd`](crate::Codec::Zstd), with the level that the options have for the block; the costs are those of level 1.
+    /// [`Codec::Zstd`](crate::Codec::Zstd), with the level that the options have for the block; the costs are
+    /// those of level 1.
     Zstd,
 }
 
-/// How long something takes, in picoseconds: for a block, for each of its raw bytes, for each of its stored ones.
+/// How long something takes, in picoseconds: for a block, for each of its raw bytes, for each of its stored
+/// ones.
 struct Pace {
     block: u64,
     raw: u64,

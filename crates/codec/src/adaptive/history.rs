@@ -6,12 +6,13 @@ use super::sample::Kind;
 /// After the first look at a kind of blocks, so many are stored alike before the next.
 const FIRST_REST: u32 = 4;
 
-/// Most blocks between two looks. A look costs up to 4 ns a byte (LZ4 tried in vain), so one of 64 costs a fortieth of the 2.5 ns that
-/// a byte takes on a device of 400 MB/s; and a change that a glance does not see goes unnoticed for 256 KiB at most.
+/// Most blocks between two looks. A look costs up to 4 ns a byte (LZ4 tried in vain), so one of 64 costs a
+/// fortieth of the 2.5 ns that a byte takes on a device of 400 MB/s; and a change that a glance does not see
+/// goes unnoticed for 256 KiB at most.
 const LONGEST_REST: u32 = 64;
 
-/// What [`Codec::Adaptive`](crate::Codec::Adaptive) remembers from block to block of a table: a few words for each kind of blocks. Other codecs
-/// leave it alone.
+/// What [`Codec::Adaptive`](crate::Codec::Adaptive) remembers from block to block of a table: a few words for
+/// each kind of blocks. Other codecs leave it alone.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     kinds: [Remembered; Kind::COUNT],

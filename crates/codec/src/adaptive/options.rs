@@ -10,8 +10,9 @@ use std::fmt;
 pub enum Mode {
     /// Whatever shrinks is compressed, by the fastest codec.
     Speed,
-    /// Time over a block's life: whatever costs less to write, to store and to read again by [`AdaptiveOptions::device_mb_s`]
-    /// and [`AdaptiveOptions::reads`] is compressed by the codec that costs least.
+    /// Time over a block's life: whatever costs less to write, to store and to read again by
+    /// [`AdaptiveOptions::device_mb_s`] and [`AdaptiveOptions::reads`] is compressed by the codec that costs
+    /// least.
     #[default]
     Balanced,
     /// Whatever shrinks is compressed well.
@@ -34,25 +35,27 @@ impl Mode {
 
 /// When [`Codec::Adaptive`] compresses, and how hard.
 ///
-/// Written behind the name, those that differ from their defaults: `adaptive:mode=ratio:sample=8192:entropy=7.2:ratio=1.5:least=1024`,
-/// `adaptive:device=50:reads=1`.
+/// Written behind the name, those that differ from their defaults:
+/// `adaptive:mode=ratio:sample=8192:entropy=7.2:ratio=1.5:least=1024`, `adaptive:device=50:reads=1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AdaptiveOptions {
     /// What matters most.
     pub mode: Mode,
-    /// Most bytes looked at, 256 to 1 MiB. Of blocks shorter than eight times as many an eighth is looked at, at least
-    /// 512 bytes: the look must not cost more than it is worth.
+    /// Most bytes looked at, 256 to 1 MiB. Of blocks shorter than eight times as many an eighth is looked at,
+    /// at least 512 bytes: the look must not cost more than it is worth.
     pub sample_bytes: u32,
     /// Blocks with more entropy than this stay raw: thousandths of a bit a byte, up to 8,000.
     pub entropy_limit_millibits: u16,
-    /// Blocks that shrink by a lesser factor stay raw: thousandths, at least 1,000. Below 1,143 it changes nothing
-    /// ([`MIN_SAVED_FRACTION`](crate::MIN_SAVED_FRACTION)).
+    /// Blocks that shrink by a lesser factor stay raw: thousandths, at least 1,000. Below 1,143 it changes
+    /// nothing ([`MIN_SAVED_FRACTION`](crate::MIN_SAVED_FRACTION)).
     pub min_ratio_thousandths: u16,
     /// Blocks with fewer bytes stay raw.
     pub min_block_bytes: u32,
-    /// How fast the device is that blocks are written to, in MB/s, 1 to 100,000. Only [`Mode::Balanced`] asks for it.
+    /// How fast the device is that blocks are written to, in MB/s, 1 to 100,000. Only [`Mode::Balanced`] asks
+    /// for it.
     pub device_mb_s: u32,
-    /// How often a block is read for each time it is written, up to 1,000. Only [`Mode::Balanced`] asks for it.
+    /// How often a block is read for each time it is written, up to 1,000. Only [`Mode::Balanced`] asks for
+    /// it.
     pub reads: u16,
 }
 

@@ -39,7 +39,8 @@ const USUAL_STRIDES: [usize; 4] = [8, 4, 16, 12];
 /// Bytes compared with those a row further on.
 const REPEAT_WINDOW_BYTES: usize = 512;
 
-/// Of eight bytes so many must repeat in the next row: as those above numbers of 48 bits do. Of text it is one, of noise none.
+/// Of eight bytes so many must repeat in the next row: as those above numbers of 48 bits do. Of text it is
+/// one, of noise none.
 const REPEATS_IN_EIGHT: usize = 2;
 
 /// Where rows of integers lie, if the block looks like them.
@@ -59,8 +60,8 @@ impl Found<'_> {
     }
 }
 
-/// Whether bytes repeat at the distance of rows: those that the caller knows, of which the last are taken to be the entries, or of
-/// a usual length.
+/// Whether bytes repeat at the distance of rows: those that the caller knows, of which the last are taken to
+/// be the entries, or of a usual length.
 fn integers<'a>(raw: &[u8], rows: &'a [Rows]) -> Option<Found<'a>> {
     if let Some(last) = rows.last() {
         let is_usable = (1..=MAX_STRIDE).contains(&last.stride);
@@ -149,7 +150,8 @@ impl Counts {
         Counts { of: even, total }
     }
 
-    /// Shannon's entropy of the bytes, in thousandths of a bit, with Miller's correction for what a small sample does not show.
+    /// Shannon's entropy of the bytes, in thousandths of a bit, with Miller's correction for what a small
+    /// sample does not show.
     fn entropy_millibits(&self) -> u32 {
         if self.total == 0 {
             return 0;

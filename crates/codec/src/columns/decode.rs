@@ -1,8 +1,9 @@
 //! Columns back into rows. [`super`] describes the bytes.
 //!
-//! Nothing is trusted: lengths are compared with what is left before they are used, in the stored bytes and in the block. Values
-//! go through a buffer of [`BATCH`] numbers on the stack, so nothing is allocated. Numbers that no writer would store (a least
-//! value and a distance beyond the width) wrap around within the width.
+//! Nothing is trusted: lengths are compared with what is left before they are used, in the stored bytes and
+//! in the block. Values go through a buffer of [`BATCH`] numbers on the stack, so nothing is allocated.
+//! Numbers that no writer would store (a least value and a distance beyond the width) wrap around within the
+//! width.
 
 use super::groups::Groups;
 use super::{
@@ -127,8 +128,8 @@ impl Column {
                 self.each(0, self.count, packed, bits, out, |values| {
                     for value in values {
                         greatest = greatest.max(*value);
-                        // Places have at most eight bits, so they lie within the array; those beyond what is there
-                        // are refused below.
+                        // Places have at most eight bits, so they lie within the array; those beyond what is
+                        // there are refused below.
                         *value = dictionary[*value as usize & (MAX_DISTINCT - 1)];
                     }
                 });

@@ -12,7 +12,8 @@ use std::cell::RefCell;
 /// Fewer rows than this are stored plain: the columns' descriptions would cost what they save.
 const MIN_ROWS: usize = 8;
 
-/// If columns take an eighth more than was estimated, and more than their descriptions may, the sample was misleading.
+/// If columns take an eighth more than was estimated, and more than their descriptions may, the sample was
+/// misleading.
 const SURPRISE: usize = 8;
 const AROUND_BYTES: usize = 16;
 
@@ -83,7 +84,8 @@ impl Writer<'_> {
         let bytes = &self.raw[rows.start..rows.start + len];
         let mut plan = plan::<QUICK>(bytes, rows.stride, self.codings);
         let behind = self.raw.len() - rows.start - len;
-        // It would be too long with nothing behind it: not worth packing. Estimates from a sample are low as a rule.
+        // It would be too long with nothing behind it: not worth packing. Estimates from a sample are low as
+        // a rule.
         if behind == 0 && self.out.len() + plan.estimated_bytes > self.limit {
             return None;
         }
@@ -183,7 +185,8 @@ impl Column {
             let distinct = self.distinct.len();
             consider(coding::DICTIONARY, place_bits(distinct), 2 + distinct * width, count);
         }
-        // A plain column has no byte order; the one of its shape is kept, so that values are written as they were read.
+        // A plain column has no byte order; the one of its shape is kept, so that values are written as they
+        // were read.
         let base = match chosen {
             coding::PACKED => Some((least, groups.map_or(bits, Groups::size))),
             coding::DELTA => Some((self.values[0], step_bits)),
@@ -286,7 +289,8 @@ fn pack_distances(values: &[u64], least: u64, bits: u32, groups: Option<Groups>,
     pack(groups.of_values(values, least), groups.bits, groups.count(count), out);
 }
 
-/// Groups for so many numbers up to `greatest`, which have so many bits, if they take at least a hundredth less: reading them takes longer.
+/// Groups for so many numbers up to `greatest`, which have so many bits, if they take at least a hundredth
+/// less: reading them takes longer.
 fn smaller_groups(greatest: u64, bits: u32, count: usize) -> Option<Groups> {
     let groups = Groups::best(greatest.checked_add(1)?)?;
     let len = groups.packed_bytes(count) + varint_len(groups.radix);

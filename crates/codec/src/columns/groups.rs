@@ -1,12 +1,13 @@
 //! Packed numbers of a range that is no power of two, several in one: the digits of a greater number.
 //!
-//! A number below `radix` needs `log2(radix)` bits, and packed alone as many whole ones. So `digits` of them are written as one number to the
-//! base `radix`, the first as the lowest digit, and only the group's bits are rounded up: of numbers below 50,000, which need 15.6 bits each,
-//! three take 47 bits together.
+//! A number below `radix` needs `log2(radix)` bits, and packed alone as many whole ones. So `digits` of them
+//! are written as one number to the base `radix`, the first as the lowest digit, and only the group's bits
+//! are rounded up: of numbers below 50,000, which need 15.6 bits each, three take 47 bits together.
 //!
-//! Digits are taken apart by products instead of divisions: with `reciprocal` = 2^64 / radix, rounded up, the upper half of `number *
-//! reciprocal` is `number / radix` rounded down whenever `number * radix` does not exceed 2^64 (Granlund and Montgomery, *Division by invariant
-//! integers using multiplication*, PLDI 1994). That bounds a group: radix^(digits + 1) must be less than 2^64.
+//! Digits are taken apart by products instead of divisions: with `reciprocal` = 2^64 / radix, rounded up, the
+//! upper half of `number * reciprocal` is `number / radix` rounded down whenever `number * radix` does not
+//! exceed 2^64 (Granlund and Montgomery, *Division by invariant integers using multiplication*, PLDI 1994).
+//! That bounds a group: radix^(digits + 1) must be less than 2^64.
 
 use super::plan::bits_of;
 use super::{MAX_BITS, packed_bytes};
@@ -79,7 +80,8 @@ impl Groups {
         values.chunks(self.digits()).map(move |values| values.iter().rev().fold(0, digit))
     }
 
-    /// Takes groups apart: the digits of group `i` go to `numbers[i * digits..]`. What is no group of such numbers gives any.
+    /// Takes groups apart: the digits of group `i` go to `numbers[i * digits..]`. What is no group of such
+    /// numbers gives any.
     pub(super) fn split(self, groups: &mut [u64], numbers: &mut [u64]) {
         let (digits, reciprocal) = (self.digits(), u64::MAX / self.radix + 1);
         for digit in 0..digits {

@@ -9,10 +9,11 @@ const MAX_ODD_STRIDE: usize = 32;
 /// Bytes that are compared with those further on.
 const WINDOW_BYTES: usize = 512;
 
-/// The least distance at which bytes repeat nearly (in nine of ten cases) as often as at the best one; 1 if nowhere more often
-/// than in one of sixteen, as in noise.
+/// The least distance at which bytes repeat nearly (in nine of ten cases) as often as at the best one; 1 if
+/// nowhere more often than in one of sixteen, as in noise.
 ///
-/// The high bytes of neighbouring integers are equal more often than not, so their length shows, and so do its multiples.
+/// The high bytes of neighbouring integers are equal more often than not, so their length shows, and so do
+/// its multiples.
 pub(super) fn stride(raw: &[u8]) -> usize {
     let most = MAX_GUESSED_STRIDE.min(raw.len() / 2);
     if most == 0 {
@@ -39,8 +40,9 @@ fn is_tried(stride: usize) -> bool {
     stride <= MAX_ODD_STRIDE || stride.is_multiple_of(8)
 }
 
-/// Where few bytes repeat, as in columns of a dozen values, chance decides which multiple of the length does best. All of them
-/// together tell it: the least distance whose multiples do nearly as well, on average, as those of any other.
+/// Where few bytes repeat, as in columns of a dozen values, chance decides which multiple of the length does
+/// best. All of them together tell it: the least distance whose multiples do nearly as well, on average, as
+/// those of any other.
 fn least_period(equal: &[usize]) -> usize {
     let average = |stride: usize| {
         let multiples = (stride..equal.len()).step_by(stride).filter(|&multiple| is_tried(multiple));

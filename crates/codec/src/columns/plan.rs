@@ -29,27 +29,29 @@ impl Plan {
     }
 }
 
-/// Rows of a sample, half of them from the start and half from the end: enough to see the range of values within a fraction of a
-/// bit, few enough that a block of 4 KiB is not mostly planned.
+/// Rows of a sample, half of them from the start and half from the end: enough to see the range of values
+/// within a fraction of a bit, few enough that a block of 4 KiB is not mostly planned.
 pub(super) const QUICK: usize = 16;
 
-/// Rows of a sample that shows nearly everything in a block of 4 KiB. What a quick look may miss is a byte that overflows now and then, by which
-/// the bytes of a counter are mistaken for one column with their neighbours, or in the wrong order; then a column
-/// takes much more than was estimated, and it is worth looking again.
+/// Rows of a sample that shows nearly everything in a block of 4 KiB. What a quick look may miss is a byte
+/// that overflows now and then, by which the bytes of a counter are mistaken for one column with their
+/// neighbours, or in the wrong order; then a column takes much more than was estimated, and it is worth
+/// looking again.
 pub(super) const THOROUGH: usize = 256;
 
 /// Costs are in bits, with room below for what decides among equals: the range's bits of up to 256 columns.
 const PER_BIT: u64 = 1 << 16;
 
-/// Each column counts a bit more for so many rows. It takes a pass over the rows, both ways; and of a value that is cut in two
-/// the sample may show only one part changing.
+/// Each column counts a bit more for so many rows. It takes a pass over the rows, both ways; and of a value
+/// that is cut in two the sample may show only one part changing.
 const ROWS_PER_COLUMN_BIT: u64 = 4;
 
 /// Divides rows of `stride` bytes, which fill `bytes`, by a sample of `ROWS` rows.
 ///
-/// From the back, for each byte where a column may start, the cheapest that starts there, by what it and the rest of the row
-/// would take. Within a run of bytes that are the same in all rows of the sample columns start at every eighth only: a column
-/// loses nothing by having them as its high bytes, and this makes planning several times faster.
+/// From the back, for each byte where a column may start, the cheapest that starts there, by what it and the
+/// rest of the row would take. Within a run of bytes that are the same in all rows of the sample columns
+/// start at every eighth only: a column loses nothing by having them as its high bytes, and this makes
+/// planning several times faster.
 pub(super) fn plan<const ROWS: usize>(bytes: &[u8], stride: usize, codings: Codings) -> Plan {
     let count = bytes.len() / stride;
     let sample = Sample::<ROWS>::of(count);
@@ -139,7 +141,8 @@ impl<const ROWS: usize> Sample<ROWS> {
         })
     }
 
-    /// What a column with these values takes by the cheapest coding: bits, and among equals first that of the lesser range.
+    /// What a column with these values takes by the cheapest coding: bits, and among equals first that of the
+    /// lesser range.
     fn cost(&self, values: &[u64; ROWS], width: usize, count: usize, codings: Codings) -> u64 {
         let value_bits = 8 * width as u64;
         let count = count as u64;
@@ -170,14 +173,15 @@ impl<const ROWS: usize> Sample<ROWS> {
         }
         if codings.dictionary && bits > 1 {
             let distinct = distinct(values);
-            // Nearly all different in the sample: there will be more than a dictionary holds, or than pays. Otherwise some
-            // are yet to be seen.
+            // Nearly all different in the sample: there will be more than a dictionary holds, or than pays.
+            // Otherwise some are yet to be seen.
             if 4 * distinct <= 3 * ROWS {
                 let likely = distinct + distinct * (THOROUGH - ROWS) / (5 * ROWS);
                 consider(place_bits(likely), likely as u64 * value_bits + 16);
             }
         }
-        // Of a slow counter neighbours differ by the same in both byte orders; its range tells which is right.
+        // Of a slow counter neighbours differ by the same in both byte orders; its range tells which is
+        // right.
         (cost + 8 + count / ROWS_PER_COLUMN_BIT) * PER_BIT + u64::from(bits)
     }
 }
@@ -222,7 +226,8 @@ mod tests {
                 row
             })
             .collect();
-        // Columns may begin earlier or later within bytes that never change; what changes lies in one column each.
+        // Columns may begin earlier or later within bytes that never change; what changes lies in one column
+        // each.
         let found = shapes(&rows, 20);
         let holding = |at: usize| {
             found

@@ -1,32 +1,39 @@
 //! LZ4 in one pass, made for the blocks of tables: a few KiB, in which what repeats is long or near.
 //!
-//! An encoder of this kind has a table with the newest position of each hash of four bytes. It goes through the block, looks up what it
-//! comes to, and takes what it finds as a match if the bytes agree. Most of its time goes to looking up in vain: a value of 100 bytes
-//! whose second half repeats the first is one match behind 66 bytes that repeat nothing. The usual encoders look up each position at first,
-//! enter it, and take larger steps the longer nothing was found. That loses matches, and not only short ones: where every
-//! fourth position is looked up and entered, none is found whose distance is not a multiple of four, however long it is.
+//! An encoder of this kind has a table with the newest position of each hash of four bytes. It goes through
+//! the block, looks up what it comes to, and takes what it finds as a match if the bytes agree. Most of its
+//! time goes to looking up in vain: a value of 100 bytes whose second half repeats the first is one match
+//! behind 66 bytes that repeat nothing. The usual encoders look up each position at first, enter it, and take
+//! larger steps the longer nothing was found. That loses matches, and not only short ones: where every fourth
+//! position is looked up and entered, none is found whose distance is not a multiple of four, however long it
+//! is.
 //!
-//! Here the two are apart: **every `l`-th position is looked up, every `e`-th entered, and `l` and `e` have no common divisor.** So
-//! whatever its distance is, among `l * e` positions of a match there is one that is looked up and lies that distance behind one
-//! that was entered. The match is found there and continued to where it begins. Entering takes a fifth of looking up, so `l`
-//! is the larger one. A search ([`Finder::search`]) goes through
+//! Here the two are apart: **every `l`-th position is looked up, every `e`-th entered, and `l` and `e` have
+//! no common divisor.** So whatever its distance is, among `l * e` positions of a match there is one that is
+//! looked up and lies that distance behind one that was entered. The match is found there and continued to
+//! where it begins. Entering takes a fifth of looking up, so `l` is the larger one. A search
+//! ([`Finder::search`]) goes through
 //!
 //! 1. [`CLOSE_BYTES`] positions, each of which is looked up and entered. In text it seldom gets further.
-//! 2. Windows of twelve positions, `l = 3` and `e = 2`: no match of nine bytes within them is lost, but to equal hashes.
-//! 3. After each [`STRETCH_BYTES`] of such windows but the first a gap, the next one longer by [`GAP_BYTES`] until it has [`LONGEST_GAP_BYTES`], because
-//!    what was not found until now likely is not there at all. Windows stay together: a stretch of them finds what repeats within
-//!    itself, while single ones with gaps between them would miss it for ever wherever gaps and distances disagree.
+//! 2. Windows of twelve positions, `l = 3` and `e = 2`: no match of nine bytes within them is lost, but to
+//!    equal hashes.
+//! 3. After each [`STRETCH_BYTES`] of such windows but the first a gap, the next one longer by [`GAP_BYTES`]
+//!    until it has [`LONGEST_GAP_BYTES`], because what was not found until now likely is not there at all.
+//!    Windows stay together: a stretch of them finds what repeats within itself, while single ones with gaps
+//!    between them would miss it for ever wherever gaps and distances disagree.
 //!
-//! Where a search went beyond 1 and found a match of [`LONG_MATCH`] bytes, values are long and what repeats in them is as well. So the next
-//! one is hurried: [`HURRIED_CLOSE_BYTES`] positions as in 1, then [`HURRIED_WINDOWS`] windows of 24 positions with `l = 8` and `e = 3`, which
-//! lose no match of 27 bytes, and only then 2.
+//! Where a search went beyond 1 and found a match of [`LONG_MATCH`] bytes, values are long and what repeats
+//! in them is as well. So the next one is hurried: [`HURRIED_CLOSE_BYTES`] positions as in 1, then
+//! [`HURRIED_WINDOWS`] windows of 24 positions with `l = 8` and `e = 3`, which lose no match of 27 bytes, and
+//! only then 2.
 //!
-//! What it leaves out: a second candidate of a hash, a longer match that begins a byte later, and positions inside of matches (but one,
-//! two bytes before the end). [`high`](super::high) does all of that.
+//! What it leaves out: a second candidate of a hash, a longer match that begins a byte later, and positions
+//! inside of matches (but one, two bytes before the end). [`high`](super::high) does all of that.
 //!
-//! Costs, beside `lz4_flex` with its checks of bounds: 0.4 of the time for entries of 16 + 100 bytes with values as above, and 2 % smaller; about
-//! as long for text, JSON and integers of 8 bytes, and as small within half a percent. Blocks of more than 64 KiB in which matches are short take up to 1.5
-//! times as long. `docs/design/performance.md` has the table.
+//! Costs, beside `lz4_flex` with its checks of bounds: 0.4 of the time for entries of 16 + 100 bytes with
+//! values as above, and 2 % smaller; about as long for text, JSON and integers of 8 bytes, and as small
+//! within half a percent. Blocks of more than 64 KiB in which matches are short take up to 1.5 times as long.
+//! `docs/design/performance.md` has the table.
 
 use super::format::{
     LAST_LITERALS, LAST_MATCH_START, MAX_DISTANCE, MIN_MATCH, longest_len, token, write_extra,
@@ -36,15 +43,16 @@ use esker_base::key::common_prefix_len;
 use std::cell::RefCell;
 use std::ops::ControlFlow::{self, Break, Continue};
 
-/// Hash buckets, of two bytes each, emptied for each block: where sixteen bits tell every position, and in longer blocks, which
-/// have more to remember.
+/// Hash buckets, of two bytes each, emptied for each block: where sixteen bits tell every position, and in
+/// longer blocks, which have more to remember.
 const BUCKETS: usize = 4 << 10;
 const FAR_BUCKETS: usize = 8 << 10;
 /// Bytes that are looked at one by one after a match.
 const CLOSE_BYTES: usize = 32;
 /// The same where the search is in a hurry.
 const HURRIED_CLOSE_BYTES: usize = 4;
-/// What windows of a hurried search find for certain: 8 * 3 positions, and three bytes more that are compared with the last.
+/// What windows of a hurried search find for certain: 8 * 3 positions, and three bytes more that are compared
+/// with the last.
 const LONG_MATCH: usize = 27;
 /// Windows of a hurried search before it looks closer.
 const HURRIED_WINDOWS: usize = 5;
@@ -114,7 +122,8 @@ impl<'a, const LEN: usize> Finder<'a, LEN> {
     const IS_FAR: bool = LEN == FAR_BUCKETS;
 
     fn new(raw: &'a [u8], newest: &'a mut [u16; LEN]) -> Self {
-        // So the bytes do not depend on what the thread saw before. Zero is a position like others: bytes are compared anyway.
+        // So the bytes do not depend on what the thread saw before. Zero is a position like others: bytes are
+        // compared anyway.
         newest.fill(0);
         Finder { raw, newest }
     }
@@ -192,8 +201,8 @@ impl<'a, const LEN: usize> Finder<'a, LEN> {
     #[inline(always)]
     fn look_up(&self, at: usize, sought: u32) -> ControlFlow<Match> {
         let low = self.newest[Self::bucket(sought)];
-        // What was entered lies before `at`, so where sixteen bits are not all of it, they tell how far. What was entered 65,536 bytes ago
-        // looks like `at` itself.
+        // What was entered lies before `at`, so where sixteen bits are not all of it, they tell how far. What
+        // was entered 65,536 bytes ago looks like `at` itself.
         let distance = usize::from((at as u16).wrapping_sub(low));
         let from = if Self::IS_FAR { at - distance } else { usize::from(low) };
         if word(self.raw, from) == sought && (!Self::IS_FAR || distance > 0) {

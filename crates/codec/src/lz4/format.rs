@@ -6,14 +6,16 @@ pub(super) const MIN_MATCH: usize = 4;
 pub(super) const MAX_DISTANCE: usize = 65_535;
 /// The last so many bytes are literals,
 pub(super) const LAST_LITERALS: usize = 5;
-/// and no match starts later than so many bytes before the end. Decoders rely on both: they copy more than they need.
+/// and no match starts later than so many bytes before the end. Decoders rely on both: they copy more than
+/// they need.
 pub(super) const LAST_MATCH_START: usize = 12;
 /// What one length field holds in the token, and what one further byte adds.
 pub(super) const TOKEN_MAX: usize = 15;
 pub(super) const EXTRA_MAX: usize = 255;
 
-/// The longest that `len` bytes can become: literals, their length, and a token. A match never takes more than it replaces, since it
-/// replaces four bytes by at most three, and takes one more from 19 bytes on and for each 255 beyond.
+/// The longest that `len` bytes can become: literals, their length, and a token. A match never takes more
+/// than it replaces, since it replaces four bytes by at most three, and takes one more from 19 bytes on and
+/// for each 255 beyond.
 pub(super) fn longest_len(len: usize) -> usize {
     len + len / EXTRA_MAX + 16
 }

@@ -1,20 +1,24 @@
-//! LZ4 with a thorough search: for each position the longest match within a number of tries, then the cheapest way through
-//! the block.
+//! LZ4 with a thorough search: for each position the longest match within a number of tries, then the
+//! cheapest way through the block.
 //!
-//! The reference has such an encoder too ("HC"), in C. Here it is 200 lines of safe Rust, which spares a C library, and for
-//! blocks of a few KiB its tables, sized by the block, are cheaper to empty than the reference's 256 KiB.
+//! The reference has such an encoder too ("HC"), in C. Here it is 200 lines of safe Rust, which spares a C
+//! library, and for blocks of a few KiB its tables, sized by the block, are cheaper to empty than the
+//! reference's 256 KiB.
 //!
-//! 1. Positions are chained by a hash of their next four bytes. At each, some earlier ones are tried, newest first ([`TRIES`]). A match
-//!    of [`LONG_MATCH`] bytes ends the search and is inherited by the positions inside of it, so that runs cost no more than text.
-//! 2. In LZ4 every match costs the same three bytes, whatever its distance, and more only beyond 18 bytes. So with the longest match
-//!    of each position known, the least cost from a position to the end is computed from the back, and any length up to
-//!    the longest is as good as a match of its own. The bytes by which long runs of literals state their length are left out
-//!    of the sum; with them the result would be optimal.
+//! 1. Positions are chained by a hash of their next four bytes. At each, some earlier ones are tried, newest
+//!    first ([`TRIES`]). A match of [`LONG_MATCH`] bytes ends the search and is inherited by the positions
+//!    inside of it, so that runs cost no more than text.
+//! 2. In LZ4 every match costs the same three bytes, whatever its distance, and more only beyond 18 bytes. So
+//!    with the longest match of each position known, the least cost from a position to the end is computed
+//!    from the back, and any length up to the longest is as good as a match of its own. The bytes by which
+//!    long runs of literals state their length are left out of the sum; with them the result would be
+//!    optimal.
 //!
-//! Work goes by segments of [`SEGMENT_BYTES`], which bounds the tables; matches end with the segment but may begin before it.
+//! Work goes by segments of [`SEGMENT_BYTES`], which bounds the tables; matches end with the segment but may
+//! begin before it.
 //!
-//! Costs, at level 9: 20 to 30 MB/s to write, the size of text and JSON 7 % below that of LZ4, of repeating values 30 %, reading as
-//! fast or faster.
+//! Costs, at level 9: 20 to 30 MB/s to write, the size of text and JSON 7 % below that of LZ4, of repeating
+//! values 30 %, reading as fast or faster.
 
 use super::format::{
     EXTRA_MAX, LAST_LITERALS, LAST_MATCH_START, MAX_DISTANCE, MIN_MATCH, TOKEN_MAX, token, write_extra,
@@ -26,8 +30,8 @@ use std::cell::RefCell;
 const SEGMENT_BYTES: usize = 16 << 10;
 /// From here on a match is taken as it is.
 const LONG_MATCH: usize = 64;
-/// Earlier positions that each level tries. The reference's levels try more, up to 4,096, but only where they did not find a match yet;
-/// here every position is searched.
+/// Earlier positions that each level tries. The reference's levels try more, up to 4,096, but only where they
+/// did not find a match yet; here every position is searched.
 const TRIES: [u32; 12] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 24, 64, 256];
 /// Most hash buckets: one for each two positions within reach.
 const MAX_HASH_BITS: u32 = 15;
@@ -49,7 +53,8 @@ struct Finder {
     hash_bits: u32,
     /// Newest position of each hash, plus one.
     newest: Vec<u32>,
-    /// For each position, modulo the reach: how far before it the one of the same hash lies, 0 if too far or nowhere.
+    /// For each position, modulo the reach: how far before it the one of the same hash lies, 0 if too far or
+    /// nowhere.
     before: Vec<u16>,
     steps: Vec<Step>,
 }
@@ -106,7 +111,8 @@ impl Finder {
         found.filter(|_| distance <= MAX_DISTANCE)
     }
 
-    /// Fills `steps` with the longest match at each position from `start` to `end`, none of which reaches beyond `end`.
+    /// Fills `steps` with the longest match at each position from `start` to `end`, none of which reaches
+    /// beyond `end`.
     fn find_all(&mut self, raw: &[u8], start: usize, end: usize, tries: u32) {
         self.steps.clear();
         self.steps.resize(end - start + 1, Step::default());
@@ -176,8 +182,8 @@ impl Finder {
         }
     }
 
-    /// Writes the sequences of the segment that starts at `start`; literals from `anchor` on are yet to be written. Answers
-    /// where the literals begin that are then.
+    /// Writes the sequences of the segment that starts at `start`; literals from `anchor` on are yet to be
+    /// written. Answers where the literals begin that are then.
     fn write(&self, raw: &[u8], start: usize, mut anchor: usize, out: &mut Vec<u8>) -> usize {
         let mut at = 0;
         while at + 1 < self.steps.len() {

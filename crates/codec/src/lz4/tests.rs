@@ -130,7 +130,8 @@ fn the_thorough_encoder_keeps_to_the_same_rules() {
     }
 }
 
-/// Noise of 600 bytes, of which `len` at `at` repeat those `distance` before, and one more on neither side does.
+/// Noise of 600 bytes, of which `len` at `at` repeat those `distance` before, and one more on neither side
+/// does.
 fn with_repetition(at: usize, distance: usize, len: usize) -> Vec<u8> {
     let mut raw = Noise(3).bytes(600);
     raw.copy_within(at - distance..at - distance + len, at);
@@ -139,7 +140,8 @@ fn with_repetition(at: usize, distance: usize, len: usize) -> Vec<u8> {
     raw
 }
 
-/// Where the close look has ended and no gap has begun, nine bytes are found at any distance. What is lost is lost to hashes that are equal.
+/// Where the close look has ended and no gap has begun, nine bytes are found at any distance. What is lost is
+/// lost to hashes that are equal.
 #[test]
 fn nine_bytes_are_found_at_any_distance() {
     let (mut found, mut lost) = (0, 0);
@@ -171,8 +173,8 @@ fn twenty_seven_bytes_are_found_at_any_distance_in_a_hurry() {
     assert!(found > 100 * lost, "{found} found, {lost} lost");
 }
 
-/// Entries with a key of 16 bytes, eight of them noise, and a value whose second half repeats the first, behind an array of noise
-/// as blocks of a table begin with.
+/// Entries with a key of 16 bytes, eight of them noise, and a value whose second half repeats the first,
+/// behind an array of noise as blocks of a table begin with.
 fn records(noise: &mut Noise, block_bytes: usize, half_bytes: usize) -> Vec<u8> {
     let count = block_bytes / (24 + 2 * half_bytes);
     let mut raw = noise.bytes(count * 3);
@@ -186,7 +188,8 @@ fn records(noise: &mut Noise, block_bytes: usize, half_bytes: usize) -> Vec<u8> 
     raw
 }
 
-/// Once a repetition is missed the search is still longer, so its steps must never become such that it misses all that follow.
+/// Once a repetition is missed the search is still longer, so its steps must never become such that it misses
+/// all that follow.
 #[test]
 fn repetitions_of_every_length_are_found_in_blocks_of_every_length() {
     let mut noise = Noise(4);

@@ -1,11 +1,13 @@
 //! Keyspaces that follow advice by themselves.
 //!
-//! A keyspace with the option `adaptive_compaction` is observed in windows of that length. The compaction lane looks whether one has ended
-//! whenever it looks for work, which it does every ten seconds at least; then it takes the operations of the window, asks
-//! [`esker_model::advice::decide`], and if that says so changes strategy and filters like anybody else may. What was measured
-//! since opening does not correct the formulas here: it was measured under several strategies.
+//! A keyspace with the option `adaptive_compaction` is observed in windows of that length. The compaction
+//! lane looks whether one has ended whenever it looks for work, which it does every ten seconds at least;
+//! then it takes the operations of the window, asks [`esker_model::advice::decide`], and if that says so
+//! changes strategy and filters like anybody else may. What was measured since opening does not correct the
+//! formulas here: it was measured under several strategies.
 //!
-//! * AD4: nothing is decided while the tree migrates, and a window in which somebody changed the design says nothing.
+//! * AD4: nothing is decided while the tree migrates, and a window in which somebody changed the design says
+//!   nothing.
 //! * AD5: who changes options at the same moment comes first.
 //!
 //! Nothing of it is stored but the option and the strategy: after an opening observation begins anew.
@@ -22,7 +24,8 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a keyspace that adapts remembers. Its lock is taken before all others of the store, and no lane waits for it.
+/// What a keyspace that adapts remembers. Its lock is taken before all others of the store, and no lane waits
+/// for it.
 #[derive(Debug, Default)]
 pub(crate) struct Adapting(Mutex<State>);
 

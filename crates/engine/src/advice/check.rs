@@ -70,7 +70,8 @@ pub(super) fn checks(
     let in_vain = (absent as f64 * figures.absent_blocks
         + of_tables * (figures.present_blocks - 1.0).max(0.0))
         / followed;
-    // What was loaded, or rests, has a form that the formulas do not speak of: they are about trees that are written to.
+    // What was loaded, or rests, has a form that the formulas do not speak of: they are about trees that are
+    // written to.
     let is_written = flushes >= LEAST_FLUSHES && operations.writes() > 0.0;
     vec![
         ModelCheck {

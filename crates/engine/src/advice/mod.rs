@@ -1,10 +1,11 @@
 //! Advice on the design of a keyspace, from what is seen of it.
 //!
-//! The counters that a live database keeps anyway say what it is used for: lookups that are followed (one in 64, [`crate::amplification`]),
-//! what flushes wrote, and what cursors counted ([`scans`]). Together with the metadata of the tables that is a [`Usage`], and
-//! [`esker_model::advice`] finds the cheapest design for it. The formulas are first held against what was measured here
-//! ([`ModelCheck`]); what they are off by corrects them. Taking advice is a change of options like any other, so the tree
-//! migrates step by step ([`crate::keyspace`]).
+//! The counters that a live database keeps anyway say what it is used for: lookups that are followed (one in
+//! 64, [`crate::amplification`]), what flushes wrote, and what cursors counted ([`scans`]). Together with the
+//! metadata of the tables that is a [`Usage`], and [`esker_model::advice`] finds the cheapest design for it.
+//! The formulas are first held against what was measured here ([`ModelCheck`]); what they are off by corrects
+//! them. Taking advice is a change of options like any other, so the tree migrates step by step
+//! ([`crate::keyspace`]).
 //!
 //! Nothing of this is stored: a database that was just opened knows its tables, and of its use nothing.
 
@@ -74,16 +75,18 @@ pub struct KeyspaceAdvice {
 }
 
 impl Keyspace {
-    /// How often each operation was asked for since the database was opened. Lookups are estimated from one in 64, by the
-    /// key's hash; deletes from the share that flushes met. Lookups are not counted while there are no tables.
+    /// How often each operation was asked for since the database was opened. Lookups are estimated from one
+    /// in 64, by the key's hash; deletes from the share that flushes met. Lookups are not counted while there
+    /// are no tables.
     ///
     /// O(memtables).
     pub fn operations(&self) -> Operations {
         self.store().operations(self.state())
     }
 
-    /// Which strategy, size ratio and division of memory would cost least for what the keyspace is used for, what the present ones
-    /// cost beside it, and how far the formulas are off on this very database. Changes nothing; see [`Keyspace::take_advice`].
+    /// Which strategy, size ratio and division of memory would cost least for what the keyspace is used for,
+    /// what the present ones cost beside it, and how far the formulas are off on this very database. Changes
+    /// nothing; see [`Keyspace::take_advice`].
     ///
     /// O(tables), and some dozen milliseconds.
     ///
@@ -100,8 +103,8 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` if nothing was seen and nothing is stated, if there is no data, or if no design keeps the promised room; it
-    /// says which. `Closed`; `NotFound` if the keyspace was dropped.
+    /// `InvalidArgument` if nothing was seen and nothing is stated, if there is no data, or if no design
+    /// keeps the promised room; it says which. `Closed`; `NotFound` if the keyspace was dropped.
     pub fn advise(&self, request: &AdviceRequest) -> Result<KeyspaceAdvice> {
         let store = self.store();
         store.check_open()?;
@@ -116,7 +119,8 @@ impl Keyspace {
         })
     }
 
-    /// How the keyspace follows advice by itself, if it has the option `adaptive_compaction`; `None` if it does not.
+    /// How the keyspace follows advice by itself, if it has the option `adaptive_compaction`; `None` if it
+    /// does not.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -134,8 +138,8 @@ impl Keyspace {
         self.store().adaptation(self.state())
     }
 
-    /// Changes strategy, write buffer and filters to those of a design. The tree migrates step by step ([`Keyspace::migration`]); filters
-    /// are those of new tables.
+    /// Changes strategy, write buffer and filters to those of a design. The tree migrates step by step
+    /// ([`Keyspace::migration`]); filters are those of new tables.
     ///
     /// # Errors
     /// As [`Keyspace::set_options`].
@@ -145,8 +149,8 @@ impl Keyspace {
 }
 
 impl KeyspaceOptions {
-    /// These options with strategy, write buffer and filters of a design. The kind of filter stays; a keyspace without filters gets
-    /// blocked Bloom filters.
+    /// These options with strategy, write buffer and filters of a design. The kind of filter stays; a
+    /// keyspace without filters gets blocked Bloom filters.
     pub(crate) fn with_design(self, design: &Design) -> KeyspaceOptions {
         let kind = match self.filter.kind() {
             FilterKind::None => FilterKind::BlockedBloom,
@@ -156,7 +160,8 @@ impl KeyspaceOptions {
         self.strategy(design.strategy).write_buffer_size(design.write_buffer_bytes as u64).filter(filter)
     }
 
-    /// The design of a keyspace with these options, where memtables have so many bytes if the options do not say it.
+    /// The design of a keyspace with these options, where memtables have so many bytes if the options do not
+    /// say it.
     pub fn design(&self, default_write_buffer_bytes: u64) -> Design {
         Design {
             strategy: self.strategy,

@@ -15,8 +15,8 @@ use std::sync::Arc;
 /// Profiles that are compared with the proposal.
 const PROFILES: [&str; 4] = ["write-heavy", "read-heavy", "mixed", "range-heavy"];
 
-/// A write buffer may be this share of what all memtables may hold: beyond it they are sealed for the sake of the budget before they are
-/// full.
+/// A write buffer may be this share of what all memtables may hold: beyond it they are sealed for the sake of
+/// the budget before they are full.
 const WRITE_BUFFER_DIVISOR: u64 = 2;
 
 /// What a keyspace holds.
@@ -132,7 +132,8 @@ impl Store {
         if own > 0.0 && all > 0.0 { (own / all).clamp(0.01, 1.0) } else { 1.0 }
     }
 
-    /// How unevenly blocks are asked for, from what the cache answers with what it holds; 1 if too little was asked.
+    /// How unevenly blocks are asked for, from what the cache answers with what it holds; 1 if too little was
+    /// asked.
     fn cache_skew(&self) -> f64 {
         const LEAST_LOOKUPS: u64 = 1000;
         let cache = self.files.cache();

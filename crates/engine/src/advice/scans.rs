@@ -1,8 +1,9 @@
 //! How many scans there were and how long they were.
 //!
-//! A cursor counts for itself what it returns, one addition for each entry, and tells the keyspace when it goes, or after some dozen
-//! scans if it lives long: a seek begins another scan. So scans that run side by side share no cache line. A scan is short if it returned
-//! no more entries than a block of each run holds, because then those blocks are all that it read.
+//! A cursor counts for itself what it returns, one addition for each entry, and tells the keyspace when it
+//! goes, or after some dozen scans if it lives long: a seek begins another scan. So scans that run side by
+//! side share no cache line. A scan is short if it returned no more entries than a block of each run holds,
+//! because then those blocks are all that it read.
 
 use crate::options::KeyspaceOptions;
 use crate::paid::ScanAccount;
@@ -14,7 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// A cursor that is used for seek after seek tells its keyspace of them after so many.
 const TOLD_TOGETHER: u64 = 64;
 
-/// The scans of one keyspace since the database was opened. They carry no other data: relaxed additions suffice.
+/// The scans of one keyspace since the database was opened. They carry no other data: relaxed additions
+/// suffice.
 #[derive(Debug, Default)]
 pub(crate) struct ScanCounts {
     /// Entries that a short scan returns at most, less one.

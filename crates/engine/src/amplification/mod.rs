@@ -1,13 +1,17 @@
-//! Amplification, measured while the database works: what is written, read and stored for each byte and each lookup of a user.
+//! Amplification, measured while the database works: what is written, read and stored for each byte and each
+//! lookup of a user.
 //!
-//! * **Write**: bytes of tables and blob files that flushes, ingests and compactions wrote, by cause and by level
-//!   ([`traffic`]), over the bytes that users brought. The log is not in it; it writes each byte once, with some more for its frames.
-//! * **Read**: one lookup in 64 is followed on its way through memtables and runs ([`reads`]). Beside what was seen stands what
-//!   the filters of the present tables let one expect, and the worst case by the formula of the strategy.
-//! * **Space**: bytes of tables and blob files over an estimate of what would be left of them after a full compaction ([`space`]).
+//! * **Write**: bytes of tables and blob files that flushes, ingests and compactions wrote, by cause and by
+//!   level ([`traffic`]), over the bytes that users brought. The log is not in it; it writes each byte once,
+//!   with some more for its frames.
+//! * **Read**: one lookup in 64 is followed on its way through memtables and runs ([`reads`]). Beside what
+//!   was seen stands what the filters of the present tables let one expect, and the worst case by the formula
+//!   of the strategy.
+//! * **Space**: bytes of tables and blob files over an estimate of what would be left of them after a full
+//!   compaction ([`space`]).
 //!
-//! Everything is counted since the database was opened, without what opening itself wrote, and costs the put path nothing, a
-//! lookup one comparison, and a background job some additions under a lock of its own.
+//! Everything is counted since the database was opened, without what opening itself wrote, and costs the put
+//! path nothing, a lookup one comparison, and a background job some additions under a lock of its own.
 
 pub(crate) mod reads;
 mod space;
@@ -54,7 +58,8 @@ pub struct LevelAmplification {
     pub table_bytes: u64,
     /// Its runs.
     pub runs: usize,
-    /// Tables of this level that a lookup of an absent key is expected to search in vain, by the filters that they have.
+    /// Tables of this level that a lookup of an absent key is expected to search in vain, by the filters that
+    /// they have.
     pub expected_in_vain: f64,
     /// Runs of this level in which sampled lookups found a table that spans their key.
     pub asked: u64,
@@ -75,8 +80,8 @@ impl Amplification {
         self.causes.iter().map(|cause| cause.written_bytes + cause.blob_bytes).sum()
     }
 
-    /// Write amplification without the log: bytes written over bytes that users brought; `None` if they brought nothing.
-    /// What lies in memtables counts as brought, so it is too small until they are flushed.
+    /// Write amplification without the log: bytes written over bytes that users brought; `None` if they
+    /// brought nothing. What lies in memtables counts as brought, so it is too small until they are flushed.
     pub fn write(&self) -> Option<f64> {
         self.over_user_bytes(self.written_bytes())
     }

@@ -1,9 +1,9 @@
 //! What lookups ask, seen and expected.
 //!
-//! One lookup in [`SAMPLE`](esker_filter::watch::SAMPLE), by the key's hash, goes a way through the code of its own on which every
-//! step is counted ([`Witness`]); the others go the same way compiled without counting, so that a lookup pays for it with one
-//! comparison of the hash. Counters are shared and carry no other data: relaxed additions suffice, and sums read while lookups are
-//! under way may be off by those.
+//! One lookup in [`SAMPLE`](esker_filter::watch::SAMPLE), by the key's hash, goes a way through the code of
+//! its own on which every step is counted ([`Witness`]); the others go the same way compiled without
+//! counting, so that a lookup pays for it with one comparison of the hash. Counters are shared and carry no
+//! other data: relaxed additions suffice, and sums read while lookups are under way may be off by those.
 
 use crate::heat::LOOKUP_READS;
 use crate::tree::{Tree, TreePart, TreeRun};
@@ -26,11 +26,11 @@ pub struct ReadAmplification {
     pub runs: usize,
     /// The worst case by the formulas of the strategy, the memtable included; none if it bounds nothing.
     pub worst_case: Vec<WorstCase>,
-    /// Tables that a lookup of an absent key is expected to search in vain, by the filters of the present tables, if it lies
-    /// within the keys of every run.
+    /// Tables that a lookup of an absent key is expected to search in vain, by the filters of the present
+    /// tables, if it lies within the keys of every run.
     pub expected_absent: f64,
-    /// Tables that a lookup of a key in tables is expected to search: the one that has it and those above it in vain, if all
-    /// keys are equally likely.
+    /// Tables that a lookup of a key in tables is expected to search: the one that has it and those above it
+    /// in vain, if all keys are equally likely.
     pub expected_present: f64,
     /// Lookups that were followed, one in 64.
     pub lookups: u64,
@@ -94,7 +94,8 @@ struct Counts {
     lookups: AtomicU64,
     memtables: AtomicU64,
     found_in_memtables: AtomicU64,
-    /// Lookups of many keys at once, which nobody follows: those that found something, and those that did not.
+    /// Lookups of many keys at once, which nobody follows: those that found something, and those that did
+    /// not.
     grouped_present: AtomicU64,
     grouped_absent: AtomicU64,
     levels: [LevelCounts; LEVELS],
@@ -157,7 +158,8 @@ impl ReadWatch {
         counts.grouped_absent.fetch_add(absent, Relaxed);
     }
 
-    /// How many of the sampled lookups found something. Deleted keys count as found: somewhere the search ended.
+    /// How many of the sampled lookups found something. Deleted keys count as found: somewhere the search
+    /// ended.
     pub(crate) fn seen_lookups(&self) -> LookupsSeen {
         let Some(counts) = self.0.get() else { return LookupsSeen::default() };
         let in_tables: u64 = counts.levels.iter().map(|level| level.found.load(Relaxed)).sum();

@@ -1,13 +1,14 @@
 //! How much room a tree takes for what is alive in it.
 //!
-//! What is alive is not known without a full compaction, so it is estimated. Let the base be the oldest run. Of its entries all are alive
-//! but tombstones. Of the `n` entries above it, `t` of which are tombstones, a share `r` takes the place of older ones, as it did
-//! in the merges onto the oldest data since the database was opened. So alive are
-//! `base + (n - t)(1 - r) - t` entries, at the base's bytes for each. Blob files know their garbage but for values whose
-//! overwriting no compaction has met.
+//! What is alive is not known without a full compaction, so it is estimated. Let the base be the oldest run.
+//! Of its entries all are alive but tombstones. Of the `n` entries above it, `t` of which are tombstones, a
+//! share `r` takes the place of older ones, as it did in the merges onto the oldest data since the database
+//! was opened. So alive are `base + (n - t)(1 - r) - t` entries, at the base's bytes for each. Blob files
+//! know their garbage but for values whose overwriting no compaction has met.
 //!
-//! Before the first such merge nobody knows `r`: between all of it being new, as while a database is filled, and all of it being overwritten
-//! lie worlds. Then `r` is taken to be 1, which says what is alive at least, and no ratio is told, but its bound.
+//! Before the first such merge nobody knows `r`: between all of it being new, as while a database is filled,
+//! and all of it being overwritten lie worlds. Then `r` is taken to be 1, which says what is alive at least,
+//! and no ratio is told, but its bound.
 //!
 //! Files that are being written, or that wait for their last reader, are in neither number.
 
@@ -21,14 +22,15 @@ pub struct SpaceAmplification {
     pub table_bytes: u64,
     /// Bytes of blob files.
     pub blob_bytes: u64,
-    /// Bytes that would be left of both after a full compaction, by estimate: the oldest run without its tombstones, and of what
-    /// lies above it the share that replaces nothing. If that share is unknown, what is left at least.
+    /// Bytes that would be left of both after a full compaction, by estimate: the oldest run without its
+    /// tombstones, and of what lies above it the share that replaces nothing. If that share is unknown, what
+    /// is left at least.
     pub live_bytes: u64,
-    /// The share of entries above the oldest run that is taken to replace older ones: as seen in merges onto the oldest data, the
-    /// latest counting most.
+    /// The share of entries above the oldest run that is taken to replace older ones: as seen in merges onto
+    /// the oldest data, the latest counting most.
     pub replaced_share: f64,
-    /// Whether merges have shown [`SpaceAmplification::replaced_share`], or nothing lies above the oldest run; else it is 1, which is
-    /// cautious.
+    /// Whether merges have shown [`SpaceAmplification::replaced_share`], or nothing lies above the oldest
+    /// run; else it is 1, which is cautious.
     pub is_measured: bool,
 }
 

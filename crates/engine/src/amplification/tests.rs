@@ -96,7 +96,8 @@ fn space_is_told_as_a_full_compaction_finds_it() {
     let apart = guessed.abs_diff(compacted) as f64 / compacted as f64;
     assert!(apart < 0.03, "guessed {guessed}, found {compacted}");
 
-    // Half of the next replaces, half is new, twice: the second is judged by what the merge of the first showed.
+    // Half of the next replaces, half is new, twice: the second is judged by what the merge of the first
+    // showed.
     let half_new = |from: u64| (0..KEYS / 4).chain(from..from + KEYS / 4);
     flush(&db, half_new(KEYS));
     db.compact_all().expect("a compaction");

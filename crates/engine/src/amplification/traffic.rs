@@ -1,7 +1,8 @@
 //! Bytes that background work moves, by cause and by level.
 //!
-//! A job writes its line into the book once, when its tables are written; whether they are installed is another matter: the
-//! device has been busy with them either way. So the book needs no atomics, and its lock is taken a few times a second.
+//! A job writes its line into the book once, when its tables are written; whether they are installed is
+//! another matter: the device has been busy with them either way. So the book needs no atomics, and its lock
+//! is taken a few times a second.
 
 use crate::filters::keys_of;
 use esker_strategy::{CompactionPlan, PlanInput, Reason};
@@ -10,8 +11,8 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Of what was known about the share of entries that a merge replaces, so much is left when another merge of the same size is
-/// noted: a change of the workload shows after a handful of merges.
+/// Of what was known about the share of entries that a merge replaces, so much is left when another merge of
+/// the same size is noted: a change of the workload shows after a handful of merges.
 const MEMORY: f64 = 0.75;
 
 /// Why bytes were written.
@@ -132,7 +133,8 @@ pub(crate) struct Book {
     ingested_bytes: u64,
     moves: u64,
     flushed: Flushed,
-    /// Entries that came to the oldest data of their keys in late merges, and those of them that replaced or removed one there.
+    /// Entries that came to the oldest data of their keys in late merges, and those of them that replaced or
+    /// removed one there.
     arrived: f64,
     replaced: f64,
 }
@@ -212,8 +214,8 @@ impl Book {
         info.busy_ms = *busy_ns / 1_000_000;
     }
 
-    /// A merge onto the oldest data there is. Its oldest run stays, what comes from newer ones adds to it or takes the place of
-    /// something.
+    /// A merge onto the oldest data there is. Its oldest run stays, what comes from newer ones adds to it or
+    /// takes the place of something.
     fn note_replaced(&mut self, plan: &CompactionPlan, entries_in: u64, entries_out: u64) {
         let oldest = plan.inputs.iter().map(PlanInput::position).max();
         let of_oldest = |input: &&PlanInput| Some(input.position()) == oldest;
@@ -225,7 +227,8 @@ impl Book {
         self.replaced = self.replaced * MEMORY + replaced as f64;
     }
 
-    /// The share of entries above the oldest data that replace something; `None` if no merge has shown it yet.
+    /// The share of entries above the oldest data that replace something; `None` if no merge has shown it
+    /// yet.
     pub(crate) fn replaced(&self) -> Option<f64> {
         (self.arrived > 0.0).then(|| self.replaced / self.arrived)
     }

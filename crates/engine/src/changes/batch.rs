@@ -7,7 +7,8 @@ use esker_wal::{Entry, EntryIter, HistoryRecord, RecordKind};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A committed batch: all of its changes, in their order. A single put is a batch of one; a transaction is one batch.
+/// A committed batch: all of its changes, in their order. A single put is a batch of one; a transaction is
+/// one batch.
 #[derive(Clone, Debug)]
 pub struct ChangeBatch {
     first_seqno: SeqNo,

@@ -5,7 +5,8 @@ use crate::store::Writing;
 use parking_lot::{Condvar, Mutex};
 use std::time::Duration;
 
-/// What is rung when something was published that somebody waits for, and when waiting makes no sense any more.
+/// What is rung when something was published that somebody waits for, and when waiting makes no sense any
+/// more.
 #[derive(Debug, Default)]
 pub(crate) struct Bell {
     rings: Mutex<u64>,
@@ -31,8 +32,8 @@ impl Bell {
 }
 
 impl Writing {
-    /// Asks the next writer to ring, unless something after `seqno` is there already; `false` then, and if the database
-    /// is closed.
+    /// Asks the next writer to ring, unless something after `seqno` is there already; `false` then, and if
+    /// the database is closed.
     pub(super) fn listen(&self, seqno: u64) -> bool {
         let mut state = self.commit.lock();
         let is_up_to_date = state.next_seqno.get() <= seqno + 1 && !state.closed;

@@ -1,8 +1,8 @@
 //! Consumers: positions with a name, for which the log is kept.
 //!
-//! Where a consumer stands is in the manifest, and in memory as a hold on the log's history. Durable first: the edit that moves
-//! a consumer comes before its hold moves, and before the edit what it has is on the device (TS1). Creating, moving and
-//! dropping happen under the manifest's lock.
+//! Where a consumer stands is in the manifest, and in memory as a hold on the log's history. Durable first:
+//! the edit that moves a consumer comes before its hold moves, and before the edit what it has is on the
+//! device (TS1). Creating, moving and dropping happen under the manifest's lock.
 
 use super::Changes;
 use crate::handle::Handle;
@@ -66,15 +66,16 @@ pub struct ConsumerInfo {
     pub acknowledged: SeqNo,
     /// Sequence numbers given out since.
     pub newer_operations: u64,
-    /// Bytes of log that are kept for it beyond what recovery needs; several consumers may tell the same bytes.
+    /// Bytes of log that are kept for it beyond what recovery needs; several consumers may tell the same
+    /// bytes.
     pub kept_bytes: u64,
-    /// Whether it fell behind by more than [`crate::Options::change_history_limit`]: what it wants next is gone, and nothing is kept
-    /// for it.
+    /// Whether it fell behind by more than [`crate::Options::change_history_limit`]: what it wants next is
+    /// gone, and nothing is kept for it.
     pub is_cut_off: bool,
 }
 
-/// A named position in the change stream, for which the log is kept, also while nobody has it open and over reopenings; see
-/// [`crate::Database::create_consumer`].
+/// A named position in the change stream, for which the log is kept, also while nobody has it open and over
+/// reopenings; see [`crate::Database::create_consumer`].
 ///
 /// ```no_run
 /// # fn main() -> esker_base::Result<()> {
@@ -114,25 +115,26 @@ impl Consumer {
         Ok(self.handle.store.consumers.standing(&self.name)?.acknowledged)
     }
 
-    /// The changes after what it has acknowledged. Each call begins there anew: what was given out and not acknowledged comes
-    /// again.
+    /// The changes after what it has acknowledged. Each call begins there anew: what was given out and not
+    /// acknowledged comes again.
     ///
     /// # Errors
-    /// [`Error::HistoryGone`] if it fell behind by more than the limit; [`Error::NotFound`] if it was dropped;
-    /// [`Error::Closed`].
+    /// [`Error::HistoryGone`] if it fell behind by more than the limit; [`Error::NotFound`] if it was
+    /// dropped; [`Error::Closed`].
     pub fn changes(&self) -> Result<Changes> {
         let store = &self.handle.store;
         let standing = store.consumers.standing(&self.name)?;
         Changes::new(store, standing.acknowledged, Some(Arc::clone(&self.name)))
     }
 
-    /// Says that everything up to `seqno` is done with, and lets go of the log up to there. Durable when it returns, and so is
-    /// the log up to `seqno`. It costs a flush of the manifest: once for many batches is enough. A smaller number than
-    /// before changes nothing. A consumer that fell behind goes on with a number from which the log is whole.
+    /// Says that everything up to `seqno` is done with, and lets go of the log up to there. Durable when it
+    /// returns, and so is the log up to `seqno`. It costs a flush of the manifest: once for many batches is
+    /// enough. A smaller number than before changes nothing. A consumer that fell behind goes on with a
+    /// number from which the log is whole.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for a number that was not given out yet; [`Error::NotFound`] if it was dropped;
-    /// [`Error::ReadOnly`], [`Error::Full`], [`Error::Io`], [`Error::Closed`].
+    /// [`Error::InvalidArgument`] for a number that was not given out yet; [`Error::NotFound`] if it was
+    /// dropped; [`Error::ReadOnly`], [`Error::Full`], [`Error::Io`], [`Error::Closed`].
     pub fn acknowledge(&self, seqno: SeqNo) -> Result<()> {
         self.handle.store.acknowledge(&self.name, seqno)
     }
@@ -154,7 +156,8 @@ impl Store {
             return Err(Error::invalid(format!("there is a consumer {name:?} already")));
         }
         let name: Arc<str> = name.into();
-        // From here on each flush makes the log durable first; what earlier ones may have left undone is made up for below.
+        // From here on each flush makes the log durable first; what earlier ones may have left undone is made
+        // up for below.
         let _counted = Counted::new(&self.consumers.count);
         let visible = SeqNo::new(self.visible.load(Ordering::Acquire));
         let after = after.unwrap_or(visible);

@@ -1,9 +1,9 @@
 //! What becomes of the log's history when a database is opened (HS6).
 //!
-//! A writable open puts everything that the log holds into tables and begins a new log; the old segments have served recovery.
-//! If there are consumers behind them they are made durable, because recovery may have read them from the page cache alone,
-//! and the manifest that commits the open names the end of the life that has ended. Everything behind that end never happened;
-//! so whatever a later open finds there, it is not read.
+//! A writable open puts everything that the log holds into tables and begins a new log; the old segments have
+//! served recovery. If there are consumers behind them they are made durable, because recovery may have read
+//! them from the page cache alone, and the manifest that commits the open names the end of the life that has
+//! ended. Everything behind that end never happened; so whatever a later open finds there, it is not read.
 
 use esker_base::{LogId, Result, SeqNo};
 use esker_env::fs::parent_dir;
@@ -11,9 +11,9 @@ use esker_env::{FileSystem, OpenMode};
 use esker_version::{DatabaseState, LogLife};
 use esker_wal::{KeptHistory, RecoveryReport};
 
-/// Decides what is kept of the old log, before the open's commit point, and enters it into `state`. `flushed` is the greatest
-/// sequence number that was in tables before the log was read. What is kept is not among the `removable` files any
-/// more.
+/// Decides what is kept of the old log, before the open's commit point, and enters it into `state`. `flushed`
+/// is the greatest sequence number that was in tables before the log was read. What is kept is not among the
+/// `removable` files any more.
 pub(crate) fn settle_history(
     fs: &dyn FileSystem,
     state: &mut DatabaseState,
@@ -35,7 +35,8 @@ pub(crate) fn settle_history(
     }
     // A life that was never flushed may not have made the name of its first segment durable (WL4).
     dir.map_or(Ok(()), |dir| fs.sync_dir(&dir))?;
-    // Whoever had everything that survived has everything before the next write, whatever numbers that one gets.
+    // Whoever had everything that survived has everything before the next write, whatever numbers that one
+    // gets.
     for seqno in state.consumers.values_mut().filter(|seqno| **seqno >= end.max(flushed)) {
         *seqno = state.last_seqno;
     }
@@ -45,8 +46,8 @@ pub(crate) fn settle_history(
     Ok(history)
 }
 
-/// A segment whose header is damaged may be what a consumer wanted: it is not deleted, so that somebody can look at it, and
-/// the consumers that are cut off beside it are told of.
+/// A segment whose header is damaged may be what a consumer wanted: it is not deleted, so that somebody can
+/// look at it, and the consumers that are cut off beside it are told of.
 fn keep_damaged(state: &DatabaseState, report: &mut RecoveryReport, history: &KeptHistory) {
     let cut_off = state.consumers.iter().filter(|(_, seqno)| **seqno < history.gone_upto);
     let cut_off: Vec<&str> = cut_off.map(|(name, _)| &**name).collect();
@@ -79,7 +80,8 @@ pub(crate) fn history_for_reading(
     history
 }
 
-/// The lives of the log with their last segments and last sequence numbers, that which has just ended included.
+/// The lives of the log with their last segments and last sequence numbers, that which has just ended
+/// included.
 fn lives_of(state: &DatabaseState, report: &RecoveryReport) -> Vec<(LogId, SeqNo)> {
     let mut lives: Vec<_> = state.log_lives.iter().map(|life| (life.last_log_id, life.last_seqno)).collect();
     if let Some(ended) = report.last_read
@@ -95,8 +97,8 @@ fn lives_of(state: &DatabaseState, report: &RecoveryReport) -> Vec<(LogId, SeqNo
     lives
 }
 
-/// The segments of these lives, unless tables hold something that the log does not: then there is a hole, and nothing
-/// before it is of use.
+/// The segments of these lives, unless tables hold something that the log does not: then there is a hole, and
+/// nothing before it is of use.
 fn link(report: &RecoveryReport, lives: &[(LogId, SeqNo)], end: SeqNo, flushed: SeqNo) -> KeptHistory {
     if end < flushed {
         return KeptHistory::none(flushed);

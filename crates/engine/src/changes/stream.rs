@@ -17,9 +17,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 /// Committed batches, in order, as they come; see [`crate::Database::changes_since`].
 ///
-/// As an iterator it waits for the next batch. It ends with [`Error::Closed`] when the database is closed, and with
-/// [`Error::HistoryGone`] when what it wants next is not there any more; without an error only on a database that is open
-/// for reading, where nothing will come.
+/// As an iterator it waits for the next batch. It ends with [`Error::Closed`] when the database is closed,
+/// and with [`Error::HistoryGone`] when what it wants next is not there any more; without an error only on a
+/// database that is open for reading, where nothing will come.
 #[derive(Debug)]
 pub struct Changes {
     store: Arc<Store>,
@@ -57,17 +57,19 @@ impl Changes {
         Ok(Changes { store, reader, hold, consumer, durability: Durability::Power, has_failed: false })
     }
 
-    /// What a batch survives when it is given out. At [`Durability::Power`], the default, it is on the device: the stream
-    /// flushes the log where nobody else has. At [`Durability::Process`] (and [`Durability::None`], which is the same) a
-    /// batch is given out as soon as it can be read; a power cut may undo it, and its sequence numbers may
-    /// then be used again for others. So what leaves the machine should wait for `Power`.
+    /// What a batch survives when it is given out. At [`Durability::Power`], the default, it is on the
+    /// device: the stream flushes the log where nobody else has. At [`Durability::Process`] (and
+    /// [`Durability::None`], which is the same) a batch is given out as soon as it can be read; a power cut
+    /// may undo it, and its sequence numbers may then be used again for others. So what leaves the machine
+    /// should wait for `Power`.
     #[must_use]
     pub fn with_durability(mut self, durability: Durability) -> Changes {
         self.durability = durability;
         self
     }
 
-    /// The sequence number up to which everything was given out. A stream that is made with it goes on behind this one.
+    /// The sequence number up to which everything was given out. A stream that is made with it goes on behind
+    /// this one.
     pub fn seqno(&self) -> SeqNo {
         self.reader.position()
     }
@@ -75,8 +77,9 @@ impl Changes {
     /// The next batch, if there is one: waits for no write, though perhaps for a flush of the log.
     ///
     /// # Errors
-    /// [`Error::HistoryGone`] if the stream was so slow that the log it wants next was let go of; [`Error::Closed`];
-    /// [`Error::ReadOnly`] if the log cannot be flushed; [`Error::Corruption`] and [`Error::Io`] from the log's files.
+    /// [`Error::HistoryGone`] if the stream was so slow that the log it wants next was let go of;
+    /// [`Error::Closed`]; [`Error::ReadOnly`] if the log cannot be flushed; [`Error::Corruption`] and
+    /// [`Error::Io`] from the log's files.
     pub fn try_next(&mut self) -> Result<Option<ChangeBatch>> {
         self.store.check_open()?;
         let store = Arc::clone(&self.store);
@@ -89,7 +92,8 @@ impl Changes {
             if let Some(hold) = &self.hold {
                 hold.advance(self.reader.position());
             }
-            // Numbers that an earlier life gave out and lost were passed; what is behind them may have to be made durable.
+            // Numbers that an earlier life gave out and lost were passed; what is behind them may have to be
+            // made durable.
             let has_moved =
                 self.seqno() > before && self.seqno().get() < store.visible.load(Ordering::Acquire);
             if !(has_moved && matches!(step, HistoryStep::UpToDate)) {
@@ -105,12 +109,12 @@ impl Changes {
         }
     }
 
-    /// The next batch; waits until there is one, but not longer than `limit`. `None` if that time is over, and on a database
-    /// open for reading only if there are no more.
+    /// The next batch; waits until there is one, but not longer than `limit`. `None` if that time is over,
+    /// and on a database open for reading only if there are no more.
     ///
     /// # Errors
-    /// As [`Changes::try_next`]; [`Error::ReadOnly`] if the database takes no writes any more and everything was given
-    /// out.
+    /// As [`Changes::try_next`]; [`Error::ReadOnly`] if the database takes no writes any more and everything
+    /// was given out.
     pub fn next_timeout(&mut self, limit: Duration) -> Result<Option<ChangeBatch>> {
         let mut left = limit;
         let mut has_lingered = false;

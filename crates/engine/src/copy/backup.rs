@@ -9,10 +9,11 @@
 //! 000001/MANIFEST-n
 //! ```
 //!
-//! A backup copies the tables that no earlier backup has and refers to the others, so a backup of a database that changed little
-//! is small, and yet each is whole: any of them can go without harm to the rest. The order is tables, manifest, catalog, and last
-//! the rename that gives the directory its number: what has a number is complete and durable. Tables that no catalog names
-//! are left over from a backup that was interrupted or removed; the next change of the directory sweeps them out.
+//! A backup copies the tables that no earlier backup has and refers to the others, so a backup of a database
+//! that changed little is small, and yet each is whole: any of them can go without harm to the rest. The
+//! order is tables, manifest, catalog, and last the rename that gives the directory its number: what has a
+//! number is complete and durable. Tables that no catalog names are left over from a backup that was
+//! interrupted or removed; the next change of the directory sweeps them out.
 
 use super::catalog::{Catalog, CatalogTable, pool_name};
 use super::checkpoint::{INCOMPLETE_SUFFIX, Unfinished};
@@ -150,7 +151,8 @@ impl Backups {
         Ok(self.catalogs()?.iter().map(|(id, catalog)| info_of(*id, catalog)).collect())
     }
 
-    /// Removes the backups that `rule` does not keep, and the tables that only they had. Answers what was removed.
+    /// Removes the backups that `rule` does not keep, and the tables that only they had. Answers what was
+    /// removed.
     pub fn retain(&self, rule: Retention) -> Result<Vec<BackupInfo>> {
         let _lock = self.lock_exclusive()?;
         let infos: Vec<BackupInfo> =
@@ -251,7 +253,8 @@ impl Backups {
         }
     }
 
-    /// Makes the table part of the shared directory unless it is; answers its catalog line and whether it is new.
+    /// Makes the table part of the shared directory unless it is; answers its catalog line and whether it is
+    /// new.
     fn take_table(
         &self,
         table: &ImageTable,

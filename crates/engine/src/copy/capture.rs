@@ -29,7 +29,8 @@ impl Capture {
 }
 
 impl Store {
-    /// Captures the present (TS3). Seals the memtables that hold something; the flush lane takes them from there.
+    /// Captures the present (TS3). Seals the memtables that hold something; the flush lane takes them from
+    /// there.
     pub(crate) fn capture(&self) -> Result<Capture> {
         self.check_open()?;
         let writing = self.writing()?;

@@ -10,10 +10,11 @@
 //! crc 0123abcd
 //! ```
 //!
-//! `created` is milliseconds since 1970; a `table` line has the file's number in the database, the table's uid in hexadecimal, its
-//! bytes, and the XXH3-64 of all of them; a `blob` line the same of a blob file. The last line is the CRC-32C of everything before it. A table lies in the shared
-//! directory under a name made of uid and bytes; the uid is random and part of every checksum inside the table, so two
-//! tables of one name are the same table.
+//! `created` is milliseconds since 1970; a `table` line has the file's number in the database, the table's
+//! uid in hexadecimal, its bytes, and the XXH3-64 of all of them; a `blob` line the same of a blob file. The
+//! last line is the CRC-32C of everything before it. A table lies in the shared directory under a name made
+//! of uid and bytes; the uid is random and part of every checksum inside the table, so two tables of one name
+//! are the same table.
 
 use esker_base::checksum::crc32c;
 use esker_base::{Error, FileNumber, Result, TableUid};

@@ -10,8 +10,8 @@ use esker_env::FileSystem;
 use esker_env::fs::parent_dir;
 use std::path::{Path, PathBuf};
 
-/// Ends the name of a directory in which a copy is being made. Nobody else names a directory like that, so what an
-/// interrupted copy left there is recognised and thrown away.
+/// Ends the name of a directory in which a copy is being made. Nobody else names a directory like that, so
+/// what an interrupted copy left there is recognised and thrown away.
 pub(crate) const INCOMPLETE_SUFFIX: &str = ".esker-incomplete";
 
 /// What a checkpoint consists of.

@@ -33,7 +33,8 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// Writes the captured memtables as tables below `dir`, which exists, and lists all tables that belong there.
+    /// Writes the captured memtables as tables below `dir`, which exists, and lists all tables that belong
+    /// there.
     pub(crate) fn begin(
         env: &Env,
         source: &Path,

@@ -1,24 +1,25 @@
 //! Copies of a database: checkpoints beside it, backups elsewhere.
 //!
 //! # One capture for both
-//! A copy shows one moment S of the whole database, though it takes a while to make. [`capture`] takes that moment under the two
-//! locks that every change of the state needs: `manifest` (no table comes or goes) and `commit` (no sequence number is handed
-//! out). Under them all filled memtables are sealed and the state and the views are cloned; microseconds. From then on nothing
-//! can change what was captured: tables are immutable and the views keep their files from being deleted, sealed
-//! memtables take no writes.
+//! A copy shows one moment S of the whole database, though it takes a while to make. [`capture`] takes that
+//! moment under the two locks that every change of the state needs: `manifest` (no table comes or goes) and
+//! `commit` (no sequence number is handed out). Under them all filled memtables are sealed and the state and
+//! the views are cloned; microseconds. From then on nothing can change what was captured: tables are
+//! immutable and the views keep their files from being deleted, sealed memtables take no writes.
 //!
-//! [`image`] turns a capture into a database directory of its own: the captured memtables are written as tables, beside the
-//! captured tables a manifest says all of it. No log is copied. Segments are recycled in place, so they could not be linked;
-//! and what a log holds beyond the tables is exactly the captured memtables, which are in memory anyway.
+//! [`image`] turns a capture into a database directory of its own: the captured memtables are written as
+//! tables, beside the captured tables a manifest says all of it. No log is copied. Segments are recycled in
+//! place, so they could not be linked; and what a log holds beyond the tables is exactly the captured
+//! memtables, which are in memory anyway.
 //!
-//! * **TS3** A copy opens to exactly the prefix S: each entry at or below S is in a captured table or a captured memtable;
-//!   captured tables hold nothing newer (RV3: what is flushed is visible, and S is `visible` at the capture), and captured
-//!   memtables neither, because they were sealed under the lock.
-//! * A copy is made under another name and gets its own by a rename, after all of it is durable. Whatever is found under the
-//!   final name is whole.
+//! * **TS3** A copy opens to exactly the prefix S: each entry at or below S is in a captured table or a
+//!   captured memtable; captured tables hold nothing newer (RV3: what is flushed is visible, and S is
+//!   `visible` at the capture), and captured memtables neither, because they were sealed under the lock.
+//! * A copy is made under another name and gets its own by a rename, after all of it is durable. Whatever is
+//!   found under the final name is whole.
 //!
-//! Rejected: copying the log up to S with re-headed segments (protocol 8.3). It saves writing the memtables once, at the price of a
-//! second writer of the log's format that only copies would exercise.
+//! Rejected: copying the log up to S with re-headed segments (protocol 8.3). It saves writing the memtables
+//! once, at the price of a second writer of the log's format that only copies would exercise.
 //!
 //! | file | holds |
 //! |---|---|

@@ -48,11 +48,12 @@ impl BackupVerification {
 }
 
 impl Backups {
-    /// Makes a database of a backup in a directory that is missing or empty. The bytes of every table are checked on the way.
+    /// Makes a database of a backup in a directory that is missing or empty. The bytes of every table are
+    /// checked on the way.
     ///
     /// # Errors
-    /// `NotFound` if there is no such backup, `InvalidArgument` if the directory is not empty, `Corruption` naming the damaged
-    /// file of the backup. Nothing is left in the directory then.
+    /// `NotFound` if there is no such backup, `InvalidArgument` if the directory is not empty, `Corruption`
+    /// naming the damaged file of the backup. Nothing is left in the directory then.
     pub fn restore(&self, id: BackupId, to: impl AsRef<Path>) -> Result<RestoreReport> {
         self.restore_with(id, to, |_| {})
     }
@@ -91,8 +92,9 @@ impl Backups {
         })
     }
 
-    /// Reads all of a backup and checks all that can be checked: catalog, manifest, the bytes of every table against their
-    /// checksum, every block and the order of all entries. A backup that is clean can be restored.
+    /// Reads all of a backup and checks all that can be checked: catalog, manifest, the bytes of every table
+    /// against their checksum, every block and the order of all entries. A backup that is clean can be
+    /// restored.
     ///
     /// # Errors
     /// `NotFound` if there is no such backup. Damage is no error: it is listed.

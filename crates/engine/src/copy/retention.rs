@@ -3,8 +3,8 @@
 use super::backup::BackupInfo;
 use std::time::Duration;
 
-/// The rule by which [`crate::Backups::retain`] keeps backups. A backup stays if any part of the rule wants it; the newest always
-/// stays.
+/// The rule by which [`crate::Backups::retain`] keeps backups. A backup stays if any part of the rule wants
+/// it; the newest always stays.
 ///
 /// ```
 /// use std::time::Duration;

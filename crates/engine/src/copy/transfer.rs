@@ -35,8 +35,9 @@ impl<'a> Progress<'a> {
     }
 }
 
-/// Gives a file a second name, or copies it where that cannot be had (another device, a file system without links).
-/// Whether it was linked. The bytes are durable either way: the original's are, a copy's are synced. The name is not.
+/// Gives a file a second name, or copies it where that cannot be had (another device, a file system without
+/// links). Whether it was linked. The bytes are durable either way: the original's are, a copy's are synced.
+/// The name is not.
 pub(crate) fn link_or_copy(
     env: &Env,
     from: &Path,
@@ -49,13 +50,14 @@ pub(crate) fn link_or_copy(
             progress.advance(bytes);
             Ok(true)
         }
-        // Why a link was refused, systems say in many ways; if the copy fails as well, its error is the one to tell.
+        // Why a link was refused, systems say in many ways; if the copy fails as well, its error is the one
+        // to tell.
         Err(_) => copy(env, from, to, bytes, progress).map(|_| false),
     }
 }
 
-/// Copies a file of known length and makes the copy's bytes durable; answers the checksum of what was copied. A copy that failed
-/// is removed.
+/// Copies a file of known length and makes the copy's bytes durable; answers the checksum of what was copied.
+/// A copy that failed is removed.
 pub(crate) fn copy(
     env: &Env,
     from: &Path,

@@ -61,7 +61,8 @@ fn flushes_are_eased_while_memtables_queue_up() {
     db.close().unwrap();
 }
 
-/// EC3, and the third queue: merges are eased while level 0 is nearly full, but not those into the last level.
+/// EC3, and the third queue: merges are eased while level 0 is nearly full, but not those into the last
+/// level.
 #[test]
 fn merges_into_the_last_level_are_not_eased() {
     // Merged when they are a hundred, which they are not allowed to become.

@@ -160,8 +160,8 @@ fn seeks_find_what_gets_find() {
     }
 }
 
-/// A queue whose head one thread takes while another one puts, anywhere before and behind; what readers find at a moment is
-/// what gets find at it.
+/// A queue whose head one thread takes while another one puts, anywhere before and behind; what readers find
+/// at a moment is what gets find at it.
 #[test]
 fn seeks_find_what_gets_find_beside_a_writer() {
     let dir = std::env::temp_dir().join(format!("esker-gaps-{}", std::process::id()));
@@ -195,8 +195,8 @@ fn seeks_find_what_gets_find_beside_a_writer() {
     std::fs::remove_dir_all(dir).expect("removes");
 }
 
-/// Two snapshots of one sequence number, between which something expired that a newer delete hides from both ways of looking:
-/// the later one must not tell the earlier one that nothing is there.
+/// Two snapshots of one sequence number, between which something expired that a newer delete hides from both
+/// ways of looking: the later one must not tell the earlier one that nothing is there.
 #[test]
 fn a_gap_does_not_hide_what_an_earlier_snapshot_still_sees() {
     let clock = Arc::new(ManualClock::new(1_000_000));

@@ -56,19 +56,19 @@ impl Database {
 
     // ---- keyspaces
 
-    /// The keyspace with this name, created if it is missing: with the database's default options, and with what
-    /// [`Options::set_keyspace`] said of it.
+    /// The keyspace with this name, created if it is missing: with the database's default options, and with
+    /// what [`Options::set_keyspace`] said of it.
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
         let store = &self.handle.store;
         self.keyspace_with(name, store.named.applied(name, store.default_options.clone())?)
     }
 
-    /// The keyspace with this name, created with `options` if it is missing. An existing one keeps its options,
-    /// but for a compaction filter, which is attached.
+    /// The keyspace with this name, created with `options` if it is missing. An existing one keeps its
+    /// options, but for a compaction filter, which is attached.
     ///
     /// # Errors
-    /// `InvalidArgument` for a name that is empty or over 255 bytes long, options out of range, or a merge operator where an existing
-    /// keyspace has another.
+    /// `InvalidArgument` for a name that is empty or over 255 bytes long, options out of range, or a merge
+    /// operator where an existing keyspace has another.
     pub fn keyspace_with(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         self.handle.store.check_open()?;
         let state = match self.handle.store.find_keyspace(name) {
@@ -100,12 +100,13 @@ impl Database {
         self.handle.store.all_keyspaces().iter().map(|keyspace| keyspace.name().to_string()).collect()
     }
 
-    /// Drops a keyspace with everything in it. Durable when it returns; its memory and, once nobody reads them any more, its
-    /// tables are given back. The cost does not depend on how much it holds.
+    /// Drops a keyspace with everything in it. Durable when it returns; its memory and, once nobody reads
+    /// them any more, its tables are given back. The cost does not depend on how much it holds.
     ///
-    /// Cursors and ranges that are open read on. Every later call through a handle of the keyspace answers `NotFound`,
-    /// reads at an older [`Snapshot`] included; so does the write of a batch that names it, which changes nothing in any
-    /// keyspace. A keyspace of the same name that is created afterwards is another one, and empty.
+    /// Cursors and ranges that are open read on. Every later call through a handle of the keyspace answers
+    /// `NotFound`, reads at an older [`Snapshot`] included; so does the write of a batch that names it, which
+    /// changes nothing in any keyspace. A keyspace of the same name that is created afterwards is another
+    /// one, and empty.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -124,7 +125,8 @@ impl Database {
         self.handle.store.drop_keyspace(name)
     }
 
-    /// Gives a keyspace another name. Durable when it returns. Handles of the keyspace follow; nothing of its data is touched.
+    /// Gives a keyspace another name. Durable when it returns. Handles of the keyspace follow; nothing of its
+    /// data is touched.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -137,8 +139,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `NotFound` if there is no keyspace `from`; `InvalidArgument` if there is a keyspace `to` already, if `to` is empty or over 255
-    /// bytes long, and for "default", which every database has.
+    /// `NotFound` if there is no keyspace `from`; `InvalidArgument` if there is a keyspace `to` already, if
+    /// `to` is empty or over 255 bytes long, and for "default", which every database has.
     pub fn rename_keyspace(&self, from: &str, to: &str) -> Result<()> {
         self.handle.store.rename_keyspace(from, to)
     }
@@ -158,8 +160,8 @@ impl Database {
     /// Applies a batch with the database's default durability.
     ///
     /// # Errors
-    /// What was wrong while the batch was built; `Full` if it is larger than half of the memory budget; `ReadOnly`,
-    /// `WouldStall`, `Closed`.
+    /// What was wrong while the batch was built; `Full` if it is larger than half of the memory budget;
+    /// `ReadOnly`, `WouldStall`, `Closed`.
     #[expect(clippy::needless_pass_by_value, reason = "a written batch is used up; `write_ref` keeps it")]
     pub fn write(&self, batch: WriteBatch) -> Result<()> {
         self.write_ref(&batch, self.handle.store.durability)
@@ -234,9 +236,9 @@ impl Database {
         Transaction::new(&self.handle, options)
     }
 
-    /// Who keeps the past alive: snapshots, transactions, cursors and ranges, streams and consumers of changes, oldest first,
-    /// each with its age and what it pins. Of the handles of this process only. Takes time linear in their number and in the tables that their views
-    /// name.
+    /// Who keeps the past alive: snapshots, transactions, cursors and ranges, streams and consumers of
+    /// changes, oldest first, each with its age and what it pins. Of the handles of this process only. Takes
+    /// time linear in their number and in the tables that their views name.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -255,19 +257,20 @@ impl Database {
         Snapshot::new(&self.handle.store)
     }
 
-    /// The database's time, in milliseconds since 1970: what expiry is judged by. It is the wall clock's as long as that
-    /// moves forward, and stands still while the clock is behind what was given out before, in this life or in an earlier
-    /// one.
+    /// The database's time, in milliseconds since 1970: what expiry is judged by. It is the wall clock's as
+    /// long as that moves forward, and stands still while the clock is behind what was given out before, in
+    /// this life or in an earlier one.
     pub fn now_ms(&self) -> u64 {
         self.handle.store.time.now_ms()
     }
 
     // ---- changes
 
-    /// The committed batches after a sequence number, in order: those that are there, and then each new one as it comes. Each
-    /// batch is whole and comes once. The log is read, so what is there goes back as far as the log does; while the stream lives,
-    /// and is not slower than the writers by more than [`Options::change_history_limit`], nothing behind it is let go of. For
-    /// a reader that goes away and comes back there are named consumers ([`Database::create_consumer`]).
+    /// The committed batches after a sequence number, in order: those that are there, and then each new one
+    /// as it comes. Each batch is whole and comes once. The log is read, so what is there goes back as far as
+    /// the log does; while the stream lives, and is not slower than the writers by more than
+    /// [`Options::change_history_limit`], nothing behind it is let go of. For a reader that goes away and
+    /// comes back there are named consumers ([`Database::create_consumer`]).
     ///
     /// Batches are given out when they are durable: the stream flushes the log where nobody else has; see
     /// [`Changes::with_durability`]. Reading does not hold writers up.
@@ -293,17 +296,18 @@ impl Database {
     /// A number in the middle of a batch gives that batch, whole.
     ///
     /// # Errors
-    /// [`Error::HistoryGone`] if batches after `seqno` are not in the log any more; `InvalidArgument` for a number that was not
-    /// given out yet; `Closed`.
+    /// [`Error::HistoryGone`] if batches after `seqno` are not in the log any more; `InvalidArgument` for a
+    /// number that was not given out yet; `Closed`.
     pub fn changes_since(&self, seqno: SeqNo) -> Result<Changes> {
         Changes::new(&self.handle.store, seqno, None)
     }
 
-    /// Creates a consumer of changes, which begins with the next write: from now on the log is kept until it has
-    /// acknowledged it, also while nobody reads and over reopenings, up to [`Options::change_history_limit`]. Durable when it
-    /// returns.
+    /// Creates a consumer of changes, which begins with the next write: from now on the log is kept until it
+    /// has acknowledged it, also while nobody reads and over reopenings, up to
+    /// [`Options::change_history_limit`]. Durable when it returns.
     ///
-    /// While there are consumers, each flush of a memtable first makes the log durable, which costs it one flush of the device.
+    /// While there are consumers, each flush of a memtable first makes the log durable, which costs it one
+    /// flush of the device.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -318,8 +322,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` if there is one of this name already, or if the name is empty or over 255 bytes long; `Full`, `Io`,
-    /// `ReadOnly`, `Closed`.
+    /// `InvalidArgument` if there is one of this name already, or if the name is empty or over 255 bytes
+    /// long; `Full`, `Io`, `ReadOnly`, `Closed`.
     pub fn create_consumer(&self, name: &str) -> Result<Consumer> {
         self.handle.store.create_consumer(name, None)?;
         Consumer::new(&self.handle, name)
@@ -328,7 +332,8 @@ impl Database {
     /// As [`Database::create_consumer`], beginning after `seqno`.
     ///
     /// # Errors
-    /// As [`Database::create_consumer`]; [`Error::HistoryGone`] if batches after `seqno` are not in the log any more.
+    /// As [`Database::create_consumer`]; [`Error::HistoryGone`] if batches after `seqno` are not in the log
+    /// any more.
     pub fn create_consumer_at(&self, name: &str, seqno: SeqNo) -> Result<Consumer> {
         self.handle.store.create_consumer(name, Some(seqno))?;
         Consumer::new(&self.handle, name)
@@ -374,8 +379,8 @@ impl Database {
         self.handle.store.drain()
     }
 
-    /// Changes how many bytes a second compactions may read and write; those that run follow at once. Nothing of it is stored: the next
-    /// open goes by its options.
+    /// Changes how many bytes a second compactions may read and write; those that run follow at once. Nothing
+    /// of it is stored: the next open goes by its options.
     ///
     /// # Errors
     /// `InvalidArgument` for rates that make no sense.
@@ -415,8 +420,9 @@ impl Database {
         self.handle.store.metrics()
     }
 
-    /// Why writes take longer at this moment, if they do: which queue of background work is how near to its limit, at which rate
-    /// writers are let through, what is measured of flushes and compactions, and what changed lately.
+    /// Why writes take longer at this moment, if they do: which queue of background work is how near to its
+    /// limit, at which rate writers are let through, what is measured of flushes and compactions, and what
+    /// changed lately.
     ///
     /// ```
     /// # fn main() -> esker_base::Result<()> {
@@ -431,7 +437,8 @@ impl Database {
         self.handle.store.stalls()
     }
 
-    /// The promises that keyspaces make by `max_space_amp` and `delete_within`, and whether they are kept; none of keyspaces without.
+    /// The promises that keyspaces make by `max_space_amp` and `delete_within`, and whether they are kept;
+    /// none of keyspaces without.
     pub fn promises(&self) -> Vec<KeyspacePromises> {
         self.handle.store.promises()
     }
@@ -441,19 +448,21 @@ impl Database {
         self.handle.store.levels()
     }
 
-    /// Reads every table and checks every checksum, the order of all entries, and what the manifest says of them. Reports what
-    /// is damaged instead of stopping at the first damage. The log and the manifest are checked by opening.
+    /// Reads every table and checks every checksum, the order of all entries, and what the manifest says of
+    /// them. Reports what is damaged instead of stopping at the first damage. The log and the manifest are
+    /// checked by opening.
     pub fn verify(&self) -> Result<VerifyReport> {
         self.handle.store.verify()
     }
 
     // ---- copies
 
-    /// Makes a copy of the database in another directory, which must be missing or empty, while reads and writes go on. The copy is a
-    /// database of its own that shows one moment: every write that was acknowledged before the call, and atomic batches whole.
+    /// Makes a copy of the database in another directory, which must be missing or empty, while reads and
+    /// writes go on. The copy is a database of its own that shows one moment: every write that was
+    /// acknowledged before the call, and atomic batches whole.
     ///
-    /// Tables get a second name where the file system allows it, so it takes milliseconds and hardly any room; what is in
-    /// memory is written. On another device everything is copied.
+    /// Tables get a second name where the file system allows it, so it takes milliseconds and hardly any
+    /// room; what is in memory is written. On another device everything is copied.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -464,7 +473,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` if the directory is not empty, `Full`, `Io`, `ReadOnly`, `Closed`; nothing is left there then.
+    /// `InvalidArgument` if the directory is not empty, `Full`, `Io`, `ReadOnly`, `Closed`; nothing is left
+    /// there then.
     pub fn checkpoint(&self, to: impl AsRef<Path>) -> Result<CheckpointReport> {
         self.checkpoint_with(to, |_| {})
     }
@@ -478,12 +488,12 @@ impl Database {
         self.handle.store.checkpoint(to.as_ref(), &mut told)
     }
 
-    /// Adds a backup of the present to a directory of backups, while reads and writes go on. Tables that an earlier backup has are
-    /// not copied again. See [`Backups`].
+    /// Adds a backup of the present to a directory of backups, while reads and writes go on. Tables that an
+    /// earlier backup has are not copied again. See [`Backups`].
     ///
     /// # Errors
-    /// `InvalidArgument` if the directory holds backups of another database, `Locked` if another backup is being made there,
-    /// `Full`, `Io`, `ReadOnly`, `Closed`.
+    /// `InvalidArgument` if the directory holds backups of another database, `Locked` if another backup is
+    /// being made there, `Full`, `Io`, `ReadOnly`, `Closed`.
     pub fn backup(&self, to: &Backups) -> Result<BackupReport> {
         self.backup_with(to, |_| {})
     }
@@ -493,8 +503,9 @@ impl Database {
         self.handle.store.backup(to, &mut told)
     }
 
-    /// Closes the database: waits for writes in progress, stops background work, flushes (unless switched off), and lets
-    /// go of the directory. Handles that remain answer [`Error::Closed`]. Closing twice is fine.
+    /// Closes the database: waits for writes in progress, stops background work, flushes (unless switched
+    /// off), and lets go of the directory. Handles that remain answer [`Error::Closed`]. Closing twice is
+    /// fine.
     pub fn close(&self) -> Result<()> {
         self.handle.store.close()
     }

@@ -23,11 +23,12 @@ pub enum Ttl {
 }
 
 impl Keyspace {
-    /// Sets `key` to `value` for as long as `ttl` says; then it is gone, as if deleted. Fractions of a millisecond are
-    /// rounded up; zero is over at once.
+    /// Sets `key` to `value` for as long as `ttl` says; then it is gone, as if deleted. Fractions of a
+    /// millisecond are rounded up; zero is over at once.
     ///
     /// Expiry is exact to the millisecond, by the database's time, which never runs backwards
-    /// ([`crate::Database::now_ms`]). Compaction frees the room of what has expired. An expiring entry takes 8 bytes more.
+    /// ([`crate::Database::now_ms`]). Compaction frees the room of what has expired. An expiring entry takes
+    /// 8 bytes more.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -44,7 +45,8 @@ impl Keyspace {
         self.put_with_expiry(key, value, expiry_ms)
     }
 
-    /// Sets `key` to `value` until `expiry_ms`, in milliseconds since 1970: the first moment without the value.
+    /// Sets `key` to `value` until `expiry_ms`, in milliseconds since 1970: the first moment without the
+    /// value.
     ///
     /// # Errors
     /// As [`Keyspace::put`].
@@ -94,8 +96,8 @@ impl Keyspace {
         }
     }
 
-    /// Lets `key` keep its value for `ttl` from now on, whether that is longer or shorter than before; `false` if it has
-    /// none.
+    /// Lets `key` keep its value for `ttl` from now on, whether that is longer or shorter than before;
+    /// `false` if it has none.
     ///
     /// Atomic: a write that comes in between is not undone.
     ///

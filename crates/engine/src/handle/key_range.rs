@@ -5,7 +5,8 @@ use esker_base::limits::MAX_KEY_LEN;
 use esker_iter::Bounds;
 use std::ops::{Bound, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
-/// A range of keys: `a..b`, `a..=b`, `a..`, `..b`, `..=b`, `..` or a pair of [`Bound`]s, over anything that is bytes.
+/// A range of keys: `a..b`, `a..=b`, `a..`, `..b`, `..=b`, `..` or a pair of [`Bound`]s, over anything that
+/// is bytes.
 ///
 /// ```
 /// use esker_engine::KeyRange;

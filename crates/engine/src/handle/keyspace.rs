@@ -26,7 +26,8 @@ thread_local! {
     static SCRATCH: RefCell<BatchEncoder> = const { RefCell::new(BatchEncoder::new()) };
 }
 
-/// A thread that once wrote a huge value does not keep its memory: the scratch batch is dropped past this size.
+/// A thread that once wrote a huge value does not keep its memory: the scratch batch is dropped past this
+/// size.
 const SCRATCH_KEPT_BYTES: usize = 1 << 20;
 
 /// A named, ordered map from keys to values inside a database.
@@ -62,10 +63,11 @@ impl Keyspace {
         self.state.options().without_switch()
     }
 
-    /// Changes its options: `change` gets the present ones and gives those that are to be. Durable when it returns. Every
-    /// option may be changed. The sizes at which a memtable is sealed and the limit of level 0 hold from the next write
-    /// on; the kind of memtable for the next memtable; everything else for the tables, and the plans of compactions, that
-    /// are made from now on. Tables that are there stay as they are until a compaction rewrites them.
+    /// Changes its options: `change` gets the present ones and gives those that are to be. Durable when it
+    /// returns. Every option may be changed. The sizes at which a memtable is sealed and the limit of level 0
+    /// hold from the next write on; the kind of memtable for the next memtable; everything else for the
+    /// tables, and the plans of compactions, that are made from now on. Tables that are there stay as they
+    /// are until a compaction rewrites them.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -78,8 +80,8 @@ impl Keyspace {
     /// `change` may be called again if another thread changes options at the same time.
     ///
     /// # Errors
-    /// `InvalidArgument`, naming the option, for one out of range; nothing is changed then. `NotFound` if the keyspace was dropped,
-    /// `ReadOnly`, `Closed`.
+    /// `InvalidArgument`, naming the option, for one out of range; nothing is changed then. `NotFound` if the
+    /// keyspace was dropped, `ReadOnly`, `Closed`.
     pub fn set_options(&self, change: impl Fn(KeyspaceOptions) -> KeyspaceOptions) -> Result<()> {
         loop {
             let before = self.state.options();
@@ -90,12 +92,13 @@ impl Keyspace {
         }
     }
 
-    /// How far the tree is from the form of its strategy, if that was changed: `None` when the change has been worked through, or if
-    /// there was nothing to do for it.
+    /// How far the tree is from the form of its strategy, if that was changed: `None` when the change has
+    /// been worked through, or if there was nothing to do for it.
     ///
-    /// The strategy and its size ratio may be changed at any time, by [`Keyspace::set_options`]. Reads and writes go on; what is there is
-    /// rewritten step by step, in jobs of limited size, behind everything that writes need. The change is durable and goes on after a reopening.
-    /// To take it back, set the strategy before; what has been rewritten stays legal.
+    /// The strategy and its size ratio may be changed at any time, by [`Keyspace::set_options`]. Reads and
+    /// writes go on; what is there is rewritten step by step, in jobs of limited size, behind everything that
+    /// writes need. The change is durable and goes on after a reopening. To take it back, set the strategy
+    /// before; what has been rewritten stays legal.
     ///
     /// O(tables).
     ///
@@ -114,7 +117,8 @@ impl Keyspace {
         self.handle.store.migration(&self.state)
     }
 
-    /// Leaves the tree as it is for now, but for what writes need. Durable; nothing happens if there is no migration.
+    /// Leaves the tree as it is for now, but for what writes need. Durable; nothing happens if there is no
+    /// migration.
     ///
     /// # Errors
     /// `NotFound` if the keyspace was dropped, `ReadOnly`, `Closed`, and those of writing the manifest.
@@ -140,11 +144,12 @@ impl Keyspace {
 
     // ---- writing
 
-    /// Sets `key` to `value`, with the database's default durability. In a keyspace with a default TTL the value expires
-    /// by it.
+    /// Sets `key` to `value`, with the database's default durability. In a keyspace with a default TTL the
+    /// value expires by it.
     ///
     /// # Errors
-    /// `InvalidArgument` for a key over 65,535 bytes or a value over 512 MiB; `ReadOnly`, `Full`, `WouldStall`, `Closed`.
+    /// `InvalidArgument` for a key over 65,535 bytes or a value over 512 MiB; `ReadOnly`, `Full`,
+    /// `WouldStall`, `Closed`.
     #[inline]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.put_with(key, value, self.handle.store.durability)
@@ -177,9 +182,9 @@ impl Keyspace {
         self.write_one(ValueKind::Delete, key.as_ref(), &[], durability)
     }
 
-    /// Removes all keys in `range`, with the database's default durability. Costs what one put costs, whatever the range holds:
-    /// space comes back when the tables in it are dropped or merged. Snapshots keep what they see; keys that are put
-    /// later are not affected. An empty range changes nothing.
+    /// Removes all keys in `range`, with the database's default durability. Costs what one put costs,
+    /// whatever the range holds: space comes back when the tables in it are dropped or merged. Snapshots keep
+    /// what they see; keys that are put later are not affected. An empty range changes nothing.
     ///
     /// # Errors
     /// As [`Keyspace::put`].
@@ -216,8 +221,8 @@ impl Keyspace {
         })
     }
 
-    /// Writes the one entry that `encode` puts into an empty batch. `bytes` are those of its key and value; `single` is the
-    /// entry itself if it lies at hand as it goes into the memtable.
+    /// Writes the one entry that `encode` puts into an empty batch. `bytes` are those of its key and value;
+    /// `single` is the entry itself if it lies at hand as it goes into the memtable.
     #[inline]
     pub(super) fn write_encoded(
         &self,
@@ -242,8 +247,8 @@ impl Keyspace {
 
     // ---- reading
 
-    /// The present, pinned. The view first, then the sequence number (RV1); the view before the mark of a dropped keyspace, too,
-    /// which is set before the view is emptied.
+    /// The present, pinned. The view first, then the sequence number (RV1); the view before the mark of a
+    /// dropped keyspace, too, which is set before the view is emptied.
     #[inline(always)]
     pub(super) fn pin(&self) -> Result<Pinned> {
         let store = &self.handle.store;
@@ -272,8 +277,8 @@ impl Keyspace {
         self.pin()?.contains(key.as_ref())
     }
 
-    /// The values of several keys, in their order, all of one moment. The cache misses of the keys overlap, so this
-    /// is several times faster than as many calls of [`Keyspace::get`].
+    /// The values of several keys, in their order, all of one moment. The cache misses of the keys overlap,
+    /// so this is several times faster than as many calls of [`Keyspace::get`].
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
         self.pin()?.multi_get(keys)
     }
@@ -293,7 +298,8 @@ impl Keyspace {
         self.range_of(self.pin(), Bounds::default())
     }
 
-    /// The keys in a range, without their values: large values, which lie in files of their own, are not read.
+    /// The keys in a range, without their values: large values, which lie in files of their own, are not
+    /// read.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -368,8 +374,8 @@ impl Keyspace {
         self.state.check_living()
     }
 
-    /// Merges everything in a range of keys into the last level, and waits until it is done. Superseded versions and
-    /// deletes that no snapshot needs are gone afterwards.
+    /// Merges everything in a range of keys into the last level, and waits until it is done. Superseded
+    /// versions and deletes that no snapshot needs are gone afterwards.
     pub fn compact(&self, range: impl KeyRange) -> Result<()> {
         self.handle.store.compact_range(&self.state, &range.into_bounds())
     }

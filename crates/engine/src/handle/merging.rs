@@ -7,12 +7,12 @@ use esker_base::{Result, ValueKind};
 use std::time::Duration;
 
 impl Keyspace {
-    /// Changes the value of `key` by an operand for the keyspace's merge operator, without reading it: adds to a counter,
-    /// appends to a list. Costs what a put costs. Readers see what the operands come to; flushes and compactions fold
-    /// them into values.
+    /// Changes the value of `key` by an operand for the keyspace's merge operator, without reading it: adds
+    /// to a counter, appends to a list. Costs what a put costs. Readers see what the operands come to;
+    /// flushes and compactions fold them into values.
     ///
-    /// In a keyspace with a default TTL the operand counts for that long, and each on its own: a counter there counts
-    /// what came lately.
+    /// In a keyspace with a default TTL the operand counts for that long, and each on its own: a counter
+    /// there counts what came lately.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -27,7 +27,8 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` if the keyspace has no merge operator or this is none of its operands; else as [`Keyspace::put`].
+    /// `InvalidArgument` if the keyspace has no merge operator or this is none of its operands; else as
+    /// [`Keyspace::put`].
     #[doc(alias = "increment")]
     #[inline]
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
@@ -55,8 +56,8 @@ impl Keyspace {
         self.write_encoded(durability, bytes, single, |scratch, id| scratch.merge(id, key, operand))
     }
 
-    /// Changes the value of `key` by an operand that counts for as long as `ttl` says. Then the value is what it would be without
-    /// the operand; what is still to end is not folded into values before.
+    /// Changes the value of `key` by an operand that counts for as long as `ttl` says. Then the value is what
+    /// it would be without the operand; what is still to end is not folded into values before.
     ///
     /// # Errors
     /// As [`Keyspace::merge`].

@@ -1,7 +1,7 @@
 //! What users hold: [`Database`], [`Keyspace`], [`Snapshot`] and the views of it.
 //!
-//! Handles are cheap to clone and may be used from any thread. The database closes when the last of them is dropped,
-//! or earlier by [`Database::close`].
+//! Handles are cheap to clone and may be used from any thread. The database closes when the last of them is
+//! dropped, or earlier by [`Database::close`].
 
 mod database;
 mod expiring;

@@ -12,8 +12,9 @@ use esker_base::{Error, Result, SeqNo};
 use esker_iter::Bounds;
 use std::sync::Arc;
 
-/// One moment of the database, over all keyspaces. Reads through [`Keyspace::at`] see exactly what was committed before
-/// it was taken. While it lives, compaction keeps the versions it can see; dropping it frees them.
+/// One moment of the database, over all keyspaces. Reads through [`Keyspace::at`] see exactly what was
+/// committed before it was taken. While it lives, compaction keeps the versions it can see; dropping it frees
+/// them.
 #[derive(Debug)]
 pub struct Snapshot {
     store: Arc<Store>,
@@ -45,8 +46,8 @@ impl Snapshot {
         self.moment.seqno
     }
 
-    /// The database's time when the snapshot was taken, in milliseconds since 1970: what had not expired by then does
-    /// not expire for the snapshot.
+    /// The database's time when the snapshot was taken, in milliseconds since 1970: what had not expired by
+    /// then does not expire for the snapshot.
     pub fn time_ms(&self) -> u64 {
         self.moment.read_time_ms
     }

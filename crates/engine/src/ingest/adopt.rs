@@ -22,8 +22,8 @@ pub enum IngestMode {
     /// They are copied; the originals stay, and have nothing to do with the database.
     #[default]
     Copy,
-    /// They get a second name in the database's directory, where that can be had (one file system), and are copied elsewhere. Who
-    /// writes into the originals afterwards damages the database.
+    /// They get a second name in the database's directory, where that can be had (one file system), and are
+    /// copied elsewhere. Who writes into the originals afterwards damages the database.
     Link,
     /// As [`IngestMode::Link`], and the originals are removed once the ingest is durable.
     Move,
@@ -142,7 +142,8 @@ impl Store {
         Ok(false)
     }
 
-    /// Reads all of a file and checks that it is a table which may join a keyspace; `None` if it holds nothing.
+    /// Reads all of a file and checks that it is a table which may join a keyspace; `None` if it holds
+    /// nothing.
     fn check_file<'p>(&self, path: &'p Path, bytes: u64, mode: IngestMode) -> Result<Option<Checked<'p>>> {
         let file = self.env.fs.open(path, OpenMode::Read)?;
         let table = Table::open_any(file, bytes, TableHome::new(&self.files.tables)?)?;
@@ -197,8 +198,8 @@ impl Store {
     }
 }
 
-/// Kind bytes that entries of ingested tables may have. A merge operand would need what is below it to be told from what is beside
-/// it, a pointer to a value would point out of the file.
+/// Kind bytes that entries of ingested tables may have. A merge operand would need what is below it to be
+/// told from what is beside it, a pointer to a value would point out of the file.
 const ALLOWED_KINDS: [u8; 3] =
     [ValueKind::Delete as u8, ValueKind::Put as u8, ValueKind::Put as u8 | FLAG_EXPIRY];
 
@@ -226,14 +227,15 @@ fn check_disjoint(sorted: &[Checked<'_>]) -> Result<()> {
 }
 
 impl Keyspace {
-    /// Adds table files to the keyspace, all or nothing, durable when it returns. Their entries take one place in the order of writes:
-    /// keys that are there get the values of the tables or are deleted by them, whatever is written later counts more, and
-    /// snapshots that exist do not see them. Where nothing overlaps, a table goes to the last level and is not
-    /// written again.
+    /// Adds table files to the keyspace, all or nothing, durable when it returns. Their entries take one
+    /// place in the order of writes: keys that are there get the values of the tables or are deleted by them,
+    /// whatever is written later counts more, and snapshots that exist do not see them. Where nothing
+    /// overlaps, a table goes to the last level and is not written again.
     ///
-    /// The files are read and checked before: checksums, order, contents. They must be made by [`TableWriter`](crate::TableWriter): one
-    /// version of each key, no range deletes. Tables of one call may be given in any order and must not share keys. The keyspace's
-    /// default TTL does not apply; entries expire as the writer said.
+    /// The files are read and checked before: checksums, order, contents. They must be made by
+    /// [`TableWriter`](crate::TableWriter): one version of each key, no range deletes. Tables of one call may
+    /// be given in any order and must not share keys. The keyspace's default TTL does not apply; entries
+    /// expire as the writer said.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -247,10 +249,10 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// `NotFound` if a file is missing or the keyspace was dropped; `Corruption` with file and offset if a file is damaged, is no
-    /// table, or was not finished; `InvalidArgument` if tables overlap or hold what cannot be ingested, naming it; `Full`, `Io`,
-    /// `WouldStall`, `ReadOnly`, `Closed`. Nothing was added then, unless the log's device failed: then the outcome is unknown, and the
-    /// database read-only.
+    /// `NotFound` if a file is missing or the keyspace was dropped; `Corruption` with file and offset if a
+    /// file is damaged, is no table, or was not finished; `InvalidArgument` if tables overlap or hold what
+    /// cannot be ingested, naming it; `Full`, `Io`, `WouldStall`, `ReadOnly`, `Closed`. Nothing was added
+    /// then, unless the log's device failed: then the outcome is unknown, and the database read-only.
     pub fn ingest<P: AsRef<Path>>(
         &self,
         paths: impl IntoIterator<Item = P>,
@@ -259,8 +261,8 @@ impl Keyspace {
         self.ingest_with(paths, options, &mut |_| {})
     }
 
-    /// As [`Keyspace::ingest`], and tells how far it is: each byte counts twice, once when it is checked and once when it is copied
-    /// or linked.
+    /// As [`Keyspace::ingest`], and tells how far it is: each byte counts twice, once when it is checked and
+    /// once when it is copied or linked.
     ///
     /// # Errors
     /// As [`Keyspace::ingest`].

@@ -20,8 +20,9 @@ use std::sync::atomic::Ordering;
 pub(crate) const MAX_TABLES: usize = 1 << 16;
 
 impl Store {
-    /// Adds tables to a keyspace, in the order of their keys, of which they share none. Their files are durable, names included.
-    /// Durable when it returns; an error leaves nothing, unless it says that the log could not be synced.
+    /// Adds tables to a keyspace, in the order of their keys, of which they share none. Their files are
+    /// durable, names included. Durable when it returns; an error leaves nothing, unless it says that the log
+    /// could not be synced.
     pub(super) fn commit_ingest(
         &self,
         keyspace: &Arc<KeyspaceState>,
@@ -85,8 +86,8 @@ impl Store {
         Ok(seqno)
     }
 
-    /// Seals what is older (BL3), or says what to wait for: an ingest adds to the queue of sealed memtables and, later, perhaps
-    /// to level 0, so it waits where a writer would.
+    /// Seals what is older (BL3), or says what to wait for: an ingest adds to the queue of sealed memtables
+    /// and, later, perhaps to level 0, so it waits where a writer would.
     fn room_for_ingest(&self, state: &mut CommitState, keyspace: &Arc<KeyspaceState>) -> Result<Room> {
         let is_filled = state.active(keyspace.id)?.entries > 0;
         if keyspace.is_level0_full() && self.can_compact(keyspace) {

@@ -6,7 +6,8 @@ use esker_base::FileNumber;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Files in the directory of tables. Dropped, they are removed, unless something may refer to them by then (BL4).
+/// Files in the directory of tables. Dropped, they are removed, unless something may refer to them by then
+/// (BL4).
 #[derive(Debug)]
 pub(crate) struct NewFiles {
     store: Arc<Store>,
@@ -40,7 +41,8 @@ impl NewFiles {
     }
 
     fn unlink(&self, numbers: &[FileNumber]) {
-        // A database that was closed may have another owner by now, whose open removes what is left as orphans.
+        // A database that was closed may have another owner by now, whose open removes what is left as
+        // orphans.
         let _activity = self.store.activity.read_recursive();
         if self.store.check_open().is_err() {
             return;

@@ -8,7 +8,8 @@ use esker_version::{KeyRange, PartFlags, PartMeta};
 use esker_wal::IngestedFile;
 use std::sync::Arc;
 
-/// The part of a file that an Ingest record names, read from the file: the record says no more than what proves that it is the one.
+/// The part of a file that an Ingest record names, read from the file: the record says no more than what
+/// proves that it is the one.
 pub(crate) fn part_of_logged(
     files: &Arc<TableFiles>,
     keyspace: KeyspaceId,

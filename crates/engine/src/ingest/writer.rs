@@ -11,8 +11,9 @@ use esker_sst::TableOptions;
 use esker_version::LevelIndex;
 use std::path::{Path, PathBuf};
 
-/// Writes a table file, entry by entry in ascending order of keys, for [`Keyspace::ingest`](crate::Keyspace::ingest). No database
-/// need be open, or near: tables may be written on many machines and ingested on one.
+/// Writes a table file, entry by entry in ascending order of keys, for
+/// [`Keyspace::ingest`](crate::Keyspace::ingest). No database need be open, or near: tables may be written on
+/// many machines and ingested on one.
 ///
 /// The file is complete once [`TableWriter::finish`] returns. A writer that is dropped before removes it.
 ///
@@ -60,11 +61,13 @@ pub struct WrittenTable {
 }
 
 impl TableWriter {
-    /// Begins a table in a new file. Of the options those count that concern tables of the last level: layout and size of blocks,
-    /// compression and filter. A default TTL does not: when the table will be ingested is not known here.
+    /// Begins a table in a new file. Of the options those count that concern tables of the last level: layout
+    /// and size of blocks, compression and filter. A default TTL does not: when the table will be ingested is
+    /// not known here.
     ///
     /// # Errors
-    /// `InvalidArgument` for options out of range, and whatever making the file meets, also that it exists already.
+    /// `InvalidArgument` for options out of range, and whatever making the file meets, also that it exists
+    /// already.
     pub fn create(path: impl AsRef<Path>, options: &KeyspaceOptions) -> Result<TableWriter> {
         TableWriter::create_in(&Env::real(), path, options)
     }
@@ -95,11 +98,13 @@ impl TableWriter {
         Ok(TableWriter { env: env.clone(), path, writer: Some(writer), last_key, is_empty: true, scratch })
     }
 
-    /// Adds a key and its value. The key must be greater than the one added before. O(1), and a write of a mebibyte now and then.
+    /// Adds a key and its value. The key must be greater than the one added before. O(1), and a write of a
+    /// mebibyte now and then.
     ///
     /// # Errors
-    /// `InvalidArgument` if the key is not greater, naming both, or if key or value is too long; the table can be gone on with. And
-    /// whatever writing meets: the file is removed then, and later calls give `Closed`.
+    /// `InvalidArgument` if the key is not greater, naming both, or if key or value is too long; the table
+    /// can be gone on with. And whatever writing meets: the file is removed then, and later calls give
+    /// `Closed`.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.add(key.as_ref(), ValueKind::Put as u8, value.as_ref())
     }
@@ -171,7 +176,8 @@ impl TableWriter {
         self.writer.as_ref().map_or(0, esker_sst::TableWriter::estimated_file_bytes)
     }
 
-    /// Completes the file and makes it durable, its name included. A table without entries is a table; ingesting it adds nothing.
+    /// Completes the file and makes it durable, its name included. A table without entries is a table;
+    /// ingesting it adds nothing.
     ///
     /// # Errors
     /// Whatever writing and syncing meet; the file is removed then.

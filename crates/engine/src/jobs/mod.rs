@@ -1,30 +1,35 @@
 //! Background jobs while they run: what each is, how far it has come, and whether it is to go on.
 //!
 //! # Looks
-//! A flush or merge shares one [`Job`] with all of its threads and *looks* at it between blocks of work: before each window that is read
-//! of an input, or block of it that lies in the cache, after each [`OUTPUT_BYTES_PER_LOOK`] that were written, and between pieces of what belongs to a whole table: shards of a filter, keys of a
-//! locator, pages of an index, blocks that waited for a dictionary, mebibytes of all that when it is written. A look that finds a reason to end answers
-//! an error, which ends the job like any other error: its outputs are deleted, its inputs stay, and nothing was
-//! changed. So calling off is neither a state of its own nor a way through the code that only tests take.
+//! A flush or merge shares one [`Job`] with all of its threads and *looks* at it between blocks of work:
+//! before each window that is read of an input, or block of it that lies in the cache, after each
+//! [`OUTPUT_BYTES_PER_LOOK`] that were written, and between pieces of what belongs to a whole table: shards
+//! of a filter, keys of a locator, pages of an index, blocks that waited for a dictionary, mebibytes of all
+//! that when it is written. A look that finds a reason to end answers an error, which ends the job like any
+//! other error: its outputs are deleted, its inputs stay, and nothing was changed. So calling off is neither
+//! a state of its own nor a way through the code that only tests take.
 //!
 //! A job that is held to a rate ([`rate`]) waits at its looks.
 //!
-//! Two things go on without a look: training a dictionary (about 20 ms of processor time, once a table, and only with that codec), and the sync of a file, for which little is left,
-//! because files go to the device while they are written.
+//! Two things go on without a look: training a dictionary (about 20 ms of processor time, once a table, and
+//! only with that codec), and the sync of a file, for which little is left, because files go to the device
+//! while they are written.
 //!
-//! Reasons to end are: the database closes; the keyspace was dropped; another piece of the same job failed; something more urgent waits
-//! for the thread of a job of the lowest classes ([`Job::yield_now`]).
+//! Reasons to end are: the database closes; the keyspace was dropped; another piece of the same job failed;
+//! something more urgent waits for the thread of a job of the lowest classes ([`Job::yield_now`]).
 //!
 //! # Invariants
-//! * JB1: between two looks a job reads at most one window of each input, or writes at most [`OUTPUT_BYTES_PER_LOOK`], whatever it
-//!   drops on the way: dropped entries have been read. At the 5 MB/s of the slowest codec that is 13 ms of work.
+//! * JB1: between two looks a job reads at most one window of each input, or writes at most
+//!   [`OUTPUT_BYTES_PER_LOOK`], whatever it drops on the way: dropped entries have been read. At the 5 MB/s
+//!   of the slowest codec that is 13 ms of work.
 //! * JB2: a job that is called off changes nothing but counters.
 //! * JB3: the pieces of a job end before it does; when one fails, the others are called off.
-//! * JB4: a job is in the list of running ones from before it reads its first byte until its result is installed or given up.
+//! * JB4: a job is in the list of running ones from before it reads its first byte until its result is
+//!   installed or given up.
 //! * JB5: of the classes Clean and Idle one job at most runs, so that threads are left for what is urgent.
 //!
-//! Rejected: a flag for each reason, asked for in each loop: one was always forgotten where entries are dropped. Ending threads from outside:
-//! nobody would know what they hold.
+//! Rejected: a flag for each reason, asked for in each loop: one was always forgotten where entries are
+//! dropped. Ending threads from outside: nobody would know what they hold.
 
 mod pieces;
 mod rate;
@@ -150,7 +155,8 @@ impl Job {
         if is_called_off { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// Notes that so many bytes of tables were written, with so many bytes of keys and values in them, and waits if that was too fast.
+    /// Notes that so many bytes of tables were written, with so many bytes of keys and values in them, and
+    /// waits if that was too fast.
     ///
     /// # Errors
     /// As [`Job::look`].
@@ -173,7 +179,8 @@ impl Job {
         self.facts.class < Class::L0Urgent && !self.keyspace.merging.is_in_haste()
     }
 
-    /// Waits for a moment that follows from limits which were changed so often, or until they are changed again or it is not to be held any more.
+    /// Waits for a moment that follows from limits which were changed so often, or until they are changed
+    /// again or it is not to be held any more.
     #[cold]
     fn wait_until(&self, until_ns: u64, changes: u64) -> Result<()> {
         loop {
@@ -318,7 +325,8 @@ impl Jobs {
         running.iter().find(|job| job.facts.is_patient() && !job.has_yielded()).cloned()
     }
 
-    /// How far the job has come for which `rank` answers the most, of several the oldest; jobs that it answers nothing for are passed over.
+    /// How far the job has come for which `rank` answers the most, of several the oldest; jobs that it
+    /// answers nothing for are passed over.
     pub(crate) fn most<R: Ord>(
         &self,
         now_ns: u64,
@@ -345,7 +353,8 @@ pub struct JobMetrics {
     pub number: u64,
     /// The keyspace.
     pub keyspace: String,
-    /// How urgent it is: `flush`, `free` (parts that go without being read), `level 0 urgent`, `promise`, `shape`, `clean` or `idle`.
+    /// How urgent it is: `flush`, `free` (parts that go without being read), `level 0 urgent`, `promise`,
+    /// `shape`, `clean` or `idle`.
     pub class: String,
     /// Why the strategy wanted it; `None` for a flush.
     pub reason: Option<String>,

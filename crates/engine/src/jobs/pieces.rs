@@ -1,23 +1,26 @@
 //! Sub-compactions: one merge in pieces, side by side.
 //!
-//! The keys of a merge are divided into ranges, and each range is merged like a job of its own: its inputs are the parts of the
-//! plan as far as they lie in the range, and it shares with the others the boundaries that were sampled, the tree that was looked at
-//! and the [`Job`](super::Job). The outputs, in order of the ranges, are installed by one edit, so readers never see a part of it.
+//! The keys of a merge are divided into ranges, and each range is merged like a job of its own: its inputs
+//! are the parts of the plan as far as they lie in the range, and it shares with the others the boundaries
+//! that were sampled, the tree that was looked at and the [`Job`](super::Job). The outputs, in order of the
+//! ranges, are installed by one edit, so readers never see a part of it.
 //!
 //! # Why the result is the same
-//! All versions of a user key lie in one range, and what becomes of an entry depends on its key's versions, on range deletes over the key, on the
-//! boundaries and on what lies outside of the plan's inputs, never on other keys. Range deletes are clipped to the range, like those of any sliced
-//! input. So pieces write the same entries as one job; only the borders of tables differ, because one ends at each border of a range.
+//! All versions of a user key lie in one range, and what becomes of an entry depends on its key's versions,
+//! on range deletes over the key, on the boundaries and on what lies outside of the plan's inputs, never on
+//! other keys. Range deletes are clipped to the range, like those of any sliced input. So pieces write the
+//! same entries as one job; only the borders of tables differ, because one ends at each border of a range.
 //!
 //! # How many
-//! As many as the option says, or, if it leaves the choice, one more than there are idle compaction threads; but no piece
-//! smaller than two tables, and only one for jobs of the lowest classes (JB5). A piece takes buffers of about 2 MiB. A merge that begins
-//! while the keyspace's writers are held back by what merges are to take away has as many as there are processors, up to eight: those of writers who
-//! wait stand idle, and each piece brings nearer the end of the wait.
+//! As many as the option says, or, if it leaves the choice, one more than there are idle compaction threads;
+//! but no piece smaller than two tables, and only one for jobs of the lowest classes (JB5). A piece takes
+//! buffers of about 2 MiB. A merge that begins while the keyspace's writers are held back by what merges are
+//! to take away has as many as there are processors, up to eight: those of writers who wait stand idle, and
+//! each piece brings nearer the end of the wait.
 //!
 //! # Where
-//! At keys that divide the inputs' bytes evenly, found in the block indexes: starts of parts alone would not divide four runs of one
-//! table each. It takes a look at some keys of each index and no block.
+//! At keys that divide the inputs' bytes evenly, found in the block indexes: starts of parts alone would not
+//! divide four runs of one table each. It takes a look at some keys of each index and no block.
 
 use crate::keyspace::KeyspaceState;
 use crate::store::Store;
@@ -54,7 +57,8 @@ fn most_pieces(store: &Store, keyspace: &KeyspaceState, plan: &CompactionPlan) -
     allowed.min(usize::try_from(worthwhile).unwrap_or(usize::MAX)).max(1)
 }
 
-/// Threads that may merge at a time while writers wait for it: those of the lane, or as many as there are processors.
+/// Threads that may merge at a time while writers wait for it: those of the lane, or as many as there are
+/// processors.
 fn relieving_threads(of_lane: usize, processors: usize) -> usize {
     of_lane.max(processors.min(MOST_RELIEVING_THREADS))
 }

@@ -1,31 +1,35 @@
 //! How many bytes a second background work may read and write.
 //!
 //! # Why
-//! A merge that runs as fast as it can keeps the device's queue full, and every read of the foreground waits behind it. Held to a rate, it leaves
-//! gaps. Flushes and urgent jobs are not held, because writers wait for them, nor is any job of a keyspace for as long as its writers do; what they take is charged all the same, so that others
-//! leave them room.
+//! A merge that runs as fast as it can keeps the device's queue full, and every read of the foreground waits
+//! behind it. Held to a rate, it leaves gaps. Flushes and urgent jobs are not held, because writers wait for
+//! them, nor is any job of a keyspace for as long as its writers do; what they take is charged all the same,
+//! so that others leave them room.
 //!
 //! # The law
-//! One token bucket for each direction ([`Bucket`]): a job is charged for what it is about to read, or has written, and then waits
-//! until the bucket is out of debt. What was not used can be made up for within [`BURST_NS`]. Charges of jobs that are not held put the
-//! bucket into debt for [`MAX_DEBT_NS`] at most, so that nobody waits longer for their sake.
+//! One token bucket for each direction ([`Bucket`]): a job is charged for what it is about to read, or has
+//! written, and then waits until the bucket is out of debt. What was not used can be made up for within
+//! [`BURST_NS`]. Charges of jobs that are not held put the bucket into debt for [`MAX_DEBT_NS`] at most, so
+//! that nobody waits longer for their sake.
 //!
-//! With *auto-tuning* the limits are ceilings, and the rates follow what the foreground meets ([`Tuner`]): additive increase, multiplicative
-//! decrease, as congestion control does it (Chiu and Jain, 1989), because that converges to a fair share whatever the
-//! device is. Each [`TUNE_NS`], by the mean time of the small reads of table files that the foreground made meanwhile:
+//! With *auto-tuning* the limits are ceilings, and the rates follow what the foreground meets ([`Tuner`]):
+//! additive increase, multiplicative decrease, as congestion control does it (Chiu and Jain, 1989), because
+//! that converges to a fair share whatever the device is. Each [`TUNE_NS`], by the mean time of the small
+//! reads of table files that the foreground made meanwhile:
 //!
 //! * slower than [`SLOW_TIMES`] times the best mean of late: the rate becomes 3/4 of itself;
 //! * otherwise, and if it read nothing: it grows by 1/32 of the ceiling;
 //! * never below 1/16 of the ceiling, nor above it.
 //!
-//! The best mean of late grows by 1/4096 each time, so that a device that became slower for good is not taken for a busy one: it
-//! doubles in five minutes, which a mean taken while nothing ran undoes.
+//! The best mean of late grows by 1/4096 each time, so that a device that became slower for good is not taken
+//! for a busy one: it doubles in five minutes, which a mean taken while nothing ran undoes.
 //!
-//! Reads that go through the file system's calls count, which is what a read in the foreground waits for; blocks of the cache and of mapped files do
-//! not. Where nothing is limited, nothing is charged, measured or locked.
+//! Reads that go through the file system's calls count, which is what a read in the foreground waits for;
+//! blocks of the cache and of mapped files do not. Where nothing is limited, nothing is charged, measured or
+//! locked.
 //!
-//! Rejected: measuring puts and gets themselves: two clock readings cost more than a cached get, and what limits on bytes can mend is the
-//! wait for the device alone.
+//! Rejected: measuring puts and gets themselves: two clock readings cost more than a cached get, and what
+//! limits on bytes can mend is the wait for the device alone.
 
 use esker_base::{Error, Result};
 use parking_lot::Mutex;
@@ -43,7 +47,8 @@ const SLOW_TIMES: u64 = 4;
 const FLOOR_PART: u64 = 16;
 /// What the rate grows by, as a part of the ceiling.
 const STEP_PART: u64 = 32;
-/// Least limit that can be chosen: slower than a floppy disk is a mistake, and one window of a table would hold a job for seconds.
+/// Least limit that can be chosen: slower than a floppy disk is a mistake, and one window of a table would
+/// hold a job for seconds.
 pub(crate) const MIN_BYTES_PER_SECOND: u64 = 64 << 10;
 
 /// How many bytes a second background work may read and write.
@@ -53,7 +58,8 @@ pub struct BackgroundRates {
     pub read_bytes_per_second: Option<u64>,
     /// Bytes of tables written a second; unlimited if `None`.
     pub write_bytes_per_second: Option<u64>,
-    /// Whether these are ceilings below which the rates follow what reads of the foreground take. What is unlimited has no ceiling and stays so.
+    /// Whether these are ceilings below which the rates follow what reads of the foreground take. What is
+    /// unlimited has no ceiling and stays so.
     pub auto_tuned: bool,
 }
 
@@ -92,7 +98,8 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// Charges for `bytes`; answers how long to wait until the debt is paid. What is not held makes no more than [`MAX_DEBT_NS`] of debt.
+    /// Charges for `bytes`; answers how long to wait until the debt is paid. What is not held makes no more
+    /// than [`MAX_DEBT_NS`] of debt.
     fn charge(&mut self, bytes: u64, bytes_per_second: u64, now_ns: u64, is_held: bool) -> u64 {
         let costs_ns = (u128::from(bytes) * 1_000_000_000 / u128::from(bytes_per_second.max(1))) as u64;
         let from_ns = self.free_at_ns.max(now_ns.saturating_sub(BURST_NS));
@@ -231,7 +238,8 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// Whatever the pieces, no more than the rate and one burst goes through before any moment, and not less either.
+    /// Whatever the pieces, no more than the rate and one burst goes through before any moment, and not less
+    /// either.
     #[test]
     fn the_bucket_keeps_the_rate() {
         for piece in [1u64, 1000, 65_536, 3_000_000] {
@@ -268,7 +276,8 @@ mod tests {
         assert_eq!(bucket.charge(0, 1 << 20, 10 * SECOND, true), MAX_DEBT_NS + 5 * SECOND);
     }
 
-    /// A device whose reads take longer the more of it background work uses: the rate settles where reads are no slower than the law allows.
+    /// A device whose reads take longer the more of it background work uses: the rate settles where reads are
+    /// no slower than the law allows.
     #[test]
     fn the_tuner_finds_what_the_foreground_bears() {
         for capacity in [100u64, 300, 700, 5000] {

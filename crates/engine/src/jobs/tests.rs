@@ -95,7 +95,8 @@ fn change(db: &Database, random: &SeededRandom) -> Vec<crate::Snapshot> {
     snapshots
 }
 
-/// Guards that nothing that is decided about an entry depends on other keys, and that range deletes are cut at the borders.
+/// Guards that nothing that is decided about an entry depends on other keys, and that range deletes are cut
+/// at the borders.
 #[test]
 fn pieces_write_what_one_job_writes() {
     for seed in 0..6 {
@@ -209,8 +210,9 @@ fn fill(db: &Database) {
     }
 }
 
-/// After the stop each piece looks at one window of each input, or writes so much, and no more (JB1): counted in entries, not in time. Here everything is dropped
-/// on the way, so that a job that looked only when it writes would go on to its end.
+/// After the stop each piece looks at one window of each input, or writes so much, and no more (JB1): counted
+/// in entries, not in time. Here everything is dropped on the way, so that a job that looked only when it
+/// writes would go on to its end.
 #[test]
 fn a_job_ends_soon_after_the_stop() {
     for pieces in [1, 3] {
@@ -224,7 +226,8 @@ fn a_job_ends_soon_after_the_stop() {
         hook.act.set(Box::new(move || store.scheduler.stop())).ok().unwrap();
         let told = db.compact_all();
         assert!(matches!(told, Err(Error::Closed)), "{told:?}");
-        // Each input goes on to the end of its window, which a table ends, too; pieces that have not begun do not.
+        // Each input goes on to the end of its window, which a table ends, too; pieces that have not begun do
+        // not.
         let most = 6000 + 4 * 2 * TABLE_BYTES / VALUE_BYTES;
         assert!(hook.shown() < most, "{} entries were looked at", hook.shown());
         assert_eq!(db.default_keyspace().state().view.load().tree.parts().count(), tables);
@@ -250,8 +253,9 @@ fn a_dropped_keyspace_ends_all_pieces() {
     assert!(hook.shown() < 20_000, "{} entries were looked at", hook.shown());
 }
 
-/// IN3 and BF4: a merge takes long beside others; if it held the tree that it began with, all that these replace would stay until its end, tables and blob
-/// files alike. Here another merge runs from its beginning to its end in the middle of one.
+/// IN3 and BF4: a merge takes long beside others; if it held the tree that it began with, all that these
+/// replace would stay until its end, tables and blob files alike. Here another merge runs from its beginning
+/// to its end in the middle of one.
 #[test]
 fn a_job_keeps_nothing_but_its_inputs() {
     let hook = Hook::new(10);
@@ -337,7 +341,8 @@ fn jobs_that_can_wait_make_room() {
     assert!(keyspace.state().view.load().tree.runs.len() < 6);
 }
 
-/// Runs over one another, one of which has tables that a newer one deletes as a whole; nothing is merged before an option says so.
+/// Runs over one another, one of which has tables that a newer one deletes as a whole; nothing is merged
+/// before an option says so.
 fn with_deleted_tables() -> Database {
     let leveled = Strategy::Leveled { size_ratio: SizeRatio::from_permille(10_000).unwrap() };
     let db = stepped(1, keyspace_options().strategy(leveled).level0_trigger_runs(100));
@@ -360,7 +365,8 @@ fn make_urgent(db: &Database) {
     keyspace.set_options(|options| options.level0_trigger_runs(3).level0_stop_runs(4)).unwrap();
 }
 
-/// Parts that everybody sees deleted go by an edit. They neither wait for a thread, nor does what the strategy wants after them.
+/// Parts that everybody sees deleted go by an edit. They neither wait for a thread, nor does what the
+/// strategy wants after them.
 #[test]
 fn what_goes_without_being_read_is_in_nobodys_way() {
     let db = with_deleted_tables();
@@ -375,7 +381,8 @@ fn what_goes_without_being_read_is_in_nobodys_way() {
     assert!(!idle.has_yielded(), "nobody had to make room");
 }
 
-/// Nor do they hide it where a job that can wait holds all of them: what is seen without that job is not them alone.
+/// Nor do they hide it where a job that can wait holds all of them: what is seen without that job is not them
+/// alone.
 #[test]
 fn what_goes_without_being_read_hides_nothing_that_a_job_holds() {
     let db = with_deleted_tables();
@@ -388,8 +395,8 @@ fn what_goes_without_being_read_hides_nothing_that_a_job_holds() {
     assert!(!store.relieve().unwrap() && idle.has_yielded());
 }
 
-/// With threads and a clock that only the test moves: whatever the threads do, no more is read than the rate allows up to any moment. Guards that
-/// jobs are held where they read, and let go when they are called off.
+/// With threads and a clock that only the test moves: whatever the threads do, no more is read than the rate
+/// allows up to any moment. Guards that jobs are held where they read, and let go when they are called off.
 #[test]
 fn a_job_keeps_to_its_rate() {
     const RATE: u64 = 1 << 20;
@@ -414,7 +421,8 @@ fn a_job_keeps_to_its_rate() {
         std::thread::yield_now();
     }
     compacting.join().unwrap();
-    // What the clock did not allow was waited for: the four runs have more than twice what goes through in a second.
+    // What the clock did not allow was waited for: the four runs have more than twice what goes through in a
+    // second.
     assert!(waited_ms >= 1000, "{waited_ms} ms");
     // Whoever waits for its turn ends with the database.
     db.set_background_rates(BackgroundRates { read_bytes_per_second: Some(64 << 10), ..rates }).unwrap();
@@ -430,7 +438,8 @@ fn a_job_keeps_to_its_rate() {
     waiting.join().unwrap();
 }
 
-/// Who waits for its turn by a limit that is lifted goes on: the clock stands still, so by the old limit it would wait for ever.
+/// Who waits for its turn by a limit that is lifted goes on: the clock stands still, so by the old limit it
+/// would wait for ever.
 #[test]
 fn jobs_go_on_at_once_when_limits_are_lifted() {
     let clock = Arc::new(ManualClock::new(1_000_000));
@@ -454,8 +463,9 @@ fn jobs_go_on_at_once_when_limits_are_lifted() {
     db.close().unwrap();
 }
 
-/// A read that fails ends the merge with an error, and what could not be read is not taken for the end of an input: of all reads of a merge each fails
-/// once, then the merge is done. Nothing of the inputs is in the cache, or a half of each.
+/// A read that fails ends the merge with an error, and what could not be read is not taken for the end of an
+/// input: of all reads of a merge each fails once, then the merge is done. Nothing of the inputs is in the
+/// cache, or a half of each.
 #[test]
 fn a_read_that_fails_ends_a_merge_and_loses_nothing() {
     // A window brings along what lies between the blocks that it is read for, so there are as many reads.
@@ -497,7 +507,8 @@ fn failing_reads_of_a_merge(is_read: impl Fn(u64) -> bool) -> usize {
         let live = db.default_keyspace().state().view.load().tree.parts().count();
         assert_eq!(store.env.fs.list(Path::new("/db/tables")).unwrap().len(), live, "after read {nth}");
         if faults.injected() == injected || merged.is_ok() {
-            // All inputs were read; at most the opening of what they became has failed, which readers do again (HO9).
+            // All inputs were read; at most the opening of what they became has failed, which readers do
+            // again (HO9).
             merged.unwrap();
             break;
         }
@@ -510,8 +521,8 @@ fn failing_reads_of_a_merge(is_read: impl Fn(u64) -> bool) -> usize {
     failed
 }
 
-/// What a plan says of moves and filters is what happens: many tables move in one edit and no byte is rewritten, and what is merged again at
-/// once gets no filter.
+/// What a plan says of moves and filters is what happens: many tables move in one edit and no byte is
+/// rewritten, and what is merged again at once gets no filter.
 #[test]
 fn plans_are_carried_out_to_the_letter() {
     let db = stepped(1, keyspace_options().strategy(Strategy::None));
@@ -548,8 +559,8 @@ fn plans_are_carried_out_to_the_letter() {
     }
 }
 
-/// I2: a table that has reached its size goes on while the versions of its last key do, and ends behind them; whether a flush writes it or the
-/// pieces of a merge.
+/// I2: a table that has reached its size goes on while the versions of its last key do, and ends behind them;
+/// whether a flush writes it or the pieces of a merge.
 #[test]
 fn versions_of_one_key_lie_in_one_table() {
     let plain = PerLevel::all(Codec::None);

@@ -1,4 +1,5 @@
-//! Table files whose small reads are measured, for limits that follow what the foreground meets ([`super::rate`]).
+//! Table files whose small reads are measured, for limits that follow what the foreground meets
+//! ([`super::rate`]).
 
 use super::Rates;
 use esker_base::Result;

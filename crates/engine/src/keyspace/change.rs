@@ -1,20 +1,22 @@
 //! Keyspaces come, go, and change their names and options.
 //!
-//! Each change is one edit of the manifest, made under its lock: durable first, then to be seen (IN2). No flush or compaction
-//! installs meanwhile, because installing takes the same lock.
+//! Each change is one edit of the manifest, made under its lock: durable first, then to be seen (IN2). No
+//! flush or compaction installs meanwhile, because installing takes the same lock.
 //!
 //! # Dropping (WL5)
-//! 1. Under the commit lock the keyspace's writable side is taken away: a batch that names it is refused as a whole,
-//!    before it has consumed anything, and no new memtable of it is sealed. If a later step fails it is put back.
-//! 2. The log is made durable up to that point. Otherwise who copies a keyspace into another and drops the first could
-//!    lose both to a power cut: the drop would be durable, the copy not.
-//! 3. The edit is made durable. It no longer counts the keyspace's memtables among what needs old segments of the log;
-//!    replay skips their records, because the id is one that was dropped.
-//! 4. The keyspace is marked as dropped, then its view becomes an empty one. A call that finds the empty view finds the mark
-//!    too, and answers `NotFound`; so do later calls, also those at an older snapshot. Who holds the old view (an open
-//!    cursor or range) reads on, and memtables and tables stay until the last of them is gone (IN3).
-//! 5. A flush or compaction that was under way notices the mark while it writes, or finds under the manifest's lock that the keyspace
-//!    is gone; it deletes what it wrote and reports nothing.
+//! 1. Under the commit lock the keyspace's writable side is taken away: a batch that names it is refused as a
+//!    whole, before it has consumed anything, and no new memtable of it is sealed. If a later step fails it
+//!    is put back.
+//! 2. The log is made durable up to that point. Otherwise who copies a keyspace into another and drops the
+//!    first could lose both to a power cut: the drop would be durable, the copy not.
+//! 3. The edit is made durable. It no longer counts the keyspace's memtables among what needs old segments of
+//!    the log; replay skips their records, because the id is one that was dropped.
+//! 4. The keyspace is marked as dropped, then its view becomes an empty one. A call that finds the empty view
+//!    finds the mark too, and answers `NotFound`; so do later calls, also those at an older snapshot. Who
+//!    holds the old view (an open cursor or range) reads on, and memtables and tables stay until the last of
+//!    them is gone (IN3).
+//! 5. A flush or compaction that was under way notices the mark while it writes, or finds under the
+//!    manifest's lock that the keyspace is gone; it deletes what it wrote and reports nothing.
 
 use super::{KeyspaceState, dropped_error};
 use crate::commit::ActiveKeyspace;
@@ -34,7 +36,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Store {
-    /// Creates a keyspace. It is durable before its first use (WL5): a record that names it can always be replayed.
+    /// Creates a keyspace. It is durable before its first use (WL5): a record that names it can always be
+    /// replayed.
     pub(crate) fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Arc<KeyspaceState>> {
         options.validate()?;
         options.check_supplied(name)?;
@@ -80,7 +83,8 @@ impl Store {
         if self.find_keyspace(to).is_some() {
             return Err(Error::invalid(format!("there is a keyspace {to:?} already")));
         }
-        // As for a drop: who fills a keyspace and renames it into place must not find the name without the data.
+        // As for a drop: who fills a keyspace and renames it into place must not find the name without the
+        // data.
         self.sync()?;
         let to: Arc<str> = to.into();
         let mut edit = VersionEdit::new();
@@ -103,7 +107,8 @@ impl Store {
         self.change_options(keyspace, before, |writing| self.with_switch(writing, keyspace, before, after))
     }
 
-    /// Changes the options of a keyspace from `before` to those that `after` makes under the manifest's lock, which are valid.
+    /// Changes the options of a keyspace from `before` to those that `after` makes under the manifest's lock,
+    /// which are valid.
     pub(super) fn change_options(
         &self,
         keyspace: &KeyspaceState,
@@ -163,7 +168,8 @@ impl Store {
         self.files.set_reading(keyspace.id, esker_sst::TableReading::default());
         self.keyspaces.write().remove(&keyspace);
         withdrawn.forget();
-        // No seal adds to these any more, and a flush that is under way installs nothing, hence subtracts nothing.
+        // No seal adds to these any more, and a flush that is under way installs nothing, hence subtracts
+        // nothing.
         let sealed: u64 = keyspace.view.load().sealed.iter().map(|memtable| memtable.bytes()).sum();
         self.sealed_bytes.fetch_sub(sealed, Ordering::Relaxed);
         // Nor does anything else refer to tables that were ingested and are not in the manifest yet.
@@ -237,8 +243,8 @@ impl Drop for Withdrawn<'_> {
     }
 }
 
-/// How many dropped keyspaces the commit lock remembers by name, so that a batch that was built before the drop is refused by
-/// name; older ones are refused by number.
+/// How many dropped keyspaces the commit lock remembers by name, so that a batch that was built before the
+/// drop is refused by name; older ones are refused by number.
 const REMEMBERED_DROPS: usize = 256;
 
 /// Names of keyspaces dropped lately, newest last.

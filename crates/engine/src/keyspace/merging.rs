@@ -1,13 +1,15 @@
 //! How the merges of one keyspace fare, for those who wait for them.
 //!
-//! A lane merges the tables of all keyspaces, and what it met in one of them is nothing to the writers of another: so whether something
-//! runs, whether it failed the last time, and whether somebody waits is kept beside the keyspace.
+//! A lane merges the tables of all keyspaces, and what it met in one of them is nothing to the writers of
+//! another: so whether something runs, whether it failed the last time, and whether somebody waits is kept
+//! beside the keyspace.
 //!
 //! # What holds
-//! * WM1. Who waits is told of what has failed in the keyspace since the wait began, whatever else runs, and nothing older: what failed before is still to be
-//!   tried again. So failures are numbered ([`Merging::failures`]).
-//! * WM2. While a writer waits for a keyspace's merges none of them is held to a rate ([`crate::jobs::Job`]), whatever class it began with: the wait is for just
-//!   that job, and nobody knew when it began.
+//! * WM1. Who waits is told of what has failed in the keyspace since the wait began, whatever else runs, and
+//!   nothing older: what failed before is still to be tried again. So failures are numbered
+//!   ([`Merging::failures`]).
+//! * WM2. While a writer waits for a keyspace's merges none of them is held to a rate ([`crate::jobs::Job`]),
+//!   whatever class it began with: the wait is for just that job, and nobody knew when it began.
 
 use crate::metrics::Waiting;
 use esker_base::Error;
@@ -16,8 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Debug, Default)]
 pub(crate) struct Merging {
-    /// Plans that are being carried out, for writers that look for room: they hold the commit lock, which an install takes while it holds
-    /// `busy`.
+    /// Plans that are being carried out, for writers that look for room: they hold the commit lock, which an
+    /// install takes while it holds `busy`.
     running: AtomicU64,
     /// Writers that wait. A hint, which orders nothing.
     waiting: AtomicU64,

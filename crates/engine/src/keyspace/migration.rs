@@ -1,9 +1,10 @@
 //! A change of strategy, from its beginning to its end.
 //!
-//! Changing the strategy, or its size ratio, is a change of options like any other: one edit of the manifest. If the tree is not
-//! in the new strategy's form, the same edit notes where old files end ([`Switch`]); from then on the planner brings them into form
-//! without haste ([`esker_strategy::migration`]), and writers are not held back by runs that were there before. When nothing old is out of form,
-//! another edit takes the note away. So a migration goes on after a crash or a reopening, can be paused, which is noted likewise, and
+//! Changing the strategy, or its size ratio, is a change of options like any other: one edit of the manifest.
+//! If the tree is not in the new strategy's form, the same edit notes where old files end ([`Switch`]); from
+//! then on the planner brings them into form without haste ([`esker_strategy::migration`]), and writers are
+//! not held back by runs that were there before. When nothing old is out of form, another edit takes the note
+//! away. So a migration goes on after a crash or a reopening, can be paused, which is noted likewise, and
 //! taken back by changing the strategy again, at any moment.
 
 use super::KeyspaceState;
@@ -80,8 +81,8 @@ impl MigrationInfo {
 }
 
 impl Store {
-    /// The options that follow from `after`, which somebody wants in the place of `before`: a change of strategy is noted, and the
-    /// note is nothing that is chosen. The caller holds the manifest's lock.
+    /// The options that follow from `after`, which somebody wants in the place of `before`: a change of
+    /// strategy is noted, and the note is nothing that is chosen. The caller holds the manifest's lock.
     pub(super) fn with_switch(
         &self,
         writing: &Writing,
@@ -156,7 +157,8 @@ impl Store {
         }
     }
 
-    /// Notes that migrations have come to their end. Asked by the compaction lane, which has done the last step.
+    /// Notes that migrations have come to their end. Asked by the compaction lane, which has done the last
+    /// step.
     pub(crate) fn end_migrations(&self, keyspaces: &[Arc<KeyspaceState>]) -> Result<()> {
         for keyspace in keyspaces {
             let before = keyspace.options();

@@ -1,13 +1,14 @@
 //! A keyspace inside the engine: its name, options, current view and running jobs.
 //!
-//! [`registry`] finds keyspaces by name, [`change`] creates, renames and drops them and changes their options, [`migration`] knows of
-//! changes of strategy that are being worked through, [`merging`] of how merges fare that somebody waits for.
+//! [`registry`] finds keyspaces by name, [`change`] creates, renames and drops them and changes their
+//! options, [`migration`] knows of changes of strategy that are being worked through, [`merging`] of how
+//! merges fare that somebody waits for.
 //!
 //! # What changes, and who may look
-//! A keyspace's identity is its id, which never changes and is never used again (WL5). Name and options are values that are
-//! replaced whole, under the manifest's lock and after the edit that says so is durable; whoever needs them takes the
-//! present one and keeps it for the length of a job. The put path reads neither: what it needs of the options lies in
-//! [`crate::commit::ActiveKeyspace`], under the commit lock.
+//! A keyspace's identity is its id, which never changes and is never used again (WL5). Name and options are
+//! values that are replaced whole, under the manifest's lock and after the edit that says so is durable;
+//! whoever needs them takes the present one and keeps it for the length of a job. The put path reads neither:
+//! what it needs of the options lies in [`crate::commit::ActiveKeyspace`], under the commit lock.
 
 mod change;
 mod merging;
@@ -53,8 +54,8 @@ pub(crate) struct KeyspaceState {
     pub(crate) view: ViewCell,
     /// The same that every view refers to.
     pub(crate) semantics: Arc<Semantics>,
-    /// Held while a tree is built and published (OT5): by installs, by the sweep of open tables, and by a drop. No input or
-    /// output happens under it.
+    /// Held while a tree is built and published (OT5): by installs, by the sweep of open tables, and by a
+    /// drop. No input or output happens under it.
     pub(crate) publishing: Mutex<()>,
     /// Held by the flush of this keyspace: flushes install oldest first (IN4) because there is one at a time.
     pub(crate) flushing: Mutex<()>,
@@ -68,10 +69,11 @@ pub(crate) struct KeyspaceState {
     level0_runs: AtomicU64,
     /// Whether garbage of blob files is due to be collected: kept likewise.
     is_large_over: AtomicBool,
-    /// The default TTL of the options, in milliseconds, 0 for none: kept beside them so that a put sees it without a lock.
+    /// The default TTL of the options, in milliseconds, 0 for none: kept beside them so that a put sees it
+    /// without a lock.
     default_ttl_ms: AtomicU64,
-    /// Set when the keyspace was dropped, durably, and before its view becomes an empty one: a reader that finds the empty view
-    /// also finds this, and answers an error instead of "no such key".
+    /// Set when the keyspace was dropped, durably, and before its view becomes an empty one: a reader that
+    /// finds the empty view also finds this, and answers an error instead of "no such key".
     dropped: AtomicBool,
     /// What flushes and compactions moved.
     pub(crate) traffic: Traffic,
@@ -89,7 +91,8 @@ pub(crate) struct KeyspaceState {
     pub(crate) easing: Easing,
     /// What holds writers back; taken before `busy` and `commit`.
     pub(crate) control: Mutex<Control>,
-    /// Bytes a second that writers are admitted with, 0 for no limit: what the last look at the pressure said.
+    /// Bytes a second that writers are admitted with, 0 for no limit: what the last look at the pressure
+    /// said.
     pub(crate) admitted_bytes_per_second: AtomicU64,
     /// How the filters do, and what follows for new ones.
     pub(crate) filters: FilterTuner,
@@ -202,8 +205,9 @@ impl KeyspaceState {
         self.is_large_over.store(is_over, Ordering::Relaxed);
     }
 
-    /// Whether writers must wait for compaction before they seal one more memtable: level 0 is full, or garbage of blob files is due to be
-    /// collected: who writes faster than it is collected is held to that pace, or the target for room would be none.
+    /// Whether writers must wait for compaction before they seal one more memtable: level 0 is full, or
+    /// garbage of blob files is due to be collected: who writes faster than it is collected is held to that
+    /// pace, or the target for room would be none.
     pub(crate) fn must_compact_first(&self) -> bool {
         self.is_large_over.load(Ordering::Relaxed) || self.is_level0_full()
     }

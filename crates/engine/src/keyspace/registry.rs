@@ -1,7 +1,9 @@
-//! The living keyspaces: in the order of their ids for whoever looks at all of them, by name for whoever wants one.
+//! The living keyspaces: in the order of their ids for whoever looks at all of them, by name for whoever
+//! wants one.
 //!
-//! Background work looks at all keyspaces several times for each flush, so taking the list must not cost a count for each
-//! of a thousand: the list is one shared slice, replaced when a keyspace comes or goes, which is rare.
+//! Background work looks at all keyspaces several times for each flush, so taking the list must not cost a
+//! count for each of a thousand: the list is one shared slice, replaced when a keyspace comes or goes, which
+//! is rare.
 
 use super::KeyspaceState;
 use std::collections::HashMap;

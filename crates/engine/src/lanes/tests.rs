@@ -1,5 +1,6 @@
-//! Closing beside calls that are on their way. What another thread does is held at a gate in the middle of a call of the file
-//! system; whether closing waits for it shows in the lock that it waits for, so no test needs luck or time.
+//! Closing beside calls that are on their way. What another thread does is held at a gate in the middle of a
+//! call of the file system; whether closing waits for it shows in the lock that it waits for, so no test
+//! needs luck or time.
 
 use crate::{Backups, Database, Durability, KeyspaceOptions, Options};
 use esker_base::{Error, Result};
@@ -122,8 +123,8 @@ const HELD: [Held; 10] = [
     ("a backup", |db| db.backup(&backups(db, "/backups")).map(|_| ()), Operation::Create, "/backups"),
 ];
 
-/// Guards that closing waits for foreground calls that touch files: without it the directory was let go of while they
-/// still wrote there, and whoever opened it next was not alone.
+/// Guards that closing waits for foreground calls that touch files: without it the directory was let go of
+/// while they still wrote there, and whoever opened it next was not alone.
 #[test]
 fn closing_waits_for_calls_that_are_at_files() {
     for (name, call, operation, path) in HELD {
@@ -171,8 +172,8 @@ fn closing_waits_for_calls_that_are_at_files() {
     }
 }
 
-/// Guards that a second closer returns when the first is done and not before: without it, whoever closed a database that
-/// somebody else was just closing could not open it again.
+/// Guards that a second closer returns when the first is done and not before: without it, whoever closed a
+/// database that somebody else was just closing could not open it again.
 #[test]
 fn whoever_closes_second_returns_to_a_directory_that_is_free() {
     let world = World::new();
@@ -185,7 +186,8 @@ fn whoever_closes_second_returns_to_a_directory_that_is_free() {
     let (second, opening) =
         (db.clone(), World { strict: world.strict.clone(), faults: world.faults.clone() });
     let (other_closer, reopened) = world.start(move || second.close().and_then(|()| opening.open(true)));
-    // A closer that does not wait returns, and fails to open, during these turns; nothing is expected of one that does.
+    // A closer that does not wait returns, and fails to open, during these turns; nothing is expected of one
+    // that does.
     for _ in 0..10_000 {
         std::thread::yield_now();
     }
@@ -222,7 +224,8 @@ fn the_lock_is_let_go_of_last() {
     }
 }
 
-/// Guards that whoever waits for the lanes is told when one of them is gone for good: nobody is left there to do so.
+/// Guards that whoever waits for the lanes is told when one of them is gone for good: nobody is left there to
+/// do so.
 #[test]
 fn draining_ends_with_a_lane_that_panics() {
     let world = World::new();
@@ -233,7 +236,8 @@ fn draining_ends_with_a_lane_that_panics() {
     world.faults.interrupt(Operation::Create, "tables/", || panic!("a panic that the test makes"));
     let draining = db.clone();
     let (drainer, drained) = world.start(move || draining.drain());
-    // Much longer than it takes, so that one that would wait for a day is an error of the test and not its end.
+    // Much longer than it takes, so that one that would wait for a day is an error of the test and not its
+    // end.
     let told = drained.recv_timeout(std::time::Duration::from_secs(60)).expect("an answer");
     assert!(matches!(told, Err(Error::ReadOnly { .. })), "{told:?}");
     drainer.join().expect("no panic there");

@@ -1,8 +1,8 @@
 //! Blob files in use: found by number, read by pointers, deleted when no tree names them any more.
 //!
-//! Trees of successive versions share a [`LargeFile`] for as long as they name its file (BF4). It is opened at the first read;
-//! so that descriptors stay bounded, only so many are open at a time, and the one that was opened first is closed first. A
-//! reader in the middle of a read keeps what it reads open.
+//! Trees of successive versions share a [`LargeFile`] for as long as they name its file (BF4). It is opened
+//! at the first read; so that descriptors stay bounded, only so many are open at a time, and the one that was
+//! opened first is closed first. A reader in the middle of a read keeps what it reads open.
 
 use crate::paths;
 use crate::scheduler::Lane;
@@ -20,8 +20,9 @@ use std::sync::{Arc, Weak};
 
 /// Fewest blob files that may be open at a time.
 const MIN_OPEN_FILES: usize = 8;
-/// Of the tables that may be open, this share of blob files may be open beside them. Half of the process's descriptors are for
-/// tables, a quarter of that for their headroom: an eighth for blob files leaves a quarter.
+/// Of the tables that may be open, this share of blob files may be open beside them. Half of the process's
+/// descriptors are for tables, a quarter of that for their headroom: an eighth for blob files leaves a
+/// quarter.
 const OPEN_TABLES_PER_FILE: usize = 4;
 
 /// A blob file that some tree names.
@@ -65,7 +66,8 @@ impl LargeFile {
         drop(open);
     }
 
-    /// An error unless the file exists with its recorded length: what opening a database checks without reading it.
+    /// An error unless the file exists with its recorded length: what opening a database checks without
+    /// reading it.
     pub(crate) fn check_presence(&self) -> Result<()> {
         let detail = match self.files.env.fs.file_len(&self.path)? {
             Some(len) if len == self.meta.file_bytes => return Ok(()),
@@ -136,7 +138,8 @@ impl TableFiles {
         })
     }
 
-    /// Marks a blob file for deletion once the last tree lets go of it. Only after the edit that removed it is durable (BF4).
+    /// Marks a blob file for deletion once the last tree lets go of it. Only after the edit that removed it
+    /// is durable (BF4).
     pub(crate) fn retire_large(&self, number: FileNumber) {
         match self.large.forget(number) {
             Some(file) => file.obsolete.store(true, Ordering::Release),
@@ -152,7 +155,8 @@ pub(crate) struct LargeMap {
 }
 
 impl LargeMap {
-    /// Those of these that some part points to. A job that has no more than these keeps no blob file that others empty while it runs.
+    /// Those of these that some part points to. A job that has no more than these keeps no blob file that
+    /// others empty while it runs.
     pub(crate) fn of_parts<'p>(&self, parts: impl Iterator<Item = &'p PartMeta>) -> LargeMap {
         let pointed_to = parts.flat_map(|part| part.blobs.iter());
         let named = pointed_to.filter_map(|blob| Some((blob.file, Arc::clone(self.files.get(&blob.file)?))));

@@ -1,16 +1,18 @@
 //! Opening again what was closed in order, without writing anything that somebody has to wait for.
 //!
-//! An open begins a new manifest, because it cannot trust the end of the old one, and says in it where the new log begins. That is four
-//! flushes of the device, one after the other. After a close that ended with everything in tables, all of it was said already: the last
-//! edit of the close names the next segment of the log as the first that is needed, and the manifest ends with the word that all of it is durable
+//! An open begins a new manifest, because it cannot trust the end of the old one, and says in it where the
+//! new log begins. That is four flushes of the device, one after the other. After a close that ended with
+//! everything in tables, all of it was said already: the last edit of the close names the next segment of the
+//! log as the first that is needed, and the manifest ends with the word that all of it is durable
 //! ([`esker_version::Manifest::close`]). So the open goes on where that life ended.
 //!
 //! # What holds (RC6)
-//! The directory is as the manifest says, and nothing is entered into the state that the manifest does not have. So there is no commit point:
-//! an open that is interrupted has changed nothing, and the next one sees what this one saw, or the log that this one began. In
-//! particular
+//! The directory is as the manifest says, and nothing is entered into the state that the manifest does not
+//! have. So there is no commit point: an open that is interrupted has changed nothing, and the next one sees
+//! what this one saw, or the log that this one began. In particular
 //! * no segment has the id at which the new log begins, or a later one: ids are not used twice (RC3);
-//! * no file has a number that the manifest does not count: what an interrupted life left is told apart from what comes (RC3);
+//! * no file has a number that the manifest does not count: what an interrupted life left is told apart from
+//!   what comes (RC3);
 //! * nobody is behind in the history of the log, which an open settles in a manifest (HS6).
 //!
 //! Else the open takes the long way, and loses nothing but time.
@@ -50,8 +52,8 @@ impl Opening {
 }
 
 impl Store {
-    /// The last edit of a life, and the word that the manifest is whole. Only a life whose entries are all in tables and that keeps no
-    /// history can be gone on with; of others the time is stored.
+    /// The last edit of a life, and the word that the manifest is whole. Only a life whose entries are all in
+    /// tables and that keeps no history can be gone on with; of others the time is stored.
     pub(crate) fn close_manifest(&self, writing: &Writing) -> Result<()> {
         let Some(next) = self.next_life_begins_at(writing) else { return self.store_time(writing) };
         let mut installed = writing.manifest.lock();

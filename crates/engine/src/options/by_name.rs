@@ -15,15 +15,17 @@ impl KeyspaceOptions {
         table::values(self)
     }
 
-    /// Every option by its name, with its value as [`KeyspaceOptions::set`] takes it; and the name of the compaction filter if there is one.
+    /// Every option by its name, with its value as [`KeyspaceOptions::set`] takes it; and the name of the
+    /// compaction filter if there is one.
     pub fn named_values(&self) -> Vec<(String, String)> {
         let filter = self.compaction_filter_name();
         let filter = filter.map(|filter| ("compaction_filter".to_owned(), filter.to_owned()));
         named(self.values()).chain(filter).collect()
     }
 
-    /// Sets an option from text. Sizes and times may have units (`64KiB`, `10s`). Names that other engines use for the same thing
-    /// are understood, such as `bottommost_compression`; so are the names that are stored, whose numbers are plain.
+    /// Sets an option from text. Sizes and times may have units (`64KiB`, `10s`). Names that other engines
+    /// use for the same thing are understood, such as `bottommost_compression`; so are the names that are
+    /// stored, whose numbers are plain.
     ///
     /// ```
     /// # fn main() -> esker_base::Result<()> {
@@ -33,8 +35,8 @@ impl KeyspaceOptions {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument`, naming the option, its value and what it may be; or, if there is no such option, the one that was
-    /// probably meant.
+    /// `InvalidArgument`, naming the option, its value and what it may be; or, if there is no such option,
+    /// the one that was probably meant.
     pub fn set(mut self, name: &str, value: &str) -> Result<KeyspaceOptions> {
         table::set(&mut self, name, value)?;
         Ok(self)
@@ -61,8 +63,8 @@ impl OptionInfo {
 }
 
 impl Options {
-    /// What there is to know of every option of a database that is data; what is left out are options of keyspaces, merge
-    /// operators of one's own, and the environment.
+    /// What there is to know of every option of a database that is data; what is left out are options of
+    /// keyspaces, merge operators of one's own, and the environment.
     pub fn list() -> Vec<OptionInfo> {
         table::describe::<Options>()
     }

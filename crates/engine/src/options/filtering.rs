@@ -28,16 +28,19 @@ impl fmt::Debug for OwnFilter {
 }
 
 impl KeyspaceOptions {
-    /// A filter that looks at what compactions of the keyspace write, and may keep, change or remove it. Default: none.
+    /// A filter that looks at what compactions of the keyspace write, and may keep, change or remove it.
+    /// Default: none.
     ///
-    /// It is shown values that only readers of the present can see: nothing that a [`crate::Snapshot`] or a transaction still needs. Large
-    /// values are read from their blob files for it, so a filter in such a keyspace makes compactions cost what the values
-    /// cost; and where a compaction empties blob files they may be removed, but are not changed before the next one. It is code,
-    /// so it is not stored: attach it after each open, by [`crate::Database::keyspace_with`], [`crate::Keyspace::set_options`], or, for the
+    /// It is shown values that only readers of the present can see: nothing that a [`crate::Snapshot`] or a
+    /// transaction still needs. Large values are read from their blob files for it, so a filter in such a
+    /// keyspace makes compactions cost what the values cost; and where a compaction empties blob files they
+    /// may be removed, but are not changed before the next one. It is code, so it is not stored: attach it
+    /// after each open, by [`crate::Database::keyspace_with`], [`crate::Keyspace::set_options`], or, for the
     /// keyspace "default", [`crate::Options::keyspace_options`]. Compactions before that show it nothing.
     ///
-    /// What a filter does is no write: it has no sequence number, wakes nobody, conflicts with no transaction, and is not in the
-    /// stream of changes. Cursors and ranges that are open may still see what it removed.
+    /// What a filter does is no write: it has no sequence number, wakes nobody, conflicts with no
+    /// transaction, and is not in the stream of changes. Cursors and ranges that are open may still see what
+    /// it removed.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {

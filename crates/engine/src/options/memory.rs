@@ -1,20 +1,22 @@
 //! How one memory budget is divided.
 //!
-//! The rule for the cold start: a quarter of the budget, at most 64 MiB of payload or four memtables of the size asked for, for
-//! memtables; the log keeps
-//! at most as many bytes mapped as the memtables hold payload, and two segments ahead; merge buffers are fixed;
-//! indexes and filters take what the open tables need, and tables are closed when that is more than three quarters of what
-//! is left; the block cache gets the rest and is resized whenever the rest changes. While memtables need little of their share it is lent to
-//! the cache as well ([`crate::lending`]).
+//! The rule for the cold start: a quarter of the budget, at most 64 MiB of payload or four memtables of the
+//! size asked for, for memtables; the log keeps at most as many bytes mapped as the memtables hold payload,
+//! and two segments ahead; merge buffers are fixed; indexes and filters take what the open tables need, and
+//! tables are closed when that is more than three quarters of what is left; the block cache gets the rest and
+//! is resized whenever the rest changes. While memtables need little of their share it is lent to the cache
+//! as well ([`crate::lending`]).
 
 use super::Options;
 
-/// Memtables may hold this many payload bytes at most, whatever the budget: four of [`MAX_WRITE_BUFFER_BYTES`]; or four of the
-/// largest that a keyspace asks for, so that these fill before all memtables together have half of what they may have.
+/// Memtables may hold this many payload bytes at most, whatever the budget: four of
+/// [`MAX_WRITE_BUFFER_BYTES`]; or four of the largest that a keyspace asks for, so that these fill before all
+/// memtables together have half of what they may have.
 const MAX_MEMTABLES_BYTES: u64 = 64 << 20;
-/// One memtable at most. Measured with 2 M entries of 16 and 100 bytes: buffers of 64 MiB were filled and drained at half the
-/// rate, because their arenas are never used again within such a load and first touch of fresh memory costs more
-/// than the insertions. Larger data may be worth larger buffers; the keyspace's option says so.
+/// One memtable at most. Measured with 2 M entries of 16 and 100 bytes: buffers of 64 MiB were filled and
+/// drained at half the rate, because their arenas are never used again within such a load and first touch of
+/// fresh memory costs more than the insertions. Larger data may be worth larger buffers; the keyspace's
+/// option says so.
 const MAX_WRITE_BUFFER_BYTES: u64 = 16 << 20;
 /// One active and three sealed memtables fit the memtables' share.
 const MEMTABLES: u64 = 4;
@@ -22,8 +24,9 @@ const MEMTABLES: u64 = 4;
 const KEPT_DIVISOR: u64 = 8;
 /// Share of the budget that the block cache keeps even if tables' indexes and filters want everything: 1/16.
 const CACHE_FLOOR_DIVISOR: u64 = 16;
-/// Share of what memtables, log and merges leave that indexes and filters may take, as numerator and denominator. A large one:
-/// a block that is not in memory costs one read, a table that is not open reads a hundredth of its file.
+/// Share of what memtables, log and merges leave that indexes and filters may take, as numerator and
+/// denominator. A large one: a block that is not in memory costs one read, a table that is not open reads a
+/// hundredth of its file.
 const TABLES_SHARE: (u64, u64) = (3, 4);
 /// Read-ahead, output and block buffers of one flush and one compaction.
 const MERGE_BUFFERS_BYTES: u64 = 8 << 20;
@@ -58,7 +61,8 @@ impl MemoryPlan {
         plan.for_buffers_of(options.keyspace.write_buffer_bytes.unwrap_or(0))
     }
 
-    /// The same for keyspaces that ask for write buffers of up to `bytes`, as far as a quarter of the budget goes.
+    /// The same for keyspaces that ask for write buffers of up to `bytes`, as far as a quarter of the budget
+    /// goes.
     pub(crate) fn for_buffers_of(self, bytes: u64) -> MemoryPlan {
         let wanted = bytes.saturating_mul(MEMTABLES).min(self.budget_bytes / 4);
         let memtables_bytes = self.memtables_bytes.max(wanted);
@@ -77,7 +81,8 @@ impl MemoryPlan {
         self.budget_bytes.saturating_sub(others) / denominator * numerator
     }
 
-    /// What memtables keep at least of their share while it is lent to the block cache: an eighth, with room for two log segments.
+    /// What memtables keep at least of their share while it is lent to the block cache: an eighth, with room
+    /// for two log segments.
     pub(crate) fn kept_bytes(&self) -> u64 {
         let least = self.wal_segment_bytes.saturating_mul(2);
         (self.memtables_bytes / KEPT_DIVISOR).max(least).min(self.memtables_bytes)

@@ -7,11 +7,13 @@ use esker_iter::operator::{Merge, MergeOperator};
 use std::sync::Arc;
 
 impl KeyspaceOptions {
-    /// What the operands of [`merge`](crate::Keyspace::merge) are folded by. Default: nothing, and then the keyspace takes no operands.
+    /// What the operands of [`merge`](crate::Keyspace::merge) are folded by. Default: nothing, and then the
+    /// keyspace takes no operands.
     ///
-    /// A keyspace that has an operator keeps it, because there may be operands of it: [`crate::Keyspace::set_options`] can give one to a
-    /// keyspace that has none, but not take it away or put another in its place. Its name and parameters are stored. One
-    /// of your own has to be supplied each time the database is opened ([`Options::custom_merge`]).
+    /// A keyspace that has an operator keeps it, because there may be operands of it:
+    /// [`crate::Keyspace::set_options`] can give one to a keyspace that has none, but not take it away or put
+    /// another in its place. Its name and parameters are stored. One of your own has to be supplied each time
+    /// the database is opened ([`Options::custom_merge`]).
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -56,8 +58,8 @@ impl KeyspaceOptions {
         }
     }
 
-    /// An error if a keyspace with these options may not have those of `after`: there may be operands that only the
-    /// present operator understands.
+    /// An error if a keyspace with these options may not have those of `after`: there may be operands that
+    /// only the present operator understands.
     pub(crate) fn check_operator_becomes(&self, after: &KeyspaceOptions, keyspace: &str) -> Result<()> {
         let Some(own) = self.merge_operator.as_ref().filter(|own| after.merge_operator.as_ref() != Some(own))
         else {
@@ -71,7 +73,8 @@ impl KeyspaceOptions {
 }
 
 impl Options {
-    /// Supplies a merge operator of your own to the keyspaces that have one of its name. May be called for several.
+    /// Supplies a merge operator of your own to the keyspaces that have one of its name. May be called for
+    /// several.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -100,9 +103,9 @@ impl Options {
         self
     }
 
-    /// Whether a database may be opened without the merge operators of your own that its keyspaces have. Default: no. With it, reading a
-    /// key that has operands of such a one is an error, writing operands is refused, and compactions leave them as they
-    /// are; everything else works. For tools.
+    /// Whether a database may be opened without the merge operators of your own that its keyspaces have.
+    /// Default: no. With it, reading a key that has operands of such a one is an error, writing operands is
+    /// refused, and compactions leave them as they are; everything else works. For tools.
     pub fn allow_missing_operators(mut self, allow: bool) -> Options {
         self.allow_missing_operators = allow;
         self

@@ -111,10 +111,11 @@ impl Options {
     /// The memory that memtables, block cache, indexes, filters, merge buffers and the mapped log may take
     /// together, in bytes. Default: a quarter of what the machine or its control group allows.
     ///
-    /// The block cache gives way to all others, down to a sixteenth of the budget. Beyond that comes on top what memtables of small entries
-    /// take; and always 8 bytes a key of each table while it is written, what batches, transactions and cursors hold, and what the heap of
-    /// the C library keeps of what was freed, some 10 to 20 MiB where tables have a million keys. The log is mapped: its pages belong to files,
-    /// and anonymous memory is less by them.
+    /// The block cache gives way to all others, down to a sixteenth of the budget. Beyond that comes on top
+    /// what memtables of small entries take; and always 8 bytes a key of each table while it is written, what
+    /// batches, transactions and cursors hold, and what the heap of the C library keeps of what was freed,
+    /// some 10 to 20 MiB where tables have a million keys. The log is mapped: its pages belong to files, and
+    /// anonymous memory is less by them.
     pub fn memory_budget(mut self, bytes: u64) -> Options {
         self.memory_budget_bytes = Some(bytes);
         self
@@ -146,7 +147,8 @@ impl Options {
     }
 
     /// Whether the log is written through a memory map where the file system allows it. Default: yes. Without
-    /// it every write is a system call, and an error of the file system is an error value rather than a signal.
+    /// it every write is a system call, and an error of the file system is an error value rather than a
+    /// signal.
     pub fn mapped_log(mut self, mapped: bool) -> Options {
         self.mapped_log = mapped;
         self
@@ -164,25 +166,28 @@ impl Options {
         self
     }
 
-    /// Threads that run compactions. Default: 1. Flushes, the log, and compactions without which writers would have to wait, have a thread
-    /// each beside them. On Linux these threads have a niceness 5 above that of the thread that opens the database, so that callers and flushes come
-    /// first where processors are scarce.
+    /// Threads that run compactions. Default: 1. Flushes, the log, and compactions without which writers
+    /// would have to wait, have a thread each beside them. On Linux these threads have a niceness 5 above
+    /// that of the thread that opens the database, so that callers and flushes come first where processors
+    /// are scarce.
     pub fn compaction_threads(mut self, threads: usize) -> Options {
         self.compaction_threads = threads;
         self
     }
 
-    /// Most pieces that one compaction is divided into, each merged on a thread of its own (RocksDB's `max_subcompactions`). `None`, the
-    /// default, divides it where compaction threads are idle, and while writers are held back for want of compactions among as many threads as there
-    /// are processors, eight at most; a number allows so many threads whatever the others do. No piece is smaller than two tables, and cleaning up while
-    /// nothing else is to do is never divided.
+    /// Most pieces that one compaction is divided into, each merged on a thread of its own (RocksDB's
+    /// `max_subcompactions`). `None`, the default, divides it where compaction threads are idle, and while
+    /// writers are held back for want of compactions among as many threads as there are processors, eight at
+    /// most; a number allows so many threads whatever the others do. No piece is smaller than two tables, and
+    /// cleaning up while nothing else is to do is never divided.
     pub fn max_subcompactions(mut self, pieces: Option<usize>) -> Options {
         self.max_subcompactions = pieces;
         self
     }
 
-    /// How many bytes a second compactions may read and write (RocksDB's rate limiter). Default: unlimited. Flushes, and compactions that
-    /// writers wait for, are not held, only counted. [`Database::set_background_rates`](crate::Database::set_background_rates) changes it later.
+    /// How many bytes a second compactions may read and write (RocksDB's rate limiter). Default: unlimited.
+    /// Flushes, and compactions that writers wait for, are not held, only counted.
+    /// [`Database::set_background_rates`](crate::Database::set_background_rates) changes it later.
     ///
     /// ```
     /// use esker_engine::{BackgroundRates, Options};
@@ -202,54 +207,58 @@ impl Options {
 
     /// How table files are read. Default: [`ReadMode::Positioned`].
     ///
-    /// [`ReadMode::Direct`] leaves the kernel's page cache alone, so that the block cache is all the memory that reading takes; give it a
-    /// large [`Options::memory_budget`]. [`ReadMode::Mapped`] is the fastest where the data fits into memory and is not compressed, and has
-    /// a price: an error of the device ends the process, where the others answer an error.
+    /// [`ReadMode::Direct`] leaves the kernel's page cache alone, so that the block cache is all the memory
+    /// that reading takes; give it a large [`Options::memory_budget`]. [`ReadMode::Mapped`] is the fastest
+    /// where the data fits into memory and is not compressed, and has a price: an error of the device ends
+    /// the process, where the others answer an error.
     pub fn table_reads(mut self, mode: ReadMode) -> Options {
         self.table_reads = mode;
         self
     }
 
-    /// How reads of tables are made to overlap: lookups of many keys that miss the caches, scans and compactions. Default:
-    /// [`AsyncReads::Auto`], `io_uring` where it is to be had, else a few threads.
+    /// How reads of tables are made to overlap: lookups of many keys that miss the caches, scans and
+    /// compactions. Default: [`AsyncReads::Auto`], `io_uring` where it is to be had, else a few threads.
     ///
-    /// Measured with lookups of 32 keys (two cores, Linux 6.18, ext4): blocks from the device come three to five times as fast as by plain
-    /// reads with `io_uring`, for a third of the processor time, and two to four times as fast with threads, for as much; blocks in the page cache
-    /// cost `io_uring` a tenth more time than plain reads, and threads three times the processor time. `docs/experiments/reading.md` has the figures
-    /// and the program.
+    /// Measured with lookups of 32 keys (two cores, Linux 6.18, ext4): blocks from the device come three to
+    /// five times as fast as by plain reads with `io_uring`, for a third of the processor time, and two to
+    /// four times as fast with threads, for as much; blocks in the page cache cost `io_uring` a tenth more
+    /// time than plain reads, and threads three times the processor time. `docs/experiments/reading.md` has
+    /// the figures and the program.
     pub fn async_reads(mut self, way: AsyncReads) -> Options {
         self.async_reads = way;
         self
     }
 
-    /// How many tables may be open. Each takes a file descriptor; its index and filter, which are in memory while it is
-    /// open, are bounded by the memory budget besides. Default: half of the files that the process may have open
-    /// (`ulimit -n`) less 32, 480 of the usual 1024; at least 8, at most 1,048,576.
+    /// How many tables may be open. Each takes a file descriptor; its index and filter, which are in memory
+    /// while it is open, are bounded by the memory budget besides. Default: half of the files that the
+    /// process may have open (`ulimit -n`) less 32, 480 of the usual 1024; at least 8, at most 1,048,576.
     ///
-    /// A target, not a wall: a table that is needed is always opened, and tables that were not used for a while are closed in
-    /// the background. For a moment a quarter more may be open, and beside that what cursors and compactions stand in, one
-    /// table for each run. Several databases in one process each have their own limit, but share the process's.
+    /// A target, not a wall: a table that is needed is always opened, and tables that were not used for a
+    /// while are closed in the background. For a moment a quarter more may be open, and beside that what
+    /// cursors and compactions stand in, one table for each run. Several databases in one process each have
+    /// their own limit, but share the process's.
     ///
-    /// Opening a table again costs reading and checking its index and filter, about a hundredth of its file. A database
-    /// whose hot tables fit the limit does not notice it.
+    /// Opening a table again costs reading and checking its index and filter, about a hundredth of its file.
+    /// A database whose hot tables fit the limit does not notice it.
     #[doc(alias = "max_open_files")]
     pub fn max_open_tables(mut self, tables: usize) -> Options {
         self.max_open_tables = Some(tables);
         self
     }
 
-    /// How the block cache, which all keyspaces share, chooses what goes when the memory budget leaves it no more room. Default:
-    /// [`CacheKind::Slots`].
+    /// How the block cache, which all keyspaces share, chooses what goes when the memory budget leaves it no
+    /// more room. Default: [`CacheKind::Slots`].
     pub fn cache_kind(mut self, kind: CacheKind) -> Options {
         self.cache_kind = kind.within_limits();
         self
     }
 
-    /// Whether the filters of tables go through the block cache, where they have priority over data, instead of being in memory as
-    /// long as their table is open. For databases whose filters do not fit the memory budget: an open table takes little more
-    /// than its index, and what lookups do not ask makes room. Costs a lookup about 50 ns for each table it asks, and a read
-    /// of the filter, by the first that asks, if it is not there; one of more than a sixteenth of the cache is not read, and lookups do
-    /// without. Opening a table does not read its filter. Indexes stay with their tables, unless the keyspace's block index is
+    /// Whether the filters of tables go through the block cache, where they have priority over data, instead
+    /// of being in memory as long as their table is open. For databases whose filters do not fit the memory
+    /// budget: an open table takes little more than its index, and what lookups do not ask makes room. Costs
+    /// a lookup about 50 ns for each table it asks, and a read of the filter, by the first that asks, if it
+    /// is not there; one of more than a sixteenth of the cache is not read, and lookups do without. Opening a
+    /// table does not read its filter. Indexes stay with their tables, unless the keyspace's block index is
     /// `b-tree-pages`, which lie in the cache with the same priority. Default: no.
     #[doc(alias = "cache_index_and_filter_blocks")]
     pub fn cache_filters(mut self, cached: bool) -> Options {
@@ -263,24 +272,26 @@ impl Options {
         self
     }
 
-    /// Age from which on a snapshot, transaction, cursor or range is warned about, once, through `tracing`; it is looked for
-    /// after flushes and compactions. [`crate::Database::holders`] lists all. Default: 10 minutes.
+    /// Age from which on a snapshot, transaction, cursor or range is warned about, once, through `tracing`;
+    /// it is looked for after flushes and compactions. [`crate::Database::holders`] lists all. Default: 10
+    /// minutes.
     pub fn holder_warn_age(mut self, age: Duration) -> Options {
         self.holder_warn_age = age;
         self
     }
 
-    /// How many bytes of log are kept at most, beyond what recovery needs, for those who have not read its changes yet: named
-    /// consumers, and streams that are slower than the writers. Past it the oldest go; who wanted them gets
-    /// [`esker_base::Error::HistoryGone`], and nothing more is kept for it. On disk only, and not part of the memory budget; counted in whole
-    /// segments. Without consumers and streams nothing is kept, whatever the limit. Default: 1 GiB.
+    /// How many bytes of log are kept at most, beyond what recovery needs, for those who have not read its
+    /// changes yet: named consumers, and streams that are slower than the writers. Past it the oldest go; who
+    /// wanted them gets [`esker_base::Error::HistoryGone`], and nothing more is kept for it. On disk only,
+    /// and not part of the memory budget; counted in whole segments. Without consumers and streams nothing is
+    /// kept, whatever the limit. Default: 1 GiB.
     pub fn change_history_limit(mut self, bytes: u64) -> Options {
         self.change_history_bytes = bytes;
         self
     }
 
-    /// Options of keyspaces that are created without options of their own, "default" among them; [`Options::set_keyspace`]
-    /// sets options of single ones on top.
+    /// Options of keyspaces that are created without options of their own, "default" among them;
+    /// [`Options::set_keyspace`] sets options of single ones on top.
     pub fn keyspace_options(mut self, options: KeyspaceOptions) -> Options {
         self.keyspace = options;
         self
@@ -300,8 +311,8 @@ impl Options {
     /// Opens the database in directory `path`; opening is recovery.
     ///
     /// # Errors
-    /// `Locked` if it is open elsewhere, `Corruption` if stored bytes are damaged, `NotFound` if it is missing
-    /// and must not be created, `InvalidArgument` for options that contradict each other.
+    /// `Locked` if it is open elsewhere, `Corruption` if stored bytes are damaged, `NotFound` if it is
+    /// missing and must not be created, `InvalidArgument` for options that contradict each other.
     pub fn open(self, path: impl AsRef<Path>) -> Result<crate::Database> {
         crate::Database::open_with(path.as_ref(), self)
     }
@@ -313,8 +324,8 @@ impl Options {
     }
 }
 
-/// Log kept for readers of changes: an hour of 300 KB a second, and little enough that a consumer which was forgotten does
-/// not fill a disk.
+/// Log kept for readers of changes: an hour of 300 KB a second, and little enough that a consumer which was
+/// forgotten does not fill a disk.
 const CHANGE_HISTORY_BYTES: u64 = 1 << 30;
 
 /// Smallest log segment: a header page and a few records.

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 /// What was said of keyspaces by name: for each, options and values in the order in which they were said.
 ///
-/// They are kept as text and not as [`KeyspaceOptions`], because what was not said must stay as it is in a keyspace that exists.
+/// They are kept as text and not as [`KeyspaceOptions`], because what was not said must stay as it is in a
+/// keyspace that exists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NamedKeyspaces(BTreeMap<String, Settings>);
 
@@ -37,8 +38,9 @@ impl Options {
     /// Sets an option of one keyspace from text, as [`KeyspaceOptions::set`] does.
     ///
     /// It holds when [`Database::keyspace`](crate::Database::keyspace) creates the keyspace, on top of
-    /// [`Options::keyspace_options`]. In a database where the keyspace exists it is changed when the database is opened, and what is said of
-    /// no option stays as it is stored; a database that is opened for reading only is not changed.
+    /// [`Options::keyspace_options`]. In a database where the keyspace exists it is changed when the database
+    /// is opened, and what is said of no option stays as it is stored; a database that is opened for reading
+    /// only is not changed.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {

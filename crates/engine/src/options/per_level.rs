@@ -6,8 +6,8 @@ use std::fmt::Display;
 /// As many levels as can be named: all above the last.
 const MAX_LEVELS: usize = LevelIndex::LAST.get() as usize;
 
-/// What is chosen for each level: a list from level 0 on, whose end holds for all deeper levels, and perhaps something else for the
-/// last level, where data rests.
+/// What is chosen for each level: a list from level 0 on, whose end holds for all deeper levels, and perhaps
+/// something else for the last level, where data rests.
 ///
 /// The last level is a place of its own in every tree, however few levels there are above it.
 ///
@@ -39,7 +39,8 @@ impl<T: Copy> PerLevel<T> {
         PerLevel { first: upper, deeper: Vec::new(), last: Some(last) }
     }
 
-    /// A choice for each level from level 0 on; the last one holds for all that follow, the last level among them.
+    /// A choice for each level from level 0 on; the last one holds for all that follow, the last level among
+    /// them.
     ///
     /// # Panics
     /// If there is none, or more than 63, which are all levels above the last.

@@ -141,7 +141,8 @@ fn the_first_stored_form_is_still_written_and_read() {
     assert_eq!(options.encode(), bytes);
 }
 
-/// What was not chosen is stored as before, 24, and read as not chosen; what was chosen, 24 too, is read as chosen.
+/// What was not chosen is stored as before, 24, and read as not chosen; what was chosen, 24 too, is read as
+/// chosen.
 #[test]
 fn a_chosen_limit_of_level_0_is_told_from_none() {
     for chosen in [None, Some(2), Some(23), Some(24), Some(25)] {

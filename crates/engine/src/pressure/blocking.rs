@@ -1,7 +1,8 @@
 //! Which job a keyspace's writers wait for, and when it ends.
 //!
-//! It is found among the jobs that run, at the moment of the question: a job that works on the queue itself, or else what keeps such a
-//! one from beginning: a job of the same keyspace that has the tables, or one of another that has the thread.
+//! It is found among the jobs that run, at the moment of the question: a job that works on the queue itself,
+//! or else what keeps such a one from beginning: a job of the same keyspace that has the tables, or one of
+//! another that has the thread.
 
 use super::{Pressure, PressureCause};
 use crate::jobs::{JobFacts, JobMetrics};
@@ -18,10 +19,11 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockingWork {
-    /// The job that has to end before there is room; `None` if none runs, because it failed or is about to begin.
+    /// The job that has to end before there is room; `None` if none runs, because it failed or is about to
+    /// begin.
     pub job: Option<JobMetrics>,
-    /// When the job ends, from now, if it goes on as it did; before it has done anything, if it goes on as those before it did. `None`
-    /// if nothing was measured yet.
+    /// When the job ends, from now, if it goes on as it did; before it has done anything, if it goes on as
+    /// those before it did. `None` if nothing was measured yet.
     pub ends_in: Option<Duration>,
     /// Why the work failed the last time, if it did and was not done since.
     pub error: Option<String>,

@@ -1,28 +1,35 @@
 //! Write control: holding writers back a little, early, instead of stopping them long, late.
 //!
 //! # What happens
-//! Two queues lie between writers and the tree: sealed memtables before the flush, and runs of level 0 before compaction. Each
-//! has a hard limit, at which [`crate::room`] makes writers wait. A third, garbage that newer data leaves behind ([`GarbageQueue`]), has none: it
-//! costs room, and slows writers to half of what merges sustain at most. Between a soft limit and that one lies *pressure*, and under
-//! pressure writers are admitted at a rate ([the law](esker_strategy::write_control::admitted_bytes_per_second)) that follows from it and from what background work sustains
-//! ([`Capacity`], measured). A write that came too early is done first and pays afterwards: it waits, outside of all locks, until it
-//! would have been on time ([`pace`]). So the queues settle half-way, a writer waits a millisecond at a time, and a stop
-//! comes only when the device gets sixteen times slower than it was.
+//! Two queues lie between writers and the tree: sealed memtables before the flush, and runs of level 0 before
+//! compaction. Each has a hard limit, at which [`crate::room`] makes writers wait. A third, garbage that
+//! newer data leaves behind ([`GarbageQueue`]), has none: it costs room, and slows writers to half of what
+//! merges sustain at most. Between a soft limit and that one lies *pressure*, and under pressure writers are
+//! admitted at a rate ([the law](esker_strategy::write_control::admitted_bytes_per_second)) that follows from
+//! it and from what background work sustains ([`Capacity`], measured). A write that came too early is done
+//! first and pays afterwards: it waits, outside of all locks, until it would have been on time ([`pace`]). So
+//! the queues settle half-way, a writer waits a millisecond at a time, and a stop comes only when the device
+//! gets sixteen times slower than it was.
 //!
 //! # Invariants
 //! * PC1: a writer without pressure reads one byte under the commit lock that it reads anyway, and no clock.
-//! * PC2: nobody sleeps under a lock, nor longer than [`LONGEST_SLEEP`] at once; whoever sleeps for the pace stops when the pressure
-//!   has gone, when the database closes, and when the stall limit is over, in which what it waited for room counts.
-//! * PC3: pressure is read off the present shape, not counted by events: what a job changes is seen at the next look, and nothing
-//!   can be forgotten. Looks are at installs, after seals, and by writers under pressure every [`ADAPT_INTERVAL`].
-//! * PC4: a keyspace's pressure holds back its own writers only; memory, which all share, holds back those who write.
-//! * PC5: where compaction has nothing to do, runs of level 0 and garbage are no pressure: waiting would not make them fewer. Nor is data that
-//!   replaces nothing, however much comes of it: merges would not make it less.
+//! * PC2: nobody sleeps under a lock, nor longer than [`LONGEST_SLEEP`] at once; whoever sleeps for the pace
+//!   stops when the pressure has gone, when the database closes, and when the stall limit is over, in which
+//!   what it waited for room counts.
+//! * PC3: pressure is read off the present shape, not counted by events: what a job changes is seen at the
+//!   next look, and nothing can be forgotten. Looks are at installs, after seals, and by writers under
+//!   pressure every [`ADAPT_INTERVAL`].
+//! * PC4: a keyspace's pressure holds back its own writers only; memory, which all share, holds back those
+//!   who write.
+//! * PC5: where compaction has nothing to do, runs of level 0 and garbage are no pressure: waiting would not
+//!   make them fewer. Nor is data that replaces nothing, however much comes of it: merges would not make it
+//!   less.
 //!
 //! # Rejected
-//! Sleeping before the write, as RocksDB does: the thread at the head of its queue sleeps for all, and a small write waits for a
-//! large one's debt. Delaying by the number of runs alone: with large memtables the step from one run to the next is seconds wide.
-//! In stepped mode nobody is held back: there is nobody to wait for.
+//! Sleeping before the write, as RocksDB does: the thread at the head of its queue sleeps for all, and a
+//! small write waits for a large one's debt. Delaying by the number of runs alone: with large memtables the
+//! step from one run to the next is seconds wide. In stepped mode nobody is held back: there is nobody to
+//! wait for.
 
 mod blocking;
 mod pace;
@@ -49,7 +56,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long a writer under pressure goes on by the last look. A sixteenth of a memtable at 100 MB/s; a look takes a microsecond.
+/// How long a writer under pressure goes on by the last look. A sixteenth of a memtable at 100 MB/s; a look
+/// takes a microsecond.
 pub(crate) const ADAPT_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A writer that owes more sleeps several times, and looks in between whether it still has to.
@@ -148,7 +156,8 @@ impl Store {
         dues
     }
 
-    /// Without a lock, after a batch: rings, looks at the pressure, and waits for as long as the batch came too early, `patience` at most.
+    /// Without a lock, after a batch: rings, looks at the pressure, and waits for as long as the batch came
+    /// too early, `patience` at most.
     #[cold]
     pub(crate) fn pay_dues(&self, writing: &Writing, dues: &Dues, patience: Duration) {
         if dues.ring {
@@ -192,8 +201,8 @@ impl Store {
         }
     }
 
-    /// Reads the pressure off the present shape and lets the keyspace's writers go at what follows. The caller holds none of the
-    /// locks from `busy` on.
+    /// Reads the pressure off the present shape and lets the keyspace's writers go at what follows. The
+    /// caller holds none of the locks from `busy` on.
     pub(crate) fn look_at_pressure(&self, keyspace: &KeyspaceState) {
         if let Some(writing) = self.writing.as_ref().filter(|_| !self.scheduler.is_stepped()) {
             self.adapt_pace(writing, keyspace);
@@ -244,8 +253,9 @@ impl Store {
         }
     }
 
-    /// How full the fullest queue before background work is, as at a seal: from 1000 on the writer that seals has to wait. Unlike pressure it
-    /// begins with an empty queue, counts the active memtables as full, and takes no lock of writers: what a job asks that begins.
+    /// How full the fullest queue before background work is, as at a seal: from 1000 on the writer that seals
+    /// has to wait. Unlike pressure it begins with an empty queue, counts the active memtables as full, and
+    /// takes no lock of writers: what a job asks that begins.
     pub(crate) fn fullest_queue_permille(&self, keyspace: &KeyspaceState) -> u32 {
         let view = keyspace.view.load();
         let in_memory = self.sealed_bytes.load(Ordering::Relaxed) + self.memory.write_buffer_bytes;
@@ -299,7 +309,8 @@ impl Store {
         Pressure::new(PressureCause::Level0, runs, soft.into(), hard.into())
     }
 
-    /// Promised room. The last tenth of what is alive, or half of the room if that is less, is where writers are slowed.
+    /// Promised room. The last tenth of what is alive, or half of the room if that is less, is where writers
+    /// are slowed.
     fn space_pressure(&self, keyspace: &KeyspaceState) -> Pressure {
         let free = Pressure::none(PressureCause::Space);
         let promised = keyspace.options().max_space_amp_permille;
@@ -313,8 +324,8 @@ impl Store {
         Pressure::new(PressureCause::Space, used, soft, hard)
     }
 
-    /// What newer data replaces and merges have not yet dropped, where the strategy has a budget for it. A tree on its way from one strategy to
-    /// another is in neither's form, and is not hurried.
+    /// What newer data replaces and merges have not yet dropped, where the strategy has a budget for it. A
+    /// tree on its way from one strategy to another is in neither's form, and is not hurried.
     fn garbage_pressure(&self, keyspace: &KeyspaceState, capacity: &Capacity) -> Pressure {
         let free = Pressure::none(PressureCause::Garbage);
         let options = keyspace.options();

@@ -1,8 +1,9 @@
 //! The pace of one keyspace's writers: what a write owes after it is done.
 //!
-//! A schedule, not a bucket: `free_at` is the moment at which everything written so far would have been written at the admitted
-//! rate. A write moves it on by its own bytes; who finds it more than [`LEAST_OWED`] ahead waits out the difference. It lies
-//! under the commit lock, so it needs no atomics, and an unlimited writer does not come near it.
+//! A schedule, not a bucket: `free_at` is the moment at which everything written so far would have been
+//! written at the admitted rate. A write moves it on by its own bytes; who finds it more than [`LEAST_OWED`]
+//! ahead waits out the difference. It lies under the commit lock, so it needs no atomics, and an unlimited
+//! writer does not come near it.
 
 use std::time::Duration;
 

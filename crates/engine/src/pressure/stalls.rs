@@ -83,7 +83,8 @@ pub enum PressureCause {
     Level0,
     /// Bytes of tables and what jobs write, where room was promised.
     Space,
-    /// Bytes above the last level and in memtables that replace older ones, where merges are to keep them within a budget.
+    /// Bytes above the last level and in memtables that replace older ones, where merges are to keep them
+    /// within a budget.
     Garbage,
 }
 

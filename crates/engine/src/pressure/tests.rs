@@ -1,5 +1,5 @@
-//! Write control beside background work that is held at a gate. The clock stands still unless a test moves it, so a writer that is held
-//! back stays so until the pressure goes: no test needs luck or time.
+//! Write control beside background work that is held at a gate. The clock stands still unless a test moves
+//! it, so a writer that is held back stays so until the pressure goes: no test needs luck or time.
 
 use super::*;
 use crate::jobs::JobFacts;
@@ -72,7 +72,8 @@ fn pressure_comes_with_sealed_memtables_and_goes_with_them() {
     db.close().unwrap();
 }
 
-/// The job that a stall names is the flush that is held; its end is told as soon as anything is known of the speed of flushes.
+/// The job that a stall names is the flush that is held; its end is told as soon as anything is known of the
+/// speed of flushes.
 #[test]
 fn a_stall_names_the_flush_that_is_waited_for() {
     let faults = FaultFs::new(Arc::new(StrictFs::new()));
@@ -103,8 +104,8 @@ fn a_stall_names_the_flush_that_is_waited_for() {
     db.close().unwrap();
 }
 
-/// IN3: a flush takes long beside compactions; if it held the tree that it began with, all that these replace would stay until its end, and most
-/// of the room that they free.
+/// IN3: a flush takes long beside compactions; if it held the tree that it began with, all that these replace
+/// would stay until its end, and most of the room that they free.
 #[test]
 fn a_flush_keeps_no_table_that_was_replaced() {
     let faults = FaultFs::new(Arc::new(StrictFs::new()));
@@ -134,7 +135,8 @@ fn a_flush_keeps_no_table_that_was_replaced() {
     db.close().unwrap();
 }
 
-/// Of the jobs that run the one is named that empties the queue; else one that has the keyspace's tables; else one that has the thread.
+/// Of the jobs that run the one is named that empties the queue; else one that has the keyspace's tables;
+/// else one that has the thread.
 #[test]
 fn the_job_that_is_named_is_the_nearest_to_the_queue() {
     let env = Env::simulated(Arc::new(StrictFs::new()), 1);
@@ -183,7 +185,8 @@ fn the_job_that_is_named_is_the_nearest_to_the_queue() {
     db.close().unwrap();
 }
 
-/// PC2 and PC4: who is held back holds nothing that others need, pays after its write, and goes on when the pressure has gone.
+/// PC2 and PC4: who is held back holds nothing that others need, pays after its write, and goes on when the
+/// pressure has gone.
 #[test]
 fn a_writer_that_is_held_back_hinders_nobody() {
     let faults = FaultFs::new(Arc::new(StrictFs::new()));
@@ -238,7 +241,8 @@ impl Clock for Ticking {
     }
 }
 
-/// PC2: what is owed grows when the rate falls while a writer waits; how long it waits at most does not, and what it waited for room has gone off it.
+/// PC2: what is owed grows when the rate falls while a writer waits; how long it waits at most does not, and
+/// what it waited for room has gone off it.
 #[test]
 fn nobody_waits_for_the_pace_beyond_the_stall_limit() {
     let faults = FaultFs::new(Arc::new(StrictFs::new()));
@@ -345,7 +349,8 @@ fn limits_of_level_0_lie_above_what_the_strategy_leaves_there() {
     assert_eq!(low.level0_limits(), (19, 20));
 }
 
-/// What newer data replaces is pressure beyond its budget, as long as merges cannot follow; what it adds is none, however much comes.
+/// What newer data replaces is pressure beyond its budget, as long as merges cannot follow; what it adds is
+/// none, however much comes.
 #[test]
 fn garbage_is_pressure_and_growth_is_not() {
     const KEYS: u64 = 6000;

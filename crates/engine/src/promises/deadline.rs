@@ -1,9 +1,10 @@
 //! Whether deletes can be gone in time: what merges have to rewrite, and how fast they may.
 //!
-//! Deletes may lie under any key. Then every table has to be rewritten between the delete and the deadline. An eighth of that time passes
-//! before memtables are sealed (DW1), and merges begin an eighth before its end (DW3): even where each began as soon as it
-//! could, three quarters of the time is what they have. The rates that the database is held to bound what they do in it, and so does what
-//! compactions were measured to go through.
+//! Deletes may lie under any key. Then every table has to be rewritten between the delete and the deadline.
+//! An eighth of that time passes before memtables are sealed (DW1), and merges begin an eighth before its end
+//! (DW3): even where each began as soon as it could, three quarters of the time is what they have. The rates
+//! that the database is held to bound what they do in it, and so does what compactions were measured to go
+//! through.
 
 use super::{SEAL_DIVISOR, USABLE_PERCENT};
 use crate::jobs::BackgroundRates;
@@ -55,8 +56,7 @@ impl DeleteShortfall {
 }
 
 impl fmt::Display for DeleteShortfall {
-    /// `3000.0 MB of tables have to be rewritten in 90 s where deletes lie all over them, 33.3 MB/s, and compactions can rewrite 10.0 MB/s
-    /// (background_write_bytes_per_second); 400 s can be promised`.
+    /// `3000.0 MB of tables have to be rewritten in 90 s where deletes lie all over them, 33.3 MB/s, and compactions can rewrite 10.0 MB/s (background_write_bytes_per_second); 400 s can be promised`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (megabytes, seconds) = (self.table_bytes as f64 / 1e6, self.time.as_secs_f64());
         write!(
@@ -95,7 +95,8 @@ impl Store {
         )))
     }
 
-    /// Warns of promises on deletes that cannot be kept: when a database is opened, and when its rates change.
+    /// Warns of promises on deletes that cannot be kept: when a database is opened, and when its rates
+    /// change.
     pub(crate) fn warn_of_deadlines(&self) {
         for keyspace in self.all_keyspaces().iter() {
             if let Err(error) = self.check_deadline(keyspace, keyspace.options().delete_within) {

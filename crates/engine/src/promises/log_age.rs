@@ -1,4 +1,5 @@
-//! DW1, DW2 and DW6: memtables, log segments and the manifest do not grow old where somebody promised that deletes vanish.
+//! DW1, DW2 and DW6: memtables, log segments and the manifest do not grow old where somebody promised that
+//! deletes vanish.
 
 use super::{MANIFEST_DIVISOR, SEAL_DIVISOR};
 use crate::handle::DEFAULT_KEYSPACE;
@@ -11,12 +12,13 @@ use esker_version::VersionEdit;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Since when log segments are there, as the compaction lane saw it. What is in a segment was written after that.
+/// Since when log segments are there, as the compaction lane saw it. What is in a segment was written after
+/// that.
 #[derive(Debug, Default)]
 pub(crate) struct LogAges {
     since_ms: BTreeMap<LogId, u64>,
-    /// The segment that was begun for a promise, and the last sequence number before it: as long as nothing was written since, it is
-    /// empty, and there is nothing to leave behind.
+    /// The segment that was begun for a promise, and the last sequence number before it: as long as nothing
+    /// was written since, it is empty, and there is nothing to leave behind.
     begun: Option<(LogId, SeqNo)>,
     /// The manifest, and since when it is the present one.
     manifest: Option<(FileNumber, u64)>,
@@ -55,8 +57,8 @@ impl Store {
         Ok(())
     }
 
-    /// Begins a manifest without the borders of tables that are gone, which are keys, if the present one has been written to for long
-    /// enough.
+    /// Begins a manifest without the borders of tables that are gone, which are keys, if the present one has
+    /// been written to for long enough.
     fn leave_old_manifest(&self, writing: &Writing, within_ms: u64) {
         let mut installed = writing.manifest.lock();
         let (number, now_ms) = (installed.manifest.number(), self.time.now_ms());
@@ -79,8 +81,8 @@ impl Store {
         if age_ms >= within_ms / SEAL_DIVISOR { self.seal_if_filled(keyspace) } else { Ok(()) }
     }
 
-    /// Seals every memtable that needs the segment, and begins another if it is the one being written; `false` if there is
-    /// nothing in it, or no room for it now.
+    /// Seals every memtable that needs the segment, and begins another if it is the one being written;
+    /// `false` if there is nothing in it, or no room for it now.
     fn leave_segment(&self, writing: &Writing, segment: LogId, ages: &mut LogAges) -> Result<bool> {
         let (last, position) = writing.commit.lock().end();
         if ages.begun == Some((segment, last)) {

@@ -1,32 +1,36 @@
 //! Promises of a keyspace: how much room its tables take, and how soon what was deleted is gone.
 //!
 //! # Room (`max_space_amp`)
-//! Tables, what running jobs write, what readers still hold of replaced tables, and blob files stay below a multiple of the live data.
-//! The planner merges in time for it and in small jobs ([`esker_strategy::Allowance`]); when the room is nearly used up
-//! writers are slowed as by any other pressure ([`crate::pressure`]). What is alive is estimated from below, so a promise is
-//! called missed too early rather than too late.
+//! Tables, what running jobs write, what readers still hold of replaced tables, and blob files stay below a
+//! multiple of the live data. The planner merges in time for it and in small jobs
+//! ([`esker_strategy::Allowance`]); when the room is nearly used up writers are slowed as by any other
+//! pressure ([`crate::pressure`]). What is alive is estimated from below, so a promise is called missed too
+//! early rather than too late.
 //!
 //! # Deletes (`delete_within`)
-//! What was deleted or has expired is in no file of the database any more within that time: not the tombstone, not what it hides,
-//! not the log. Six places hold it, one after the other:
+//! What was deleted or has expired is in no file of the database any more within that time: not the
+//! tombstone, not what it hides, not the log. Six places hold it, one after the other:
 //! * DW1: the active memtable: it is sealed an eighth of the time after its first entry, whatever it holds.
-//! * DW2: log segments: after an eighth of the time the oldest is left, all memtables of any keyspace that need it are sealed, and it is
-//!   deleted with the last of them; none is kept to be written again.
-//! * DW3: tables above the last level: each knows when the oldest delete in it was made; merges keep the oldest of their inputs; an
-//!   eighth of the time before the deadline the column goes to the last level, before anything else but an urgent level 0. Where something
-//!   newer takes a tombstone's place while older tables still hold what it deleted, the newer table stands for it and knows the time. Where a
-//!   merge takes a slice of a table, the file stays, with what was deleted in it, as long as another slice does: so the other slices
-//!   know the time as well, and are written anew in their places.
+//! * DW2: log segments: after an eighth of the time the oldest is left, all memtables of any keyspace that
+//!   need it are sealed, and it is deleted with the last of them; none is kept to be written again.
+//! * DW3: tables above the last level: each knows when the oldest delete in it was made; merges keep the
+//!   oldest of their inputs; an eighth of the time before the deadline the column goes to the last level,
+//!   before anything else but an urgent level 0. Where something newer takes a tombstone's place while older
+//!   tables still hold what it deleted, the newer table stands for it and knows the time. Where a merge takes
+//!   a slice of a table, the file stays, with what was deleted in it, as long as another slice does: so the
+//!   other slices know the time as well, and are written anew in their places.
 //! * DW4: tables of the last level with entries that expire: rewritten when the first of them is due.
-//! * DW5: replaced tables, until their last reader lets go: a snapshot, cursor or range that is older than the delete keeps it, and
-//!   then the promise is missed on that account; [`DeletePromise`] says so.
-//! * DW6: the manifest, which has the first and last keys of tables, also of those that are gone: a new one is begun a sixteenth of the time
-//!   after the first edit of the present one.
+//! * DW5: replaced tables, until their last reader lets go: a snapshot, cursor or range that is older than
+//!   the delete keeps it, and then the promise is missed on that account; [`DeletePromise`] says so.
+//! * DW6: the manifest, which has the first and last keys of tables, also of those that are gone: a new one
+//!   is begun a sixteenth of the time after the first edit of the present one.
 //!
-//! What cannot be kept where deletes lie all over the keys is refused, and told of when it becomes so: [`DeleteShortfall`].
+//! What cannot be kept where deletes lie all over the keys is refused, and told of when it becomes so:
+//! [`DeleteShortfall`].
 //!
-//! A backup, a checkpoint, and log that is kept for readers of changes are copies that somebody asked for; nothing is promised for
-//! them. Deleted files are given back to the file system, which does not overwrite them. While the database is closed nobody works.
+//! A backup, a checkpoint, and log that is kept for readers of changes are copies that somebody asked for;
+//! nothing is promised for them. Deleted files are given back to the file system, which does not overwrite
+//! them. While the database is closed nobody works.
 
 mod deadline;
 mod log_age;
@@ -48,14 +52,16 @@ const SEAL_DIVISOR: u64 = 8;
 /// DW6: the share of the promised time after which the manifest is begun anew.
 const MANIFEST_DIVISOR: u64 = 16;
 
-/// The share of what compactions were measured to write that a promise may take, in percent: flushes and bursts need the rest.
+/// The share of what compactions were measured to write that a promise may take, in percent: flushes and
+/// bursts need the rest.
 const USABLE_PERCENT: f64 = 70.0;
 
 /// Who uses how much room.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
     pub(crate) live_bytes: u64,
-    /// Whether merges into the oldest run have shown what is alive; before the first it may be all that there is.
+    /// Whether merges into the oldest run have shown what is alive; before the first it may be all that there
+    /// is.
     pub(crate) is_measured: bool,
     pub(crate) table_bytes: u64,
     pub(crate) blob_bytes: u64,
@@ -103,7 +109,8 @@ impl Store {
         }
     }
 
-    /// Whether a promise on room can be kept at the rate at which a keyspace is written to, if both are known.
+    /// Whether a promise on room can be kept at the rate at which a keyspace is written to, if both are
+    /// known.
     ///
     /// # Errors
     /// `InvalidArgument` with the numbers if not.

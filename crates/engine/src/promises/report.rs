@@ -29,12 +29,13 @@ pub enum PromiseState {
     AtRisk,
     /// It is not.
     Missed,
-    /// More room is taken than is known to be alive, but no merge onto the oldest data since the database was opened has shown what is.
+    /// More room is taken than is known to be alive, but no merge onto the oldest data since the database was
+    /// opened has shown what is.
     Unknown,
 }
 
-/// How much room tables and blob files take, in bytes. What is alive is estimated from below: the oldest run of the last level, and at
-/// least four memtables.
+/// How much room tables and blob files take, in bytes. What is alive is estimated from below: the oldest run
+/// of the last level, and at least four memtables.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SpacePromise {

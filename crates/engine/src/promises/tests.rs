@@ -103,7 +103,8 @@ fn what_was_deleted_is_in_no_file_after_the_promised_time() {
     }
 }
 
-/// What was deleted is not less deleted because the key was written again, in the same memtable or later: then no tombstone is left to say that it is there.
+/// What was deleted is not less deleted because the key was written again, in the same memtable or later:
+/// then no tombstone is left to say that it is there.
 #[test]
 fn what_was_deleted_and_written_anew_is_gone_as_well() {
     for (strategy, flushes) in [("partitioned", 0), ("partitioned", 1), ("leveled:10", 1), ("tiered:4", 0)] {
@@ -125,7 +126,8 @@ fn what_was_deleted_and_written_anew_is_gone_as_well() {
     }
 }
 
-/// The same where a snapshot kept it: once the snapshot is gone the value goes, though the merge that met its tombstone is long over.
+/// The same where a snapshot kept it: once the snapshot is gone the value goes, though the merge that met its
+/// tombstone is long over.
 #[test]
 fn what_a_snapshot_kept_of_a_key_written_anew_goes_after_it() {
     let world = World::new(|options| raw(options).delete_within(WITHIN));
@@ -147,7 +149,8 @@ fn what_a_snapshot_kept_of_a_key_written_anew_goes_after_it() {
     world.db.close().unwrap();
 }
 
-/// A merge takes a slice of a table with what was deleted in it; the file has it until the other slices leave it.
+/// A merge takes a slice of a table with what was deleted in it; the file has it until the other slices leave
+/// it.
 #[test]
 fn slices_leave_a_file_in_which_something_was_deleted() {
     let world = World::new(|options| raw(options).compaction_job_size(16 << 10).delete_within(WITHIN));
@@ -192,7 +195,8 @@ fn a_deleted_key_is_not_in_the_manifest_either() {
     world.db.close().unwrap();
 }
 
-/// Tables that wait for their place among the memtables are no memtables: they have no time before which nothing was written.
+/// Tables that wait for their place among the memtables are no memtables: they have no time before which
+/// nothing was written.
 #[test]
 fn ingested_tables_that_wait_miss_no_promise() {
     let world = World::new(|options| raw(options).delete_within(WITHIN));
@@ -340,7 +344,8 @@ fn a_promise_on_room_holds_for_every_strategy() {
     }
 }
 
-/// While a database is filled, what lies above the oldest data may all be alive: nothing is called missed before a merge has shown it.
+/// While a database is filled, what lies above the oldest data may all be alive: nothing is called missed
+/// before a merge has shown it.
 #[test]
 fn a_young_database_has_missed_nothing() {
     let state = |table_bytes: u64, is_measured: bool| {
@@ -377,7 +382,8 @@ fn what_cannot_be_promised_is_refused() {
     assert!(refused(KeyspaceOptions::default().delete_within(Duration::from_secs(5))).contains("2"));
 }
 
-/// What was measured decides: 100 MB/s of writes and 200 MB/s of compactions leave no room for 20 bytes for each.
+/// What was measured decides: 100 MB/s of writes and 200 MB/s of compactions leave no room for 20 bytes for
+/// each.
 #[test]
 fn what_measurements_rule_out_is_refused_with_the_numbers() {
     let world = World::new(|options| options);
@@ -398,7 +404,8 @@ fn what_measurements_rule_out_is_refused_with_the_numbers() {
     world.db.close().unwrap();
 }
 
-/// The same for deletes: the tables cannot be rewritten in time. Told where options are set, and later where the rate has become too low.
+/// The same for deletes: the tables cannot be rewritten in time. Told where options are set, and later where
+/// the rate has become too low.
 #[test]
 fn a_deadline_that_measurements_rule_out_is_refused_with_the_numbers() {
     let world = World::new(raw);

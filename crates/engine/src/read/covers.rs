@@ -1,8 +1,9 @@
 //! What range deletes hide from a reader of a view.
 //!
-//! A view says by a few loads whether it has range deletes at all ([`SuperVersion::has_range_deletes`]); if not, nothing of this file
-//! runs. If it has, a point read asks for the newest one over its key once ([`cover_at`]), and a cursor gets a [`Cover`]
-//! of the same sources ([`cover_of`]), under which its sources seek over what is hidden ([`covered`]).
+//! A view says by a few loads whether it has range deletes at all ([`SuperVersion::has_range_deletes`]); if
+//! not, nothing of this file runs. If it has, a point read asks for the newest one over its key once
+//! ([`cover_at`]), and a cursor gets a [`Cover`] of the same sources ([`cover_of`]), under which its sources
+//! seek over what is hidden ([`covered`]).
 
 use super::run_cursor::RunCursor;
 use super::source::{CoveredSource, Source};
@@ -14,7 +15,8 @@ use esker_memtable::MemtableCursor;
 use esker_version::{KeyEnd, LevelIndex};
 use std::sync::Arc;
 
-/// The newest range delete over `key` in the whole view that a reader at `seqno` sees; [`SeqNo::ZERO`] if there is none.
+/// The newest range delete over `key` in the whole view that a reader at `seqno` sees; [`SeqNo::ZERO`] if
+/// there is none.
 #[inline]
 pub(crate) fn cover_at(view: &SuperVersion, key: &[u8], seqno: SeqNo) -> Result<SeqNo> {
     if view.has_range_deletes() { cover_among(view, key, seqno) } else { Ok(SeqNo::ZERO) }
@@ -78,7 +80,8 @@ impl TreeRun {
         };
         let mut stretch = (**around.file.range_deletes()?).stretch(key, seqno);
         stretch.low = stretch.low.max(Some(around.meta.smallest()));
-        // A slice ends before a border, unless it goes up to the end of its file, where range deletes end as well.
+        // A slice ends before a border, unless it goes up to the end of its file, where range deletes end as
+        // well.
         let high = match &around.meta.range.end {
             KeyEnd::Excluded(border) => Some(&**border),
             _ => next_start(at + 1),

@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 /// A position in a keyspace, showing the state at the moment it was made.
 ///
-/// A cursor lends its entries instead of copying them, which makes it the fast way to scan. It holds memtables and
-/// table files in place: drop it when done.
+/// A cursor lends its entries instead of copying them, which makes it the fast way to scan. It holds
+/// memtables and table files in place: drop it when done.
 ///
 /// ```no_run
 /// # fn main() -> esker_base::Result<()> {
@@ -42,7 +42,8 @@ pub struct Cursor {
 
 /// Where a cursor's entries come from. In places of their own, so that handing a cursor out moves a pointer.
 enum Entries {
-    /// One run of one version of each key, as a tree that rests is: there is nothing to merge and nothing to hide.
+    /// One run of one version of each key, as a tree that rests is: there is nothing to merge and nothing to
+    /// hide.
     Single(Box<Visible<Box<RunCursor>>>),
     Merged(Box<Visible<Merge<Source>>>),
 }
@@ -77,15 +78,16 @@ impl std::fmt::Debug for Cursor {
 }
 
 impl Cursor {
-    /// A cursor within `bounds` over what a reader of that moment sees, listed among the holders while it lives, and with its scans
-    /// counted. The view holds every version that such a reader needs, so no snapshot has to be registered for it.
+    /// A cursor within `bounds` over what a reader of that moment sees, listed among the holders while it
+    /// lives, and with its scans counted. The view holds every version that such a reader needs, so no
+    /// snapshot has to be registered for it.
     pub(crate) fn new(mut pinned: Pinned, bounds: Bounds, holding: Holding, tally: ScanTally) -> Cursor {
         let entries = Entries::of(&mut pinned, bounds);
         Cursor { entries, _view: pinned.view.into_arc(), _holding: Some(holding), tally }
     }
 
-    /// A cursor over what a reader at `seqno` would see if there were only these sources of `view` and the range deletes
-    /// of `cover`.
+    /// A cursor over what a reader at `seqno` would see if there were only these sources of `view` and the
+    /// range deletes of `cover`.
     pub(crate) fn over(
         view: Arc<SuperVersion>,
         sources: Vec<Source>,
@@ -151,7 +153,8 @@ impl Cursor {
         each!(&self.entries, entries => entries.is_valid().then(|| entries.key()))
     }
 
-    /// When the current value expires, in milliseconds since 1970; `None` if it does not, or if there is none.
+    /// When the current value expires, in milliseconds since 1970; `None` if it does not, or if there is
+    /// none.
     pub fn expiry_ms(&self) -> Option<u64> {
         each!(&self.entries, entries => if entries.is_valid() { entries.expiry_ms() } else { None })
     }
@@ -162,7 +165,8 @@ impl Cursor {
     }
 }
 
-/// What a reader of that moment sees, merged and filtered. Large, so it is compiled into whoever has a place for it and made there.
+/// What a reader of that moment sees, merged and filtered. Large, so it is compiled into whoever has a place
+/// for it and made there.
 #[inline(always)]
 pub(crate) fn visible(pinned: &Pinned, reader: Reader, bounds: Bounds) -> Visible<Merge<Source>> {
     let Pinned { view, seqno, .. } = pinned;
@@ -196,8 +200,8 @@ fn gaps_of(view: &SuperVersion) -> Arc<dyn esker_iter::Gaps> {
     Arc::clone(&view.semantics.gaps) as Arc<dyn esker_iter::Gaps>
 }
 
-/// The only run of a view if its tables hold one version of each key, all puts, all visible at `seqno`. If it is the only source as well, there
-/// is nothing to merge and nothing to hide.
+/// The only run of a view if its tables hold one version of each key, all puts, all visible at `seqno`. If it
+/// is the only source as well, there is nothing to merge and nothing to hide.
 #[inline]
 fn only_run_of_single_versions(view: &SuperVersion, seqno: SeqNo) -> Option<&Arc<TreeRun>> {
     let [run] = view.tree.runs.as_slice() else { return None };

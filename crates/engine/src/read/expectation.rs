@@ -1,13 +1,15 @@
 //! Whether the next lookup will find its key in the oldest run.
 //!
-//! Asked by lookups that could begin there before the filters have answered, which is worth as much to those that find the key as it
-//! costs those that do not. So it goes by the majority of late: a number that grows by one with each lookup that found its key there,
-//! and falls by one with each that passed all filters by and did not. It is the thread's own, because one that threads share would be
-//! written to by all of them; whatever it says, lookups answer the same.
+//! Asked by lookups that could begin there before the filters have answered, which is worth as much to those
+//! that find the key as it costs those that do not. So it goes by the majority of late: a number that grows
+//! by one with each lookup that found its key there, and falls by one with each that passed all filters by
+//! and did not. It is the thread's own, because one that threads share would be written to by all of them;
+//! whatever it says, lookups answer the same.
 
 use std::cell::Cell;
 
-/// Where the number ends: so many lookups of the other kind turn the expectation, from one end to the middle twice as many.
+/// Where the number ends: so many lookups of the other kind turn the expectation, from one end to the middle
+/// twice as many.
 const MOST: u8 = 15;
 
 thread_local! {
@@ -35,8 +37,9 @@ mod tests {
     use esker_env::fault::StrictFs;
     use std::sync::Arc;
 
-    /// A lookup that began in the oldest run is to end in each run with that run's version: all of them have every key that a newer
-    /// one has, so an approach to the oldest that answered for another would answer something older.
+    /// A lookup that began in the oldest run is to end in each run with that run's version: all of them have
+    /// every key that a newer one has, so an approach to the oldest that answered for another would answer
+    /// something older.
     #[test]
     fn what_began_in_the_oldest_run_answers_for_no_other() {
         let env = Env::simulated(Arc::new(StrictFs::new()), 7);
@@ -50,7 +53,8 @@ mod tests {
             db.default_keyspace().flush().unwrap();
         }
         assert_eq!(db.metrics().keyspaces[0].runs, steps.len());
-        // Twice: the first round opens the tables. Two keys of the oldest run alone before each keep up the expectation.
+        // Twice: the first round opens the tables. Two keys of the oldest run alone before each keep up the
+        // expectation.
         let is_found = |key: u64, step: u64| {
             assert_eq!(db.get(key.to_be_bytes()).unwrap().as_deref(), Some(&step.to_be_bytes()[..]), "{key}");
         };

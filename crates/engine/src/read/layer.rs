@@ -1,4 +1,5 @@
-//! What one level of a keyspace holds on its own: for showing a tree, not for answering questions about the data.
+//! What one level of a keyspace holds on its own: for showing a tree, not for answering questions about the
+//! data.
 
 use super::covers::cover_of_layer;
 use super::cursor::Cursor;
@@ -10,7 +11,8 @@ use esker_iter::Reader;
 use esker_version::LevelIndex;
 use std::sync::Arc;
 
-/// One level of a keyspace, or its memtables together, at one moment. Holds memtables and table files in place.
+/// One level of a keyspace, or its memtables together, at one moment. Holds memtables and table files in
+/// place.
 #[derive(Clone, Debug)]
 pub struct Layer {
     view: Arc<SuperVersion>,
@@ -38,13 +40,14 @@ impl Layer {
         memory.into_iter().chain(levels.into_iter().map(|level| layer(depth(level), Some(level)))).collect()
     }
 
-    /// How deep it lies: memory 0, level 0 1, level 1 2 and so on; the last level, which has no number of its own,
-    /// one deeper than the deepest level above it that holds anything.
+    /// How deep it lies: memory 0, level 0 1, level 1 2 and so on; the last level, which has no number of its
+    /// own, one deeper than the deepest level above it that holds anything.
     pub fn depth(&self) -> usize {
         self.depth
     }
 
-    /// A cursor over the pairs that this layer holds, whether or not a layer above it has newer ones or deletes them.
+    /// A cursor over the pairs that this layer holds, whether or not a layer above it has newer ones or
+    /// deletes them.
     pub fn cursor(&self) -> Cursor {
         let sources = Source::of_layer(&self.view, self.level);
         let cover = cover_of_layer(&self.view, self.level, self.seqno);

@@ -1,9 +1,10 @@
-//! The read path: one key ([`point`]), many keys ([`multi`]), what their entries mean ([`resolve`], [`versions`]), ranges
-//! ([`cursor`], [`range`]), and what range deletes hide ([`covers`]). [`layer`] looks at one level alone, and [`expectation`] knows where keys were
-//! found lately.
+//! The read path: one key ([`point`]), many keys ([`multi`]), what their entries mean ([`resolve`],
+//! [`versions`]), ranges ([`cursor`], [`range`]), and what range deletes hide ([`covers`]). [`layer`] looks
+//! at one level alone, and [`expectation`] knows where keys were found lately.
 //!
-//! Every read pins a view, then loads the sequence number it reads at (RV1; see [`crate::view`]), and asks the sources
-//! newest first: active memtable, sealed memtables, runs in reading order. The key is hashed once.
+//! Every read pins a view, then loads the sequence number it reads at (RV1; see [`crate::view`]), and asks
+//! the sources newest first: active memtable, sealed memtables, runs in reading order. The key is hashed
+//! once.
 
 pub(crate) mod covers;
 pub(crate) mod cursor;

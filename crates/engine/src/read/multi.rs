@@ -1,5 +1,5 @@
-//! Many keys at once: the same sources in the same order, but all keys go through one before any goes to the next, so that
-//! their cache misses overlap.
+//! Many keys at once: the same sources in the same order, but all keys go through one before any goes to the
+//! next, so that their cache misses overlap.
 
 use crate::Value;
 use crate::handle::Pinned;
@@ -174,7 +174,8 @@ impl Group<'_> {
         self.pinned.fetch(self.keys[at], pointer)
     }
 
-    /// Looks for one key alone in a part whose table is not open or only lent, so that not more than one is lent at a time.
+    /// Looks for one key alone in a part whose table is not open or only lent, so that not more than one is
+    /// lent at a time.
     #[cold]
     fn ask_closed(
         &mut self,

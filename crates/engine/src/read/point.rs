@@ -11,8 +11,8 @@ use esker_base::{Result, SeqNo, Tag, checksum};
 use esker_filter::watch::is_sampled;
 use esker_sst::{Approach, PinnedValue, Table};
 
-/// Runs whose filters are prefetched together before the first source is asked. More runs than this are asked one
-/// after the other: a lookup through that many is slow for other reasons.
+/// Runs whose filters are prefetched together before the first source is asked. More runs than this are asked
+/// one after the other: a lookup through that many is slow for other reasons.
 const PREFETCHED_RUNS: usize = 16;
 
 /// What a lookup found.
@@ -23,7 +23,8 @@ pub(crate) enum Found<'v> {
     Pinned(PinnedValue),
     /// Made of operands.
     Folded(Vec<u8>),
-    /// In a blob file, to which this points. Not fetched yet: who asks whether a key is there does not need it.
+    /// In a blob file, to which this points. Not fetched yet: who asks whether a key is there does not need
+    /// it.
     Large(Value),
     /// The key has no value.
     Absent,
@@ -83,8 +84,9 @@ fn search<'v>(pinned: &'v Pinned, key: &[u8], hash: u64, witness: &mut impl Witn
             });
         }
     }
-    // The oldest run holds most of the keys. Where lookups found theirs in it lately, its index is searched and the lines of the block are
-    // asked for while those of the filters are under way. What a filter refuses after all was fetched in vain.
+    // The oldest run holds most of the keys. Where lookups found theirs in it lately, its index is searched
+    // and the lines of the block are asked for while those of the filters are under way. What a filter
+    // refuses after all was fetched in vain.
     let oldest = runs.len().wrapping_sub(1);
     let likely = if expectation::is_high() { candidates.get(oldest).copied().flatten() } else { None };
     let table = likely.and_then(|part| part.file.opened());
@@ -148,8 +150,8 @@ impl Wanted<'_> {
         self.in_part(part, asked, witness, at, None)
     }
 
-    /// Asks the filter of a part; `None` if it says that the key is not there. Apart from the search, so that lookups of absent keys
-    /// are few instructions in one piece.
+    /// Asks the filter of a part; `None` if it says that the key is not there. Apart from the search, so that
+    /// lookups of absent keys are few instructions in one piece.
     #[inline(always)]
     fn asked<'t>(&self, part: &'t TreePart, witness: &mut impl Witness, run: usize) -> Option<Asked<'t>> {
         let Some(table) = part.file.opened_for_use() else { return Some(Asked::Closed) };
@@ -157,8 +159,8 @@ impl Wanted<'_> {
         table.may_contain(self.hash).then_some(Asked::Passed(table))
     }
 
-    /// What a part of the run at this place tells about the key; `None` if it holds no visible version. The approach, if there is one, is
-    /// to the key in this part's table.
+    /// What a part of the run at this place tells about the key; `None` if it holds no visible version. The
+    /// approach, if there is one, is to the key in this part's table.
     #[inline(never)]
     fn in_part(
         &self,

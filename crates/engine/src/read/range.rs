@@ -10,8 +10,8 @@ use esker_base::{Error, Result};
 use esker_iter::{Bounds, DoubleEnded, Merge, Reader, Visible};
 use std::iter::FusedIterator;
 
-/// The entries of a range in key order, as they were when the iterator was made. Lazy: nothing is read before it is
-/// asked for. After an error the iterator is at its end.
+/// The entries of a range in key order, as they were when the iterator was made. Lazy: nothing is read before
+/// it is asked for. After an error the iterator is at its end.
 ///
 /// Items are copies; a [`crate::Cursor`] lends entries instead and is several times faster for small values.
 #[derive(Debug)]
@@ -40,8 +40,8 @@ impl esker_iter::View for RangeView {
 }
 
 impl Range {
-    /// The entries within `bounds` of what could be pinned. An error becomes the first item, so that a loop over a
-    /// range needs one place for errors.
+    /// The entries within `bounds` of what could be pinned. An error becomes the first item, so that a loop
+    /// over a range needs one place for errors.
     pub(crate) fn new(pinned: Result<Pinned>, bounds: Bounds) -> Range {
         Range::of(pinned.map(|mut pinned| RangeView { reader: pinned.reader(), pinned, bounds }))
     }

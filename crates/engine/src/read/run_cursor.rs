@@ -21,7 +21,8 @@ pub(crate) struct RunCursor {
     /// The part in which the seek starts that was prepared and is still to be made.
     prepared: Option<usize>,
     valid: bool,
-    /// Whether the open part is a slice of its file; kept here so that a step looks at no other memory for it.
+    /// Whether the open part is a slice of its file; kept here so that a step looks at no other memory for
+    /// it.
     sliced: bool,
     /// Whether it tells how entries of the open part stand to a bound.
     tells: bool,
@@ -76,8 +77,8 @@ impl RunCursor {
         self.open_for(at, Access::Use)
     }
 
-    /// Makes part `at` the open one. No more than one table is held at a time, and none is left open that a compaction
-    /// reads: it will not come by again.
+    /// Makes part `at` the open one. No more than one table is held at a time, and none is left open that a
+    /// compaction reads: it will not come by again.
     #[inline(always)]
     fn open_for(&mut self, at: usize, access: Access) -> Result<&mut TableCursor> {
         if self.at != at || !self.cursor.is_attached() {
@@ -290,8 +291,8 @@ impl Cursor for RunCursor {
     #[inline(always)]
     fn next(&mut self) -> Result<()> {
         debug_assert!(self.valid);
-        // What is not sliced shows every entry, and a step forwards does not leave a slice at its start: within a block one number
-        // tells nearly always.
+        // What is not sliced shows every entry, and a step forwards does not leave a slice at its start:
+        // within a block one number tells nearly always.
         let cursor = &mut self.cursor;
         if cursor.step() && (!self.sliced || cursor.head(0) < self.end_head) {
             return Ok(());
@@ -321,7 +322,8 @@ impl Cursor for RunCursor {
         self.finish_step_back()
     }
 
-    /// Within a block, where the run has one version of each key. What is sliced is walked over with a look at each key.
+    /// Within a block, where the run has one version of each key. What is sliced is walked over with a look
+    /// at each key.
     #[inline(always)]
     fn standing<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (Standing, u64) {
         if !self.tells {

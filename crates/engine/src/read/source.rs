@@ -11,9 +11,10 @@ use esker_sst::ReadPurpose;
 use esker_version::LevelIndex;
 use std::sync::Arc;
 
-/// A cursor over one source of a keyspace. Cursors over runs lie in places of their own: they are large, and a merge of one or two sources,
-/// as most are, is made for a few entries each time.
-// With a tag of its own: one that hides in a field takes four instructions more to ask, and each step asks several times.
+/// A cursor over one source of a keyspace. Cursors over runs lie in places of their own: they are large, and
+/// a merge of one or two sources, as most are, is made for a few entries each time.
+// With a tag of its own: one that hides in a field takes four instructions more to ask, and each step asks
+// several times.
 #[repr(u8)]
 pub(crate) enum Source {
     Memtable(MemtableCursor),

@@ -1,5 +1,5 @@
-//! All that is known of one key: its versions, newest first, from every source. The slow way to a value, for the entries that
-//! do not tell it by themselves, and for questions that are not about the value.
+//! All that is known of one key: its versions, newest first, from every source. The slow way to a value, for
+//! the entries that do not tell it by themselves, and for questions that are not about the value.
 
 use crate::read::covers::cover_at;
 use crate::read::run_cursor::RunCursor;
@@ -11,8 +11,8 @@ use esker_sst::ReadPurpose;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Shows the versions of `key` at or below `seqno` to `visit` until it has seen enough. Sources that cannot hold the key
-/// are not opened.
+/// Shows the versions of `key` at or below `seqno` to `visit` until it has seen enough. Sources that cannot
+/// hold the key are not opened.
 pub(crate) fn visit_versions(
     view: &SuperVersion,
     key: &[u8],

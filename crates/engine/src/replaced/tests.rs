@@ -134,7 +134,8 @@ struct Seen {
     share: Option<u32>,
 }
 
-/// The share of some tables together: one that is cut after two entries says little by itself. `None` if that of one is unknown, or there is none.
+/// The share of some tables together: one that is cut after two entries says little by itself. `None` if that
+/// of one is unknown, or there is none.
 fn mean(tables: &[Seen]) -> Option<u64> {
     let bytes: u64 = tables.iter().map(|table| table.bytes).sum();
     let shares = tables.iter().map(|table| Some(table.bytes * u64::from(table.share?)));
@@ -165,8 +166,8 @@ fn flushes_know_new_keys_from_overwritten_ones() {
     assert!(is_about(&shares, 350..650), "half of them: {shares:?}");
 }
 
-/// By its bytes, and however entries of different sizes follow each other: a large new value behind each small one that is overwritten, and
-/// the other way round.
+/// By its bytes, and however entries of different sizes follow each other: a large new value behind each
+/// small one that is overwritten, and the other way round.
 #[test]
 fn shares_are_of_bytes() {
     for (of_new, of_old, expected) in [(400, 4, 0..350), (4, 400, 800..1001)] {
@@ -244,7 +245,8 @@ fn after_a_reopening_nobody_knows() {
     assert!(!upper.is_empty() && upper.iter().all(|table| table.share.is_none()), "{upper:?}");
 }
 
-/// RP5: of tables that are closed, and of those whose filters are not in memory, nothing is read, whatever is to be known of them.
+/// RP5: of tables that are closed, and of those whose filters are not in memory, nothing is read, whatever is
+/// to be known of them.
 #[test]
 fn nothing_older_is_read_to_know_what_is_replaced() {
     for is_open in [false, true] {
@@ -290,8 +292,8 @@ fn who_asks_nobody_looks_for_nothing() {
     assert_eq!(sampler.next_bytes, u64::MAX);
 }
 
-/// A store that was filled has much more above its last level than may be garbage, and yet takes no more room than ever when it is overwritten
-/// then.
+/// A store that was filled has much more above its last level than may be garbage, and yet takes no more room
+/// than ever when it is overwritten then.
 #[test]
 fn overwrites_after_a_fill_leave_no_more_garbage_than_ever() {
     let keyspace = KeyspaceOptions::default().write_buffer_size(64 << 10).compaction_job_size(256 << 10);

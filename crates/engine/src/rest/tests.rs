@@ -1,4 +1,5 @@
-//! Which files of the log there are, and that nothing of it is lost: on the simulated file system, step by step.
+//! Which files of the log there are, and that nothing of it is lost: on the simulated file system, step by
+//! step.
 
 use crate::scheduler::{LOOK_INTERVAL, Lane};
 use crate::{Database, KeyspaceOptions, Options};
@@ -128,8 +129,8 @@ fn no_compaction_fails_for_the_sake_of_rest() {
     assert_eq!(world.log_bytes(), [SMALL]);
 }
 
-/// RS6: a rest that comes while a writer waits for a segment, of which the log lane has not seen yet that it is wanted, leaves nobody waiting. The
-/// lane is held where it deletes a table, before it looks at the log.
+/// RS6: a rest that comes while a writer waits for a segment, of which the log lane has not seen yet that it
+/// is wanted, leaves nobody waiting. The lane is held where it deletes a table, before it looks at the log.
 #[test]
 fn a_rest_does_not_forget_a_writer_that_waits() {
     let faults = FaultFs::over_strict(StrictFs::new());
@@ -144,7 +145,8 @@ fn a_rest_does_not_forget_a_writer_that_waits() {
         (0..10_000u32).for_each(|number| db.put(number.to_be_bytes(), [1; 40]).expect("room in the log"));
     };
     for _ in 0..2 {
-        // Enough for another segment, so that the memtables' share has been called back, which the writer below shall not be told of.
+        // Enough for another segment, so that the memtables' share has been called back, which the writer
+        // below shall not be told of.
         fill(&db);
         db.default_keyspace().flush().expect("a flush");
     }

@@ -34,8 +34,9 @@ fn full() -> Error {
     Error::Full("the disk is full".into())
 }
 
-/// Whoever finds no room requests a lane, waits for a change, and looks again. Guards that a step which found nothing
-/// to do is no change: waking the waiter for it, who would request the lane again, kept both busy for ever.
+/// Whoever finds no room requests a lane, waits for a change, and looks again. Guards that a step which found
+/// nothing to do is no change: waking the waiter for it, who would request the lane again, kept both busy for
+/// ever.
 #[test]
 fn a_waiter_and_a_lane_without_work_do_not_keep_each_other_busy() {
     for useful_steps in 0..4 {
@@ -90,7 +91,8 @@ impl Work for Nested {
     }
 }
 
-/// Of two threads of a lane one may find nothing because the other is at it. Guards that this says nothing about the lane.
+/// Of two threads of a lane one may find nothing because the other is at it. Guards that this says nothing
+/// about the lane.
 #[test]
 fn a_thread_that_finds_nothing_beside_a_busy_one_says_nothing() {
     let scheduler = Arc::new(stepped());
@@ -127,7 +129,8 @@ impl Work for Niceness {
     }
 }
 
-/// Merges step back behind callers, and nobody else does: neither flushes, which writers wait for, nor the thread for urgent merges.
+/// Merges step back behind callers, and nobody else does: neither flushes, which writers wait for, nor the
+/// thread for urgent merges.
 #[cfg(target_os = "linux")]
 #[test]
 fn threads_of_the_compaction_lane_alone_step_back() {
@@ -176,8 +179,8 @@ impl Work for Asked {
     }
 }
 
-/// Of two threads of a lane one looks in vain, and before it has said so something is requested that the other one takes: there may be
-/// more of it, for which the first has to look again.
+/// Of two threads of a lane one looks in vain, and before it has said so something is requested that the
+/// other one takes: there may be more of it, for which the first has to look again.
 #[test]
 fn a_request_is_for_all_threads_of_a_lane() {
     let (work, asked) = Asked::new(Lane::Compaction, None);

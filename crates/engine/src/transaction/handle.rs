@@ -20,12 +20,13 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Reads and changes that belong together: it sees one moment of the database and its own changes, and its changes
-/// become visible and durable all at once, or not at all.
+/// Reads and changes that belong together: it sees one moment of the database and its own changes, and its
+/// changes become visible and durable all at once, or not at all.
 ///
-/// It is optimistic: nothing is locked, and [`Transaction::commit`] fails with [`Error::Conflict`] if something it depends
-/// on was changed by somebody else meanwhile; [`Isolation`] says what it depends on. Then do it again, or let
-/// [`crate::Database::transact`] do it again. Dropping it is [`Transaction::rollback`].
+/// It is optimistic: nothing is locked, and [`Transaction::commit`] fails with [`Error::Conflict`] if
+/// something it depends on was changed by somebody else meanwhile; [`Isolation`] says what it depends on.
+/// Then do it again, or let [`crate::Database::transact`] do it again. Dropping it is
+/// [`Transaction::rollback`].
 ///
 /// ```no_run
 /// # fn main() -> esker_base::Result<()> {
@@ -118,7 +119,8 @@ impl Transaction {
         keyspace.at(&self.snapshot).contains(key)
     }
 
-    /// The values of several keys, in their order. Keys that the transaction has not changed are looked up together.
+    /// The values of several keys, in their order. Keys that the transaction has not changed are looked up
+    /// together.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keyspace: &Keyspace, keys: &[K]) -> Result<Vec<Option<Value>>> {
         let mut values = Vec::with_capacity(keys.len());
         let (mut stored, mut places) = (Vec::new(), Vec::new());
@@ -142,8 +144,8 @@ impl Transaction {
         Ok(values)
     }
 
-    /// The entries in a range of keys, forwards and backwards, with the transaction's own changes in their places. A failure
-    /// to open it is the first item.
+    /// The entries in a range of keys, forwards and backwards, with the transaction's own changes in their
+    /// places. A failure to open it is the first item.
     pub fn range<'t>(&'t self, keyspace: &'t Keyspace, range: impl KeyRange) -> TransactionRange<'t> {
         self.range_within(keyspace, range.into_bounds())
     }
@@ -212,8 +214,8 @@ impl Transaction {
     /// Sets `key` to `value`.
     ///
     /// # Errors
-    /// `InvalidArgument` for a key over 65,535 bytes or a value over 512 MiB, or a keyspace of another database; `Full` past
-    /// the memory limit. The transaction is as it was before then.
+    /// `InvalidArgument` for a key over 65,535 bytes or a value over 512 MiB, or a keyspace of another
+    /// database; `Full` past the memory limit. The transaction is as it was before then.
     pub fn put(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         self.check_change(keyspace, key, value.len())?;
@@ -229,12 +231,13 @@ impl Transaction {
         self.change(keyspace, key.as_ref(), Pending::Delete)
     }
 
-    /// Changes the value of `key` by an operand, without reading it; see [`Keyspace::merge`]. The transaction's own reads see what
-    /// it comes to. Two transactions that merge into the same key conflict as two that put it do.
+    /// Changes the value of `key` by an operand, without reading it; see [`Keyspace::merge`]. The
+    /// transaction's own reads see what it comes to. Two transactions that merge into the same key conflict
+    /// as two that put it do.
     ///
     /// # Errors
-    /// As [`Transaction::put`]; `InvalidArgument` if the keyspace has no merge operator or this is none of its operands;
-    /// [`Error::Merge`] if it cannot be folded into a value that the transaction has put.
+    /// As [`Transaction::put`]; `InvalidArgument` if the keyspace has no merge operator or this is none of
+    /// its operands; [`Error::Merge`] if it cannot be folded into a value that the transaction has put.
     pub fn merge(
         &mut self,
         keyspace: &Keyspace,
@@ -300,8 +303,8 @@ impl Transaction {
         ).into())
     }
 
-    /// A place to come back to by [`Transaction::rollback_to`]. Costs a few bytes, and from here on each change
-    /// also keeps what it replaced.
+    /// A place to come back to by [`Transaction::rollback_to`]. Costs a few bytes, and from here on each
+    /// change also keeps what it replaced.
     pub fn savepoint(&mut self) -> Savepoint {
         if self.number == 0 {
             self.number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -309,8 +312,8 @@ impl Transaction {
         Savepoint { transaction: self.number, number: self.writes.savepoint() }
     }
 
-    /// Takes back what was changed since `savepoint`, which stays; later savepoints are gone. What was read since is still
-    /// depended on: the caller knows it.
+    /// Takes back what was changed since `savepoint`, which stays; later savepoints are gone. What was read
+    /// since is still depended on: the caller knows it.
     ///
     /// # Errors
     /// `InvalidArgument` if the savepoint is of another transaction, or gone.
@@ -329,15 +332,16 @@ impl Transaction {
     /// Forgets everything. Nobody has seen anything of it.
     pub fn rollback(self) {}
 
-    /// Makes the changes visible and as durable as the options say, all at once. Returns the sequence number of the last of them;
-    /// for a transaction that changed nothing, that of the moment it has read, without any check.
+    /// Makes the changes visible and as durable as the options say, all at once. Returns the sequence number
+    /// of the last of them; for a transaction that changed nothing, that of the moment it has read, without
+    /// any check.
     ///
-    /// Takes time linear in the number of changes and of what is depended on, most of it outside of all locks; nothing is
-    /// looked at if nobody else committed since the transaction began.
+    /// Takes time linear in the number of changes and of what is depended on, most of it outside of all
+    /// locks; nothing is looked at if nobody else committed since the transaction began.
     ///
     /// # Errors
-    /// [`Error::Conflict`] with the key and the sequence number of a change the transaction depends on and has not
-    /// seen; those of [`crate::Database::write`]. Nothing was written then.
+    /// [`Error::Conflict`] with the key and the sequence number of a change the transaction depends on and
+    /// has not seen; those of [`crate::Database::write`]. Nothing was written then.
     pub fn commit(self) -> Result<SeqNo> {
         let store = self.store();
         store.check_open()?;

@@ -1,7 +1,8 @@
 //! The smallest transactions: one key is read and, if nobody changed it meanwhile, written.
 //!
-//! Each takes a snapshot, reads the key, and commits a batch of one with that key as its footprint. If somebody was
-//! faster it begins again, and then somebody else's change has been made: whatever happens, somebody gets on.
+//! Each takes a snapshot, reads the key, and commits a batch of one with that key as its footprint. If
+//! somebody was faster it begins again, and then somebody else's change has been made: whatever happens,
+//! somebody gets on.
 
 use super::footprint::Footprint;
 use super::retry::pause;
@@ -38,7 +39,8 @@ pub(crate) enum Next {
 }
 
 impl Keyspace {
-    /// Sets `key` to `new` (`None` removes it) if its value is `expected` (`None`: if it has none), atomically.
+    /// Sets `key` to `new` (`None` removes it) if its value is `expected` (`None`: if it has none),
+    /// atomically.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -69,7 +71,8 @@ impl Keyspace {
         Ok(if is_expected { CompareAndSet::Set } else { CompareAndSet::Differs(found) })
     }
 
-    /// Sets `key` to `value` if it has none, atomically. Returns the value that it has already, `None` if `value` was set.
+    /// Sets `key` to `value` if it has none, atomically. Returns the value that it has already, `None` if
+    /// `value` was set.
     ///
     /// # Errors
     /// As [`Keyspace::compare_and_set`].
@@ -80,8 +83,9 @@ impl Keyspace {
         }
     }
 
-    /// Sets `key` to what `update` makes of its value, atomically; `None` stands for no value on both sides. Returns the value that
-    /// the key had before. `update` may run several times, and what it saw last counts.
+    /// Sets `key` to what `update` makes of its value, atomically; `None` stands for no value on both sides.
+    /// Returns the value that the key had before. `update` may run several times, and what it saw last
+    /// counts.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -107,7 +111,8 @@ impl Keyspace {
         })
     }
 
-    /// Does with `key` what `decide` says of its value, which is returned; again if somebody changed it meanwhile.
+    /// Does with `key` what `decide` says of its value, which is returned; again if somebody changed it
+    /// meanwhile.
     pub(crate) fn change_one(
         &self,
         key: &[u8],

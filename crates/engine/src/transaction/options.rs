@@ -2,19 +2,19 @@
 
 use crate::Durability;
 
-/// Memory of a transaction unless its options say otherwise: room for a few hundred thousand small changes. The batch they
-/// are encoded into takes about as much once more while the transaction commits.
+/// Memory of a transaction unless its options say otherwise: room for a few hundred thousand small changes.
+/// The batch they are encoded into takes about as much once more while the transaction commits.
 const DEFAULT_MEMORY_LIMIT_BYTES: u64 = 64 << 20;
 
-/// Attempts of [`crate::Database::transact`] unless its options say otherwise. With four threads that change one key all the
-/// time, an attempt fails three times in four, so this many fail once in 10^12.
+/// Attempts of [`crate::Database::transact`] unless its options say otherwise. With four threads that change
+/// one key all the time, an attempt fails three times in four, so this many fail once in 10^12.
 const DEFAULT_ATTEMPTS: u32 = 100;
 
 /// What a transaction is protected from.
 ///
-/// At both levels a transaction reads one moment of the database and its own writes, its changes become visible all at
-/// once, and of two transactions that change the same key at the same time the second to commit fails. What
-/// other transactions have not committed is never seen.
+/// At both levels a transaction reads one moment of the database and its own writes, its changes become
+/// visible all at once, and of two transactions that change the same key at the same time the second to
+/// commit fails. What other transactions have not committed is never seen.
 ///
 /// | anomaly | [`Isolation::Snapshot`] | [`Isolation::Serializable`] |
 /// |---|---|---|
@@ -25,11 +25,12 @@ const DEFAULT_ATTEMPTS: u32 = 100;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Isolation {
     /// The transaction depends on the keys that it changes, and on those read by
-    /// [`get_for_update`](crate::Transaction::get_for_update). Two transactions that each read what the other changes
-    /// may both commit (write skew).
+    /// [`get_for_update`](crate::Transaction::get_for_update). Two transactions that each read what the other
+    /// changes may both commit (write skew).
     Snapshot,
-    /// The transaction depends on everything it has read as well: on keys whether they were there or not, and on ranges as
-    /// far as they were walked. What commits could have run one after the other, in the order of the commits.
+    /// The transaction depends on everything it has read as well: on keys whether they were there or not, and
+    /// on ranges as far as they were walked. What commits could have run one after the other, in the order of
+    /// the commits.
     #[default]
     Serializable,
 }
@@ -78,15 +79,15 @@ impl TransactionOptions {
         self
     }
 
-    /// Bytes that its changes and what it remembers of its reads may take: keys, values and 80 bytes for each of them. The
-    /// call that would exceed it fails with `Full`. Default: 64 MiB.
+    /// Bytes that its changes and what it remembers of its reads may take: keys, values and 80 bytes for each
+    /// of them. The call that would exceed it fails with `Full`. Default: 64 MiB.
     pub fn memory_limit(mut self, bytes: u64) -> TransactionOptions {
         self.memory_limit_bytes = bytes;
         self
     }
 
-    /// How often [`crate::Database::transact_with`] runs the transaction at most, conflicts included; at least once.
-    /// Default: 100.
+    /// How often [`crate::Database::transact_with`] runs the transaction at most, conflicts included; at
+    /// least once. Default: 100.
     pub fn attempts(mut self, attempts: u32) -> TransactionOptions {
         self.attempts = attempts;
         self

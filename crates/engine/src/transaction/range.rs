@@ -11,11 +11,12 @@ use std::collections::btree_map;
 use std::iter::FusedIterator;
 use std::ops::Bound;
 
-/// The entries of a range in key order, as the transaction sees them: its own changes over its snapshot. Lazy, and from
-/// both ends. After an error the iterator is at its end.
+/// The entries of a range in key order, as the transaction sees them: its own changes over its snapshot.
+/// Lazy, and from both ends. After an error the iterator is at its end.
 ///
-/// The transaction cannot be written to while the range is alive. A serializable transaction depends on the part of the range that
-/// was walked, to the last key that was given from either end, and on the whole range once the ends have met.
+/// The transaction cannot be written to while the range is alive. A serializable transaction depends on the
+/// part of the range that was walked, to the last key that was given from either end, and on the whole range
+/// once the ends have met.
 pub struct TransactionRange<'t> {
     transaction: &'t Transaction,
     keyspace: &'t Keyspace,
@@ -161,8 +162,8 @@ impl std::fmt::Debug for TransactionRange<'_> {
 }
 
 impl Drop for TransactionRange<'_> {
-    /// The whole range was remembered when this was made, in case that it is never dropped; now it is known how much of it
-    /// was seen.
+    /// The whole range was remembered when this was made, in case that it is never dropped; now it is known
+    /// how much of it was seen.
     fn drop(&mut self) {
         let Some(place) = self.place.filter(|_| !self.is_finished) else { return };
         let upto = |key: &Value| Bounds::new(self.bounds.lower(), Bound::Included(key));

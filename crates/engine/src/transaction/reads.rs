@@ -23,8 +23,9 @@ pub(super) struct KeyspaceReads {
     pub(super) ranges: Vec<Option<Bounds>>,
 }
 
-/// Keys that were read, some of them more than once: a list is cheaper than a tree for the few that most transactions read, and
-/// as it is sorted and freed of repetitions each time it has doubled, it has at most twice the distinct keys and some more.
+/// Keys that were read, some of them more than once: a list is cheaper than a tree for the few that most
+/// transactions read, and as it is sorted and freed of repetitions each time it has doubled, it has at most
+/// twice the distinct keys and some more.
 #[derive(Debug, Default)]
 pub(super) struct Points {
     keys: Vec<Box<[u8]>>,
@@ -101,7 +102,8 @@ impl Reads {
         self.bytes = self.bytes + Reads::point_cost(key) - freed;
     }
 
-    /// Frees what repeated keys take. Looks at all keys if some were added since the last time: for a transaction at its limit.
+    /// Frees what repeated keys take. Looks at all keys if some were added since the last time: for a
+    /// transaction at its limit.
     pub(super) fn remove_repetitions(&mut self) {
         for of in &mut self.keyspaces {
             self.bytes -= of.points.remove_repetitions();

@@ -7,19 +7,21 @@ use crate::store::Store;
 use esker_base::Result;
 use std::time::Duration;
 
-/// The longest pause after the first retry; the bound doubles with each further one. A transaction of a few calls takes
-/// about as long.
+/// The longest pause after the first retry; the bound doubles with each further one. A transaction of a few
+/// calls takes about as long.
 const FIRST_PAUSE: Duration = Duration::from_micros(5);
 
-/// No pause is longer, however often a transaction has failed: a commit that waits for the device takes about as long.
+/// No pause is longer, however often a transaction has failed: a commit that waits for the device takes about
+/// as long.
 const MAX_PAUSE: Duration = Duration::from_millis(5);
 
 impl Database {
-    /// Runs `body` in a transaction and commits it; after a conflict both again, with everything read anew. An error of
-    /// `body` other than a conflict ends it, and nothing is changed. So `body` may run several times: what it does
-    /// besides the transaction it should be able to do again.
+    /// Runs `body` in a transaction and commits it; after a conflict both again, with everything read anew.
+    /// An error of `body` other than a conflict ends it, and nothing is changed. So `body` may run several
+    /// times: what it does besides the transaction it should be able to do again.
     ///
-    /// Between attempts it pauses for a random time, at first some microseconds, at most 5 ms, holding nothing.
+    /// Between attempts it pauses for a random time, at first some microseconds, at most 5 ms, holding
+    /// nothing.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -39,8 +41,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// The last [`esker_base::Error::Conflict`] after the last attempt (100 unless [`Database::transact_with`] says otherwise); the
-    /// errors of `body` and of [`Transaction::commit`].
+    /// The last [`esker_base::Error::Conflict`] after the last attempt (100 unless
+    /// [`Database::transact_with`] says otherwise); the errors of `body` and of [`Transaction::commit`].
     pub fn transact<R>(&self, body: impl FnMut(&mut Transaction) -> Result<R>) -> Result<R> {
         self.transact_with(TransactionOptions::default(), body)
     }
@@ -72,8 +74,8 @@ impl Database {
     }
 }
 
-/// Lets others go on after the `retries`-th conflict: a random time of at most twice the bound before, none in the world of a
-/// test, where there are no others. The caller holds no lock.
+/// Lets others go on after the `retries`-th conflict: a random time of at most twice the bound before, none
+/// in the world of a test, where there are no others. The caller holds no lock.
 pub(super) fn pause(store: &Store, retries: u32) {
     let bound = FIRST_PAUSE.saturating_mul(1 << retries.min(20)).min(MAX_PAUSE);
     let bound_ns = bound.as_nanos() as u64;

@@ -1,55 +1,59 @@
 //! Whether a transaction may commit: has anything it depends on changed since its snapshot?
 //!
 //! # The question
-//! A transaction reads at a registered snapshot S and depends on a *footprint*: keys and ranges of keys. It may commit
-//! if no key of the footprint has a version newer than S. If that holds at the moment at which its own batch
-//! becomes visible, then everything it read is still what a reader of that moment would read, so it may as well have
-//! run wholly at that moment.
+//! A transaction reads at a registered snapshot S and depends on a *footprint*: keys and ranges of keys. It
+//! may commit if no key of the footprint has a version newer than S. If that holds at the moment at which its
+//! own batch becomes visible, then everything it read is still what a reader of that moment would read, so it
+//! may as well have run wholly at that moment.
 //!
 //! # Why asking sources is enough
-//! *A version newer than S cannot vanish while S is registered.* A job drops a version only in favour of a newer one of
-//! the same key in the same stripe (RV4), and S is a boundary of every job's sample (RV5): so of the versions above S
-//! the newest stays. Tombstones, expired entries and entries that a filter removes go without a successor only at or
-//! below the oldest boundary, which is at most S, and only there are sequence numbers set to zero. Hence "some version
-//! of the key is newer than S" stays true once it is, whatever is flushed or merged meanwhile.
+//! *A version newer than S cannot vanish while S is registered.* A job drops a version only in favour of a
+//! newer one of the same key in the same stripe (RV4), and S is a boundary of every job's sample (RV5): so of
+//! the versions above S the newest stays. Tombstones, expired entries and entries that a filter removes go
+//! without a successor only at or below the oldest boundary, which is at most S, and only there are sequence
+//! numbers set to zero. Hence "some version of the key is newer than S" stays true once it is, whatever is
+//! flushed or merged meanwhile.
 //!
 //! # The moment
-//! The answer must hold when the batch becomes visible. So the last look happens under the commit lock, under which
-//! alone sequence numbers are handed out (CP1) and `visible` moves (CP2): what was inserted before is complete, and
-//! nothing is inserted until the batch itself is. But under that lock nobody may do input or output. Hence two
-//! steps and one number, `checked`: *everything with a sequence number up to `checked` has been looked at.*
+//! The answer must hold when the batch becomes visible. So the last look happens under the commit lock, under
+//! which alone sequence numbers are handed out (CP1) and `visible` moves (CP2): what was inserted before is
+//! complete, and nothing is inserted until the batch itself is. But under that lock nobody may do input or
+//! output. Hence two steps and one number, `checked`: *everything with a sequence number up to `checked` has
+//! been looked at.*
 //!
-//! * **Outside of the lock** ([`Admission::prepare`]): load `visible`, *then* the views. Such a view holds every
-//!   entry up to `visible` (CP4; RV2: its memtables were published before their first sequence number), but for those that
-//!   gave way to newer versions, which are met instead. Look at every memtable and every table that may have something newer than
-//!   `checked`; then `checked` becomes that `visible`.
-//! * **Under the lock** ([`Admission::admit`]): if nothing was committed since `checked`, there is nothing to do. Else load
-//!   the views. If a tree has anything newer than `checked`, a flush came between, or tables were ingested: back to the
-//!   step outside. Otherwise everything newer is in the memtables (an entry is always in a memtable or a table of the
-//!   current view), and only there it is looked for.
+//! * **Outside of the lock** ([`Admission::prepare`]): load `visible`, *then* the views. Such a view holds
+//!   every entry up to `visible` (CP4; RV2: its memtables were published before their first sequence number),
+//!   but for those that gave way to newer versions, which are met instead. Look at every memtable and every
+//!   table that may have something newer than `checked`; then `checked` becomes that `visible`.
+//! * **Under the lock** ([`Admission::admit`]): if nothing was committed since `checked`, there is nothing to
+//!   do. Else load the views. If a tree has anything newer than `checked`, a flush came between, or tables
+//!   were ingested: back to the step outside. Otherwise everything newer is in the memtables (an entry is
+//!   always in a memtable or a table of the current view), and only there it is looked for.
 //!
-//! A repetition looks at what was written since the last look only, and needs a whole flush to have come between;
-//! short transactions never meet one.
+//! A repetition looks at what was written since the last look only, and needs a whole flush to have come
+//! between; short transactions never meet one.
 //!
 //! # Not for long
-//! The look into memtables takes at most [`LOCKED_STEPS`] steps. A footprint that needs more (a scan over a large part of
-//! the active memtable) gives up, seals that memtable outside of the lock, looks through it there, and comes back to a
-//! memtable that holds only what was written since. Only a memtable of some size is sealed, so that scans cannot break
-//! the tree into crumbs, and who has come back [`MAX_RETURNS`] times looks to the end however long it takes.
+//! The look into memtables takes at most [`LOCKED_STEPS`] steps. A footprint that needs more (a scan over a
+//! large part of the active memtable) gives up, seals that memtable outside of the lock, looks through it
+//! there, and comes back to a memtable that holds only what was written since. Only a memtable of some size
+//! is sealed, so that scans cannot break the tree into crumbs, and who has come back [`MAX_RETURNS`] times
+//! looks to the end however long it takes.
 //!
 //! # Memtables without order
-//! Kinds that keep entries as they came sort them for whoever looks, which takes as long as it takes. So under the lock such a
-//! memtable is never asked for a key or a range. The step outside takes its [`Tail`] *before* it looks, so that each entry
-//! is met by that look or is in the tail (OD5), and under the lock the tail is gone over entry by entry, each being asked for in the footprint. A
-//! memtable whose tail was not taken, because nobody looked outside or because it is younger than the look, is gone over
-//! from its beginning if it has few entries; else it is back to the step outside.
+//! Kinds that keep entries as they came sort them for whoever looks, which takes as long as it takes. So
+//! under the lock such a memtable is never asked for a key or a range. The step outside takes its [`Tail`]
+//! *before* it looks, so that each entry is met by that look or is in the tail (OD5), and under the lock the
+//! tail is gone over entry by entry, each being asked for in the footprint. A memtable whose tail was not
+//! taken, because nobody looked outside or because it is younger than the look, is gone over from its
+//! beginning if it has few entries; else it is back to the step outside.
 //!
 //! # One place
-//! [`newest_in_memtable`], [`newest_in_tail`] and [`newest_in_run`] are all that know what a change of a key or a range is. Whatever else
-//! changes keys without an entry of its own at the key belongs into them.
+//! [`newest_in_memtable`], [`newest_in_tail`] and [`newest_in_run`] are all that know what a change of a key
+//! or a range is. Whatever else changes keys without an entry of its own at the key belongs into them.
 //!
-//! Rejected: a table of recent commits beside the memtables. Every put would pay for filling it, and a transaction
-//! that outlives it would have to be refused without a conflict.
+//! Rejected: a table of recent commits beside the memtables. Every put would pay for filling it, and a
+//! transaction that outlives it would have to be refused without a conflict.
 
 #[cfg(test)]
 mod tests;
@@ -81,7 +85,8 @@ const SMALL_FOOTPRINT: usize = 32;
 /// Entries from which on a memtable is sealed to shorten the look under the lock.
 const MIN_SEALED_ENTRIES: u64 = LOCKED_STEPS / 4;
 
-/// Entries of a memtable without order that are gone over under the lock though nobody has looked outside: a few microseconds.
+/// Entries of a memtable without order that are gone over under the lock though nobody has looked outside: a
+/// few microseconds.
 const UNTAKEN_STEPS: u64 = 128;
 
 /// How often a look that takes too long is put off.
@@ -217,8 +222,8 @@ impl Admission for Validation<'_> {
             let keyspace = self.footprints[at].keyspace;
             let view = keyspace.view.load();
             let active = &view.active.memtable;
-            // A queue that is full takes no more: its memtables are looked at below, which may be all it takes. So it is where only a
-            // tail is looked at under the lock.
+            // A queue that is full takes no more: its memtables are looked at below, which may be all it
+            // takes. So it is where only a tail is looked at under the lock.
             if view.sealed.len() < MAX_SEALED && active.len() >= MIN_SEALED_ENTRIES && active.tail().is_none()
             {
                 store.seal_if_filled(keyspace)?;
@@ -277,8 +282,8 @@ fn newest_range_delete(
     change.map_or(Look::Unchanged, Look::Changed)
 }
 
-/// A change newer than `checked` in the tail of a memtable, of a key or a range of the footprint. Range deletes are apart from
-/// entries and in order at all times, so they need no tail.
+/// A change newer than `checked` in the tail of a memtable, of a key or a range of the footprint. Range
+/// deletes are apart from entries and in order at all times, so they need no tail.
 fn newest_in_tail(
     memtable: &Memtable,
     tail: &Tail,
@@ -301,7 +306,8 @@ fn newest_in_tail(
     Look::Unchanged
 }
 
-/// A change newer than `checked` in a memtable, of a key or a range of the footprint. It may sort the memtable.
+/// A change newer than `checked` in a memtable, of a key or a range of the footprint. It may sort the
+/// memtable.
 fn newest_in_memtable(
     memtable: &Arc<Memtable>,
     footprint: &Footprint<'_>,
@@ -372,8 +378,8 @@ fn newest_in_run(run: &TreeRun, footprint: &Footprint<'_>, checked: SeqNo) -> Re
     Ok(None)
 }
 
-/// A range delete newer than `checked` that reaches into a key or a range of the footprint. It changes a key that has no value
-/// as little as a delete does, and conflicts as a delete would.
+/// A range delete newer than `checked` that reaches into a key or a range of the footprint. It changes a key
+/// that has no value as little as a delete does, and conflicts as a delete would.
 fn newest_delete(deletes: &RangeDeletes, footprint: &Footprint<'_>, checked: SeqNo) -> Option<Change> {
     let change = |key: &[u8], seqno: SeqNo| (seqno > checked).then(|| Change { key: key.into(), seqno });
     let point = footprint.points().iter().find_map(|key| change(key, deletes.cover(key, SeqNo::MAX)));

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-/// What the bookkeeping of one remembered key or range counts for, in bytes: its share of a tree's node (two fat pointers,
-/// nodes two thirds full) and of the allocator's headers.
+/// What the bookkeeping of one remembered key or range counts for, in bytes: its share of a tree's node (two
+/// fat pointers, nodes two thirds full) and of the allocator's headers.
 pub(super) const ENTRY_OVERHEAD_BYTES: u64 = 80;
 
 /// What becomes of a key.
@@ -145,8 +145,8 @@ impl Writes {
         self.next_savepoint
     }
 
-    /// Takes back what was changed since savepoint `number`, and forgets later savepoints; `false` if there is no such
-    /// savepoint any more.
+    /// Takes back what was changed since savepoint `number`, and forgets later savepoints; `false` if there
+    /// is no such savepoint any more.
     pub(super) fn rollback_to(&mut self, number: u64) -> bool {
         let Ok(at) = self.savepoints.binary_search_by_key(&number, |(number, _)| *number) else {
             return false;

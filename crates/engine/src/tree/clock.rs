@@ -1,9 +1,9 @@
 //! Which open tables are closed, and when.
 //!
 //! # Targets
-//! Two things bound what is open: a number of tables, because each has a descriptor, and bytes of metadata, a share of the
-//! memory budget. Both are *targets*: a table that is needed is opened whatever the numbers say, and the sweep, a step of the
-//! log lane, restores them. By the number of tables that are open:
+//! Two things bound what is open: a number of tables, because each has a descriptor, and bytes of metadata, a
+//! share of the memory budget. Both are *targets*: a table that is needed is opened whatever the numbers say,
+//! and the sweep, a step of the log lane, restores them. By the number of tables that are open:
 //!
 //! | open | a table that is opened |
 //! |---|---|
@@ -11,25 +11,28 @@
 //! | up to a quarter more, the headroom | stays open and is reached under its identity's lock, until there is room |
 //! | beyond | is lent to its reader and closed after it, unless hardly any other stays open that could be closed |
 //!
-//! So, whatever readers do and however late the sweep comes, never more than limit and headroom stay open. Beside them is
-//! only what readers hold at this moment: one table for each run that a cursor or a compaction walks through, one for each
-//! lookup that is being answered. Metadata has no such second bound: memory may be exceeded for a moment, descriptors not.
+//! So, whatever readers do and however late the sweep comes, never more than limit and headroom stay open.
+//! Beside them is only what readers hold at this moment: one table for each run that a cursor or a compaction
+//! walks through, one for each lookup that is being answered. Metadata has no such second bound: memory may
+//! be exceeded for a moment, descriptors not.
 //!
 //! # The sweep
-//! CLOCK (Corbató 1968) over the tables that identities keep: a table that was used since the hand came by is passed over
-//! once, another one is closed. Tables enter behind the hand, so that each has a whole round to be used again. The sweep goes
-//! on until an eighth below the target, so that it is worth the trees it publishes. It is asked for by whoever opens a file
-//! while a target is exceeded, once a sixteenth of what is open was opened since the last sweep.
+//! CLOCK (Corbató 1968) over the tables that identities keep: a table that was used since the hand came by is
+//! passed over once, another one is closed. Tables enter behind the hand, so that each has a whole round to
+//! be used again. The sweep goes on until an eighth below the target, so that it is worth the trees it
+//! publishes. It is asked for by whoever opens a file while a target is exceeded, once a sixteenth of what is
+//! open was opened since the last sweep.
 //!
-//! What old views hold open counts, but closing it gives nothing back. So that a cursor that somebody forgot does not
-//! make the sweep close everything else, an eighth of the target is left to those who read now, among whose tables the
-//! hand goes on.
+//! What old views hold open counts, but closing it gives nothing back. So that a cursor that somebody forgot
+//! does not make the sweep close everything else, an eighth of the target is left to those who read now,
+//! among whose tables the hand goes on.
 //!
 //! # Rejected
 //! * Least recently used: an exact order is a lock and a list on every lookup.
-//! * A hand that walks in the order of file numbers: a scan that walks the same way is eaten up from behind, and what it met
-//!   before stays.
-//! * Closing in the thread that opens: it would publish trees, with locks of installs, from inside of a lookup.
+//! * A hand that walks in the order of file numbers: a scan that walks the same way is eaten up from behind,
+//!   and what it met before stays.
+//! * Closing in the thread that opens: it would publish trees, with locks of installs, from inside of a
+//!   lookup.
 
 use super::file::FileIdentity;
 use parking_lot::Mutex;
@@ -39,15 +42,16 @@ use std::sync::{Arc, Weak};
 
 /// How far below a target the sweep goes: an eighth of it.
 const SLACK_DIVISOR: u64 = 8;
-/// What may stay open beyond the limit until the sweep comes: a quarter of it. With the default limit, less than half of the
-/// process's descriptors, that leaves three eighths of them and more to everything else.
+/// What may stay open beyond the limit until the sweep comes: a quarter of it. With the default limit, less
+/// than half of the process's descriptors, that leaves three eighths of them and more to everything else.
 const HEADROOM_DIVISOR: usize = 4;
-/// The share of a target that tables may have that can be closed, whatever else is open: an eighth, half of the headroom.
+/// The share of a target that tables may have that can be closed, whatever else is open: an eighth, half of
+/// the headroom.
 const FLOOR_DIVISOR: u64 = 8;
 /// A sweep is worthwhile when this share of the open tables was opened since the last one.
 const TURNOVER_DIVISOR: u64 = 16;
-/// So many tables are never closed for their metadata: a lookup asks about as many runs, and reading their indexes anew
-/// for each would cost more than all blocks.
+/// So many tables are never closed for their metadata: a lookup asks about as many runs, and reading their
+/// indexes anew for each would cost more than all blocks.
 const FEWEST_FOR_METADATA: usize = 8;
 
 /// A number of open tables and the bytes of their indexes and filters: a limit, what is open, what is closed.
@@ -77,8 +81,8 @@ pub(crate) struct Clock {
     ring: Mutex<Ring>,
 }
 
-/// The tables that are kept open by their places: the hand stands before the first, whoever enters or is passed over goes
-/// behind the last.
+/// The tables that are kept open by their places: the hand stands before the first, whoever enters or is
+/// passed over goes behind the last.
 #[derive(Debug, Default)]
 struct Ring {
     last_place: u64,

@@ -1,14 +1,18 @@
 //! Where the parts of a run begin and end, as numbers.
 //!
-//! Which part may hold a key is asked by every lookup and seek, of every run. The keys at which parts begin and end lie wherever
-//! the allocator put them, behind two pointers each, so they are looked at only if numbers do not decide.
+//! Which part may hold a key is asked by every lookup and seek, of every run. The keys at which parts begin
+//! and end lie wherever the allocator put them, behind two pointers each, so they are looked at only if
+//! numbers do not decide.
 //!
 //! # Invariants
-//! * FE1. Parts begin and end with keys that begin with `prefix`; their numbers are made of the eight bytes behind it. A key that does not begin so
-//!   lies before or behind all of them, and its number is the least or the greatest there is.
-//! * FE2. If the number of one key is less than that of another, so is the key. Equal numbers say nothing: then whole keys are compared.
+//! * FE1. Parts begin and end with keys that begin with `prefix`; their numbers are made of the eight bytes
+//!   behind it. A key that does not begin so lies before or behind all of them, and its number is the least
+//!   or the greatest there is.
+//! * FE2. If the number of one key is less than that of another, so is the key. Equal numbers say nothing:
+//!   then whole keys are compared.
 //!
-//! Without the prefix keys such as `user0000001234`, whose first eight bytes are all the same, would be compared with every part before their own.
+//! Without the prefix keys such as `user0000001234`, whose first eight bytes are all the same, would be
+//! compared with every part before their own.
 
 use super::TreePart;
 use esker_base::key::{common_prefix_len, head};
@@ -103,7 +107,8 @@ mod tests {
         }
     }
 
-    /// Few letters and lengths around eight bytes, so that keys have long beginnings in common, equal numbers, and each other as beginnings.
+    /// Few letters and lengths around eight bytes, so that keys have long beginnings in common, equal
+    /// numbers, and each other as beginnings.
     fn some_key(random: &SeededRandom, prefix: &[u8]) -> Vec<u8> {
         let len = random.below(12) as usize;
         let letters = [0u8, b'a', 0xff];

@@ -1,39 +1,43 @@
 //! A table file, and the ways in which it is open.
 //!
 //! # Three who may hold an open table
-//! An open table costs a descriptor, its index and its filter, so only a bounded number is open at a time. What holds it
-//! open:
+//! An open table costs a descriptor, its index and its filter, so only a bounded number is open at a time.
+//! What holds it open:
 //!
-//! 1. The *cell* of the [`TableFile`] by which trees refer to it. It is the fast way: a lookup has pinned a view, and
-//!    borrows the table from there without a lock and without a count. So a cell cannot be emptied while a view refers
-//!    to it.
+//! 1. The *cell* of the [`TableFile`] by which trees refer to it. It is the fast way: a lookup has pinned a
+//!    view, and borrows the table from there without a lock and without a count. So a cell cannot be emptied
+//!    while a view refers to it.
 //! 2. The file's *identity*, which *keeps* it from when it is opened until it is closed.
 //! 3. Whoever reads at this moment and was lent it.
 //!
-//! To close a table is to take it from the identity and, if the cell has it too, to publish a tree that refers to the same
-//! file by a fresh `TableFile`, whose cell is empty ([`FileIdentity::close`], [`super::Tree::renewed`]). Readers of older
-//! views keep what they have until they let go; whoever comes later opens it again. Which table is closed, and when, is
-//! decided in [`super::clock`].
+//! To close a table is to take it from the identity and, if the cell has it too, to publish a tree that
+//! refers to the same file by a fresh `TableFile`, whose cell is empty ([`FileIdentity::close`],
+//! [`super::Tree::renewed`]). Readers of older views keep what they have until they let go; whoever comes
+//! later opens it again. Which table is closed, and when, is decided in [`super::clock`].
 //!
-//! Range deletes are borrowed for longer than a lookup, by cursors that seek over what is deleted. They have a cell of their own,
-//! which is filled whatever is open: they are few bytes, and go with the `TableFile`.
+//! Range deletes are borrowed for longer than a lookup, by cursors that seek over what is deleted. They have
+//! a cell of their own, which is filled whatever is open: they are few bytes, and go with the `TableFile`.
 //!
 //! # Invariants
-//! * OT1. A file has one identity as long as anything refers to it, and an identity has one open table at a time: who opens
-//!   asks under the identity's lock whether the last one still lives. So closing and opening again costs no second
-//!   descriptor while old views live, and the table finds its blocks in the cache (HM2 in `esker-sst`).
-//! * OT2. A file is handed over for deletion by the drop of its identity, hence once, and after all `TableFile`s of it,
-//!   the present one and those of old views (IN3).
-//! * OT3. A cell is filled under the identity's lock, only while its `TableFile` is the one of the current tree, the identity
-//!   keeps the table, and no more tables are open than the limit says. So what the current tree holds open can be closed,
-//!   and old views together never hold more open than the limit, whatever their number and age.
-//! * OT4. What is open beyond the limit is kept by identities alone and can be closed at once; what is open beyond the
-//!   headroom above the limit is kept by nobody but its readers.
-//! * OT5. The trees of a keyspace are built and published one at a time ([`crate::keyspace::KeyspaceState::publishing`]), so
-//!   that a tree built before a table was closed is not published after it, with the old cell in it.
+//! * OT1. A file has one identity as long as anything refers to it, and an identity has one open table at a
+//!   time: who opens asks under the identity's lock whether the last one still lives. So closing and opening
+//!   again costs no second descriptor while old views live, and the table finds its blocks in the cache (HM2
+//!   in `esker-sst`).
+//! * OT2. A file is handed over for deletion by the drop of its identity, hence once, and after all
+//!   `TableFile`s of it, the present one and those of old views (IN3).
+//! * OT3. A cell is filled under the identity's lock, only while its `TableFile` is the one of the current
+//!   tree, the identity keeps the table, and no more tables are open than the limit says. So what the current
+//!   tree holds open can be closed, and old views together never hold more open than the limit, whatever
+//!   their number and age.
+//! * OT4. What is open beyond the limit is kept by identities alone and can be closed at once; what is open
+//!   beyond the headroom above the limit is kept by nobody but its readers.
+//! * OT5. The trees of a keyspace are built and published one at a time
+//!   ([`crate::keyspace::KeyspaceState::publishing`]), so that a tree built before a table was closed is not
+//!   published after it, with the old cell in it.
 //!
 //! # Rejected
-//! * Emptying cells in place, with hazard pointers or epochs: views pin already; one more protocol on every lookup.
+//! * Emptying cells in place, with hazard pointers or epochs: views pin already; one more protocol on every
+//!   lookup.
 //! * Lookups that clone the table's `Arc`: two writes to a shared line for each table asked.
 
 use super::clock::Place;
@@ -74,7 +78,8 @@ pub(crate) struct FileIdentity {
     obsolete: AtomicBool,
     /// As [`TableFile::used`], by those who did not find the cell filled.
     used: AtomicBool,
-    /// Reads since the database was opened, by sample: see [`crate::heat`]. They order nothing, so relaxed ordering suffices.
+    /// Reads since the database was opened, by sample: see [`crate::heat`]. They order nothing, so relaxed
+    /// ordering suffices.
     reads: AtomicU64,
     open: Mutex<OpenState>,
     place: Place,
@@ -98,7 +103,8 @@ pub(crate) enum Access {
     Use,
     /// A scan comes by, which says nothing about its being wanted again.
     Pass,
-    /// It is read from one end to the other and then not wanted: a compaction's input, a table that is verified.
+    /// It is read from one end to the other and then not wanted: a compaction's input, a table that is
+    /// verified.
     Once,
 }
 
@@ -106,7 +112,8 @@ pub(crate) enum Access {
 #[derive(Debug)]
 pub(crate) struct Closed {
     _kept: Arc<Table>,
-    /// Keeps the file that shall be in the next tree until that is built. `None` if the tree can stay as it is.
+    /// Keeps the file that shall be in the next tree until that is built. `None` if the tree can stay as it
+    /// is.
     pub(crate) fresh: Option<Arc<TableFile>>,
 }
 
@@ -178,8 +185,8 @@ impl TableFile {
         if access != Access::Once {
             let room = files.room();
             if open.kept.is_none() {
-                // Not noted as used: once is not again. What was opened for one lookup is the first to go, lest it pushes
-                // out what is in use.
+                // Not noted as used: once is not again. What was opened for one lookup is the first to go,
+                // lest it pushes out what is in use.
                 if room.may_keep {
                     open.kept = Some(Arc::clone(&table));
                     files.clock.enter(identity);
@@ -220,7 +227,8 @@ impl TableFile {
         self.identity.number
     }
 
-    /// An error unless the file exists with its recorded length: what opening a database checks without reading it.
+    /// An error unless the file exists with its recorded length: what opening a database checks without
+    /// reading it.
     pub(crate) fn check_presence(&self) -> Result<()> {
         let identity = &*self.identity;
         match identity.files.env.fs.file_len(&identity.path)? {
@@ -292,8 +300,9 @@ impl FileIdentity {
         Ok(table)
     }
 
-    /// Closes the table, for those who come later. `None` if it is not kept open. The caller holds the keyspace's
-    /// `publishing` and, if there is a fresh file, publishes a tree with it before letting go (OT5).
+    /// Closes the table, for those who come later. `None` if it is not kept open. The caller holds the
+    /// keyspace's `publishing` and, if there is a fresh file, publishes a tree with it before letting go
+    /// (OT5).
     pub(crate) fn close(self: &Arc<Self>) -> Option<Closed> {
         let mut open = self.open.lock();
         let kept = open.kept.take()?;

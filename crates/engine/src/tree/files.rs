@@ -1,13 +1,13 @@
 //! All table files in use: found by number, deleted when they are no longer needed.
 //!
-//! A [`FileIdentity`] exists while some tree refers to a part of its file; trees of successive versions, and the readers
-//! that hold old ones, share it. The table is opened at first use, because opening a database must not cost a read
-//! per table (R3).
+//! A [`FileIdentity`] exists while some tree refers to a part of its file; trees of successive versions, and
+//! the readers that hold old ones, share it. The table is opened at first use, because opening a database
+//! must not cost a read per table (R3).
 //!
-//! Deletion (IN3): an install marks the files that no part of the new version refers to, after its edit is durable;
-//! the drop of the last reference then hands the file to the log lane, which removes its blocks from the cache, sooner or later
-//! (BS5) and unlinks it. No directory is synced: a name that reappears after a crash is an orphan, removed at
-//! the next open.
+//! Deletion (IN3): an install marks the files that no part of the new version refers to, after its edit is
+//! durable; the drop of the last reference then hands the file to the log lane, which removes its blocks from
+//! the cache, sooner or later (BS5) and unlinks it. No directory is synced: a name that reappears after a
+//! crash is an orphan, removed at the next open.
 
 use super::clock::{Clock, OpenAmount, Room};
 use super::file::{FileIdentity, TableFile};
@@ -27,7 +27,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-/// What open tables may take or give back before the block cache hears of it: a thirty-second of what they may take at all.
+/// What open tables may take or give back before the block cache hears of it: a thirty-second of what they
+/// may take at all.
 const UNTOLD_DIVISOR: u64 = 32;
 
 /// All table files in use, and those waiting to be deleted.
@@ -137,7 +138,8 @@ impl TableFiles {
         self.readings.lock().get(&keyspace).copied().unwrap_or_default()
     }
 
-    /// Marks a file for deletion once the last reader lets go of it. Only after the edit that removed it is durable.
+    /// Marks a file for deletion once the last reader lets go of it. Only after the edit that removed it is
+    /// durable.
     pub(crate) fn retire(&self, number: FileNumber) {
         let known = self.known.lock().remove(&number);
         match known.and_then(|identity| identity.upgrade()) {
@@ -163,7 +165,8 @@ impl TableFiles {
         self.doomed.lock().push(path);
     }
 
-    /// Whether files wait to be deleted, or so many blocks of files that are gone to be removed from the cache that it is worth it.
+    /// Whether files wait to be deleted, or so many blocks of files that are gone to be removed from the
+    /// cache that it is worth it.
     pub(crate) fn has_doomed(&self) -> bool {
         !self.doomed.lock().is_empty() || self.cache().is_worth_removing()
     }
@@ -196,8 +199,8 @@ impl TableFiles {
         }
     }
 
-    /// Whether open tables take much more, or less, than the cache has been told. Installs tell it in passing; lookups, which open tables
-    /// without any install, have the log lane do so.
+    /// Whether open tables take much more, or less, than the cache has been told. Installs tell it in
+    /// passing; lookups, which open tables without any install, have the log lane do so.
     pub(crate) fn has_untold_bytes(&self) -> bool {
         let told = self.told_bytes.load(Ordering::Relaxed);
         self.open_amount().bytes.abs_diff(told) > self.limit().bytes / UNTOLD_DIVISOR

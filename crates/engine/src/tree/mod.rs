@@ -23,8 +23,8 @@ pub(crate) struct Tree {
     pub(crate) version: Arc<Version>,
     /// Newest first: level 0's newest run to the last level's oldest.
     pub(crate) runs: Vec<Arc<TreeRun>>,
-    /// No table has anything newer. A transaction asks this under the commit lock, where walking the parts would
-    /// take too long.
+    /// No table has anything newer. A transaction asks this under the commit lock, where walking the parts
+    /// would take too long.
     pub(crate) max_seqno: SeqNo,
     /// Whether some part holds range deletes.
     pub(crate) has_range_deletes: bool,
@@ -47,8 +47,8 @@ pub(crate) struct TreeRun {
     facts: RunFacts,
 }
 
-/// What is true of all entries of a run, so that a reader need not ask each. Known beforehand, because a reader of ten entries would spend
-/// more time on asking a thousand parts.
+/// What is true of all entries of a run, so that a reader need not ask each. Known beforehand, because a
+/// reader of ten entries would spend more time on asking a thousand parts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunFacts {
     /// One version of each key, all puts, and none newer than this; `None` if it is not so.
@@ -89,7 +89,8 @@ impl Tree {
         let max_seqno = parts.map(|part| part.meta.max_seqno).max().unwrap_or(SeqNo::ZERO);
         let has_range_deletes = runs.iter().any(|run: &Arc<TreeRun>| run.has_range_deletes());
         let large = Arc::new(LargeMap::new(keyspace, &version, files));
-        // Lookups of a tree without tables are nobody's concern, nor are those of a keyspace that was dropped.
+        // Lookups of a tree without tables are nobody's concern, nor are those of a keyspace that was
+        // dropped.
         let watch = if runs.is_empty() { Arc::default() } else { files.read_watch_of(keyspace) };
         Tree { version, runs, max_seqno, has_range_deletes, hidden: OnceLock::new(), large, watch }
     }

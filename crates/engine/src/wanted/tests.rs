@@ -228,8 +228,8 @@ fn scans_pay_for_a_merge_of_small_runs() {
     tree.check();
 }
 
-/// Scans that met nothing to merge have small runs merged that come later, half a tier of them, before anybody scans again; and
-/// where nobody scans, writes have nothing merged.
+/// Scans that met nothing to merge have small runs merged that come later, half a tier of them, before
+/// anybody scans again; and where nobody scans, writes have nothing merged.
 #[test]
 fn scans_give_credit_for_merges_before_the_next() {
     let tree = Scanned::new();
@@ -248,7 +248,8 @@ fn scans_give_credit_for_merges_before_the_next() {
     assert_eq!((tree.runs(), tree.world.compacted_bytes()), (5, merged), "nobody has scanned");
 }
 
-/// When writers pause, the memtable is flushed and merged with the runs above the last level, if scans have paid for it all, and never else.
+/// When writers pause, the memtable is flushed and merged with the runs above the last level, if scans have
+/// paid for it all, and never else.
 #[test]
 fn credit_is_spent_in_a_pause_of_the_writers() {
     for (seed, scans) in [(1, 0), (1, 4), (2, 4), (3, 4), (4, 4), (5, 4)] {
@@ -295,7 +296,8 @@ fn credit_is_spent_in_a_pause_of_the_writers() {
     }
 }
 
-/// SA5: in a pause the tree converges if scans have paid for what lies above the last level, window by window and until somebody writes.
+/// SA5: in a pause the tree converges if scans have paid for what lies above the last level, window by window
+/// and until somebody writes.
 #[test]
 fn scans_pay_for_convergence_in_a_pause_of_the_writers() {
     for seed in 1..=4 {
@@ -380,7 +382,8 @@ fn convergence_for_scans_is_paid_by_scans_and_by_half_of_the_allowance() {
     }
 }
 
-/// Credit that is worth waiting for a pause does not pay for everything yet. Guards against asking for the one where the other is meant.
+/// Credit that is worth waiting for a pause does not pay for everything yet. Guards against asking for the
+/// one where the other is meant.
 #[test]
 fn credit_does_not_pay_for_more_than_it_is() {
     let tree = Scanned::new();
@@ -523,8 +526,9 @@ fn tables_that_are_read_get_warm() {
     );
 }
 
-/// Time alone makes something possible, which tells nobody: whoever waits for room in level 0 asks the lane for it. Guards against waiting until the
-/// lane looks by itself; here, where it does so only when it is asked, for ever.
+/// Time alone makes something possible, which tells nobody: whoever waits for room in level 0 asks the lane
+/// for it. Guards against waiting until the lane looks by itself; here, where it does so only when it is
+/// asked, for ever.
 #[test]
 fn a_writer_without_room_asks_for_what_time_has_made_possible() {
     const STOP_RUNS: u32 = 4;

@@ -1,6 +1,6 @@
-//! Closing a table while somebody reads it and an install publishes (`tree/file.rs`, `sweep.rs`): readers borrow from a view
-//! without a count, so what they borrow must not go; a file is open once; and the view that is published last is not one
-//! that the sweep has outdated.
+//! Closing a table while somebody reads it and an install publishes (`tree/file.rs`, `sweep.rs`): readers
+//! borrow from a view without a count, so what they borrow must not go; a file is open once; and the view
+//! that is published last is not one that the sweep has outdated.
 
 use super::{check_with_mutants, lock};
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -93,7 +93,8 @@ impl Model {
     }
 }
 
-/// A writer that publishes so many batches, and closes the database or not, beside a stream that waits for all of it.
+/// A writer that publishes so many batches, and closes the database or not, beside a stream that waits for
+/// all of it.
 fn follow(batches: u64, closes: bool, mutant: Option<Mutant>) {
     let model = Arc::new(Model::default());
     let mut writer = Some({

@@ -12,14 +12,14 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A file system that passes every call on to another one, counts it, and makes it fail where a [`Rule`] says so.
-/// Clones are the same file system.
+/// A file system that passes every call on to another one, counts it, and makes it fail where a [`Rule`] says
+/// so. Clones are the same file system.
 ///
-/// A sweep over every call of a workload runs it once without rules, reads [`FaultFs::total_calls`], and then once
-/// for each number `n` with a rule [`When::Nth`]`(n)`.
+/// A sweep over every call of a workload runs it once without rules, reads [`FaultFs::total_calls`], and then
+/// once for each number `n` with a rule [`When::Nth`]`(n)`.
 ///
-/// A test of what may happen *during* a call, because another thread gets there at a bad moment, needs no second thread
-/// and no luck: [`FaultFs::interrupt`] does it in the middle of the call.
+/// A test of what may happen *during* a call, because another thread gets there at a bad moment, needs no
+/// second thread and no luck: [`FaultFs::interrupt`] does it in the middle of the call.
 ///
 /// Stores into mappings do not pass through here: they cannot fail.
 #[derive(Clone, Debug)]
@@ -109,7 +109,8 @@ impl FaultFs {
         FaultFs { inner: Arc::new(inner.clone()), strict: Some(inner), faults: Arc::default() }
     }
 
-    /// Adds a rule, which starts counting at the next call. Of several rules that hit a call the first counts.
+    /// Adds a rule, which starts counting at the next call. Of several rules that hit a call the first
+    /// counts.
     pub fn add(&self, rule: Rule) {
         let seed = match rule.when {
             When::Chance { seed, .. } => seed,
@@ -118,9 +119,10 @@ impl FaultFs {
         self.faults.lock().rules.push(Armed { rule, seen: 0, random: SeededRandom::new(seed) });
     }
 
-    /// Does something in the middle of the next call of this kind on a path that contains this text, once, before the call
-    /// itself is done or fails: what another thread might do there, or waiting for it. The action may use the file system;
-    /// of several that wait for one call the oldest is done, the next at the call after.
+    /// Does something in the middle of the next call of this kind on a path that contains this text, once,
+    /// before the call itself is done or fails: what another thread might do there, or waiting for it. The
+    /// action may use the file system; of several that wait for one call the oldest is done, the next at the
+    /// call after.
     pub fn interrupt(
         &self,
         operation: Operation,

@@ -95,28 +95,31 @@ pub enum Fault {
     Io,
     /// No space; nothing was done.
     Full,
-    /// The first `keep_bytes` of a write are done, then the device reports an error. Like [`Fault::Io`] for other
-    /// calls.
+    /// The first `keep_bytes` of a write are done, then the device reports an error. Like [`Fault::Io`] for
+    /// other calls.
     ShortWrite {
         /// How much is written.
         keep_bytes: usize,
     },
-    /// The first `keep_bytes` of a write are done, then there is no space. Like [`Fault::Full`] for other calls.
+    /// The first `keep_bytes` of a write are done, then there is no space. Like [`Fault::Full`] for other
+    /// calls.
     ShortFull {
         /// How much is written.
         keep_bytes: usize,
     },
-    /// A sync of a file fails and its pages are marked clean though they were not written, as Linux does: they
-    /// stay readable until the machine dies, no later sync writes them, and it will report success. Marking them
-    /// needs a [`super::FaultFs::over_strict`]; like [`Fault::Io`] elsewhere and for other calls.
-    LostSync,
-    /// A read returns one bit wrong: the `bit`th, counted from the first byte read and around. Nothing for other
+    /// A sync of a file fails and its pages are marked clean though they were not written, as Linux does:
+    /// they stay readable until the machine dies, no later sync writes them, and it will report success.
+    /// Marking them needs a [`super::FaultFs::over_strict`]; like [`Fault::Io`] elsewhere and for other
     /// calls.
+    LostSync,
+    /// A read returns one bit wrong: the `bit`th, counted from the first byte read and around. Nothing for
+    /// other calls.
     FlippedBit {
         /// Which bit.
         bit: u64,
     },
-    /// A read returns 512 bytes of zeros: the `sector`th of those read, counted around. Nothing for other calls.
+    /// A read returns 512 bytes of zeros: the `sector`th of those read, counted around. Nothing for other
+    /// calls.
     ZeroedSector {
         /// Which sector.
         sector: u64,

@@ -1,24 +1,28 @@
 //! A file system in memory that keeps what was synced and nothing else.
 //!
-//! **Three states.** Every file has a *live* content, what reads return; a *durable* one, what the last sync left on
-//! the disk; and between them the changes since then. Every directory has the same three for its names. Length,
-//! data, allocation and names are apart: a file may be durable while its name is not, and the other way round.
+//! **Three states.** Every file has a *live* content, what reads return; a *durable* one, what the last sync
+//! left on the disk; and between them the changes since then. Every directory has the same three for its
+//! names. Length, data, allocation and names are apart: a file may be durable while its name is not, and the
+//! other way round.
 //!
-//! **One trace.** Every change, and every store into a mapping, is an [`Event`] in one order for the whole file
-//! system. Tests put marks of their own between them ([`StrictFs::mark`]) to record what had been promised when.
-//! A crash test runs a workload once and then goes through the trace with a [`Replayer`]; after any number of events
-//! it asks for an image of what is left, by [`Crash`], and opens the database there. Making the images from the
-//! trace, not in the middle of the workload, has two advantages: the workload runs once and not once for each
-//! moment, and cuts can fall where no test code runs, between two stores of one log record.
+//! **One trace.** Every change, and every store into a mapping, is an [`Event`] in one order for the whole
+//! file system. Tests put marks of their own between them ([`StrictFs::mark`]) to record what had been
+//! promised when. A crash test runs a workload once and then goes through the trace with a [`Replayer`];
+//! after any number of events it asks for an image of what is left, by [`Crash`], and opens the database
+//! there. Making the images from the trace, not in the middle of the workload, has two advantages: the
+//! workload runs once and not once for each moment, and cuts can fall where no test code runs, between two
+//! stores of one log record.
 //!
-//! **Images are whole file systems**, with a trace of their own, so that recovery can be crashed as well. After the
-//! death of a process alone the image still knows what was never synced; a second crash, by power, can take it.
+//! **Images are whole file systems**, with a trace of their own, so that recovery can be crashed as well.
+//! After the death of a process alone the image still knows what was never synced; a second crash, by power,
+//! can take it.
 //!
-//! **Maps.** A mapping's memory is plain heap memory; each store is also applied to the live content at once, as it
-//! would be by the page cache. That stores of one thread reach the page cache in order, and that they are there
-//! when another thread has seen a later release store, is the hardware's promise (CP3) and holds here by the lock.
-//! What the real system punishes with a signal, a store to a page without a block or past the end, is refused here:
-//! mapping a hole is an error, and storing past the end of a file that was cut panics.
+//! **Maps.** A mapping's memory is plain heap memory; each store is also applied to the live content at once,
+//! as it would be by the page cache. That stores of one thread reach the page cache in order, and that they
+//! are there when another thread has seen a later release store, is the hardware's promise (CP3) and holds
+//! here by the lock. What the real system punishes with a signal, a store to a page without a block or past
+//! the end, is refused here: mapping a hole is an error, and storing past the end of a file that was cut
+//! panics.
 
 mod content;
 mod crash;
@@ -55,8 +59,8 @@ pub struct StrictOptions {
     pub can_allocate: bool,
     /// Bytes that fit, counted in pages of 4096; beyond, writing is [`Error::Full`]. `None` for no limit.
     pub capacity_bytes: Option<u64>,
-    /// Whether events are recorded. Long runs that need no images of their past switch it off; crashing at the
-    /// present moment works without.
+    /// Whether events are recorded. Long runs that need no images of their past switch it off; crashing at
+    /// the present moment works without.
     pub record_trace: bool,
 }
 
@@ -227,8 +231,8 @@ impl StrictFs {
         Replayer::new(state.base.clone(), state.events.clone().into(), state.options.clone(), state.boots)
     }
 
-    /// What is left if the machine or the process dies right after the first `cut` recorded events. Replays the
-    /// trace up to there; to go through many cuts, use [`StrictFs::replayer`].
+    /// What is left if the machine or the process dies right after the first `cut` recorded events. Replays
+    /// the trace up to there; to go through many cuts, use [`StrictFs::replayer`].
     ///
     /// # Panics
     /// If fewer events were recorded.

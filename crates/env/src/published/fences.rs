@@ -1,7 +1,8 @@
-//! A pair of fences of which one costs nothing: the kernel runs the other's half on every processor that has a thread of this process.
+//! A pair of fences of which one costs nothing: the kernel runs the other's half on every processor that has
+//! a thread of this process.
 //!
-//! Where `membarrier(2)` is to be had (Linux 4.14, and not forbidden by a sandbox) the light fence only keeps the compiler from moving
-//! accesses over it. Elsewhere both are real ones.
+//! Where `membarrier(2)` is to be had (Linux 4.14, and not forbidden by a sandbox) the light fence only keeps
+//! the compiler from moving accesses over it. Elsewhere both are real ones.
 
 #[cfg(not(loom))]
 pub(super) use self::machine::{choose, heavy, light};
@@ -25,7 +26,8 @@ mod machine {
     use std::sync::Once;
     use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
 
-    /// Whether readers fence for themselves. Changed once, before the first of them; who has not seen that yet fences in vain.
+    /// Whether readers fence for themselves. Changed once, before the first of them; who has not seen that
+    /// yet fences in vain.
     static READERS_FENCE: AtomicBool = AtomicBool::new(true);
 
     /// Chooses once for the process. To be called before the first light fence.
@@ -62,8 +64,8 @@ mod machine {
                 .all(|command| offered.contains_command(command) && membarrier(command).is_ok())
         }
 
-        /// Makes every running thread of the process pass a full fence. The quick way may lack memory for a mask of processors; the slow one waits
-        /// until every processor has passed through the scheduler.
+        /// Makes every running thread of the process pass a full fence. The quick way may lack memory for a
+        /// mask of processors; the slow one waits until every processor has passed through the scheduler.
         pub(super) fn interrupt_all() -> bool {
             membarrier(MembarrierCommand::PrivateExpedited).is_ok()
                 || membarrier(MembarrierCommand::Global).is_ok()

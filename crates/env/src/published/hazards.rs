@@ -1,4 +1,5 @@
-//! Who reads what: the notes of all threads, and what waits until they are cleared. PB1 to PB6 are said in [`super`].
+//! Who reads what: the notes of all threads, and what waits until they are cleared. PB1 to PB6 are said in
+//! [`super`].
 
 use super::fences;
 use esker_base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -6,12 +7,13 @@ use esker_base::sync::{CachePadded, Mutex, MutexGuard};
 use std::any::Any;
 use std::sync::{Arc, PoisonError};
 
-/// Threads with slots at a time; those beyond count references. A server has tens, a program with a thread for each connection hundreds;
-/// the table takes 128 bytes for each, which are touched when a thread first reads.
+/// Threads with slots at a time; those beyond count references. A server has tens, a program with a thread
+/// for each connection hundreds; the table takes 128 bytes for each, which are touched when a thread first
+/// reads.
 #[cfg(not(loom))]
 const MAX_THREADS: usize = 1024;
-/// Guards of one thread at a time that go without a count: as many as fill a line beside the flag. A read takes one, a read
-/// within another's closure a second.
+/// Guards of one thread at a time that go without a count: as many as fill a line beside the flag. A read
+/// takes one, a read within another's closure a second.
 #[cfg(not(loom))]
 const SLOTS: usize = 7;
 
@@ -31,8 +33,8 @@ impl Slot {
         self.0.load(Ordering::Acquire).is_null()
     }
 
-    /// Only by the thread that found it free, until it is cleared. Release: a look that finds this note in the place of the one before it is
-    /// behind all that was done under that one (PB6).
+    /// Only by the thread that found it free, until it is cleared. Release: a look that finds this note in
+    /// the place of the one before it is behind all that was done under that one (PB6).
     #[inline]
     pub(super) fn note(&self, address: *mut ()) {
         self.0.store(address, Ordering::Release);
@@ -69,7 +71,8 @@ struct Retired {
 // SAFETY: the address is compared, never followed.
 unsafe impl Send for Retired {}
 
-/// One of 64 bits for an address: the top six of a product with the golden ratio, which neighbours spread over.
+/// One of 64 bits for an address: the top six of a product with the golden ratio, which neighbours spread
+/// over.
 #[inline]
 fn bit_of(address: *mut ()) -> u64 {
     1 << ((address.addr() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58)
@@ -77,7 +80,8 @@ fn bit_of(address: *mut ()) -> u64 {
 
 /// The notes of all threads of the process, about values of all kinds.
 pub(super) struct Hazards {
-    /// The bits of all addresses that wait. Stored under the lock of the list, and only if it changes: the line is read by all.
+    /// The bits of all addresses that wait. Stored under the lock of the list, and only if it changes: the
+    /// line is read by all.
     waiting: CachePadded<AtomicU64>,
     retired: Mutex<Vec<Retired>>,
     /// No shelf from here on was ever claimed.
@@ -151,7 +155,8 @@ impl Hazards {
         own::set(&self.shelves[at])
     }
 
-    /// The shelf is another thread's to claim. A guard that went elsewhere stays noted: the next owner finds that slot taken.
+    /// The shelf is another thread's to claim. A guard that went elsewhere stays noted: the next owner finds
+    /// that slot taken.
     #[cfg_attr(loom, expect(dead_code, reason = "loom has no end of a thread"))]
     fn give_back(&self, shelf: &Shelf) {
         self.claimed.fetch_sub(1, Ordering::Relaxed);
@@ -171,7 +176,8 @@ impl Hazards {
         }
     }
 
-    /// Drops a value that is no longer to be had by anybody anew: now, or when the last note of it is cleared.
+    /// Drops a value that is no longer to be had by anybody anew: now, or when the last note of it is
+    /// cleared.
     pub(super) fn retire<T: Send + Sync + 'static>(&self, address: *mut (), keeper: Arc<T>) {
         if !fences::heavy() {
             // Nobody can tell any more who reads it: better never than too early.
@@ -230,7 +236,8 @@ mod own {
     use super::{Hazards, Shelf};
     use std::cell::Cell;
 
-    // The first is read by every pin and therefore has no destructor: with one, each would have to look whether it has run.
+    // The first is read by every pin and therefore has no destructor: with one, each would have to look
+    // whether it has run.
     thread_local! {
         static SHELF: Cell<Option<&'static Shelf>> = const { Cell::new(None) };
         static CLAIM: Claim = const { Claim };

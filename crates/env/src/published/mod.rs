@@ -1,44 +1,51 @@
 //! A value that is replaced now and then and read all the time.
 //!
 //! # Why
-//! Every read of a keyspace begins with the view that is current. A lock around an `Arc` is four changes of two lines that all
-//! readers share: 25 to 35 ns alone, and 0.2 us where two processors read, which then get a third more done than one. A reader
-//! must not write to a line that another reader writes to.
+//! Every read of a keyspace begins with the view that is current. A lock around an `Arc` is four changes of
+//! two lines that all readers share: 25 to 35 ns alone, and 0.2 us where two processors read, which then get
+//! a third more done than one. A reader must not write to a line that another reader writes to.
 //!
 //! # Design
-//! Hazard pointers (Michael, IEEE TPDS 2004). Each thread has a few slots of its own ([`hazards`]). A reader notes in one what it is
-//! about to read, and looks whether that is still current; if so, it is protected until the note is cleared. Whoever replaces
-//! the value looks through all notes afterwards. If nobody noted the old one, it is dropped at once; otherwise it is put with those that wait, and
-//! the reader who clears the last note of it drops it. So memory and files go when the last reader is done, as with a count, and nobody has
-//! to come by later.
+//! Hazard pointers (Michael, IEEE TPDS 2004). Each thread has a few slots of its own ([`hazards`]). A reader
+//! notes in one what it is about to read, and looks whether that is still current; if so, it is protected
+//! until the note is cleared. Whoever replaces the value looks through all notes afterwards. If nobody noted
+//! the old one, it is dropped at once; otherwise it is put with those that wait, and the reader who clears
+//! the last note of it drops it. So memory and files go when the last reader is done, as with a count, and
+//! nobody has to come by later.
 //!
-//! Between its note and its second look a reader needs a full fence, because otherwise the processor looks first and notes afterwards; the
-//! fence would take as long as the locked instructions of an `Arc`. So readers go without, and who replaces makes up for it: it makes
-//! the kernel interrupt all processors that run threads of this process ([`fences`]), which takes microseconds and happens a few times a second.
+//! Between its note and its second look a reader needs a full fence, because otherwise the processor looks
+//! first and notes afterwards; the fence would take as long as the locked instructions of an `Arc`. So
+//! readers go without, and who replaces makes up for it: it makes the kernel interrupt all processors that
+//! run threads of this process ([`fences`]), which takes microseconds and happens a few times a second.
 //!
 //! # Invariants
-//! * PB1. `current` owns one count of its value. A value that is no longer current is owned by who replaced it, then perhaps by the list of those
-//!   that wait, until it is dropped.
-//! * PB2. A reader uses a value only if it was current after the reader's note of it could be seen by all: noted, fenced,
-//!   looked at again.
-//! * PB3. A value is dropped only after a look through all notes that began after it was replaced and fenced, and found none of it (RV7).
-//! * PB4. While a value waits, somebody will look again: it is entered before a fence and a look through the notes; whoever clears a note
-//!   that this look found does so before a fence and a look whether that value may wait, so it sees that it does.
-//! * PB5. An address that waits is not that of a current value: its memory is not free yet. A note of it is one of PB2, or of a reader
-//!   who is about to look again, and then to clear it.
-//! * PB6. A note is written with Release over one that is read with Acquire when it is looked for: what was done under the note before it
-//!   happens before the drop of what that was about.
+//! * PB1. `current` owns one count of its value. A value that is no longer current is owned by who replaced
+//!   it, then perhaps by the list of those that wait, until it is dropped.
+//! * PB2. A reader uses a value only if it was current after the reader's note of it could be seen by all:
+//!   noted, fenced, looked at again.
+//! * PB3. A value is dropped only after a look through all notes that began after it was replaced and fenced,
+//!   and found none of it (RV7).
+//! * PB4. While a value waits, somebody will look again: it is entered before a fence and a look through the
+//!   notes; whoever clears a note that this look found does so before a fence and a look whether that value
+//!   may wait, so it sees that it does.
+//! * PB5. An address that waits is not that of a current value: its memory is not free yet. A note of it is
+//!   one of PB2, or of a reader who is about to look again, and then to clear it.
+//! * PB6. A note is written with Release over one that is read with Acquire when it is looked for: what was
+//!   done under the note before it happens before the drop of what that was about.
 //!
 //! # What it asks for
-//! A reader takes the lock of what waits only if the value that it read may be there: by a bit of the address, so one in 64 others takes it in vain while
-//! somebody holds on to an old one. The drop of a value may run under whatever its last reader holds: it must take no lock under which
-//! something is pinned or loaded. After `fork` without `exec` nothing may be read, because notes and locks of other threads stay as they were.
+//! A reader takes the lock of what waits only if the value that it read may be there: by a bit of the
+//! address, so one in 64 others takes it in vain while somebody holds on to an old one. The drop of a value
+//! may run under whatever its last reader holds: it must take no lock under which something is pinned or
+//! loaded. After `fork` without `exec` nothing may be read, because notes and locks of other threads stay as
+//! they were.
 //!
 //! # Rejected
-//! *An epoch*, of which a pin takes as long: what was replaced waits until somebody counts on, one slow reader keeps everything
-//! that was replaced since, and it needs a thread that comes by. *The crate `arc-swap`*: hazard pointers as well, and paid for by readers:
-//! with it two threads read 1.97 times what one does, but gets of absent keys on one thread became 13 % slower than with the lock. *An
-//! `Arc` cached in each thread* with a generation beside it: idle threads keep memtables and files.
+//! *An epoch*, of which a pin takes as long: what was replaced waits until somebody counts on, one slow
+//! reader keeps everything that was replaced since, and it needs a thread that comes by. *The crate
+//! `arc-swap`*: hazard pointers as well, and paid for by readers: with it two threads read 1.97 times what
+//! one does, but gets of absent keys on one thread became 13 % slower than with the lock. *An `Arc` cached in
+//! each thread* with a generation beside it: idle threads keep memtables and files.
 
 mod fences;
 mod hazards;
@@ -56,7 +63,8 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError};
 
-/// A value that readers [pin](Published::pin) without writing to a line that others use, and that is replaced as a whole.
+/// A value that readers [pin](Published::pin) without writing to a line that others use, and that is replaced
+/// as a whole.
 pub struct Published<T: Send + Sync + 'static> {
     current: AtomicPtr<T>,
     /// Replacements come one after the other. Readers take it only if no slot is left to them.
@@ -76,8 +84,9 @@ impl<T: Send + Sync + 'static> Published<T> {
         }
     }
 
-    /// The current value, protected until the guard is dropped: a few nanoseconds, for one read. Loads of the same thread after this one are
-    /// ordered after it. A guard takes one of the thread's seven slots; what lives longer than a call should be [kept](ReadGuard::kept).
+    /// The current value, protected until the guard is dropped: a few nanoseconds, for one read. Loads of the
+    /// same thread after this one are ordered after it. A guard takes one of the thread's seven slots; what
+    /// lives longer than a call should be [kept](ReadGuard::kept).
     #[inline]
     pub fn pin(&self) -> ReadGuard<T> {
         let hazards = Hazards::of_process();
@@ -115,7 +124,8 @@ impl<T: Send + Sync + 'static> Published<T> {
         retire(old);
     }
 
-    /// For a thread that has no slot left: under the lock of replacements the current value stays where it is.
+    /// For a thread that has no slot left: under the lock of replacements the current value stays where it
+    /// is.
     #[cold]
     #[inline(never)]
     fn counted(&self) -> ReadGuard<T> {
@@ -168,7 +178,8 @@ impl<T: Send + Sync + 'static> ReadGuard<T> {
     /// A count of the value.
     pub fn to_arc(&self) -> Arc<T> {
         let value = self.value.as_ptr();
-        // SAFETY: it came from an `Arc`, and a note (PB3) or the guard's own count keeps it; the new count is the result's.
+        // SAFETY: it came from an `Arc`, and a note (PB3) or the guard's own count keeps it; the new count is
+        // the result's.
         unsafe {
             Arc::increment_strong_count(value);
             Arc::from_raw(value)

@@ -1,9 +1,12 @@
-//! Readers and those who replace, in every interleaving of three threads. Loom's fence stands for both of [`super::fences`].
+//! Readers and those who replace, in every interleaving of three threads. Loom's fence stands for both of
+//! [`super::fences`].
 //!
-//! What is read is a cell of loom's, which complains if a read of it is not before the drop, or not after the making. Tried with what the
-//! protocol stands on taken away, one at a time, and each time the model failed: the second look, each of the four fences, the look after a value was
-//! put with those that wait, the look for a note that turned out stale, the bits of what waits, Release where a slot is cleared, Acquire where it is looked for, the look through the notes. Not noticed, because
-//! loom follows an older rule about stores of one thread: Release of a note over another (PB6).
+//! What is read is a cell of loom's, which complains if a read of it is not before the drop, or not after the
+//! making. Tried with what the protocol stands on taken away, one at a time, and each time the model failed:
+//! the second look, each of the four fences, the look after a value was put with those that wait, the look
+//! for a note that turned out stale, the bits of what waits, Release where a slot is cleared, Acquire where
+//! it is looked for, the look through the notes. Not noticed, because loom follows an older rule about stores
+//! of one thread: Release of a note over another (PB6).
 
 use super::Published;
 use loom::cell::UnsafeCell;

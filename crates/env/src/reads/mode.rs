@@ -11,14 +11,15 @@ use std::sync::Arc;
 /// How files that nobody changes any more are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ReadMode {
-    /// By calls that name the place, through the kernel's page cache: what is not in a cache of our own may be there.
+    /// By calls that name the place, through the kernel's page cache: what is not in a cache of our own may
+    /// be there.
     #[default]
     Positioned,
-    /// Past the page cache, so that memory is not used twice and nothing of other programs is pushed out of it. What is in no cache of
-    /// our own is read from the device.
+    /// Past the page cache, so that memory is not used twice and nothing of other programs is pushed out of
+    /// it. What is in no cache of our own is read from the device.
     Direct,
-    /// As memory: nothing is copied that is not compressed. An error of the device ends the process by a signal, and whoever changes
-    /// such a file from outside changes answers.
+    /// As memory: nothing is copied that is not compressed. An error of the device ends the process by a
+    /// signal, and whoever changes such a file from outside changes answers.
     Mapped,
 }
 
@@ -35,7 +36,8 @@ impl ReadMode {
         }
     }
 
-    /// Opens a file to be read so, any place and length of it. Where the file system has no direct reads or no maps, reads are positioned.
+    /// Opens a file to be read so, any place and length of it. Where the file system has no direct reads or
+    /// no maps, reads are positioned.
     ///
     /// # Errors
     /// As [`FileSystem::open`].

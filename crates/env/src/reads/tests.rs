@@ -112,7 +112,8 @@ fn many_threads_share_a_queue() {
                             .collect();
                         let requests = places.iter().map(|&at| request(&file, at as u64, 3_000)).collect();
                         let mut pending: Vec<_> = queue.submit(requests).into_iter().zip(places).collect();
-                        // Some wait for the last one first, so that answers come in another order than they are wanted.
+                        // Some wait for the last one first, so that answers come in another order than they
+                        // are wanted.
                         if thread % 3 == 0 {
                             pending.reverse();
                         }

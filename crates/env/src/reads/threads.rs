@@ -1,8 +1,9 @@
 //! Overlapping reads by threads: each does one plain read at a time.
 //!
-//! One thread is started with the queue, and starts the others with the first request: threads inherit how much of the processors they get
-//! ([`crate::host::lower_thread_priority`]), and the first to ask may be one that has stepped back, as merges do, while all others
-//! wait for the same threads. They end with the queue, after what was asked for is done (RQ2). A request that no thread could be started for is done by who asks.
+//! One thread is started with the queue, and starts the others with the first request: threads inherit how
+//! much of the processors they get ([`crate::host::lower_thread_priority`]), and the first to ask may be one
+//! that has stepped back, as merges do, while all others wait for the same threads. They end with the queue,
+//! after what was asked for is done (RQ2). A request that no thread could be started for is done by who asks.
 
 use super::ReadRequest;
 use crate::world::Env;

@@ -1,24 +1,28 @@
 //! Overlapping reads by `io_uring`.
 //!
 //! # One ring, no thread
-//! The ring has a submission queue, a completion queue, and a table of slots, one for each request under way; a lock guards all
-//! three. Submitting puts entries into the queue and tells the kernel, under the lock: one system call for all requests of a
-//! batch. Pages that are in the page cache are copied by that call.
+//! The ring has a submission queue, a completion queue, and a table of slots, one for each request under way;
+//! a lock guards all three. Submitting puts entries into the queue and tells the kernel, under the lock: one
+//! system call for all requests of a batch. Pages that are in the page cache are copied by that call.
 //!
-//! Nobody looks for completions all the time. Of those who wait one is the *reaper*: it waits in the kernel, without the lock, for one completion
-//! or more, then takes all that are there and notes each in its slot. Whoever finds its own request done goes; when the reaper
-//! finds its own, it lets another take its place. So nobody waits for another's request only because nobody looks (RQ3):
+//! Nobody looks for completions all the time. Of those who wait one is the *reaper*: it waits in the kernel,
+//! without the lock, for one completion or more, then takes all that are there and notes each in its slot.
+//! Whoever finds its own request done goes; when the reaper finds its own, it lets another take its place. So
+//! nobody waits for another's request only because nobody looks (RQ3):
 //!
-//! * UR1. While anybody waits, there is a reaper or one is being chosen: the reaper gives its place back and wakes all under the lock.
-//! * UR2. The reaper enters the kernel only if its own request is not noted as done, under the lock that it then lets go, and hands over what
-//!   the kernel has not taken yet. If the kernel does not take all of it, the call returns at once and is made again; else a completion is
-//!   outstanding or lies in the queue, and the call returns with it.
+//! * UR1. While anybody waits, there is a reaper or one is being chosen: the reaper gives its place back and
+//!   wakes all under the lock.
+//! * UR2. The reaper enters the kernel only if its own request is not noted as done, under the lock that it
+//!   then lets go, and hands over what the kernel has not taken yet. If the kernel does not take all of it,
+//!   the call returns at once and is made again; else a completion is outstanding or lies in the queue, and
+//!   the call returns with it.
 //!
-//! A slot owns file and buffer until the kernel is done with them (RQ1), also if nobody waits any more. Before the ring is closed
-//! everything outstanding is waited for.
+//! A slot owns file and buffer until the kernel is done with them (RQ1), also if nobody waits any more.
+//! Before the ring is closed everything outstanding is waited for.
 //!
 //! # Rejected
-//! A ring per thread: cursors move between threads, and rings cost memory that is locked. A thread that reaps: two switches for each batch.
+//! A ring per thread: cursors move between threads, and rings cost memory that is locked. A thread that
+//! reaps: two switches for each batch.
 
 use super::ReadRequest;
 use crate::aligned::{AlignedBuffer, aligned_range};
@@ -155,8 +159,9 @@ impl Uring {
         let read = opcode::Read::new(types::Fd(descriptor.fd), memory, len).offset(offset);
         let entry = read.build().user_data(slot as u64);
         state.slots[slot] = Slot::UnderWay { transfer, is_wanted: true };
-        // SAFETY: the lock is held, so nobody else uses the submission queue. The memory belongs to the slot, which keeps it
-        // and the file until the completion of this entry was taken (RQ1); moving the slot does not move heap memory.
+        // SAFETY: the lock is held, so nobody else uses the submission queue. The memory belongs to the slot,
+        // which keeps it and the file until the completion of this entry was taken (RQ1); moving the slot
+        // does not move heap memory.
         if unsafe { self.ring.submission_shared().push(&entry) }.is_err() {
             let taken = std::mem::replace(&mut state.slots[slot], Slot::Free);
             state.free.push(slot);
@@ -192,10 +197,12 @@ impl Uring {
         u32::try_from(queue.len()).unwrap_or(u32::MAX)
     }
 
-    /// Waits in the kernel for a completion, without the lock. So many entries are handed over first; the kernel waits only if it
-    /// could take all of them, so that it never waits for what it does not have (UR2).
+    /// Waits in the kernel for a completion, without the lock. So many entries are handed over first; the
+    /// kernel waits only if it could take all of them, so that it never waits for what it does not have
+    /// (UR2).
     fn enter(&self, untaken: u32) {
-        // SAFETY: no argument is passed. Whatever it answers, the queue is looked into next; an interrupted call is made again.
+        // SAFETY: no argument is passed. Whatever it answers, the queue is looked into next; an interrupted
+        // call is made again.
         let _ = unsafe { self.ring.submitter().enter::<()>(untaken, 1, EnterFlags::GETEVENTS.bits(), None) };
     }
 
@@ -219,7 +226,8 @@ impl Uring {
                 self.changed.wait(&mut state);
                 continue;
             }
-            // Completions may lie there already, and entries that the kernel did not take yet have to be handed over (UR2).
+            // Completions may lie there already, and entries that the kernel did not take yet have to be
+            // handed over (UR2).
             let _ = self.ring.submit();
             self.reap(&mut state);
             if matches!(state.slots[slot], Slot::Done { .. }) {

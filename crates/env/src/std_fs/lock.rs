@@ -1,10 +1,10 @@
 //! Locks on files that hold against other processes and against the same one.
 //!
-//! The operating system's lock (`flock` on Unix) ends with the process, however it dies, which a lock file with a
-//! process id alone cannot do. It belongs to an open file, so on most file systems it also holds against a second
-//! open of the same process; but on NFS it is emulated by locks that belong to the *process*: there a second open
-//! would succeed, and worse, closing that second open would drop the first one's lock. Hence a registry in the
-//! process, asked before the file is even opened.
+//! The operating system's lock (`flock` on Unix) ends with the process, however it dies, which a lock file
+//! with a process id alone cannot do. It belongs to an open file, so on most file systems it also holds
+//! against a second open of the same process; but on NFS it is emulated by locks that belong to the
+//! *process*: there a second open would succeed, and worse, closing that second open would drop the first
+//! one's lock. Hence a registry in the process, asked before the file is even opened.
 
 use super::platform;
 use crate::fs::{FileLock, LockKind};
@@ -21,7 +21,8 @@ const OWNER_BYTES: usize = 20;
 /// A held lock.
 #[derive(Debug)]
 pub(super) struct StdLock {
-    // The order matters: the system's lock is released, at the latest by closing the file, before the claim ends.
+    // The order matters: the system's lock is released, at the latest by closing the file, before the claim
+    // ends.
     file: File,
     kind: LockKind,
     _claim: Claim,
@@ -59,12 +60,13 @@ impl StdLock {
 impl Drop for StdLock {
     fn drop(&mut self) {
         if self.kind == LockKind::Exclusive {
-            // So that later shared holders are not mistaken for this process. A process that is killed leaves its
-            // id behind; `owner` knows.
+            // So that later shared holders are not mistaken for this process. A process that is killed leaves
+            // its id behind; `owner` knows.
             let _ = self.file.set_len(0);
         }
-        // Closing would do, were this the only descriptor of the open file. But while another thread starts a process, that
-        // has copies of all descriptors until its program begins, and would hold the lock as long.
+        // Closing would do, were this the only descriptor of the open file. But while another thread starts a
+        // process, that has copies of all descriptors until its program begins, and would hold the lock as
+        // long.
         let _ = self.file.unlock();
     }
 }

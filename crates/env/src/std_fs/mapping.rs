@@ -1,9 +1,9 @@
-//! Shared writable maps of files: the memory is the page cache itself, so that what is stored is in the kernel's
-//! hands at once and outlives the process (CP3).
+//! Shared writable maps of files: the memory is the page cache itself, so that what is stored is in the
+//! kernel's hands at once and outlives the process (CP3).
 //!
 //! Hazards, and who deals with them: a store to a hole of a full file system kills the process, so callers
-//! allocate first and ask [`crate::FileSystem::can_map_writable`]; a child of `fork` would keep the pages mapped,
-//! so they are left out of it; an error of the device shows up at the next sync, never at the store.
+//! allocate first and ask [`crate::FileSystem::can_map_writable`]; a child of `fork` would keep the pages
+//! mapped, so they are left out of it; an error of the device shows up at the next sync, never at the store.
 
 use crate::fs::Mapping;
 use esker_base::Result;
@@ -78,7 +78,8 @@ mod unix {
         #[cfg(target_os = "linux")]
         fn populate(&self) {
             use rustix::mm::{Advice, madvise};
-            // SAFETY: the whole map; this advice takes write faults and changes no byte. A kernel without it refuses.
+            // SAFETY: the whole map; this advice takes write faults and changes no byte. A kernel without it
+            // refuses.
             let _ =
                 unsafe { madvise(self.base.as_ptr().cast::<c_void>(), self.len, Advice::LinuxPopulateWrite) };
         }
@@ -86,7 +87,8 @@ mod unix {
 
     impl Drop for Unmap {
         fn drop(&mut self) {
-            // SAFETY: the whole map as made below; the `Mapping` that owned this is gone, so nobody stores to it.
+            // SAFETY: the whole map as made below; the `Mapping` that owned this is gone, so nobody stores to
+            // it.
             let _ = unsafe { munmap(self.base.as_ptr().cast::<c_void>(), self.len) };
         }
     }
@@ -98,8 +100,9 @@ mod unix {
     impl ReadMap {
         #[inline]
         pub(super) fn bytes(&self) -> &[u8] {
-            // SAFETY: `base..base+len` is mapped for reading until `self` is dropped. Nobody in this process stores to the file: it was
-            // opened with `OpenMode::ReadMapped`, which says so; for other processes it asks the same of who chooses it.
+            // SAFETY: `base..base+len` is mapped for reading until `self` is dropped. Nobody in this process
+            // stores to the file: it was opened with `OpenMode::ReadMapped`, which says so; for other
+            // processes it asks the same of who chooses it.
             unsafe { std::slice::from_raw_parts(self.0.base.as_ptr(), self.0.len) }
         }
     }
@@ -129,8 +132,8 @@ mod unix {
             let advised = unsafe { madvise(base.as_ptr().cast::<c_void>(), len, Advice::LinuxDontFork) };
             advised.map_err(failed)?;
         }
-        // SAFETY: `base..base+len` was just mapped for writing, nothing else in the process knows the address, and
-        // dropping `owner` is what ends the map.
+        // SAFETY: `base..base+len` was just mapped for writing, nothing else in the process knows the
+        // address, and dropping `owner` is what ends the map.
         Ok(unsafe { Mapping::new(base, len, Box::new(owner), None) })
     }
 }

@@ -97,8 +97,8 @@ pub(super) fn will_need(_file: &File, _offset: u64, _len: u64) {}
 #[cfg(unix)]
 pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
     match File::open(dir)?.sync_all() {
-        // The file system has no syncing of directories (some network and FUSE ones): names are as durable there
-        // as they will ever be, and refusing to run would not make them more so.
+        // The file system has no syncing of directories (some network and FUSE ones): names are as durable
+        // there as they will ever be, and refusing to run would not make them more so.
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => Ok(()),
         outcome => outcome,
     }
@@ -148,8 +148,8 @@ pub(super) fn free_bytes(_dir: &Path) -> io::Result<u64> {
 
 /// Whether the file system is known to let shared maps be written without ever needing new blocks.
 ///
-/// A list of the good and not of the bad: copy-on-write, network and stacked file systems may need space for a
-/// store into an allocated block, and the only way to say that there is none is to kill the process.
+/// A list of the good and not of the bad: copy-on-write, network and stacked file systems may need space for
+/// a store into an allocated block, and the only way to say that there is none is to kill the process.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn keeps_extents(dir: &Path) -> bool {
     /// As `man 2 statfs` lists them: ext4 (which also serves ext2 and ext3), xfs, tmpfs.

@@ -1,5 +1,5 @@
-//! What is particular to the machine's file system. The contract that it shares with the strict one is tested in
-//! `tests/contract.rs`.
+//! What is particular to the machine's file system. The contract that it shares with the strict one is tested
+//! in `tests/contract.rs`.
 
 use super::*;
 use crate::fs::DIRECT_ALIGNMENT_BYTES;

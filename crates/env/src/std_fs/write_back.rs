@@ -1,11 +1,13 @@
 //! Dirty pages on their way to the device before anybody waits for them.
 //!
-//! The kernel keeps what was written in memory until it has much of it, or a sync asks. So who writes a file and then syncs it computes first,
-//! with an idle device, and waits then, with an idle processor. Told to begin, the device works beside the processor,
-//! and the sync finds little left to do: 3 to 8 instead of 15 to 21 ms for 16 MiB on a virtual disk.
+//! The kernel keeps what was written in memory until it has much of it, or a sync asks. So who writes a file
+//! and then syncs it computes first, with an idle device, and waits then, with an idle processor. Told to
+//! begin, the device works beside the processor, and the sync finds little left to do: 3 to 8 instead of 15
+//! to 21 ms for 16 MiB on a virtual disk.
 //!
-//! Rejected: a thread that syncs one file while the next is written, which needs as many threads as there are jobs, and an order of steps in tests
-//! that run without threads; `posix_fadvise` with `DONTNEED`, which begins the same but lets go of the pages, which are read soon.
+//! Rejected: a thread that syncs one file while the next is written, which needs as many threads as there are
+//! jobs, and an order of steps in tests that run without threads; `posix_fadvise` with `DONTNEED`, which
+//! begins the same but lets go of the pages, which are read soon.
 
 use std::fs::File;
 

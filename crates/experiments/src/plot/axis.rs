@@ -26,7 +26,8 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// An axis over these numbers with a little room around them. A linear axis begins at zero if no number is below.
+    /// An axis over these numbers with a little room around them. A linear axis begins at zero if no number
+    /// is below.
     pub(super) fn over(scaling: Scaling, numbers: impl Iterator<Item = f64> + Clone, margin: f64) -> Axis {
         let numbers = numbers.filter(|number| number.is_finite());
         let positive = numbers.clone().filter(|&number| scaling == Scaling::Linear || number > 0.0);
@@ -59,8 +60,8 @@ impl Axis {
         Axis { downwards: true, ..self }
     }
 
-    /// The same with marks at just these numbers, if their texts fit side by side on so many pixels: who measured at 1, 2, 4, 8 and 16
-    /// wants to see these.
+    /// The same with marks at just these numbers, if their texts fit side by side on so many pixels: who
+    /// measured at 1, 2, 4, 8 and 16 wants to see these.
     pub(super) fn marked_at(
         self,
         numbers: impl Iterator<Item = f64>,

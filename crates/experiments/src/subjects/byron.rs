@@ -1,7 +1,9 @@
-//! The tables of the byron report: gets, puts, ranges, deletes, memtables, filters, and tables probed in parallel.
+//! The tables of the byron report: gets, puts, ranges, deletes, memtables, filters, and tables probed in
+//! parallel.
 //!
-//! The document (a store for CS265, 2025) reports cycles, instructions, cache misses and seconds of a whole run, its load
-//! included. Here the load is timed apart, and the document's figures stand beside ours without being compared but as ratios.
+//! The document (a store for CS265, 2025) reports cycles, instructions, cache misses and seconds of a whole
+//! run, its load included. Here the load is timed apart, and the document's figures stand beside ours without
+//! being compared but as ratios.
 
 mod document;
 mod probing;

@@ -1,7 +1,7 @@
 //! Block caches: every kind's hit rate by size and by what is asked for, and their speed by threads.
 //!
-//! CS265 prints hit rates of its cache (4.6.1), the throughput of a lock-free one over a sharded LRU at one to sixteen threads
-//! (4.6.3), and what cache, filters and threads add to reads one after the other (4.2.2).
+//! CS265 prints hit rates of its cache (4.6.1), the throughput of a lock-free one over a sharded LRU at one
+//! to sixteen threads (4.6.3), and what cache, filters and threads add to reads one after the other (4.2.2).
 
 mod databases;
 mod patterns;

@@ -1,7 +1,7 @@
 //! Codecs: how small and how fast, by what is compressed.
 //!
-//! CS265 prints ratio, speed and memory of eight codecs for a mixture of text, JSON and binary data (2.7.5), and presents
-//! integer codecs and an adaptive choice without figures.
+//! CS265 prints ratio, speed and memory of eight codecs for a mixture of text, JSON and binary data (2.7.5),
+//! and presents integer codecs and an adaptive choice without figures.
 
 mod columns;
 mod memory;
@@ -35,7 +35,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// What is compared: those of CS265's table at its levels, and every other kind. A test holds the list against [`Codec::ALL`].
+/// What is compared: those of CS265's table at its levels, and every other kind. A test holds the list
+/// against [`Codec::ALL`].
 const NAMES: [&str; 16] = [
     "none",
     "lz4",

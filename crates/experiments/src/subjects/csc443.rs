@@ -311,8 +311,8 @@ fn claims(table: &Table, largest: &str) -> Vec<Claim> {
     claims
 }
 
-/// The report has no numbers in its text but powers of ten at the largest volume: gets and scans below one a second in step 2, and
-/// just below a thousand in step 3 (T=2).
+/// The report has no numbers in its text but powers of ten at the largest volume: gets and scans below one a
+/// second in step 2, and just below a thousand in step 3 (T=2).
 fn comparisons(table: &Table, is_full: bool) -> Vec<Comparison> {
     let of = |variant: usize, column: &str| {
         let wanted = [("variant", VARIANTS[variant].name), ("megabytes", "1024")];

@@ -1,9 +1,11 @@
-//! Filters: every kind there is, at one size by number of keys, and at the size that reaches one false positive in a hundred.
+//! Filters: every kind there is, at one size by number of keys, and at the size that reaches one false
+//! positive in a hundred.
 //!
-//! CS265 compares a standard Bloom filter, ports of RocksDB's and of Speedb's, and the crate fastbloom (midway report 5, final
-//! report 4.3). Its bits for 1 % cannot be: no Bloom filter gets there with fewer than 9.59 bits a key, and no structure
-//! with fewer than 6.64. Byron gives its filters 0.1, 1 and 10 bits a key (section 3.2) and finds most of the benefit at one or
-//! two, where a filter still answers "maybe" to 62 and 38 of 100 absent keys.
+//! CS265 compares a standard Bloom filter, ports of RocksDB's and of Speedb's, and the crate fastbloom
+//! (midway report 5, final report 4.3). Its bits for 1 % cannot be: no Bloom filter gets there with fewer
+//! than 9.59 bits a key, and no structure with fewer than 6.64. Byron gives its filters 0.1, 1 and 10 bits a
+//! key (section 3.2) and finds most of the benefit at one or two, where a filter still answers "maybe" to 62
+//! and 38 of 100 absent keys.
 
 mod budget;
 mod large;

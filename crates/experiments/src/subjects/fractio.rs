@@ -1,9 +1,10 @@
 //! The table of the fractio analysis: a store's operations as shares of a raw skiplist's.
 //!
-//! The document (an analysis of an LSM tree in Nim, in memory, without a log) finds its tree 9 to 30 times slower than its own
-//! skiplist. It compares random writes with sequential insertions, a million entries with a hundred thousand, and times each
-//! operation with two readings of the clock and the making of its key and value. Here the yardstick is crossbeam's skiplist, does the
-//! same operations on the same entries in the same run, and the cost of timing has a table of its own.
+//! The document (an analysis of an LSM tree in Nim, in memory, without a log) finds its tree 9 to 30 times
+//! slower than its own skiplist. It compares random writes with sequential insertions, a million entries with
+//! a hundred thousand, and times each operation with two readings of the clock and the making of its key and
+//! value. Here the yardstick is crossbeam's skiplist, does the same operations on the same entries in the
+//! same run, and the cost of timing has a table of its own.
 
 mod phases;
 mod targets;

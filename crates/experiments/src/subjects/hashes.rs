@@ -1,8 +1,9 @@
 //! Hash functions: how fast they are by length, and how evenly they spread keys over sixteen shards.
 //!
-//! CS265 chose XXH3 for its sharded memtable by such a table (section 2.2.1). Its balance cannot be as printed: a standard
-//! deviation of 0.27 % among sixteen shards of 100 million keys is seven times what chance gives, and Pearson's test, whose
-//! p-value it gives as 0.997, rejects it beyond doubt. So the document's own deviations are judged here, too.
+//! CS265 chose XXH3 for its sharded memtable by such a table (section 2.2.1). Its balance cannot be as
+//! printed: a standard deviation of 0.27 % among sixteen shards of 100 million keys is seven times what
+//! chance gives, and Pearson's test, whose p-value it gives as 0.997, rejects it beyond doubt. So the
+//! document's own deviations are judged here, too.
 
 mod functions;
 
@@ -80,7 +81,8 @@ fn speed(context: &mut Context<'_>, lengths: &[usize], rounds: usize) -> Result<
     let measured = context.rounds(rounds, Subject::ALL, name, |clock, subject| {
         let mut numbers = Vec::new();
         for &length in lengths {
-            // Slow functions of short pieces would take minutes for what fast ones of long pieces need to be measured.
+            // Slow functions of short pieces would take minutes for what fast ones of long pieces need to be
+            // measured.
             let bytes = if length < 64 { total_bytes / 4 } else { total_bytes };
             black_box((subject.pieces)(&buffer, length, bytes / 8));
             let (taken_ns, sum) = time_ns(clock, || (subject.pieces)(&buffer, length, bytes));

@@ -1,9 +1,10 @@
 //! Block indexes ("fence pointers"): every kind there is, beside a binary search of an array.
 //!
-//! CS265 compares a sorted array with what it calls the Eytzinger layout (sections 2.3.2 and 4.4): 43 to 66 % less time between
-//! ten thousand and ten million entries, 59 % more speed for points and 67 % for ranges, with the memory of the array. The order
-//! that its text gives, "04261537", is that of reversed bits and not Eytzinger's; the layout that is measured here under that
-//! name is the breadth-first order of a binary search tree.
+//! CS265 compares a sorted array with what it calls the Eytzinger layout (sections 2.3.2 and 4.4): 43 to 66 %
+//! less time between ten thousand and ten million entries, 59 % more speed for points and 67 % for ranges,
+//! with the memory of the array. The order that its text gives, "04261537", is that of reversed bits and not
+//! Eytzinger's; the layout that is measured here under that name is the breadth-first order of a binary
+//! search tree.
 
 mod search;
 

@@ -301,13 +301,15 @@ fn mean(values: impl Iterator<Item = u64>) -> Option<f64> {
 
 /// The two moments that amplification is told of, with their columns for writes and for room.
 ///
-/// No one of them is enough: strategies that merge whole levels have often just not merged the last one when they are drained, and then the rest
-/// shows what they write and take; the default makes one run in the rest, which no promise on room asks for.
+/// No one of them is enough: strategies that merge whole levels have often just not merged the last one when
+/// they are drained, and then the rest shows what they write and take; the default makes one run in the rest,
+/// which no promise on room asks for.
 const MOMENTS: [(&str, &str, &str); 2] =
     [("drained", "write_amplification", "drained"), ("after a rest", "after_rest", "after_rest")];
 
-/// What the project asks of ten million entries and memtables of 64 MiB; other sizes have other numbers. Every number for amplification is held against
-/// both moments, so that no strategy is judged at the one that suits it.
+/// What the project asks of ten million entries and memtables of 64 MiB; other sizes have other numbers.
+/// Every number for amplification is held against both moments, so that no strategy is judged at the one that
+/// suits it.
 fn claims(writes: &Table, space: &Table, reads: &Table, jobs: &Table, is_full: bool) -> Vec<Claim> {
     let of = |table: &Table, name: &str, column: &str| {
         if is_full { table.number(&[("strategy", name)], column) } else { None }
@@ -340,8 +342,8 @@ fn claims(writes: &Table, space: &Table, reads: &Table, jobs: &Table, is_full: b
     claims
 }
 
-/// Throughput in millions a second and write amplification (CS265 4.5.1); gets in thousands a second and read amplification
-/// (4.5.2); space (4.5.3); milliseconds of a compaction (4.5.4).
+/// Throughput in millions a second and write amplification (CS265 4.5.1); gets in thousands a second and read
+/// amplification (4.5.2); space (4.5.3); milliseconds of a compaction (4.5.4).
 const DOCUMENT: [(&str, [f64; 6]); 4] = [
     ("tiered", [1.78, 1.9, 62.0, 2.8, 1.56, 324.0]),
     ("leveled", [0.95, 10.2, 142.0, 1.2, 1.11, 178.0]),
@@ -377,7 +379,8 @@ fn comparisons(writes: &Table, space: &Table, reads: &Table, jobs: &Table) -> Ve
 mod tests {
     use super::*;
 
-    /// A number for amplification that was held against one moment only would say of each strategy what suits it.
+    /// A number for amplification that was held against one moment only would say of each strategy what suits
+    /// it.
     #[test]
     fn every_number_for_amplification_is_held_against_both_moments() {
         let measured = |name, column| {

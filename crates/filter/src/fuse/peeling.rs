@@ -39,8 +39,8 @@ pub(crate) struct Solved {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Slots for `keys` keys, in segments. The share of spare slots falls from a half for hundreds of keys to an eighth for a
-/// million, as the authors measured, and grows with the attempts.
+/// Slots for `keys` keys, in segments. The share of spare slots falls from a half for hundreds of keys to an
+/// eighth for a million, as the authors measured, and grows with the attempts.
 pub(super) fn segments_for(keys: usize, enlargements: u8) -> Segments {
     if keys == 0 {
         return Segments::default();
@@ -56,15 +56,16 @@ pub(super) fn segments_for(keys: usize, enlargements: u8) -> Segments {
     Segments { count: u32::try_from(count.saturating_sub(2)).unwrap_or(u32::MAX).max(1), log }
 }
 
-/// Most bytes that solving a shard of `keys` keys takes, besides the packed slots. Hashes that need more slots than the
-/// first attempts have are not random.
+/// Most bytes that solving a shard of `keys` keys takes, besides the packed slots. Hashes that need more
+/// slots than the first attempts have are not random.
 pub(crate) fn scratch_bytes(keys: usize) -> usize {
     let slots = segments_for(keys, 1).slots() as usize;
     slots * (size_of::<u64>() + size_of::<u8>() + size_of::<u16>() + size_of::<u32>())
         + keys * size_of::<(u64, u32)>()
 }
 
-/// Solves for `hashes`, which are ordered and made unique if it does not work at once; `None` if it fails so many times.
+/// Solves for `hashes`, which are ordered and made unique if it does not work at once; `None` if it fails so
+/// many times.
 pub(crate) fn build_shard(
     scratch: &mut Scratch,
     hashes: &mut [u64],
@@ -148,7 +149,8 @@ impl Scratch {
         self.order.len() == hashes.len()
     }
 
-    /// The fingerprints, after all keys went away: the slot that a key had alone is no longer touched once it is set.
+    /// The fingerprints, after all keys went away: the slot that a key had alone is no longer touched once it
+    /// is set.
     fn solve(&mut self, segments: Segments, bits: FingerprintBits) -> Vec<u8> {
         renew(&mut self.values, segments.slots() as usize);
         for &(key, alone) in self.order.iter().rev() {

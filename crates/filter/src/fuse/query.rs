@@ -9,7 +9,8 @@ use esker_base::coding::Reader;
 /// Bytes of a shard's entry in the stored form.
 const ENTRY_BYTES: usize = 8;
 
-/// A fingerprint is read as four bytes, from wherever its first bit is: 7 bits before it and 16 of it at most.
+/// A fingerprint is read as four bytes, from wherever its first bit is: 7 bits before it and 16 of it at
+/// most.
 const READ_BYTES: usize = 4;
 
 /// Where a shard's slots lie, and how to find those of a key.

@@ -27,8 +27,8 @@ fn mean_bits(runs: &[FilteredRun], bits: &[f64]) -> f64 {
 
 #[test]
 fn the_fixture_of_lazy_leveling() {
-    // CSC443's report: R = 0.1 gives 5.391 bits at the last level and 2.885 (L + 1 - i) + 4.793 above with T = 4, and 6.235
-    // at the last with T = 2. It sums over infinitely many levels, which thirty are.
+    // CSC443's report: R = 0.1 gives 5.391 bits at the last level and 2.885 (L + 1 - i) + 4.793 above with T
+    // = 4, and 6.235 at the last with T = 2. It sums over infinitely many levels, which thirty are.
     let levels = 30;
     let bits: Vec<f64> = rates(Merging::Lazy, 4.0, levels, 0.1).into_iter().map(ideal_bits).collect();
     assert!((bits[29] - 5.391).abs() < 0.001, "{}", bits[29]);
@@ -178,7 +178,8 @@ fn goals_out_of_reach_get_what_there_is() {
     assert_eq!(allocate(&runs, FilterGoal::BitsPerKey(10.0), &nothing), [0.0, 0.0]);
 }
 
-/// Many runs whose pieces are about equally steep, down to the last bit of their numbers, still share out the whole budget.
+/// Many runs whose pieces are about equally steep, down to the last bit of their numbers, still share out the
+/// whole budget.
 #[test]
 fn nearly_equal_runs_share_out_the_budget() {
     let curve = RateCurve::of(FilterKind::BlockedBloom);
@@ -192,9 +193,9 @@ fn nearly_equal_runs_share_out_the_budget() {
     }
 }
 
-/// Runs whose keys are asked for equally often have the same slopes, but for rounding: pieces that are compared by products of both sides'
-/// numbers are in no order at all, which sorting notices and panics over, or divides by chance. Guards one number for each piece: every
-/// division is possible, and none is better.
+/// Runs whose keys are asked for equally often have the same slopes, but for rounding: pieces that are
+/// compared by products of both sides' numbers are in no order at all, which sorting notices and panics over,
+/// or divides by chance. Guards one number for each piece: every division is possible, and none is better.
 #[test]
 fn pieces_that_are_nearly_alike_are_in_order() {
     use esker_env::SeededRandom;

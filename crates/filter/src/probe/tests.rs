@@ -55,7 +55,8 @@ fn every_path_agrees_on_every_line_and_number_of_probes() {
     assert!(found > 10_000, "only {found} positive answers");
 }
 
-/// A line in which exactly the bits of one key are set, and then one of them is not: nothing else is looked at.
+/// A line in which exactly the bits of one key are set, and then one of them is not: nothing else is looked
+/// at.
 #[test]
 fn every_path_looks_at_every_probe() {
     for hash in adversarial().into_iter().chain((0..200).map(|at| hash_of(7, at))) {

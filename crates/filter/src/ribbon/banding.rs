@@ -1,8 +1,9 @@
 //! Solving the equations of a shard.
 //!
-//! Rows are brought into echelon form as they come ("on the fly" Gaussian elimination): a row that starts where another
-//! one lies already is added to it, which moves its start up, until it finds a free slot or nothing of it is left. Every
-//! slot then has at most one row that starts there, so a walk from the last slot to the first one gives the solution.
+//! Rows are brought into echelon form as they come ("on the fly" Gaussian elimination): a row that starts
+//! where another one lies already is added to it, which moves its start up, until it finds a free slot or
+//! nothing of it is left. Every slot then has at most one row that starts there, so a walk from the last slot
+//! to the first one gives the solution.
 
 use super::{MAX_COLUMNS, Row, SLOTS_PER_THOUSAND_KEYS, Shape, WIDTH};
 use crate::bits::BitsPerKey;
@@ -11,7 +12,8 @@ use crate::probe::prefetch;
 use crate::shards::renew;
 use crate::stored::{RIBBON, VERSION};
 
-/// Attempts before another kind of filter is taken. Each succeeds with a chance of a half or more, with good hashes.
+/// Attempts before another kind of filter is taken. Each succeeds with a chance of a half or more, with good
+/// hashes.
 pub(crate) const ATTEMPTS: u8 = 48;
 
 /// Attempts with as many slots, before there are more.
@@ -25,8 +27,8 @@ pub(crate) struct Solved {
     pub(crate) words: Vec<u128>,
 }
 
-/// Most bytes that solving a shard of `keys` keys takes, besides the words. Hashes that need more slots than the first
-/// attempts have are not random.
+/// Most bytes that solving a shard of `keys` keys takes, besides the words. Hashes that need more slots than
+/// the first attempts have are not random.
 pub(crate) fn scratch_bytes(keys: usize) -> usize {
     let blocks = blocks_for(keys, 1) as usize;
     blocks * WIDTH as usize * (size_of::<u128>() + size_of::<u32>())
@@ -65,7 +67,8 @@ pub(crate) fn build_shard(
     })
 }
 
-/// The rows of a shard in echelon form: at each slot the coefficients and the result of the row that starts there.
+/// The rows of a shard in echelon form: at each slot the coefficients and the result of the row that starts
+/// there.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     coefficients: Vec<u128>,

@@ -21,8 +21,8 @@ struct Shard {
 #[derive(Clone, Debug)]
 pub(crate) struct Ribbon {
     shards: Box<[Shard]>,
-    /// The words of all shards, and some zeros behind them: a row that starts at the last possible slot looks one block
-    /// further, for coefficients that it does not have.
+    /// The words of all shards, and some zeros behind them: a row that starts at the last possible slot looks
+    /// one block further, for coefficients that it does not have.
     words: Box<[u128]>,
 }
 

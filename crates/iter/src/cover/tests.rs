@@ -79,8 +79,8 @@ impl Run {
         self.entries.iter().map(|entry| entry.tag.seqno()).max().unwrap_or(SeqNo::ZERO)
     }
 
-    /// Whether an entry or range delete is older than `seqno` and may concern keys from `low` up to `high`: asked about the
-    /// hull, as the tree's metadata is.
+    /// Whether an entry or range delete is older than `seqno` and may concern keys from `low` up to `high`:
+    /// asked about the hull, as the tree's metadata is.
     fn may_hold_older(&self, low: &[u8], high: Option<&[u8]>, seqno: SeqNo) -> bool {
         let oldest = self.entries.iter().map(|entry| entry.tag.seqno());
         let oldest = oldest.chain(self.deletes.seqnos().map(|(oldest, _)| oldest)).min();
@@ -95,7 +95,8 @@ impl Run {
     }
 }
 
-/// A memtable and runs, newest first, under writes, range deletes, flushes, merges of neighbours, and snapshots.
+/// A memtable and runs, newest first, under writes, range deletes, flushes, merges of neighbours, and
+/// snapshots.
 #[derive(Default)]
 struct Tree {
     runs: Vec<Run>,
@@ -249,8 +250,8 @@ impl Tree {
     }
 }
 
-/// Range deletes at the places where stores get them wrong: between snapshots, over runs and under newer writes, with
-/// each job right only if the ones before it left behind what it relies on.
+/// Range deletes at the places where stores get them wrong: between snapshots, over runs and under newer
+/// writes, with each job right only if the ones before it left behind what it relies on.
 #[test]
 fn no_chain_of_jobs_changes_what_a_reader_sees_under_range_deletes() {
     let (mut hidden, mut zeroed, mut dropped) = (0, 0, 0);

@@ -1,23 +1,27 @@
 //! Walking over sources that tell how they stand to a bound: see the head of [`super`].
 //!
 //! # Turns
-//! Where one source tells how it stands to a bound, as the large run of a tree beside memtables and small runs does, the first of the others' keys is its
-//! bound. It leads until it says that it has come near to that key or behind it ([`Standing`]); only where it is near are whole keys compared. So who comes
-//! first is known without the tournament, and the bound is given anew only when the first of the others has moved, or the dominant source
-//! to another block. The tournament is one of the others alone, and there is none if there is one other. Whoever is done with a key that the dominant source
-//! has as well passes its version there in the same step.
+//! Where one source tells how it stands to a bound, as the large run of a tree beside memtables and small
+//! runs does, the first of the others' keys is its bound. It leads until it says that it has come near to
+//! that key or behind it ([`Standing`]); only where it is near are whole keys compared. So who comes first is
+//! known without the tournament, and the bound is given anew only when the first of the others has moved, or
+//! the dominant source to another block. The tournament is one of the others alone, and there is none if
+//! there is one other. Whoever is done with a key that the dominant source has as well passes its version
+//! there in the same step.
 //!
 //! While turns are taken ([`Merge::in_turns`]), `other` is the first of all others, and
-//! * T1. `is_leading` only if the dominant source is first, its key before that of `other`, and `bound` is what it gave for that key in the block in which it
-//!   stands;
+//! * T1. `is_leading` only if the dominant source is first, its key before that of `other`, and `bound` is
+//!   what it gave for that key in the block in which it stands;
 //! * T2. `is_on_bound` only if both stand on versions of one key, of which the dominant source has no other.
 //!
 //! In the tournament of the others the dominant source stands in its place, as one that loses against all.
 //!
-//! Turns end, and the tournament of all begins anew, where the dominant source does not tell where it stands, or does not get its turn.
+//! Turns end, and the tournament of all begins anew, where the dominant source does not tell where it stands,
+//! or does not get its turn.
 //!
-//! Rejected: one search of the block for the others' key, which tells how many entries come before it, so that steps are only counted. It takes 200
-//! instructions each time that another source interrupts, and comparing costs a step four.
+//! Rejected: one search of the block for the others' key, which tells how many entries come before it, so
+//! that steps are only counted. It takes 200 instructions each time that another source interrupts, and
+//! comparing costs a step four.
 
 use super::tournament::Entrant;
 use super::{ANY, EXHAUSTED, FULL_CREDIT, LEAST_CREDIT, Merge, NONE, STREAK, precedes, rank, step};
@@ -29,7 +33,8 @@ use std::cmp::Ordering;
 const LONGEST_TURN: u32 = 2 * STREAK;
 
 impl<C: Cursor> Merge<C> {
-    /// Finds the first after a seek, of at least two sources: by taking turns with the last one, if it tells where it stands.
+    /// Finds the first after a seek, of at least two sources: by taking turns with the last one, if it tells
+    /// where it stands.
     #[inline(never)]
     pub(super) fn begin_with_last<const BACKWARD: bool>(&mut self) -> Result<()> {
         (self.dominant, self.credit) = (self.sources.len() - 1, FULL_CREDIT);
@@ -76,8 +81,8 @@ impl<C: Cursor> Merge<C> {
         self.other = first.source as usize;
     }
 
-    /// Begins to take turns with the winner, if it tells how it stands to the first of the others. Who is asked in vain too often is not asked again
-    /// before it dominates.
+    /// Begins to take turns with the winner, if it tells how it stands to the first of the others. Who is
+    /// asked in vain too often is not asked again before it dominates.
     #[inline(never)]
     pub(super) fn look_ahead<const BACKWARD: bool>(&mut self) {
         let other = self.first_of_others::<BACKWARD>();
@@ -131,8 +136,8 @@ impl<C: Cursor> Merge<C> {
         self.give_turn::<BACKWARD, DONE_WITH_KEY>(seqno)
     }
 
-    /// Passes what the others and the dominant source, which stands on it, have of a key that somebody is done with: one that is written often lies in
-    /// several of them.
+    /// Passes what the others and the dominant source, which stands on it, have of a key that somebody is
+    /// done with: one that is written often lies in several of them.
     #[inline(always)]
     fn pass_hidden(&mut self) -> Result<()> {
         while self.sources.len() > 2 && self.other_is_on_dominant() {
@@ -200,7 +205,8 @@ impl<C: Cursor> Merge<C> {
         }
     }
 
-    /// How the dominant source's key stands to that of the first of the others in the direction of the walk, given what it says itself.
+    /// How the dominant source's key stands to that of the first of the others in the direction of the walk,
+    /// given what it says itself.
     #[inline(always)]
     fn compare_in_full<const BACKWARD: bool>(&self, standing: Standing) -> Ordering {
         let (dominant, other) = (&self.sources[self.dominant], &self.sources[self.other]);
@@ -225,7 +231,8 @@ impl<C: Cursor> Merge<C> {
         }
     }
 
-    /// Both stand on versions of one key: the newer comes first, backwards the older one, unless nobody wants it.
+    /// Both stand on versions of one key: the newer comes first, backwards the older one, unless nobody wants
+    /// it.
     #[inline(always)]
     fn settle_versions<const BACKWARD: bool, const DONE_WITH_KEY: bool>(
         &mut self,

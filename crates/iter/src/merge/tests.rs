@@ -63,8 +63,8 @@ fn walks_like_one_sorted_list() {
     }
 }
 
-/// Keys in groups of equal first eight bytes, most of them in one source: while it dominates, it is compared with the second by
-/// the bytes that follow.
+/// Keys in groups of equal first eight bytes, most of them in one source: while it dominates, it is compared
+/// with the second by the bytes that follow.
 #[test]
 fn a_source_that_dominates_wins_ties_by_what_follows() {
     for seed in 0..200u64 {
@@ -96,7 +96,8 @@ fn a_source_that_dominates_wins_ties_by_what_follows() {
     }
 }
 
-/// Who is done with each key at once meets the newest version of each, whatever the sources pass over, and may turn at any time.
+/// Who is done with each key at once meets the newest version of each, whatever the sources pass over, and
+/// may turn at any time.
 #[test]
 fn who_is_done_with_a_key_misses_no_other() {
     for seed in 0..100u64 {
@@ -287,8 +288,8 @@ impl Cursor for Growing<'_> {
     }
 }
 
-/// Entries that appear while a merge walks may be met or not, but never out of order and never twice, and the old
-/// ones are all met, whatever the direction.
+/// Entries that appear while a merge walks may be met or not, but never out of order and never twice, and the
+/// old ones are all met, whatever the direction.
 #[test]
 fn entries_that_appear_meanwhile_do_not_disturb_the_order() {
     for seed in 0..200u64 {
@@ -466,12 +467,13 @@ fn a_source_that_dominates_is_walked_over_in_stretches() {
         merge.prev().unwrap();
     }
     assert_eq!(passed, 0);
-    // Sixty stretches in either direction, interrupted once or twice by the end of what is at hand, with a few looks each.
+    // Sixty stretches in either direction, interrupted once or twice by the end of what is at hand, with a
+    // few looks each.
     assert!(looks.get() < 2_000, "{} looks at 6,000 entries", looks.get());
 }
 
-/// A large source of one version of each even number, and a small one of some versions of any: newer ones, and older ones as well. Eight bytes tell
-/// keys apart, or only groups of them, or none.
+/// A large source of one version of each even number, and a small one of some versions of any: newer ones,
+/// and older ones as well. Eight bytes tell keys apart, or only groups of them, or none.
 fn large_and_small(rng: &mut Rng) -> [Vec<Entry>; 2] {
     let prefix = ["", "group", "all of them"][rng.below(3)].as_bytes();
     let digits = |number: usize| {
@@ -600,7 +602,8 @@ fn a_key_of_many_sources_is_met_once() {
     assert_eq!(met, 3_000);
 }
 
-/// Walks over a large source, the last one, which three hundred entries of others interrupt, with so many looks for each at most.
+/// Walks over a large source, the last one, which three hundred entries of others interrupt, with so many
+/// looks for each at most.
 fn check_looks(sources: &[Vec<Entry>], most_looks: usize) {
     let looks = std::cell::Cell::new(0);
     let sources = sources.iter().map(|entries| Looked(SliceCursor::new(entries), &looks));

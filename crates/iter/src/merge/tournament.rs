@@ -1,12 +1,12 @@
 //! The loser tree: a tournament that is replayed along one path when one entrant changes.
 //!
-//! With k entrants, node 0 holds the winner and nodes 1 to k-1 the loser of one match each. Entrant `s` starts at
-//! the leaf `k + s`, which exists in thought only, and plays at `(k + s) / 2`, `(k + s) / 4` and so on down to 1.
-//! Every inner node has exactly two children for every k, not only for powers of two.
+//! With k entrants, node 0 holds the winner and nodes 1 to k-1 the loser of one match each. Entrant `s`
+//! starts at the leaf `k + s`, which exists in thought only, and plays at `(k + s) / 2`, `(k + s) / 4` and so
+//! on down to 1. Every inner node has exactly two children for every k, not only for powers of two.
 //!
-//! A node holds the entrant's *rank*, so that nearly all matches are decided by two numbers that lie beside each
-//! other, and the outcome is selected without a branch: which of two sources comes first is as good as random,
-//! and a mispredicted branch costs more than the whole match. Equal ranks are settled by the caller.
+//! A node holds the entrant's *rank*, so that nearly all matches are decided by two numbers that lie beside
+//! each other, and the outcome is selected without a branch: which of two sources comes first is as good as
+//! random, and a mispredicted branch costs more than the whole match. Equal ranks are settled by the caller.
 
 use std::hint::select_unpredictable;
 
@@ -52,8 +52,8 @@ impl Tournament {
         self.nodes().fill(NOBODY);
     }
 
-    /// Lets an entrant in: it plays upwards until it meets a match whose other side has not arrived, and waits
-    /// there. After the last one has been seeded, the tree is complete.
+    /// Lets an entrant in: it plays upwards until it meets a match whose other side has not arrived, and
+    /// waits there. After the last one has been seeded, the tree is complete.
     pub(super) fn seed(&mut self, mut entrant: Entrant, mut precedes: impl FnMut(u32, u32) -> bool) {
         let nodes = self.nodes();
         let mut at = (nodes.len() + entrant.source as usize) / 2;
@@ -80,8 +80,8 @@ impl Tournament {
         self.nodes()[0]
     }
 
-    /// Plays the last winner's matches again with its new rank, and returns the new winner. `precedes(a, b)` says
-    /// whether source `a` comes before source `b`; it is asked only about equal ranks.
+    /// Plays the last winner's matches again with its new rank, and returns the new winner. `precedes(a, b)`
+    /// says whether source `a` comes before source `b`; it is asked only about equal ranks.
     #[inline]
     pub(super) fn replay(
         &mut self,
@@ -118,8 +118,9 @@ impl Tournament {
         entrant
     }
 
-    /// One with the least rank of all but the winner, and whether no other of those on the winner's path has the same rank. There must be
-    /// two entrants at least. Whoever is second lost to the winner directly, so it waits on the winner's path.
+    /// One with the least rank of all but the winner, and whether no other of those on the winner's path has
+    /// the same rank. There must be two entrants at least. Whoever is second lost to the winner directly, so
+    /// it waits on the winner's path.
     pub(super) fn second(&mut self) -> (Entrant, bool) {
         let nodes = self.nodes();
         let mut at = (nodes.len() + nodes[0].source as usize) / 2;

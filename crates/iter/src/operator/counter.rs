@@ -1,7 +1,7 @@
 //! Counters: whole numbers in decimal text.
 //!
-//! Text, because people and programs read it: `esker get` shows it, and so do the protocols that speak of counters. A small number
-//! takes fewer bytes than eight, and parsing one takes less than finding it.
+//! Text, because people and programs read it: `esker get` shows it, and so do the protocols that speak of
+//! counters. A small number takes fewer bytes than eight, and parsing one takes less than finding it.
 
 use super::{Merge, MergeError};
 

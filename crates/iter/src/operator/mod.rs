@@ -1,22 +1,24 @@
 //! Merge operators: what the operands of a key come to.
 //!
-//! A *merge* is a write that says what to do with a value without knowing it: add 1, append a line. What is written is
-//! an *operand*; the keyspace's operator folds the operands of a key, oldest first, onto the key's value, the *base*.
-//! Readers fold what they meet, flushes and compactions fold where the history allows it ([`crate::retained`]).
+//! A *merge* is a write that says what to do with a value without knowing it: add 1, append a line. What is
+//! written is an *operand*; the keyspace's operator folds the operands of a key, oldest first, onto the key's
+//! value, the *base*. Readers fold what they meet, flushes and compactions fold where the history allows it
+//! ([`crate::retained`]).
 //!
-//! [`Merge`] is the trait, [`MergeOperator`] what a keyspace has: one of the built-in ones or somebody's own. A
-//! keyspace stores the operator's text, which is its name with its parameters, so that built-in operators come back by
-//! themselves and others are asked for by name.
+//! [`Merge`] is the trait, [`MergeOperator`] what a keyspace has: one of the built-in ones or somebody's own.
+//! A keyspace stores the operator's text, which is its name with its parameters, so that built-in operators
+//! come back by themselves and others are asked for by name.
 //!
 //! # What an operator must keep to
-//! * It is a function: the same base and operands give the same value, at any time and on any machine. Nobody counts
-//!   how often it is called, or on which thread.
-//! * Folding in pieces gives what folding at once gives: folding `a` and then `b` onto a base is folding `a, b` onto it. If
-//!   it can combine operands without a base ([`Merge::merge_operands`]), the result stands for them in every fold.
+//! * It is a function: the same base and operands give the same value, at any time and on any machine. Nobody
+//!   counts how often it is called, or on which thread.
+//! * Folding in pieces gives what folding at once gives: folding `a` and then `b` onto a base is folding
+//!   `a, b` onto it. If it can combine operands without a base ([`Merge::merge_operands`]), the result stands
+//!   for them in every fold.
 //!
-//! A fold may fail, because the base is none of the operator's, or by the operator's own judgement. Then nothing is lost: flushes
-//! and compactions leave the operands where they are, and readers of the key get an error until a put or a delete ends
-//! its history. A panic in an operator counts as a failure.
+//! A fold may fail, because the base is none of the operator's, or by the operator's own judgement. Then
+//! nothing is lost: flushes and compactions leave the operands where they are, and readers of the key get an
+//! error until a put or a delete ends its history. A panic in an operator counts as a failure.
 
 mod append;
 mod counter;
@@ -70,11 +72,12 @@ const CUSTOM: &str = "custom:";
 /// assert_eq!(Longest.merge(b"k", Some(b"ab"), &[b"abc", b"d"]).unwrap(), b"abc");
 /// ```
 pub trait Merge: Send + Sync {
-    /// Its name: stored with each keyspace that uses it, and asked for when the database is opened. A function that does
-    /// something else needs another name. 1 to 255 bytes.
+    /// Its name: stored with each keyspace that uses it, and asked for when the database is opened. A
+    /// function that does something else needs another name. 1 to 255 bytes.
     fn name(&self) -> &str;
 
-    /// The value of `key` after `operands`, at least one, oldest first, were applied to `value`, or to no value.
+    /// The value of `key` after `operands`, at least one, oldest first, were applied to `value`, or to no
+    /// value.
     ///
     /// # Errors
     /// A sentence that says why there is no such value.
@@ -85,14 +88,16 @@ pub trait Merge: Send + Sync {
         operands: &[&[u8]],
     ) -> std::result::Result<Vec<u8>, MergeError>;
 
-    /// One operand that does what `operands`, two or more, oldest first, do one after the other; `None` if there is none,
-    /// which is always safe. With it, compaction keeps one operand for a key where it may not fold into a value yet.
+    /// One operand that does what `operands`, two or more, oldest first, do one after the other; `None` if
+    /// there is none, which is always safe. With it, compaction keeps one operand for a key where it may not
+    /// fold into a value yet.
     fn merge_operands(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
         let _ = (key, operands);
         None
     }
 
-    /// Whether this is an operand at all: asked before it is written, so that mistakes are told to whoever makes them.
+    /// Whether this is an operand at all: asked before it is written, so that mistakes are told to whoever
+    /// makes them.
     ///
     /// # Errors
     /// A sentence that says what is wrong with it.
@@ -116,19 +121,21 @@ impl MergeOperator {
         MergeOperator { text: function.name().into(), function: Some(Arc::new(function)) }
     }
 
-    /// A counter that wraps around: operands and values are whole numbers in decimal text, from -2^63 to 2^63 - 1, and each
-    /// operand is added. No value counts as 0. Stored as `counter`.
+    /// A counter that wraps around: operands and values are whole numbers in decimal text, from -2^63 to 2^63
+    /// - 1, and each operand is added. No value counts as 0. Stored as `counter`.
     pub fn counter_wrapping() -> MergeOperator {
         MergeOperator::built_in(Counter { is_checked: false })
     }
 
-    /// A counter as [`MergeOperator::counter_wrapping`], of which a sum that does not fit is an error to whoever reads it. What counts
-    /// is the sum of all, not those on the way to it. Stored as `counter-checked`.
+    /// A counter as [`MergeOperator::counter_wrapping`], of which a sum that does not fit is an error to
+    /// whoever reads it. What counts is the sum of all, not those on the way to it. Stored as
+    /// `counter-checked`.
     pub fn counter_checked() -> MergeOperator {
         MergeOperator::built_in(Counter { is_checked: true })
     }
 
-    /// Appends each operand to the value, with `separator` between any two. Stored as `append:` and the separator.
+    /// Appends each operand to the value, with `separator` between any two. Stored as `append:` and the
+    /// separator.
     pub fn append(separator: impl AsRef<[u8]>) -> MergeOperator {
         MergeOperator::built_in(Append::new(separator.as_ref()))
     }
@@ -153,7 +160,8 @@ impl MergeOperator {
         MergeOperator { text: format!("{CUSTOM}{}", function.name()).into(), function: Some(function) }
     }
 
-    /// The operator with this text; one of somebody's own is without its function. `None` if no such operator is known.
+    /// The operator with this text; one of somebody's own is without its function. `None` if no such operator
+    /// is known.
     pub fn parse(text: &str) -> Option<MergeOperator> {
         let known = match text.split_once(':') {
             None => match text {
@@ -247,8 +255,8 @@ impl MergeOperator {
     }
 }
 
-/// What `work` gives; a panic of somebody's code becomes an error, because it may run in the background, where a job that dies would
-/// take its keyspace with it.
+/// What `work` gives; a panic of somebody's code becomes an error, because it may run in the background,
+/// where a job that dies would take its keyspace with it.
 pub(crate) fn caught<T>(
     work: impl FnOnce() -> std::result::Result<T, MergeError>,
 ) -> std::result::Result<T, MergeError> {

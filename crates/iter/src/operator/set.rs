@@ -4,7 +4,8 @@
 //! set = element*              element = length varint | bytes
 //! ```
 //!
-//! Elements ascend in the order of keys, each once, so that a set has one encoding. The empty set has no bytes.
+//! Elements ascend in the order of keys, each once, so that a set has one encoding. The empty set has no
+//! bytes.
 
 use super::{Merge, MergeError};
 use esker_base::coding::{Reader, put_prefixed, varint_len};

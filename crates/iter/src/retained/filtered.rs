@@ -19,7 +19,8 @@ pub(super) enum Left {
 }
 
 impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
-    /// Whether a version may be shown, if it is the newest of its key that is left: only readers of the present see it (CF1).
+    /// Whether a version may be shown, if it is the newest of its key that is left: only readers of the
+    /// present see it (CF1).
     #[inline]
     pub(super) fn may_be_shown(&self, seqno: SeqNo) -> bool {
         self.filter.is_some()

@@ -1,25 +1,28 @@
 //! Rule 7: what is written of the operands of a key.
 //!
-//! The operands that follow each other in one stripe are gathered, those that expired for everybody are dropped, but for the newest
-//! above the oldest boundary (below), and then it depends on how the history of the key goes on below them:
+//! The operands that follow each other in one stripe are gathered, those that expired for everybody are
+//! dropped, but for the newest above the oldest boundary (below), and then it depends on how the history of
+//! the key goes on below them:
 //!
 //! * A Put that does not expire, in the same stripe: they are folded onto it.
-//! * A Delete, a SingleDelete, an expired Put or a range delete in the same stripe, or nothing at all, neither in the
-//!   inputs nor outside: they are folded onto no value.
-//! * Anything else (an entry in another stripe, which somebody may see without the operands; a Put that is yet to expire;
-//!   a value that lies elsewhere; something older outside): it cannot be told what they come to.
+//! * A Delete, a SingleDelete, an expired Put or a range delete in the same stripe, or nothing at all,
+//!   neither in the inputs nor outside: they are folded onto no value.
+//! * Anything else (an entry in another stripe, which somebody may see without the operands; a Put that is
+//!   yet to expire; a value that lies elsewhere; something older outside): it cannot be told what they come
+//!   to.
 //!
-//! What was folded is a Put with the number of its newest operand, and hides what is older, as the operands together with
-//! what ended their history did: whoever could see one of them sees all, because they lie in one stripe.
+//! What was folded is a Put with the number of its newest operand, and hides what is older, as the operands
+//! together with what ended their history did: whoever could see one of them sees all, because they lie in
+//! one stripe.
 //!
-//! An operand that is yet to expire ends on its own day, so it stays as it is, and so does what is newer than it: only
-//! the operands below the oldest such one are folded into a value. Those that may not be are made one where they follow each
-//! other, if the operator can do that. Between two operands of a job no range delete lies outside of it: a job takes
-//! everything between its newest and its oldest input (V1).
+//! An operand that is yet to expire ends on its own day, so it stays as it is, and so does what is newer than
+//! it: only the operands below the oldest such one are folded into a value. Those that may not be are made
+//! one where they follow each other, if the operator can do that. Between two operands of a job no range
+//! delete lies outside of it: a job takes everything between its newest and its oldest input (V1).
 //!
-//! An expired operand means nothing to any reader, and yet it is a change: a transaction whose snapshot is older than it asks whether the key
-//! has a newer version, and must be told so whether or not a merge came between. So above the oldest boundary the newest of a stripe
-//! is kept, as a tombstone is (rule 2).
+//! An expired operand means nothing to any reader, and yet it is a change: a transaction whose snapshot is
+//! older than it asks whether the key has a newer version, and must be told so whether or not a merge came
+//! between. So above the oldest boundary the newest of a stripe is kept, as a tombstone is (rule 2).
 //!
 //! A fold that fails changes nothing. Whoever reads the key is told why.
 
@@ -77,7 +80,8 @@ impl Gathered {
         self.written.push((tag, Source::Made(start..self.made.len())));
     }
 
-    /// Writes the operands at these places, those that follow each other without one that expires as one if that can be.
+    /// Writes the operands at these places, those that follow each other without one that expires as one if
+    /// that can be.
     fn write_operands(&mut self, folding: &Folding, key: &[u8], places: Range<usize>) {
         let mut at = places.start;
         while at < places.end {
@@ -113,7 +117,8 @@ enum Below {
 }
 
 impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
-    /// Decides about the operand with this tag on which the cursor stands, and about those that follow it in its stripe.
+    /// Decides about the operand with this tag on which the cursor stands, and about those that follow it in
+    /// its stripe.
     #[cold]
     #[inline(never)]
     pub(super) fn gather(&mut self, newest: Tag) -> Result<Decided> {

@@ -109,8 +109,9 @@ fn collect<C: Cursor>(
     Ok((kept, retained.stats()))
 }
 
-/// What a reader at `seqno` and `time_ms` is given for one key from versions in any order: the value of the put that ends the
-/// history and the operands above it, one after the other, oldest first; kinds that are not known are given as they are.
+/// What a reader at `seqno` and `time_ms` is given for one key from versions in any order: the value of the
+/// put that ends the history and the operands above it, one after the other, oldest first; kinds that are not
+/// known are given as they are.
 fn seen_at(versions: &[Entry], seqno: u64, time_ms: u64) -> Option<Vec<u8>> {
     let mut visible: Vec<&Entry> = versions.iter().filter(|v| v.tag.seqno().get() <= seqno).collect();
     visible.sort_by_key(|version| std::cmp::Reverse(version.tag));
@@ -133,8 +134,8 @@ fn seen_at(versions: &[Entry], seqno: u64, time_ms: u64) -> Option<Vec<u8>> {
     (!seen.is_empty()).then(|| seen.concat())
 }
 
-/// One case of the exhaustive test: versions of one key, cut into what is outside and older, the job's inputs, and
-/// what is outside and newer.
+/// One case of the exhaustive test: versions of one key, cut into what is outside and older, the job's
+/// inputs, and what is outside and newer.
 struct Case<'a> {
     older: &'a [Entry],
     inputs: &'a [Entry],
@@ -209,8 +210,8 @@ impl Case<'_> {
         }
     }
 
-    /// Where nobody reads below, nothing is older outside and nothing is to expire, one Put is left at most; and of operands
-    /// that an operator can combine, no two are left beside each other.
+    /// Where nobody reads below, nothing is older outside and nothing is to expire, one Put is left at most;
+    /// and of operands that an operator can combine, no two are left beside each other.
     fn check_is_folded(&self, kept: &[Entry], visible: u64, context: &str) {
         let Some(operator) = self.operator.as_ref().filter(|operator| !operator.text().contains("failing"))
         else {
@@ -253,8 +254,8 @@ impl Case<'_> {
     }
 }
 
-/// All versions of one key with sequence numbers from 1 to `count`, each absent or of one of `kinds`, all cuts, and
-/// all sets of snapshots.
+/// All versions of one key with sequence numbers from 1 to `count`, each absent or of one of `kinds`, all
+/// cuts, and all sets of snapshots.
 fn exhaust(count: u64, kinds: &[ValueKind], may_zero: bool) -> usize {
     let sorts: Vec<Sort> = kinds.iter().copied().map(Sort::Plain).collect();
     exhaust_sorts(count, &sorts, may_zero, &[None])
@@ -465,8 +466,8 @@ impl Tree {
     fn write(&mut self, rng: &mut Rng) {
         self.last += 1;
         let key = vec![b'a' + rng.below(12) as u8];
-        // A SingleDelete keeps its promise: it follows exactly one put. A Delete may come at any time, and a put
-        // may follow a put only where no SingleDelete is used.
+        // A SingleDelete keeps its promise: it follows exactly one put. A Delete may come at any time, and a
+        // put may follow a put only where no SingleDelete is used.
         let uses_single_delete = key[0] % 2 == 0;
         let exists = self.now.contains_key(&key);
         let kind = match (uses_single_delete, exists) {
@@ -540,8 +541,8 @@ impl Tree {
     }
 }
 
-/// Many jobs one after the other over the same data, each of which is right only if the ones before it left behind
-/// what it relies on.
+/// Many jobs one after the other over the same data, each of which is right only if the ones before it left
+/// behind what it relies on.
 #[test]
 fn no_chain_of_jobs_changes_what_a_reader_sees() {
     let mut total = RetainedStats::default();
@@ -619,8 +620,8 @@ fn picked(value: &[u8]) -> Decision {
     }
 }
 
-/// CF1, and that what is removed uncovers nothing: whoever has a snapshot sees what it saw, and whoever reads the present sees what
-/// it saw or what the filter made of it.
+/// CF1, and that what is removed uncovers nothing: whoever has a snapshot sees what it saw, and whoever reads
+/// the present sees what it saw or what the filter made of it.
 #[test]
 fn filters_change_the_present_alone() {
     let sorts = [

@@ -1,14 +1,16 @@
 //! Giving all entries away at once, to who writes them: [`Retained::write_all`].
 //!
-//! Asking for the next entry, for what is left of it and for the entry itself is dear where nothing else is done with it: each question finds
-//! out anew where the entry is. Given away in one loop, an entry is looked at once; and an entry that is a plain Put, visible and the
-//! first of its key passes through with one comparison of numbers and no decision but that about its number (rule 3). All
-//! others go the way that [`Retained::next`] goes. Whether a key has one version or many, its newest goes the quick way.
+//! Asking for the next entry, for what is left of it and for the entry itself is dear where nothing else is
+//! done with it: each question finds out anew where the entry is. Given away in one loop, an entry is looked
+//! at once; and an entry that is a plain Put, visible and the first of its key passes through with one
+//! comparison of numbers and no decision but that about its number (rule 3). All others go the way that
+//! [`Retained::next`] goes. Whether a key has one version or many, its newest goes the quick way.
 //!
-//! * WP1: while entries pass, what is known of the last key lies in `Passed`, and the group lags behind. Whoever looks at the group makes
-//!   it tell first; after an error nobody looks.
-//! * WP2: an older version of the key that passed last is dropped in the same loop if it is a plain Put as well, and by the same rule (1) as elsewhere: where updates
-//!   are merged with what they replace, both go the quick way. The group hears of the newer one alone, as if the older had not been there.
+//! * WP1: while entries pass, what is known of the last key lies in `Passed`, and the group lags behind.
+//!   Whoever looks at the group makes it tell first; after an error nobody looks.
+//! * WP2: an older version of the key that passed last is dropped in the same loop if it is a plain Put as
+//!   well, and by the same rule (1) as elsewhere: where updates are merged with what they replace, both go
+//!   the quick way. The group hears of the newer one alone, as if the older had not been there.
 
 use super::{Group, Retained, RetainedStats};
 use crate::boundaries::Boundaries;
@@ -18,8 +20,8 @@ use esker_base::{Result, SeqNo, Tag};
 
 /// What takes the entries that [`Retained::write_all`] gives.
 pub trait Sink {
-    /// Takes the next entry: key, tag and value; `begins_key` says whether it is the first that is written of its key. Should be
-    /// `#[inline(always)]`: it is called from two places, and one of them counts.
+    /// Takes the next entry: key, tag and value; `begins_key` says whether it is the first that is written of
+    /// its key. Should be `#[inline(always)]`: it is called from two places, and one of them counts.
     ///
     /// # Errors
     /// Whatever is to end the writing.
@@ -27,8 +29,9 @@ pub trait Sink {
 }
 
 impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
-    /// Gives all entries to write to `sink`, in order: the same as [`seek_to_first`](Retained::seek_to_first) and
-    /// [`next`](Retained::next) until the end, in a third of the time. There is no current entry afterwards.
+    /// Gives all entries to write to `sink`, in order: the same as [`seek_to_first`](Retained::seek_to_first)
+    /// and [`next`](Retained::next) until the end, in a third of the time. There is no current entry
+    /// afterwards.
     ///
     /// # Errors
     /// Those of the cursor, and of the sink.
@@ -52,8 +55,9 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         }
     }
 
-    /// Gives entries to `sink` as long as they are plain Puts, visible, and the newest of their key, which most are: nothing but the sequence
-    /// number can change of them. Stands then on the first that is not, which was not looked at, or on none.
+    /// Gives entries to `sink` as long as they are plain Puts, visible, and the newest of their key, which
+    /// most are: nothing but the sequence number can change of them. Stands then on the first that is not,
+    /// which was not looked at, or on none.
     #[inline]
     fn write_plain(&mut self, sink: &mut impl Sink) -> Result<()> {
         let mut passed = Passed::none_since(&self.group);
@@ -119,8 +123,8 @@ impl Passed {
         Passed { leading, key_len: 0, seqno: SeqNo::ZERO, is_zeroed: false, is_any: false }
     }
 
-    /// Whether a plain Put with these leading bytes, key and number is an older version of the last entry, which hides it (rule 1). `group` has the
-    /// last entry's key, if that is longer than its leading bytes.
+    /// Whether a plain Put with these leading bytes, key and number is an older version of the last entry,
+    /// which hides it (rule 1). `group` has the last entry's key, if that is longer than its leading bytes.
     #[inline]
     fn hides(&self, group: &Group, boundaries: &Boundaries, leading: u128, key: &[u8], seqno: SeqNo) -> bool {
         self.is_any
@@ -129,7 +133,8 @@ impl Passed {
             && boundaries.are_in_same_stripe(seqno, self.seqno)
     }
 
-    /// Makes the group that of the last entry's key, if there is one that it has not heard of. Longer keys than the leading bytes it has already.
+    /// Makes the group that of the last entry's key, if there is one that it has not heard of. Longer keys
+    /// than the leading bytes it has already.
     #[inline(never)]
     fn tell(&mut self, group: &mut Group, stats: &mut RetainedStats) {
         if !std::mem::take(&mut self.is_any) {

@@ -1,12 +1,13 @@
-//! The way back: a key is decided when the entry before its newest visible version has been met. See [`super`].
+//! The way back: a key is decided when the entry before its newest visible version has been met. See
+//! [`super`].
 
 use super::{MAX_STEPS, Position, Visible};
 use crate::cursor::Cursor;
 use crate::meaning::{Meaning, check_hidden, is_large, meaning, split_expiry};
 use esker_base::{Error, Result, Tag};
 
-/// The longest value that is copied when walking backwards. Copying 32 KiB takes about as long as the two seeks that
-/// save it, and it bounds the memory that an iterator holds.
+/// The longest value that is copied when walking backwards. Copying 32 KiB takes about as long as the two
+/// seeks that save it, and it bounds the memory that an iterator holds.
 pub(super) const MAX_HELD_LEN: usize = 32 << 10;
 
 /// A version of the key being passed backwards.
@@ -61,8 +62,8 @@ impl<C: Cursor> Visible<C> {
         Ok(())
     }
 
-    /// Takes the cursor from the oldest version of `self.key` to the last entry before that key, and returns the
-    /// newest visible version that was met.
+    /// Takes the cursor from the oldest version of `self.key` to the last entry before that key, and returns
+    /// the newest visible version that was met.
     fn pass_versions(&mut self) -> Result<Option<Candidate>> {
         let newest = Tag::visible_at(self.seqno);
         let mut candidate = None;

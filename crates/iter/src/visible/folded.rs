@@ -8,8 +8,8 @@ use esker_base::{Result, SeqNo, Tag};
 use std::sync::Arc;
 
 impl<C: Cursor> Visible<C> {
-    /// Stands on what the versions from that of the cursor on, the newest visible one of its key, come to; `false` if that is
-    /// nothing, and then the cursor is where it was.
+    /// Stands on what the versions from that of the cursor on, the newest visible one of its key, come to;
+    /// `false` if that is nothing, and then the cursor is where it was.
     pub(super) fn stand_on_fold(&mut self, tag: Tag) -> Result<bool> {
         self.key.set(self.cursor.key());
         if self.fold_versions(tag)? {
@@ -22,8 +22,8 @@ impl<C: Cursor> Visible<C> {
         Ok(false)
     }
 
-    /// Holds what the versions of `self.key` from this one on come to, and takes the cursor to the last entry before the key;
-    /// `false` if that is nothing.
+    /// Holds what the versions of `self.key` from this one on come to, and takes the cursor to the last entry
+    /// before the key; `false` if that is nothing.
     pub(super) fn hold_fold(&mut self, tag: Tag) -> Result<bool> {
         self.cursor.seek(self.key.as_slice(), tag.seqno())?;
         let is_there = self.cursor.is_valid()
@@ -36,8 +36,8 @@ impl<C: Cursor> Visible<C> {
         Ok(is_there)
     }
 
-    /// Folds the versions of `self.key` from that of the cursor on, which has this tag, into the buffers. Leaves the cursor on
-    /// the version that ended the fold, or behind the key.
+    /// Folds the versions of `self.key` from that of the cursor on, which has this tag, into the buffers.
+    /// Leaves the cursor on the version that ended the fold, or behind the key.
     fn fold_versions(&mut self, newest: Tag) -> Result<bool> {
         let key = self.key.as_slice();
         let Some(folding) = self.reader.folding.as_ref().map(Arc::clone) else {

@@ -123,8 +123,8 @@ fn random_bounds(rng: &mut Rng, space: usize) -> Bounds {
     Bounds::new(lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice))
 }
 
-/// One random call on the cursor, and the place in the model where it must lead. `None` stands for a step from
-/// nowhere, which is not allowed.
+/// One random call on the cursor, and the place in the model where it must lead. `None` stands for a step
+/// from nowhere, which is not allowed.
 fn random_move<C: Cursor>(
     rng: &mut Rng,
     visible: &mut Visible<C>,

@@ -1,6 +1,7 @@
 //! Searching the up to sixteen key bytes of a small node, which lie unsorted in four words.
 //!
-//! SSE2 is part of x86-64 and needs no detection; elsewhere, and as the reference in tests, the portable twin.
+//! SSE2 is part of x86-64 and needs no detection; elsewhere, and as the reference in tests, the portable
+//! twin.
 
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) use portable::{following, place_of, preceding};
@@ -114,7 +115,8 @@ mod portable {
 mod tests {
     use super::portable;
 
-    /// Bytes with many of the edge values, all different; lanes beyond the count hold values that must not be found.
+    /// Bytes with many of the edge values, all different; lanes beyond the count hold values that must not be
+    /// found.
     fn words(seed: u32) -> [u32; 4] {
         let mut bytes = [0u8; 16];
         let mut next = seed.wrapping_mul(0x9e37_79b9);

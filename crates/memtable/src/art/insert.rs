@@ -1,18 +1,20 @@
 //! The writer's side of the tree.
 //!
 //! # The append hint
-//! The writer remembers the word that refers to the node that took the last leaf, the depth that word stands for, and
-//! the last entry. A key that agrees with that entry up to that depth belongs below that word, so the
-//! descent starts there: ascending keys skip all but the last floor. The word stays the right one while nodes
-//! grow, because a node only grows when it takes a leaf, and that renews the hint; and a prefix split puts
-//! the new node into the same word.
+//! The writer remembers the word that refers to the node that took the last leaf, the depth that word stands
+//! for, and the last entry. A key that agrees with that entry up to that depth belongs below that word, so
+//! the descent starts there: ascending keys skip all but the last floor. The word stays the right one while
+//! nodes grow, because a node only grows when it takes a leaf, and that renews the hint; and a prefix split
+//! puts the new node into the same word.
 //!
 //! # Insertions in two halves
-//! The lowest floors of a large tree are in none of the processor's caches, and an insertion waits for one after the other. Who has
-//! something else to do between knowing the key and inserting it, as a log has, begins with [`ArtWriter::approach`]: nothing
-//! depends on what is loaded there, so the other work is done meanwhile. It passes as many nodes as the last insertion and
-//! asks for what follows, where most end; [`ArtWriter::insert_from`] goes on there. Going on while there are nodes took longer than
-//! not going: whether there is another is known when the load arrives, and where the processor guessed wrong the other work waits, too.
+//! The lowest floors of a large tree are in none of the processor's caches, and an insertion waits for one
+//! after the other. Who has something else to do between knowing the key and inserting it, as a log has,
+//! begins with [`ArtWriter::approach`]: nothing depends on what is loaded there, so the other work is done
+//! meanwhile. It passes as many nodes as the last insertion and asks for what follows, where most end;
+//! [`ArtWriter::insert_from`] goes on there. Going on while there are nodes took longer than not going:
+//! whether there is another is known when the load arrives, and where the processor guessed wrong the other
+//! work waits, too.
 
 use super::node::{Branch, LEAF, Node, target_word};
 use super::{Art, Step, is_node, step};
@@ -39,7 +41,8 @@ struct Hint {
     way: Way,
     /// An entry below it.
     entry: Entry,
-    /// The first bytes of its key. The entry itself may lie in the cache of another core, where the last writer was.
+    /// The first bytes of its key. The entry itself may lie in the cache of another core, where the last
+    /// writer was.
     leading: u128,
 }
 
@@ -87,8 +90,8 @@ impl ArtWriter {
         (tree, ArtWriter { tree, hint: None, hits: 0, floors: 0 })
     }
 
-    /// Inserts a chunk of at most [`LOCKSTEP_KEYS`] operations, in order. Unless the hint made descents unnecessary
-    /// so far, all first descend together, so that the floors' cache misses overlap.
+    /// Inserts a chunk of at most [`LOCKSTEP_KEYS`] operations, in order. Unless the hint made descents
+    /// unnecessary so far, all first descend together, so that the floors' cache misses overlap.
     pub(crate) fn insert_chunk(
         &mut self,
         memory: &Memory,

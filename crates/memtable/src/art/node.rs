@@ -10,15 +10,17 @@
 //! | 3, 4 | the window: the 8 key bytes before the branch depth, most significant first, low half first |
 //!
 //! and then by class: 4 children: word 5 key bytes, words 6-9 references; 16 children: words 5-8 and 9-24; 48
-//! children: words 5-68 a byte for each of 256 that is 0 or one more than the child's place, words 69-116 references; 256
-//! children: words 5-260 references. A *row* is for up to 16 children whose bytes share their upper half, as all digits do:
-//! words 5-20 references by the lower half. There is nothing to search in it, so a floor takes half of the instructions
-//! that it takes where keys are searched, and the processor has more lookups under way at once: with half a million sparse
-//! numbers a lookup takes 390 nanoseconds instead of 640 where memory is slow and shared (medians, interleaved runs).
+//! children: words 5-68 a byte for each of 256 that is 0 or one more than the child's place, words 69-116
+//! references; 256 children: words 5-260 references. A *row* is for up to 16 children whose bytes share their
+//! upper half, as all digits do: words 5-20 references by the lower half. There is nothing to search in it,
+//! so a floor takes half of the instructions that it takes where keys are searched, and the processor has
+//! more lookups under way at once: with half a million sparse numbers a lookup takes 390 nanoseconds instead
+//! of 640 where memory is slow and shared (medians, interleaved runs).
 //!
-//! The branch depth is counted from the start of the key, not from the parent, and window and sample do not depend on
-//! the parent either. So a node stays as it is when its prefix is split, and only growing copies nodes: all nodes
-//! together take at most 47 bytes for each distinct key, whatever the keys look like ([`MAX_BYTES_PER_KEY`]).
+//! The branch depth is counted from the start of the key, not from the parent, and window and sample do not
+//! depend on the parent either. So a node stays as it is when its prefix is split, and only growing copies
+//! nodes: all nodes together take at most 47 bytes for each distinct key, whatever the keys look like
+//! ([`MAX_BYTES_PER_KEY`]).
 
 mod grow;
 
@@ -34,9 +36,10 @@ pub(super) const LEAF: u32 = 1 << 31;
 
 /// Most bytes of nodes for each distinct key.
 ///
-/// A tree over n keys has branches of b children and values together with sum(b - 1) = n - 1. A node that grew to
-/// its b left, outgrown copies included, 40 (b >= 2), 128 (b > 4; a row), 232 (b > 5; a row that met a byte of another), 704
-/// (b > 16) or 1752 bytes (b > 48) behind; over b - 1 the greatest of these is 46.4, at b = 6.
+/// A tree over n keys has branches of b children and values together with sum(b - 1) = n - 1. A node that
+/// grew to its b left, outgrown copies included, 40 (b >= 2), 128 (b > 4; a row), 232 (b > 5; a row that met
+/// a byte of another), 704 (b > 16) or 1752 bytes (b > 48) behind; over b - 1 the greatest of these is 46.4,
+/// at b = 6.
 pub(crate) const MAX_BYTES_PER_KEY: usize = 47;
 /// Most bytes of nodes that one insertion takes.
 pub(crate) const MAX_BYTES_PER_INSERT: usize = (WORDS[CLASS_256] * 4).next_multiple_of(UNIT_BYTES);
@@ -206,7 +209,8 @@ impl Node {
         Meta(self.start(memory).peek(0))
     }
 
-    /// The word that refers to the entry of the key that ends at the branch depth. Holds a bare entry, not a leaf.
+    /// The word that refers to the entry of the key that ends at the branch depth. Holds a bare entry, not a
+    /// leaf.
     #[inline(always)]
     pub(super) fn value_slot(self) -> usize {
         self.at + VALUE
@@ -228,8 +232,9 @@ impl Node {
         u64::from(start.peek(WINDOW + 1)) << 32 | u64::from(start.peek(WINDOW))
     }
 
-    /// Compares the bytes of `key` from `from` up to the branch depth with those that all keys below this node share; they
-    /// are known to agree before `from`. `None` if they agree, else the first place where they differ or `key` ends.
+    /// Compares the bytes of `key` from `from` up to the branch depth with those that all keys below this
+    /// node share; they are known to agree before `from`. `None` if they agree, else the first place where
+    /// they differ or `key` ends.
     #[inline(always)]
     pub(super) fn mismatch(self, memory: &Memory, meta: Meta, key: &[u8], from: usize) -> Option<usize> {
         let depth = meta.depth();
@@ -282,8 +287,8 @@ impl Node {
         self.find(memory, meta, byte).map_or(0, |slot| memory.load(Site::Reference, slot))
     }
 
-    /// The words with the key bytes of a small node. A node of four has one, and references in the others, which are
-    /// words too and beyond its count, so that both sizes are searched alike.
+    /// The words with the key bytes of a small node. A node of four has one, and references in the others,
+    /// which are words too and beyond its count, so that both sizes are searched alike.
     #[inline(always)]
     fn small_keys(self, memory: &Memory) -> [u32; 4] {
         let start = self.start(memory);
@@ -296,7 +301,8 @@ impl Node {
         self.at + CHILDREN[CLASS_4] + meta.class() * (CHILDREN[CLASS_16] - CHILDREN[CLASS_4]) + place
     }
 
-    /// The child below the least byte greater than `after` (-1 for any): the byte and the word that refers to it.
+    /// The child below the least byte greater than `after` (-1 for any): the byte and the word that refers to
+    /// it.
     #[inline]
     pub(super) fn following(self, memory: &Memory, meta: Meta, after: i16) -> Option<(u8, usize)> {
         if meta.is_small() {
@@ -320,7 +326,8 @@ impl Node {
         }
     }
 
-    /// [`Node::following`] in a node of 48, from the byte `from` on: a word of the index, which is for four bytes, at a time.
+    /// [`Node::following`] in a node of 48, from the byte `from` on: a word of the index, which is for four
+    /// bytes, at a time.
     #[inline]
     fn following_in_index(self, memory: &Memory, from: usize) -> Option<(u8, usize)> {
         let index = memory.view::<INDEX_WORDS>(self.at + BODY);
@@ -393,7 +400,8 @@ impl Node {
         start..end
     }
 
-    /// Asks for what the children of a small node or a row refer to, entries with so many lines behind their first.
+    /// Asks for what the children of a small node or a row refer to, entries with so many lines behind their
+    /// first.
     #[inline]
     pub(super) fn prefetch_children(self, memory: &Memory, lines_behind: u32) {
         let meta = self.load_meta(memory);
@@ -449,8 +457,8 @@ impl Node {
         node.reference()
     }
 
-    /// Publishes a child below `byte`, where there is none. `slot` is the word that refers to this node; if the
-    /// node has no place for it, a larger copy with the child takes its place there.
+    /// Publishes a child below `byte`, where there is none. `slot` is the word that refers to this node; if
+    /// the node has no place for it, a larger copy with the child takes its place there.
     #[inline]
     pub(super) fn add(self, memory: &Memory, allocator: &mut Allocator, slot: usize, byte: u8, child: u32) {
         let meta = self.meta(memory);
@@ -500,8 +508,8 @@ pub(super) fn ask_for(memory: &Memory, reference: u32, lines_behind: u32) {
     }
 }
 
-/// The (up to) eight bytes of `key` before `depth`, most significant first, zeros before the start of the key.
-/// `depth` is at most the key's length.
+/// The (up to) eight bytes of `key` before `depth`, most significant first, zeros before the start of the
+/// key. `depth` is at most the key's length.
 #[inline(always)]
 fn window_before(key: &[u8], depth: usize) -> u64 {
     if depth >= WINDOW_BYTES {

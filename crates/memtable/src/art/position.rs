@@ -1,16 +1,18 @@
 //! A position in the tree: the path from the root to an entry, to walk on from it in either direction.
 //!
-//! A frame of the path is a node and the byte below which the path goes on, nothing that was copied out of the
-//! node: stepping looks at the node again. The head of `art.rs` says why this is right although the writer adds
-//! children and replaces nodes meanwhile. Keys met in one direction are strictly monotone, because a step looks only
-//! at bytes beyond the frame's, and every key below a node agrees with the path before the node's depth.
+//! A frame of the path is a node and the byte below which the path goes on, nothing that was copied out of
+//! the node: stepping looks at the node again. The head of `art.rs` says why this is right although the
+//! writer adds children and replaces nodes meanwhile. Keys met in one direction are strictly monotone,
+//! because a step looks only at bytes beyond the frame's, and every key below a node agrees with the path
+//! before the node's depth.
 
 use super::Art;
 use super::node::{LEAF, Meta, Node, ask_for};
 use crate::entry::Entry;
 use crate::memory::{Memory, Site};
 
-/// Frames that need no allocation; only keys that are prefixes of each other or share long stretches go deeper.
+/// Frames that need no allocation; only keys that are prefixes of each other or share long stretches go
+/// deeper.
 const INLINE_FRAMES: usize = 16;
 
 /// Children of a node that are asked for ahead of a walk, where not all are.
@@ -39,8 +41,8 @@ pub(crate) struct ArtPosition {
     is_sought: bool,
     /// Children of the lowest node up to this byte have been asked for, where they are asked for one by one.
     asked: i16,
-    /// Of entries ahead so many lines are asked for behind their first: those of the entry to which the walk went down last, because entries of
-    /// a memtable are about as long as each other.
+    /// Of entries ahead so many lines are asked for behind their first: those of the entry to which the walk
+    /// went down last, because entries of a memtable are about as long as each other.
     lines_behind: u32,
     inline: [Frame; INLINE_FRAMES],
     spilled: Vec<Frame>,
@@ -112,8 +114,8 @@ impl ArtPosition {
         self.arrive(memory, key, entry)
     }
 
-    /// The first half of a seek: all but the look at the entry that it comes to, which is asked for, and so are some that follow. What it
-    /// returns is for [`ArtPosition::arrive`].
+    /// The first half of a seek: all but the look at the entry that it comes to, which is asked for, and so
+    /// are some that follow. What it returns is for [`ArtPosition::arrive`].
     pub(crate) fn approach(&mut self, memory: &Memory, key: &[u8]) -> Entry {
         let entry = self.descend(memory, key);
         entry.prefetch(memory);
@@ -249,7 +251,8 @@ impl ArtPosition {
         }
     }
 
-    /// Asks for one more child of the lowest node, where the walk is at the byte `at`; behind the last one for the node that follows.
+    /// Asks for one more child of the lowest node, where the walk is at the byte `at`; behind the last one
+    /// for the node that follows.
     #[inline]
     fn ask_for_one_more(&mut self, memory: &Memory, node: Node, meta: Meta, at: i16) {
         if self.asked == AT_END {
@@ -281,8 +284,8 @@ impl ArtPosition {
     }
 }
 
-/// The walk has come to the node below `byte`: asks for the next sibling's children and for the node after that, so that they
-/// arrive while the walk is busy here.
+/// The walk has come to the node below `byte`: asks for the next sibling's children and for the node after
+/// that, so that they arrive while the walk is busy here.
 #[inline(always)]
 fn look_ahead(memory: &Memory, node: Node, meta: Meta, byte: u8, lines_behind: u32) {
     let Some((second, slot)) = node.following(memory, meta, i16::from(byte)) else { return };

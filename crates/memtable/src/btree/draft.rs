@@ -73,7 +73,8 @@ impl Draft {
         self.count += 1;
     }
 
-    /// Cuts the draft in two: the children up to `slot` stay, the separator behind them is returned with the rest.
+    /// Cuts the draft in two: the children up to `slot` stay, the separator behind them is returned with the
+    /// rest.
     pub(super) fn split(&mut self, slot: usize) -> (Entry, Draft) {
         let mut rest = Draft::empty(self.level);
         rest.prefix_len = self.prefix_len;
@@ -85,7 +86,8 @@ impl Draft {
         (Entry(self.separators[slot]), rest)
     }
 
-    /// Makes heads begin where the keys between the fences may first differ; at an edge, where the separators do.
+    /// Makes heads begin where the keys between the fences may first differ; at an edge, where the separators
+    /// do.
     pub(super) fn fit(&mut self, memory: &Memory, low: Option<Entry>, high: Option<Entry>) {
         self.is_guarded = low.is_none() || high.is_none();
         let (first, last) = (Entry(self.separators[0]), Entry(self.separators[self.count - 1]));

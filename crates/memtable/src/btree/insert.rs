@@ -1,9 +1,10 @@
 //! The writer's side of the B+-tree.
 //!
 //! # The right edge
-//! The writer remembers the entry with the greatest key, and the last leaf. A greater key belongs behind it, and cannot be there
-//! already: it is put into that leaf without a descent and without a search. Where the leaf is full, the next one begins with the new
-//! key, and the same happens on the floors above, so that ascending keys fill nodes wholly.
+//! The writer remembers the entry with the greatest key, and the last leaf. A greater key belongs behind it,
+//! and cannot be there already: it is put into that leaf without a descent and without a search. Where the
+//! leaf is full, the next one begins with the new key, and the same happens on the floors above, so that
+//! ascending keys fill nodes wholly.
 
 use super::draft::Draft;
 use super::items::{Items, fitting_leaf};
@@ -264,8 +265,8 @@ impl BTreeWriter {
         self.replace(memory, allocator, path, left, separator, right, false);
     }
 
-    /// Puts two nodes with a separator between them where the path ends, and publishes that. `is_edge` says that the second is the last of
-    /// its floor and has little in it yet.
+    /// Puts two nodes with a separator between them where the path ends, and publishes that. `is_edge` says
+    /// that the second is the last of its floor and has little in it yet.
     #[expect(clippy::too_many_arguments, reason = "what is put, and where")]
     fn replace(
         &mut self,
@@ -325,7 +326,8 @@ mod tests {
     use crate::kind::FIXED_BYTES;
     use esker_base::{SeqNo, Tag, ValueKind};
 
-    /// Inserts the keys and compares what nodes take with the bounds after each; returns the bytes for each key.
+    /// Inserts the keys and compares what nodes take with the bounds after each; returns the bytes for each
+    /// key.
     fn check_bounds(name: &str, keys: impl Iterator<Item = u64>) -> f64 {
         let (memory, _) = ArenaPool::new(0).acquire(64 << 20, Expectation::Filled).expect("reserved");
         let mut allocator = Allocator::new(&memory);
@@ -355,7 +357,8 @@ mod tests {
         // Each split has the 16 insertions that it must have, and no more.
         let below = std::iter::once(COUNT).chain(0..COUNT);
         assert!(check_bounds("ascending below the greatest", below) > 80.0);
-        // Full leaves of the right edge that are split afterwards, and the right edge left with 17 entries before it is filled.
+        // Full leaves of the right edge that are split afterwards, and the right edge left with 17 entries
+        // before it is filled.
         check_bounds(
             "full leaves",
             (0..COUNT).map(|key| key * 64).chain((0..COUNT / 32).map(|key| key * 2048 + 1)),

@@ -7,8 +7,8 @@ use crate::entry::Entry;
 use crate::memory::Memory;
 use esker_base::key;
 
-/// Heads of new leaves are taken again from the keys only if they begin so many bytes later: reading the keys may miss the cache
-/// for each, and heads of seven bytes are as good as heads of eight.
+/// Heads of new leaves are taken again from the keys only if they begin so many bytes later: reading the keys
+/// may miss the cache for each, and heads of seven bytes are as good as heads of eight.
 const WORTHWHILE_BYTES: usize = 4;
 
 /// The entries of a leaf in the order of their keys, and one more.
@@ -51,7 +51,8 @@ impl Items {
     }
 }
 
-/// A leaf of these items between two fences; their heads begin behind `prefix_len` bytes, and later in the leaf if that is worthwhile.
+/// A leaf of these items between two fences; their heads begin behind `prefix_len` bytes, and later in the
+/// leaf if that is worthwhile.
 pub(super) fn fitting_leaf(
     memory: &Memory,
     allocator: &mut Allocator,

@@ -7,8 +7,9 @@
 //! | 0 | level, 0 for leaves (bits 0-6), whether it is guarded (7), entries or separators (8-15), places of a leaf (16-23) |
 //! | 1 | how many bytes come before the heads in all keys of the node |
 //!
-//! Then, for a leaf of p places: words 2.. p hashes, p references to entries, p heads of two words. For an inner node of n
-//! separators: words 2.. n heads, padded to a multiple of four by the greatest number, n + 1 children, n separators.
+//! Then, for a leaf of p places: words 2.. p hashes, p references to entries, p heads of two words. For an
+//! inner node of n separators: words 2.. n heads, padded to a multiple of four by the greatest number, n + 1
+//! children, n separators.
 
 use super::search::{self, HEADS_STEP, Kernel};
 use crate::arena::{Allocator, UNIT_BYTES};
@@ -27,8 +28,8 @@ pub(super) const FAN_OUT: usize = if cfg!(loom) { 4 } else { 32 };
 /// Separators of an inner node.
 pub(super) const SEPARATORS: usize = FAN_OUT - 1;
 
-/// Inner nodes on a path. A node that is not at an edge has at least half of its children, a leaf half of its places, and an entry takes
-/// 24 bytes of 16 GiB at least: log16(2^34 / 24 / 16) = 6.4.
+/// Inner nodes on a path. A node that is not at an edge has at least half of its children, a leaf half of its
+/// places, and an entry takes 24 bytes of 16 GiB at least: log16(2^34 / 24 / 16) = 6.4.
 pub(super) const MAX_LEVELS: usize = 8;
 
 pub(super) const HEADER: usize = 2;
@@ -56,13 +57,15 @@ const HALVES_BYTES: usize = INNER_BYTES + 4 * HEADER + 8 * HEADS_STEP + UNIT_BYT
 
 /// Most bytes of nodes for each distinct key.
 ///
-/// A leaf is split by its 33rd entry and leaves 16 and 17, so that each split has 16 insertions of its own. It takes two leaves and
-/// a copy of the parent. A 16th of these copies at most are splits in their turn, which take a little more than a
-/// copy, and one of the next floor; in all, copy * 16/15 + (halves - copy)/15. That is 1040 + 560 bytes for 16 keys, 100 each.
+/// A leaf is split by its 33rd entry and leaves 16 and 17, so that each split has 16 insertions of its own.
+/// It takes two leaves and a copy of the parent. A 16th of these copies at most are splits in their turn,
+/// which take a little more than a copy, and one of the next floor; in all, copy * 16/15 + (halves -
+/// copy)/15. That is 1040 + 560 bytes for 16 keys, 100 each.
 ///
-/// A leaf for a key beyond all others is paid by the insertions that fill it up to 17 entries, which pay for no split: 520 + 560
-/// bytes, less than 16 times 100. The first leaf's growth is paid for in the same way, and what the root's word and the first places take by
-/// what memtables set aside ([`FIXED_BYTES`](crate::kind::FIXED_BYTES)).
+/// A leaf for a key beyond all others is paid by the insertions that fill it up to 17 entries, which pay for
+/// no split: 520 + 560 bytes, less than 16 times 100. The first leaf's growth is paid for in the same way,
+/// and what the root's word and the first places take by what memtables set aside
+/// ([`FIXED_BYTES`](crate::kind::FIXED_BYTES)).
 pub(crate) const MAX_BYTES_PER_KEY: usize = {
     let half = FAN_OUT / 2;
     let copies = (INNER_BYTES * half + (HALVES_BYTES - INNER_BYTES)).div_ceil(half - 1);
@@ -187,8 +190,9 @@ impl Node {
         memory.peek(self.at + 1) as usize
     }
 
-    /// Asks for what a descent looks at: the heads and children of an inner node, or the hashes and references of a leaf. Without it the
-    /// reference would be a second miss, that begins when the search has ended.
+    /// Asks for what a descent looks at: the heads and children of an inner node, or the hashes and
+    /// references of a leaf. Without it the reference would be a second miss, that begins when the search has
+    /// ended.
     #[inline(always)]
     pub(super) fn prefetch(self, memory: &Memory) {
         memory.prefetch(self.at);
@@ -206,7 +210,8 @@ impl Node {
 
     #[inline(always)]
     fn hashes(self, memory: &Memory, meta: Meta) -> impl Deref<Target = [u32]> {
-        // SAFETY: the first `count` hashes were written before the count that `meta` holds was published, and never again.
+        // SAFETY: the first `count` hashes were written before the count that `meta` holds was published, and
+        // never again.
         unsafe { memory.words(self.at + HEADER, meta.count()) }
     }
 

@@ -1,8 +1,9 @@
 //! A position in the B+-tree: the path from the root to a leaf, the leaf's places in order, and one of them.
 //!
-//! The places are sorted when the position comes to a leaf; what is added to the leaf later is not met before the next seek. Steps from
-//! leaf to leaf go over the path, whose nodes may have been replaced meanwhile: the head of `btree.rs` says why this is right. Keys
-//! met in one direction are strictly monotone, because the ranges of children never change and do not overlap.
+//! The places are sorted when the position comes to a leaf; what is added to the leaf later is not met before
+//! the next seek. Steps from leaf to leaf go over the path, whose nodes may have been replaced meanwhile: the
+//! head of `btree.rs` says why this is right. Keys met in one direction are strictly monotone, because the
+//! ranges of children never change and do not overlap.
 
 use super::BTree;
 use super::node::{LEAF_PLACES, MAX_LEVELS, Meta, Node};

@@ -1,9 +1,10 @@
-//! Searching the numbers of a node: eight-byte heads, ascending, in inner nodes, and hashes, unsorted, in leaves.
+//! Searching the numbers of a node: eight-byte heads, ascending, in inner nodes, and hashes, unsorted, in
+//! leaves.
 //!
-//! Which vector instructions there are is found out when a tree is made. A whole descent is compiled for each set of them, inside a thin
-//! function that enables it, because a call for each node would cost as much as it saves. The wide twin is plain code that the
-//! compiler turns into compare and subtract of four heads at a time; the portable one is a binary search. SSE2 is part of
-//! x86-64 and needs no detection.
+//! Which vector instructions there are is found out when a tree is made. A whole descent is compiled for each
+//! set of them, inside a thin function that enables it, because a call for each node would cost as much as it
+//! saves. The wide twin is plain code that the compiler turns into compare and subtract of four heads at a
+//! time; the portable one is a binary search. SSE2 is part of x86-64 and needs no detection.
 
 /// The instructions that descents use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +40,8 @@ pub(super) const HEADS_STEP: usize = 4;
 
 /// How the heads of an inner node are searched. All kernels give the same answers.
 pub(super) trait Kernel {
-    /// How many of the ascending `heads` are less than `wanted`. There is a multiple of [`HEADS_STEP`] of them.
+    /// How many of the ascending `heads` are less than `wanted`. There is a multiple of [`HEADS_STEP`] of
+    /// them.
     fn below(heads: &[u64], wanted: u64) -> usize;
 }
 
@@ -71,8 +73,8 @@ impl Kernel for Wide {
     }
 }
 
-/// Something that descends. Its body and all that it calls on the way down must be `#[inline(always)]`, else it is not compiled with the
-/// instructions.
+/// Something that descends. Its body and all that it calls on the way down must be `#[inline(always)]`, else
+/// it is not compiled with the instructions.
 pub(super) trait Task {
     type Output;
 
@@ -105,8 +107,8 @@ fn on_avx512<T: Task>(task: T) -> T::Output {
     task.run::<Wide>()
 }
 
-/// The hash of a key by which leaves are searched. It stays in memory, and collisions cost a comparison each of at most a leaf's
-/// entries, so it need not resist anybody: multiply and fold, eight bytes at a time.
+/// The hash of a key by which leaves are searched. It stays in memory, and collisions cost a comparison each
+/// of at most a leaf's entries, so it need not resist anybody: multiply and fold, eight bytes at a time.
 #[inline(always)]
 pub(super) fn hash(key: &[u8]) -> u32 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -134,7 +136,8 @@ pub(super) fn equal(hashes: &[u32], wanted: u32) -> u32 {
         mask |= equal_in_step(step, wanted) << (8 * number);
     }
     match hashes.last_chunk::<8>() {
-        // The last eight again, those among them that were compared already included: no loop over single ones.
+        // The last eight again, those among them that were compared already included: no loop over single
+        // ones.
         Some(last) if !rest.is_empty() => mask | equal_in_step(last, wanted) << (hashes.len() - 8),
         Some(_) => mask,
         None => one_by_one(rest, wanted),

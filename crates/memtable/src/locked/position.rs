@@ -1,9 +1,9 @@
 //! A position in the tree under a lock: some keys that were read together, and which of them it is.
 //!
-//! A cursor that took the lock for each step would pay a descent and two atomic operations for each. So it takes several
-//! keys at once, two after a seek, then eight, then [`MOST`]: a look at one key does not pay for many, and a walk pays little
-//! for each. Keys that are inserted meanwhile between those that were taken are not met, as the contract of cursors allows,
-//! and newer versions of those that were taken neither.
+//! A cursor that took the lock for each step would pay a descent and two atomic operations for each. So it
+//! takes several keys at once, two after a seek, then eight, then [`MOST`]: a look at one key does not pay
+//! for many, and a walk pays little for each. Keys that are inserted meanwhile between those that were taken
+//! are not met, as the contract of cursors allows, and newer versions of those that were taken neither.
 
 use super::{LEFT, LockedTree, MAX_HEIGHT, Node, RIGHT, child, newest};
 use crate::entry::Entry;

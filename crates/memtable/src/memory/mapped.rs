@@ -9,21 +9,23 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The memory of one arena. See the module above for the meaning of its calls.
 ///
-/// Word accesses are checked against the length of the range: a wrong reference is a panic, never a stray access.
+/// Word accesses are checked against the length of the range: a wrong reference is a panic, never a stray
+/// access.
 #[derive(Debug)]
 pub(crate) struct Memory {
     base: NonNull<u8>,
     words: usize,
     /// Bytes at either end that an earlier life of this arena has touched already.
     touched: (usize, usize),
-    /// Owns the range; `None` for a stub and for the empty memory that a memtable leaves behind when it gives its own back.
+    /// Owns the range; `None` for a stub and for the empty memory that a memtable leaves behind when it gives
+    /// its own back.
     region: Option<Region>,
     /// Owns the range of a stub.
     _stub: Vec<u64>,
 }
 
-// SAFETY: the range belongs to this value alone. Words are accessed atomically; bytes are written before they are
-// published and never while they can be read (the contracts of `write_bytes` and `bytes`).
+// SAFETY: the range belongs to this value alone. Words are accessed atomically; bytes are written before they
+// are published and never while they can be read (the contracts of `write_bytes` and `bytes`).
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
@@ -100,8 +102,8 @@ impl Memory {
         if at >= self.words {
             out_of_range();
         }
-        // SAFETY: the word lies inside the range, which is aligned to pages and lives as long as `self`; words are
-        // accessed through this function only.
+        // SAFETY: the word lies inside the range, which is aligned to pages and lives as long as `self`;
+        // words are accessed through this function only.
         unsafe { &*self.base.as_ptr().cast::<AtomicU32>().add(at) }
     }
 
@@ -156,8 +158,9 @@ impl Memory {
     /// The `len` bytes at the byte address `at`.
     ///
     /// # Safety
-    /// The bytes were written by `write_bytes`, the caller got there through a `load` that saw their publication,
-    /// or under the lock under which they were published (or is the writer), and nothing writes there before this memory is retired.
+    /// The bytes were written by `write_bytes`, the caller got there through a `load` that saw their
+    /// publication, or under the lock under which they were published (or is the writer), and nothing writes
+    /// there before this memory is retired.
     #[inline(always)]
     pub(crate) unsafe fn bytes(&self, at: usize, len: usize) -> &[u8] {
         if at.checked_add(len).is_none_or(|end| end > self.len()) {
@@ -170,8 +173,8 @@ impl Memory {
     /// `count` words from the word `at` on, as plain numbers.
     ///
     /// # Safety
-    /// They were written by `init`, the caller got there through a `load` that saw their publication (or is the
-    /// writer), and nothing writes them before this memory is retired.
+    /// They were written by `init`, the caller got there through a `load` that saw their publication (or is
+    /// the writer), and nothing writes them before this memory is retired.
     #[inline(always)]
     pub(crate) unsafe fn words(&self, at: usize, count: usize) -> &[u32] {
         if count > self.words || at > self.words - count {
@@ -190,8 +193,8 @@ impl Memory {
         if count > self.words / 2 || at > self.words - 2 * count || !at.is_multiple_of(2) {
             out_of_range();
         }
-        // SAFETY: inside the range by the check above, aligned because the range begins at a page or at a `u64`,
-        // initialised and immutable by contract.
+        // SAFETY: inside the range by the check above, aligned because the range begins at a page or at a
+        // `u64`, initialised and immutable by contract.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().cast::<u32>().add(at).cast::<u64>(), count) }
     }
 

@@ -1,8 +1,8 @@
 //! Memory for loom: the same calls over modelled atomics, so that loom explores the structures themselves.
 //!
-//! Each word becomes an atomic when it is first written, by the writer. Loom reports a read of any kind that is not
-//! ordered after the atomic came to be, and this file one of a word that never did, so a node or entry that is
-//! reached before it is complete is caught even where the real code reads with relaxed loads.
+//! Each word becomes an atomic when it is first written, by the writer. Loom reports a read of any kind that
+//! is not ordered after the atomic came to be, and this file one of a word that never did, so a node or entry
+//! that is reached before it is complete is caught even where the real code reads with relaxed loads.
 //!
 //! A model that cannot fail proves nothing: a [`Mutant`] breaks the protocol in one place, and then
 //! `tests/loom.rs` must find it.
@@ -13,8 +13,8 @@ use loom::sync::atomic::{AtomicU32, Ordering};
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::sync::OnceLock;
 
-/// One deliberate defect. *References* are the words that lead to nodes and entries: root, child, value, link; *counts* the
-/// first words of small nodes; *indexes* the words that map bytes to children.
+/// One deliberate defect. *References* are the words that lead to nodes and entries: root, child, value,
+/// link; *counts* the first words of small nodes; *indexes* the words that map bytes to children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
     /// References are published without release.

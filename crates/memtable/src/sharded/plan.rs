@@ -6,11 +6,12 @@ use esker_base::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// How many shards a sharded memtable has, how many points each has on the ring, and what shares of the keys they take.
+/// How many shards a sharded memtable has, how many points each has on the ring, and what shares of the keys
+/// they take.
 ///
-/// A shard's points are virtual nodes times weight, and its share of the keys is its weight's share of all weights, but for a
-/// relative deviation of about one in the square root of its points. Its text is `SHARDS`, `SHARDS:VIRTUAL_NODES` or
-/// `SHARDS:VIRTUAL_NODES:WEIGHTS`, the weights separated by commas:
+/// A shard's points are virtual nodes times weight, and its share of the keys is its weight's share of all
+/// weights, but for a relative deviation of about one in the square root of its points. Its text is `SHARDS`,
+/// `SHARDS:VIRTUAL_NODES` or `SHARDS:VIRTUAL_NODES:WEIGHTS`, the weights separated by commas:
 ///
 /// ```
 /// use esker_memtable::ShardPlan;
@@ -35,11 +36,12 @@ impl ShardPlan {
     pub const MAX_SHARDS: u8 = 64;
     /// Most virtual nodes of a shard.
     pub const MAX_VIRTUAL_NODES: u16 = 256;
-    /// Most points of all shards together, which are virtual nodes times weights: as many as the most shards have with the most
-    /// virtual nodes, and half a millisecond of sorting for each memtable.
+    /// Most points of all shards together, which are virtual nodes times weights: as many as the most shards
+    /// have with the most virtual nodes, and half a millisecond of sorting for each memtable.
     pub const MAX_POINTS: u32 = ShardPlan::MAX_SHARDS as u32 * ShardPlan::MAX_VIRTUAL_NODES as u32;
 
-    /// A plan of 1 to [`ShardPlan::MAX_SHARDS`] shards with 1 to [`ShardPlan::MAX_VIRTUAL_NODES`] points each, all of weight 1.
+    /// A plan of 1 to [`ShardPlan::MAX_SHARDS`] shards with 1 to [`ShardPlan::MAX_VIRTUAL_NODES`] points
+    /// each, all of weight 1.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] for what lies outside.
@@ -66,8 +68,8 @@ impl ShardPlan {
     /// The same plan with a weight of 1 to 255 for each shard.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if there are not as many weights as shards, a weight is 0, or there would be more
-    /// points than [`ShardPlan::MAX_POINTS`].
+    /// [`Error::InvalidArgument`] if there are not as many weights as shards, a weight is 0, or there would
+    /// be more points than [`ShardPlan::MAX_POINTS`].
     pub fn weighted(mut self, weights: &[u8]) -> Result<ShardPlan> {
         if weights.len() != usize::from(self.shards) {
             let (weights, shards) = (weights.len(), self.shards);
@@ -194,8 +196,8 @@ mod tests {
         hashes.map(|hash| ring.shard_of(hash) as usize).collect()
     }
 
-    /// That `keys` is what a shard of so many points is owed, `fair`: its relative deviation is one in the square root of its points,
-    /// and four of them leave one ring in ten thousand out.
+    /// That `keys` is what a shard of so many points is owed, `fair`: its relative deviation is one in the
+    /// square root of its points, and four of them leave one ring in ten thousand out.
     fn assert_fair(keys: u64, fair: f64, points: u32, what: &str) {
         let bound = 4.0 / f64::from(points).sqrt();
         assert!((keys as f64 / fair - 1.0).abs() < bound, "{what}: {keys} keys, {fair} are fair");
@@ -216,8 +218,8 @@ mod tests {
         }
     }
 
-    /// K/n of consistent hashing, with weights: who comes or grows takes its share of the keys, from all others by theirs, and
-    /// nothing moves between these.
+    /// K/n of consistent hashing, with weights: who comes or grows takes its share of the keys, from all
+    /// others by theirs, and nothing moves between these.
     #[test]
     fn a_weight_moves_its_share_of_keys_and_no_others() {
         for (before, after, grown, points, share) in [

@@ -1,15 +1,18 @@
 //! Consistent hashing: which shard a hash belongs to.
 //!
-//! After Karger, Lehman, Leighton, Panigrahy, Levine and Lewin, "Consistent hashing and random trees" (STOC 1997). Each shard has
-//! a number of points on the circle of 64-bit numbers, its *virtual nodes*, in proportion to its weight; a hash
-//! belongs to the shard of the first point at or after it. A shard that comes takes what lies before its own points, a shard
-//! that goes leaves the same to its neighbours: about 1/n of the keys move, and none between two other shards.
+//! After Karger, Lehman, Leighton, Panigrahy, Levine and Lewin, "Consistent hashing and random trees" (STOC
+//! 1997). Each shard has a number of points on the circle of 64-bit numbers, its *virtual nodes*, in
+//! proportion to its weight; a hash belongs to the shard of the first point at or after it. A shard that
+//! comes takes what lies before its own points, a shard that goes leaves the same to its neighbours: about
+//! 1/n of the keys move, and none between two other shards.
 //!
-//! The position of a point is the XXH3-64 of shard and number, so that a ring is a pure function of its shards. Shares
-//! differ from the weights by about one part in the square root of the number of virtual nodes.
+//! The position of a point is the XXH3-64 of shard and number, so that a ring is a pure function of its
+//! shards. Shares differ from the weights by about one part in the square root of the number of virtual
+//! nodes.
 //!
-//! A lookup goes by the top bits of the hash to the place among the sorted points where the search begins, about one
-//! point before its end: a constant number of steps on average, log n where hashes of points were unlucky.
+//! A lookup goes by the top bits of the hash to the place among the sorted points where the search begins,
+//! about one point before its end: a constant number of steps on average, log n where hashes of points were
+//! unlucky.
 
 use esker_base::checksum::xxh3_64;
 
@@ -41,8 +44,8 @@ pub struct Ring {
 const MAX_POINTS: usize = 1 << 20;
 
 impl Ring {
-    /// The ring of these shards, given as (number, weight): each has `virtual_nodes` points for each unit of its weight.
-    /// O(p log p) for p points.
+    /// The ring of these shards, given as (number, weight): each has `virtual_nodes` points for each unit of
+    /// its weight. O(p log p) for p points.
     pub fn new(shards: impl IntoIterator<Item = (u32, u32)>, virtual_nodes: u32) -> Ring {
         let point = |shard: u32, node: u64| {
             let mut name = [0; 12];

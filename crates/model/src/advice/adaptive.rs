@@ -1,20 +1,22 @@
 //! When to follow advice without being asked.
 //!
-//! A keyspace that adapts is observed in windows of time. At the end of each, [`decide()`] says whether to change strategy and filters; it
-//! is a function of what the window showed, the present design and what the windows before left behind ([`History`]), so the same
-//! observations give the same decisions, and tests need no clock.
+//! A keyspace that adapts is observed in windows of time. At the end of each, [`decide()`] says whether to
+//! change strategy and filters; it is a function of what the window showed, the present design and what the
+//! windows before left behind ([`History`]), so the same observations give the same decisions, and tests need
+//! no clock.
 //!
 //! A tree must not follow every wind, because each change is paid for in bytes that are rewritten:
-//! * AD1: a change is considered only while it promises to save at least a share of the cost in each of several windows in a row. A window
-//!   in which hardly anything was asked for says nothing either way.
+//! * AD1: a change is considered only while it promises to save at least a share of the cost in each of
+//!   several windows in a row. A window in which hardly anything was asked for says nothing either way.
 //! * AD2: what it would save within a horizon must exceed what the migration rewrites, by a factor.
-//! * AD3: after a change there is a rest. Who changes back soon after it rests twice as long the next time, so a workload that
-//!   swings with the period of the windows is followed ever more slowly instead of at each turn.
+//! * AD3: after a change there is a rest. Who changes back soon after it rests twice as long the next time,
+//!   so a workload that swings with the period of the windows is followed ever more slowly instead of at each
+//!   turn.
 //!
 //! The write buffer stays as it is: it is memory that keyspaces share.
 //!
-//! Rejected: averages that fade, in the place of windows in a row. They answer a burst that was large enough as they answer a lasting
-//! change, and nobody can say from outside when they will.
+//! Rejected: averages that fade, in the place of windows in a row. They answer a burst that was large enough
+//! as they answer a lasting change, and nobody can say from outside when they will.
 
 use super::design::{Design, Family};
 use super::search::{Question, cheapest_with_buffer};
@@ -39,8 +41,8 @@ pub struct AdaptiveRules {
 }
 
 impl AdaptiveRules {
-    /// The usual rules for windows of so many milliseconds: 15 % in three windows in a row, paid back one and a half times within six
-    /// windows, and a rest of six windows.
+    /// The usual rules for windows of so many milliseconds: 15 % in three windows in a row, paid back one and
+    /// a half times within six windows, and a rest of six windows.
     pub fn for_window(window_ms: u64) -> AdaptiveRules {
         AdaptiveRules {
             least_gain: 0.15,
@@ -104,7 +106,8 @@ pub enum Decision {
     Good(f64),
     /// A change to this design would save this share; it has for so many windows, and has to for more.
     Waiting(Design, f64, u32),
-    /// Enough windows agree, but the last change was so short ago that there are so many milliseconds of rest left.
+    /// Enough windows agree, but the last change was so short ago that there are so many milliseconds of rest
+    /// left.
     Resting(Design, u64),
     /// Enough windows agree, but the migration would cost more than the change saves within the horizon.
     TooDear(Design),

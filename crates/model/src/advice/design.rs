@@ -62,8 +62,8 @@ pub(super) const FILTER_BITS: [f64; 9] = [0.0, 2.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12
 /// Write buffers that are tried: powers of two from this on.
 pub(super) const LEAST_WRITE_BUFFER_BYTES: f64 = (1u64 << 20) as f64;
 
-/// The strategies that are tried. Leveling, tiering and lazy leveling are fluid trees, too; they are listed by their own names and
-/// not a second time.
+/// The strategies that are tried. Leveling, tiering and lazy leveling are fluid trees, too; they are listed
+/// by their own names and not a second time.
 pub(super) fn strategies() -> Vec<Strategy> {
     let mut all = vec![Strategy::Partitioned, Strategy::GoldenRatio];
     for ratio in RATIOS {
@@ -93,8 +93,9 @@ pub(super) fn strategies() -> Vec<Strategy> {
     all
 }
 
-/// The form of a strategy over so many bytes. Small trees of the partitioned strategy are allowed more garbage than its share; those that
-/// are smaller than a memtable are taken for as large as one, as the formulas do.
+/// The form of a strategy over so many bytes. Small trees of the partitioned strategy are allowed more
+/// garbage than its share; those that are smaller than a memtable are taken for as large as one, as the
+/// formulas do.
 pub(super) fn form(strategy: &Strategy, options: &StrategyOptions, data_bytes: f64) -> Option<Form> {
     let form = Form::of(strategy, options)?;
     Some(match form {

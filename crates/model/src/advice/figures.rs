@@ -110,7 +110,8 @@ impl Tree {
         usage.max_space_amplification.is_none_or(|most| self.costs.space_worst <= most)
     }
 
-    /// What it costs with filters of so many bits. Designs that do not fit the memory have a cache of no bytes.
+    /// What it costs with filters of so many bits. Designs that do not fit the memory have a cache of no
+    /// bytes.
     pub(super) fn predict(
         &self,
         filter_bits_per_key: f64,

@@ -2,8 +2,8 @@
 
 /// Prices in nanoseconds of one core or of the disk. Only their proportions matter for a design.
 ///
-/// The defaults are round figures for a virtual disk and one core of a cloud machine: 100 µs for a random read, 400 MB/s in
-/// sequence, some hundred nanoseconds for a search of a block that is in memory.
+/// The defaults are round figures for a virtual disk and one core of a cloud machine: 100 µs for a random
+/// read, 400 MB/s in sequence, some hundred nanoseconds for a search of a block that is in memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prices {
     /// A block that is in no cache.
@@ -40,7 +40,8 @@ pub struct Calibration {
     pub writes: f64,
     /// Of blocks that lookups search in vain.
     pub in_vain: f64,
-    /// The exponent of the cache's share of hits: 1 if all blocks are equally popular, less if few are asked for again and again.
+    /// The exponent of the cache's share of hits: 1 if all blocks are equally popular, less if few are asked
+    /// for again and again.
     pub cache_skew: f64,
 }
 
@@ -51,8 +52,8 @@ impl Default for Calibration {
 }
 
 impl Calibration {
-    /// A measurement moves a figure by this factor at most, either way: beyond it the tree is not in the state that the formulas
-    /// describe, and its measurement says little about another one.
+    /// A measurement moves a figure by this factor at most, either way: beyond it the tree is not in the
+    /// state that the formulas describe, and its measurement says little about another one.
     const MOST: f64 = 4.0;
 
     /// Measured over predicted, within bounds; 1 if there is nothing to divide by.

@@ -86,7 +86,8 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// A change that is predicted to save less than this share is not worth its migration and is within the error of the formulas.
+    /// A change that is predicted to save less than this share is not worth its migration and is within the
+    /// error of the formulas.
     pub const LEAST_GAIN: f64 = 0.05;
 
     /// The share of the present cost that the proposal saves; `None` without a present design.

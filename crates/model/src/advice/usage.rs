@@ -105,8 +105,9 @@ impl Default for Usage {
 }
 
 impl Usage {
-    /// So many entries in so much memory, with blocks of 4 KiB and no operations yet. An eighth of the memory is the largest write buffer:
-    /// two of them, one that is filled and one that is written out, leave the most of it to reads.
+    /// So many entries in so much memory, with blocks of 4 KiB and no operations yet. An eighth of the memory
+    /// is the largest write buffer: two of them, one that is filled and one that is written out, leave the
+    /// most of it to reads.
     pub fn new(entries: f64, key_bytes: f64, entry_bytes: f64, memory_bytes: f64) -> Usage {
         Usage {
             entries,

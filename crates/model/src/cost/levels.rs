@@ -31,7 +31,8 @@ pub struct Costs {
     pub space_worst: f64,
     /// The same on average.
     pub space: f64,
-    /// What a merge needs beside that while it runs, in sizes of the tree, if it is not made window by window.
+    /// What a merge needs beside that while it runs, in sizes of the tree, if it is not made window by
+    /// window.
     pub transient: f64,
     /// Passes over all keys from one complete rewriting of the last level to the next.
     pub cycle: f64,
@@ -57,7 +58,8 @@ impl Costs {
         }
     }
 
-    /// Blocks that a lookup of an absent key reads in vain, with ideal filters of so many bits for each entry, divided best.
+    /// Blocks that a lookup of an absent key reads in vain, with ideal filters of so many bits for each
+    /// entry, divided best.
     pub fn reads_in_vain(&self, bits_per_key: f64) -> f64 {
         ideal_reads_in_vain(&self.shape, bits_per_key)
     }
@@ -80,7 +82,8 @@ impl Costs {
     }
 }
 
-/// A fluid tree of some size. The symbols are those of the documentation; sizes are in flushes, and `arriving` counts draws.
+/// A fluid tree of some size. The symbols are those of the documentation; sizes are in flushes, and
+/// `arriving` counts draws.
 struct Fluid {
     ratio: f64,
     upper_runs: RunsPerLevel,
@@ -206,7 +209,8 @@ fn partial(t: f64, k0: f64, least_level: f64, b: f64, m: u32) -> Costs {
     if m == 0 {
         writes += b / k0;
     } else {
-        // Each table that level i sheds meets T/2 of the next on average, because the least overlap is chosen.
+        // Each table that level i sheds meets T/2 of the next on average, because the least overlap is
+        // chosen.
         writes += first_level(t, k0, first) + f64::from(m - 1) * t / 2.0;
     }
     let mut shape = vec![RunClass { size: 1.0, count: (k0 - 1.0) / 2.0 }];
@@ -226,10 +230,12 @@ fn partial(t: f64, k0: f64, least_level: f64, b: f64, m: u32) -> Costs {
     }
 }
 
-/// What a byte is written into level 1 and from there into the next, where a batch of `k0` flushes comes at once.
+/// What a byte is written into level 1 and from there into the next, where a batch of `k0` flushes comes at
+/// once.
 fn first_level(t: f64, k0: f64, first: f64) -> f64 {
     if 2.0 * first < k0 {
-        // As much as a batch goes through to the next level, and takes along what level 1 has there; the rest of the batch fills that up.
+        // As much as a batch goes through to the next level, and takes along what level 1 has there; the rest
+        // of the batch fills that up.
         let through = k0 / (k0 + first);
         return (through * t * first + first) / k0;
     }
@@ -246,7 +252,8 @@ fn partitioned(k: f64, g: f64, b: f64, m: u32) -> Costs {
         run *= k;
         writes += dedup(run / b);
     }
-    // The rest of the garbage lies in runs of the largest tier, half of which has been merged into the last level already.
+    // The rest of the garbage lies in runs of the largest tier, half of which has been merged into the last
+    // level already.
     let largest = (2.0 * g * b / run).max(1.0);
     shape.push(RunClass { size: run / 2.0, count: largest / 2.0 });
     shape.push(RunClass { size: b, count: 1.0 });

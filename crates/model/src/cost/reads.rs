@@ -23,8 +23,8 @@ fn factor(shape: &[RunClass], bits_per_key: f64) -> f64 {
     f64::INFINITY
 }
 
-/// Blocks that a lookup of an absent key reads in vain in runs of these sizes, if filters of so many bits for each entry are
-/// divided best (Monkey): rates in proportion to sizes.
+/// Blocks that a lookup of an absent key reads in vain in runs of these sizes, if filters of so many bits for
+/// each entry are divided best (Monkey): rates in proportion to sizes.
 pub fn ideal_reads_in_vain(shape: &[RunClass], bits_per_key: f64) -> f64 {
     let factor = factor(shape, bits_per_key);
     shape.iter().map(|class| class.count * (factor * class.size).min(1.0)).sum()

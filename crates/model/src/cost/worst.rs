@@ -11,8 +11,8 @@ pub enum ReadBound {
     Cs265Lazy,
 }
 
-/// Sources that a read asks at worst, the memtable among them: `L + 1`, `L T + 1`, `T + (L - 1) + 1` for `L` levels on disk and size
-/// ratio `T`.
+/// Sources that a read asks at worst, the memtable among them: `L + 1`, `L T + 1`, `T + (L - 1) + 1` for `L`
+/// levels on disk and size ratio `T`.
 pub fn worst_reads(bound: ReadBound, levels: u64, ratio: u64) -> u64 {
     match bound {
         ReadBound::Leveled => levels + 1,

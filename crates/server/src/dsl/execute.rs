@@ -37,8 +37,8 @@ pub enum Progress {
     More,
     /// The answer is complete.
     Finished,
-    /// Part of the answer is out and the rest cannot be had. Nothing that could still be written would make the
-    /// answer right; close the connection, so that the client does not take it for complete.
+    /// Part of the answer is out and the rest cannot be had. Nothing that could still be written would make
+    /// the answer right; close the connection, so that the client does not take it for complete.
     Broken(Error),
 }
 
@@ -154,10 +154,12 @@ impl Executor {
         }
     }
 
-    /// Runs one line to its end on this thread and writes the answer: for the shell and for files of commands.
+    /// Runs one line to its end on this thread and writes the answer: for the shell and for files of
+    /// commands.
     ///
     /// # Errors
-    /// Those of writing to `output`, and an answer that broke off. What the command itself meets is an answer.
+    /// Those of writing to `output`, and an answer that broke off. What the command itself meets is an
+    /// answer.
     pub fn run_line(&self, line: &[u8], output: &mut impl Write) -> io::Result<Outcome> {
         let mut out = Vec::new();
         if is_blank(line) {
@@ -197,8 +199,8 @@ impl Executor {
 }
 
 impl LongAnswer {
-    /// Carries the answer on until about [`PIECE_BYTES`] were appended to `out` or a bounded amount of work was
-    /// done. May block: for the disk, or as long as the database holds writes back.
+    /// Carries the answer on until about [`PIECE_BYTES`] were appended to `out` or a bounded amount of work
+    /// was done. May block: for the disk, or as long as the database holds writes back.
     pub fn advance(&mut self, out: &mut Vec<u8>) -> Progress {
         match &mut self.0 {
             Long::Write { database, batch } => {

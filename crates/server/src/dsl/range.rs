@@ -4,8 +4,8 @@ use super::execute::{Executor, Progress, is_full};
 use esker::{Keyspace, Snapshot};
 use esker_protocol::{Kind, Scalar, ScalarRef, answer};
 
-/// A range that is being answered. Between two pieces it holds the snapshot and a key: each piece seeks afresh,
-/// which costs little beside 64 KiB of pairs, and pins nothing while the client takes its time.
+/// A range that is being answered. Between two pieces it holds the snapshot and a key: each piece seeks
+/// afresh, which costs little beside 64 KiB of pairs, and pins nothing while the client takes its time.
 #[derive(Debug)]
 pub(super) struct Range {
     keyspace: Keyspace,

@@ -1,9 +1,9 @@
 //! The answer to `s`: how many pairs there are, how many each level holds, and which.
 //!
-//! All of it is counted at one snapshot by walking the data, once as readers see it and once level by level: what
-//! a level holds on its own cannot be had from its tables' statistics, which count overwritten versions and
-//! deletions too. The levels stay pinned until the answer is complete, because a flush in between would move pairs
-//! from one level to another and show them twice or not at all.
+//! All of it is counted at one snapshot by walking the data, once as readers see it and once level by level:
+//! what a level holds on its own cannot be had from its tables' statistics, which count overwritten versions
+//! and deletions too. The levels stay pinned until the answer is complete, because a flush in between would
+//! move pairs from one level to another and show them twice or not at all.
 
 use super::execute::{Executor, Progress, is_full};
 use esker::{Cursor, Keyspace, Layer, Snapshot};
@@ -185,8 +185,8 @@ impl Show {
     }
 }
 
-/// Shows entries to `visit`, from behind `last` on, until it answers false or there were enough for one piece, and
-/// leaves in `last` the key to go on behind.
+/// Shows entries to `visit`, from behind `last` on, until it answers false or there were enough for one
+/// piece, and leaves in `last` the key to go on behind.
 fn walk(
     mut cursor: Cursor,
     last: &mut Option<Vec<u8>>,

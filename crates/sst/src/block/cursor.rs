@@ -1,10 +1,11 @@
 //! Walking the entries of one block, in both directions.
 //!
-//! The cursor holds positions and a copy of the key, nothing that borrows: the table cursor owns the block's memory and
-//! this cursor side by side. Values are lent from the block. Keys are stored in pieces, so the cursor assembles
-//! the current one in a small buffer. Reading eight bytes back that were just written in two stores stalls (17-30 ns an entry of
-//! a merge instead of 11-21), so [`BlockCursor::head`] reads the pieces instead, and where the common prefix is shorter than a word
-//! ([`Joined`]) the first word of the key is put together in a register and stored whole.
+//! The cursor holds positions and a copy of the key, nothing that borrows: the table cursor owns the block's
+//! memory and this cursor side by side. Values are lent from the block. Keys are stored in pieces, so the
+//! cursor assembles the current one in a small buffer. Reading eight bytes back that were just written in two
+//! stores stalls (17-30 ns an entry of a merge instead of 11-21), so [`BlockCursor::head`] reads the pieces
+//! instead, and where the common prefix is shorter than a word ([`Joined`]) the first word of the key is put
+//! together in a register and stored whole.
 
 mod even;
 
@@ -16,7 +17,8 @@ use crate::isa::{Kernel, prefetch};
 use esker_base::Tag;
 use even::{Even, Joined};
 
-/// How far ahead of the entry that a cursor is on memory is asked for in the block that a seek led to: four entries of 116 bytes.
+/// How far ahead of the entry that a cursor is on memory is asked for in the block that a seek led to: four
+/// entries of 116 bytes.
 const AHEAD_BYTES: usize = 512;
 
 /// Keys of up to this many bytes need no memory of their own.
@@ -45,8 +47,8 @@ impl KeyBuffer {
     /// Keeps the first `keep` bytes and appends the `len` bytes at `from`.
     ///
     /// # Safety
-    /// `keep` must not exceed the present length, and `len + COPY_SLACK` bytes must be readable at `from`, or be in
-    /// one allocation with it.
+    /// `keep` must not exceed the present length, and `len + COPY_SLACK` bytes must be readable at `from`, or
+    /// be in one allocation with it.
     #[inline(always)]
     unsafe fn assemble(&mut self, keep: usize, from: *const u8, len: usize) {
         debug_assert!(keep <= self.len);
@@ -82,9 +84,9 @@ static NOTHING: [u8; SLACK_BYTES] = [0; SLACK_BYTES];
 
 /// A position in a block.
 ///
-/// Every unsafe method requires that the block given to [`BlockCursor::open`] is alive, nothing more: without a block
-/// or an entry they answer something meaningless, because positions are those of an entry of the present block or
-/// zero.
+/// Every unsafe method requires that the block given to [`BlockCursor::open`] is alive, nothing more: without
+/// a block or an entry they answer something meaningless, because positions are those of an entry of the
+/// present block or zero.
 #[derive(Debug)]
 pub(crate) struct BlockCursor {
     view: Option<View>,
@@ -96,8 +98,9 @@ pub(crate) struct BlockCursor {
     joined: Option<Joined>,
     /// Whether the entries ahead are to be fetched, because the block was not just read as a whole.
     fetches_ahead: bool,
-    /// Where the block begins that the walk will enter next, if it is known: each step asks for the same place in it as the one it is at
-    /// here. Null after a seek, when what lies ahead in this block is asked for.
+    /// Where the block begins that the walk will enter next, if it is known: each step asks for the same
+    /// place in it as the one it is at here. Null after a seek, when what lies ahead in this block is asked
+    /// for.
     towards: *const u8,
     /// The head of the prefix of a flat block.
     prefix_head: u64,
@@ -116,8 +119,8 @@ pub(crate) struct BlockCursor {
 }
 
 impl BlockCursor {
-    /// A cursor on no block. `fetches_ahead`: whether it is to fetch the memory ahead of it, which only costs time where that is
-    /// close by.
+    /// A cursor on no block. `fetches_ahead`: whether it is to fetch the memory ahead of it, which only costs
+    /// time where that is close by.
     #[inline(always)]
     pub(crate) fn new(fetches_ahead: bool) -> BlockCursor {
         BlockCursor {
@@ -196,7 +199,8 @@ impl BlockCursor {
         self.index = self.count;
     }
 
-    /// Whether the memory ahead is to be fetched from now on, for a cursor that enters blocks here and there: see [`BlockCursor::new`].
+    /// Whether the memory ahead is to be fetched from now on, for a cursor that enters blocks here and there:
+    /// see [`BlockCursor::new`].
     #[inline]
     pub(crate) fn set_fetches_ahead(&mut self, fetches_ahead: bool) {
         self.fetches_ahead = fetches_ahead;
@@ -266,8 +270,8 @@ impl BlockCursor {
     #[inline]
     unsafe fn head_of_pieces(&self, skip: usize) -> u64 {
         let (base, own_len) = (self.base, self.value_at - self.own_at);
-        // SAFETY: own bytes lie in the payload of a living block, which has more than eight bytes behind it, and
-        // whatever lies behind `own_len` is masked out.
+        // SAFETY: own bytes lie in the payload of a living block, which has more than eight bytes behind it,
+        // and whatever lies behind `own_len` is masked out.
         unsafe {
             if skip >= self.own_from {
                 let skipped = (skip - self.own_from).min(own_len);
@@ -280,8 +284,8 @@ impl BlockCursor {
                 Some(View::Flat(_)) => {
                     raw::head_at(base, flat_encode::PAYLOAD_HEADER_BYTES + skip, shared_len)
                 }
-                // The shared bytes were written with earlier entries. The mask hides what was written just now, but
-                // only the common short keys are worth avoiding the load for.
+                // The shared bytes were written with earlier entries. The mask hides what was written just
+                // now, but only the common short keys are worth avoiding the load for.
                 _ => esker_base::key::head(&self.key.as_slice()[..self.own_from], skip),
             };
             if shared_len >= 8 { shared } else { shared | own >> (8 * shared_len) }
@@ -372,7 +376,8 @@ impl BlockCursor {
         }
     }
 
-    /// Asks for what a walk forwards comes to. The streams of a prefetcher end with a page, and blocks are hardly longer.
+    /// Asks for what a walk forwards comes to. The streams of a prefetcher end with a page, and blocks are
+    /// hardly longer.
     #[inline(always)]
     fn fetch_ahead(&self) {
         let own = self.base.wrapping_add(AHEAD_BYTES);
@@ -397,7 +402,8 @@ impl BlockCursor {
     #[inline(always)]
     pub(crate) unsafe fn prev(&mut self) {
         let index = self.index.wrapping_sub(1);
-        // One comparison for both ends: where the cursor is on no entry, nothing says where the one before ends.
+        // One comparison for both ends: where the cursor is on no entry, nothing says where the one before
+        // ends.
         if index >= self.count.wrapping_sub(1) {
             self.index = self.count;
             return;
@@ -457,7 +463,8 @@ impl BlockCursor {
     /// The block of `flat` must be alive and `index < count`.
     #[inline(always)]
     unsafe fn load_flat(&mut self, flat: &Flat, index: usize) {
-        // SAFETY: entry and suffix are those of a validated block; the key buffer holds the prefix since `open`.
+        // SAFETY: entry and suffix are those of a validated block; the key buffer holds the prefix since
+        // `open`.
         unsafe {
             let entry = flat.entry(index);
             self.index = index;
@@ -471,8 +478,8 @@ impl BlockCursor {
     }
 
     /// # Safety
-    /// The block of `delta` must be alive, `index < count`, entry `index` must start at `at`, and the key buffer must
-    /// hold the key before it unless that is a restart point.
+    /// The block of `delta` must be alive, `index < count`, entry `index` must start at `at`, and the key
+    /// buffer must hold the key before it unless that is a restart point.
     #[inline(always)]
     unsafe fn load_delta(&mut self, delta: &Delta, index: usize, at: usize) {
         // SAFETY: D2; D3 keeps `shared_len` within the key before.

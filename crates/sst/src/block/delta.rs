@@ -7,9 +7,10 @@
 //!          restart points 2 x ceil(n / interval) (wide: 4 x), where every interval-th entry starts
 //!          hash slots 1 x
 //! ```
-//! `shared` is what a key has in common with the key before it; at restart points it is zero, so that a search can
-//! start there. A hash slot holds the restart interval in which a key first occurs, or that no key of the block has
-//! such a hash, or that keys of different intervals do and only a binary search over the restart points can tell.
+//! `shared` is what a key has in common with the key before it; at restart points it is zero, so that a
+//! search can start there. A hash slot holds the restart interval in which a key first occurs, or that no key
+//! of the block has such a hash, or that keys of different intervals do and only a binary search over the
+//! restart points can tell.
 //!
 //! # Safety argument
 //! [`Delta::validate`] is run once, when a block enters memory. It walks all entries and establishes:
@@ -19,9 +20,9 @@
 //! * D4. keys are at most [`MAX_KEY_LEN`] bytes;
 //! * D5. restart point `r` is where entry `r * interval` starts.
 //!
-//! Positions are only ever computed from restart points, or as the end of an entry with an index less than `count`
-//! whose follower has one too, so every access is within the payload; eight-byte loads may reach into the readable
-//! bytes behind it.
+//! Positions are only ever computed from restart points, or as the end of an entry with an index less than
+//! `count` whose follower has one too, so every access is within the payload; eight-byte loads may reach into
+//! the readable bytes behind it.
 
 use super::Found;
 use super::delta_encode::{PAYLOAD_HEADER_BYTES, SLOT_CANCELLED, SLOT_EMPTY, slot_of};
@@ -38,8 +39,8 @@ use std::cmp::Ordering;
 
 /// Where the parts of a validated delta block lie.
 ///
-/// Holds no lifetime, so that cursors can keep it beside the block. Every unsafe method requires that the block is
-/// alive.
+/// Holds no lifetime, so that cursors can keep it beside the block. Every unsafe method requires that the
+/// block is alive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delta {
     /// Start of the payload.
@@ -288,7 +289,8 @@ impl Delta {
         unsafe {
             match self.slot(hash) {
                 Slot::Absent => None,
-                // With an older version wanted, newer ones may fill intervals: go over them by a binary search.
+                // With an older version wanted, newer ones may fill intervals: go over them by a binary
+                // search.
                 Slot::Restart(restart) => match self.scan(restart, key, newest, true) {
                     Scan::Found(found) => Some(found),
                     Scan::Ended => None,
@@ -311,9 +313,9 @@ impl Delta {
 
     /// Walks from restart point `restart` to the version of `key` wanted, comparing without assembling keys.
     ///
-    /// `matched` is what `key` has in common with the entry before, which is less than the version wanted. If an
-    /// entry shares more with that entry, it is less too; if it shares less, it is greater than `key`; only if it
-    /// shares exactly that much, its own bytes decide.
+    /// `matched` is what `key` has in common with the entry before, which is less than the version wanted. If
+    /// an entry shares more with that entry, it is less too; if it shares less, it is greater than `key`;
+    /// only if it shares exactly that much, its own bytes decide.
     ///
     /// # Safety
     /// The block must be alive and `restart < restarts`.

@@ -8,25 +8,28 @@
 //!          heads 2 x n                 first two bytes of each suffix, as a number
 //!          entries n x                 tag distance | [suffix length varint] | suffix | value
 //! ```
-//! A value ends where the next entry starts. The suffix length is there unless the header's flag says that all
-//! suffixes have the same. Where values have one length as well, offsets would say what a multiplication does: of an entry with a
-//! key and a value of eight bytes they were an eighth. A lookup compares all fingerprints at once and touches the entry it wants; a seek ranks
-//! the heads. Both read two or three neighbouring cache lines and one more, where walking delta-coded entries
-//! reads them one after the other: half the time.
+//! A value ends where the next entry starts. The suffix length is there unless the header's flag says that
+//! all suffixes have the same. Where values have one length as well, offsets would say what a multiplication
+//! does: of an entry with a key and a value of eight bytes they were an eighth. A lookup compares all
+//! fingerprints at once and touches the entry it wants; a seek ranks the heads. Both read two or three
+//! neighbouring cache lines and one more, where walking delta-coded entries reads them one after the other:
+//! half the time.
 //!
 //! # Safety argument
-//! [`Flat::validate`] ([`validity`]) is run once, when a block enters memory. It establishes, for all `i < count`:
+//! [`Flat::validate`] ([`validity`]) is run once, when a block enters memory. It establishes, for all
+//! `i < count`:
 //! * F1. prefix and directory lie within the payload;
-//! * F2. `offset(i)` is not less than the end of the directory, offsets do not decrease, and the last entry ends
-//!   with the payload;
+//! * F2. `offset(i)` is not less than the end of the directory, offsets do not decrease, and the last entry
+//!   ends with the payload;
 //! * F3. tag distance, suffix length and suffix of entry `i` lie within `offset(i)..offset(i + 1)`;
 //! * F4. prefix and suffix together are at most [`MAX_KEY_LEN`](esker_base::limits::MAX_KEY_LEN) bytes;
-//! * F5. the header's flag says that entries have one length if and only if that is not zero; then suffixes have one as well, and no offset is wide.
+//! * F5. the header's flag says that entries have one length if and only if that is not zero; then suffixes
+//!   have one as well, and no offset is wide.
 //!
-//! And [`BlockBytes`](super::BlockBytes) have at least [`LANE_BYTES`] readable bytes behind its
-//! payload. So every position computed below from an index less than `count` is readable, even by loads of up to
-//! 64 bytes, and no other position is ever computed. The order of keys is not part of it: wrong order gives wrong
-//! answers (which the checksum excludes), never a wrong access.
+//! And [`BlockBytes`](super::BlockBytes) have at least [`LANE_BYTES`] readable bytes behind its payload. So
+//! every position computed below from an index less than `count` is readable, even by loads of up to 64
+//! bytes, and no other position is ever computed. The order of keys is not part of it: wrong order gives
+//! wrong answers (which the checksum excludes), never a wrong access.
 
 mod validity;
 
@@ -39,7 +42,8 @@ use crate::isa::{Kernel, LANE_BYTES, prefetch};
 use esker_base::Tag;
 use std::cmp::Ordering;
 
-/// Above this many entries fingerprints alone would name several wrong entries, so heads narrow the search first.
+/// Above this many entries fingerprints alone would name several wrong entries, so heads narrow the search
+/// first.
 const MOST_BY_FINGERPRINT_ALONE: usize = 128;
 
 /// Versions of one key looked at one by one before a binary search takes over.
@@ -47,8 +51,8 @@ const MOST_VERSIONS_IN_A_ROW: usize = 4;
 
 /// Where the parts of a validated flat block lie.
 ///
-/// Holds no lifetime, so that cursors can keep it beside the block. Every unsafe method requires that the block is
-/// alive and that indexes are less than [`Flat::count`].
+/// Holds no lifetime, so that cursors can keep it beside the block. Every unsafe method requires that the
+/// block is alive and that indexes are less than [`Flat::count`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flat {
     /// Start of the payload.
@@ -187,7 +191,8 @@ impl Flat {
     #[inline(always)]
     unsafe fn offset(&self, i: usize) -> usize {
         if self.stride != 0 {
-            // They fill the payload to its end, and from there it takes fewer steps than behind prefix and directory.
+            // They fill the payload to its end, and from there it takes fewer steps than behind prefix and
+            // directory.
             return self.len - self.stride * (self.count - i);
         }
         let offsets_at = self.fingerprints_at() + self.count;
@@ -245,8 +250,8 @@ impl Flat {
         }
     }
 
-    /// Whether the directory tells the truth about entry `i`, whose key has this hash. It need not for the entry itself
-    /// to be found, but then seeks of keys that are not there go wrong.
+    /// Whether the directory tells the truth about entry `i`, whose key has this hash. It need not for the
+    /// entry itself to be found, but then seeks of keys that are not there go wrong.
     ///
     /// # Safety
     /// The block must be alive and `i < count`.
@@ -286,7 +291,8 @@ impl Flat {
             if mask == 0 {
                 return None;
             }
-            // The first is nearly always the one, so it comes without a loop, for which much would be made ready.
+            // The first is nearly always the one, so it comes without a loop, for which much would be made
+            // ready.
             let first = mask.trailing_zeros() as usize;
             let at = self.offset(first);
             self.prefetch_at(at);
@@ -329,7 +335,8 @@ impl Flat {
         None
     }
 
-    /// What the entries say of whose numbers, counted from `at`, the bits are set: `None` if none of them has the key.
+    /// What the entries say of whose numbers, counted from `at`, the bits are set: `None` if none of them has
+    /// the key.
     ///
     /// # Safety
     /// The block must be alive, and the numbers less than `count`.
@@ -344,8 +351,8 @@ impl Flat {
         while mask != 0 {
             let i = at + mask.trailing_zeros() as usize;
             mask &= mask - 1;
-            // The key comes with the first line; what reads the value does not wait for the others afterwards.
-            // SAFETY: the caller's promise.
+            // The key comes with the first line; what reads the value does not wait for the others
+            // afterwards. SAFETY: the caller's promise.
             let entry = unsafe {
                 let at = self.offset(i);
                 self.prefetch_at(at);

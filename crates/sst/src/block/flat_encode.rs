@@ -27,13 +27,14 @@ pub(crate) fn fixed_len(entries: usize, prefix_len: usize, directory_bytes: usiz
     PAYLOAD_HEADER_BYTES + prefix_len + entries * directory_bytes
 }
 
-/// Bytes of each entry, if tags, suffixes and values have these lengths; `None` if the payload's header cannot state it. Nor is nothing stated:
-/// readers take that for entries with offsets.
+/// Bytes of each entry, if tags, suffixes and values have these lengths; `None` if the payload's header
+/// cannot state it. Nor is nothing stated: readers take that for entries with offsets.
 pub(super) fn stride_of(tag_bytes: usize, suffix_len: usize, value_len: usize) -> Option<u16> {
     u16::try_from(tag_bytes + suffix_len + value_len).ok().filter(|&stride| stride != 0)
 }
 
-/// Entries whose suffix and value have no more than so many bytes are copied in as many steps as the longest of their block.
+/// Entries whose suffix and value have no more than so many bytes are copied in as many steps as the longest
+/// of their block.
 const LONGEST_STEPPED: usize = 128;
 
 /// Bytes that writing entries may touch behind the last of them, there and where they come from.
@@ -55,8 +56,9 @@ pub(crate) fn head_of_suffix(suffix: &[u8]) -> u16 {
     }
 }
 
-/// Where rows lie in a payload that was just encoded, for codecs that look for integers: offsets and heads, or heads and entries where these have
-/// one length, unless that is longer than a row may be. Fingerprints are as good as random.
+/// Where rows lie in a payload that was just encoded, for codecs that look for integers: offsets and heads,
+/// or heads and entries where these have one length, unless that is longer than a row may be. Fingerprints
+/// are as good as random.
 ///
 /// Answers rows, and how many of them there are.
 pub(crate) fn rows(header: &BlockHeader, payload: &[u8]) -> ([Rows; 2], usize) {
@@ -170,8 +172,8 @@ pub(crate) fn encode(staged: &Staged, out: &mut Vec<u8>) -> u8 {
     plan.flags()
 }
 
-/// [`write_entries`] with this machine's vectors, so that a step of 32 bytes is one instruction, for the shape that most blocks have
-/// or for any.
+/// [`write_entries`] with this machine's vectors, so that a step of 32 bytes is one instruction, for the
+/// shape that most blocks have or for any.
 ///
 /// # Safety
 /// As [`write_entries`].
@@ -195,11 +197,13 @@ unsafe fn write_in_steps(staged: &Staged, plan: &Plan, to: *mut u8) {
     );
 }
 
-/// Writes directory and entries, which is everything behind the prefix. `PLAIN`: suffixes of one length and no wide offsets. `STEPS`: in how many
-/// steps every entry is copied, so that none of them needs a decision; 0 if each needs its own.
+/// Writes directory and entries, which is everything behind the prefix. `PLAIN`: suffixes of one length and
+/// no wide offsets. `STEPS`: in how many steps every entry is copied, so that none of them needs a decision;
+/// 0 if each needs its own.
 ///
 /// # Safety
-/// `plan.len + ENTRY_SLACK + 8` bytes from `to` must be writable, `plan` must be that of `staged`, and as plain as `PLAIN` says.
+/// `plan.len + ENTRY_SLACK + 8` bytes from `to` must be writable, `plan` must be that of `staged`, and as
+/// plain as `PLAIN` says.
 #[inline(always)]
 unsafe fn write_entries<const PLAIN: bool, const STEPS: usize>(staged: &Staged, plan: &Plan, to: *mut u8) {
     let mut from = staged.bytes().as_ptr();
@@ -209,9 +213,10 @@ unsafe fn write_entries<const PLAIN: bool, const STEPS: usize>(staged: &Staged, 
         let key_len = if PLAIN { equal_len } else { usize::from(entry.key_len) };
         let suffix_len = key_len - prefix_len;
         let own_len = suffix_len + entry.value_len as usize;
-        // SAFETY: `from` walks over the keys and values of `staged`, which has `ENTRY_SLACK` bytes of capacity behind
-        // them; `at` walks over the entries, whose lengths `plan` added up to `plan.len`; directory positions lie in
-        // front of `entries_at`. A copy in steps may spill into bytes that a later entry overwrites, never backwards.
+        // SAFETY: `from` walks over the keys and values of `staged`, which has `ENTRY_SLACK` bytes of
+        // capacity behind them; `at` walks over the entries, whose lengths `plan` added up to `plan.len`;
+        // directory positions lie in front of `entries_at`. A copy in steps may spill into bytes that a later
+        // entry overwrites, never backwards.
         unsafe {
             let own = from.add(prefix_len);
             to.add(plan.fingerprints_at + i).write(fingerprint(entry.hash));
@@ -220,7 +225,8 @@ unsafe fn write_entries<const PLAIN: bool, const STEPS: usize>(staged: &Staged, 
             } else {
                 to.add(plan.offsets_at + 2 * i).cast::<[u8; 2]>().write((at as u16).to_le_bytes());
             }
-            // Without offsets heads lie where these would, and the head takes the place of what was just written.
+            // Without offsets heads lie where these would, and the head takes the place of what was just
+            // written.
             let head = head_of_suffix(std::slice::from_raw_parts(own, suffix_len));
             to.add(plan.heads_at + 2 * i).cast::<[u8; 2]>().write(head.to_le_bytes());
             // Eight bytes are written whatever the width; what is too much is overwritten.

@@ -1,8 +1,9 @@
 //! The header in front of every block and the checksum behind it.
 //!
-//! A block tells what it is without any help from the rest of the file, so that a repair can find the blocks of a table
-//! whose index is lost. The checksum covers header and stored bytes and is bound to the table and to the place in
-//! the file: a block that was swapped, moved or left over from another file does not verify (BS6).
+//! A block tells what it is without any help from the rest of the file, so that a repair can find the blocks
+//! of a table whose index is lost. The checksum covers header and stored bytes and is bound to the table and
+//! to the place in the file: a block that was swapped, moved or left over from another file does not verify
+//! (BS6).
 
 use crate::flaw::{Flaw, damaged, unsupported};
 use crate::isa::block_hash;
@@ -34,7 +35,8 @@ pub(crate) const MAX_RAW_BYTES: usize = MAX_VALUE_LEN + MAX_KEY_LEN + 1024;
 pub(crate) const FLAG_WIDE_OFFSETS: u8 = 1;
 /// Flag of the flat layout: all suffixes have the length that the payload's header states.
 pub(crate) const FLAG_FIXED_SUFFIX: u8 = 2;
-/// Flag of the flat layout: all entries have the length that the payload's header states, so there are no offsets.
+/// Flag of the flat layout: all entries have the length that the payload's header states, so there are no
+/// offsets.
 pub(crate) const FLAG_EQUAL_ENTRIES: u8 = 4;
 
 /// Flag of both layouts: the entries are an index of blocks or pages, and none of the table's.
@@ -182,16 +184,16 @@ fn place_of(uid: TableUid, offset: u64) -> u64 {
 
 /// Checksum of `bytes` that lie at `offset` of the table `uid`.
 ///
-/// The place is folded in after hashing: a seed would cost 30 ns a block to expand, and an exclusive-or tells a
-/// moved block just as surely.
+/// The place is folded in after hashing: a seed would cost 30 ns a block to expand, and an exclusive-or tells
+/// a moved block just as surely.
 pub(crate) fn placed_checksum(uid: TableUid, offset: u64, bytes: &[u8]) -> u64 {
     block_hash(bytes) ^ place_of(uid, offset)
 }
 
 /// Checks the block whose file image `image` starts with, found at `offset` of the table `uid`.
 ///
-/// Magic, stored length and checksum lie in the same place in all versions of the format, so the checksum is judged
-/// before anything else: a damaged version number is damage and not a newer version.
+/// Magic, stored length and checksum lie in the same place in all versions of the format, so the checksum is
+/// judged before anything else: a damaged version number is damage and not a newer version.
 pub(crate) fn verify_image(image: &[u8], uid: TableUid, offset: u64) -> Result<BlockHeader, Flaw> {
     let Some(header) = image.first_chunk::<HEADER_BYTES>() else {
         return damaged(format!("a block header of {HEADER_BYTES} bytes expected, {} found", image.len()));

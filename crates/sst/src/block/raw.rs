@@ -104,11 +104,12 @@ pub(crate) const STEP_BYTES: usize = 32;
 /// Copies so many steps.
 ///
 /// # Safety
-/// `STEPS * STEP_BYTES` bytes must lie within one allocation behind each pointer (the source's may be uninitialised), and the two must
-/// not overlap.
+/// `STEPS * STEP_BYTES` bytes must lie within one allocation behind each pointer (the source's may be
+/// uninitialised), and the two must not overlap.
 #[inline(always)]
 pub(crate) unsafe fn copy_steps<const STEPS: usize>(from: *const u8, to: *mut u8) {
-    // SAFETY: the caller's promise; any bytes are valid. One piece of a length that the compiler knows is no call.
+    // SAFETY: the caller's promise; any bytes are valid. One piece of a length that the compiler knows is no
+    // call.
     unsafe { std::ptr::copy_nonoverlapping(from.cast::<Steps<STEPS>>(), to.cast::<Steps<STEPS>>(), 1) };
 }
 
@@ -121,8 +122,8 @@ pub(crate) const COPY_SLACK: usize = 31;
 /// Copies `len` bytes, in steps of 32 where that beats a call: for the lengths of keys and small values.
 ///
 /// # Safety
-/// `len` rounded up to a multiple of 32 bytes must lie within one allocation behind each pointer (the source's may
-/// be uninitialised behind `len`), and the two must not overlap.
+/// `len` rounded up to a multiple of 32 bytes must lie within one allocation behind each pointer (the
+/// source's may be uninitialised behind `len`), and the two must not overlap.
 #[inline(always)]
 pub(crate) unsafe fn copy_in_steps(from: *const u8, to: *mut u8, len: usize) {
     const LONGEST_IN_STEPS: usize = 512;
@@ -142,8 +143,9 @@ pub(crate) unsafe fn copy_in_steps(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Copies all of `from` without a call for the lengths of keys and small values, and without touching a byte behind either side: pieces
-/// from the front and from the back that may overlap. No loop, of which the compiler would make a call.
+/// Copies all of `from` without a call for the lengths of keys and small values, and without touching a byte
+/// behind either side: pieces from the front and from the back that may overlap. No loop, of which the
+/// compiler would make a call.
 ///
 /// # Safety
 /// `from.len()` bytes must be writable at `to`, and must not overlap `from`.
@@ -170,8 +172,8 @@ pub(crate) unsafe fn copy_exactly(from: &[u8], to: *mut u8) {
     }
 }
 
-/// As [`copy_exactly`], for a key. Keys of up to two words are copied by words, because a cursor has just put them together in its buffer so, and
-/// a wider read of what was just written stalls.
+/// As [`copy_exactly`], for a key. Keys of up to two words are copied by words, because a cursor has just put
+/// them together in its buffer so, and a wider read of what was just written stalls.
 ///
 /// # Safety
 /// As [`copy_exactly`].

@@ -1,15 +1,17 @@
 //! A block in memory of its own, counted: what the cache holds, slots point to and values keep.
 //!
-//! Count, housekeeping and bytes are one piece of memory, so a lookup that has found the block's address touches nothing
-//! between it and the block's directory. The memory comes from [`esker_env::slabs`], in huge pages once there is much of it; that is why
-//! blocks are counted here and not by an `Arc`, which knows the global allocator only.
+//! Count, housekeeping and bytes are one piece of memory, so a lookup that has found the block's address
+//! touches nothing between it and the block's directory. The memory comes from [`esker_env::slabs`], in huge
+//! pages once there is much of it; that is why blocks are counted here and not by an `Arc`, which knows the
+//! global allocator only.
 //!
 //! # Invariants
-//! * BR1. Each [`BlockRef`] owns one of the counts, and a slot as many as it has in stock ([`crate::slots`]); the block is freed by the one that
-//!   gives back the last.
-//! * BR2. Whoever gives a count back has done with the block before, and whoever frees it does so after all others: the decrement
-//!   releases, and the last one acquires.
-//! * BR3. `bytes` has [`BlockBytes::memory_len`] of the header's raw length, so that the address alone tells the length.
+//! * BR1. Each [`BlockRef`] owns one of the counts, and a slot as many as it has in stock ([`crate::slots`]);
+//!   the block is freed by the one that gives back the last.
+//! * BR2. Whoever gives a count back has done with the block before, and whoever frees it does so after all
+//!   others: the decrement releases, and the last one acquires.
+//! * BR3. `bytes` has [`BlockBytes::memory_len`] of the header's raw length, so that the address alone tells
+//!   the length.
 
 use super::header::RAW_LEN_AT;
 use super::{BlockBytes, BlockHeader, check, raw};
@@ -26,8 +28,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
 /// See the file's head.
 ///
-/// Block sizes vary, so the directories of blocks do not all fall into the same sets of the first-level cache, as they would at strides
-/// of 4096 bytes.
+/// Block sizes vary, so the directories of blocks do not all fall into the same sets of the first-level
+/// cache, as they would at strides of 4096 bytes.
 #[repr(C)]
 pub struct Block {
     count: AtomicUsize,
@@ -85,12 +87,13 @@ impl BlockBuffer {
 
     /// The bytes to fill: header, payload and slack.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: `new` made room for `len` bytes behind the housekeeping, all of them initialised, which nobody else knows.
+        // SAFETY: `new` made room for `len` bytes behind the housekeeping, all of them initialised, which
+        // nobody else knows.
         unsafe { std::slice::from_raw_parts_mut(self.piece.as_ptr().add(BYTES_AT), self.len) }
     }
 
-    /// The block, if its header and payload are valid and the header states the length that the buffer was made for.
-    /// The checksum has been verified before.
+    /// The block, if its header and payload are valid and the header states the length that the buffer was
+    /// made for. The checksum has been verified before.
     pub(crate) fn finish(mut self, home: Weak<TableHome>) -> Result<BlockRef, Flaw> {
         let (len, header) = (self.len, check(self.bytes_mut())?);
         if len != BlockBytes::memory_len(header.raw_len as usize) {
@@ -98,8 +101,8 @@ impl BlockBuffer {
         }
         let (piece, origin) = (self.piece, self.origin);
         std::mem::forget(self);
-        // SAFETY: nobody else knows the piece. It has `BYTES_AT` bytes for the fields before the bytes, is aligned for them, and they
-        // are written here; its bytes were validated.
+        // SAFETY: nobody else knows the piece. It has `BYTES_AT` bytes for the fields before the bytes, is
+        // aligned for them, and they are written here; its bytes were validated.
         unsafe {
             let block = pointer(piece, len);
             (&raw mut (*block.as_ptr()).count).write(AtomicUsize::new(1));
@@ -145,7 +148,8 @@ impl BlockRef {
     /// Gives back so many counts of the block with this address.
     ///
     /// # Safety
-    /// The address must come from [`BlockRef::exposed_address`], and the counts be owned by the caller, who does not use them again.
+    /// The address must come from [`BlockRef::exposed_address`], and the counts be owned by the caller, who
+    /// does not use them again.
     pub(crate) unsafe fn give_back(address: usize, counts: usize) {
         // SAFETY: the caller's promise; the one count that this makes a reference of goes with the others.
         let block = unsafe { ManuallyDrop::new(BlockRef::from_address(address)) };
@@ -161,7 +165,8 @@ impl BlockRef {
     /// The address must come from [`BlockRef::exposed_address`], and each count be made a reference of once.
     #[inline(always)]
     pub(crate) unsafe fn from_address(address: usize) -> BlockRef {
-        // SAFETY: the address is that of a block, which the count keeps alive and whose bytes start with a header (BR3).
+        // SAFETY: the address is that of a block, which the count keeps alive and whose bytes start with a
+        // header (BR3).
         unsafe {
             let piece = NonNull::new_unchecked(std::ptr::with_exposed_provenance_mut::<u8>(address));
             let raw_len = raw::u32_at(piece.as_ptr(), BYTES_AT + RAW_LEN_AT);

@@ -1,7 +1,8 @@
 //! The entries of the block being written, before their final form.
 //!
-//! Neither the common prefix nor the width of the tags is known before the last entry is, so entries are collected
-//! here and encoded at once. Keys and values lie back to back in one buffer that is recycled from block to block.
+//! Neither the common prefix nor the width of the tags is known before the last entry is, so entries are
+//! collected here and encoded at once. Keys and values lie back to back in one buffer that is recycled from
+//! block to block.
 
 use super::delta_encode::{self, DeltaOptions};
 use super::flat_encode::{self, ENTRY_SLACK};
@@ -42,14 +43,16 @@ pub(crate) struct Staged {
     shortest_key: usize,
     min_tag: u64,
     max_tag: u64,
-    /// Tag and key length of the first entry: only what differs from them has to be looked at. Without an entry everything differs.
+    /// Tag and key length of the first entry: only what differs from them has to be looked at. Without an
+    /// entry everything differs.
     first_tag: u64,
     first_key_len: usize,
     /// Length of the first value; without an entry that of no value.
     first_value_len: usize,
     /// Whether all values are as long as the first.
     has_equal_values: bool,
-    /// Most bytes of the block for each entry besides key and value, if the next one has tag, key length and value length of the first.
+    /// Most bytes of the block for each entry besides key and value, if the next one has tag, key length and
+    /// value length of the first.
     around_bytes: usize,
     /// The bits in which the kinds of others differ from that of the first.
     kind_differences: u8,
@@ -177,9 +180,11 @@ impl Staged {
         TagCoding::covering(self.min_tag, self.max_tag, self.kind_differences == 0)
     }
 
-    /// Adds an entry. `shared_len` is what its key has in common with the last one; the caller checked the order.
+    /// Adds an entry. `shared_len` is what its key has in common with the last one; the caller checked the
+    /// order.
     ///
-    /// The caller keeps keys and values within their limits, and adds what is too large for a block to an empty one.
+    /// The caller keeps keys and values within their limits, and adds what is too large for a block to an
+    /// empty one.
     #[inline]
     pub(crate) fn add(&mut self, key: &[u8], hash: u64, tag: Tag, value: &[u8], shared_len: usize) {
         let shared_len = if self.entries.is_empty() { 0 } else { shared_len };
@@ -204,7 +209,8 @@ impl Staged {
         if end + ENTRY_SLACK > self.bytes.capacity() {
             self.make_room(end + ENTRY_SLACK - self.last_key_at);
         }
-        // SAFETY: there is room for both up to `end`, which is initialised then; neither lies in a buffer that is borrowed mutably.
+        // SAFETY: there is room for both up to `end`, which is initialised then; neither lies in a buffer
+        // that is borrowed mutably.
         unsafe {
             let to = self.bytes.as_mut_ptr().add(self.last_key_at);
             copy_key(key, to);
@@ -237,8 +243,9 @@ impl Staged {
     fn note_other(&mut self, tag: Tag, key_len: usize) {
         if self.entries.is_empty() {
             (self.first_tag, self.first_key_len) = (tag.raw(), key_len);
-            // As long as all entries are like the first, neither tags nor suffix lengths are written, nor offsets if values are as long as the
-            // first: keys with one tag differ, so there is a length to state, and one that does not fit its field is that of a single entry.
+            // As long as all entries are like the first, neither tags nor suffix lengths are written, nor
+            // offsets if values are as long as the first: keys with one tag differ, so there is a length to
+            // state, and one that does not fit its field is that of a single entry.
             let is_flat = !self.needs_shared_len();
             self.around_bytes =
                 if is_flat { flat_encode::FINGERPRINT_AND_HEAD_BYTES } else { self.most_around() };
@@ -263,7 +270,8 @@ impl Staged {
         }
     }
 
-    /// Whether the block, without compression, is certainly not larger than `limit_bytes` with this entry in it too.
+    /// Whether the block, without compression, is certainly not larger than `limit_bytes` with this entry in
+    /// it too.
     #[inline(always)]
     pub(crate) fn certainly_fits(&self, limit_bytes: usize, key: &[u8], tag: Tag, value: &[u8]) -> bool {
         let around = if !self.is_like_first(key, tag) {
@@ -286,7 +294,8 @@ impl Staged {
     /// Most bytes that a block has for an entry besides its key and value.
     #[inline]
     fn most_around(&self) -> usize {
-        // Flat: directory, tag and suffix length. Delta: three lengths, tag, restart point and four hash slots.
+        // Flat: directory, tag and suffix length. Delta: three lengths, tag, restart point and four hash
+        // slots.
         const AROUND_A_FLAT_ENTRY: usize = flat_encode::DIRECTORY_BYTES + 8 + 3;
         const AROUND_A_DELTA_ENTRY: usize = 32;
         if self.needs_shared_len() { AROUND_A_DELTA_ENTRY } else { AROUND_A_FLAT_ENTRY }

@@ -1,9 +1,9 @@
 //! Tags (sequence number and kind) of a block's entries, as small as the block allows.
 //!
-//! A block stores one base tag, and each entry the distance of its tag from the base in a width that is the same for
-//! the whole block: `tag = base + (distance << shift)`. The width is zero if all tags are equal, as in the last level
-//! where sequence numbers are zeroed. The shift is 8 if all entries have the same kind, so that only sequence numbers
-//! are stored: 3 bytes for a range of 16 million operations.
+//! A block stores one base tag, and each entry the distance of its tag from the base in a width that is the
+//! same for the whole block: `tag = base + (distance << shift)`. The width is zero if all tags are equal, as
+//! in the last level where sequence numbers are zeroed. The shift is 8 if all entries have the same kind, so
+//! that only sequence numbers are stored: 3 bytes for a range of 16 million operations.
 //!
 //! The distance lies in front of the entry, not in an array of its own: a lookup has that cache line anyway.
 
@@ -23,7 +23,8 @@ pub(crate) struct TagCoding {
 }
 
 impl TagCoding {
-    /// The smallest coding for tags between `min` and `max`; `same_kind` says that all have the same kind byte.
+    /// The smallest coding for tags between `min` and `max`; `same_kind` says that all have the same kind
+    /// byte.
     pub(crate) fn covering(min: u64, max: u64, same_kind: bool) -> TagCoding {
         let shift = if same_kind { 8 } else { 0 };
         let significant_bits = 64 - ((max - min) >> shift).leading_zeros();

@@ -362,8 +362,8 @@ fn rows_of_flat_blocks_lie_where_they_are_said_to() {
     assert!(stored * 4 < payload.len(), "{stored} bytes of {}", payload.len());
 }
 
-/// Keys of one length are put together from words, by the length of the prefix, and entries copied in steps, by their own length: all of them,
-/// with values of one length and of many.
+/// Keys of one length are put together from words, by the length of the prefix, and entries copied in steps,
+/// by their own length: all of them, with values of one length and of many.
 #[test]
 fn keys_of_every_length_behind_every_prefix() {
     let random = SeededRandom::new(23);
@@ -418,8 +418,8 @@ fn keys_of_every_length_behind_every_prefix() {
     }
 }
 
-/// Where all entries have one length none of them has an offset, however many bytes there are; and where there is none to tell, or it does not fit its
-/// field, they have.
+/// Where all entries have one length none of them has an offset, however many bytes there are; and where
+/// there is none to tell, or it does not fit its field, they have.
 #[test]
 fn entries_of_one_length_have_no_offsets() {
     let put = Tag::new(SeqNo::ZERO, esker_base::ValueKind::Put);

@@ -54,9 +54,9 @@ impl Table {
         }
     }
 
-    /// Up to `most` keys, ascending, that divide the table's blocks evenly, the first with its first key: each with the bytes from it on up to the next,
-    /// or the last block's end. Keys are those of the index: there may be none just like it, but what the bytes hold is not less. No block
-    /// is read.
+    /// Up to `most` keys, ascending, that divide the table's blocks evenly, the first with its first key:
+    /// each with the bytes from it on up to the next, or the last block's end. Keys are those of the index:
+    /// there may be none just like it, but what the bytes hold is not less. No block is read.
     ///
     /// # Errors
     /// What reading pages of the index meets, if it lies in pages.
@@ -75,7 +75,8 @@ impl Table {
         Ok(anchors)
     }
 
-    /// The tag of the first entry of block `number`, as the index has it, if the block continues the key of the one before.
+    /// The tag of the first entry of block `number`, as the index has it, if the block continues the key of
+    /// the one before.
     pub(crate) fn continued_at(&self, index: &BlockIndex, number: usize) -> Result<Option<Tag>> {
         match index.pages() {
             Some(pages) => Ok(Some(pages.leaf(self, number)?.tag).filter(|&tag| tag != Tag::NEWEST)),

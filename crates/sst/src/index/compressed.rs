@@ -1,13 +1,15 @@
 //! Separators as differences from the one before, with the places of the blocks among them.
 //!
-//! Source: the prefix compression of LevelDB's blocks, used for fence pointers as the CS265 report proposes (its 2.3.2,
-//! which names 30 to 70 % of the memory as what is saved). Every sixteenth separator is a *restart point*: it is whole,
-//! and an array says where it lies and where its block starts. A search is a binary search over restart points and
-//! a walk over up to sixteen entries; the walk compares each entry without putting its key together, by what it shares
-//! with the one before. The place of a block is the sum of spans from the restart point on, which is paid when a
-//! block is read from the file, not when it is found in the cache.
+//! Source: the prefix compression of LevelDB's blocks, used for fence pointers as the CS265 report proposes
+//! (its 2.3.2, which names 30 to 70 % of the memory as what is saved). Every sixteenth separator is a
+//! *restart point*: it is whole, and an array says where it lies and where its block starts. A search is a
+//! binary search over restart points and a walk over up to sixteen entries; the walk compares each entry
+//! without putting its key together, by what it shares with the one before. The place of a block is the sum
+//! of spans from the restart point on, which is paid when a block is read from the file, not when it is found
+//! in the cache.
 //!
-//! Cost: 12 bytes for sixteen blocks, and for each block its separator's own bytes and three varints, most of a byte.
+//! Cost: 12 bytes for sixteen blocks, and for each block its separator's own bytes and three varints, most of
+//! a byte.
 
 use esker_base::coding::{get_varint, put_varint};
 use esker_base::key::common_prefix_len;
@@ -20,7 +22,8 @@ const INTERVAL: usize = 16;
 /// All separators and places of a table.
 #[derive(Debug, Default)]
 pub(crate) struct Compressed {
-    /// For each block: bytes shared with the separator before, number of other bytes, these, bytes that the block takes.
+    /// For each block: bytes shared with the separator before, number of other bytes, these, bytes that the
+    /// block takes.
     entries: Vec<u8>,
     restarts: Vec<Restart>,
     /// Where the last block ends.
@@ -49,8 +52,8 @@ struct Entry<'a> {
 }
 
 impl Compressed {
-    /// Compresses the separators that `separator` gives, for blocks that start at `starts`, the last of which is
-    /// where the last block ends. `None` if they take more than 4 GiB even so.
+    /// Compresses the separators that `separator` gives, for blocks that start at `starts`, the last of which
+    /// is where the last block ends. `None` if they take more than 4 GiB even so.
     pub(crate) fn new<'a>(separator: impl Fn(usize) -> &'a [u8], starts: &[u64]) -> Option<Compressed> {
         let blocks = starts.len() - 1;
         let mut compressed = Compressed { end: starts[blocks], ..Compressed::default() };

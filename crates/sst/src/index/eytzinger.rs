@@ -1,14 +1,14 @@
 //! Key heads in the order of a breadth-first walk through a balanced binary search tree.
 //!
-//! Source: M. Eytzinger's numbering of ancestors (1590), as a search layout in Khuong and Morin, "Array Layouts for
-//! Comparison-Based Searching" (2017). The root has number 1, the children of node `k` have `2k` and `2k + 1`, and an
-//! in-order walk meets the heads in ascending order. The steps of a search then touch few lines while they are near the
-//! root, where all searches meet, and the eight nodes three steps further down lie in one line, which is prefetched. The
-//! step is arithmetic, without a branch to mispredict.
+//! Source: M. Eytzinger's numbering of ancestors (1590), as a search layout in Khuong and Morin, "Array
+//! Layouts for Comparison-Based Searching" (2017). The root has number 1, the children of node `k` have `2k`
+//! and `2k + 1`, and an in-order walk meets the heads in ascending order. The steps of a search then touch
+//! few lines while they are near the root, where all searches meet, and the eight nodes three steps further
+//! down lie in one line, which is prefetched. The step is arithmetic, without a branch to mispredict.
 //!
-//! Cost: eight bytes a head. The rank of a node follows from its number, so nothing is stored beside the heads. (The
-//! recursion that the CS265 report prints visits indices in order and so copies the array unchanged; the order that it
-//! names, 04261537, is bit reversal.)
+//! Cost: eight bytes a head. The rank of a node follows from its number, so nothing is stored beside the
+//! heads. (The recursion that the CS265 report prints visits indices in order and so copies the array
+//! unchanged; the order that it names, 04261537, is bit reversal.)
 
 use crate::isa::prefetch;
 
@@ -55,8 +55,8 @@ impl Eytzinger {
             prefetch(lines.wrapping_add(LINE_HEADS * node).cast());
             node = 2 * node + usize::from(self.node(node) <= wanted);
         }
-        // The last step to the right was taken at the greatest head that is at most the wanted one: the steps to the
-        // left behind it are the zeros at the end of the number.
+        // The last step to the right was taken at the greatest head that is at most the wanted one: the steps
+        // to the left behind it are the zeros at the end of the number.
         node >>= node.trailing_zeros() + 1;
         if node == 0 {
             return (0, None);
@@ -95,7 +95,8 @@ mod tests {
         assert_eq!(layout(6), [3, 1, 5, 0, 2, 4]);
         assert_eq!(layout(7), [3, 1, 5, 0, 2, 4, 6]);
         assert_eq!(layout(10), [6, 3, 8, 1, 5, 7, 9, 0, 2, 4]);
-        // What makes it a search tree, at all sizes: all nodes to the left are less, all to the right greater.
+        // What makes it a search tree, at all sizes: all nodes to the left are less, all to the right
+        // greater.
         for len in 1..300 {
             let layout = layout(len);
             let node = |number: usize| layout.get(number - 1).copied();

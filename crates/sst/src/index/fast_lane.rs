@@ -1,11 +1,12 @@
 //! Key heads in lanes: one with all of them, one with every fourth, one with every sixteenth, and so on.
 //!
-//! Source: the skip lanes of the CS265 report, 3.4.2: a search starts in the topmost lane, goes along it as long as the
-//! heads are not too great, and goes on four times as finely in the lane below, from where it stands. No lane is
-//! searched further than four heads, half a cache line.
+//! Source: the skip lanes of the CS265 report, 3.4.2: a search starts in the topmost lane, goes along it as
+//! long as the heads are not too great, and goes on four times as finely in the lane below, from where it
+//! stands. No lane is searched further than four heads, half a cache line.
 //!
 //! Cost: 10.7 bytes a head (eight, and a third of that for the lanes above). It differs from the search tree
-//! ([`super::tree`]) by its nodes, of four heads instead of sixteen: twice as many steps, each without vectors.
+//! ([`super::tree`]) by its nodes, of four heads instead of sixteen: twice as many steps, each without
+//! vectors.
 
 /// Heads of a lane for one head of the lane above.
 const STRIDE: usize = 4;

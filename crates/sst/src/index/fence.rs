@@ -17,11 +17,12 @@ use esker_env::LongSlice;
 use std::path::Path;
 use std::sync::Weak;
 
-/// An index over sorted keys, as tables have over their blocks: the keys are the *fences*, the least keys of successive
-/// blocks, and a search answers the block that a key falls into.
+/// An index over sorted keys, as tables have over their blocks: the keys are the *fences*, the least keys of
+/// successive blocks, and a search answers the block that a key falls into.
 ///
-/// Index pages lie in memory here and are searched through a block cache that has room for all of them. A hash locator
-/// knows the fences themselves; other keys are found by the search tree beside it, after it has said that they are none.
+/// Index pages lie in memory here and are searched through a block cache that has room for all of them. A
+/// hash locator knows the fences themselves; other keys are found by the search tree beside it, after it has
+/// said that they are none.
 ///
 /// ```
 /// use esker_sst::{FenceIndex, IndexKind};
@@ -54,12 +55,14 @@ const UID: TableUid = TableUid(0);
 const BLOCK_BYTES: u64 = 4096;
 
 impl FenceIndex {
-    /// An index of this kind over `fences`, which must ascend. An adaptive kind chooses as for a table of level 0.
+    /// An index of this kind over `fences`, which must ascend. An adaptive kind chooses as for a table of
+    /// level 0.
     ///
     /// Takes memory for the fences and for the form, in one pass: O(n).
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if there are no fences, if they do not ascend, or if they have more than 4 GiB.
+    /// [`Error::InvalidArgument`] if there are no fences, if they do not ascend, or if they have more than 4
+    /// GiB.
     pub fn new<'a>(kind: IndexKind, fences: impl IntoIterator<Item = &'a [u8]>) -> Result<FenceIndex> {
         let mut builder = SeparatorsBuilder::default();
         for fence in fences {
@@ -94,8 +97,8 @@ impl FenceIndex {
         Ok(FenceIndex { index, isa, pages: None })
     }
 
-    /// The number of the last fence that is at most `key`; 0 if none is. O(log n), without an allocation unless index pages
-    /// enter the cache.
+    /// The number of the last fence that is at most `key`; 0 if none is. O(log n), without an allocation
+    /// unless index pages enter the cache.
     #[inline]
     pub fn find(&self, key: &[u8]) -> usize {
         if self.index.tree().is_none()
@@ -141,8 +144,8 @@ impl FenceIndex {
         self.index.kind()
     }
 
-    /// Bytes of memory that the index takes, fences and the places of blocks included. Index pages do not count: they would
-    /// be in a file, and in the cache as far as they are used.
+    /// Bytes of memory that the index takes, fences and the places of blocks included. Index pages do not
+    /// count: they would be in a file, and in the cache as far as they are used.
     pub fn memory_bytes(&self) -> usize {
         self.index.memory_bytes()
     }

@@ -14,8 +14,9 @@ use std::ops::Range;
 /// How an index is searched that is no search tree.
 #[derive(Debug)]
 pub(crate) enum OtherForm {
-    /// The separators alone, by binary search over whole keys: what the CS265 report calls standard. No memory beside the
-    /// separators; each step waits for two lines, one that tells where the separator lies, and the separator's.
+    /// The separators alone, by binary search over whole keys: what the CS265 report calls standard. No
+    /// memory beside the separators; each step waits for two lines, one that tells where the separator lies,
+    /// and the separator's.
     SortedArray,
     /// See [`super::compressed`].
     PrefixCompressed(Compressed),
@@ -30,8 +31,8 @@ pub(crate) enum OtherForm {
 }
 
 impl OtherForm {
-    /// The form of this kind over the separators, whose heads these are, of blocks that start at `starts`. `None` if the
-    /// search tree is to be used.
+    /// The form of this kind over the separators, whose heads these are, of blocks that start at `starts`.
+    /// `None` if the search tree is to be used.
     pub(crate) fn new(
         kind: IndexKind,
         heads: &[u64],
@@ -66,8 +67,8 @@ impl OtherForm {
         }
     }
 
-    /// The place of the last head that is at most `wanted`, and that head; place 0 and no head if none is. `None` if the
-    /// form has no heads.
+    /// The place of the last head that is at most `wanted`, and that head; place 0 and no head if none is.
+    /// `None` if the form has no heads.
     #[inline]
     pub(crate) fn find_head(&self, wanted: u64) -> Option<(usize, Option<u64>)> {
         match self {

@@ -1,15 +1,17 @@
 //! Which form the block index of a table takes in memory.
 //!
-//! All forms answer the same questions over the same stored section ([`super::section`]) and are built from it when a
-//! table is opened, so another choice needs no rewrite of any file. What they cost for a block, beside the eight bytes of
-//! its place and its separator, and what finds are like, `cargo run --release -p esker-sst --example index_bench` tells.
+//! All forms answer the same questions over the same stored section ([`super::section`]) and are built from
+//! it when a table is opened, so another choice needs no rewrite of any file. What they cost for a block,
+//! beside the eight bytes of its place and its separator, and what finds are like,
+//! `cargo run --release -p esker-sst --example index_bench` tells.
 
 use super::section::Separators;
 use esker_base::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// The form of a table's block index in memory ("fence pointers"): how the block that may hold a key is found.
+/// The form of a table's block index in memory ("fence pointers"): how the block that may hold a key is
+/// found.
 ///
 /// ```
 /// use esker_sst::{AdaptiveIndex, IndexKind};
@@ -32,27 +34,29 @@ pub enum IndexKind {
     Eytzinger,
     /// Key heads in lanes: all, every fourth, every sixteenth, and so on.
     FastLane,
-    /// A B-tree of pages in the file that are searched through the block cache, so that no index is in memory. Tables that
-    /// were written for another kind have no pages; they get the search tree.
+    /// A B-tree of pages in the file that are searched through the block cache, so that no index is in
+    /// memory. Tables that were written for another kind have no pages; they get the search tree.
     BTreePages,
-    /// A hash table from keys to blocks in the place of filter and index for lookups, beside the search tree for ranges.
-    /// Tables that were written for another kind have none; they get filter and search tree.
+    /// A hash table from keys to blocks in the place of filter and index for lookups, beside the search tree
+    /// for ranges. Tables that were written for another kind have none; they get filter and search tree.
     HashLocator,
     /// One of the others for each table, by its size, its level and a limit of memory.
     Adaptive(AdaptiveIndex),
 }
 
-/// What [`IndexKind::Adaptive`] decides by (the selection that the CS265 report describes in its section 2.3.2, with
-/// the fastest form of this crate in the place of its fastest).
+/// What [`IndexKind::Adaptive`] decides by (the selection that the CS265 report describes in its section
+/// 2.3.2, with the fastest form of this crate in the place of its fastest).
 ///
-/// In this order: a search tree that would take more than `memory_bytes` gives way to prefix-compressed separators; where
-/// keys are looked up, a table that was written with a hash locator uses it; a table with at least `small_entries` blocks, or written for `tree_level` or a deeper one, gets the search tree; any
+/// In this order: a search tree that would take more than `memory_bytes` gives way to prefix-compressed
+/// separators; where keys are looked up, a table that was written with a hash locator uses it; a table with
+/// at least `small_entries` blocks, or written for `tree_level` or a deeper one, gets the search tree; any
 /// other a sorted array, which for so few is as good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AdaptiveIndex {
     /// Entries of the index, one for each block, from which a table is no longer small.
     pub small_entries: u32,
-    /// The level from which on all tables get the search tree; 0 is the uppermost, [`AdaptiveIndex::NO_LEVEL`] none.
+    /// The level from which on all tables get the search tree; 0 is the uppermost,
+    /// [`AdaptiveIndex::NO_LEVEL`] none.
     pub tree_level: u8,
     /// Most bytes that the index of one table should take; 0 for no limit.
     pub memory_bytes: u64,
@@ -136,8 +140,8 @@ impl TableShape {
     }
 }
 
-/// Bytes of memory that the search tree takes for a block beside its separator: head and place, and a fifteenth of a head
-/// in the levels above, rounded up.
+/// Bytes of memory that the search tree takes for a block beside its separator: head and place, and a
+/// fifteenth of a head in the levels above, rounded up.
 const TREE_ENTRY_BYTES: u64 = 17;
 
 impl IndexKind {

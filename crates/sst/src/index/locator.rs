@@ -1,23 +1,26 @@
-//! A hash table from each key of a table to its block, which takes the place of filter and index for lookups of keys.
+//! A hash table from each key of a table to its block, which takes the place of filter and index for lookups
+//! of keys.
 //!
-//! A slot holds a fingerprint of a key and the number of the block that its newest version is in. A lookup goes to the
-//! bucket of its key, one cache line, and reads the blocks whose fingerprints are equal: one as a rule, and none for
-//! nearly all absent keys, in 99.5 of 100 cases with twelve bits. So one line is touched where filter and tree
-//! touch four or five. Walks and seeks use the search tree, which stays in memory beside it.
+//! A slot holds a fingerprint of a key and the number of the block that its newest version is in. A lookup
+//! goes to the bucket of its key, one cache line, and reads the blocks whose fingerprints are equal: one as a
+//! rule, and none for nearly all absent keys, in 99.5 of 100 cases with twelve bits. So one line is touched
+//! where filter and tree touch four or five. Walks and seeks use the search tree, which stays in memory
+//! beside it.
 //!
 //! ```text
 //! section: version u8 (1) | slot bytes u8 (4 or 5) | block bits u8 | 0 u8 | buckets u32 | longest u32 | 0 u32 | keys u64
 //!          bucket: 64 bytes, 16 slots of 4 bytes or 12 of 5, filled from the front; what is left is 0
 //! slot:    fingerprint << block bits | block; the fingerprint is at least 1, so a slot of 0 is empty
 //! ```
-//! The home of a key is bucket `(hash >> 32) * buckets >> 32`, and its fingerprint the lowest bits of its hash. A key whose
-//! home is full lies in one of the next buckets, round the end; `longest` is how many a search may have to look into, and a
-//! bucket with an empty slot ends it.
+//! The home of a key is bucket `(hash >> 32) * buckets >> 32`, and its fingerprint the lowest bits of its
+//! hash. A key whose home is full lies in one of the next buckets, round the end; `longest` is how many a
+//! search may have to look into, and a bucket with an empty slot ends it.
 //!
-//! Source: the locator measured in this project's prototypes (5.3 bytes a key; at 10 million keys 274 ns for a lookup
-//! that takes 553 with filter and tree). Cost: 5.3 bytes a key with slots of four bytes, 6.7 with five, in memory and in the
-//! file; the writer keeps 12 bytes a key until the table is finished. What does not fit is refused when it is built:
-//! fingerprints never get shorter than twelve bits for the sake of block numbers.
+//! Source: the locator measured in this project's prototypes (5.3 bytes a key; at 10 million keys 274 ns for
+//! a lookup that takes 553 with filter and tree). Cost: 5.3 bytes a key with slots of four bytes, 6.7 with
+//! five, in memory and in the file; the writer keeps 12 bytes a key until the table is finished. What does
+//! not fit is refused when it is built: fingerprints never get shorter than twelve bits for the sake of block
+//! numbers.
 
 use crate::flaw::{Flaw, damaged, unsupported};
 use crate::isa::prefetch;
@@ -30,14 +33,15 @@ const VERSION: u8 = 1;
 const HEADER_BYTES: usize = 24;
 /// A cache line.
 const BUCKET_BYTES: usize = 64;
-/// Fewest bits of a fingerprint: one absent key in 200 to 300 reads a block. With eight bits it would be one in 20, and a
-/// filter would be worth keeping.
+/// Fewest bits of a fingerprint: one absent key in 200 to 300 reads a block. With eight bits it would be one
+/// in 20, and a filter would be worth keeping.
 const MIN_FINGERPRINT_BITS: u32 = 12;
 /// Most bits of a fingerprint: those above choose the block's own fingerprint and the bucket.
 const MAX_FINGERPRINT_BITS: u32 = 24;
 /// Most keys of a table: 1.8 GB of locator. It keeps all lengths within 32 bits of buckets.
 const MAX_KEYS: usize = 1 << 28;
-/// Keys that are put into buckets between two looks: at 50 to 160 ns each, for a cache miss or two, some milliseconds.
+/// Keys that are put into buckets between two looks: at 50 to 160 ns each, for a cache miss or two, some
+/// milliseconds.
 pub(crate) const KEYS_PER_LOOK: usize = 1 << 16;
 
 /// How wide slots are.
@@ -239,8 +243,8 @@ impl LocatorBuilder {
         (self.hashes.len() as f64 * 4.0 / 0.75) as u64 + HEADER_BYTES as u64
     }
 
-    /// The section of a table with so many blocks. `None` if there are no keys, or more keys or blocks than fit: lookups
-    /// then use filter and search tree. Asks `look` after each [`KEYS_PER_LOOK`].
+    /// The section of a table with so many blocks. `None` if there are no keys, or more keys or blocks than
+    /// fit: lookups then use filter and search tree. Asks `look` after each [`KEYS_PER_LOOK`].
     ///
     /// # Errors
     /// Those of `look`.
@@ -271,7 +275,8 @@ impl LocatorBuilder {
 }
 
 impl Locator {
-    /// Puts a key into the first bucket from its home on that has room: there is one, because not all slots get filled.
+    /// Puts a key into the first bucket from its home on that has room: there is one, because not all slots
+    /// get filled.
     fn insert(&mut self, filled: &mut [u8], hash: u64, block: u32) {
         let SlotWidth { bytes, block_bits } = self.width;
         let slot = self.width.fingerprint(hash) << block_bits | u64::from(block);

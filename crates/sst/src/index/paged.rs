@@ -1,7 +1,8 @@
 //! Searching index pages ([`super::pages`]), each gotten from wherever pages come from.
 //!
-//! What pages say is not believed: each is verified like a block before anybody sees it, and what its entries lead to must
-//! lie within the section or the blocks, else that is damage. A search ends after as many pages as the trailer states levels.
+//! What pages say is not believed: each is verified like a block before anybody sees it, and what its entries
+//! lead to must lie within the section or the blocks, else that is damage. A search ends after as many pages
+//! as the trailer states levels.
 
 use super::pages::{Child, PageAt, TRAILER_BYTES, Trailer};
 use crate::block::cursor::BlockCursor;
@@ -135,7 +136,8 @@ impl PagedIndex {
         self.trailer.holds(page, &self.pages).then_some(page)
     }
 
-    /// The block that an entry of the lowest level leads to, if there can be such a one and it is the one wanted.
+    /// The block that an entry of the lowest level leads to, if there can be such a one and it is the one
+    /// wanted.
     fn block_at(&self, child: &Child, wanted: &Wanted<'_>) -> Option<(usize, Range<u64>)> {
         let block = usize::try_from(child.first_block).ok().filter(|&block| block < self.blocks())?;
         let end = child.start.checked_add(child.span)?;
@@ -150,7 +152,8 @@ impl PagedIndex {
 
 /// Moves to the last entry of a page that is not behind what is wanted; to the first if all are.
 fn find(isa: Isa, cursor: &mut BlockCursor, page: &BlockBytes, wanted: &Wanted<'_>, is_lowest: bool) {
-    // SAFETY: the page is borrowed for longer than the cursor is used in it here, and the caller keeps it while it reads.
+    // SAFETY: the page is borrowed for longer than the cursor is used in it here, and the caller keeps it
+    // while it reads.
     unsafe { cursor.open(page) };
     match *wanted {
         Wanted::Version(key, newest) => with_kernel!(

@@ -1,9 +1,10 @@
 //! The block index as a static B-tree of pages in the file, so that none of it needs to be in memory.
 //!
-//! Source: the static B-tree that the CSC443 project stores behind each table's data and reads through its buffer pool. A
-//! *page* is a block (`docs/format/table.md`) with the flag of index pages: its entries are separators, their tags tell versions
-//! of one key apart, and their values tell which child they bound from below, a block at the lowest level and a page
-//! above. Pages follow each other level by level, the root last, and a trailer of fixed length says where the root is.
+//! Source: the static B-tree that the CSC443 project stores behind each table's data and reads through its
+//! buffer pool. A *page* is a block (`docs/format/table.md`) with the flag of index pages: its entries are
+//! separators, their tags tell versions of one key apart, and their values tell which child they bound from
+//! below, a block at the lowest level and a page above. Pages follow each other level by level, the root
+//! last, and a trailer of fixed length says where the root is.
 //!
 //! ```text
 //! section: page | page | ... | trailer
@@ -11,13 +12,14 @@
 //! trailer: root start u64 | root span u32 | root number u32 | pages u32 | blocks u32 | levels u8 | continues u8
 //!          | 0, 6 bytes | checksum u64, placed, of the bytes before
 //! ```
-//! The number of a page in its header, and in the cache, is that of its position among the pages, behind the numbers of all
-//! blocks. An entry whose block starts a new key has the newest of all tags, one that continues a key has the tag of the
-//! block's first entry: so entries are in internal order, and the last one that is not behind the version wanted is the one.
+//! The number of a page in its header, and in the cache, is that of its position among the pages, behind the
+//! numbers of all blocks. An entry whose block starts a new key has the newest of all tags, one that
+//! continues a key has the tag of the block's first entry: so entries are in internal order, and the last one
+//! that is not behind the version wanted is the one.
 //!
-//! Cost: a search of a page, through the cache, for each level: about 150 entries to a page of 4 KiB, so two levels for a
-//! table of 64 MiB, three for one of 10 GiB. Nothing is in memory for as long as nobody asks; what is asked for often stays in
-//! the cache like any block. [`super::paged`] searches them.
+//! Cost: a search of a page, through the cache, for each level: about 150 entries to a page of 4 KiB, so two
+//! levels for a table of 64 MiB, three for one of 10 GiB. Nothing is in memory for as long as nobody asks;
+//! what is asked for often stays in the cache like any block. [`super::paged`] searches them.
 
 use super::section::DecodedIndex;
 use crate::block::header::{FLAG_INDEX_PAGE, FLAGS_AT, placed_checksum};
@@ -170,7 +172,8 @@ impl Pages {
         let mut value = Vec::with_capacity(24);
         child.encode(&mut value);
         let shared = common_prefix_len(self.staged.last_key(), separator);
-        // Two entries a page, however large, so that each level has at most half as many pages as the one below.
+        // Two entries a page, however large, so that each level has at most half as many pages as the one
+        // below.
         let may_close = self.staged.entries().len() >= 2;
         if may_close && self.staged.would_exceed(PAGE_BYTES, separator, tag, &value, shared) {
             self.close();
@@ -198,8 +201,8 @@ impl Pages {
     }
 }
 
-/// The section for an index, to lie at `offset`. `None` if there are no blocks, or too many to number the pages behind them. Asks
-/// `look` after each [`BLOCKS_PER_LOOK`].
+/// The section for an index, to lie at `offset`. `None` if there are no blocks, or too many to number the
+/// pages behind them. Asks `look` after each [`BLOCKS_PER_LOOK`].
 ///
 /// # Errors
 /// Those of `look`.

@@ -4,11 +4,12 @@
 //! blocks varint
 //! per block: shared varint | unshared * 2 + continues varint | unshared bytes | [tag 8] | span varint
 //! ```
-//! A block's *separator* is a key that no key of an earlier block exceeds or equals and no key of the block is less
-//! than; it is the shortest such prefix of the block's first key, coded as its difference from the separator before.
-//! That of the first block is empty. If the versions of one key are spread over blocks, no key separates them:
-//! the later block *continues* the key, which is its separator in full, and the tag of its first entry is stored.
-//! `span` is how many bytes of the file the block takes; blocks follow each other without a gap.
+//! A block's *separator* is a key that no key of an earlier block exceeds or equals and no key of the block
+//! is less than; it is the shortest such prefix of the block's first key, coded as its difference from the
+//! separator before. That of the first block is empty. If the versions of one key are spread over blocks, no
+//! key separates them: the later block *continues* the key, which is its separator in full, and the tag of
+//! its first entry is stored. `span` is how many bytes of the file the block takes; blocks follow each other
+//! without a gap.
 //!
 //! Every in-memory form of the index is built from this at open, so changing the form needs no rewrite.
 
@@ -72,7 +73,8 @@ impl IndexEncoder {
     }
 }
 
-/// The separator between `last`, the last key of a block, and `first`, the first key of the next, which is greater.
+/// The separator between `last`, the last key of a block, and `first`, the first key of the next, which is
+/// greater.
 pub(crate) fn separator<'a>(last: &[u8], first: &'a [u8]) -> &'a [u8] {
     &first[..(common_prefix_len(last, first) + 1).min(first.len())]
 }
@@ -165,8 +167,8 @@ pub(crate) struct DecodedIndex {
 impl DecodedIndex {
     /// Decodes a section for blocks that fill the file from `data_start` to `data_end`.
     ///
-    /// Memory is bounded by the section: an entry takes at least three bytes, and separators that share much are only
-    /// expanded while they stay in order and below 4 GiB.
+    /// Memory is bounded by the section: an entry takes at least three bytes, and separators that share much
+    /// are only expanded while they stay in order and below 4 GiB.
     pub(crate) fn decode(section: &[u8], data_start: u64, data_end: u64) -> Result<DecodedIndex, Flaw> {
         let mut reader = Reader::new(section);
         let blocks = match reader.varint_u32() {

@@ -1,9 +1,9 @@
 //! A static search tree over the blocks' key heads: the default in-memory form of the block index.
 //!
-//! Sixteen heads make a node of two cache lines that a vector instruction or two rank at once; the level above
-//! holds the first head of each node below. The last level is all heads in order, so the rank is the block number
-//! and nothing needs to be stored beside it: 8.5 bytes a block. Measured at 60,000 blocks: 10 ns a lookup with
-//! AVX-512, 35 if it waits for the one before; a binary search over whole keys takes 180.
+//! Sixteen heads make a node of two cache lines that a vector instruction or two rank at once; the level
+//! above holds the first head of each node below. The last level is all heads in order, so the rank is the
+//! block number and nothing needs to be stored beside it: 8.5 bytes a block. Measured at 60,000 blocks: 10 ns
+//! a lookup with AVX-512, 35 if it waits for the one before; a binary search over whole keys takes 180.
 
 use crate::isa::{Isa, Kernel, NODE_KEYS, prefetch, with_kernel};
 use esker_env::LongSlice;
@@ -26,8 +26,8 @@ struct Level {
 
 /// The tree.
 ///
-/// Invariant: level 0 is the root, a single node; level `l + 1` has as many nodes as level `l` has keys; each level
-/// has at least one key; nodes are filled up with the greatest number.
+/// Invariant: level 0 is the root, a single node; level `l + 1` has as many nodes as level `l` has keys; each
+/// level has at least one key; nodes are filled up with the greatest number.
 #[derive(Debug)]
 pub(crate) struct HeadTree {
     nodes: LongSlice<Node>,
@@ -74,17 +74,17 @@ impl HeadTree {
     fn node(&self, level: usize, position: usize) -> &Node {
         let index = self.levels[level].first as usize + position;
         debug_assert!(index < self.nodes.len());
-        // SAFETY: `position` is 0 at the root, and elsewhere the answer of `step` for the level above, which is less
-        // than its number of keys, hence less than the number of nodes of this level.
+        // SAFETY: `position` is 0 at the root, and elsewhere the answer of `step` for the level above, which
+        // is less than its number of keys, hence less than the number of nodes of this level.
         unsafe { self.nodes.get_unchecked(index) }
     }
 
-    /// One level of a descent: from a node to the last of its keys that is at most `head`. The answer names the node
-    /// of the next level; at the last level it is the place of the head.
+    /// One level of a descent: from a node to the last of its keys that is at most `head`. The answer names
+    /// the node of the next level; at the last level it is the place of the head.
     ///
     /// # Safety
-    /// The kernel's instructions must be available, `level < depth`, and `position` must be 0 at level 0 and the
-    /// answer for the level above elsewhere.
+    /// The kernel's instructions must be available, `level < depth`, and `position` must be 0 at level 0 and
+    /// the answer for the level above elsewhere.
     #[inline(always)]
     pub(crate) unsafe fn step<K: Kernel>(&self, level: usize, position: usize, head: u64) -> usize {
         // SAFETY: the caller has the instructions.

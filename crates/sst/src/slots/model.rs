@@ -7,7 +7,8 @@ use loom::sync::{Arc, Mutex};
 use loom::thread;
 use std::mem::ManuallyDrop;
 
-/// Stands for a block: its count, contents that must be seen written, and the flag of residence. Loom complains if one is never freed.
+/// Stands for a block: its count, contents that must be seen written, and the flag of residence. Loom
+/// complains if one is never freed.
 struct Page {
     count: AtomicUsize,
     contents: UnsafeCell<u32>,
@@ -18,7 +19,8 @@ struct Page {
 /// Stands for a `BlockRef`, and is counted as that is.
 struct Shared(*const Page);
 
-// SAFETY: the contents are written before the page is shared, and when nobody else has it any more; loom checks that.
+// SAFETY: the contents are written before the page is shared, and when nobody else has it any more; loom
+// checks that.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
@@ -123,8 +125,8 @@ fn read(slot: &Slot<Shared>) {
     }
 }
 
-/// A loader installs while an evictor already throws the block out, and a reader comes by: the reader sees a whole block
-/// or none, and the slot ends empty (SL4).
+/// A loader installs while an evictor already throws the block out, and a reader comes by: the reader sees a
+/// whole block or none, and the slot ends empty (SL4).
 #[test]
 fn installing_against_leaving() {
     explore(|| {
@@ -145,7 +147,8 @@ fn installing_against_leaving() {
     });
 }
 
-/// Two readers and an evictor: nobody uses a freed block, and what was evicted is given up although they come and go.
+/// Two readers and an evictor: nobody uses a freed block, and what was evicted is given up although they come
+/// and go.
 #[test]
 fn reading_against_leaving() {
     explore(|| {
@@ -167,8 +170,8 @@ fn reading_against_leaving() {
     });
 }
 
-/// The block of a slot is evicted while another thread has loaded it anew: the new one may be installed or not, the old one
-/// is gone.
+/// The block of a slot is evicted while another thread has loaded it anew: the new one may be installed or
+/// not, the old one is gone.
 #[test]
 fn replacing() {
     explore(|| {
@@ -194,7 +197,8 @@ fn replacing() {
     });
 }
 
-/// Readers fill up the stock of a slot, which has three counts here, while it is emptied: each count is given back once.
+/// Readers fill up the stock of a slot, which has three counts here, while it is emptied: each count is given
+/// back once.
 #[test]
 fn filling_up_against_leaving() {
     explore(|| {
@@ -231,8 +235,8 @@ fn dropping_a_full_slot() {
     });
 }
 
-/// A block is handed over before its table is opened, and the opening takes its slot over, while an evictor throws the block out: the slot of the table
-/// ends empty (HM4).
+/// A block is handed over before its table is opened, and the opening takes its slot over, while an evictor
+/// throws the block out: the slot of the table ends empty (HM4).
 #[test]
 fn taking_over_against_leaving() {
     explore(|| {

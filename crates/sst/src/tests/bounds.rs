@@ -111,8 +111,8 @@ fn a_key_between_two_blocks_costs_no_read() {
     }
 }
 
-/// The last entry before a key is in the block where the key belongs or in the one before it, and no other block is read to find it. With
-/// bounds it is known beforehand which of the two.
+/// The last entry before a key is in the block where the key belongs or in the one before it, and no other
+/// block is read to find it. With bounds it is known beforehand which of the two.
 #[test]
 fn the_last_entry_before_a_key_costs_one_read() {
     for kind in IndexKind::ALL {
@@ -173,7 +173,8 @@ fn misses_are_counted_where_blocks_are_read() {
                 .unwrap();
             }
             assert_eq!(loads(), before, "{index}: no block was read");
-            // By seeks, lookups of one and of several keys, and a walk: all that is read is counted once, and brought in once.
+            // By seeks, lookups of one and of several keys, and a walk: all that is read is counted once, and
+            // brought in once.
             let quarter = table.blocks() as u64 / 4;
             let keys: Vec<&[u8]> = gaps.iter().map(|(_, next)| &next[..]).collect();
             let (sought, rest) = keys.split_at(keys.len() / 4);

@@ -38,7 +38,8 @@ fn every_kind_answers_like_a_sorted_vector() {
     }
 }
 
-/// What the CS265 report promises of prefix compression, 30 to 70 % of the memory, on keys of both of the benchmarks' kinds.
+/// What the CS265 report promises of prefix compression, 30 to 70 % of the memory, on keys of both of the
+/// benchmarks' kinds.
 #[test]
 fn compression_saves_memory_and_is_counted() {
     for shape in [Shape::Random, Shape::Decimal, Shape::Paths] {

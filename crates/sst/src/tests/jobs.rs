@@ -64,7 +64,8 @@ fn data_bytes(table: &Table, blocks: impl Iterator<Item = usize>) -> u64 {
     blocks.map(|number| table.place(number).unwrap()).map(|place| place.end - place.start).sum()
 }
 
-/// HO12: a job takes what its slots have from the cache, and the rest from the file; nobody is told of it as of a use.
+/// HO12: a job takes what its slots have from the cache, and the rest from the file; nobody is told of it as
+/// of a use.
 #[test]
 fn a_job_takes_what_is_resident_from_the_cache() {
     let sample = entries(Shape::Random, 20_000, 0, &SeededRandom::new(12));
@@ -99,7 +100,8 @@ fn a_job_takes_what_is_resident_from_the_cache() {
     }
 }
 
-/// Blocks that lie raw in a mapped file are entered there, and those between that do not are read or lie in the cache: each counts once.
+/// Blocks that lie raw in a mapped file are entered there, and those between that do not are read or lie in
+/// the cache: each counts once.
 #[test]
 fn blocks_of_mapped_files_count_once() {
     let mut sample = entries(Shape::Decimal, 12_000, 0, &SeededRandom::new(5));
@@ -170,8 +172,8 @@ fn large_sample() -> Vec<Entry> {
     sample
 }
 
-/// A reader may load the block that the window under way begins with, or all of it, or some in its middle: nothing is read twice by the job, and
-/// each block counts once.
+/// A reader may load the block that the window under way begins with, or all of it, or some in its middle:
+/// nothing is read twice by the job, and each block counts once.
 #[test]
 fn a_window_under_way_serves_though_some_of_it_became_resident() {
     let sample = large_sample();
@@ -202,7 +204,8 @@ fn a_window_under_way_serves_though_some_of_it_became_resident() {
     }
 }
 
-/// However resident blocks lie, the reads of a job overlap with its work: but for those that begin anew behind a long stretch of them.
+/// However resident blocks lie, the reads of a job overlap with its work: but for those that begin anew
+/// behind a long stretch of them.
 #[test]
 fn reads_overlap_between_blocks_that_are_resident() {
     let sample = large_sample();

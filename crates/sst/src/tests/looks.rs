@@ -1,4 +1,5 @@
-//! A writer asks whether it is to go on, however long the end of its table is: counted in work between two questions, not in time.
+//! A writer asks whether it is to go on, however long the end of its table is: counted in work between two
+//! questions, not in time.
 
 use super::{new_fs, options, path};
 use crate::index::locator::KEYS_PER_LOOK;

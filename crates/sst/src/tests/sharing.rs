@@ -90,7 +90,8 @@ fn slots_follow_the_cache() {
     assert_eq!(full_slots(&tables), 1);
 }
 
-/// A block that waits at the door of a full cache gets its slot by the lookup that finds it there; most go without.
+/// A block that waits at the door of a full cache gets its slot by the lookup that finds it there; most go
+/// without.
 #[test]
 fn who_waits_at_the_door_has_no_slot_until_it_is_found() {
     let cache = Arc::new(TableCache::new(60_000));
@@ -113,7 +114,8 @@ pub(super) fn cache_of(kind: CacheKind, capacity_bytes: usize) -> Arc<TableCache
     Arc::new(TableCache::of_kind(kind, capacity_bytes, &clock))
 }
 
-/// Whatever the kind, lookups find the blocks that are in the cache; slots are there for the kind that wants them.
+/// Whatever the kind, lookups find the blocks that are in the cache; slots are there for the kind that wants
+/// them.
 #[test]
 fn hits_are_counted_once_with_and_without_slots() {
     for kind in CacheKind::ALL {
@@ -236,7 +238,8 @@ fn threads_read_while_tables_are_closed_and_opened() {
                     drop(table);
                     if round % 50 == seed {
                         let mut current = current.lock();
-                        // Closed as an engine closes it: who still has it goes on, and it is shared as long as it lives (HM2).
+                        // Closed as an engine closes it: who still has it goes on, and it is shared as long
+                        // as it lives (HM2).
                         let closed = current.take().as_ref().map(Arc::downgrade).unwrap();
                         *current = Some(closed.upgrade().unwrap_or_else(|| open(fs, home)));
                         cache.set_capacity_bytes([60_000, 5_000, 30_000][random.below(3) as usize]);
@@ -257,8 +260,8 @@ fn with_paged_filters(cache: &Arc<TableCache>) -> (StrictFs, Arc<OpenTables>, Ve
     (fs, OpenTables::with_choices(Arc::clone(cache), true, None), entries)
 }
 
-/// PF3: a paged filter is charged to the cache and not to its table, goes from there, is read again when it is asked, and is
-/// gone before its table's number is another's.
+/// PF3: a paged filter is charged to the cache and not to its table, goes from there, is read again when it
+/// is asked, and is gone before its table's number is another's.
 #[test]
 fn paged_filters_come_and_go() {
     for kind in CacheKind::ALL {

@@ -1,4 +1,5 @@
-//! What a writer has written goes to the system in aligned pieces, into space that was reserved for it, and to the device while it writes on.
+//! What a writer has written goes to the system in aligned pieces, into space that was reserved for it, and
+//! to the device while it writes on.
 
 use super::{new_fs, open, options, path};
 use crate::outgoing::{MAX_RESERVED_BYTES, PIECE_BYTES, WRITE_BACK_BYTES};
@@ -37,7 +38,8 @@ struct State {
     unaligned: u64,
     /// Bytes of the longest write.
     longest: u64,
-    /// End of what is reserved, how often that was asked for, and whether what lies behind the end was given back.
+    /// End of what is reserved, how often that was asked for, and whether what lies behind the end was given
+    /// back.
     reserved: u64,
     asked: u64,
     is_trimmed: bool,

@@ -1,4 +1,5 @@
-//! The end of a table: what was collected while entries came becomes sections, behind them a directory and the footer.
+//! The end of a table: what was collected while entries came becomes sections, behind them a directory and
+//! the footer.
 
 use super::TableWriter;
 use crate::block::header::placed_checksum;

@@ -1,4 +1,5 @@
-//! Trees with blob files, simulated: overwriting evenly, the account stays within its target and ends at rest.
+//! Trees with blob files, simulated: overwriting evenly, the account stays within its target and ends at
+//! rest.
 
 use super::*;
 use crate::validate::validate;

@@ -1,20 +1,24 @@
 //! What background work sustains, measured while it works.
 //!
-//! Both figures are bytes that users wrote, a second. Flushes say theirs directly: payload over the time the flush took. Compactions
-//! write each byte several times: so their speed is what the jobs wrote over the time they took, times the jobs that can run at
-//! once, over how many bytes they wrote for each that was flushed. Speeds are averages of the last five seconds of *work*, so
-//! that an idle hour says nothing; the amplification is one of the last dozen flushes, so that it follows the present tree.
+//! Both figures are bytes that users wrote, a second. Flushes say theirs directly: payload over the time the
+//! flush took. Compactions write each byte several times: so their speed is what the jobs wrote over the time
+//! they took, times the jobs that can run at once, over how many bytes they wrote for each that was flushed.
+//! Speeds are averages of the last five seconds of *work*, so that an idle hour says nothing; the
+//! amplification is one of the last dozen flushes, so that it follows the present tree.
 //!
 //! # Level 0 when writers are always faster
-//! Then what is flushed is what writers are admitted with, so the speed that compactions seem to sustain follows the writers as well as the other way round; it is right at
-//! the point where level 0 neither grows nor shrinks, which is where the [law](super::admitted_bytes_per_second) leads to. Around it the pace swings with the jobs: each takes
-//! its runs out of level 0 at once, so that pressure falls by as much of the width between the limits as it took, and rises until
-//! the next one ends. With the usual limits, 12 and 24 runs, and jobs that take four runs, seconds lie within a tenth of the mean; with jobs that
-//! take eight, within a third; writers never stop. A test runs the loop.
+//! Then what is flushed is what writers are admitted with, so the speed that compactions seem to sustain
+//! follows the writers as well as the other way round; it is right at the point where level 0 neither grows
+//! nor shrinks, which is where the [law](super::admitted_bytes_per_second) leads to. Around it the pace
+//! swings with the jobs: each takes its runs out of level 0 at once, so that pressure falls by as much of the
+//! width between the limits as it took, and rises until the next one ends. With the usual limits, 12 and 24
+//! runs, and jobs that take four runs, seconds lie within a tenth of the mean; with jobs that take eight,
+//! within a third; writers never stop. A test runs the loop.
 //!
-//! Rejected: to divide by what jobs took out of level 0 instead of by what was flushed, which does not depend on the writers. It comes at the ends of jobs
-//! only, as what they write does, so the estimate jumps with them: the worst second is 0.71 of the mean instead of 0.84 in jobs of eight runs. A limit for
-//! how fast the pace may change would steady it, and let level 0 run into its limit when jobs become dearer.
+//! Rejected: to divide by what jobs took out of level 0 instead of by what was flushed, which does not depend
+//! on the writers. It comes at the ends of jobs only, as what they write does, so the estimate jumps with
+//! them: the worst second is 0.71 of the mean instead of 0.84 in jobs of eight runs. A limit for how fast the
+//! pace may change would steady it, and let level 0 run into its limit when jobs become dearer.
 
 use std::time::Duration;
 
@@ -24,7 +28,8 @@ const MEMORY: Duration = Duration::from_secs(5);
 /// Flushed bytes that lie back further than so many flushes count for less than 1/e.
 const FLUSHES_REMEMBERED: f64 = 12.0;
 
-/// Bytes a second that are assumed as long as nothing was measured: so fast that nobody is held back for want of a measurement.
+/// Bytes a second that are assumed as long as nothing was measured: so fast that nobody is held back for want
+/// of a measurement.
 pub const UNKNOWN_BYTES_PER_SECOND: u64 = 1_000_000_000;
 
 /// Bytes that compactions write for each that is flushed, as long as there was no flush.
@@ -59,7 +64,8 @@ impl Speed {
 /// What one keyspace's background work sustains.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Capacity {
-    /// Payload bytes of flushed memtables, over the time that writing them took and over the time since the flush before.
+    /// Payload bytes of flushed memtables, over the time that writing them took and over the time since the
+    /// flush before.
     flush: Speed,
     arrival: Speed,
     /// Bytes that one compaction at a time writes.
@@ -97,8 +103,8 @@ impl Capacity {
         self.compaction.bytes_per_second()
     }
 
-    /// A compaction wrote so many bytes in that time, and so many of those that it read came into the last level from above
-    /// ([`CompactionPlan::bytes_into_last`](crate::CompactionPlan::bytes_into_last)).
+    /// A compaction wrote so many bytes in that time, and so many of those that it read came into the last
+    /// level from above ([`CompactionPlan::bytes_into_last`](crate::CompactionPlan::bytes_into_last)).
     pub fn note_compaction(&mut self, written_bytes: u64, taken_bytes: u64, took: Duration) {
         self.compaction.note(written_bytes, took);
         self.taken.note(taken_bytes, took);
@@ -110,8 +116,8 @@ impl Capacity {
         self.merged.note(read_bytes, took);
     }
 
-    /// Bytes of tables a second that one compaction at a time goes through, whatever it keeps of them; `None` before the first. Where most is deleted it
-    /// writes next to nothing, and is no slower for that.
+    /// Bytes of tables a second that one compaction at a time goes through, whatever it keeps of them; `None`
+    /// before the first. Where most is deleted it writes next to nothing, and is no slower for that.
     pub fn merged_bytes_per_second(&self) -> Option<f64> {
         self.merged.bytes_per_second()
     }
@@ -121,20 +127,22 @@ impl Capacity {
         self.flush.bytes_per_second().map(|measured| measured as u64)
     }
 
-    /// Bytes a second of flushed tables that `jobs` compactions at once keep up with; `None` before the first.
+    /// Bytes a second of flushed tables that `jobs` compactions at once keep up with; `None` before the
+    /// first.
     pub fn compaction_bytes_per_second(&self, jobs: usize) -> Option<u64> {
         let one = self.compaction.bytes_per_second()?;
         Some((one * jobs.max(1) as f64 / self.amplification()) as u64)
     }
 
-    /// Bytes a second that `jobs` compactions at once take into the last level; `None` before the first. Unlike
-    /// [`Capacity::compaction_bytes_per_second`] it does not follow what is flushed: where merges fall behind, they write little for each
-    /// byte that is flushed, and seem to keep up with whatever comes.
+    /// Bytes a second that `jobs` compactions at once take into the last level; `None` before the first.
+    /// Unlike [`Capacity::compaction_bytes_per_second`] it does not follow what is flushed: where merges fall
+    /// behind, they write little for each byte that is flushed, and seem to keep up with whatever comes.
     pub fn taken_bytes_per_second(&self, jobs: usize) -> Option<u64> {
         self.taken.bytes_per_second().map(|one| (one * jobs.max(1) as f64) as u64)
     }
 
-    /// Bytes that one compaction takes into the last level while a flush writes one, 0 to 1; 0 as long as either is unknown.
+    /// Bytes that one compaction takes into the last level while a flush writes one, 0 to 1; 0 as long as
+    /// either is unknown.
     pub(crate) fn taken_while_flushing(&self) -> f64 {
         let speeds = self.taken.bytes_per_second().zip(self.flush.bytes_per_second());
         speeds.map_or(0.0, |(taken, flushed)| (taken / flushed.max(1.0)).clamp(0.0, 1.0))
@@ -193,7 +201,8 @@ mod tests {
         assert!((taken / 50e6 - 1.0).abs() < 0.01, "{taken}");
         let meanwhile = capacity.taken_while_flushing();
         assert!((meanwhile / (25.0 / 160.0) - 1.0).abs() < 0.01, "{meanwhile}");
-        // Merges that fall behind: half as many, and just as fast. What they take says so, what they write for each flushed byte does not.
+        // Merges that fall behind: half as many, and just as fast. What they take says so, what they write
+        // for each flushed byte does not.
         for _ in 0..200 {
             capacity.note_flush(32 * MB, 32 * MB, Duration::from_millis(200));
             capacity.note_compaction(48 * MB, 12 * MB, Duration::from_millis(480));
@@ -203,8 +212,9 @@ mod tests {
         assert!((seeming.unwrap() as f64 / 66.7e6 - 1.0).abs() < 0.02, "{seeming:?}");
     }
 
-    /// Writers without limit, one job after the other that takes so many runs out of level 0 and writes four bytes for each: the least and the greatest
-    /// second over the mean, and the most runs, after the first minute.
+    /// Writers without limit, one job after the other that takes so many runs out of level 0 and writes four
+    /// bytes for each: the least and the greatest second over the mean, and the most runs, after the first
+    /// minute.
     fn saturated(runs_of_a_job: u64) -> (f64, f64, u64) {
         const STEP: Duration = Duration::from_millis(5);
         const STEPS_A_SECOND: usize = 200;

@@ -1,31 +1,33 @@
 //! Garbage as a queue: what newer data has replaced and merges have not yet dropped.
 //!
 //! # Why
-//! Level 0 tells little of a tree whose runs are merged on into tiers: writers who are faster than merges leave ever more above the last
-//! level, and level 0 stays as it is. What fills then is the disk. So the strategy that keeps garbage within a budget
-//! has its writers held back when there is more.
+//! Level 0 tells little of a tree whose runs are merged on into tiers: writers who are faster than merges
+//! leave ever more above the last level, and level 0 stays as it is. What fills then is the disk. So the
+//! strategy that keeps garbage within a budget has its writers held back when there is more.
 //!
 //! # What is counted
-//! Bytes above the last level and in memtables, as far as they replace something. How much of it does is what the last merges found: new
-//! keys are growth, however many, and hold nobody back, nor does anything before the first merge has told. Memtables
-//! count from the first byte on, so that the queue grows and shrinks evenly, not by a memtable at once: a writer at a steady pace is
-//! what comes of it.
+//! Bytes above the last level and in memtables, as far as they replace something. How much of it does is what
+//! the last merges found: new keys are growth, however many, and hold nobody back, nor does anything before
+//! the first merge has told. Memtables count from the first byte on, so that the queue grows and shrinks
+//! evenly, not by a memtable at once: a writer at a steady pace is what comes of it.
 //!
 //! # The limits
-//! Half-way between them writers are as fast as merges. There the most that lies above the last level, just after a flush, is to be what
-//! the strategy aims at (a quarter of the last level by default); and as that much is in tables when a flush ends, so much more is in memory as was written
-//! while it lasted: a share of a memtable that follows from how fast flushes and merges are. The width leaves room for
-//! a memtable and a part of the budget, because the queue must not be narrower than what a job takes out of it at once (see the
-//! [law](super::admitted_bytes_per_second)).
+//! Half-way between them writers are as fast as merges. There the most that lies above the last level, just
+//! after a flush, is to be what the strategy aims at (a quarter of the last level by default); and as that
+//! much is in tables when a flush ends, so much more is in memory as was written while it lasted: a share of
+//! a memtable that follows from how fast flushes and merges are. The width leaves room for a memtable and a
+//! part of the budget, because the queue must not be narrower than what a job takes out of it at once (see
+//! the [law](super::admitted_bytes_per_second)).
 //!
-//! The law's floor is higher here, [`MOST_PRESSURE_PERMILLE`]: garbage costs room and harms nobody, so writers keep half of what merges sustain, and
-//! the queue shrinks at that speed.
+//! The law's floor is higher here, [`MOST_PRESSURE_PERMILLE`]: garbage costs room and harms nobody, so
+//! writers keep half of what merges sustain, and the queue shrinks at that speed.
 //!
 //! # Rejected
-//! Limits for the bytes of tables alone: each flush is a step of a memtable, and so is each change of the pace. Limits at the budget: a flush more than
-//! the budget is what merges that keep up leave, and with one that is being filled writers were held back while merges rested.
-//! What is flushed over what compactions write for a measure of speed: merges that fall behind write little for each flushed byte, and seem
-//! to keep up with any.
+//! Limits for the bytes of tables alone: each flush is a step of a memtable, and so is each change of the
+//! pace. Limits at the budget: a flush more than the budget is what merges that keep up leave, and with one
+//! that is being filled writers were held back while merges rested. What is flushed over what compactions
+//! write for a measure of speed: merges that fall behind write little for each flushed byte, and seem to keep
+//! up with any.
 
 use super::capacity::Capacity;
 use super::law::pressure_permille;
@@ -72,9 +74,10 @@ impl GarbageQueue {
         *strategy == Strategy::Partitioned
     }
 
-    /// That of a run that everything is merged into, and of newer data in tables and memory, by their bytes. Of the newer a share replaces
-    /// something, if merges have told which. `None` where garbage has no budget of its own: in strategies that merge by other rules,
-    /// before anything has come to rest, and in stores so small that one memtable exceeds their share of garbage.
+    /// That of a run that everything is merged into, and of newer data in tables and memory, by their bytes.
+    /// Of the newer a share replaces something, if merges have told which. `None` where garbage has no budget
+    /// of its own: in strategies that merge by other rules, before anything has come to rest, and in stores
+    /// so small that one memtable exceeds their share of garbage.
     pub fn of(
         strategy: &Strategy,
         options: &StrategyOptions,
@@ -145,8 +148,8 @@ mod tests {
         assert!(of("partitioned", 64, 340, 900, Some(1.0)).is_some());
     }
 
-    /// Half-way, where writers are as fast as merges, tables are within 1.25 of what rests just after a flush, and merges have not come to rest just
-    /// before one.
+    /// Half-way, where writers are as fast as merges, tables are within 1.25 of what rests just after a
+    /// flush, and merges have not come to rest just before one.
     #[test]
     fn half_way_is_within_the_room_and_beyond_the_budget() {
         for (memtable, base) in [(4, 1000), (16, 1000), (16, 100_000), (64, 1163), (64, 100_000)] {

@@ -1,17 +1,19 @@
 //! How fast writers may be, as a pure function.
 //!
 //! # The law
-//! With pressure `p` between the soft limit (0) and the hard one (1) and a capacity of `c` bytes a second, writers are
-//! admitted at `2c(1 - p)`: twice what is sustained when the pressure begins, exactly that half-way, and a sixteenth of it
-//! when nothing else helps. Without pressure there is no limit.
+//! With pressure `p` between the soft limit (0) and the hard one (1) and a capacity of `c` bytes a second,
+//! writers are admitted at `2c(1 - p)`: twice what is sustained when the pressure begins, exactly that
+//! half-way, and a sixteenth of it when nothing else helps. Without pressure there is no limit.
 //!
-//! A queue between the limits, `W` bytes wide, follows `Q' = r - c = c(1 - 2Q/W)`: one pole at `-2c/W`, so it settles at
-//! the half-way point without swinging. With a delay `t` between the queue and what is seen of it there is no overshoot as long as
-//! `W >= 2e * c * t`, about `5.4 * c * t`. Twelve runs of 16 MiB at 100 MB/s allow 370 ms, one and a half memtables at 200 MB/s
-//! 25 ms; the store adapts the pace every 10 ms and at each install.
+//! A queue between the limits, `W` bytes wide, follows `Q' = r - c = c(1 - 2Q/W)`: one pole at `-2c/W`, so it
+//! settles at the half-way point without swinging. With a delay `t` between the queue and what is seen of it
+//! there is no overshoot as long as `W >= 2e * c * t`, about `5.4 * c * t`. Twelve runs of 16 MiB at 100 MB/s
+//! allow 370 ms, one and a half memtables at 200 MB/s 25 ms; the store adapts the pace every 10 ms and at
+//! each install.
 //!
-//! Rejected: steps (RocksDB's former delays by factors of 0.8 and 1.25), which hunt around the right rate; a target that is
-//! computed from what a finished job left, which jumps by the size of the job and turns a slow-down into a stop.
+//! Rejected: steps (RocksDB's former delays by factors of 0.8 and 1.25), which hunt around the right rate; a
+//! target that is computed from what a finished job left, which jumps by the size of the job and turns a
+//! slow-down into a stop.
 
 /// Pressure at the hard limit.
 pub const FULL_PERMILLE: u32 = 1000;
@@ -19,7 +21,8 @@ pub const FULL_PERMILLE: u32 = 1000;
 /// The least share of the capacity that writers get: one in so many bytes.
 const FLOOR_DIVISOR: u64 = 16;
 
-/// Where `amount` lies between `soft` and `hard`, in 1/1000: 0 at or below the soft limit, 1000 and more from the hard one on.
+/// Where `amount` lies between `soft` and `hard`, in 1/1000: 0 at or below the soft limit, 1000 and more from
+/// the hard one on.
 pub fn pressure_permille(amount: u64, soft: u64, hard: u64) -> u32 {
     let over = u128::from(amount.saturating_sub(soft));
     let width = u128::from(hard.saturating_sub(soft).max(1));
@@ -63,7 +66,8 @@ mod tests {
         assert_eq!(admitted_bytes_per_second(900, 0), Some(1));
     }
 
-    /// The closed loop of the essay: writers that could go twice as fast, a consumer at constant speed, pressure seen late.
+    /// The closed loop of the essay: writers that could go twice as fast, a consumer at constant speed,
+    /// pressure seen late.
     fn settle(width: f64, capacity: f64, delay_ms: usize) -> (f64, f64, f64) {
         let mut seen = vec![0.0; delay_ms];
         let (mut queue, mut most, mut least_after) = (0.0f64, 0.0f64, f64::MAX);

@@ -19,7 +19,8 @@ pub fn target(bytes: &[u8]) {
     accepts(bytes);
 }
 
-/// Whether the bytes behind the first are what that says, as they are; they are tried with repaired checksums as well.
+/// Whether the bytes behind the first are what that says, as they are; they are tried with repaired checksums
+/// as well.
 ///
 /// # Panics
 /// If what was accepted does not come back from its encoding, or two ways of reading disagree.

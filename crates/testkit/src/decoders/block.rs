@@ -1,9 +1,9 @@
-//! Blocks of table files: the first byte says how the table's properties call the codec, the rest is a block without
-//! its checksum, header in front.
+//! Blocks of table files: the first byte says how the table's properties call the codec, the rest is a block
+//! without its checksum, header in front.
 //!
-//! The search code of blocks reads without bounds checks what was validated once, so this is the target that matters
-//! most. The block becomes the only one of a table that is right in everything else, checksums included, as if a
-//! hostile writer had made it.
+//! The search code of blocks reads without bounds checks what was validated once, so this is the target that
+//! matters most. The block becomes the only one of a table that is right in everything else, checksums
+//! included, as if a hostile writer had made it.
 
 use super::table::{exercise, open};
 use super::table_file::{PlacedBytes, put_field, sealed, valid_table};
@@ -15,8 +15,8 @@ use esker_env::SeededRandom;
 /// Bytes in front of the stored bytes.
 pub(super) const BLOCK_HEADER_LEN: usize = 24;
 
-/// Longest block that is read. A format may permit more, up to the longest value; that is no defect, and a target has
-/// no time for it.
+/// Longest block that is read. A format may permit more, up to the longest value; that is no defect, and a
+/// target has no time for it.
 pub(super) const MAX_RAW_LEN: u32 = 1 << 20;
 
 const UID: TableUid = TableUid(0x0bad_cafe);

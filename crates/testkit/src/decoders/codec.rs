@@ -1,5 +1,5 @@
-//! Compressed blocks: `codec id u8 | raw length u24 | stored bytes`, with the dictionary that is the same for all where the id
-//! needs one; and dictionaries: `255 | dictionary`.
+//! Compressed blocks: `codec id u8 | raw length u24 | stored bytes`, with the dictionary that is the same for
+//! all where the id needs one; and dictionaries: `255 | dictionary`.
 
 pub mod seeds;
 

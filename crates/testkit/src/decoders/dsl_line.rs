@@ -1,5 +1,5 @@
-//! The text protocol. The first byte says how large the pieces are in which the rest arrives, as a stream of lines;
-//! the rest is also taken as one line, as a stored value and as a file of pairs.
+//! The text protocol. The first byte says how large the pieces are in which the rest arrives, as a stream of
+//! lines; the rest is also taken as one line, as a stored value and as a file of pairs.
 
 use super::random_text;
 use esker_env::{Random, SeededRandom};
@@ -17,8 +17,8 @@ pub fn target(bytes: &[u8]) {
 /// Whether every line is a command, or blank, and the last line ends.
 ///
 /// # Panics
-/// If a command does not come back from its text, an error would not be one line, or the cut into lines depends on
-/// the pieces.
+/// If a command does not come back from its text, an error would not be one line, or the cut into lines
+/// depends on the pieces.
 pub fn accepts(bytes: &[u8]) -> bool {
     let Some((&piece, stream)) = bytes.split_first() else { return false };
     check_line(stream);

@@ -1,5 +1,5 @@
-//! An export, read as `esker import --check` reads it. The valid ones are written here by the words of `docs/format/export.md`, not by
-//! the code that writes exports.
+//! An export, read as `esker import --check` reads it. The valid ones are written here by the words of
+//! `docs/format/export.md`, not by the code that writes exports.
 
 use super::{random_bytes, random_text};
 use esker_base::checksum::{crc32c, crc32c_append};

@@ -12,7 +12,8 @@ pub fn target(bytes: &[u8]) {
     accepts(bytes);
 }
 
-/// Whether the bytes are what the first one says; what is accepted comes back the same when it is written again.
+/// Whether the bytes are what the first one says; what is accepted comes back the same when it is written
+/// again.
 ///
 /// # Panics
 /// If reading them panics, or if two ways of reading disagree.

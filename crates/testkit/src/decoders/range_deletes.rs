@@ -11,7 +11,8 @@ pub fn target(bytes: &[u8]) {
     accepts(bytes);
 }
 
-/// Whether these are range deletes; what is accepted is disjoint, and comes back the same when it is encoded again.
+/// Whether these are range deletes; what is accepted is disjoint, and comes back the same when it is encoded
+/// again.
 ///
 /// # Panics
 /// If reading or searching them panics, or if what was read contradicts itself.

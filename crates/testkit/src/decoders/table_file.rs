@@ -1,4 +1,5 @@
-//! Table files byte by byte: the frame around blocks and sections, written by hand where the writer would not.
+//! Table files byte by byte: the frame around blocks and sections, written by hand where the writer would
+//! not.
 
 use super::table::memory_file;
 use super::{random_bytes, random_text};
@@ -95,8 +96,8 @@ pub(super) fn sections_of(file: &[u8], kind: u16) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// Makes magic, length and all checksums of file header, sections, directory and footer right, as far as the footer
-/// says where they are. Does nothing for files without room for them.
+/// Makes magic, length and all checksums of file header, sections, directory and footer right, as far as the
+/// footer says where they are. Does nothing for files without room for them.
 pub(super) fn repair_frame(file: &mut [u8]) {
     let Some(footer) = file.len().checked_sub(FOOTER_LEN).filter(|&footer| footer >= FILE_HEADER_LEN) else {
         return;

@@ -1,4 +1,5 @@
-//! A whole segment file: walked by the inspector and recovered from, as it is and with its checksums repaired.
+//! A whole segment file: walked by the inspector and recovered from, as it is and with its checksums
+//! repaired.
 
 use super::wal_record::{valid_batch, valid_segment_header};
 use esker_base::checksum::{crc32c, crc32c_append};
@@ -78,8 +79,8 @@ fn read(bytes: &[u8]) -> bool {
     }
 }
 
-/// The same file with right checksums in the first copy of the header and in all records, as far as their lengths
-/// lead.
+/// The same file with right checksums in the first copy of the header and in all records, as far as their
+/// lengths lead.
 fn repaired(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let Some(header) = bytes.first_chunk_mut::<SEGMENT_HEADER_LEN>() else { return bytes };

@@ -19,8 +19,9 @@ fn put_and_flush(db: &Database, round: u8) {
     db.flush().unwrap();
 }
 
-/// Guards that the log lane deletes obsolete tables before it prepares a segment. In the other order a disk that a compaction
-/// had filled stayed full for good: no segment could be prepared, so nothing was deleted, so no segment could be prepared.
+/// Guards that the log lane deletes obsolete tables before it prepares a segment. In the other order a disk
+/// that a compaction had filled stayed full for good: no segment could be prepared, so nothing was deleted,
+/// so no segment could be prepared.
 #[test]
 fn obsolete_tables_are_deleted_although_no_segment_can_be_prepared() {
     for seed in 0..4 {
@@ -43,7 +44,8 @@ fn obsolete_tables_are_deleted_although_no_segment_can_be_prepared() {
         settle(&db);
         assert_eq!(world.files("tables"), live_tables(&db));
         assert!(db.metrics().background_errors.is_empty(), "{:?}", db.metrics().background_errors);
-        // The space that came back is enough to go on with: for more than the segments that the lane keeps ready.
+        // The space that came back is enough to go on with: for more than the segments that the lane keeps
+        // ready.
         let more = 4 * SEGMENT_BYTES / 100;
         for number in 0..more as u32 {
             db.put(number.to_be_bytes(), [9; 100]).unwrap();
@@ -51,9 +53,10 @@ fn obsolete_tables_are_deleted_although_no_segment_can_be_prepared() {
     }
 }
 
-/// When not even a new manifest can be written, an edit that was refused before a byte of it was written leaves no
-/// doubt: its tables are referred to by nobody. Guards that they are deleted then, too; without it every attempt to flush left its
-/// tables behind, on a disk that was full already. Those of an edit in doubt go as soon as another manifest counts.
+/// When not even a new manifest can be written, an edit that was refused before a byte of it was written
+/// leaves no doubt: its tables are referred to by nobody. Guards that they are deleted then, too; without it
+/// every attempt to flush left its tables behind, on a disk that was full already. Those of an edit in doubt
+/// go as soon as another manifest counts.
 #[test]
 fn tables_of_refused_edits_do_not_pile_up() {
     let world = World::new(1);
@@ -75,7 +78,8 @@ fn tables_of_refused_edits_do_not_pile_up() {
     }
     assert_eq!(metrics_of(&db, "default").sealed_memtables, 1, "what could not be flushed is kept");
     world.faults.heal();
-    // Still refused, but now the manifest is replaced, and the tables of the first attempt are in doubt no longer.
+    // Still refused, but now the manifest is replaced, and the tables of the first attempt are in doubt no
+    // longer.
     assert!(db.flush().is_err());
     db.flush().unwrap();
     settle(&db);
@@ -85,8 +89,8 @@ fn tables_of_refused_edits_do_not_pile_up() {
     assert_eq!(db.default_keyspace().iter().count(), 1001);
 }
 
-/// The other side of the same: an edit whose sync failed may be found in the old manifest, so the tables it names must be
-/// there for whoever opens that.
+/// The other side of the same: an edit whose sync failed may be found in the old manifest, so the tables it
+/// names must be there for whoever opens that.
 #[test]
 fn tables_of_an_edit_in_doubt_stay_as_long_as_its_manifest_counts() {
     let world = World::new(1);
@@ -125,8 +129,8 @@ fn tables_that_were_not_finished_do_not_pile_up() {
     }
 }
 
-/// A log that cannot be flushed makes the database read-only, whatever a job has written by then. Guards that its tables, which
-/// are whole but installed nowhere, are deleted like unfinished ones.
+/// A log that cannot be flushed makes the database read-only, whatever a job has written by then. Guards that
+/// its tables, which are whole but installed nowhere, are deleted like unfinished ones.
 #[test]
 fn tables_of_jobs_that_a_poisoned_log_interrupts_are_deleted() {
     for compacts in [false, true] {
@@ -153,9 +157,9 @@ fn tables_of_jobs_that_a_poisoned_log_interrupts_are_deleted() {
     }
 }
 
-/// An open writes what it replays into tables, and may then find no room for the manifest that would name them. Guards that it takes
-/// them back: without it every attempt made the disk fuller, and no open could come to the point where orphans are
-/// deleted.
+/// An open writes what it replays into tables, and may then find no room for the manifest that would name
+/// them. Guards that it takes them back: without it every attempt made the disk fuller, and no open could
+/// come to the point where orphans are deleted.
 #[test]
 fn opens_that_fail_leave_no_tables_behind() {
     let world = World::new(5);
@@ -183,7 +187,8 @@ fn opens_that_fail_leave_no_tables_behind() {
         }
         world.faults.heal();
     }
-    // Whether the last of all, the sync after the rename, made the new manifest count, nobody knows: the tables stay.
+    // Whether the last of all, the sync after the rename, made the new manifest count, nobody knows: the
+    // tables stay.
     world.faults.add(Rule::new(Fault::Io, When::Nth(3)).on(Operation::SyncDir).path(DIR));
     let opened = world.options().open(DIR);
     assert!(opened.is_err() && world.files("tables").len() > before.len(), "{:?}", world.files("tables"));

@@ -48,9 +48,9 @@ fn level0_runs(db: &Database, name: &str) -> usize {
     levels.iter().find(|level| level.number == 0).map_or(0, |level| level.runs.len())
 }
 
-/// On a nearly full disk a large flush may find no room while small ones do. Guards that the lane goes on to the next
-/// keyspace: without it the first failure ended the step, small memtables stayed with the large one, and with them the log
-/// that they pin.
+/// On a nearly full disk a large flush may find no room while small ones do. Guards that the lane goes on to
+/// the next keyspace: without it the first failure ended the step, small memtables stayed with the large one,
+/// and with them the log that they pin.
 #[test]
 fn a_keyspace_whose_flush_fails_does_not_keep_the_others_from_theirs() {
     for seed in 0..4 {
@@ -78,8 +78,8 @@ fn a_keyspace_whose_flush_fails_does_not_keep_the_others_from_theirs() {
     }
 }
 
-/// Guards the order of flushes: the memtable that pins the oldest part of the log first, because the log gets nothing back
-/// before it is gone, whichever keyspace is older.
+/// Guards the order of flushes: the memtable that pins the oldest part of the log first, because the log gets
+/// nothing back before it is gone, whichever keyspace is older.
 #[test]
 fn the_flush_that_gives_log_back_comes_first() {
     let world = World::new(3);
@@ -103,8 +103,8 @@ fn the_flush_that_gives_log_back_comes_first() {
     assert_eq!((default, young), (1, 0), "memtables left when the second flush began");
 }
 
-/// Guards that the compaction lane goes on to the next keyspace when a job fails: without it a damaged or unreadable table
-/// of one keyspace ended every step, and no other keyspace was ever compacted again.
+/// Guards that the compaction lane goes on to the next keyspace when a job fails: without it a damaged or
+/// unreadable table of one keyspace ended every step, and no other keyspace was ever compacted again.
 #[test]
 fn a_keyspace_whose_compaction_fails_does_not_keep_the_others_from_theirs() {
     for seed in 0..6 {
@@ -154,8 +154,8 @@ fn the_most_urgent_compaction_of_all_keyspaces_comes_first() {
     }
 }
 
-/// Guards that equally urgent keyspaces take turns: without it the oldest keyspace was served until it wanted nothing more, which
-/// under steady writes is never.
+/// Guards that equally urgent keyspaces take turns: without it the oldest keyspace was served until it wanted
+/// nothing more, which under steady writes is never.
 #[test]
 fn equally_urgent_keyspaces_take_turns() {
     for seed in 0..4 {

@@ -17,8 +17,8 @@ fn expect_no_idle_rounds(db: &Database, what: &str, calls: impl FnOnce() -> usiz
     let before = work_done(&db.metrics());
     let steps = calls() as u64;
     let done = work_done(&db.metrics()) - before;
-    // Beside the steps that work, each lane may look once for a request from before and once more when all is done; a job
-    // may make files obsolete, which are deleted in one step.
+    // Beside the steps that work, each lane may look once for a request from before and once more when all is
+    // done; a job may make files obsolete, which are deleted in one step.
     let most = 2 * done + 6;
     assert!(steps <= most, "{what}: {steps} steps for {done} pieces of work");
 }
@@ -50,7 +50,8 @@ fn background_work_takes_no_more_steps_than_there_are_things_to_do() {
         let random = SeededRandom::new(seed as u64);
         for round in 0..20 {
             for _ in 0..8 {
-                // Batches, because after every write a step may be taken, and this is about those that are left.
+                // Batches, because after every write a step may be taken, and this is about those that are
+                // left.
                 let mut batch = db.batch();
                 for _ in 0..50 {
                     let target = if random.below(3) == 0 { &other } else { db.default_keyspace() };

@@ -13,8 +13,9 @@ fn put_durably(db: &Database, key: &[u8]) {
     db.default_keyspace().put_with(key, b"value", Durability::Power).unwrap();
 }
 
-/// What was promised to survive a power cut is lost with any directory above it whose name was not durable. Guards that
-/// creating a database makes all names above it durable; syncing the parent alone lost whole databases in nested paths.
+/// What was promised to survive a power cut is lost with any directory above it whose name was not durable.
+/// Guards that creating a database makes all names above it durable; syncing the parent alone lost whole
+/// databases in nested paths.
 #[test]
 fn a_database_in_a_path_that_was_made_for_it_survives_a_power_cut() {
     for (path, there) in [(NESTED, "/"), (NESTED, "/data/of"), ("/db", "/"), ("relative/db", "/")] {
@@ -28,8 +29,8 @@ fn a_database_in_a_path_that_was_made_for_it_survives_a_power_cut() {
     }
 }
 
-/// A process that is killed while it creates a database leaves directories that are there but not durable, and nothing tells
-/// them from durable ones. Guards that the next open syncs them all the same.
+/// A process that is killed while it creates a database leaves directories that are there but not durable,
+/// and nothing tells them from durable ones. Guards that the next open syncs them all the same.
 #[test]
 fn a_database_whose_creation_was_interrupted_survives_a_power_cut_after_the_next_open() {
     let world = World::over(StrictFs::new(), 1);
@@ -48,8 +49,9 @@ fn a_database_whose_creation_was_interrupted_survives_a_power_cut_after_the_next
     }
 }
 
-/// Guards that nobody waits for the device where the close has said everything, and that what is promised afterwards is kept all
-/// the same: the first flush of the log makes durable what the open did not. Six flushes, one after the other, were 9 ms.
+/// Guards that nobody waits for the device where the close has said everything, and that what is promised
+/// afterwards is kept all the same: the first flush of the log makes durable what the open did not. Six
+/// flushes, one after the other, were 9 ms.
 #[test]
 fn an_open_after_a_clean_close_waits_for_no_flush_of_the_device() {
     let syncs = |world: &World| -> u64 {
@@ -86,8 +88,9 @@ fn write_protect(world: &World) {
     changing.for_each(|operation| world.break_down(Fault::Io, operation, ""));
 }
 
-/// Guards that a read-only open of a directory without a lock file, such as a copy on a medium that cannot be written to, makes
-/// no lock file: it was refused there. With a lock file it takes a shared lock, and in neither case changes anything.
+/// Guards that a read-only open of a directory without a lock file, such as a copy on a medium that cannot be
+/// written to, makes no lock file: it was refused there. With a lock file it takes a shared lock, and in
+/// neither case changes anything.
 #[test]
 fn a_read_only_open_changes_nothing_and_needs_no_lock_file() {
     for (flushed, has_lock) in [(true, true), (true, false), (false, true), (false, false)] {

@@ -6,9 +6,9 @@ use esker::parts::env::fault::{Fault, Operation};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Between a write's first look at the state of the database and its turn under the commit lock, another thread's flush of
-/// the log may fail. Guards the second look under the lock (CP5): without it the write was acknowledged, and made
-/// visible, by a database that had promised to take nothing more.
+/// Between a write's first look at the state of the database and its turn under the commit lock, another
+/// thread's flush of the log may fail. Guards the second look under the lock (CP5): without it the write was
+/// acknowledged, and made visible, by a database that had promised to take nothing more.
 #[test]
 fn a_write_that_passed_the_first_check_is_not_acknowledged_after_the_log_is_poisoned() {
     for mapped in [true, false] {

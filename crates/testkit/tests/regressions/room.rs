@@ -25,9 +25,9 @@ fn write_until_refused(db: &Database, value_bytes: usize, most: u32) -> u32 {
     panic!("{most} writes went through although no memtable was ever flushed");
 }
 
-/// A rotation of the log seals memtables without asking anybody; so it must not happen while what is sealed already
-/// fills the memtables' share. Guards the first bound in `rotate_log`: without it memory grew by a memtable with every
-/// few rotations as long as flushes failed, or were slower than writers.
+/// A rotation of the log seals memtables without asking anybody; so it must not happen while what is sealed
+/// already fills the memtables' share. Guards the first bound in `rotate_log`: without it memory grew by a
+/// memtable with every few rotations as long as flushes failed, or were slower than writers.
 #[test]
 fn rotations_do_not_seal_more_than_memtables_may_hold() {
     const VALUE_BYTES: usize = 1000;
@@ -53,9 +53,10 @@ fn rotations_do_not_seal_more_than_memtables_may_hold() {
     }
 }
 
-/// Entries that are small beside their log records fill the log long before they fill memtables. Guards the two other
-/// bounds of a rotation: the log may grow to twice its share and no further, and the memtables that pin it are sealed only while
-/// fewer than the most wait to be flushed. Without them the log, or the queue of sealed memtables, grew without end.
+/// Entries that are small beside their log records fill the log long before they fill memtables. Guards the
+/// two other bounds of a rotation: the log may grow to twice its share and no further, and the memtables that
+/// pin it are sealed only while fewer than the most wait to be flushed. Without them the log, or the queue of
+/// sealed memtables, grew without end.
 #[test]
 fn rotations_let_neither_the_log_nor_the_queue_of_memtables_grow() {
     let world = World::new(1);
@@ -75,9 +76,9 @@ fn rotations_let_neither_the_log_nor_the_queue_of_memtables_grow() {
     assert!(db.metrics().log.live_bytes <= LOG_BYTES, "flushes gave the log nothing back");
 }
 
-/// A batch larger than a segment gets one of its own, and may have to wait for memtables after it has rotated to it. If others
-/// fill that segment meanwhile, the batch needs another one. Guards that a used private segment is forgotten and a new
-/// one prepared; without it the write failed with an internal error.
+/// A batch larger than a segment gets one of its own, and may have to wait for memtables after it has rotated
+/// to it. If others fill that segment meanwhile, the batch needs another one. Guards that a used private
+/// segment is forgotten and a new one prepared; without it the write failed with an internal error.
 #[test]
 fn a_large_batch_whose_own_segment_was_filled_by_others_gets_another_one() {
     let mut tried = 0;
@@ -94,7 +95,8 @@ fn a_large_batch_whose_own_segment_was_filled_by_others_gets_another_one() {
             continue;
         }
         tried += 1;
-        // While the batch waits for the flush, somebody else's record takes the room at the end of its segment.
+        // While the batch waits for the flush, somebody else's record takes the room at the end of its
+        // segment.
         let happened = Arc::new(AtomicBool::new(false));
         let (within, flag) = (other.clone(), Arc::clone(&happened));
         world.faults.interrupt(Operation::Create, "tables/", move || {
@@ -124,8 +126,9 @@ fn batch_of(db: &Database, numbers: Range<u32>) -> WriteBatch {
     batch
 }
 
-/// Level 0 stops writers so that compaction can catch up. Guards that it does so only while there is something to catch
-/// up with: a limit below what the strategy merges at, or a strategy that never merges, stopped writers for good.
+/// Level 0 stops writers so that compaction can catch up. Guards that it does so only while there is
+/// something to catch up with: a limit below what the strategy merges at, or a strategy that never merges,
+/// stopped writers for good.
 #[test]
 fn a_stop_limit_below_the_trigger_of_the_strategy_stops_nobody_for_good() {
     let strategies = [

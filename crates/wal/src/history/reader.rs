@@ -72,8 +72,8 @@ impl HistoryReader {
         self.position
     }
 
-    /// The next record that ends at or before `limit`, up to which everything is complete. `locate` answers for a hold whose
-    /// position is at most this reader's.
+    /// The next record that ends at or before `limit`, up to which everything is complete. `locate` answers
+    /// for a hold whose position is at most this reader's.
     ///
     /// # Errors
     /// [`Error::Corruption`] where a record should stand and none does; [`Error::Io`] from the device.
@@ -85,7 +85,8 @@ impl HistoryReader {
             let Some(standing) = &mut self.at else {
                 match self.stand(limit, locate)? {
                     Ok(standing) => {
-                        // Numbers between two lives may be unused: the first batch after the position stands here.
+                        // Numbers between two lives may be unused: the first batch after the position stands
+                        // here.
                         let before = SeqNo::new(standing.expected.get().saturating_sub(1));
                         self.position = self.position.max(before.min(limit));
                         self.at = Some(standing);
@@ -113,7 +114,8 @@ impl HistoryReader {
                         Located::In(found) if found.log_id != log_id => self.at = None,
                         Located::Gone { oldest } => return Ok(HistoryStep::Gone { oldest }),
                         Located::In(_) => return Err(missing(&path, offset, self.position, limit, &why)),
-                        // Numbers that were given out and never used, at the end of a log that is not written to.
+                        // Numbers that were given out and never used, at the end of a log that is not written
+                        // to.
                         Located::Nowhere => return Ok(HistoryStep::UpToDate),
                     }
                 }

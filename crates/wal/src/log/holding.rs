@@ -7,8 +7,8 @@ use esker_env::OpenMode;
 use std::sync::Arc;
 
 impl Log {
-    /// Deletes kept segments that nobody wants any more, or that are too many; gives their number. To be called when holds
-    /// have moved or gone.
+    /// Deletes kept segments that nobody wants any more, or that are too many; gives their number. To be
+    /// called when holds have moved or gone.
     ///
     /// # Errors
     /// [`esker_base::Error::Io`] if a file could not be removed; the next open finds it again.
@@ -38,8 +38,8 @@ impl Log {
         outcome
     }
 
-    /// Keeps everything after `after` for a reader of changes, within the limit; `name` is the consumer's, if it has one, and
-    /// `since_ns` what the clock shows.
+    /// Keeps everything after `after` for a reader of changes, within the limit; `name` is the consumer's, if
+    /// it has one, and `since_ns` what the clock shows.
     ///
     /// # Errors
     /// The smallest position from which the history is whole, if that is greater than `after`.
@@ -48,7 +48,8 @@ impl Log {
         self.pool.lock().history.register(&hold).map(|()| hold)
     }
 
-    /// The segment that holds the first batch after `after`. For the owner of a hold whose position is at most that.
+    /// The segment that holds the first batch after `after`. For the owner of a hold whose position is at
+    /// most that.
     pub fn locate(&self, after: SeqNo) -> Located {
         let pool = self.pool.lock();
         match pool.history.locate(after) {

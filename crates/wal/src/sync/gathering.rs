@@ -1,22 +1,25 @@
 //! How long a flush is put off for those who are about to come.
 //!
-//! A flush that ends sets its whole group free, and in a closed loop each of them comes again after a moment. Whoever waited
-//! meanwhile, having come too late for that flush, would lead the next one at once, without them: so two halves take turns,
-//! each waits through the other's flush, and a flush carries half of what it could. Instead the next flush waits until as many
-//! have come as the last round had, for half the time that a flush usually takes at the most. PostgreSQL's `commit_delay` is the
-//! same thought, with a time that somebody has to choose.
+//! A flush that ends sets its whole group free, and in a closed loop each of them comes again after a moment.
+//! Whoever waited meanwhile, having come too late for that flush, would lead the next one at once, without
+//! them: so two halves take turns, each waits through the other's flush, and a flush carries half of what it
+//! could. Instead the next flush waits until as many have come as the last round had, for half the time that
+//! a flush usually takes at the most. PostgreSQL's `commit_delay` is the same thought, with a time that
+//! somebody has to choose.
 //!
-//! It does not always pay: callers who come at random are not about to come, and where other work keeps all processors busy, a
-//! group that sleeps as one gets them back late, while of two halves one is awake. So both ways are measured in blocks of rounds,
-//! and the one that served more callers for the time is used.
+//! It does not always pay: callers who come at random are not about to come, and where other work keeps all
+//! processors busy, a group that sleeps as one gets them back late, while of two halves one is awake. So both
+//! ways are measured in blocks of rounds, and the one that served more callers for the time is used.
 //!
 //! * GA1: nobody waits for more callers than were there in the round before, so a lone caller never waits.
 //! * GA2: one wait ends after the limit at the latest, whoever comes or does not.
-//! * GA3: of 16 blocks one tries the way that served fewer; a block of waits in vain costs half as much as its flushes.
+//! * GA3: of 16 blocks one tries the way that served fewer; a block of waits in vain costs half as much as
+//!   its flushes.
 
 use std::time::Duration;
 
-/// No flush is put off for longer. Half of what a slow device takes would be too long for those who wait in vain.
+/// No flush is put off for longer. Half of what a slow device takes would be too long for those who wait in
+/// vain.
 const LONGEST_NS: u64 = 2_000_000;
 /// By such a part the estimate of a usual flush goes up or down with each flush.
 const STEP: u64 = 16;
@@ -27,13 +30,14 @@ const TRY_EVERY: u32 = 16;
 /// A block counts for so much of the mean.
 const MEAN_SHARE: u64 = 4;
 
-/// What the last rounds were like. A round begins when the flush before has ended and somebody is there, and ends with its flush.
+/// What the last rounds were like. A round begins when the flush before has ended and somebody is there, and
+/// ends with its flush.
 #[derive(Debug)]
 pub(super) struct Gathering {
     /// Callers in the last round: those whom its flush served, and those who had come by its end.
     population: u32,
-    /// What a flush usually takes: about the median, because a few flushes wait for the processor, or for others who use the
-    /// device, twenty times as long as they take, and the mean follows those.
+    /// What a flush usually takes: about the median, because a few flushes wait for the processor, or for
+    /// others who use the device, twenty times as long as they take, and the mean follows those.
     usual_flush_ns: u64,
     /// Whether somebody watches the time.
     is_watched: bool,
@@ -155,7 +159,8 @@ mod tests {
         gathering
     }
 
-    /// Rounds in which `served(waits)` tells how many are served in which time; of how many hundredths a wait was part.
+    /// Rounds in which `served(waits)` tells how many are served in which time; of how many hundredths a wait
+    /// was part.
     fn waiting_percent(population: u32, served: impl Fn(bool) -> (u32, u64)) -> u32 {
         const ROUNDS: u32 = 100 * BLOCK_ROUNDS;
         let (mut gathering, mut now_ns, mut waiting) = (after_a_round_of(population), FLUSH_NS, 0);

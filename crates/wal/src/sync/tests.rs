@@ -188,7 +188,8 @@ fn marks_are_pending_once_for_each_raise() {
     assert_eq!(world.lane.raises(), 1);
 }
 
-/// Seven come while one flush is held up. When it ends they wait for its caller, who comes again: one flush for all eight.
+/// Seven come while one flush is held up. When it ends they wait for its caller, who comes again: one flush
+/// for all eight.
 #[test]
 fn the_next_flush_waits_for_those_of_the_last_round() {
     let clock = Arc::new(ManualClock::new(0));

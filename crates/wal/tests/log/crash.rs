@@ -68,8 +68,8 @@ fn a_written_log_survives_every_cut() {
     }
 }
 
-/// Dies in the first life, dies in the second one, which begins on what the first one left: before its commit,
-/// while it deletes old files, and at work. What was promised by either life is there.
+/// Dies in the first life, dies in the second one, which begins on what the first one left: before its
+/// commit, while it deletes old files, and at work. What was promised by either life is there.
 #[test]
 fn crashes_in_the_life_after_a_crash() {
     for seed in 21..=24 {

@@ -1,5 +1,5 @@
-//! Damage of every byte and every length: it is noticed, or nothing that was promised is missing. Wrong data never
-//! comes back, and nothing panics.
+//! Damage of every byte and every length: it is noticed, or nothing that was promised is missing. Wrong data
+//! never comes back, and nothing panics.
 
 use crate::world::{DIR, Known, Manifest, World, read_back, verify};
 use esker_base::{Error, LogId};

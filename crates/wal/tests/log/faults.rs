@@ -131,8 +131,8 @@ fn a_private_segment_that_cannot_be_made_costs_nothing() {
     verify(&strict.crash(Crash::Process), &world.known(), false, "no private segment");
 }
 
-/// Without a mapping an append can fail. The same sequence numbers are then used again at the same place, by another
-/// batch, and only that one comes back.
+/// Without a mapping an append can fail. The same sequence numbers are then used again at the same place, by
+/// another batch, and only that one comes back.
 #[test]
 fn a_failed_write_is_put_back_and_overwritten() {
     for keep_bytes in [0, 1, 20, 40, 100, 1000, 4000] {
@@ -267,8 +267,9 @@ fn a_surplus_segment_that_cannot_be_removed_is_reported_and_found_again() {
     assert_eq!(recovered.report.removable.len(), 4);
 }
 
-/// Nobody waits for the device to make files that nothing was promised of: neither who opens a database, nor who fills its log. A
-/// directory that is there is not synced into its parent again either. The first flush makes good for all of it.
+/// Nobody waits for the device to make files that nothing was promised of: neither who opens a database, nor
+/// who fills its log. A directory that is there is not synced into its parent again either. The first flush
+/// makes good for all of it.
 #[test]
 fn a_log_that_is_not_flushed_syncs_nothing() {
     let mut faulty = Faulty::new(true);

@@ -107,7 +107,8 @@ fn wanted_segments_are_kept_and_others_are_used_again() {
     }
 }
 
-/// A reader that has read a segment to its end finds the next one, although its own is written anew meanwhile.
+/// A reader that has read a segment to its end finds the next one, although its own is written anew
+/// meanwhile.
 #[test]
 fn a_segment_that_is_used_again_under_a_reader_is_left() {
     let mut kept = Kept::new(true, u64::MAX);
@@ -162,8 +163,8 @@ fn past_the_limit_the_oldest_goes_and_its_readers_are_cut_off() {
     assert!(!quick.is_cut_off());
 }
 
-/// A whole record that was never published can stand where the next one will: a write that failed late. Only bytes that were read
-/// after the limit was known are given out.
+/// A whole record that was never published can stand where the next one will: a write that failed late. Only
+/// bytes that were read after the limit was known are given out.
 #[test]
 fn bytes_that_were_read_early_are_read_again() {
     let mut kept = Kept::new(false, u64::MAX);

@@ -34,7 +34,8 @@ fn released_segments_are_used_again_up_to_a_bound() {
     verify(&world.fs.crash(Crash::Process), &world.known(), false, "recycled");
 }
 
-/// A log that rests has one small file, takes some records without another, and asks for segments before it needs them.
+/// A log that rests has one small file, takes some records without another, and asks for segments before it
+/// needs them.
 #[test]
 fn a_resting_log_keeps_one_small_file_and_wakes_in_time() {
     let fs = StrictFs::new();
@@ -90,8 +91,8 @@ fn a_resting_log_keeps_one_small_file_and_wakes_in_time() {
     verify(&fs.crash(Crash::Process), &known, false, "rested");
 }
 
-/// WL4: what is Ready has its room on the disk, or rotation could meet a full one after all; and the first flush of it makes all of
-/// that durable.
+/// WL4: what is Ready has its room on the disk, or rotation could meet a full one after all; and the first
+/// flush of it makes all of that durable.
 #[test]
 fn a_ready_segment_has_its_room_and_survives_a_power_cut_when_flushed() {
     for mapped in [true, false] {

@@ -39,8 +39,8 @@ impl Drop for Finished<'_> {
     }
 }
 
-/// Eight writers of durability `Power`, and a thread that prepares segments. Whoever leads a flush waits until
-/// everybody has appended, so that sharing does not depend on how fast a flush is.
+/// Eight writers of durability `Power`, and a thread that prepares segments. Whoever leads a flush waits
+/// until everybody has appended, so that sharing does not depend on how fast a flush is.
 #[test]
 fn power_writers_share_flushes() {
     let strict = StrictFs::with_options(StrictOptions { record_trace: false, ..Default::default() });

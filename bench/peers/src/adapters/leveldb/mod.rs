@@ -1,7 +1,7 @@
 //! LevelDB through its C interface, as the system packages it.
 //!
-//! It has no LZ4: Snappy. Its `get` returns a copy that was allocated, because its C interface has no other. It compacts with one
-//! thread, and writers wait for each other.
+//! It has no LZ4: Snappy. Its `get` returns a copy that was allocated, because its C interface has no other.
+//! It compacts with one thread, and writers wait for each other.
 
 mod raw;
 
@@ -28,7 +28,8 @@ struct LevelDb {
     is_power: bool,
 }
 
-// SAFETY: LevelDB's database may be used by many threads at a time; the other pointers are used at opening and closing only.
+// SAFETY: LevelDB's database may be used by many threads at a time; the other pointers are used at opening
+// and closing only.
 unsafe impl Send for LevelDb {}
 // SAFETY: as above.
 unsafe impl Sync for LevelDb {}
@@ -53,7 +54,8 @@ pub(super) fn open(directory: &Path, settings: &EngineSettings) -> Result<Box<dy
     let cache_bytes = usize::try_from(settings.cache_bytes)?;
     let memtable_bytes = usize::try_from(settings.memtable_bytes)?;
     let mut message = ptr::null_mut();
-    // SAFETY: every pointer is one that LevelDB just made; they are freed in `drop`, after the database was closed.
+    // SAFETY: every pointer is one that LevelDB just made; they are freed in `drop`, after the database was
+    // closed.
     let store = unsafe {
         let options = raw::leveldb_options_create();
         let cache = raw::leveldb_cache_create_lru(cache_bytes);

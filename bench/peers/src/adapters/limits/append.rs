@@ -1,4 +1,5 @@
-//! The session of whatever only appends: records are written, one or many at a time, and nothing is ever read.
+//! The session of whatever only appends: records are written, one or many at a time, and nothing is ever
+//! read.
 
 use crate::engine::{Batch, Error, Result, SeeEntry, SeeValue, Session};
 
@@ -13,8 +14,8 @@ pub(super) fn session<'a>(end: impl Append + 'a) -> Box<dyn Session + 'a> {
     Box::new(AppendSession(end))
 }
 
-/// Records made into bytes as a log has them, and handed over in one piece: the length of the key, that of the value, key and
-/// value; no checksum.
+/// Records made into bytes as a log has them, and handed over in one piece: the length of the key, that of
+/// the value, key and value; no checksum.
 pub(super) struct Framed<F> {
     write: F,
     /// Used again for every piece.

@@ -1,5 +1,6 @@
-//! Entries in an array, each in the place that its key's number says: nothing to search, so that a get is one access to memory, of
-//! which the processor knows beforehand where it goes. What this loses when the data set grows, any store loses at the least.
+//! Entries in an array, each in the place that its key's number says: nothing to search, so that a get is one
+//! access to memory, of which the processor knows beforehand where it goes. What this loses when the data set
+//! grows, any store loses at the least.
 //!
 //! Keys must be dense, as they are unless gaps are asked for.
 
@@ -12,7 +13,8 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 const NUMBER_BYTES: usize = 8;
 /// Bytes of an empty place. No key has them all: numbers would end before.
 const EMPTY: u8 = 0xff;
-/// The array may become so many times as large as the data set, for entries that workloads add; whoever needs more has keys with gaps.
+/// The array may become so many times as large as the data set, for entries that workloads add; whoever needs
+/// more has keys with gaps.
 const MOST_FACTOR: u64 = 4;
 /// Bytes that even a small one may have.
 const LEAST_BYTES: u64 = 1 << 20;
@@ -27,7 +29,8 @@ struct Places {
     most_bytes: usize,
 }
 
-/// An empty one, with room for the data set in large pages, so that as few addresses as possible are to be translated.
+/// An empty one, with room for the data set in large pages, so that as few addresses as possible are to be
+/// translated.
 pub(in crate::adapters) fn open(_: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
     let bytes: Vec<u8> = Vec::with_capacity(usize::try_from(settings.expected_bytes)?);
     advise_large_pages(&bytes);
@@ -41,7 +44,8 @@ fn advise_large_pages(bytes: &Vec<u8>) {
     let start = bytes.as_ptr();
     let skipped = start.align_offset(PAGE_BYTES);
     let Some(len) = bytes.capacity().checked_sub(skipped) else { return };
-    // SAFETY: advice on pages of memory that is ours, from the first that is whole; what is in them does not change.
+    // SAFETY: advice on pages of memory that is ours, from the first that is whole; what is in them does not
+    // change.
     unsafe { libc::madvise(start.wrapping_add(skipped).cast_mut().cast(), len, libc::MADV_HUGEPAGE) };
 }
 

@@ -1,4 +1,5 @@
-//! Records copied into memory that was touched before, and then all of them in one go: what the memory allows.
+//! Records copied into memory that was touched before, and then all of them in one go: what the memory
+//! allows.
 
 use super::append::{self, Append};
 use crate::engine::{Abilities, Engine, EngineSettings, Result, Session};

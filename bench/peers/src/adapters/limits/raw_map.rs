@@ -1,6 +1,6 @@
-//! Records copied into a mapped file whose blocks are allocated: the limit of logs that are written through a map. Where writes
-//! are to survive a power cut, zeros were written to the beginning of the file and synced before, and each record is followed by an
-//! `msync(2)` of its pages.
+//! Records copied into a mapped file whose blocks are allocated: the limit of logs that are written through a
+//! map. Where writes are to survive a power cut, zeros were written to the beginning of the file and synced
+//! before, and each record is followed by an `msync(2)` of its pages.
 
 use super::append::{self, Framed};
 use crate::engine::{Abilities, Engine, EngineSettings, Result, Session};

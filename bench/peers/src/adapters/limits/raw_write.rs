@@ -1,6 +1,7 @@
-//! One `write(2)` for each record at the end of a file: the limit of logs that are written by calls. Where records are to survive
-//! a power cut, the file was filled with zeros and synced before, and each write is followed by an `fdatasync(2)`: so the device is
-//! told of data alone, and not of a length or of blocks that were given out. That is the limit of durable writes that share nothing.
+//! One `write(2)` for each record at the end of a file: the limit of logs that are written by calls. Where
+//! records are to survive a power cut, the file was filled with zeros and synced before, and each write is
+//! followed by an `fdatasync(2)`: so the device is told of data alone, and not of a length or of blocks that
+//! were given out. That is the limit of durable writes that share nothing.
 
 use super::append::{self, Framed};
 use crate::engine::{Abilities, Engine, EngineSettings, Result, Session};

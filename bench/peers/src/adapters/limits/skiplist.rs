@@ -1,7 +1,7 @@
 //! crossbeam's SkipMap without a log: what a memtable of that kind allows.
 //!
-//! Setting a key again is a removal and an insertion, so that concurrent readers can miss the key in between: it takes no part in
-//! workloads in which some threads read what others set.
+//! Setting a key again is a removal and an insertion, so that concurrent readers can miss the key in between:
+//! it takes no part in workloads in which some threads read what others set.
 
 use crate::engine::{Abilities, Engine, EngineSettings, Result, SeeEntry, SeeValue, Session};
 use crossbeam_skiplist::SkipMap;

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Whoever is handed over to a full cache is inside, within the scans' share if it stands for a scan's block, and is counted as nothing but that.
+/// Whoever is handed over to a full cache is inside, within the scans' share if it stands for a scan's block,
+/// and is counted as nothing but that.
 #[test]
 fn what_is_handed_over_enters_a_full_cache_as_what_it_stands_for() {
     for_each_kind(|kind| {

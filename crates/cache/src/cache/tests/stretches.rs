@@ -34,7 +34,8 @@ impl Charge for Lying {
     }
 }
 
-/// ST1: what is left lies in stretches that the cache has kept whole, but for less than what is not worth a walk.
+/// ST1: what is left lies in stretches that the cache has kept whole, but for less than what is not worth a
+/// walk.
 #[test]
 fn a_cache_that_becomes_smaller_leaves_whole_stretches() {
     for_each_kind(|kind| {

@@ -1,4 +1,5 @@
-//! `inspect blob`: the header of a blob file, and all large values in it, those that nothing points to any more included.
+//! `inspect blob`: the header of a blob file, and all large values in it, those that nothing points to any
+//! more included.
 
 use super::Printer;
 use crate::failure::{Exit, Failure};

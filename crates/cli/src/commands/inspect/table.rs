@@ -244,8 +244,8 @@ impl Totals {
         }
     }
 
-    /// Beside the share of each kind of slot stands what chance gives: with k keys a slot, e^-k of the slots stay
-    /// empty and k e^-k have one key.
+    /// Beside the share of each kind of slot stands what chance gives: with k keys a slot, e^-k of the slots
+    /// stay empty and k e^-k have one key.
     fn print(&self, printer: &mut Printer<'_>, table: &Table) -> Result<(), Failure> {
         let all = self.slots.usable + self.slots.empty + self.slots.cancelled;
         if all == 0 {

@@ -57,8 +57,8 @@ pub(super) fn inspect(printer: &mut Printer<'_>, path: &Path) -> Result<Exit, Fa
         Some(reason) => reason.to_string(),
     };
     printer.remark(&format!("the records end at byte {}: {reason}", stop.offset))?;
-    // What stands behind the last record of a segment in use is of an earlier life of the file, or nothing; only a
-    // record that is there and does not match its own checksum is surely torn or damaged.
+    // What stands behind the last record of a segment in use is of an earlier life of the file, or nothing;
+    // only a record that is there and does not match its own checksum is surely torn or damaged.
     let torn = matches!(stop.reason, Some(StopReason::PayloadChecksum { .. } | StopReason::CutOff { .. }));
     Ok(if torn { Exit::Damage } else { Exit::Done })
 }

@@ -1,5 +1,5 @@
-//! The page of the manual, and a configuration file to start from. Both are made of what the library says of its options, so
-//! they cannot be out of date; a test compares the page with what is printed.
+//! The page of the manual, and a configuration file to start from. Both are made of what the library says of
+//! its options, so they cannot be out of date; a test compares the page with what is printed.
 
 use crate::failure::Failure;
 use esker::{Cs265, KeyspaceOptions, OptionInfo, Options, Preset};

@@ -166,8 +166,8 @@ fn widths(titles: &[&str; 4], rows: &[[String; 4]]) -> [usize; 3] {
     })
 }
 
-/// Text in lines of at most `width` characters, where its words allow that; one line at least. Words that are too long are broken behind
-/// commas and colons.
+/// Text in lines of at most `width` characters, where its words allow that; one line at least. Words that are
+/// too long are broken behind commas and colons.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

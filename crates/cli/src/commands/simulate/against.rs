@@ -1,8 +1,9 @@
 //! `simulate --against-engine`: the same scenario on the engine, one step after the other.
 //!
-//! The engine runs without threads and with a clock that stands still, or goes on by a millisecond with each write where entries expire: after each flush it works until it wants nothing, as
-//! the settled simulation does, and never thinks itself idle. What differs is what a simulation cannot know: keys that are
-//! drawn by chance, tables that end at blocks, and bytes that blocks, indexes and filters take.
+//! The engine runs without threads and with a clock that stands still, or goes on by a millisecond with each
+//! write where entries expire: after each flush it works until it wants nothing, as the settled simulation
+//! does, and never thinks itself idle. What differs is what a simulation cannot know: keys that are drawn by
+//! chance, tables that end at blocks, and bytes that blocks, indexes and filters take.
 
 use crate::args::Global;
 use crate::failure::Failure;
@@ -17,7 +18,8 @@ use std::time::Duration;
 
 /// The tree is looked at so many times while a memtable fills.
 const LOOKS_PER_MEMTABLE: f64 = 128.0;
-/// A prime above all counts of keys: multiplied by it, neighbours in popularity lie far apart, and no two meet.
+/// A prime above all counts of keys: multiplied by it, neighbours in popularity lie far apart, and no two
+/// meet.
 const SCATTER: u128 = 18_446_744_073_709_551_557;
 /// When the clock of the engine begins, in milliseconds since 1970.
 const START_MS: u64 = 1_600_000_000_000;
@@ -33,7 +35,8 @@ pub(super) struct Measured {
     pub(super) table_overhead: f64,
     /// Bytes written to tables over bytes of keys and values.
     pub(super) write_amplification: f64,
-    /// Bytes of tables over those that are alive, on average and at most, after each flush and what it led to.
+    /// Bytes of tables over those that are alive, on average and at most, after each flush and what it led
+    /// to.
     pub(super) space_mean: f64,
     pub(super) space_max: f64,
     /// Merges.

@@ -183,8 +183,8 @@ fn a_change_by_hand_starts_the_observation_anew() {
     world.db.close().unwrap();
 }
 
-/// AD5: a change by hand after the lane has read the options, and before it replaces them. Nothing of it is undone, and neither is counted as
-/// the lane's; where it left the design as it was, the next window goes on.
+/// AD5: a change by hand after the lane has read the options, and before it replaces them. Nothing of it is
+/// undone, and neither is counted as the lane's; where it left the design as it was, the next window goes on.
 #[test]
 fn a_change_by_hand_at_the_same_moment_comes_first() {
     for (by_hand, strategy) in [(None, "leveled:4"), (Some("leveled:5"), "leveled:5")] {

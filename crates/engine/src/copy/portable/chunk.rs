@@ -15,7 +15,8 @@ const CHUNK_HEADER_BYTES: usize = 16;
 
 /// An entries chunk is closed at this many bytes; one entry may be longer than that.
 pub(super) const CHUNK_BYTES: usize = 256 << 10;
-/// Longer payloads are stored as they are, so that a reader takes no more memory than this for a length that may lie.
+/// Longer payloads are stored as they are, so that a reader takes no more memory than this for a length that
+/// may lie.
 const MAX_COMPRESSED_RAW_BYTES: usize = 2 * CHUNK_BYTES;
 /// Fast; an export is read far more seldom than it is written.
 const CODEC: Codec = Codec::Zstd { level: 1 };

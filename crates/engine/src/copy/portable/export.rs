@@ -22,9 +22,9 @@ pub struct ExportReport {
 }
 
 impl Database {
-    /// Writes keyspaces to a stream in the portable form (`docs/format/export.md`), as they are at one moment, while reads and writes go
-    /// on. Keys, values and expiry times are in it; options, old versions and merge operators are not (operands are folded).
-    /// Memory: a chunk of 256 KiB, or the longest value.
+    /// Writes keyspaces to a stream in the portable form (`docs/format/export.md`), as they are at one
+    /// moment, while reads and writes go on. Keys, values and expiry times are in it; options, old versions
+    /// and merge operators are not (operands are folded). Memory: a chunk of 256 KiB, or the longest value.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {

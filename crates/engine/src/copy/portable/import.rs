@@ -20,12 +20,14 @@ pub struct ImportReport {
 }
 
 impl Database {
-    /// Puts everything of an export into the keyspaces of the same names, which are created if they are missing. Keys that are there
-    /// get the export's values; others stay. Each chunk of the export, up to 256 KiB or one long entry, is one atomic batch.
+    /// Puts everything of an export into the keyspaces of the same names, which are created if they are
+    /// missing. Keys that are there get the export's values; others stay. Each chunk of the export, up to 256
+    /// KiB or one long entry, is one atomic batch.
     ///
     /// # Errors
-    /// `Corruption` with the offset in the stream, `Unsupported` if a newer version wrote it, `Io`; and whatever writing meets. What was
-    /// read before has been put then: importing the whole export again is safe.
+    /// `Corruption` with the offset in the stream, `Unsupported` if a newer version wrote it, `Io`; and
+    /// whatever writing meets. What was read before has been put then: importing the whole export again is
+    /// safe.
     pub fn import(&self, from: &mut dyn Read, told: impl FnMut(ImportReport)) -> Result<ImportReport> {
         read_export(from, &mut Importer { database: self, keyspace: None }, told)
     }

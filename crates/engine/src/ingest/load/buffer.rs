@@ -3,7 +3,8 @@
 use esker_base::{Error, Result, SeqNo, Tag, key};
 use esker_iter::Cursor;
 
-/// An entry of the buffer: where its key is, followed by its value, and the first bytes of the key, which settle most comparisons.
+/// An entry of the buffer: where its key is, followed by its value, and the first bytes of the key, which
+/// settle most comparisons.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     head: u64,
@@ -27,7 +28,8 @@ impl Buffer {
         Buffer { bytes: Vec::new(), slots: Vec::new(), is_ascending: true }
     }
 
-    /// Adds an entry whose value is `expiry` and `value` one after the other. The caller keeps the buffer below 4 GiB.
+    /// Adds an entry whose value is `expiry` and `value` one after the other. The caller keeps the buffer
+    /// below 4 GiB.
     #[inline]
     pub(super) fn push(&mut self, key: &[u8], kind_byte: u8, expiry: &[u8], value: &[u8]) {
         let head = key::head(key, 0);
@@ -71,8 +73,9 @@ impl Buffer {
         }
         let Buffer { bytes, slots, .. } = self;
         let key_of = |slot: &Slot| &bytes[slot.at as usize..][..usize::from(slot.key_len)];
-        // What was added later lies further back; behind an entry without any bytes, of the empty key, it lies at the same
-        // place and is not shorter. So no two that differ are equal, and the faster sort will do.
+        // What was added later lies further back; behind an entry without any bytes, of the empty key, it
+        // lies at the same place and is not shorter. So no two that differ are equal, and the faster sort
+        // will do.
         let place = |slot: &Slot| (slot.at, slot.value_len);
         slots.sort_unstable_by(|left, right| {
             let heads = left.head.cmp(&right.head);

@@ -1,13 +1,14 @@
 //! Bulk load: many entries into tables, past the log and the memtables.
 //!
-//! Entries are gathered in a buffer. While they come in ascending order, each full buffer, of a mebibyte, goes straight into tables
-//! as the last level has them: every byte is written once. At the first key that is not greater than the one before, what was
-//! written becomes the first sorted run, the buffer grows to its share of the memory budget, and from then on each full
-//! buffer is sorted and written as a run ([`runs`]); the end merges the runs into tables. What fits the buffer is sorted there, and
-//! never written twice.
+//! Entries are gathered in a buffer. While they come in ascending order, each full buffer, of a mebibyte,
+//! goes straight into tables as the last level has them: every byte is written once. At the first key that is
+//! not greater than the one before, what was written becomes the first sorted run, the buffer grows to its
+//! share of the memory budget, and from then on each full buffer is sorted and written as a run ([`runs`]);
+//! the end merges the runs into tables. What fits the buffer is sorted there, and never written twice.
 //!
-//! Nothing is part of the keyspace before [`BulkLoader::finish`], and then everything is, by an ingest ([`super`]). The files of a
-//! load that is dropped, or whose process dies, go: at once, or as orphans at the next open.
+//! Nothing is part of the keyspace before [`BulkLoader::finish`], and then everything is, by an ingest
+//! ([`super`]). The files of a load that is dropped, or whose process dies, go: at once, or as orphans at the
+//! next open.
 
 mod buffer;
 mod runs;
@@ -25,7 +26,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tables::{FinishedTables, Purpose, Tables};
 
-/// A buffer of ascending entries is written at this size: long enough for its cost to vanish, short enough for the cache.
+/// A buffer of ascending entries is written at this size: long enough for its cost to vanish, short enough
+/// for the cache.
 const STREAM_BYTES: usize = 1 << 20;
 
 /// The share of the memory budget that unsorted entries may take before they are written as a run.
@@ -41,9 +43,10 @@ const ENTRIES_PER_TOLD: u64 = 1 << 16;
 
 /// Loads many entries into a keyspace at once: [`Keyspace::bulk_load`].
 ///
-/// Entries are added in any order and become part of the keyspace together, when [`BulkLoader::finish`] returns. In ascending
-/// order of keys they go straight into tables, at the speed of the device; otherwise they are sorted within a quarter of the
-/// memory budget and on disk, which takes up to twice their size meanwhile. Of several values of one key the one added last counts.
+/// Entries are added in any order and become part of the keyspace together, when [`BulkLoader::finish`]
+/// returns. In ascending order of keys they go straight into tables, at the speed of the device; otherwise
+/// they are sorted within a quarter of the memory budget and on disk, which takes up to twice their size
+/// meanwhile. Of several values of one key the one added last counts.
 ///
 /// A loader that is dropped leaves nothing.
 ///
@@ -136,9 +139,9 @@ impl BulkLoader {
         })
     }
 
-    /// Memory in which entries are sorted that do not come in order, in bytes; a quarter of the memory budget by default, and
-    /// not more than 2 GiB and not less than 4 KiB. More memory makes fewer and longer runs; merging them takes up to 16 MiB
-    /// beside it. To be set before the first entry.
+    /// Memory in which entries are sorted that do not come in order, in bytes; a quarter of the memory budget
+    /// by default, and not more than 2 GiB and not less than 4 KiB. More memory makes fewer and longer runs;
+    /// merging them takes up to 16 MiB beside it. To be set before the first entry.
     #[must_use]
     pub fn sort_memory(mut self, bytes: u64) -> BulkLoader {
         self.sort_bytes = bytes.clamp(MIN_SORT_BYTES, MAX_SORT_BYTES);
@@ -151,9 +154,9 @@ impl BulkLoader {
     /// O(1) in ascending order, but for the writing; O(log n) otherwise.
     ///
     /// # Errors
-    /// `InvalidArgument` if key or value is too long; the load can be gone on with. `Full`, `Io`, `Closed`, and `NotFound` if the
-    /// keyspace was dropped: these are final, because part of what was added is lost. Whoever goes on adding gets the same
-    /// error again, and so does [`BulkLoader::finish`].
+    /// `InvalidArgument` if key or value is too long; the load can be gone on with. `Full`, `Io`, `Closed`,
+    /// and `NotFound` if the keyspace was dropped: these are final, because part of what was added is lost.
+    /// Whoever goes on adding gets the same error again, and so does [`BulkLoader::finish`].
     #[inline]
     pub fn add(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         match self.keyspace.default_ttl() {
@@ -192,7 +195,8 @@ impl BulkLoader {
         self.added
     }
 
-    /// Writes the buffer. A failure may have lost part of what was added, so it is final: every later call gets it as well.
+    /// Writes the buffer. A failure may have lost part of what was added, so it is final: every later call
+    /// gets it as well.
     #[cold]
     fn make_room(&mut self) -> Result<()> {
         let written = self.failure.clone().map_or_else(|| self.write_buffer(), Err);
@@ -239,12 +243,12 @@ impl BulkLoader {
         Ok(())
     }
 
-    /// Makes everything that was added part of the keyspace, all or nothing, durable when it returns. Snapshots that exist do not see
-    /// it; keys that are there get the loaded values.
+    /// Makes everything that was added part of the keyspace, all or nothing, durable when it returns.
+    /// Snapshots that exist do not see it; keys that are there get the loaded values.
     ///
     /// # Errors
-    /// As [`BulkLoader::add`]; nothing was loaded then. Only if the log's device fails can the outcome be unknown: the
-    /// database is read-only then.
+    /// As [`BulkLoader::add`]; nothing was loaded then. Only if the log's device fails can the outcome be
+    /// unknown: the database is read-only then.
     pub fn finish(self) -> Result<BulkLoadReport> {
         self.finish_with(&mut |_| {})
     }

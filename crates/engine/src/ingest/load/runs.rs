@@ -1,11 +1,12 @@
 //! Sorted runs on disk, and merging them: the external half of a sort.
 //!
-//! A run is one buffer, sorted and written, or the merge of several runs. Runs are kept in the order in which their entries were
-//! added, and every entry carries the number of the run that it was first in as its sequence number, so a merge gives the
-//! entry of a key that was added last first, however often runs were merged before.
+//! A run is one buffer, sorted and written, or the merge of several runs. Runs are kept in the order in which
+//! their entries were added, and every entry carries the number of the run that it was first in as its
+//! sequence number, so a merge gives the entry of a key that was added last first, however often runs were
+//! merged before.
 //!
-//! Sixty-four runs of one tier are merged into one of the next. So a load of n buffers writes each entry log64(n) times
-//! and holds no more than a few times sixty-four files open, whatever it loads.
+//! Sixty-four runs of one tier are merged into one of the next. So a load of n buffers writes each entry
+//! log64(n) times and holds no more than a few times sixty-four files open, whatever it loads.
 
 use super::buffer::{Buffer, BufferCursor, forwards_only};
 use super::tables::{FinishedTables, Purpose, Tables};
@@ -43,7 +44,8 @@ impl Runs {
         Runs { store: Arc::clone(store), keyspace: Arc::clone(keyspace), runs: Vec::new(), written: 0 }
     }
 
-    /// The number of the run to come, as its entries carry it. That of tables which were not meant as a run is 0.
+    /// The number of the run to come, as its entries carry it. That of tables which were not meant as a run
+    /// is 0.
     fn next_seqno(&self) -> SeqNo {
         SeqNo::new(self.written + 1)
     }
@@ -95,7 +97,8 @@ impl Runs {
         self.written
     }
 
-    /// Gives out the last added entry of each key of all runs and of `buffer`, which is newer, in the order of keys.
+    /// Gives out the last added entry of each key of all runs and of `buffer`, which is newer, in the order
+    /// of keys.
     pub(super) fn merge_with(
         self,
         buffer: Buffer,

@@ -32,7 +32,8 @@ pub(super) struct Tables {
     options: Arc<KeyspaceOptions>,
     cuts: StrategyOptions,
     purpose: Purpose,
-    /// Bytes of the keyspace's last level when the load began: tables get the size that they would have there.
+    /// Bytes of the keyspace's last level when the load began: tables get the size that they would have
+    /// there.
     last_level_bytes: u64,
     open: Option<OpenTable>,
     done: Vec<PartMeta>,

@@ -152,7 +152,8 @@ fn what_fails_in_one_keyspace_is_not_told_to_writers_of_another() {
     db.close().expect("the end");
 }
 
-/// WM2: a job that can wait is held to a rate, until a writer waits for it. By the rate it would take twice as long as the writer waits at most.
+/// WM2: a job that can wait is held to a rate, until a writer waits for it. By the rate it would take twice
+/// as long as the writer waits at most.
 #[test]
 fn a_job_that_writers_wait_for_is_not_held_to_a_rate() {
     const RATE: u64 = 64 << 10;

@@ -13,8 +13,8 @@
 //! default_ttl = "30d"
 //! ```
 //!
-//! Every option has the name and the values that [`Options::set`] takes; numbers and `true` and `false` may stand without quotes, and lists by
-//! level may be arrays.
+//! Every option has the name and the values that [`Options::set`] takes; numbers and `true` and `false` may
+//! stand without quotes, and lists by level may be arrays.
 
 mod read;
 #[cfg(test)]
@@ -30,9 +30,10 @@ use std::path::Path;
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 impl Options {
-    /// Options from TOML text. At its top stand options of the database, and `preset` if they are to start from one; below
-    /// `[keyspace_defaults]` options of keyspaces that are created, and below `[keyspace.NAME]` those of one keyspace
-    /// ([`Options::set_keyspace`]). Values are written as for [`Options::set`]; numbers may stand without quotes.
+    /// Options from TOML text. At its top stand options of the database, and `preset` if they are to start
+    /// from one; below `[keyspace_defaults]` options of keyspaces that are created, and below
+    /// `[keyspace.NAME]` those of one keyspace ([`Options::set_keyspace`]). Values are written as for
+    /// [`Options::set`]; numbers may stand without quotes.
     ///
     /// ```
     /// # fn main() -> esker_base::Result<()> {
@@ -71,8 +72,8 @@ impl Options {
         read::read(&text, Some(path))
     }
 
-    /// The options that differ from their defaults as TOML text, which [`Options::from_toml`] reads back. Left out is what is
-    /// code: the functions of merge operators, compaction filters, the environment.
+    /// The options that differ from their defaults as TOML text, which [`Options::from_toml`] reads back.
+    /// Left out is what is code: the functions of merge operators, compaction filters, the environment.
     pub fn to_toml(&self) -> String {
         write::write(self)
     }

@@ -1,4 +1,5 @@
-//! Reading a configuration: TOML syntax by the `toml` crate, everything that it means by the table of options.
+//! Reading a configuration: TOML syntax by the `toml` crate, everything that it means by the table of
+//! options.
 
 use crate::options::{Cs265, KeyspaceOptions, Options, Preset};
 use esker_base::{Error, Result};

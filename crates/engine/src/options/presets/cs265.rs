@@ -1,4 +1,5 @@
-//! The parameters of the CS265 final report's store, under its names, with its defaults and ranges (appendix A).
+//! The parameters of the CS265 final report's store, under its names, with its defaults and ranges (appendix
+//! A).
 
 use crate::options::table::units::Unit;
 use crate::options::table::{OptionScope, Row, Scope};
@@ -163,10 +164,11 @@ impl Cs265 {
 
     /// The parameters as options of ours.
     ///
-    /// The report counts the buffer in entries, which are limited so here as well; larger ones than its own end the buffer by the bytes that its
-    /// own would take, for which memory is set aside and by which levels are sized. The report has a cache of its own size, where Esker has one budget for
-    /// everything: the budget is made so that the cache has its size when buffers of 16-byte entries, which the report's are, and their log
-    /// are full.
+    /// The report counts the buffer in entries, which are limited so here as well; larger ones than its own
+    /// end the buffer by the bytes that its own would take, for which memory is set aside and by which levels
+    /// are sized. The report has a cache of its own size, where Esker has one budget for everything: the
+    /// budget is made so that the cache has its size when buffers of 16-byte entries, which the report's are,
+    /// and their log are full.
     pub fn options(&self) -> Options {
         let buffers = self.buffer_entries * ENTRY_BYTES;
         let budget = (self.cache_mib << 20) + 2 * buffers + buffers / 2 + MERGE_BYTES;

@@ -1,8 +1,8 @@
 //! Starting points: sets of options under a name.
 //!
-//! A preset is a list of names and values, nothing else, so it can be shown, written to a file and changed like options that
-//! somebody typed. Those of the reports describe what these stores chose, with the parts that Esker has; the profiles follow
-//! the guidelines of one of them.
+//! A preset is a list of names and values, nothing else, so it can be shown, written to a file and changed
+//! like options that somebody typed. Those of the reports describe what these stores chose, with the parts
+//! that Esker has; the profiles follow the guidelines of one of them.
 
 mod cs265;
 #[cfg(test)]
@@ -48,7 +48,8 @@ impl Preset {
                 ("write_buffer_size", "64MiB"),
                 ("strategy", "tiered-leveled:4"),
                 ("block_size", "4KiB"),
-                // Its default is bit-packing in all levels and its adaptive choice is on, with these limits; ours packs integers, too.
+                // Its default is bit-packing in all levels and its adaptive choice is on, with these limits;
+                // ours packs integers, too.
                 ("compression", "adaptive:mode=speed:sample=1000:ratio=1.2:least=512"),
                 ("compression_last", "adaptive:mode=speed:sample=1000:ratio=1.2:least=512"),
                 ("filter", "double-probe-bloom:10"),

@@ -15,14 +15,15 @@ use esker_strategy::write_control::DEFAULT_LEVEL0_STOP_RUNS;
 use esker_strategy::{Pick, Strategy};
 use std::time::Duration;
 
-/// Write buffers: the smallest memtable still holds hundreds of small entries; the references of the largest reach 16 GiB, and
-/// replay of it must stay bearable.
+/// Write buffers: the smallest memtable still holds hundreds of small entries; the references of the largest
+/// reach 16 GiB, and replay of it must stay bearable.
 const WRITE_BUFFER_BYTES: (Unit, u64, u64) = (Unit::Bytes, 4 << 10, 4 << 30);
 /// Sizes that blocks may have (T1).
 const BLOCK_SIZE_BYTES: (Unit, u64, u64) = (Unit::Bytes, 512, 64 << 10);
 /// Whole keys in delta blocks: between every one and the first alone.
 const RESTART_INTERVAL: (Unit, u64, u64) = (Unit::Count, 1, u16::MAX as u64);
-/// Hash slots of delta blocks: beyond four for an entry hardly any slot is shared, and a byte each they are room.
+/// Hash slots of delta blocks: beyond four for an entry hardly any slot is shared, and a byte each they are
+/// room.
 const HASH_SLOTS_PERCENT: (Unit, u64, u64) = (Unit::Count, 0, 400);
 /// Sizes that tables and blob files may have.
 const FILE_SIZE_BYTES: (Unit, u64, u64) = (Unit::Bytes, 4 << 10, 4 << 30);
@@ -279,7 +280,8 @@ const ROWS: &[Own] = &[
     .help("Runs in level 0 at which writes wait for compaction.")
     .changes(OptionChange::AtOnce)
     .always_stored(),
-    // The first form has no word for a limit that is not chosen, but for the number that it was then: so that one has a word of its own.
+    // The first form has no word for a limit that is not chosen, but for the number that it was then: so that
+    // one has a word of its own.
     Own::flag(
         "level0_stop_runs_is_chosen",
         |options| options.level0_stop_runs == Some(DEFAULT_LEVEL0_STOP_RUNS),

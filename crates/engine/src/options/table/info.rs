@@ -30,7 +30,8 @@ pub enum OptionChange {
     AtOnce,
     /// For the next memtable.
     NextMemtable,
-    /// For tables, and blob files, that are written from then on; those that are there stay until a compaction rewrites them.
+    /// For tables, and blob files, that are written from then on; those that are there stay until a
+    /// compaction rewrites them.
     NewTables,
     /// For tables that are opened from then on; what is in them does not change.
     OpenedTables,

@@ -1,8 +1,8 @@
 //! Options as a table: one row for each, and everything that concerns all of them walks the rows.
 //!
-//! What is stored, read back, set by name, shown, validated, written to configuration files and printed into the manual follows
-//! from the rows in [`super::rows`], so an option is a field, a method to set it and a row; it cannot be forgotten in one of
-//! these places.
+//! What is stored, read back, set by name, shown, validated, written to configuration files and printed into
+//! the manual follows from the rows in [`super::rows`], so an option is a field, a method to set it and a
+//! row; it cannot be forgotten in one of these places.
 
 mod info;
 mod names;
@@ -59,8 +59,8 @@ fn shown<O: Scope>() -> impl Iterator<Item = &'static Row<O>> {
 pub(super) fn encode<O: Scope>(options: &O) -> Vec<u8> {
     let (mut out, default) = (Vec::new(), O::default());
     for row in O::rows() {
-        // Options that came later are left out where they say nothing, so that builds which do not know them can open the
-        // keyspace.
+        // Options that came later are left out where they say nothing, so that builds which do not know them
+        // can open the keyspace.
         if !row.always_stored && row.text_of(options) == row.text_of(&default) {
             continue;
         }

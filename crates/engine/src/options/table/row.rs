@@ -233,7 +233,8 @@ impl<O: Scope> Row<O> {
         match &self.access {
             Access::Number { get, .. } => get(options).map_or(Ok(()), |number| self.in_range(number)),
             Access::Text { get, .. } => {
-                // What is set as a value may be of the right type and still outside of what can be written and read back.
+                // What is set as a value may be of the right type and still outside of what can be written
+                // and read back.
                 self.set_text(&mut options.clone(), self.name, &get(options))
             }
             Access::Flag { .. } => Ok(()),

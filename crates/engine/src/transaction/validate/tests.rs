@@ -102,8 +102,9 @@ fn a_flush_between_the_two_looks_hides_nothing() {
     }
 }
 
-/// A memtable without order, with a change before the look outside, between it and the lock, or none: it is found on both sides, and
-/// nothing is sorted under the lock (the guard panics in builds with debug assertions, the bytes tell in all).
+/// A memtable without order, with a change before the look outside, between it and the lock, or none: it is
+/// found on both sides, and nothing is sorted under the lock (the guard panics in builds with debug
+/// assertions, the bytes tell in all).
 #[test]
 fn what_came_since_the_look_outside_is_gone_over_without_sorting() {
     #[derive(Clone, Copy, PartialEq, Debug)]
@@ -152,7 +153,8 @@ fn what_came_since_the_look_outside_is_gone_over_without_sorting() {
     }
 }
 
-/// Where nobody has looked outside, a memtable of some size without order is looked at there first, and not sealed for it.
+/// Where nobody has looked outside, a memtable of some size without order is looked at there first, and not
+/// sealed for it.
 #[test]
 fn a_memtable_without_order_is_not_gone_over_at_once() {
     for kind in UNORDERED {
@@ -172,7 +174,8 @@ fn a_memtable_without_order_is_not_gone_over_at_once() {
     }
 }
 
-/// One batch after the other between the look outside and the lock: who is put off for too long goes over all of it.
+/// One batch after the other between the look outside and the lock: who is put off for too long goes over all
+/// of it.
 #[test]
 fn a_long_tail_is_put_off_and_gone_over_at_last() {
     for kind in UNORDERED {
@@ -199,8 +202,9 @@ fn a_long_tail_is_put_off_and_gone_over_at_last() {
     }
 }
 
-/// A change that expired as it was made is a change: a compaction that finds it worthless to every reader leaves what tells of it, for as long
-/// as a snapshot is older. Guards operands (which a merge drops one by one) and whole tables (which go without being read).
+/// A change that expired as it was made is a change: a compaction that finds it worthless to every reader
+/// leaves what tells of it, for as long as a snapshot is older. Guards operands (which a merge drops one by
+/// one) and whole tables (which go without being read).
 #[test]
 fn what_expires_at_once_is_a_conflict_before_and_after_a_compaction() {
     type Write = fn(&Keyspace);

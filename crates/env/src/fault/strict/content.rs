@@ -1,8 +1,8 @@
 //! The bytes of a file: sparse pages, shared between states until one of them changes.
 //!
-//! A crash sweep holds the same file many times over: live, durable, and in every image taken. Pages are therefore
-//! counted references and copied on write, in chunks, so that a clone costs one reference per 256 KiB and a write
-//! copies one page and one chunk's table at most.
+//! A crash sweep holds the same file many times over: live, durable, and in every image taken. Pages are
+//! therefore counted references and copied on write, in chunks, so that a clone costs one reference per 256
+//! KiB and a write copies one page and one chunk's table at most.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -132,8 +132,8 @@ impl Content {
         }
     }
 
-    /// Cuts or grows the file. What is cut off gives up its blocks, and so does what was allocated behind the end of a file that does not
-    /// grow; what grows is a hole.
+    /// Cuts or grows the file. What is cut off gives up its blocks, and so does what was allocated behind the
+    /// end of a file that does not grow; what grows is a hole.
     pub(super) fn set_len(&mut self, len: u64) {
         if len <= self.len {
             let kept_pages = len.div_ceil(PAGE);

@@ -1,10 +1,10 @@
 //! What can be on the disk after a crash.
 //!
-//! Between two syncs of a file the kernel may write any of its pages at any moment and in any order, and the device
-//! writes 512-byte sectors whole but a row of them in any order: so each sector holds some version it had since the
-//! last sync, chosen on its own. Length, allocation and each directory are metadata and chosen apart from the data
-//! and from each other. File systems keep more order than that, each a different one; what survives here needs none
-//! of them, only what `sync_data` and `sync_dir` promise.
+//! Between two syncs of a file the kernel may write any of its pages at any moment and in any order, and the
+//! device writes 512-byte sectors whole but a row of them in any order: so each sector holds some version it
+//! had since the last sync, chosen on its own. Length, allocation and each directory are metadata and chosen
+//! apart from the data and from each other. File systems keep more order than that, each a different one;
+//! what survives here needs none of them, only what `sync_data` and `sync_dir` promise.
 
 use super::content::{Content, PAGE_BYTES, SECTOR_BYTES};
 use super::disk::{DirNode, Disk, FileNode, InodeId, Names, ROOT};
@@ -16,11 +16,11 @@ use std::sync::Arc;
 /// How the machine or the process dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
-    /// The process is killed. Everything it handed to the kernel is there, and what was not synced is still not
-    /// synced: a later power loss can take it. Same boot.
+    /// The process is killed. Everything it handed to the kernel is there, and what was not synced is still
+    /// not synced: a later power loss can take it. Same boot.
     Process,
-    /// The process is killed within its last call. Of a store into a mapping the first `keep_bytes` are there; of a
-    /// write, whole pages up to as many bytes. Any other last event is complete. Same boot.
+    /// The process is killed within its last call. Of a store into a mapping the first `keep_bytes` are
+    /// there; of a write, whole pages up to as many bytes. Any other last event is complete. Same boot.
     ProcessTorn {
         /// How much of the last event was carried out.
         keep_bytes: usize,
@@ -130,15 +130,16 @@ fn rebooted(
     survivor
 }
 
-/// In which way a random power loss chooses. Plain independent choices alone would hardly ever produce the two
-/// most telling outcomes, a long run of changes of which just the last, or just the first, is missing.
+/// In which way a random power loss chooses. Plain independent choices alone would hardly ever produce the
+/// two most telling outcomes, a long run of changes of which just the last, or just the first, is missing.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     /// Each choice is for the newest version with this many chances in 8, else for any other.
     Independent { chances: u64 },
     /// Of each file and directory the changes up to some moment survive.
     Earliest,
-    /// Of each file and directory only what was changed after some moment survives, as if written back in reverse.
+    /// Of each file and directory only what was changed after some moment survives, as if written back in
+    /// reverse.
     Latest,
 }
 
@@ -189,9 +190,9 @@ impl Fate {
         // Sectors first, in a file long enough for all of them, then the length.
         let longest = history.lens.iter().copied().max().unwrap_or(0);
         content.set_len(longest.max(content.len()));
-        // A torn store takes a device that reads the page in the very moment of the store. That this happens to two
-        // stores and that both pages are then not written again is beyond what is worth surviving: formats keep two
-        // copies against it.
+        // A torn store takes a device that reads the page in the very moment of the store. That this happens
+        // to two stores and that both pages are then not written again is beyond what is worth surviving:
+        // formats keep two copies against it.
         let mut may_tear = true;
         for (&sector, changes) in &history.sectors {
             let newest = changes.len();
@@ -263,8 +264,9 @@ impl History<'_> {
         History { file, sectors, lens }
     }
 
-    /// A sector after the first `version` changes of it, and with part of the next one if `torn` and if that is a
-    /// store into a mapping, which the device may have read half done; `None` if that is the durable version.
+    /// A sector after the first `version` changes of it, and with part of the next one if `torn` and if that
+    /// is a store into a mapping, which the device may have read half done; `None` if that is the durable
+    /// version.
     fn version(
         &self,
         random: &SeededRandom,

@@ -20,8 +20,8 @@ pub(super) struct FileNode {
     pub(super) live: Arc<Content>,
     /// What the last successful sync left on the disk.
     pub(super) durable: Arc<Content>,
-    /// The page cache as it was after the last sync, if that is not what is durable: a sync failed and the pages
-    /// were marked clean, so that they hold bytes that no later sync will write.
+    /// The page cache as it was after the last sync, if that is not what is durable: a sync failed and the
+    /// pages were marked clean, so that they hold bytes that no later sync will write.
     lost: Option<Arc<Content>>,
     /// Changes since the last sync, successful or not, oldest first.
     pub(super) pending: Arc<Vec<DataChange>>,
@@ -45,7 +45,8 @@ impl FileNode {
         FileNode { live: content.clone(), durable: content, ..FileNode::default() }
     }
 
-    /// The page cache as it was after the last sync, successful or not: with the pending changes it is `live`.
+    /// The page cache as it was after the last sync, successful or not: with the pending changes it is
+    /// `live`.
     pub(super) fn settled_content(&self) -> &Arc<Content> {
         self.lost.as_ref().unwrap_or(&self.durable)
     }
@@ -89,7 +90,8 @@ impl FileNode {
     }
 }
 
-/// One call's effect on one directory. Both halves survive a crash together: a rename within a directory is atomic.
+/// One call's effect on one directory. Both halves survive a crash together: a rename within a directory is
+/// atomic.
 #[derive(Clone, Debug)]
 pub(super) struct NameChange {
     pub(super) unset: Option<(Arc<str>, InodeId)>,

@@ -48,8 +48,8 @@ impl Event {
         }
     }
 
-    /// How many bytes were written, if this is a write or a store into a mapping: the event can be torn anywhere
-    /// below, see [`super::Crash::ProcessTorn`].
+    /// How many bytes were written, if this is a write or a store into a mapping: the event can be torn
+    /// anywhere below, see [`super::Crash::ProcessTorn`].
     pub fn written_bytes(&self) -> Option<usize> {
         match &self.change {
             Change::Data { change: DataChange::Write { bytes, .. }, .. } => Some(bytes.len()),

@@ -33,8 +33,8 @@ impl StrictFile {
         self.inode
     }
 
-    /// A sync that failed the way Linux fails it: the pages are marked clean though they were not written, so that
-    /// they stay readable, and no later sync writes them.
+    /// A sync that failed the way Linux fails it: the pages are marked clean though they were not written, so
+    /// that they stay readable, and no later sync writes them.
     pub(in crate::fault) fn lose_unsynced(&self) {
         self.fs.shared.lock().apply(&self.path, Change::LoseUnsynced { inode: self.inode });
     }

@@ -1,4 +1,5 @@
-//! Mappings of strict files: heap memory, and an observer that brings each store into the file's live content.
+//! Mappings of strict files: heap memory, and an observer that brings each store into the file's live
+//! content.
 
 use super::StrictFs;
 use super::disk::InodeId;
@@ -69,6 +70,7 @@ pub(super) fn map(fs: &StrictFs, inode: InodeId, path: &Path, len: usize) -> Map
     let base = NonNull::from(Box::leak(memory)).cast::<u8>();
     let owner = Memory { base, len };
     let observer = Observer { fs: fs.clone(), inode, path: path.to_path_buf() };
-    // SAFETY: the memory was just taken from its box, nothing else refers to it, and dropping `owner` frees it.
+    // SAFETY: the memory was just taken from its box, nothing else refers to it, and dropping `owner` frees
+    // it.
     unsafe { Mapping::new(base, len, Box::new(owner), Some(Arc::new(observer))) }
 }

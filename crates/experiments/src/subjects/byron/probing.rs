@@ -1,8 +1,9 @@
 //! What the store has instead of asking tables in parallel: the same gets one by one, and many at a time.
 //!
-//! A thread for each table costs microseconds to wake; a filter answers in nanoseconds. So a lookup here asks the filters of all
-//! runs for their cache lines first and the tables one after the other, and what overlaps is lookups of many keys: all go through
-//! one table before any goes to the next, and blocks that are not in the cache are read together (`async_reads`).
+//! A thread for each table costs microseconds to wake; a filter answers in nanoseconds. So a lookup here asks
+//! the filters of all runs for their cache lines first and the tables one after the other, and what overlaps
+//! is lookups of many keys: all go through one table before any goes to the next, and blocks that are not in
+//! the cache are read together (`async_reads`).
 
 use super::reads::{self, uniform};
 use super::stores::{Opened, Store, key_of, must_be, scaled, value_of};

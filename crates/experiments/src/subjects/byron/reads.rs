@@ -80,8 +80,8 @@ fn skewed(count: u32, below: u32, random: &SeededRandom) -> Vec<u32> {
     numbers
 }
 
-/// Places around the middle, with an eighth of all as standard deviation: the sum of twelve uniform numbers is nearly normal and
-/// has a deviation of one.
+/// Places around the middle, with an eighth of all as standard deviation: the sum of twelve uniform numbers
+/// is nearly normal and has a deviation of one.
 fn gaussian(count: u32, below: u32, random: &SeededRandom) -> Vec<u32> {
     const STEPS: u64 = 1 << 20;
     let deviations = || (0..12).map(|_| random.below(STEPS) as f64).sum::<f64>() / STEPS as f64 - 6.0;

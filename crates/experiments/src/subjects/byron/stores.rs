@@ -25,8 +25,8 @@ pub(super) fn scaled(context: &Context<'_>, count: u32) -> u32 {
 /// The largest of the databases that are read.
 pub(super) const ENTRIES: u32 = 1_000_000;
 
-/// The key of an entry: its number, scattered over all numbers of 32 bits by the finalizer of MurmurHash3 (Appleby), which is
-/// a bijection. Numbers from the count of entries on are absent keys.
+/// The key of an entry: its number, scattered over all numbers of 32 bits by the finalizer of MurmurHash3
+/// (Appleby), which is a bijection. Numbers from the count of entries on are absent keys.
 #[inline]
 pub(super) fn key_of(number: u32) -> [u8; 4] {
     let mut word = number ^ (number >> 16);
@@ -151,7 +151,8 @@ pub(super) struct Timing<'a> {
 }
 
 impl Timing<'_> {
-    /// Does `work`, and has the database drained after it if `is_drained`. Processor time and counts are those of both.
+    /// Does `work`, and has the database drained after it if `is_drained`. Processor time and counts are
+    /// those of both.
     pub(super) fn measure(
         &self,
         opened: &Opened,

@@ -76,7 +76,8 @@ pub(super) fn puts(context: &mut Context<'_>, counters: &Counters) -> Result<Tab
     Ok(table)
 }
 
-/// The document's vectors beside ours, and its skiplist, which is what it ended with, beside its preset, our skiplist and the default.
+/// The document's vectors beside ours, and its skiplist, which is what it ended with, beside its preset, our
+/// skiplist and the default.
 fn document_seconds(store: &Store, puts: u32) -> Option<f64> {
     match store.memtable.name() {
         "vector" => document::seconds(document::PUTS, puts),

@@ -1,4 +1,5 @@
-//! Caches as a database has them: gets by threads with each kind, by memory, and what each of cache, filters and threads adds.
+//! Caches as a database has them: gets by threads with each kind, by memory, and what each of cache, filters
+//! and threads adds.
 
 use super::patterns::{Pattern, Scatter, Zipf};
 use crate::context::{Context, time_ns};

@@ -95,8 +95,8 @@ impl Zipf {
     }
 }
 
-/// A permutation of the first `count` numbers that sends neighbours far apart: multiplication by a number that has no divisor in
-/// common with `count`, near the golden section of it.
+/// A permutation of the first `count` numbers that sends neighbours far apart: multiplication by a number
+/// that has no divisor in common with `count`, near the golden section of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scatter {
     count: u64,

@@ -8,7 +8,8 @@ use crate::statistics::Sample as Measured;
 use crate::table::{Column, Table};
 use esker::Codec;
 
-/// Values of a column lie below this from each other: far below 2^16, of the claim, and the most that 16 bits hold.
+/// Values of a column lie below this from each other: far below 2^16, of the claim, and the most that 16 bits
+/// hold.
 const SPANS: [u64; 4] = [1_000, 10_000, CLAIMED_SPAN, 1 << 16];
 /// The span of the claim: less than 2^16, as amounts and ages in real data have it, and no power of two.
 pub(super) const CLAIMED_SPAN: u64 = 50_000;
@@ -20,7 +21,8 @@ const BASE: u64 = 5_000_000_000;
 
 pub(super) const STEPS: usize = SPANS.len() * CODECS.len() * BLOCK_SIZES.len();
 
-/// Stored bytes of each block with all that is stored of it beside the block's own header, which says the codec and both lengths.
+/// Stored bytes of each block with all that is stored of it beside the block's own header, which says the
+/// codec and both lengths.
 pub(super) fn measure(context: &mut Context<'_>, bytes: usize, rounds: usize, pass_ns: f64) -> Result<Table> {
     let columns = [
         Column::key("codec"),

@@ -1,5 +1,5 @@
-//! How much memory a codec takes while it compresses: asked of a process that does nothing else, because allocators keep what
-//! one codec gave back for the next one.
+//! How much memory a codec takes while it compresses: asked of a process that does nothing else, because
+//! allocators keep what one codec gave back for the next one.
 
 use super::samples::Sample;
 use crate::context::Context;

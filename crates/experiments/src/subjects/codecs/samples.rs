@@ -1,5 +1,5 @@
-//! What is compressed. Everything but the text is made from a fixed seed that the run's does not change, so that ratios of two
-//! runs can be compared.
+//! What is compressed. Everything but the text is made from a fixed seed that the run's does not change, so
+//! that ratios of two runs can be compared.
 
 use esker::parts::env::{Random, SeededRandom};
 
@@ -16,7 +16,8 @@ type Push = fn(&SeededRandom, &mut Vec<u8>);
 /// The name of integers of 64 bits that lie within 2^16 of each other.
 pub(super) const NEAR: &str = "integers, near";
 
-/// English, with code and tables in it: blocks are compressed alone, so it does not matter that it repeats after its end.
+/// English, with code and tables in it: blocks are compressed alone, so it does not matter that it repeats
+/// after its end.
 const TEXT: [&str; 6] = [
     include_str!("../../../../../ARCHITECTURE.md"),
     include_str!("../../../../../CONTRIBUTING.md"),
@@ -91,8 +92,8 @@ fn push_json(random: &SeededRandom, out: &mut Vec<u8>) {
     out.extend_from_slice(order.as_bytes());
 }
 
-/// A record: number, price as a floating-point number, quantity, symbol, and a tail of flags of any length, so that nothing
-/// lies at a fixed distance.
+/// A record: number, price as a floating-point number, quantity, symbol, and a tail of flags of any length,
+/// so that nothing lies at a fixed distance.
 fn push_binary(random: &SeededRandom, out: &mut Vec<u8>) {
     out.extend(random.next_u64().to_be_bytes());
     out.extend((100.0 + random.below(10_000) as f64 / 100.0).to_le_bytes());

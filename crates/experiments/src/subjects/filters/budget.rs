@@ -23,7 +23,8 @@ pub(super) fn steps(_context: &Context<'_>) -> usize {
 
 pub(super) fn measure(context: &mut Context<'_>) -> Result<Table> {
     let count = context.pick(2_000, 200_000, 1_000_000);
-    // Twice as many keys as are stored, in random order: those at even places are put, the others stay absent.
+    // Twice as many keys as are stored, in random order: those at even places are put, the others stay
+    // absent.
     let keys = Keys::new(Shape::Random, 2 * count, &context.random(1));
     let asked = keys.drawn(count, &context.random(2));
     let database =

@@ -102,8 +102,8 @@ impl Subject {
         }
     }
 
-    /// Nanoseconds of building for a key, a lookup, a dependent one, an absent one, a key of a batch and of concurrent
-    /// batches; the rate of false positives in percent, and the bits that a key takes.
+    /// Nanoseconds of building for a key, a lookup, a dependent one, an absent one, a key of a batch and of
+    /// concurrent batches; the rate of false positives in percent, and the bits that a key takes.
     pub(super) fn measure(self, clock: &SystemClock, bits_per_key: f64, probes: &Probes) -> Result<Vec<f64>> {
         match self {
             Subject::Kind(kind) => {

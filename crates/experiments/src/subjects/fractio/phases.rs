@@ -69,8 +69,8 @@ pub(super) struct Factory<M, C> {
     pub(super) close: C,
 }
 
-/// Millions of operations a second of each phase, and the same drained, in the order of [`Phase::ALL`]: for writes until background work has
-/// caught up, for reads after it has. What there is not is not a number.
+/// Millions of operations a second of each phase, and the same drained, in the order of [`Phase::ALL`]: for
+/// writes until background work has caught up, for reads after it has. What there is not is not a number.
 pub(super) fn measure<'a, T: Target<'a>>(
     clock: &SystemClock,
     data: &'a Data,
@@ -124,7 +124,8 @@ pub(super) fn measure<'a, T: Target<'a>>(
     Ok(rates.collect())
 }
 
-/// Nanoseconds until the last operation was acknowledged, and until background work had caught up; of reads, those before it had and after.
+/// Nanoseconds until the last operation was acknowledged, and until background work had caught up; of reads,
+/// those before it had and after.
 #[derive(Clone, Copy)]
 struct Timed {
     work_ns: f64,
@@ -214,9 +215,9 @@ impl<'a> Run<'a, '_> {
         Ok(timed)
     }
 
-    /// About half of the operations are gets, a quarter inserts, a quarter removals, of random entries. One entry in ten is only read, and
-    /// must be found: inserting it again would not do, because crossbeam's map removes an entry before it inserts its successor, and a
-    /// reader may come in between.
+    /// About half of the operations are gets, a quarter inserts, a quarter removals, of random entries. One
+    /// entry in ten is only read, and must be found: inserting it again would not do, because crossbeam's map
+    /// removes an entry before it inserts its successor, and a reader may come in between.
     fn mixed<T: Target<'a>>(&self, target: &T) -> Result<Timed> {
         let entries = self.data.count() as u64;
         let of_worker = |worker: usize| -> Vec<Operation<T::Entry>> {

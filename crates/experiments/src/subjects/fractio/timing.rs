@@ -1,4 +1,5 @@
-//! What the document's own timing adds: it reads the clock before and after each operation, and makes key and value in between.
+//! What the document's own timing adds: it reads the clock before and after each operation, and makes key and
+//! value in between.
 
 use super::targets::{Data, Raw, Stored, Target, VALUE_BYTES, must_find};
 use super::{DEFAULT, RAW};
@@ -46,7 +47,8 @@ pub(super) fn measure(context: &mut Context<'_>, data: &Data, rounds: usize) -> 
     Ok(table)
 }
 
-/// Three times of writes, three of reads, that of two readings of the clock, and that of making a key and a value.
+/// Three times of writes, three of reads, that of two readings of the clock, and that of making a key and a
+/// value.
 fn of<'a, T: Target<'a>>(
     clock: &SystemClock,
     data: &'a Data,

@@ -1,4 +1,5 @@
-//! The functions, behind one face. Each is compiled into loops of its own, so that a call costs none of them anything.
+//! The functions, behind one face. Each is compiled into loops of its own, so that a call costs none of them
+//! anything.
 
 use crate::keys::{push_decimal, scatter};
 use std::hash::{BuildHasher, Hasher};
@@ -139,7 +140,8 @@ fn count<F: Function>(kind: KeyKind, count: u64) -> [u64; SHARDS] {
 mod tests {
     use super::*;
 
-    /// Values that the authors of the functions publish: a crate that computes something else is not worth a row.
+    /// Values that the authors of the functions publish: a crate that computes something else is not worth a
+    /// row.
     #[test]
     fn functions_are_what_they_are_called() {
         let fox = b"The quick brown fox jumps over the lazy dog";

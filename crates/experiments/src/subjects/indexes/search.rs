@@ -71,8 +71,8 @@ impl Fences {
         Fences { keys }
     }
 
-    /// Each entry as short as tables store it: as long as tells it from the one before. The first stays whole, so that what
-    /// all have in common can be seen.
+    /// Each entry as short as tables store it: as long as tells it from the one before. The first stays
+    /// whole, so that what all have in common can be seen.
     fn stored(&self) -> impl Iterator<Item = &[u8]> {
         let first = self.keys.first().map(|key| &key[..]);
         let others = self.keys.windows(2).map(|pair| &pair[1][..common_prefix_len(&pair[0], &pair[1]) + 1]);
@@ -181,8 +181,9 @@ fn loops(clock: &SystemClock, probes: &Probes, find: impl Fn(&[u8]) -> usize) ->
     let points = &probes.points;
     let independent =
         each(clock, points.len(), || points.iter().map(|key| find(key)).fold(0, usize::wrapping_add));
-    // Nobody but this program knows that it is zero, so where to look next must wait for what was found last. (Bits that no
-    // place can have would not do: the compiler knows how long a slice can be, and leaves them out.)
+    // Nobody but this program knows that it is zero, so where to look next must wait for what was found last.
+    // (Bits that no place can have would not do: the compiler knows how long a slice can be, and leaves them
+    // out.)
     let nothing = black_box(0usize);
     let dependent = each(clock, points.len(), || {
         (0..points.len()).fold(0, |last, at| find(&points[at ^ (last & nothing)]))
@@ -223,7 +224,8 @@ mod tests {
                 let expected = fences.keys.partition_point(|fence| fence <= &key).saturating_sub(1);
                 for subject in &subjects {
                     let found = subject.find(&key);
-                    // A shortened entry may be less than the key it stands for, never more than one key below it.
+                    // A shortened entry may be less than the key it stands for, never more than one key below
+                    // it.
                     assert!(
                         found == expected || found == expected + 1,
                         "{}: {found}, {expected}",

@@ -11,7 +11,8 @@ use esker::parts::env::SystemClock;
 use esker::{KeyspaceOptions, MemtableKind, Options};
 use std::path::Path;
 
-/// Enough for two memtables of 64 MiB and some reading; with more, ten million entries would hardly leave memory.
+/// Enough for two memtables of 64 MiB and some reading; with more, ten million entries would hardly leave
+/// memory.
 const MEMORY_BUDGET_BYTES: u64 = 512 << 20;
 
 pub(super) const SETUP: &str = "databases: random puts of 16 + 100 bytes one by one, memory budget 512 MiB, otherwise the \

@@ -1,4 +1,5 @@
-//! What is measured, and how: the store's kinds through their one face, the crossbeam skiplist as its users have it.
+//! What is measured, and how: the store's kinds through their one face, the crossbeam skiplist as its users
+//! have it.
 
 use super::MOST_BATCHED;
 use crate::context::time_ns;
@@ -46,8 +47,8 @@ impl Subject {
         }
     }
 
-    /// Nanoseconds of an insert, an insert in a batch, a get, a key of a multi-get and a step of a walk, and the bytes that
-    /// an entry takes beyond key and value. What there is not is not a number.
+    /// Nanoseconds of an insert, an insert in a batch, a get, a key of a multi-get and a step of a walk, and
+    /// the bytes that an entry takes beyond key and value. What there is not is not a number.
     pub(super) fn measure(
         self,
         clock: &SystemClock,
@@ -176,9 +177,9 @@ fn crossbeam(clock: &SystemClock, keys: &Keys, probes: &Keys) -> Result<Vec<f64>
     Ok(vec![insert_ns / inserts, f64::NAN, get_ns / gets, f64::NAN, walk_ns / inserts, overhead])
 }
 
-/// What an entry of the skiplist takes beyond key and value, on average: its node has two vectors' heads, a counter and a
-/// tower of pointers, which is `n` high with probability 2^-n; the C library rounds each of the three allocations up to
-/// an odd multiple of eight.
+/// What an entry of the skiplist takes beyond key and value, on average: its node has two vectors' heads, a
+/// counter and a tower of pointers, which is `n` high with probability 2^-n; the C library rounds each of the
+/// three allocations up to an odd multiple of eight.
 fn crossbeam_overhead_bytes(key_len: usize) -> f64 {
     let allocated = |bytes: usize| ((bytes + 8).next_multiple_of(16).max(32)) as f64;
     let node: f64 =
@@ -199,8 +200,8 @@ mod tests {
 
     #[test]
     fn the_skiplists_overhead_is_what_its_layout_says() {
-        // Half of the nodes have one pointer (64 bytes, 80 allocated), a quarter two (72, 80), ...; the key takes 32 of 16,
-        // the value 112 of 100.
+        // Half of the nodes have one pointer (64 bytes, 80 allocated), a quarter two (72, 80), ...; the key
+        // takes 32 of 16, the value 112 of 100.
         let overhead = crossbeam_overhead_bytes(16);
         assert!((80.0 + 16.0 + 12.0..100.0 + 16.0 + 12.0).contains(&overhead), "{overhead}");
     }

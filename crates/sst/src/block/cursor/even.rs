@@ -1,6 +1,7 @@
-//! The quick way from entry to entry of a flat block: where suffixes have one length, a step reads a tag and at most one offset, copies so many bytes
-//! whatever the key, and has the first word of the key without reading it back. Walks take it ([`BlockCursor::step`]), and it tells a merge how the entry
-//! stands to the key of another source at the price of one comparison ([`BlockCursor::step_towards`]).
+//! The quick way from entry to entry of a flat block: where suffixes have one length, a step reads a tag and
+//! at most one offset, copies so many bytes whatever the key, and has the first word of the key without
+//! reading it back. Walks take it ([`BlockCursor::step`]), and it tells a merge how the entry stands to the
+//! key of another source at the price of one comparison ([`BlockCursor::step_towards`]).
 
 use super::super::flat::Flat;
 use super::super::tags::TagCoding;
@@ -11,8 +12,8 @@ use esker_iter::Standing;
 /// Most bytes of a suffix that a step copies at once.
 const STEP_BYTES: usize = 32;
 
-/// What a step through a flat block needs where suffixes have one length and offsets are narrow or none: then an entry starts where the one before
-/// ends, and one offset and one tag tell all of it, or the tag alone.
+/// What a step through a flat block needs where suffixes have one length and offsets are narrow or none: then
+/// an entry starts where the one before ends, and one offset and one tag tell all of it, or the tag alone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Even {
     offsets: *const u8,
@@ -25,7 +26,8 @@ pub(super) struct Even {
     word_mask: u64,
 }
 
-/// How the first word of a key comes about where the prefix is shorter than a word: its bytes, and behind them the first of the suffix.
+/// How the first word of a key comes about where the prefix is shorter than a word: its bytes, and behind
+/// them the first of the suffix.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Joined {
     /// The prefix as a little-endian word, zeros behind it.
@@ -139,8 +141,8 @@ impl BlockCursor {
     /// The block of `even` must be alive, and `index`, `at` and `end` be those of an entry of it.
     #[inline(always)]
     unsafe fn stand(&mut self, even: &Even, index: usize, at: usize, end: usize) {
-        // SAFETY: F2 and F3: all of the entry lies in the payload, which has `STEP_BYTES` and eight more behind it, as the key buffer has
-        // behind the prefix or the first word.
+        // SAFETY: F2 and F3: all of the entry lies in the payload, which has `STEP_BYTES` and eight more
+        // behind it, as the key buffer has behind the prefix or the first word.
         unsafe {
             self.end = end;
             self.index = index;
@@ -164,7 +166,8 @@ impl BlockCursor {
         self.key.len = self.own_from + even.suffix_len;
     }
 
-    /// How the entry stands to `bound` in the direction of `BACKWARD`, where no key of the block has two versions, and the bound for
+    /// How the entry stands to `bound` in the direction of `BACKWARD`, where no key of the block has two
+    /// versions, and the bound for
     /// [`BlockCursor::step_towards`]: what it has behind the block's prefix, or the greatest or least there is if all of the block lies before or behind it.
     /// Nothing is known where that is not told quickly.
     ///
@@ -203,8 +206,9 @@ impl BlockCursor {
         Standing::of_words::<BACKWARD>(word, bound)
     }
 
-    /// Moves to the next entry in the direction of `BACKWARD` and says how it stands to a bound that [`BlockCursor::standing`] gave; if it is unknown, because
-    /// the block has no such entry, nothing has happened.
+    /// Moves to the next entry in the direction of `BACKWARD` and says how it stands to a bound that
+    /// [`BlockCursor::standing`] gave; if it is unknown, because the block has no such entry, nothing has
+    /// happened.
     ///
     /// # Safety
     /// See [`BlockCursor`].

@@ -95,8 +95,8 @@ impl Flat {
         Ok(())
     }
 
-    /// F2 to F4 at once, for narrow offsets and suffixes of one length: then it is enough that no entry is shorter than what precedes its value.
-    /// No is no answer: whoever finds the flaw says which.
+    /// F2 to F4 at once, for narrow offsets and suffixes of one length: then it is enough that no entry is
+    /// shorter than what precedes its value. No is no answer: whoever finds the flaw says which.
     fn is_evenly_valid(&self, payload: &[u8], entries_at: usize) -> bool {
         let Some(suffix_len) = self.suffix_len.filter(|_| !self.wide) else { return false };
         let least = self.tags.width() + suffix_len;
@@ -107,7 +107,8 @@ impl Flat {
         let (Some(first), Some(last)) = (offsets.first(), offsets.last()) else { return false };
         // At least one byte: nothing is lacking of nothing, even where offsets decrease.
         let Ok(least_bytes) = u16::try_from(least.max(1)) else { return false };
-        // No early end, and nothing wider than an offset, so that the comparisons are made many at a time by any processor.
+        // No early end, and nothing wider than an offset, so that the comparisons are made many at a time by
+        // any processor.
         let lacks = |pair: &[[u8; 2]; 2]| {
             let len = u16::from_le_bytes(pair[1]).saturating_sub(u16::from_le_bytes(pair[0]));
             least_bytes.saturating_sub(len)
@@ -130,7 +131,8 @@ mod tests {
     use esker_codec::Codec;
     use esker_env::SeededRandom;
 
-    /// What is accepted at once is accepted entry by entry; and whole blocks with suffixes of one length are accepted at once.
+    /// What is accepted at once is accepted entry by entry; and whole blocks with suffixes of one length are
+    /// accepted at once.
     #[test]
     fn nothing_is_valid_at_once_that_is_not_valid_entry_by_entry() {
         let random = SeededRandom::new(11);
@@ -169,7 +171,8 @@ mod tests {
         assert!(accepted > 1_000 && refused > 1_000, "{accepted} accepted, {refused} refused");
     }
 
-    /// Of entries that have no bytes before their value none is too short, but offsets must not decrease (F2).
+    /// Of entries that have no bytes before their value none is too short, but offsets must not decrease
+    /// (F2).
     #[test]
     fn offsets_that_decrease_are_refused_though_entries_may_be_empty() {
         let mut staged = Staged::new(LayoutOptions::Flat);

@@ -1,10 +1,11 @@
-//! Seeds that chance does not find: every codec at the lengths where something changes, and blocks whose lengths lie.
+//! Seeds that chance does not find: every codec at the lengths where something changes, and blocks whose
+//! lengths lie.
 
 use super::{DICTIONARY_FOLLOWS, dictionary};
 use esker_codec::{Codec, History, id};
 
-/// Lengths of blocks: the least that shrinks, the usual ones and their neighbours, around the end of offsets of two bytes, and
-/// more than a piece of rows.
+/// Lengths of blocks: the least that shrinks, the usual ones and their neighbours, around the end of offsets
+/// of two bytes, and more than a piece of rows.
 const RAW_LENGTHS: [usize; 8] = [64, 511, 4_095, 4_096, 4_097, 65_535, 65_537, 70_000];
 
 /// Blocks of every codec and length: file name and bytes.
