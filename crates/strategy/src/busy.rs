@@ -1,4 +1,4 @@
-//! What running jobs hold.
+//! Running compaction jobs: which parts and keys they occupy.
 
 use crate::plan::{CompactionPlan, Position, RunPosition};
 use esker_base::PartId;
@@ -9,22 +9,22 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JobId(pub u64);
 
-/// What the planner must know of a running job.
+/// What the planner needs to know about a running job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BusyJob {
-    /// The place of its newest input.
+    /// The position of the newest input.
     pub from: RunPosition,
-    /// The place of its output.
+    /// The position of the output.
     pub to: RunPosition,
-    /// The keys it touches; its output may cover any of them.
+    /// The key range of the job; its output may cover any key in it.
     pub hull: KeyRange,
-    /// Bytes it may write.
+    /// Bytes the job may write.
     pub est_out_bytes: u64,
-    /// Its inputs.
+    /// The input parts.
     pub parts: Vec<PartId>,
 }
 
-/// The running jobs of a keyspace, flushes not among them: those only add newer runs.
+/// The running compactions of a keyspace. Flushes are not included: they only add newer runs.
 #[derive(Clone, Debug, Default)]
 pub struct Busy {
     parts: BTreeSet<PartId>,
@@ -33,12 +33,12 @@ pub struct Busy {
 }
 
 impl Busy {
-    /// Nothing runs.
+    /// No running jobs.
     pub fn new() -> Busy {
         Busy::default()
     }
 
-    /// Notes that a plan is being carried out.
+    /// Registers a plan whose execution begins.
     pub fn add(&mut self, plan: &CompactionPlan) -> JobId {
         let id = JobId(self.next);
         self.next += 1;
@@ -55,7 +55,7 @@ impl Busy {
         id
     }
 
-    /// Notes that a job has ended, whether installed or given up.
+    /// Removes a job that has ended, installed or abandoned.
     pub fn remove(&mut self, id: JobId) {
         for part in self.jobs.remove(&id).map(|job| job.parts).unwrap_or_default() {
             self.parts.remove(&part);
@@ -67,18 +67,18 @@ impl Busy {
         self.jobs.values()
     }
 
-    /// Whether nothing runs.
+    /// Whether no job runs.
     pub fn is_empty(&self) -> bool {
         self.jobs.is_empty()
     }
 
-    /// Whether a part is the input of a running job.
+    /// Whether a running job has this part as an input.
     pub fn has(&self, part: &PartMeta) -> bool {
         self.parts.contains(&part.id)
     }
 
-    /// Whether a job with these ends and keys must wait for a running one (V4): both touch a key, and one
-    /// writes between the inputs and the output of the other, or where the other writes.
+    /// Whether a job with these ends and keys must wait for a running job (V4): their key ranges overlap, and
+    /// one of them writes between the input and the output of the other, or to the same run.
     pub fn conflicts(&self, from: RunPosition, to: Position, hull: &KeyRange) -> bool {
         let to = to.in_reading_order();
         self.jobs.values().any(|job| {

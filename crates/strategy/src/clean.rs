@@ -1,26 +1,25 @@
-//! Getting rid of tombstones and expired entries: rules that every merging strategy shares.
+//! Tombstone rules: compactions that drop tombstones and expired entries, shared by every merging strategy.
 //!
-//! A rule fires only where its merge is certain to change something, or compaction would never end: a part
-//! above the last level always changes its level; a part of the last level is rewritten only if no snapshot
-//! and no other part can keep its tombstones.
+//! A rule fires only where its merge is certain to change something, otherwise compaction would not end: a
+//! part above the last level always changes its level; a part of the last level is rewritten only if no
+//! snapshot and no other part can keep its tombstones.
 //!
-//! # What a merge for the sake of tombstones may cost
-//! A dense part is not reason enough. Where every fourth write deletes some key anywhere, each flush is as
-//! dense as that, and has all of the last level below it: each would rewrite the whole tree, and for each
-//! byte written ten and more would be. So while writes come such a merge has to pay: a quarter of the entries
-//! of its whole column, the last level's included, must be garbage. Then four entries at most are rewritten
-//! for one that goes, however deletes are spread: with a share `d` of deletes everywhere there must lie
-//! `1/(4d - 1)` times the last level above it first, which the rules of form do not let happen, and where a
-//! range was deleted a third of it is enough. When the database is idle, time costs nothing and density is
+//! # The cost bound of a tombstone merge
+//! The density of one part is not a sufficient condition. If every fourth write deletes a random key, every
+//! flush has that density and overlaps the whole last level, so each flush would rewrite the whole tree: more
+//! than ten bytes written for each byte of the user. Therefore, while writes arrive, a quarter of the entries
+//! of the whole column, the last level included, must be garbage. Then at most four entries are rewritten for
+//! each entry dropped, however deletes are distributed. With a share `d` of deletes everywhere, the bytes
+//! above the last level must first reach `1/(4d - 1)` times the last level, which the shape rules do not
+//! allow; for a deleted range a third of it is enough. In an idle database the density of the part alone is
 //! enough.
 //!
-//! The same holds for what expires in the last level, where a part loses a little at any moment. Rewritten at
-//! each tenth, it is written nine times until it is gone, by rules that know of no other reason to touch it;
-//! at each quarter three times. So while writes come a quarter of a part must be garbage, and three entries
-//! at most are written for one that goes; as each entry goes once, that is three bytes at most for each byte
-//! that was ever written. An eighth of the last level is garbage then on average. In an idle database a tenth
-//! is enough. Both speak of what the metadata tells: expiry is taken to be spread evenly from the first
-//! entry's to the last one's.
+//! The same holds for entries of the last level that expire, where a part loses a little at a time. Rewritten
+//! at each tenth of garbage, a part is written nine times until it is empty; at each quarter, three times. So
+//! while writes arrive a quarter of a part must be garbage, and at most three entries are written for each
+//! entry dropped. As each entry is dropped once, the cost is at most three bytes for each byte ever written,
+//! and on average an eighth of the last level is garbage. In an idle database a tenth is enough. Both rules
+//! use table metadata only: expiry times are assumed to be spread evenly from the first to the last.
 
 use crate::column::{Columns, Window};
 use crate::draft::{Context, Draft, input_from};
@@ -29,28 +28,29 @@ use crate::validate::position;
 use esker_version::{LevelIndex, PartMeta, Run};
 use std::sync::Arc;
 
-/// A quarter of a part must be garbage before it is merged for its sake, and a quarter of what is rewritten.
+/// One in so many: the share of a part that must be garbage before it is merged for that reason, and the
+/// share of all entries rewritten.
 const DENSE_TOMBSTONES: u64 = 4;
-/// Of a part of the last level, a tenth, while the database is idle.
+/// The same for a part of the last level while the database is idle.
 const IDLE_LAST_TOMBSTONES: u64 = 10;
 /// Parts with fewer entries are not worth a job of their own.
 const LEAST_ENTRIES: u64 = 1024;
-/// Most parts dropped by one plan.
+/// The most parts one plan drops.
 const MAX_DROPPED_PARTS: usize = 256;
-/// How many due parts are tried when running jobs are in the way.
+/// How many due parts are tried when running jobs conflict with them.
 const MAX_TRIES: usize = 8;
 
-/// What costs nothing: parts that go without being read.
+/// Plans without I/O: parts that are dropped unread.
 pub(crate) fn plan_free(cx: &Context<'_>) -> Option<CompactionPlan> {
     drop_hidden(cx).or_else(|| drop_expired(cx))
 }
 
-/// The most pressing of the rules without a deadline.
+/// The most urgent of the rules without a deadline.
 pub(crate) fn plan(cx: &Context<'_>) -> Option<CompactionPlan> {
     merge_tombstones(cx).or_else(|| rewrite_last(cx))
 }
 
-/// Deleted data that must be gone by a deadline which comes near: the earliest first.
+/// Deleted data that must be dropped before a deadline that is near: the earliest deadline first.
 pub(crate) fn plan_promise(cx: &Context<'_>) -> Option<CompactionPlan> {
     cx.options.delete_within_ms?;
     let mut due: Vec<(u64, LevelIndex, &Arc<Run>, &Arc<PartMeta>)> = cx
@@ -67,8 +67,8 @@ pub(crate) fn plan_promise(cx: &Context<'_>) -> Option<CompactionPlan> {
     let columns = Columns::new(cx);
     let base = cx.shape.base().map(|run| run.id);
     let merge = |part: &PartMeta| {
-        // A first step may leave the part where it is: what can be moved goes before what has to be merged,
-        // and of a large column only a part. Each step brings something down, so its turn comes.
+        // The first step may not include the part itself: what can be moved precedes what must be merged, and
+        // a large column is merged in parts. Each step moves something down, so the part is reached.
         columns.merge(columns.window_of(&part.range), Class::Promise, Reason::DeletePromise)
     };
     due.into_iter().take(MAX_TRIES).find_map(|(_, level, run, part)| {
@@ -77,7 +77,7 @@ pub(crate) fn plan_promise(cx: &Context<'_>) -> Option<CompactionPlan> {
         }
         if level == LevelIndex::LAST && Some(run.id) == base {
             let alone = rewrite(cx, run, part, Class::Promise, Reason::DeletePromise);
-            // What lies above and may hold older versions has no deadline of its own.
+            // A part above it that may hold older versions has no deadline of its own.
             let is_kept = !is_pinned(cx, part) && is_kept_above(cx, part);
             return alone.or_else(|| if is_kept { merge(part) } else { None });
         }
@@ -85,12 +85,13 @@ pub(crate) fn plan_promise(cx: &Context<'_>) -> Option<CompactionPlan> {
     })
 }
 
-/// Whether a part is due for what is missing of its file alone, which stays as long as the part does.
+/// Whether the only thing due in a part is the hidden remainder of its file, which exists as long as the part
+/// does.
 fn holds_file_alone(cx: &Context<'_>, part: &PartMeta) -> bool {
     part.sliced && !part.stands_for_deletes() && part.expired_entries(cx.shape.expired_ms) == 0
 }
 
-/// Writes a part into a file of its own, in its place.
+/// Rewrites a slice into a file of its own, in place, so that the old file can be deleted.
 fn leave_file(
     cx: &Context<'_>,
     level: LevelIndex,
@@ -103,14 +104,14 @@ fn leave_file(
     cx.finish(Draft { inputs, to, class: Class::Promise, reason: Reason::DeletePromise })
 }
 
-/// When the first of what a part holds was deleted, or expired for every reader; `None` if nothing was.
+/// When the oldest dropped data of a part was deleted, or expired for every reader; `None` if there is none.
 pub fn oldest_gone_ms(part: &PartMeta, expired_ms: u64) -> Option<u64> {
     let expired = part.min_expiry_ms.filter(|&ms| ms <= expired_ms);
     part.oldest_delete_ms.into_iter().chain(expired).min()
 }
 
-/// Parts that are wholly hidden by range deletes. Nothing comes to light: what lies under them is older
-/// still, and the range deletes, which stay, hide it as well.
+/// Drops parts that range tombstones hide completely. No older version reappears: the range tombstones stay,
+/// and they hide everything below as well.
 fn drop_hidden(cx: &Context<'_>) -> Option<CompactionPlan> {
     if cx.shape.hidden.is_empty() {
         return None;
@@ -118,8 +119,8 @@ fn drop_hidden(cx: &Context<'_>) -> Option<CompactionPlan> {
     drop_parts(cx, Reason::Covered, |_, part| cx.shape.hidden.binary_search(&part.id).is_ok())
 }
 
-/// Parts in which every entry has expired, and under which nothing would come to light, simply go. Not while
-/// an older snapshot is there: a transaction that reads at it is to learn that the keys have changed since.
+/// Drops parts in which every entry has expired and which hide nothing older. Not while an older snapshot
+/// exists: a transaction that reads at that snapshot must detect that the keys have changed.
 fn drop_expired(cx: &Context<'_>) -> Option<CompactionPlan> {
     let version = cx.shape.version;
     let covers_older = |at: RunPosition, part: &PartMeta| {
@@ -151,15 +152,14 @@ fn drop_parts(
     })
 }
 
-/// Entries of a part that are there for nothing, or only to hide others: tombstones, and what has expired for
-/// every reader. A merge that drops what has expired leaves no part whose earliest expiry has passed, so it
-/// is not done twice.
+/// Garbage entries of a part: tombstones, and entries that have expired for every reader. A merge that drops
+/// expired entries leaves no part whose earliest expiry has passed, so it is not repeated.
 pub(crate) fn garbage(cx: &Context<'_>, part: &PartMeta) -> u64 {
     let tombstones = part.tombstones.saturating_add(part.range_deletes);
     tombstones.saturating_add(part.expired_entries(cx.shape.expired_ms))
 }
 
-/// A part above the last level that is full of tombstones: its column, oldest run first.
+/// Merges a part above the last level with a high share of tombstones: its column, oldest run first.
 fn merge_tombstones(cx: &Context<'_>) -> Option<CompactionPlan> {
     let columns = Columns::new(cx);
     let due = columns.upper().iter().flat_map(|(_, run)| run.parts()).filter(|part| {
@@ -179,8 +179,7 @@ fn merge_tombstones(cx: &Context<'_>) -> Option<CompactionPlan> {
         .find_map(|window| columns.merge(window, Class::Clean, Reason::Tombstones))
 }
 
-/// A part of the last level with so many tombstones that nothing needs any more, or expired entries, that it
-/// pays.
+/// Rewrites a part of the last level with enough tombstones that no reader needs, or expired entries.
 fn rewrite_last(cx: &Context<'_>) -> Option<CompactionPlan> {
     let run = cx.shape.base()?;
     let most = if cx.shape.idle { IDLE_LAST_TOMBSTONES } else { DENSE_TOMBSTONES };
@@ -193,14 +192,14 @@ fn rewrite_last(cx: &Context<'_>) -> Option<CompactionPlan> {
         .find_map(|part| rewrite(cx, run, part, Class::Clean, Reason::LastTombstones))
 }
 
-/// Whether a snapshot may keep what a part of the last level could lose.
+/// Whether a snapshot may keep entries of a part of the last level that could otherwise be dropped.
 fn is_pinned(cx: &Context<'_>, part: &PartMeta) -> bool {
     let snapshot = cx.shape.oldest_snapshot;
     part.max_seqno > snapshot || part.pinned_by.is_some_and(|seqno| seqno >= snapshot)
 }
 
-/// Rewrites one part of the last level, if that is sure to drop its tombstones and what has expired: every
-/// snapshot sees all of them, and nothing above may hold older versions of the same keys.
+/// Rewrites one part of the last level if that is certain to drop its tombstones and expired entries: every
+/// snapshot sees all of them, and no part above holds older versions of the same keys.
 fn rewrite(
     cx: &Context<'_>,
     run: &Arc<Run>,
@@ -217,8 +216,8 @@ fn rewrite(
     cx.finish(Draft { inputs, to, class, reason })
 }
 
-/// Whether a part above the oldest run may hold what a tombstone of this one hides: by their numbers, which
-/// both have ranges of.
+/// Whether a part above the oldest run may hold versions that a tombstone of this part hides, judged by the
+/// ranges of their sequence numbers.
 fn is_kept_above(cx: &Context<'_>, part: &PartMeta) -> bool {
     let may_hold = |above: &Arc<PartMeta>| above.min_seqno <= part.max_seqno;
     cx.shape.upper().any(|(_, upper)| upper.overlapping(&part.range).iter().any(may_hold))

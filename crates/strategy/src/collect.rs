@@ -1,32 +1,32 @@
-//! Collection: when blob files hold too much garbage, which of them are emptied, and by which merge.
+//! Blob garbage collection: when blob files hold too much garbage, which of them are rewritten, and by which
+//! merge.
 //!
-//! # The account
-//! Values are alive if a table points to them that no newer entry hides. What hides them may not have met
-//! them yet: an overwritten value is known to be garbage only after the merge of both entries. So the bytes
-//! that the largest run points to are taken for what is alive: a run has each key about once. Less is taken
-//! where tombstones wait above it. While a store grows this is too little, and merges the small tables of
-//! pointers sooner than needed; after that merge it is exact.
+//! # Accounting
+//! A value is alive if a table points to it and no newer entry hides it. A newer entry may not have been
+//! merged with the pointer yet: an overwritten value is known to be garbage only after that merge. So the
+//! bytes that the largest run points to are taken as alive, because a run has each key about once; less where
+//! tombstones lie above it. While a store grows this underestimates, and the small tables of pointers are
+//! merged sooner than needed; after that merge the account is exact.
 //!
-//! # The choice
-//! Files with the least alive first, as many as it takes to come down by a step. The step is what makes it
-//! cheap: each round rewrites the tables that point to the files, about a hundredth of the values, so a round
-//! must be worth it. Overwriting evenly with room for 1.5 times what is alive, the emptied files have less
-//! than half alive (files age differently, and relocated values have files of their own), so that each value
-//! is written 1.8 times.
+//! # Choice of files
+//! Files with the smallest live share first, as many as it takes to come down by one step. The step bounds
+//! the cost: each round rewrites the tables that point to the files, about a hundredth of the values, so a
+//! round must free enough. Under uniform overwrites with room for 1.5 times the live bytes, the chosen files
+//! have less than half alive (files age differently, and relocated values have files of their own), so each
+//! value is written 1.8 times.
 //!
-//! Only garbage that is known counts for the choice. If that is not enough, the round merges and chooses
-//! nothing, and the next one knows more.
+//! Only known garbage counts for the choice. If it is not enough, the round merges without choosing files,
+//! and the next round has a better account.
 //!
 //! # The merge
-//! Window by window of the last level, as [`crate::manual`] does it: a column where something lies above, a
-//! rewrite in place where the base alone points to the chosen. The chosen stay the ones with the least alive
-//! while their values move away, so the windows of a round agree about them, although nobody remembers the
-//! choice.
+//! Window by window of the last level, as in [`crate::manual`]: a column where something lies above, a
+//! rewrite in place where only the base points to the chosen files. The chosen files remain the ones with the
+//! smallest live share while their values move away, so all windows of a round choose the same files without
+//! stored state.
 //!
-//! # An end
-//! A window with something above it has nothing above it afterwards. Where nothing lies above anything the
-//! account is exact, and as long as it is over the target some file has enough garbage to be chosen; its
-//! garbage is gone after the round.
+//! # Termination
+//! A merged window has nothing above it. Where nothing lies above any window the account is exact; as long as
+//! it exceeds the target some file has enough garbage to be chosen, and its garbage is dropped in that round.
 
 use crate::busy::Busy;
 use crate::column::Columns;
@@ -39,31 +39,29 @@ use esker_version::{LevelIndex, PartMeta, Run, Version};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A round begins this much, in 1/1000 of what the target allows beyond the living, before the target is
-/// reached: about what is in memory or being flushed when writers begin to wait.
+/// A round begins this much before the target is reached, in 1/1000 of what the target allows beyond the live
+/// bytes: about the bytes in memory or being flushed when writers begin to wait.
 const RESERVE_PERMILLE: u64 = 50;
-/// A round brings the account down by this share of what the target allows beyond the living, in 1/1000.
+/// A round reduces the total by this share of what the target allows beyond the live bytes, in 1/1000.
 const STEP_PERMILLE: u64 = 160;
-/// What is copied in one round takes room beside the original until the round ends: at most this part of the
-/// living.
+/// The values copied in one round exist twice until the round ends: at most one in so many of the live bytes.
 const LARGEST_ROUND: u64 = 8;
 
-/// A job that empties blob files.
+/// A blob garbage collection job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collection {
-    /// What is merged.
+    /// The merge to execute.
     pub plan: CompactionPlan,
-    /// The blob files whose values are to be written anew where the merge meets a pointer to them; may be
-    /// none.
+    /// The blob files whose values the merge rewrites where it meets a pointer to them; may be empty.
     pub victims: BTreeSet<FileNumber>,
 }
 
-/// What the blob files of a version take, and what of it is alive, by estimate.
+/// The bytes of the blob files of a version, and the estimate of live bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlobAccount {
     /// Bytes of all records.
     pub total_bytes: u64,
-    /// Bytes that are alive: at least those, if no deleted range is in the way.
+    /// Live bytes; a lower bound if no deleted range overlaps.
     pub live_bytes: u64,
 }
 
@@ -89,26 +87,26 @@ impl BlobAccount {
         BlobAccount { total_bytes, live_bytes: bytes.saturating_sub(deleted) }
     }
 
-    /// Whether all records take more than so many thousandths of what is alive.
+    /// Whether all records exceed this many thousandths of the live bytes.
     pub fn is_over(&self, permille: u64) -> bool {
         u128::from(self.total_bytes) * 1000 > u128::from(self.live_bytes) * u128::from(permille)
     }
 
-    /// Bytes above so many thousandths of what is alive.
+    /// Bytes above this many thousandths of the live bytes.
     fn excess(&self, permille: u64) -> u64 {
         let allowed = u128::from(self.live_bytes) * u128::from(permille) / 1000;
         self.total_bytes.saturating_sub(u64::try_from(allowed).unwrap_or(u64::MAX))
     }
 }
 
-/// Thousandths of what is alive at which a round is due, and at which who writes faster than garbage is
-/// collected has to wait.
+/// Thousandths of the live bytes at which a round is due, and at which writers faster than garbage collection
+/// are stalled.
 pub fn due_permille(target_permille: u32) -> u64 {
     let target = u64::from(target_permille);
     target - target.saturating_sub(1000) * RESERVE_PERMILLE / 1000
 }
 
-/// The next job of collection, if the account asks for one and running jobs let it.
+/// The next garbage collection job, if the account requires one and running jobs do not conflict.
 pub fn plan_collection(shape: &Shape<'_>, busy: &Busy, options: &StrategyOptions) -> Option<Collection> {
     let account = BlobAccount::of(shape.version);
     let target = u64::from(options.blob_space_amp_permille);
@@ -124,9 +122,9 @@ pub fn plan_collection(shape: &Shape<'_>, busy: &Busy, options: &StrategyOptions
     Some(Collection { plan, victims })
 }
 
-/// The files to be emptied.
+/// Chooses the files to rewrite.
 fn choose(version: &Version, account: &BlobAccount, target: u64, low: u64) -> BTreeSet<FileNumber> {
-    // Half as much garbage as the average file has when the target is reached.
+    // At least half the garbage that the average file has when the target is reached.
     let has_enough = |garbage: u64, bytes: u64| {
         u128::from(garbage) * 2 * u128::from(target) >= u128::from(bytes) * u128::from(target - 1000)
     };
@@ -135,7 +133,7 @@ fn choose(version: &Version, account: &BlobAccount, target: u64, low: u64) -> BT
         .iter()
         .filter(|blob| blob.garbage_bytes() > 0 && has_enough(blob.garbage_bytes(), blob.meta.record_bytes))
         .collect();
-    // Least alive first, as parts of the whole file; compared crosswise, without division.
+    // By the live share of the whole file; compared crosswise, without division.
     files.sort_by(|a, b| {
         let share = |blob: &esker_version::LiveBlob, other: &esker_version::LiveBlob| {
             u128::from(blob.referenced_bytes) * u128::from(other.meta.record_bytes)
@@ -156,7 +154,7 @@ fn choose(version: &Version, account: &BlobAccount, target: u64, low: u64) -> BT
     victims
 }
 
-/// The first window with something to do.
+/// The first window with work.
 fn merge(cx: &Context<'_>, victims: &BTreeSet<FileNumber>) -> Option<CompactionPlan> {
     let columns = Columns::new(cx);
     let (class, reason) = (Class::Shape, Reason::LargeGarbage);

@@ -1,15 +1,15 @@
-//! Columns: a window of the last level with what lies above it.
+//! Partition windows: a range of the last level's partitions and the column of parts above it.
 //!
 //! The oldest run of the last level is the *base*; each of its parts is a *partition*, which owns the keys
-//! from its start to the next part's start (the first and the last reach to the ends). A *window* is a few
-//! neighbouring partitions. The *column* over a window holds, from the oldest run up, every part that touches
-//! the window. Merging a column into the base makes room without touching the rest of the level: the
-//! transient space is one window, where merging the whole level needs a second copy of it (Spooky, VLDB
-//! 15(11)).
+//! from its start to the next part's start (the first and the last are unbounded). A *window* is a few
+//! adjacent partitions. The *column* over a window holds, from the oldest run up, every part that overlaps
+//! the window. Merging a column into the base leaves the rest of the level untouched: the transient space is
+//! one window, where merging the whole level needs a second copy of it (Spooky, VLDB 15(11)).
 //!
-//! A part that sticks out of the window widens it as long as the window stays small; else the part is sliced,
-//! if slices are allowed and worth it; else the column ends below that part's run. Columns always begin with
-//! the oldest run and take everything that touches them, so nothing older stays behind above newer data (V1).
+//! A part that extends beyond the window widens it as long as the window stays small; otherwise the part is
+//! sliced, if slices are allowed and large enough; otherwise the column ends below that part's run. Columns
+//! always begin with the oldest run and include every overlapping part, so no older data stays above newer
+//! data (V1).
 
 use crate::draft::{Context, Draft, bytes_of, hull_of, input_from, narrow};
 use crate::fluid::is_busy;
@@ -18,30 +18,31 @@ use crate::score::Score;
 use esker_version::{Key, KeyEnd, KeyRange, LevelIndex, PartMeta, Run};
 use std::sync::Arc;
 
-/// Most partitions of a window that is chosen by density.
+/// The most partitions of a window chosen by density.
 const MAX_WINDOW_PARTS: usize = 4;
-/// How many windows are tried when running jobs are in the way of the best.
+/// How many windows are tried when running jobs conflict with the best.
 const MAX_TRIES: usize = 8;
-/// A slice that brings less than this share of a table for each partition of the window is left where it is.
+/// A slice that contributes less than one in so many of a table for each partition of the window stays where
+/// it is.
 const LEAST_SLICE: u64 = 64;
 
-/// Neighbouring partitions, by index, both ends included.
+/// Adjacent partitions, by index, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) first: usize,
     pub(crate) last: usize,
 }
 
-/// What lies over one partition.
+/// The data above one partition.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Load {
-    /// Effective bytes of parts that no job uses, or what they weigh.
+    /// Effective bytes of parts that no job uses, or their garbage estimate.
     pub(crate) bytes: u64,
-    /// Runs that touch the partition.
+    /// Runs that overlap the partition.
     pub(crate) runs: u32,
 }
 
-/// What a merge of a column would drop, and all that it would take, in entries.
+/// Entries that the merge of a column drops, and all entries that it reads.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct GarbageLoad {
     /// Tombstones and expired entries above the base.
@@ -50,14 +51,14 @@ pub(crate) struct GarbageLoad {
     pub(crate) entries: u64,
 }
 
-/// [`GarbageLoad`] of every window: sums up to each partition.
+/// [`GarbageLoad`] of every window, as prefix sums over the partitions.
 #[derive(Debug)]
 pub(crate) struct GarbageLoads {
     sums: Vec<GarbageLoad>,
 }
 
 impl GarbageLoads {
-    /// That of one window.
+    /// The load of one window.
     pub(crate) fn over(&self, window: Window) -> GarbageLoad {
         let (before, until) = (self.sums[window.first], self.sums[window.last + 1]);
         GarbageLoad {
@@ -67,7 +68,7 @@ impl GarbageLoads {
     }
 }
 
-/// The windows of a tree.
+/// The partitions of a tree and the runs above them.
 #[derive(Debug)]
 pub(crate) struct Columns<'a> {
     cx: Context<'a>,
@@ -135,16 +136,16 @@ impl<'a> Columns<'a> {
         parts.iter().any(|part| self.cx.busy.has(part))
     }
 
-    /// What lies over each partition, in bytes.
+    /// The bytes above each partition.
     pub(crate) fn loads(&self) -> Vec<Load> {
         self.loads_by(PartMeta::effective_bytes)
     }
 
-    /// What lies over each partition, as parts are measured. A part that spans several is taken to be spread
-    /// evenly over them: partitions are of about equal size, so they are quantiles of the keys, and that says
-    /// more than the distance between keys does. O(parts log partitions).
+    /// The bytes above each partition, by a given measure of a part. A part that spans several partitions is
+    /// spread evenly over them: partitions are of about equal size, so they are quantiles of the keys and a
+    /// better measure than the distance between keys. O(parts log partitions).
     pub(crate) fn loads_by(&self, bytes_of: impl Fn(&PartMeta) -> u64) -> Vec<Load> {
-        // What is added to all partitions from here on: a part needs two entries, however many it spans.
+        // Differences to be summed up: a part needs two entries, however many partitions it spans.
         let mut steps = vec![(0i128, 0i64); self.base.len() + 1];
         for (_, run) in &self.upper {
             let mut counted_to = 0;
@@ -153,7 +154,7 @@ impl<'a> Columns<'a> {
                 let bytes = i128::from(bytes_of(part) / (last - first + 1) as u64);
                 steps[first].0 += bytes;
                 steps[(last + 1).min(self.base.len())].0 -= bytes;
-                // Two parts of a run may share a partition; it is one run there.
+                // Two parts of a run may share a partition; they count as one run there.
                 let from = first.max(counted_to);
                 if from <= last {
                     steps[from].1 += 1;
@@ -173,8 +174,8 @@ impl<'a> Columns<'a> {
             .collect()
     }
 
-    /// What merges would drop and rewrite, partition by partition; parts above that span several are taken to
-    /// be spread evenly, as for [`Columns::loads`]. O(parts log partitions).
+    /// The entries that merges drop and rewrite, for each partition. Parts above that span several partitions
+    /// are spread evenly, as in [`Columns::loads`]. O(parts log partitions).
     pub(crate) fn garbage_loads(&self, garbage: impl Fn(&PartMeta) -> u64) -> GarbageLoads {
         let partitions = self.base.len().max(1);
         let mut steps = vec![(0i128, 0i128); partitions + 1];
@@ -204,10 +205,10 @@ impl<'a> Columns<'a> {
         Score::new(loads[at].bytes, self.base[at].bytes.max(1))
     }
 
-    /// The densest partition that is eligible, with the denser of its neighbours as long as those are at
-    /// least half as dense and the window stays small.
+    /// The densest eligible partition, with the denser of its neighbours as long as those are at least half
+    /// as dense and the window stays small.
     fn best_window(&self, loads: &[Load], eligible: &[bool]) -> Option<Window> {
-        // Of equals the one with the smallest key: `max_by` takes the last of equals, so look from the end.
+        // On a tie the smallest key: `max_by` returns the last of equals, so iterate from the end.
         let seed = (0..self.base.len())
             .rev()
             .filter(|&at| eligible[at] && loads[at].bytes > 0)
@@ -256,7 +257,8 @@ impl<'a> Columns<'a> {
         None
     }
 
-    /// Merges the column over a window into the base, `None` if it would be empty or a job is in the way.
+    /// Merges the column over a window into the base; `None` if the column is empty or conflicts with a
+    /// running job.
     pub(crate) fn merge(&self, window: Window, class: Class, reason: Reason) -> Option<CompactionPlan> {
         let forced = matches!(class, Class::L0Urgent | Class::Promise | Class::Idle)
             || matches!(reason, Reason::Manual | Reason::LargeGarbage);
@@ -264,7 +266,8 @@ impl<'a> Columns<'a> {
             let inputs = self.column(window, forced)?;
             self.cx.finish(Draft { inputs, to: self.target(), class, reason })
         };
-        // Where every slice is too small to be worth it, they are taken all the same rather than never.
+        // Where every slice is below the minimum, the slices are taken all the same; otherwise they would
+        // stay for ever.
         plan(forced).or_else(|| if forced { None } else { plan(true) })
     }
 
@@ -275,7 +278,7 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// Everything above a window and the partitions under it.
+    /// Everything above a window, and the window's partitions.
     fn column(&self, window: Window, forced: bool) -> Option<Vec<PlanInput>> {
         if self.is_busy(window) {
             return None;
@@ -289,7 +292,7 @@ impl<'a> Columns<'a> {
         Some(inputs)
     }
 
-    /// The upper parts of the column over a window, which grows where parts stick out.
+    /// The upper parts of the column over a window, which widens where parts extend beyond it.
     fn collect(&self, mut window: Window, forced: bool) -> Vec<PlanInput> {
         let slices = self.cx.options.slices;
         'widened: loop {
@@ -324,8 +327,8 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// One step towards a single run, the densest window first; `None` when there is one, where too little
-    /// lies above the last level to be worth its rewriting, or when jobs are in the way.
+    /// One step towards a single run, the densest window first; `None` when there is a single run, where too
+    /// little lies above the last level to justify the rewrite, or on conflicts with running jobs.
     pub(crate) fn converge(&self, reason: Reason) -> Option<CompactionPlan> {
         if self.upper.is_empty() {
             return None;
@@ -342,7 +345,8 @@ impl<'a> Columns<'a> {
         self.merge_best(&loads, eligible, Class::Idle, reason)
     }
 
-    /// The window from `first` on, as long as it stays small, up to `last` and while `wanted`.
+    /// The window from `first` up to `last`, as long as it stays small and every partition satisfies
+    /// `wanted`.
     pub(crate) fn window_from(&self, first: usize, last: usize, wanted: impl Fn(usize) -> bool) -> Window {
         let mut window = Window { first, last: first };
         while window.last < last && window.last - first + 1 < MAX_WINDOW_PARTS && wanted(window.last + 1) {
@@ -355,7 +359,7 @@ impl<'a> Columns<'a> {
         window
     }
 
-    /// Whether some upper run is used by a job.
+    /// Whether a running job uses an upper run.
     pub(crate) fn upper_is_busy(&self) -> bool {
         self.upper.iter().any(|(_, run)| is_busy(&self.cx, run))
     }

@@ -1,4 +1,4 @@
-//! Where output tables end.
+//! Output splitting: where a compaction ends one output table and begins the next.
 
 use crate::options::StrategyOptions;
 use crate::plan::Position;
@@ -7,14 +7,14 @@ use esker_base::key::head;
 use esker_version::{LevelIndex, Run, Version};
 use std::sync::Arc;
 
-/// The rules by which the executor ends one output table and begins the next, as data.
+/// The splitting rules as data, applied by the executor.
 ///
-/// Tables above the last level end at the borders of the run that they will be merged into, as soon as they
-/// are worth a table: then that merge is a column of whole tables and rewrites nothing beside it. A table is
-/// never cut inside a user key (I2).
+/// Above the last level, tables end at the part borders of the run that they will be merged into, as soon as
+/// they have a minimum size. Then that merge is a column of whole tables and rewrites nothing beside it. A
+/// table is never cut inside a user key (I2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// The size at which a table ends. It may grow to twice that if little would be left for another.
+    /// The target table size. A table may grow to twice that if the remainder would be too small for another.
     pub table_bytes: u64,
     /// The run whose part borders are preferred.
     pub align: Option<Arc<Run>>,
@@ -25,12 +25,12 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// Tables of one size, whatever lies below.
+    /// Tables of one size, without alignment.
     pub fn plain(table_bytes: u64) -> Cut {
         Cut { table_bytes, align: None, min_aligned_bytes: table_bytes, max_overlap_bytes: u64::MAX }
     }
 
-    /// The rules for output, of a flush or a merge, that goes to `to`.
+    /// The rules for output of a flush or a compaction that goes to `to`.
     pub fn for_output(version: &Version, to: Position, options: &StrategyOptions) -> Cut {
         let last_bytes = version.level(LevelIndex::LAST).map_or(0, |last| last.bytes());
         let table_bytes = options.table_bytes(last_bytes).max(1);
@@ -43,8 +43,8 @@ impl Cut {
     }
 }
 
-/// The run that output in `level` will be merged with: the one run of the next level, or, where that level is
-/// a tier of several, the oldest run of the last level.
+/// The run that output in `level` will be merged with: the one run of the next level or, where that level is
+/// tiered, the oldest run of the last level.
 pub(crate) fn merge_partner(version: &Version, level: LevelIndex) -> Option<&Arc<Run>> {
     let below = version.levels().iter().find(|below| below.index > level)?;
     match below.runs() {
@@ -59,9 +59,9 @@ pub struct Cutter<'a> {
     cut: &'a Cut,
     /// Parts of the aligned run that start at or before the last key; `None` before the first key.
     reached: Option<usize>,
-    /// Bytes of the aligned run that the present table overlaps.
+    /// Bytes of the aligned run that the current table overlaps.
     overlap_bytes: u64,
-    /// Head of the smallest key of the next part of that run; the greatest there is if there is none.
+    /// The first eight bytes of the smallest key of that run's next part; `u64::MAX` if there is none.
     next_head: u64,
 }
 
@@ -72,9 +72,9 @@ impl<'a> Cutter<'a> {
         Cutter { cut, reached: None, overlap_bytes: 0, next_head }
     }
 
-    /// Whether the present table may end before `key` for another reason than its size: then
-    /// [`Cutter::ends_before`] must be asked. One comparison of two numbers for keys that differ in their
-    /// first eight bytes.
+    /// Whether the current table may end before `key` for another reason than its size; if so, the caller
+    /// calls [`Cutter::ends_before`]. One comparison of two integers for keys that differ in their first
+    /// eight bytes.
     #[inline]
     pub fn is_at_border(&self, key: &[u8]) -> bool {
         head(key, 0) >= self.next_head && self.reaches_next(key)
@@ -86,15 +86,15 @@ impl<'a> Cutter<'a> {
         run.parts().get(reached).is_some_and(|part| part.smallest() <= key)
     }
 
-    /// How often the size has to be asked about, in bytes of keys and values: tables end that much late at
-    /// most.
+    /// How often the size must be checked, in bytes of keys and values: tables exceed their size by at most
+    /// this.
     pub fn step_bytes(&self) -> u64 {
         (self.cut.table_bytes / 64).clamp(1, 64 << 10)
     }
 
-    /// Whether the present table, of `written_bytes`, ends before `key`. To be asked of ascending user keys:
-    /// where [`Cutter::is_at_border`] says so, and as often as [`Cutter::step_bytes`]; `left_bytes` estimates
-    /// what is still to come. Amortised O(1).
+    /// Whether the current table, of `written_bytes`, ends before `key`. Called with ascending user keys
+    /// where [`Cutter::is_at_border`] is true, and at least once every [`Cutter::step_bytes`]; `left_bytes`
+    /// estimates the remaining input. Amortised O(1).
     pub fn ends_before(&mut self, key: &[u8], written_bytes: u64, left_bytes: u64) -> bool {
         let (crossed, entered_bytes) = self.advance(key);
         let overlap_bytes = self.overlap_bytes.saturating_add(entered_bytes);
@@ -108,7 +108,7 @@ impl<'a> Cutter<'a> {
         ends
     }
 
-    /// Moves to `key`: whether a border was crossed, and the bytes of the parts that were reached.
+    /// Advances to `key`: whether a border was crossed, and the bytes of the parts entered.
     fn advance(&mut self, key: &[u8]) -> (bool, u64) {
         let Some(run) = &self.cut.align else { return (false, 0) };
         let Some(before) = self.reached else {
@@ -121,7 +121,7 @@ impl<'a> Cutter<'a> {
             reached.fold((0, 0u64), |(count, bytes), part| (count + 1, bytes.saturating_add(part.bytes)));
         self.reached = Some(before + count);
         self.note_next();
-        // What lies before the first part belongs to its partition, so its start is no border.
+        // Keys before the first part belong to its partition, so its start is no border.
         (count > 0 && before > 0, bytes)
     }
 
@@ -163,7 +163,7 @@ mod tests {
         for key in b'a'..=b'x' {
             let written = tables.last().unwrap().len() as u64 * entry_bytes;
             let left = u64::from(b'x' + 1 - key) * entry_bytes;
-            // Each key is asked about; borders are those, and only those, that are told of.
+            // The reported borders are exactly the parts reached.
             let (is_at_border, reached) = (cutter.is_at_border(&[key]), cutter.reached);
             let ends = cutter.ends_before(&[key], written, left);
             assert_eq!(is_at_border, cutter.reached != reached);
@@ -190,7 +190,8 @@ mod tests {
 
     #[test]
     fn tables_end_before_they_overlap_too_much() {
-        // Twelve bytes of entries in all: only the overlap of ten times 20 ends them, after two parts of 100.
+        // Twelve bytes of entries in all: only the overlap limit of ten times 20 ends them, after two parts
+        // of 100.
         let cut = Cut { min_aligned_bytes: 1000, ..cut_for(20) };
         assert_eq!(cut.max_overlap_bytes, 200);
         let mut cutter = Cutter::new(&cut);
@@ -206,7 +207,7 @@ mod tests {
         // 24 entries of 11 are 264 bytes: 24 are left after two tables, less than a quarter.
         let rest = Cut::plain(121);
         assert_eq!(tables(&rest, 11), ["abcdefghijk", "lmnopqrstuvwx"]);
-        // Never more than twice the size, even if nothing seems to be left.
+        // Never more than twice the size, even if the estimate of the remainder is zero.
         let mut cutter = Cutter::new(&plain);
         assert!(!cutter.ends_before(b"k", 199, 0));
         assert!(cutter.ends_before(b"l", 200, 0));

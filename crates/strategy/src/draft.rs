@@ -1,4 +1,4 @@
-//! From a draft, inputs and a place, to a plan that obeys the rules.
+//! Plan builder: turns a draft (inputs and a target position) into a plan that obeys V1 to V5.
 
 use crate::busy::Busy;
 use crate::cut::{Cut, merge_partner};
@@ -9,10 +9,10 @@ use crate::shape::Shape;
 use crate::validate::{is_bottom, position, validate};
 use esker_version::{Key, KeyEnd, KeyRange, LevelIndex, PartMeta, Run};
 
-/// Most parts that one move takes: it bounds the edit.
+/// The most parts one move takes; it bounds the size of the edit.
 const MAX_MOVED_PARTS: usize = 256;
 
-/// Most parts that are looked at to find movable ones.
+/// The most parts examined to find movable ones.
 const MAX_LOOKED_AT: usize = 4096;
 
 /// Everything a decision depends on.
@@ -21,12 +21,12 @@ pub(crate) struct Context<'a> {
     pub(crate) shape: Shape<'a>,
     pub(crate) busy: &'a Busy,
     pub(crate) options: &'a StrategyOptions,
-    /// Parts that are old by this do not count where a rule asks whether it has to act; see
+    /// With a migration set, old parts do not count where a rule decides whether to act; see
     /// [`crate::migration`].
     pub(crate) counted: Option<Migration>,
 }
 
-/// A plan in the making.
+/// The inputs and target of a plan.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
     pub(crate) inputs: Vec<PlanInput>,
@@ -35,7 +35,7 @@ pub(crate) struct Draft {
     pub(crate) reason: Reason,
 }
 
-/// All parts of a run that `range` touches, whole, as input; nothing if there are none.
+/// All parts of a run that overlap `range`, whole, as input; `None` if there are none.
 pub(crate) fn input_from(level: LevelIndex, run: &Run, range: Option<&KeyRange>) -> Option<PlanInput> {
     let parts = range.map_or(run.parts(), |range| run.overlapping(range));
     let parts: Vec<InputPart> = parts.iter().cloned().map(InputPart::whole).collect();
@@ -54,14 +54,12 @@ pub(crate) fn bytes_of(inputs: &[PlanInput]) -> u64 {
     parts.fold(0, |sum, part| sum.saturating_add(part.bytes()))
 }
 
-/// Keeps about `limit_bytes` of inputs that are too many for one job. Its borders are starts of parts, so
-/// that most parts are taken whole; nothing changes if there is none to cut at. What lies outside is a job
-/// for later.
+/// Reduces inputs that are too many for one job to about `limit_bytes`. The bounds are starts of parts, so
+/// that most parts are taken whole; without a usable bound nothing changes. The rest is left to a later job.
 ///
-/// The keys that are kept are the first where at least half as many upper runs lie over each other as
-/// anywhere. So a series of such jobs goes from the left to the right; and runs that come in newly on the
-/// left while it is under way do not call it back there, where they would be merged alone with what has just
-/// been written.
+/// The kept keys are the first where at least half as many upper runs overlap as anywhere. So a series of
+/// such jobs proceeds from left to right. Runs that arrive on the left meanwhile do not draw it back, where
+/// they would be merged alone with what has just been written.
 pub(crate) fn narrow(inputs: &mut Vec<PlanInput>, to: Position, limit_bytes: u64) {
     let Some(range) = narrowed(inputs, to, limit_bytes) else { return };
     for input in inputs.iter_mut() {
@@ -71,27 +69,27 @@ pub(crate) fn narrow(inputs: &mut Vec<PlanInput>, to: Position, limit_bytes: u64
     inputs.retain(|input| !input.parts.is_empty());
 }
 
-/// What lies between two neighbouring starts of parts.
+/// The keys between two adjacent starts of parts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Piece {
     bytes: i128,
     upper_runs: i64,
 }
 
-/// Where inputs may be divided, ascending: starts of parts, the smallest among them, but for those that
-/// divide more parts than the one before.
+/// Keys at which inputs may be divided, ascending: starts of parts, the smallest included, except those that
+/// divide more parts than the previous one.
 ///
-/// Tables of several runs that were cut at one border begin at the first key that each run has there, a
-/// little apart. A job that ended between two of those would take a few keys of the runs that begin before
-/// it, and leave a few behind that take a job of their own. Where no part ends between two starts, the later
-/// one divides what the earlier one divides and what begins there, so the earlier one is the better border.
+/// Tables of several runs that were cut at one border begin at the first key of each run after it, slightly
+/// apart. A job that ended between two such starts would take a few keys of the runs that begin before it,
+/// and leave a few that need a job of their own. Where no part ends between two starts, the later one divides
+/// what the earlier one divides and also the part that begins there, so the earlier one is the better border.
 /// O(n log n) in parts.
 fn borders(inputs: &[PlanInput]) -> Vec<Key> {
     let ranges = || inputs.iter().flat_map(|input| &input.parts).map(InputPart::range);
     let mut starts: Vec<&Key> = ranges().map(|range| &range.start).collect();
     starts.sort_unstable();
     starts.dedup();
-    // Whether a part ends before a start, and not before the start that precedes it.
+    // Whether a part ends before a start, and not before the preceding start.
     let mut ends_before = vec![false; starts.len() + 1];
     for range in ranges() {
         ends_before[starts.partition_point(|start| range.end.covers(start))] = true;
@@ -100,12 +98,12 @@ fn borders(inputs: &[PlanInput]) -> Vec<Key> {
     starts.into_iter().enumerate().filter(divides).map(|(_, start)| start.clone()).collect()
 }
 
-/// The keys that [`narrow`] keeps, `None` if all.
+/// The keys that [`narrow`] keeps; `None` for all.
 fn narrowed(inputs: &[PlanInput], to: Position, limit_bytes: u64) -> Option<KeyRange> {
     let target = to.in_reading_order();
     let starts = borders(inputs);
-    // The bytes of a part are spread evenly over the pieces that it spans. What changes from piece to piece
-    // is summed up below.
+    // The bytes of a part are spread evenly over the intervals it spans. Differences between intervals are
+    // summed up below.
     let mut pieces = vec![Piece::default(); starts.len() + 1];
     for (input, part) in inputs.iter().flat_map(|input| input.parts.iter().map(move |part| (input, part))) {
         let first = starts.partition_point(|start| *start <= part.range().start).saturating_sub(1);
@@ -125,7 +123,7 @@ fn narrowed(inputs: &[PlanInput], to: Position, limit_bytes: u64) -> Option<KeyR
     let limit_bytes = i128::from(limit_bytes);
     let most_runs = pieces.iter().map(|piece| piece.upper_runs).max().filter(|runs| *runs > 0)?;
     let dense = pieces.iter().position(|piece| piece.upper_runs * 2 >= most_runs)?;
-    // Where little lies before, it goes along: a job for it alone is not worth it.
+    // A small amount before the dense interval is included: it is not worth a job of its own.
     let sparse_bytes: i128 =
         pieces[..dense].iter().filter(|piece| piece.upper_runs > 0).map(|piece| piece.bytes).sum();
     let first = if sparse_bytes <= limit_bytes / 16 { 0 } else { dense };
@@ -144,7 +142,7 @@ fn narrowed(inputs: &[PlanInput], to: Position, limit_bytes: u64) -> Option<KeyR
     Some(KeyRange { start, end })
 }
 
-/// What of an input lies in `range`.
+/// The overlap of an input with `range`.
 fn clip(consumed: &InputPart, range: &KeyRange) -> Option<InputPart> {
     match &consumed.slice {
         None => InputPart::within(&consumed.part, range),
@@ -153,13 +151,13 @@ fn clip(consumed: &InputPart, range: &KeyRange) -> Option<InputPart> {
 }
 
 impl<'a> Context<'a> {
-    /// Where everything counts.
+    /// A context in which all parts count.
     pub(crate) fn new(shape: &Shape<'a>, busy: &'a Busy, options: &'a StrategyOptions) -> Context<'a> {
         Context { shape: *shape, busy, options, counted: None }
     }
 
-    /// The draft as a plan: as a move if that is allowed, with everything filled in that follows from the
-    /// inputs and the place. `None` if a running job is in the way.
+    /// Turns the draft into a plan: a move if allowed, with all fields that follow from the inputs and the
+    /// target. `None` on a conflict with a running job.
     pub(crate) fn finish(&self, mut draft: Draft) -> Option<CompactionPlan> {
         draft.inputs.retain(|input| !input.parts.is_empty());
         draft.inputs.sort_by_key(PlanInput::position);
@@ -173,7 +171,7 @@ impl<'a> Context<'a> {
         self.complete(kind, draft)
     }
 
-    /// The draft as a plan of this kind.
+    /// Turns the draft into a plan of the given kind.
     pub(crate) fn complete(&self, kind: PlanKind, draft: Draft) -> Option<CompactionPlan> {
         let version = self.shape.version;
         let Draft { inputs, to, class, reason } = draft;
@@ -206,10 +204,10 @@ impl<'a> Context<'a> {
         self.moved_inputs(draft).is_some()
     }
 
-    /// The inputs that may simply change their place; `None` if none may.
+    /// The inputs that can be moved without a rewrite; `None` if there are none.
     ///
-    /// Into a run the movable ones go first and the others follow with a later plan. In front of a level it
-    /// is all or nothing, because each plan makes a run there.
+    /// Into a run the movable parts are moved first, and a later plan takes the others. In front of a level
+    /// it is all or nothing, because each plan creates a run there.
     fn moved_inputs(&self, draft: &Draft) -> Option<Vec<PlanInput>> {
         let to = draft.to.in_reading_order();
         let max_overlap_bytes = Cut::for_output(self.shape.version, draft.to, self.options).max_overlap_bytes;
@@ -238,9 +236,8 @@ impl<'a> Context<'a> {
         (!moved.is_empty()).then_some(moved)
     }
 
-    /// Whether a part may change its place without being rewritten: nothing it would pass overlaps it,
-    /// nothing in it is worth dropping where it would lie, and it would not overlap too much of what it will
-    /// be merged with.
+    /// Whether a part may be moved without a rewrite: no part between overlaps it, it holds nothing worth
+    /// dropping at the target, and it would not overlap too much of the run that it will be merged with.
     fn may_move(&self, part: &PartMeta, from: RunPosition, to: Position, max_overlap_bytes: u64) -> bool {
         let version = self.shape.version;
         let target = to.in_reading_order();

@@ -1,16 +1,16 @@
-//! First in, first out: tables are dropped whole when they are too old or too many, and hardly anything is
-//! merged.
+//! FIFO compaction: whole tables are dropped when they are too old or exceed the size limit; almost nothing
+//! is merged.
 //!
 //! # What may be dropped
-//! A part goes only if nothing older overlaps it: else versions that it hides would come to light. The data
-//! of the oldest run always may go, so with runs over each other the oldest go first. And nothing goes while
-//! a snapshot is registered: it would lose what it sees. Which part is older is told by its newest entry.
+//! A part is dropped only if nothing older overlaps it; otherwise versions that it hides would reappear. The
+//! oldest run can always be dropped, so of overlapping runs the oldest go first. Nothing is dropped while a
+//! snapshot is registered, because it would lose visible data. Parts are ordered by their newest entry.
 //!
-//! # Where data lies
-//! A flush goes where it overlaps nothing, as in every other tree: keys that ascend with time, for which this
-//! strategy is made, become one run of small parts instead of a run for each flush, and are dropped part by
-//! part all the same. So there is nothing that this strategy demands of a tree's form, and any tree can be
-//! handed to it and back.
+//! # Placement
+//! A flush is placed where it overlaps nothing, as in every strategy: keys that ascend with time, the
+//! intended use of this strategy, form one run of small parts instead of a run for each flush, and are still
+//! dropped part by part. So this strategy requires no form of the tree, and any tree can switch to it and
+//! back.
 
 use crate::clean;
 use crate::draft::{Context, Draft, input_from};
@@ -21,23 +21,23 @@ use esker_base::SeqNo;
 use esker_version::{LevelIndex, PartMeta, Run};
 use std::sync::Arc;
 
-/// Most parts dropped by one plan.
+/// The most parts one plan drops.
 const MAX_DROPPED_PARTS: usize = 256;
-/// So many small runs beside each other are merged into one, if that is wanted.
+/// This many adjacent small runs are merged into one, if enabled.
 const SMALL_RUNS: usize = 4;
-/// Most runs that one such merge takes.
+/// The most runs one such merge takes.
 const MAX_SMALL_RUNS: usize = 64;
-/// A run is small if it has less than this share of what a flush brings.
+/// A run is small if it has less than one in so many of a flush's bytes.
 const SMALL_RUN_DIVISOR: u64 = 4;
 
-/// What first-in-first-out keeps.
+/// The limits of FIFO compaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FifoLimits {
-    /// Most bytes of tables, with what they point to in blob files; any number if `None`.
+    /// The most bytes of tables and of the blob records they point to; unlimited if `None`.
     pub max_bytes: Option<u64>,
-    /// How old a table may get, in milliseconds; any age if `None`.
+    /// The greatest age of a table in milliseconds; unlimited if `None`.
     pub max_age_ms: Option<u64>,
-    /// Whether small runs are merged into one, so that reads meet fewer.
+    /// Whether small runs are merged into one, so that reads search fewer runs.
     pub merges_small_runs: bool,
 }
 
@@ -48,7 +48,7 @@ impl FifoLimits {
             .or_else(|| if self.merges_small_runs { merge_small_runs(cx) } else { None })
     }
 
-    /// Bytes of what is to be done next; zero iff there is nothing.
+    /// Bytes of the next job; zero iff there is none.
     pub(crate) fn debt(&self, cx: &Context<'_>) -> u64 {
         self.plan(cx).map_or(0, |plan| plan.est_in_bytes.max(1))
     }
@@ -71,7 +71,7 @@ impl FifoLimits {
             } else if self.is_too_old(cx, part) {
                 Reason::TooOld
             } else if found.is_none() {
-                // What is older by its entries may still be younger by its file.
+                // A part that is older by its entries may be newer by its file.
                 continue;
             } else {
                 break;
@@ -104,7 +104,7 @@ impl FifoLimits {
     }
 }
 
-/// Whether something older would come to light if the part went.
+/// Whether dropping the part would make an older version visible.
 fn covers_older(cx: &Context<'_>, at: RunPosition, part: &PartMeta) -> bool {
     let mut older = cx.shape.version.runs().rev().take_while(|(level, run)| position(*level, run) > at);
     older.any(|(_, run)| run.overlaps(&part.range))
@@ -119,8 +119,8 @@ fn total_bytes(cx: &Context<'_>) -> u64 {
     free.fold(0, |sum, (.., part)| sum.saturating_add(bytes_with_blobs(part)))
 }
 
-/// The oldest group of small runs that lie beside each other in level 0 becomes one run in the place of its
-/// oldest. What comes out counts as being as old as the oldest of them.
+/// Merges the oldest group of adjacent small runs of level 0 into one run at the position of its oldest. The
+/// output counts as being as old as the oldest of them.
 fn merge_small_runs(cx: &Context<'_>) -> Option<CompactionPlan> {
     let small_bytes = cx.options.memtable_bytes / SMALL_RUN_DIVISOR;
     let runs = cx.shape.runs(LevelIndex::FLUSH);
@@ -128,7 +128,7 @@ fn merge_small_runs(cx: &Context<'_>) -> Option<CompactionPlan> {
     let mut groups = runs.rsplit(|run| !is_small(run));
     let group = groups.find(|group| group.len() >= SMALL_RUNS)?;
     let mut group = &group[group.len().saturating_sub(MAX_SMALL_RUNS)..];
-    // As long as the oldest is larger than all others together it stays out: a run that grows is rewritten
+    // The oldest run stays out as long as it is larger than all others together: a growing run is rewritten
     // when it doubles, not with every few flushes.
     while let Some((oldest, newer)) = group.split_last()
         && oldest.bytes() > newer.iter().fold(0, |sum, run| sum.saturating_add(run.bytes()))

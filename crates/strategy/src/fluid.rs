@@ -1,11 +1,11 @@
-//! The fluid tree: levels grow by a ratio, each may hold a number of runs.
+//! The fluid LSM tree: levels grow by a ratio, and each may hold several runs.
 //!
 //! Leveling, tiering and lazy leveling are instances (Dostoevsky, SIGMOD'18): `upper_runs` K runs in each
 //! level above the last, `last_runs` Z in the last. K = Z = 1 is leveling, K = Z = T-1 is tiering, K = T-1
-//! and Z = 1 is lazy leveling. K may differ from level to level: T-1 in level 0 and 1 below it is what others
-//! call tiered and leveled. Partial leveling is leveling that takes a part of a level at a time. The number
-//! of levels follows from the size of the last: capacities are anchored there, so a level is never much
-//! smaller than what level 0 delivers at once, and a tree that shrinks loses levels.
+//! and Z = 1 is lazy leveling. K may differ from level to level: T-1 in level 0 and 1 below it is called
+//! tiered and leveled elsewhere. Partial leveling is leveling that compacts a part of a level at a time. The
+//! number of levels follows from the size of the last level: capacities are derived from it, so a level is
+//! never much smaller than one batch of level 0, and a tree that shrinks loses levels.
 
 use crate::clean;
 use crate::column::Columns;
@@ -19,49 +19,49 @@ use crate::space;
 use esker_version::{KeyRange, Level, LevelIndex, Run};
 use std::sync::Arc;
 
-/// Runs of level 0 that start a merge where the number of runs per level does not say.
+/// Runs of level 0 that start a merge where the number of runs per level does not determine it.
 const LEVEL0_TRIGGER_RUNS: u32 = 4;
 
-/// A fluid tree's parameters.
+/// The parameters of a fluid tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fluid {
     /// T.
     pub(crate) size_ratio: SizeRatio,
-    /// K, for each level from level 0 on.
+    /// K for each level, from level 0 on.
     pub(crate) upper_runs: RunsPerLevel,
     /// Z, at least 1.
     pub(crate) last_runs: u32,
-    /// Levels go down by parts.
+    /// Set for partial leveling.
     pub(crate) partial: Option<Partial>,
 }
 
-/// How parts go down.
+/// Parameters of partial leveling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Partial {
     pub(crate) pick: Pick,
     /// Runs of level 0 that start a merge.
     pub(crate) level0_runs: u32,
-    /// A level that is smaller than so many memtables, times the ratio, is not worth having.
+    /// The smallest useful capacity of a level, in memtables times the ratio.
     pub(crate) least_memtables: u32,
-    /// Most bytes that a job may rewrite, whatever the options say.
+    /// The most bytes one job may rewrite, whatever the options say.
     pub(crate) max_job_bytes: u64,
 }
 
 impl Partial {
-    /// Level 0 collects twice what it does for leveling: each of its runs spans all keys, so that merging
-    /// them takes all of level 1, window by window, and of the level below where level 1 is too small to take
-    /// them in.
+    /// Level 0 collects twice as many runs as for leveling: each of its runs spans all keys, so that merging
+    /// them rewrites all of level 1, window by window, and of the level below where level 1 is too small to
+    /// hold them.
     pub(crate) fn with(pick: Pick) -> Partial {
         Partial { pick, level0_runs: 8, least_memtables: 1, max_job_bytes: u64::MAX }
     }
 
-    /// Small jobs and few runs, the byron report's choice; a level of less than two flushes would only cost
-    /// writes.
+    /// Small jobs and few runs, the choice of the byron report; a level of less than two flushes would only
+    /// cost writes.
     pub(crate) const GOLDEN: Partial =
         Partial { pick: Pick::LeastOverlap, level0_runs: 2, least_memtables: 2, max_job_bytes: 64 << 20 };
 }
 
-/// Something to do, and how much it is wanted.
+/// Possible work and its score.
 struct Candidate {
     score: Score,
     level: LevelIndex,
@@ -70,7 +70,7 @@ struct Candidate {
 
 enum Work {
     Draft(Draft),
-    /// Some part of the level goes down.
+    /// Compacts one part of the level.
     SomePart,
 }
 
@@ -85,7 +85,7 @@ impl Fluid {
             .or_else(|| self.plan_idle(cx))
     }
 
-    /// Bytes that the rules want merged at once; zero iff there is nothing to do.
+    /// Bytes that the rules would merge now; zero iff there is nothing to do.
     pub(crate) fn debt(&self, cx: &Context<'_>) -> u64 {
         let depth = self.depth(cx);
         let bytes = |candidate: &Candidate| match &candidate.work {
@@ -119,7 +119,7 @@ impl Fluid {
         })
     }
 
-    /// A part of a level that is too large goes down: the best that no running job is in the way of.
+    /// Compacts a part of a level that exceeds its capacity: the best that no running job conflicts with.
     fn plan_part(&self, cx: &Context<'_>, level: LevelIndex, depth: u8) -> Option<CompactionPlan> {
         let pick = self.partial.map_or(Pick::LeastOverlap, |partial| partial.pick);
         let best = self.parts(cx, level, depth)?.best(pick);
@@ -136,7 +136,7 @@ impl Fluid {
         Some(Parts { cx: *cx, level, run, below, job_bytes })
     }
 
-    /// What has to go down of a level, with its share of what it is merged with.
+    /// The bytes a level has to lose, with the bytes of the next level they are merged with.
     fn excess_bytes(&self, cx: &Context<'_>, level: LevelIndex, depth: u8) -> u64 {
         let Some(parts) = self.parts(cx, level, depth) else { return 0 };
         let bytes = u128::from(parts.run.bytes()).max(1);
@@ -144,7 +144,7 @@ impl Fluid {
         u64::try_from(u128::from(parts.bytes_with_below()) * excess / bytes).unwrap_or(u64::MAX)
     }
 
-    /// Most bytes that a job may rewrite, if there is a limit.
+    /// The most bytes one job may rewrite; `None` without a limit.
     fn job_bytes(&self, cx: &Context<'_>) -> Option<u64> {
         match self.partial {
             Some(partial) => Some(cx.options.max_job_bytes(cx.shape.last_bytes()).min(partial.max_job_bytes)),
@@ -153,9 +153,9 @@ impl Fluid {
         }
     }
 
-    /// How many of these runs, oldest first, one job makes a run of: in a migration no more than its limit of
-    /// bytes allows, and two at least, because there may be far more and far larger runs than any rule of
-    /// this tree would let come together.
+    /// How many of these runs, oldest first, one job merges into one: in a migration no more than its byte
+    /// limit allows, but at least two, because the other strategy may have left far more and far larger runs
+    /// than the rules of this tree would merge at once.
     fn runs_of_a_step<'r>(
         &self,
         cx: &Context<'_>,
@@ -170,15 +170,15 @@ impl Fluid {
         sums.take_while(|&sum| sum <= limit).count().max(2).min(count)
     }
 
-    /// Whether a level that is too large goes down by parts: those of a migration do, where one run goes into
-    /// one.
+    /// Whether a level that is too large is compacted by parts: in a migration, if it and the next level have
+    /// one run each.
     fn goes_by_parts(&self, cx: &Context<'_>, level: LevelIndex, depth: u8) -> bool {
         let one_into_one = self.runs_allowed(level) == 1 && self.runs_allowed(self.next(level, depth)) == 1;
         self.partial.is_some() || (cx.migrates() && one_into_one)
     }
 
-    /// Bytes in old files that are not in this tree's form: in level 0 where its runs start a merge; in
-    /// levels with too many runs, but for the run that the others are merged into; what is too much in levels
+    /// Bytes in old files that are not in this tree's form: in level 0 if its runs start a merge; in levels
+    /// with too many runs, except the run that the others are merged into; the excess over capacity in levels
     /// of one run.
     pub(crate) fn misplaced_bytes(&self, cx: &Context<'_>) -> u64 {
         let depth = self.depth(cx);
@@ -202,8 +202,8 @@ impl Fluid {
         cx.shape.version.levels().iter().map(of_level).fold(0, u64::saturating_add)
     }
 
-    /// Whether it makes one run of everything while the database is idle: trees of one run in the last level
-    /// that tier above it do. Levels of one run stay, and so do several runs in the last level.
+    /// Whether everything becomes one run while the database is idle: true for trees with tiers above one run
+    /// in the last level. Levels of one run stay, and so do several runs in the last level.
     pub(crate) fn converges(&self) -> bool {
         self.last_runs == 1 && !self.upper_runs.is_leveled_below_first()
     }
@@ -220,11 +220,12 @@ impl Fluid {
         self.finish(cx, draft)
     }
 
-    /// No filter for a run that is merged again at once: the level it joins is full already.
+    /// Finishes a draft without a filter if its run will be merged again at once, because the level it joins
+    /// is full.
     fn finish(&self, cx: &Context<'_>, mut draft: Draft) -> Option<CompactionPlan> {
-        // Merges that go on until runs are gone may go window by window; the rest of the runs keeps the rule
-        // firing. A level that is too large would stop firing after its first keys and never get to the
-        // others.
+        // Merges whose rule fires until the runs are gone may proceed window by window, because the remaining
+        // runs keep the rule firing. The rule of a level that is too large would stop firing after the first
+        // keys and never reach the others.
         let fills_empty = |level| self.partial.is_some() && cx.shape.runs(level).is_empty();
         let goes_on = match draft.to {
             Position::Into { .. } => true,
@@ -256,7 +257,7 @@ impl Fluid {
         options.level0_trigger_runs.unwrap_or(usual).max(1)
     }
 
-    /// How many levels lie between level 0 and the last.
+    /// The number of levels between level 0 and the last.
     pub(crate) fn depth(&self, cx: &Context<'_>) -> u8 {
         let largest = largest_last_run(cx);
         let memtables =
@@ -282,19 +283,19 @@ impl Fluid {
         level.next().filter(|next| next.get() <= depth).unwrap_or(LevelIndex::LAST)
     }
 
-    /// Bytes that a level may hold: the largest run of the last level, divided by the ratio once for each
-    /// level from there up.
+    /// The capacity of a level: the largest run of the last level, divided by the ratio once for each level
+    /// from there up.
     fn capacity(&self, cx: &Context<'_>, level: LevelIndex, depth: u8) -> u128 {
         let steps = if level.is_last() { 0 } else { u32::from(depth) + 1 - u32::from(level.get()) };
         (0..steps).fold(largest_last_run(cx), |bytes, _| self.size_ratio.divide(bytes))
     }
 
-    /// Where a merge of `bytes` in `hull` goes in `level`: into its only run where one is allowed; else into
-    /// the newest if that has not had its share of arrivals yet; else in front.
+    /// The target of a merge of `bytes` in `hull` into `level`: its only run where one is allowed; otherwise
+    /// the newest run if that has not had its share of arrivals yet; otherwise the front.
     fn place(&self, cx: &Context<'_>, level: LevelIndex, depth: u8, bytes: u64) -> Position {
         let Some(newest) = cx.shape.runs(level).first() else { return Position::Front(level) };
         let allowed = self.runs_allowed(level);
-        // Arrivals that make one run, of the T-1 that fill the level: ceil((T-1)/k).
+        // Arrivals that form one run, of the T-1 that fill the level: ceil((T-1)/k).
         let arrivals = u128::from((self.size_ratio.permille() - 1000).div_ceil(1000 * allowed));
         let arriving = u128::from(newest.bytes()) + u128::from(bytes);
         let share = self.size_ratio.divide(arrivals.saturating_mul(self.capacity(cx, level, depth)));
@@ -305,12 +306,13 @@ impl Fluid {
     }
 
     /// The run of the first level, if a window of level 0 takes it along to the level below: under partial
-    /// leveling, where that level holds less than half of what level 0 brings at once, and has no room for
-    /// the window.
+    /// leveling, where that level holds less than half of a batch of level 0 and has no capacity left for the
+    /// window.
     ///
-    /// Merged into a level so small, nearly all of a batch would go on at once and be written twice. What
-    /// goes through is written once, and the level keeps what it has room for, which saves that much of the
-    /// level below. A larger level is worth writing to: what is densest in it goes down.
+    /// Merged into so small a level, nearly all of a batch would be compacted again at once and be written
+    /// twice. Passed through, it is written once, and the level keeps what it has capacity for, which saves
+    /// that many bytes of the level below. A larger level is worth writing to: its densest part is compacted
+    /// next.
     fn passed_run<'a>(
         &self,
         cx: &Context<'a>,
@@ -340,8 +342,8 @@ impl Fluid {
         candidates
     }
 
-    /// Level 0 has `trigger` runs that are free: the oldest of them, at most twice as many, go to the next
-    /// level.
+    /// If level 0 has `trigger` free runs, the oldest of them, at most twice as many, are merged into the
+    /// next level.
     fn level0(&self, cx: &Context<'_>, trigger: u32) -> Option<Draft> {
         let mut runs = free_runs(cx);
         if counted(cx, &runs) < u64::from(trigger) {
@@ -368,7 +370,7 @@ impl Fluid {
         };
         let draft = down(&runs);
         Some(match draft.to {
-            // As in the levels below: what becomes a run of its own has to go whole.
+            // As in the levels below: what becomes a run of its own must be merged whole.
             Position::Front(_) => down(&runs[..self.runs_of_a_step(cx, runs.iter().copied())]),
             Position::Into { .. } => draft,
         })
@@ -395,11 +397,11 @@ impl Fluid {
         } else {
             Score { part: u128::from(bytes), whole: capacity }
         };
-        // The oldest, if a job may not take all of them; to make one run of, at least two.
+        // The oldest, if a job may not take all of them; at least two, to merge them into one.
         let most = cx.options.max_job_runs.map_or(runs.len(), |most| most.max(2) as usize);
         let oldest = &runs[runs.len().saturating_sub(most)..];
-        // One run is allowed and there are more only after a change of strategy: they become one in place.
-        // Parts go down of one run only.
+        // Where one run is allowed, more exist only after a change of strategy: they are merged into one in
+        // place. Parts are compacted from a single run only.
         let is_divided = too_many || (self.partial.is_some() && runs.len() > 1);
         let draft = if is_divided && (allowed == 1 || level.is_last()) {
             let (target, newer) = oldest.split_last()?;
@@ -411,7 +413,7 @@ impl Fluid {
                 |runs| self.merge_down(cx, whole_runs(level, runs), self.next(level, depth), depth, reason);
             let draft = down(oldest);
             match draft.to {
-                // What goes into a run goes window by window; what becomes a run of its own has to go whole.
+                // A merge into a run proceeds window by window; a new run must be merged whole.
                 Position::Front(_) => {
                     down(&oldest[oldest.len() - self.runs_of_a_step(cx, oldest.iter().rev())..])
                 }
@@ -421,7 +423,7 @@ impl Fluid {
         Some(Candidate { score, level, work: Work::Draft(draft) })
     }
 
-    /// Merges inputs into `level`, with what the target run has in the way.
+    /// Merges inputs into `level`, with the overlapping parts of the target run.
     fn merge_down(
         &self,
         cx: &Context<'_>,
@@ -441,16 +443,16 @@ fn whole_runs(level: LevelIndex, runs: &[Arc<Run>]) -> Vec<PlanInput> {
     runs.iter().filter_map(|run| input_from(level, run, None)).collect()
 }
 
-/// A merge into a run: the parts of it that the inputs touch are inputs as well.
+/// A merge into a run: the parts of it that the inputs overlap are inputs as well.
 fn into_run(level: LevelIndex, run: &Run, mut inputs: Vec<PlanInput>, to: Position, reason: Reason) -> Draft {
     let hull: Option<KeyRange> = hull_of(&inputs);
     inputs.extend(hull.and_then(|hull| input_from(level, run, Some(&hull))));
     Draft { inputs, to, class: Class::Shape, reason }
 }
 
-/// The hull together with all parts of these runs that touch it, and those that touch what was added: a part
-/// of the lower run that reaches beyond the hull may lie below a part of the upper one that the hull does not
-/// touch.
+/// The hull, extended by all parts of these runs that overlap it, and by those that overlap the extension: a
+/// part of the lower run that extends beyond the hull may lie below a part of the upper one that the hull
+/// does not overlap.
 fn grown(mut hull: KeyRange, runs: &[Option<&Arc<Run>>]) -> KeyRange {
     loop {
         let touched = runs.iter().flatten().flat_map(|run| run.overlapping(&hull));
@@ -467,7 +469,7 @@ fn free_runs<'a>(cx: &Context<'a>) -> Vec<&'a Arc<Run>> {
     cx.shape.runs(LevelIndex::FLUSH).iter().rev().filter(|run| !is_busy(cx, run)).collect()
 }
 
-/// How many of these count.
+/// How many of these runs count.
 fn counted(cx: &Context<'_>, runs: &[&Arc<Run>]) -> u64 {
     runs.iter().filter(|run| cx.counts_run(run)).count() as u64
 }

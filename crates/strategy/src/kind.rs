@@ -1,4 +1,4 @@
-//! The strategies by name.
+//! The compaction strategies by name.
 
 mod names;
 
@@ -16,18 +16,18 @@ use crate::runs::{MAX_RUNS_PER_LEVEL, RunsPerLevel};
 use crate::shape::Shape;
 use esker_version::{KeyRange, LevelIndex, Version};
 
-/// How a tree is kept in form.
+/// How the shape of a tree is maintained.
 ///
 /// Any shape is legal for any strategy, so a keyspace may change its strategy at any time; the new one's
-/// rules then work the tree towards their form. Printed and parsed as `none`, `leveled:10`, `lazy-leveled:4`,
+/// rules then bring the tree into their form. Printed and parsed as `none`, `leveled:10`, `lazy-leveled:4`,
 /// `tiered:4`, `tiered-leveled:4`, `fluid:10,3,1` (size ratio, runs per upper level, runs of the last level),
 /// `partial:10,least-overlap`, `golden-ratio`, `fifo:64GiB,7d`, `partitioned`.
 ///
 /// # Costs
-/// What follows is for uniform overwrites of N bytes with memtables of P bytes at size ratio T, where m
-/// levels lie between level 0 and the last: bytes written to tables for each byte of the user, the log not
-/// counted; runs that a lookup may have to ask; and bytes of tables against live bytes before a merge begins.
-/// In brackets for 10 million entries of 116 bytes and 64 MiB of memtable, N/P = 17.3.
+/// The figures below are for uniform overwrites of N bytes with memtables of P bytes at size ratio T, with m
+/// levels between level 0 and the last: bytes written to tables for each byte of the user, the log not
+/// counted; runs that a lookup may search; and bytes of tables against live bytes before a merge begins. In
+/// brackets for 10 million entries of 116 bytes and 64 MiB of memtable, N/P = 17.3.
 ///
 /// ```
 /// use esker_strategy::Strategy;
@@ -38,64 +38,64 @@ use esker_version::{KeyRange, LevelIndex, Version};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
-    /// Nothing is ever merged: for experiments.
+    /// No compaction: for experiments.
     ///
     /// Writes 1, runs without bound, space without bound.
     None,
-    /// Every level below the first is one run, larger than the one before by a ratio (O'Neil et al. 1996;
-    /// LevelDB).
+    /// Leveling: every level below the first is one run, larger than the one before by a ratio (O'Neil et al.
+    /// 1996; LevelDB).
     ///
     /// Writes `1 + N/(4P)` with no level between, else about `1 + m(T+1)/2 + T` (T=10: 5.3), runs m+5 at
     /// most, space `1 + 1/(T-1)` and level 0 (1.23).
     Leveled {
-        /// By which ratio.
+        /// The size ratio of adjacent levels.
         size_ratio: SizeRatio,
     },
-    /// Every level is a tier of T-1 runs at rest; the T-th makes one run of the next level (Cassandra's size
-    /// tiers).
+    /// Tiering: every level holds up to T-1 runs; the T-th merges them into one run of the next level
+    /// (Cassandra's size-tiered compaction).
     ///
     /// Writes about m+2 (T=4: 2.9), runs `(T-1)(m+2)`, space up to T-1 and more (3.7).
     Tiered {
-        /// How many make one of the next level.
+        /// How many runs make one of the next level.
         size_ratio: SizeRatio,
     },
-    /// Tiers above a single run in the last level (lazy leveling of Dostoevsky, SIGMOD'18).
+    /// Lazy leveling: tiers above a single run in the last level (Dostoevsky, SIGMOD'18).
     ///
     /// Writes about `1 + m + N/(P T^(m+1))` (T=4: 2.9), runs `(T-1)(m+1)+1`, space up to 2 (1.79).
     LazyLeveled {
         /// How many runs make one of the next level.
         size_ratio: SizeRatio,
     },
-    /// T-1 runs in level 0, one run in each level below: what the CS265 report calls lazy leveling and others
-    /// tiered and leveled. The same as `fluid:T,T-1/1,1`.
+    /// Tiered level 0 above leveling: T-1 runs in level 0, one run in each level below; the CS265 report
+    /// calls it lazy leveling. The same as `fluid:T,T-1/1,1`.
     ///
     /// As [`Strategy::Leveled`] with T runs of level 0 merged at a time; runs T+m.
     TieredLeveled {
-        /// How much larger a level is than the one before, and how many runs of level 0 are merged.
+        /// The size ratio of adjacent levels, and the number of runs of level 0 merged at a time.
         size_ratio: SizeRatio,
     },
-    /// A number of runs per level, which generalises the four (the fluid LSM-tree of Dostoevsky).
+    /// The fluid LSM-tree of Dostoevsky: a number of runs per level, which generalises the four above.
     ///
     /// Writes about `m(T-1)/(K+1)` for the levels between, runs `K(m+1) + Z`, space between leveling's and
     /// tiering's.
     Fluid {
-        /// How much larger a level is than the one before.
+        /// The size ratio of adjacent levels.
         size_ratio: SizeRatio,
         /// Runs in the levels above the last.
         upper_runs: RunsPerLevel,
         /// Runs in the last level, 1 to [`MAX_RUNS_PER_LEVEL`].
         last_runs: u32,
     },
-    /// Leveling in which a part of a level goes down at a time (LevelDB; the CS265 report's partial
+    /// Partial leveling: a part of a level is compacted at a time (LevelDB; the CS265 report's partial
     /// compaction).
     ///
-    /// Writes 0.55 to 0.75 of leveling's, because level 0 collects 8 runs, which go through a level that is
+    /// Writes 0.55 to 0.75 of leveling's, because level 0 collects 8 runs, which pass through a level that is
     /// too small for them, and the least overlap is chosen below (T=10: 2.9), runs m+9, space as leveling's
     /// and more of level 0 (1.52). Jobs are a tenth of leveling's and smaller.
     Partial {
-        /// How much larger a level is than the one before.
+        /// The size ratio of adjacent levels.
         size_ratio: SizeRatio,
-        /// Which part goes next.
+        /// Which part of a level is compacted next.
         pick: Pick,
     },
     /// Partial leveling with a size ratio of 1.618, jobs of at most 64 MiB and few runs in level 0 (the byron
@@ -103,10 +103,10 @@ pub enum Strategy {
     ///
     /// Many levels and small merges: writes 5.8, runs m+3 (4.7 on average), space up to 2.6.
     GoldenRatio,
-    /// Tables are dropped whole when they are too old or too many: for logs, events and caches (RocksDB's
-    /// FIFO).
+    /// FIFO: tables are dropped whole when they are too old or exceed the size limit, for logs, events and
+    /// caches (RocksDB's FIFO).
     ///
-    /// Writes 1, space as told. Runs without bound, unless keys ascend with time: then one run.
+    /// Writes 1, space as configured. Runs without bound, unless keys ascend with time: then one run.
     Fifo(FifoLimits),
     /// Tiers above a last level that is merged window by window, densest first (Spooky, VLDB 15(11), and
     /// staggered).
@@ -120,8 +120,8 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    /// The next job, `None` if nothing is to be done or running jobs are in the way. Pure: equal arguments
-    /// give equal plans. Call it again, with the plan added to `busy`, until it has none or no thread is
+    /// The next job; `None` if there is nothing to do or running jobs conflict. Pure: equal arguments give
+    /// equal plans. Call it again, with the plan added to `busy`, until it returns `None` or no thread is
     /// free.
     pub fn plan(&self, shape: &Shape<'_>, busy: &Busy, options: &StrategyOptions) -> Option<CompactionPlan> {
         let cx = Context::new(shape, busy, options);
@@ -131,8 +131,8 @@ impl Strategy {
         plan.or_else(|| if migration.is_paused { None } else { rules.plan_shape(&cx) })
     }
 
-    /// Bytes that jobs will read until the tree is at rest, by estimate: zero iff [`Strategy::plan`] has
-    /// nothing to do with no job running and the database not idle.
+    /// Compaction debt: the estimated bytes that jobs will read until the tree needs no compaction. Zero iff
+    /// [`Strategy::plan`] returns `None` with no job running and the database not idle.
     pub fn debt(&self, shape: &Shape<'_>, options: &StrategyOptions) -> u64 {
         let (busy, rules) = (Busy::new(), self.rules());
         let cx = Context::new(&shape.with_idle(false), &busy, options);
@@ -154,8 +154,8 @@ impl Strategy {
         }
     }
 
-    /// Runs of level 0 that start a merge: so many lie there when nothing is amiss. `None` if it may have any
-    /// number.
+    /// Runs of level 0 that start a merge: the number level 0 reaches in normal operation. `None` if it is
+    /// unbounded.
     pub fn level0_trigger(&self, options: &StrategyOptions) -> Option<u32> {
         match self.rules() {
             Rules::Fluid(fluid) => Some(fluid.level0_trigger(options)),
@@ -164,7 +164,7 @@ impl Strategy {
         }
     }
 
-    /// Where a flush of keys in `hull` goes; see [`flush_placement`].
+    /// Where a flush of keys in `hull` is placed; see [`flush_placement`].
     pub fn flush_placement(&self, version: &Version, hull: &KeyRange, busy: &Busy) -> Position {
         match self {
             Strategy::None => Position::Front(LevelIndex::FLUSH),
@@ -172,8 +172,8 @@ impl Strategy {
         }
     }
 
-    /// The next step of bringing all data of `range` that is older than `mark` into the last level. The same
-    /// for every strategy.
+    /// The next step that merges all data of `range` older than `mark` into the last level. The same for
+    /// every strategy.
     pub fn plan_manual(
         &self,
         shape: &Shape<'_>,
@@ -185,7 +185,7 @@ impl Strategy {
         manual::plan(&Context::new(shape, busy, options), range, mark)
     }
 
-    /// Whether a tree that nobody writes to becomes a single run while the database is idle.
+    /// Whether the tree of an idle database is merged into a single run.
     pub fn converges(&self) -> bool {
         match self.rules() {
             Rules::Fluid(fluid) => fluid.converges(),
@@ -194,23 +194,22 @@ impl Strategy {
         }
     }
 
-    /// Whether it merges for the sake of what can be dropped: the others leave garbage where it is until
-    /// whole tables go.
+    /// Whether it merges to drop garbage; the others keep garbage until whole tables are dropped.
     pub fn merges(&self) -> bool {
         !matches!(self, Strategy::None | Strategy::Fifo(_))
     }
 
-    /// Whether it asks how often parts are read, [`Shape::heat`].
+    /// Whether plans depend on the read heat of parts, [`Shape::heat`].
     pub fn uses_heat(&self) -> bool {
         matches!(self, Strategy::Partial { pick: Pick::Hottest, .. })
     }
 
-    /// Whether it asks how much of parts replaces something, [`Shape::replaced`].
+    /// Whether plans depend on the overwrite ratio of parts, [`Shape::replaced`].
     pub fn uses_replaced(&self) -> bool {
         *self == Strategy::Partitioned
     }
 
-    /// Which rules plan for it, with their parameters.
+    /// The rules that plan for it, with their parameters.
     fn rules(&self) -> Rules {
         let fluid = |size_ratio, upper_runs, last_runs, partial| {
             Rules::Fluid(Fluid { size_ratio, upper_runs, last_runs, partial })
@@ -242,7 +241,7 @@ impl Strategy {
     }
 }
 
-/// What plans.
+/// The implementations of planning.
 enum Rules {
     None,
     Fluid(Fluid),
@@ -260,7 +259,7 @@ impl Rules {
         }
     }
 
-    /// What keeps the form, and nothing else.
+    /// The rules that maintain the shape, and nothing else.
     fn plan_shape(&self, cx: &Context<'_>) -> Option<CompactionPlan> {
         match self {
             Rules::None | Rules::Fifo(_) => None,

@@ -1,20 +1,19 @@
-//! Compaction strategies: pure functions from the shape of a tree to a plan.
+//! Compaction strategies: pure functions from the shape of a tree to a compaction plan.
 //!
-//! A [`Strategy`] looks at a [`Shape`], the jobs that run ([`Busy`]) and the options, and answers a
-//! [`CompactionPlan`] or nothing. It does no input or output, knows no clock and no randomness, and decides
-//! in integers, so equal inputs give equal plans on every platform; the same code plans for a real store, for
-//! a test that draws a tree as text and for a simulation of a trillion entries. One executor carries out any
-//! plan.
+//! A [`Strategy`] takes a [`Shape`], the running jobs ([`Busy`]) and the options, and returns a
+//! [`CompactionPlan`] or nothing. It does no I/O, has no clock and no randomness, and decides in integers, so
+//! equal inputs give equal plans on every platform. The same code plans for a real store, for a test that
+//! draws a tree as text and for a simulation of a trillion entries. One executor carries out any plan.
 //!
-//! What keeps every strategy honest is [`validate()`]: the rules V1 to V5 say when a plan keeps the versions
-//! of each key in order, may run beside others, and brings compaction nearer to its end.
+//! [`validate()`] checks every plan: the rules V1 to V5 state when a plan keeps the versions of each key in
+//! order, may run beside others, and brings compaction nearer to its end.
 //!
-//! Map: [`options`], [`plan`], [`busy`], [`shape`] are the words; [`mod@validate`] the law; [`cut`] says
-//! where output tables end and [`place`] where flushes go. `draft` turns inputs and a place into a plan.
-//! `fluid` holds leveling, tiering and lazy leveling, with [`parts`] also partial leveling and the golden
-//! ratio; `partitioned` is the default, which merges the `column`s over windows of the last level, and has a
-//! `weight` for what lies above; [`fifo`] drops what is old. [`migration`] is how a tree comes from one form
-//! to another. `clean`, [`collect`] and [`manual`] are shared by all. [`kind`] gives them names.
+//! Map: [`options`], [`plan`], [`busy`], [`shape`] define the terms and [`mod@validate`] the rules; [`cut`]
+//! splits output tables and [`place`] places flushes. `draft` builds a plan from inputs and a target. `fluid`
+//! holds leveling, tiering and lazy leveling, with [`parts`] also partial leveling and the golden ratio;
+//! `partitioned` is the default, which merges `column`s over windows of the last level and uses the garbage
+//! estimate of `weight`; [`fifo`] drops old tables. [`migration`] brings a tree from one strategy's form to
+//! another's. `clean`, [`collect`] and [`manual`] are shared by all. [`kind`] names the strategies.
 #![forbid(unsafe_code)]
 
 pub mod busy;

@@ -1,4 +1,4 @@
-//! Compaction of a key range on request.
+//! Manual compaction of a key range.
 
 use crate::column::Columns;
 use crate::draft::{Context, Draft, input_from};
@@ -6,14 +6,12 @@ use crate::plan::{Class, CompactionPlan, Reason};
 use esker_base::{PartId, SeqNo};
 use esker_version::{KeyRange, LevelIndex};
 
-/// What counts as old for one request: taken after the memtables were flushed, and kept until the request is
-/// done.
+/// The age limit of one request: taken after the memtables were flushed, and kept until the request is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ManualMark {
-    /// The newest sequence number when the request was made: older data above the last level is merged into
-    /// it.
+    /// The newest sequence number at the request: older data above the last level is merged into it.
     pub seqno: SeqNo,
-    /// The next part id when the request was made: parts of the last level below it are rewritten.
+    /// The next part id at the request: parts of the last level below it are rewritten.
     pub part: PartId,
 }
 
@@ -22,14 +20,14 @@ pub struct ManualMark {
 pub enum ManualStep {
     /// Everything in the range has been compacted since the mark was taken.
     Done,
-    /// Running jobs are in the way; ask again when one has ended.
+    /// Running jobs conflict; try again when one has ended.
     Blocked,
-    /// This is next.
+    /// The next job.
     Plan(Box<CompactionPlan>),
 }
 
-/// Brings all old data of `range` into the last level, window by window from the left, and rewrites what is
-/// old there. Ends, because merged parts are not old.
+/// Merges all old data of `range` into the last level, window by window from the left, and rewrites old parts
+/// there. It terminates, because merged parts are not old.
 pub(crate) fn plan(cx: &Context<'_>, range: &KeyRange, mark: ManualMark) -> ManualStep {
     let columns = Columns::new(cx);
     let above: Vec<KeyRange> = columns

@@ -1,21 +1,20 @@
-//! From one strategy's form of a tree to another's, without haste.
+//! Migration: a tree is brought from one strategy's form to another's in the background.
 //!
-//! Any tree is legal for any strategy, so a change of strategy is nothing but that: from then on other rules
-//! plan. Left to themselves they would see a tree out of form and work on nothing else, with all the force
-//! that is meant for keeping up with the writers. So files are told apart by when they were written. What
-//! lies in those from before the change, the *old* ones, is not counted where a rule asks whether it has to
-//! act: old runs make no level too full and no merge urgent. When nothing is to be done by that count, the
-//! same rules are asked again with everything counted, and what they answer now is done in class
-//! [`Class::Clean`], in jobs of limited size. So the tree gets its new form step by step while the writers
-//! have what they need, and at each moment it can stop there or turn back.
+//! Any tree is legal for any strategy, so after a change of strategy the new rules plan at once. On their own
+//! they would treat the old tree as out of form and compact it at the priority that serves writers. So files
+//! are distinguished by when they were written. Files from before the change, the *old* ones, are not counted
+//! where a rule decides whether to act: old runs make no level too full and no merge urgent. When this count
+//! leaves nothing to do, the same rules run again with everything counted, and their plans get class
+//! [`Class::Clean`] and jobs of limited size. So the tree reaches its new form step by step without delaying
+//! writers, and the migration can stop or be reversed at any point.
 //!
 //! # Invariants
-//! * MG1. What is done for the writers' sake, new data counted, does not wait for what is old, unless order
-//!   demands it: a merge takes the oldest runs first.
+//! * MG1. Work for the writers, with only new data counted, does not wait for old data, unless order requires
+//!   it: a merge takes the oldest runs first.
 //! * MG2. [`Migration`] changes when something is merged and how urgent that is, never whether a plan is
 //!   legal.
-//! * MG3. Old data that is out of form only becomes less: each step of a migration rewrites some of it into
-//!   new files, or moves it to where it is in form.
+//! * MG3. Old data that is out of form only shrinks: each step of a migration rewrites some of it into new
+//!   files, or moves it into form.
 //!
 //! Rejected: to mark runs with the strategy that made them. Runs are extended and sliced; files are neither.
 
@@ -24,12 +23,12 @@ use crate::plan::Class;
 use esker_base::FileNumber;
 use esker_version::{PartMeta, Run};
 
-/// A change of strategy that the tree has not been worked through yet.
+/// A change of strategy whose migration is not finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Migration {
-    /// Files below this were written before the change.
+    /// Files with a smaller number were written before the change.
     pub first_new: FileNumber,
-    /// Whether the old ones are left as they are for now.
+    /// Whether the migration is paused.
     pub is_paused: bool,
 }
 
@@ -41,7 +40,7 @@ impl Migration {
 }
 
 impl Context<'_> {
-    /// Whether a part counts where a rule asks if it has to act.
+    /// Whether a part counts where a rule decides whether to act.
     pub(crate) fn counts(&self, part: &PartMeta) -> bool {
         self.counted.is_none_or(|migration| !migration.is_old(part))
     }
@@ -51,7 +50,7 @@ impl Context<'_> {
         self.counted.is_none() || run.parts().iter().any(|part| self.counts(part))
     }
 
-    /// Bytes in a run that count.
+    /// Bytes of a run that count.
     pub(crate) fn counted_bytes(&self, run: &Run) -> u64 {
         if self.counted.is_none() {
             return run.bytes();
@@ -60,19 +59,19 @@ impl Context<'_> {
         counted.fold(0, |sum, part| sum.saturating_add(part.bytes))
     }
 
-    /// Bytes in old files of a run.
+    /// Bytes of a run in old files.
     pub(crate) fn old_bytes(&self, run: &Run) -> u64 {
         let Some(migration) = self.shape.migration else { return 0 };
         let old = run.parts().iter().filter(|part| migration.is_old(part));
         old.fold(0, |sum, part| sum.saturating_add(part.bytes))
     }
 
-    /// Whether what is planned now is planned for a migration's sake.
+    /// Whether this planning pass serves the migration.
     pub(crate) fn migrates(&self) -> bool {
         self.shape.migration.is_some() && self.counted.is_none()
     }
 
-    /// What a class comes to: keeping the form is not urgent where it is another strategy's.
+    /// The class of a plan: restoring the shape is not urgent in a migration.
     pub(crate) fn class_of(&self, class: Class) -> Class {
         if class == Class::Shape && self.migrates() { Class::Clean } else { class }
     }

@@ -1,4 +1,4 @@
-//! What a strategy may be told.
+//! The options of compaction strategies.
 
 use crate::space::Allowance;
 use std::fmt;
@@ -6,25 +6,25 @@ use std::str::FromStr;
 
 const MIB: u64 = 1 << 20;
 
-/// How much larger a level is than the one above it, in 1/1000: 1.5 to 32, so that decisions need no floats.
+/// The size ratio of adjacent levels in 1/1000: 1.5 to 32. Decisions need no floats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SizeRatio(u32);
 
 impl SizeRatio {
     /// The ratio that most stores use for leveling.
     pub const TEN: SizeRatio = SizeRatio(10_000);
-    /// The ratio that suits tiering.
+    /// A ratio that suits tiering.
     pub const FOUR: SizeRatio = SizeRatio(4_000);
 
-    /// The golden section, as far as decisions have digits.
+    /// The golden ratio, to three digits.
     pub const GOLDEN: SizeRatio = SizeRatio(1_618);
 
-    /// A ratio from its thousandfold; `None` outside of 1.5 to 32.
+    /// The ratio given in 1/1000; `None` outside of 1.5 to 32.
     pub const fn from_permille(permille: u32) -> Option<SizeRatio> {
         if permille >= 1_500 && permille <= 32_000 { Some(SizeRatio(permille)) } else { None }
     }
 
-    /// The thousandfold of the ratio.
+    /// The ratio in 1/1000.
     pub const fn permille(self) -> u32 {
         self.0
     }
@@ -39,7 +39,7 @@ impl SizeRatio {
         value.saturating_mul(1000) / u128::from(self.0)
     }
 
-    /// Runs that a tiered level holds at rest: one less than the ratio, rounded up, at least one.
+    /// Runs that a full tiered level holds between merges: one less than the ratio, rounded up, at least one.
     pub const fn tier_runs(self) -> u32 {
         let runs = self.0.div_ceil(1000) - 1;
         if runs == 0 { 1 } else { runs }
@@ -74,64 +74,66 @@ impl FromStr for SizeRatio {
     }
 }
 
-/// Everything that planning depends on besides the tree and the strategy itself.
+/// All inputs of planning besides the tree and the strategy itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StrategyOptions {
-    /// Bytes of data that one flush brings; the unit in which level 0 is thought of.
+    /// Bytes of one flush; the unit of level 0's limits.
     pub memtable_bytes: u64,
-    /// Where output tables are cut; from the size of the last level if `None`: 1/1024 of it, a power of two,
-    /// [`StrategyOptions::least_table_bytes`] to 1 GiB.
+    /// The size of output tables. If `None` it follows from the last level: 1/1024 of it, a power of two,
+    /// from [`StrategyOptions::least_table_bytes`] to 1 GiB.
     pub table_bytes: Option<u64>,
-    /// Least size at which output tables are cut where the data does not say more. Until a table ends eight
-    /// bytes of each key are in memory, then its filter as well, twice: of entries of 16 bytes two thirds of
-    /// what the table has.
+    /// The smallest size of output tables where it follows from the data. Until a table ends, eight bytes of
+    /// each key are in memory, then its filter as well, twice: for entries of 16 bytes two thirds of the
+    /// table's size.
     pub least_table_bytes: u64,
-    /// Most bytes that one job rewrites, about. The partitioned strategy needs a limit, and takes two tables
-    /// and at least 32 MiB if `None`; so does partial leveling, and the golden ratio takes at most 64 MiB.
-    /// The others merge whole levels if `None`, else key by key where their rules allow it, so that they need
-    /// less transient space and level 0 is not held up for long.
+    /// The approximate limit of the bytes one job rewrites. If `None`, the partitioned strategy uses two
+    /// tables and at least 32 MiB, partial leveling likewise, and the golden ratio at most 64 MiB; the others
+    /// merge whole levels. If set, the others proceed key range by key range where their rules allow it, so
+    /// that they need less transient space and level 0 is not blocked for long.
     pub max_job_bytes: Option<u64>,
-    /// Runs in level 0 that start a merge where the strategy does not fix them. If `None`: 4 for leveling, 8
-    /// for partial leveling, 2 for the golden ratio.
+    /// Runs in level 0 that start a merge where the strategy does not fix the number. If `None`: 4 for
+    /// leveling, 8 for partial leveling, 2 for the golden ratio.
     pub level0_trigger_runs: Option<u32>,
-    /// Most runs of one level that a job merges; if `None` twice as many as start one in level 0, and all of
-    /// any other level.
+    /// The most runs of one level that a job merges. If `None`: twice the trigger in level 0, and all of any
+    /// other level.
     pub max_job_runs: Option<u32>,
     /// Runs in level 0 at which writes stop; merging becomes urgent half-way between the trigger and this.
     pub level0_hard_runs: u32,
     /// The partitioned strategy: runs that make a tier.
     pub tier_runs: u32,
-    /// The partitioned strategy: how many bytes may lie above the last level, in 1/1000 of the last level,
-    /// before they are merged. A flush comes on top, and what is merged meanwhile; where flushes are large
-    /// against the last level, merging begins at less, down to two thirds of this. With 190 all tables stay
-    /// at 1.23 of the live data at ten million entries of 116 bytes in memtables of 64 MiB, with writes at
-    /// full speed. Bytes that replace nothing count for less, so that up to 600 of new keys may lie there.
+    /// The partitioned strategy: how many bytes may lie above the last level before they are merged, in
+    /// 1/1000 of the last level. A flush and the data that arrives during a merge come on top; where flushes
+    /// are large against the last level, merging begins earlier, down to two thirds of this. With 190 all
+    /// tables stay at 1.23 of the live data at ten million entries of 116 bytes in memtables of 64 MiB, with
+    /// writes at full speed. Bytes that overwrite nothing count for less, so that up to 600 of new keys may
+    /// lie there.
     pub garbage_permille: u32,
-    /// The partitioned strategy: the budget for what lies above the last level is never less than this, nor
-    /// than a tier of flushes if that is less. The first flush of a growing store is its whole last level; a
-    /// share of that would have every following flush rewrite all there is, for the sake of few bytes.
+    /// The partitioned strategy: the budget above the last level is at least this, or a tier of flushes if
+    /// that is less. The first flush of a growing store is its whole last level; with a relative budget alone
+    /// every following flush would rewrite the whole store.
     pub small_garbage_bytes: u64,
-    /// When idle, what lies above a partition of the last level is merged into it if it is at least so much
-    /// of it, in 1/1000: a trickle of writes with pauses must not rewrite the store in each pause. 0 merges
-    /// everything.
+    /// When idle, the data above a partition of the last level is merged into it if it is at least this share
+    /// of the partition, in 1/1000, so that a trickle of writes with pauses does not rewrite the store in
+    /// each pause. 0 merges everything.
     pub idle_permille: u32,
-    /// Whether plans may consume a slice of a table. Without it jobs grow until they end at table borders.
+    /// Whether plans may consume a slice of a table. Without slices jobs grow until they end at table
+    /// borders.
     pub slices: bool,
-    /// How much room all tables may take, in 1/1000 of the live data, if that is promised.
+    /// The space target: the most bytes of all tables, in 1/1000 of the live data.
     pub max_space_amp_permille: Option<u64>,
     /// How many jobs may run at once.
     pub jobs: u32,
-    /// How long after a delete or an expiry its data must be gone, if that is promised.
+    /// The delete-persistence target: how long after a delete or an expiry its data may stay.
     pub delete_within_ms: Option<u64>,
-    /// How long before that moment the merge is planned; an eighth of the promise if `None`.
+    /// How long before that deadline the merge is planned; an eighth of the target if `None`.
     pub delete_reserve_ms: Option<u64>,
-    /// How much room blob files may take, in 1/1000 of what is alive in them.
+    /// The most bytes of blob files, in 1/1000 of their live bytes.
     pub blob_space_amp_permille: u32,
 }
 
-/// What an idle database may rewrite in one go without its being worth it, and in a day: a store of 10 GiB,
-/// with half as much again for what lies above it and for a second pause. It converges whole as long as this
-/// lasts ([`StrategyOptions::idle_permille`] is 0 then).
+/// Bytes that an idle database may rewrite in one idle period beyond what pays off, and in a day: a store of
+/// 10 GiB, half as much again above its last level, and a second pause. The tree converges completely as long
+/// as this lasts ([`StrategyOptions::idle_permille`] is 0 then).
 pub const IDLE_ALLOWANCE_BYTES: u64 = 16 << 30;
 
 impl Default for StrategyOptions {
@@ -159,7 +161,7 @@ impl Default for StrategyOptions {
 }
 
 impl StrategyOptions {
-    /// Where output tables are cut, given the bytes of the last level.
+    /// The size of output tables for a last level of this size.
     pub fn table_bytes(&self, last_bytes: u64) -> u64 {
         self.table_bytes.unwrap_or_else(|| {
             let share = (last_bytes / 1024).max(1);
@@ -167,20 +169,20 @@ impl StrategyOptions {
         })
     }
 
-    /// Most bytes of the last level that a job rewrites, unless one table alone is larger.
+    /// The most bytes of the last level that a job rewrites, unless one table alone is larger.
     pub fn max_job_bytes(&self, last_bytes: u64) -> u64 {
         let tables = self.table_bytes(last_bytes).saturating_mul(2);
         let promised = Allowance::new(self, last_bytes).map_or(u64::MAX, |allowance| allowance.max_job_bytes);
         self.max_job_bytes.unwrap_or(tables.max(32 * MIB)).min(promised)
     }
 
-    /// The limit that is set, or that follows from a promise; `None` if neither is.
+    /// The limit that is set, or that follows from the space target; `None` if neither is.
     pub(crate) fn job_limit_bytes(&self, last_bytes: u64) -> Option<u64> {
         let promised = Allowance::new(self, last_bytes).map(|allowance| allowance.max_job_bytes);
         self.max_job_bytes.into_iter().chain(promised).min()
     }
 
-    /// When data that was deleted or expired at `oldest_delete_ms` has to be on its way out.
+    /// When the merge of data that was deleted or expired at `oldest_delete_ms` is due.
     pub fn delete_due_ms(&self, oldest_delete_ms: u64) -> Option<u64> {
         let within = self.delete_within_ms?;
         let reserve = self.delete_reserve_ms.unwrap_or(within / 8);

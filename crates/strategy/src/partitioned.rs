@@ -40,8 +40,8 @@ const MAX_RUNS_OVER_WINDOW: u32 = 24;
 const VERY_DENSE: u128 = 4;
 /// So many runs are merged if scans have paid for it: with one there is nothing to save.
 const LEAST_PAID_RUNS: usize = 2;
-/// What is to lie above the last level at most, in percent of the share that the options speak of: by default
-/// 235 of 1000 of the last level, so that all tables stay below 1.25 of what is alive.
+/// The target for the bytes above the last level, in percent of the share in the options: by default 235 of
+/// 1000 of the last level, so that all tables stay below 1.25 of the live data.
 const MOST_GARBAGE_PERCENT: u64 = 124;
 
 pub(crate) fn plan(cx: &Context<'_>) -> Option<CompactionPlan> {
@@ -65,13 +65,13 @@ fn converge(cx: &Context<'_>) -> Option<CompactionPlan> {
     }
 }
 
-/// Bytes to be merged until the tree is at rest, by estimate; zero iff it is.
+/// The estimated bytes to merge until no rule fires; zero iff none fires.
 pub(crate) fn debt(cx: &Context<'_>) -> u64 {
     let Some(first) = plan(cx) else { return 0 };
     let tier_bytes = tier_levels().map(|level| prefix_bytes(cx, level)).fold(0u64, u64::saturating_add);
     let upper = upper_weight(cx);
     let budget = garbage_bytes(cx);
-    // What is over the budget takes along the base under it: 1/(2g) bytes for each.
+    // The excess over the budget is merged with the base under it: 1/(2g) bytes for each.
     let excess = u128::from(upper.saturating_sub(budget));
     let per_byte = 1000 + 500_000 / u128::from(cx.options.garbage_permille.max(1));
     let dense_bytes = u64::try_from(excess * per_byte / 1000).unwrap_or(u64::MAX);
@@ -115,7 +115,7 @@ fn merge_paid(cx: &Context<'_>) -> Option<CompactionPlan> {
     None
 }
 
-/// Level 0 is half-way to stopping the writers.
+/// Merges if level 0 is half-way to stopping the writers.
 fn urgent(cx: &Context<'_>) -> Option<CompactionPlan> {
     let (soft, hard) = (cx.options.tier_runs, cx.options.level0_hard_runs);
     let runs = counted_runs(cx, LevelIndex::FLUSH);
@@ -130,7 +130,7 @@ fn tier_levels() -> impl Iterator<Item = LevelIndex> {
     (0..LevelIndex::LAST.get() - 1).filter_map(LevelIndex::new)
 }
 
-/// What may lie above the last level, by its weight.
+/// The budget above the last level, by garbage estimate.
 fn garbage_bytes(cx: &Context<'_>) -> u64 {
     let base_bytes = base_bytes(cx.shape.version);
     let promised =
@@ -138,18 +138,18 @@ fn garbage_bytes(cx: &Context<'_>) -> u64 {
     wanted_garbage_bytes(cx, base_bytes).min(promised)
 }
 
-/// What the options say, without a promise.
+/// The budget by the options, without a space target.
 fn wanted_garbage_bytes(cx: &Context<'_>, base_bytes: u64) -> u64 {
     if base_bytes == 0 {
-        // Nothing rests yet: two full tiers of flushes.
+        // The last level is empty: two full tiers of flushes.
         return flushed_tier_bytes(cx.options).saturating_mul(2);
     }
     garbage_budget_bytes(cx.options, base_bytes)
 }
 
-/// Bytes that may lie above a last level of so many, before they are merged: what is to lie there at most,
-/// less a flush that comes on top at once and a fifth that comes while it is merged; but no less than two
-/// thirds of the share that there is without large flushes.
+/// Bytes that may lie above a last level of `base_bytes` before they are merged: the target, less a flush
+/// that comes on top at once and a fifth that arrives during the merge; but no less than two thirds of the
+/// share without large flushes.
 pub(crate) fn garbage_budget_bytes(options: &StrategyOptions, base_bytes: u64) -> u64 {
     let wanted = garbage_share_bytes(options, base_bytes);
     let flushes = options.memtable_bytes.saturating_mul(6) / 5;
@@ -157,22 +157,22 @@ pub(crate) fn garbage_budget_bytes(options: &StrategyOptions, base_bytes: u64) -
     left.max(wanted / 3 * 2).min(wanted).max(small_garbage_bytes(options))
 }
 
-/// Where writers and merges that follow them at full speed are to meet: so many bytes above a last level of
-/// so many, just after a flush. It is what is to lie there at most, with a little left; but where flushes are
-/// large, a flush more than the budget and a little, or merges would have to rest.
+/// The equilibrium of writers and merges at full speed: bytes above a last level of `base_bytes`, just after
+/// a flush. It is the target with a small reserve; where flushes are large, a flush more than the budget and
+/// a reserve, otherwise merges would be idle.
 pub(crate) fn garbage_target_bytes(options: &StrategyOptions, base_bytes: u64) -> u64 {
     let flush = options.memtable_bytes;
     let most = most_garbage_bytes(options, base_bytes).saturating_sub(flush / 10 * 3);
     most.max(garbage_budget_bytes(options, base_bytes).saturating_add(flush / 10 * 11))
 }
 
-/// What is to lie above a last level of so many bytes at most, while writers and merges both go at full
+/// The target for the bytes above a last level of `base_bytes` while writers and merges both run at full
 /// speed.
 fn most_garbage_bytes(options: &StrategyOptions, base_bytes: u64) -> u64 {
     garbage_share_bytes(options, base_bytes) / 100 * MOST_GARBAGE_PERCENT
 }
 
-/// The share of a last level of so many bytes that the options speak of.
+/// The share of a last level of `base_bytes` in the options.
 pub(crate) fn garbage_share_bytes(options: &StrategyOptions, base_bytes: u64) -> u64 {
     let bytes = u128::from(base_bytes) * u128::from(options.garbage_permille) / 1000;
     u64::try_from(bytes).unwrap_or(u64::MAX)
@@ -188,7 +188,7 @@ fn flushed_tier_bytes(options: &StrategyOptions) -> u64 {
     options.memtable_bytes.saturating_mul(u64::from(options.tier_runs))
 }
 
-/// What one tier may weigh.
+/// The largest garbage estimate of one tier.
 fn tier_limit(cx: &Context<'_>) -> u64 {
     if cx.shape.base().is_none() {
         return cx.options.memtable_bytes.saturating_mul(8 * u64::from(cx.options.tier_runs));
@@ -204,16 +204,16 @@ fn tier_runs(cx: &Context<'_>) -> usize {
 /// A run and its level.
 type LevelRun<'a> = (LevelIndex, &'a Arc<Run>);
 
-/// The oldest runs of a level that no job uses and that are small enough together, if they are enough for a
-/// tier.
+/// The oldest runs of a level that no job uses and that are small enough together; empty if they are too few
+/// for a tier.
 fn prefix<'a>(cx: &Context<'a>, level: LevelIndex, ignore_jobs: bool) -> Vec<LevelRun<'a>> {
     let runs: Vec<LevelRun<'_>> = cx.shape.runs(level).iter().map(|run| (level, run)).collect();
     let fitting = oldest_within(cx, &runs, tier_limit(cx), ignore_jobs);
     if fitting.len() < tier_runs(cx) { Vec::new() } else { fitting }
 }
 
-/// The oldest of these runs, which come newest first, that no job uses and that weigh no more than so many
-/// bytes together.
+/// The oldest of these runs, given newest first, that no job uses and whose garbage estimates stay within the
+/// limit together.
 fn oldest_within<'a>(
     cx: &Context<'a>,
     runs: &[LevelRun<'a>],
@@ -236,8 +236,8 @@ fn prefix_bytes(cx: &Context<'_>, level: LevelIndex) -> u64 {
     prefix(cx, level, true).iter().fold(0, |sum, (_, run)| sum.saturating_add(run.bytes()))
 }
 
-/// Bytes in old files that are not in this form: what lies above the last level beyond what may, with runs of
-/// the last level that are not its oldest.
+/// Bytes in old files that are not in this form: what exceeds the budget above the last level, and runs of
+/// the last level except its oldest.
 pub(crate) fn misplaced_bytes(cx: &Context<'_>) -> u64 {
     let old = cx.shape.upper().fold(0u64, |sum, (_, run)| sum.saturating_add(cx.old_bytes(run)));
     old.min(upper_weight(cx).saturating_sub(garbage_bytes(cx)))
@@ -259,7 +259,7 @@ fn tier(cx: &Context<'_>, level: LevelIndex, class: Class) -> Option<CompactionP
     Some(plan)
 }
 
-/// Makes these runs, the oldest of which are of this level, the newest one of the next.
+/// Merges these runs, the oldest of which are of this level, into the newest one of the next.
 fn merge_below(
     cx: &Context<'_>,
     level: LevelIndex,
@@ -276,7 +276,7 @@ fn merge_below(
     cx.finish(Draft { inputs, to: Position::Front(to), class, reason })
 }
 
-/// What lies above the last level and is free, by its weight.
+/// The garbage estimate of everything above the last level that no job uses.
 fn upper_weight(cx: &Context<'_>) -> u64 {
     let weights = Weights::new(cx);
     let parts = cx.shape.upper().flat_map(|(_, run)| run.parts());
@@ -287,8 +287,8 @@ fn upper_weight(cx: &Context<'_>) -> u64 {
 fn dense(cx: &Context<'_>, class: Class) -> Option<CompactionPlan> {
     let columns = Columns::new(cx);
     if tier_levels().any(|level| !prefix(cx, level, true).is_empty()) && columns.upper_is_busy() {
-        // A tier is due, and columns are in its way. With two jobs taking turns there would always be one, so
-        // no new column begins until the tier has had its chance.
+        // A tier is due, and running columns conflict with it. With two jobs taking turns there would always
+        // be one, so no new column begins until the tier has run.
         return None;
     }
     let upper_weight = upper_weight(cx);
@@ -305,7 +305,7 @@ fn dense(cx: &Context<'_>, class: Class) -> Option<CompactionPlan> {
     let eligible: Vec<bool> = if over_budget {
         vec![true; loads.len()]
     } else {
-        // As long as little lies above, its bytes do not count, however dense they are: only the runs do.
+        // While little lies above, only the number of runs counts, not its bytes, however dense.
         let bytes_count = upper_weight > small_garbage_bytes(cx.options);
         let is_eligible = |(part, load): (&Arc<PartMeta>, &Load)| {
             load.runs >= MAX_RUNS_OVER_WINDOW || (bytes_count && is_very_dense(cx, part.bytes, *load))

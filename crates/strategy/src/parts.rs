@@ -1,16 +1,14 @@
-//! Moving a level down a part at a time.
+//! Partial leveling: a level is compacted one part at a time.
 //!
-//! Where leveling merges a whole level into the next, partial leveling takes one part, with the neighbours
-//! that come for free, and what it overlaps in the next level: jobs are small, and which part goes can be
-//! chosen. The choice changes what is written, what is read and how long data stays where it is; [`Pick`]
-//! names the rules.
+//! Where leveling merges a whole level into the next, partial leveling takes one part, the neighbours that
+//! add no overlap, and the overlapping parts of the next level. Jobs are small, and the choice of the part
+//! determines write cost, read cost and how long data stays in a level; [`Pick`] names the rules.
 //!
 //! # The cursor
-//! Round robin has to know where it was. That can be seen in the tree: what goes down becomes new parts of
-//! the next level, and ids of parts grow, so the newest part there ends where the last job ended. So nothing
-//! needs to be remembered, and a database that is opened again goes on where it was. A moved part keeps its
-//! id and does not show; but it is gone from its level, so the first part behind the cursor is the one behind
-//! it.
+//! Round robin continues where the last job ended, and that position is visible in the tree: a job's output
+//! becomes new parts of the next level, and part ids grow, so the newest part there ends where the last job
+//! ended. No state is stored, and a reopened database continues at the same position. A moved part keeps its
+//! id and does not show; but it has left its level, so the first part after the cursor is the one behind it.
 
 use crate::clean::garbage;
 use crate::draft::{Context, bytes_of, input_from};
@@ -22,26 +20,26 @@ use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Parts of a level that are compared to find the best; of more, those behind the cursor. Each costs up to a
-/// microsecond, and a plan shall take less than a thousand.
+/// Parts of a level that are compared to find the best; of more, those after the cursor. Each comparison
+/// costs up to a microsecond, and a plan must take less than a millisecond.
 const MAX_COMPARED: usize = 512;
-/// How many windows are tried when running jobs are in the way of the best.
+/// How many windows are tried when running jobs conflict with the best.
 const MAX_TRIES: usize = 8;
 
-/// Which part of a level goes down next.
+/// Compaction priority: which part of a level is compacted next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pick {
-    /// Each in turn, by key: what LevelDB does. Even for all keys.
+    /// Each in turn, by key, as LevelDB does. Equal treatment of all keys.
     RoundRobin,
-    /// The one that overlaps least of the next level for its own bytes: fewest bytes written.
+    /// The smallest overlap with the next level relative to the part's own bytes: fewest bytes written.
     #[default]
     LeastOverlap,
-    /// The one with the oldest data: what is written again and again stays above, and so does most of what it
-    /// replaces.
+    /// The part with the oldest data: frequently overwritten data stays above, and so does most of what it
+    /// overwrites.
     Oldest,
-    /// The one with the greatest share of tombstones and expired entries: space is freed early.
+    /// The greatest share of tombstones and expired entries: space is freed early.
     MostTombstones,
-    /// The one that is read most for its bytes: reads of hot keys meet fewer levels.
+    /// The most reads per byte: reads of hot keys search fewer levels.
     Hottest,
 }
 
@@ -85,14 +83,14 @@ pub(crate) struct Parts<'a> {
     pub(crate) cx: Context<'a>,
     pub(crate) level: LevelIndex,
     pub(crate) run: &'a Arc<Run>,
-    /// The run of the next level, `None` if that is empty.
+    /// The run of the next level; `None` if that level is empty.
     pub(crate) below: Option<&'a Arc<Run>>,
-    /// What a job may rewrite, unless one part alone needs more.
+    /// The bytes one job may rewrite, unless one part alone needs more.
     pub(crate) job_bytes: u64,
 }
 
 impl Parts<'_> {
-    /// The inputs from this level of the few best jobs, best first.
+    /// The inputs from this level for the best few jobs, best first.
     pub(crate) fn best(&self, pick: Pick) -> Vec<PlanInput> {
         let mut compared = self.compared(pick);
         compared.retain(|&at| !self.cx.busy.has(&self.run.parts()[at]));
@@ -111,7 +109,7 @@ impl Parts<'_> {
         compared.into_iter().map(|at| self.input(self.window(at))).collect()
     }
 
-    /// Indexes of the parts that come into question; for round robin in its order.
+    /// Indexes of the candidate parts; for round robin in its order.
     fn compared(&self, pick: Pick) -> Vec<usize> {
         let count = self.run.parts().len();
         if pick != Pick::RoundRobin && count <= MAX_COMPARED {
@@ -121,7 +119,7 @@ impl Parts<'_> {
         (first..count).chain(0..first).take(MAX_COMPARED).collect()
     }
 
-    /// The first part that begins behind the newest part below.
+    /// The first part that begins after the newest part below.
     fn first_behind_cursor(&self) -> usize {
         let newest = self.below.and_then(|below| below.parts().iter().max_by_key(|part| part.id));
         let Some(newest) = newest else { return 0 };
@@ -149,8 +147,7 @@ impl Parts<'_> {
         parts.iter().fold(0, |sum, part| sum.saturating_add(part.bytes))
     }
 
-    /// A part with the neighbours that overlap nothing further and still fit the job: they go down at the
-    /// cost of their own bytes.
+    /// A part with the neighbours that add no overlap and still fit the job: they cost their own bytes only.
     fn window(&self, seed: usize) -> Range<usize> {
         let parts = self.run.parts();
         let overlap = self.overlap(&parts[seed]);
@@ -179,7 +176,7 @@ impl Parts<'_> {
         PlanInput { level: self.level, run: self.run.id, order: self.run.order, parts }
     }
 
-    /// Bytes of the level that count and that no job takes away.
+    /// Bytes of the level that count and that no job is removing.
     pub(crate) fn free_bytes(&self) -> u64 {
         if self.cx.busy.is_empty() {
             return self.cx.counted_bytes(self.run);
@@ -188,7 +185,7 @@ impl Parts<'_> {
         free.fold(0, |sum, part| sum.saturating_add(part.bytes))
     }
 
-    /// Bytes that are rewritten when all of the level has gone down, by estimate.
+    /// The estimated bytes rewritten when the whole level is compacted.
     pub(crate) fn bytes_with_below(&self) -> u64 {
         let range = self.run.hull();
         let below = self.below.and_then(|below| input_from(self.level, below, range.as_ref()));

@@ -1,19 +1,19 @@
-//! Where a flush goes.
+//! Flush placement: the lowest run that a flush may join.
 
 use crate::busy::Busy;
 use crate::plan::{Position, RunPosition};
 use esker_version::{KeyRange, LevelIndex, Version};
 
-/// The lowest place that a flush of keys in `hull` may take: data that overlaps nothing need not pass through
-/// the levels, so a sequential load is written once.
+/// The lowest position that a flush of keys in `hull` may take. Data that overlaps nothing does not pass
+/// through the levels, so a sequential load is written once.
 ///
-/// Walks the runs from the newest on; as long as none overlaps the hull, the flush could be put below all of
-/// them. It joins the oldest run passed, or starts the last level if nothing overlaps and that is empty.
-/// Otherwise it becomes a new run in front of level 0, which is always legal.
+/// It walks the runs from the newest on; as long as none overlaps the hull, the flush can be placed below all
+/// of them. It joins the oldest run passed, or starts the last level if nothing overlaps and that level is
+/// empty. Otherwise it becomes a new run in front of level 0, which is always legal.
 ///
-/// Running jobs count with all keys of their hull: the output of one that writes into the run, or passes it,
-/// may cover a gap that is still there now. Ask again at the install, with the tree and the jobs of that
-/// moment; if the answer has changed, use the front of level 0.
+/// Running jobs count with all keys of their hull: the output of a job that writes into the run, or passes
+/// it, may cover a key gap that is still free now. The caller repeats the call at install, with the tree and
+/// the jobs of that moment; if the result has changed, it uses the front of level 0.
 pub fn flush_placement(version: &Version, hull: &KeyRange, busy: &Busy) -> Position {
     let mut found = Position::Front(LevelIndex::FLUSH);
     for (level, run) in version.runs() {

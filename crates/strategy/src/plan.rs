@@ -1,4 +1,4 @@
-//! Compaction plans: what a strategy asks for, as a value.
+//! Compaction plans: the output of a strategy, as a value.
 
 use crate::cut::Cut;
 use esker_base::{KeyspaceId, PartId, RunId};
@@ -7,15 +7,15 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-/// A place in reading order: level 0 first, in a level the newest run (greatest order) first. Smaller is
+/// A position in reading order: level 0 first, in a level the newest run (greatest order) first. Smaller is
 /// newer.
 ///
-/// It needs no tree to be compared, so it stays right for a running job while other jobs change the tree.
+/// It is comparable without a tree, so it stays valid for a running job while other jobs change the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunPosition {
     /// The level.
     pub level: LevelIndex,
-    /// The run's order; `u64::MAX` is the place in front of all runs of the level.
+    /// The run's order; `u64::MAX` is the position in front of all runs of the level.
     pub order: u64,
 }
 
@@ -34,9 +34,9 @@ impl PartialOrd for RunPosition {
 /// Where output goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
-    /// A new run, newer than every run that is in the level when the job ends.
+    /// A new run, newer than every run in the level when the job ends.
     Front(LevelIndex),
-    /// Into a run that exists.
+    /// An existing run.
     Into {
         /// Its level.
         level: LevelIndex,
@@ -55,7 +55,7 @@ impl Position {
         }
     }
 
-    /// The place in reading order.
+    /// The position in reading order.
     pub fn in_reading_order(&self) -> RunPosition {
         match *self {
             Position::Front(level) => RunPosition { level, order: u64::MAX },
@@ -63,8 +63,7 @@ impl Position {
         }
     }
 
-    /// The run that output parts join, at the moment of the install. `new_run` is a fresh id; it is used only
-    /// for [`Position::Front`].
+    /// The run that output parts join at install. `new_run` is a fresh id, used only for [`Position::Front`].
     pub fn place(&self, version: &Version, new_run: RunId) -> Place {
         match *self {
             Position::Front(level) => version.front(level, new_run),
@@ -82,25 +81,24 @@ impl fmt::Display for Position {
     }
 }
 
-/// How urgent a job is; the greatest goes first. Jobs of the two lowest classes run only while nothing higher
-/// waits.
+/// The priority of a job; the greatest runs first. Jobs of the two lowest classes run only while nothing
+/// higher waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// Convergence while the database is idle, or in a pause of the writers if scans have paid for it.
     Idle,
     /// Getting rid of tombstones and expired entries, and merges of small runs that scans have paid for.
     Clean,
-    /// Keeping the tree in its form.
+    /// Maintaining the shape of the tree.
     Shape,
-    /// Keeping a promise with a deadline.
+    /// Meeting a target with a deadline.
     Promise,
     /// Level 0 is about to stop the writers.
     L0Urgent,
-    /// Parts that go without being read. It takes an edit, so it waits for nothing, and nothing that is
-    /// planned behind it has to wait.
+    /// Parts that are dropped unread. It only takes an edit, so it waits for nothing, and nothing planned
+    /// after it has to wait.
     Free,
-    /// Emptying a memtable. No plan has this class; it is here so that the scheduler orders everything by
-    /// one.
+    /// A memtable flush. No plan has this class; it exists so that the scheduler orders all work by one type.
     Flush,
 }
 
@@ -123,40 +121,40 @@ impl fmt::Display for Class {
 pub enum Reason {
     /// Level 0 has enough runs.
     Level0Runs,
-    /// A level has more runs than it may.
+    /// A level has too many runs.
     TooManyRuns,
-    /// A level is larger than it may be.
+    /// A level exceeds its capacity.
     TooLarge,
-    /// Enough runs came together for a tier.
+    /// Enough runs for a tier.
     Tier,
     /// Scans have paid for a tier of fewer runs, or for merging all into the last level: see
     /// [`Shape::paid_bytes`](crate::Shape::paid_bytes) and [`Shape::paid_whole`](crate::Shape::paid_whole).
     Scans,
-    /// The densest window of the last level: most to gain for the bytes rewritten.
+    /// The densest window of the last level: the most garbage for the bytes rewritten.
     DenseWindow,
     /// Many tombstones above the last level.
     Tombstones,
-    /// Tombstones in the last level that no snapshot needs any more.
+    /// Tombstones in the last level that no snapshot needs.
     LastTombstones,
-    /// Deleted data has to be gone soon.
+    /// The delete-persistence target: deleted data is due.
     DeletePromise,
-    /// More lies above the last level than a promise on space allows.
+    /// The space target: too many bytes above the last level.
     SpacePromise,
     /// Every entry has expired.
     Expired,
-    /// Range deletes hide every entry.
+    /// Range tombstones hide every entry.
     Covered,
-    /// More is kept than first-in-first-out may keep.
+    /// More bytes than FIFO may keep.
     OverSize,
-    /// Everything is older than first-in-first-out keeps it.
+    /// Everything is older than FIFO keeps it.
     TooOld,
-    /// Small runs of first-in-first-out lie beside each other.
+    /// Adjacent small runs of FIFO.
     SmallRuns,
-    /// Too much of the large values is garbage.
+    /// Too much garbage in blob files.
     LargeGarbage,
-    /// Nothing else to do.
+    /// Convergence of an idle database.
     Converge,
-    /// Somebody asked for it.
+    /// A request of the user.
     Manual,
 }
 
@@ -188,11 +186,11 @@ impl fmt::Display for Reason {
 /// What is done with the inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanKind {
-    /// The parts change their place; no byte is rewritten.
+    /// The parts change their level; no byte is rewritten.
     Move,
     /// The inputs are merged into new tables.
     Merge,
-    /// The parts go, without replacement.
+    /// The parts are removed without replacement.
     Drop,
 }
 
@@ -201,7 +199,7 @@ pub enum PlanKind {
 pub struct InputPart {
     /// The part.
     pub part: Arc<PartMeta>,
-    /// What of it is consumed; all of it if `None`.
+    /// The keys of it that are consumed; all if `None`.
     pub slice: Option<KeyRange>,
 }
 
@@ -211,7 +209,7 @@ impl InputPart {
         InputPart { part, slice: None }
     }
 
-    /// What of a part lies in `range`; `None` if nothing does.
+    /// The overlap of a part with `range`; `None` if there is none.
     pub fn within(part: &Arc<PartMeta>, range: &KeyRange) -> Option<InputPart> {
         if range.covers(&part.range) {
             return Some(InputPart::whole(part.clone()));
@@ -225,7 +223,7 @@ impl InputPart {
         self.slice.as_ref().unwrap_or(&self.part.range)
     }
 
-    /// Whether nothing of the part that lies in `range` stays where it is.
+    /// Whether everything of the part that lies in `range` is consumed.
     pub fn leaves_nothing_in(&self, range: &KeyRange) -> bool {
         let Some(slice) = &self.slice else { return true };
         self.part.range.intersection(range).is_none_or(|inside| slice.covers(&inside))
@@ -258,12 +256,12 @@ pub struct PlanInput {
 }
 
 impl PlanInput {
-    /// The run's place in reading order.
+    /// The run's position in reading order.
     pub fn position(&self) -> RunPosition {
         RunPosition { level: self.level, order: self.order }
     }
 
-    /// What of it lies in `range`; without parts if nothing does.
+    /// Its overlap with `range`; without parts if there is none.
     #[must_use]
     pub fn within(&self, range: &KeyRange) -> PlanInput {
         let parts = self.parts.iter().filter_map(|input| {
@@ -277,36 +275,36 @@ impl PlanInput {
     }
 }
 
-/// What a strategy asks for.
+/// A compaction planned by a strategy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompactionPlan {
-    /// What is done.
+    /// What is done with the inputs.
     pub kind: PlanKind,
-    /// How urgent it is.
+    /// Its priority.
     pub class: Class,
-    /// Why.
+    /// Why it was planned.
     pub reason: Reason,
-    /// The inputs in reading order: an earlier one has the newer versions.
+    /// The inputs in reading order: earlier ones have newer versions.
     pub inputs: Vec<PlanInput>,
     /// From the first to the last key of the inputs.
     pub hull: KeyRange,
     /// Where the output goes.
     pub to: Position,
     /// Nothing older than the output overlaps the hull. A hint for codec and filter; whether a tombstone may
-    /// go is decided key by key from sequence numbers.
+    /// be dropped is decided key by key from sequence numbers.
     pub bottom: bool,
     /// Where output tables end.
     pub cut: Cut,
-    /// Whether output tables should have filters: not if they are merged again at once.
+    /// Whether output tables have filters: not if they are merged again at once.
     pub filter: bool,
-    /// Bytes read.
+    /// Bytes read, by estimate.
     pub est_in_bytes: u64,
-    /// Bytes written at most, by estimate.
+    /// Upper bound of bytes written, by estimate.
     pub est_out_bytes: u64,
 }
 
 impl CompactionPlan {
-    /// The place of the newest input.
+    /// The position of the newest input.
     pub fn from(&self) -> RunPosition {
         let to = self.to.in_reading_order();
         self.inputs.iter().map(PlanInput::position).fold(to, RunPosition::min)
@@ -317,20 +315,20 @@ impl CompactionPlan {
         self.inputs.iter().flat_map(|input| input.parts.iter().map(move |part| (input, part)))
     }
 
-    /// Bytes that it reads from above the last level.
+    /// Bytes read from above the last level.
     pub fn bytes_from_above(&self) -> u64 {
         let from_above = self.parts().filter(|(input, _)| !input.level.is_last());
         from_above.fold(0, |sum, (_, part)| sum.saturating_add(part.bytes()))
     }
 
-    /// Bytes that come into the last level from above it.
+    /// Bytes that enter the last level from above it.
     pub fn bytes_into_last(&self) -> u64 {
         if self.to.level().is_last() { self.bytes_from_above() } else { 0 }
     }
 
-    /// Says in an edit that the inputs go: whole parts are removed, sliced ones are replaced by what remains
-    /// of them, under ids from `next_part`. What remains keeps the file, in which what the job deleted is
-    /// still to be found: so it knows since when.
+    /// Adds the removal of the inputs to an edit: whole parts are removed, sliced ones are replaced by the
+    /// remainder, under ids from `next_part`. The remainder keeps the file, which still contains the data
+    /// that the job deleted, so it records since when.
     pub fn remove_inputs(
         &self,
         keyspace: KeyspaceId,
@@ -353,7 +351,7 @@ impl CompactionPlan {
         }
     }
 
-    /// The whole edit of a [`PlanKind::Move`] or [`PlanKind::Drop`]; `version` is the tree at the install.
+    /// The complete edit of a [`PlanKind::Move`] or [`PlanKind::Drop`]; `version` is the tree at the install.
     pub fn edit_without_output(
         &self,
         keyspace: KeyspaceId,
@@ -372,10 +370,10 @@ impl CompactionPlan {
         edit
     }
 
-    /// Splits the hull into at most `pieces` ranges of about equal input bytes, for sub-compactions that run
-    /// side by side. Borders are keys of `anchors`, in any order, which lie in the inputs: each stands for
-    /// the input bytes from its key on up to the next anchor of the same table. Deterministic. O(n log n) for
-    /// n anchors.
+    /// Splits the hull into at most `pieces` ranges of about equal input bytes, for subcompactions that run
+    /// in parallel. Bounds are keys of `anchors`, in any order, which lie in the inputs: each stands for the
+    /// input bytes from its key up to the next anchor of the same table. Deterministic. O(n log n) for n
+    /// anchors.
     ///
     /// The ranges follow each other and cover the hull; none is empty.
     pub fn split(&self, pieces: usize, mut anchors: Vec<Anchor>) -> Vec<KeyRange> {
@@ -397,7 +395,7 @@ impl CompactionPlan {
     }
 }
 
-/// A key of an input table, and the bytes from it on up to the table's next anchor.
+/// A key of an input table, and the bytes from it up to the table's next anchor.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Anchor {
     /// The key.

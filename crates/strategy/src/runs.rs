@@ -1,14 +1,14 @@
-//! How many runs the levels of a fluid tree may hold.
+//! The number of runs that each level of a fluid tree may hold.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Most runs that a level may be allowed.
+/// The most runs that a level may be allowed.
 pub const MAX_RUNS_PER_LEVEL: u32 = 64;
-/// Most levels that can be told apart: deeper ones are allowed what the last named one is.
+/// The most levels with a number of their own: deeper levels use the last one.
 const MAX_NAMED_LEVELS: usize = 8;
 
-/// Runs that each level above the last may hold, from level 0 on; the last number named holds for deeper
+/// Runs that each level above the last may hold, from level 0 on; the last number holds for all deeper
 /// levels.
 ///
 /// One number is the fluid tree of Dostoevsky (SIGMOD'18). Several allow what LSM-Bush (SIGMOD'19) proposes:
@@ -23,7 +23,7 @@ impl RunsPerLevel {
     /// One run in each level: leveling.
     pub const ONE: RunsPerLevel = RunsPerLevel { runs: [1; MAX_NAMED_LEVELS], named: 1 };
 
-    /// The same number for all levels; numbers out of range become the nearest that is allowed.
+    /// The same number for all levels; a number out of range is clamped.
     pub fn same(runs: u32) -> RunsPerLevel {
         let runs = runs.clamp(1, MAX_RUNS_PER_LEVEL) as u8;
         RunsPerLevel { runs: [runs; MAX_NAMED_LEVELS], named: 1 }
@@ -37,7 +37,7 @@ impl RunsPerLevel {
             return None;
         }
         let runs = std::array::from_fn(|at| numbers[at.min(numbers.len() - 1)] as u8);
-        // Numbers that say what holds anyway are not kept, so that equal choices compare as equal.
+        // Redundant trailing numbers are removed, so that equal settings compare as equal.
         let last = numbers[numbers.len() - 1];
         let named = numbers.iter().rposition(|runs| *runs != last).map_or(1, |at| at + 2);
         Some(RunsPerLevel { runs, named: named as u8 })

@@ -1,8 +1,8 @@
-//! Fractions that are compared without being divided.
+//! Scores as fractions that are compared without division.
 
 use std::cmp::Ordering;
 
-/// How much something is wanted: `part / whole`. A zero `whole` means infinitely.
+/// A score of `part / whole`. A zero `whole` means infinite.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Score {
     pub(crate) part: u128,
@@ -17,8 +17,8 @@ impl Score {
 
 impl Ord for Score {
     fn cmp(&self, other: &Score) -> Ordering {
-        // Byte counts stay far below 2^64, so the products fit; saturation keeps absurd ones from
-        // overflowing.
+        // Byte counts stay far below 2^64, so the products fit; saturation prevents an overflow for absurd
+        // values.
         let left = self.part.saturating_mul(other.whole);
         let right = other.part.saturating_mul(self.whole);
         left.cmp(&right)

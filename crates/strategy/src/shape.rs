@@ -1,65 +1,65 @@
-//! What a strategy sees of a tree.
+//! The inputs of planning: a tree and its circumstances.
 
 use crate::migration::Migration;
 use esker_base::{PartId, SeqNo};
 use esker_version::{LevelIndex, PartMeta, Run, Version};
 use std::sync::Arc;
 
-/// The run that everything is merged into in the end, and that is taken for what is alive: the oldest of the
-/// last level.
+/// The base: the oldest run of the last level, which everything is eventually merged into, and whose bytes
+/// are taken as the live data.
 pub fn base_run(version: &Version) -> Option<&Arc<Run>> {
     version.runs_of(LevelIndex::LAST).last()
 }
 
 /// Everything above [`base_run`], oldest run first.
 pub fn upper_runs(version: &Version) -> impl Iterator<Item = (LevelIndex, &Arc<Run>)> {
-    // It is the last in reading order, because it is the oldest of the last level.
+    // The base is last in reading order, because it is the oldest run of the last level.
     let skip = usize::from(base_run(version).is_some());
     version.runs().rev().skip(skip)
 }
 
-/// Bytes of [`base_run`]; zero where there is none.
+/// Bytes of [`base_run`]; zero without one.
 pub fn base_bytes(version: &Version) -> u64 {
     base_run(version).map_or(0, |run| run.bytes())
 }
 
-/// Bytes of all runs above [`base_run`], of slices what they hold. O(parts).
+/// Bytes of all runs above [`base_run`]; a slice counts its share. O(parts).
 pub fn upper_bytes(version: &Version) -> u64 {
     let parts = upper_runs(version).flat_map(|(_, run)| run.parts());
     parts.fold(0, |sum, part| sum.saturating_add(part.effective_bytes()))
 }
 
-/// Bytes of [`base_run`] that lie under a run above it: what converging reads of it. O(parts * runs).
+/// Bytes of [`base_run`] overlapped by a run above it: what converging reads of it. O(parts * runs).
 pub fn under_bytes(version: &Version) -> u64 {
     let Some(base) = base_run(version) else { return 0 };
     let is_under = |part: &&Arc<PartMeta>| upper_runs(version).any(|(_, run)| run.overlaps(&part.range));
     base.parts().iter().filter(is_under).fold(0, |sum, part| sum.saturating_add(part.effective_bytes()))
 }
 
-/// A tree and the circumstances, as a strategy sees them. Nothing else goes into a decision: no clock, no
+/// A tree and its circumstances, as a strategy sees them. Nothing else enters a decision: no clock, no
 /// randomness, no floats, so that equal shapes give equal plans everywhere.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape<'a> {
     /// The tree.
     pub version: &'a Version,
-    /// What the oldest snapshot reads at; [`SeqNo::MAX`] if there is none.
+    /// The sequence number of the oldest snapshot; [`SeqNo::MAX`] without one.
     pub oldest_snapshot: SeqNo,
     /// The time, in milliseconds since 1970.
     pub now_ms: u64,
-    /// Entries that expired up to this time are seen by no reader: the time of the oldest snapshot, else now;
-    /// 0 if unknown.
+    /// Entries that expired up to this time are visible to no reader: the time of the oldest snapshot, else
+    /// now; 0 if unknown.
     pub expired_ms: u64,
-    /// Parts in which range deletes hide everything from every reader, ascending.
+    /// Parts that range tombstones hide completely from every reader, ascending.
     pub hidden: &'a [PartId],
-    /// How often parts were read lately, ascending by part; the unit does not matter. Parts that are not
-    /// there were not read, or nobody counted.
+    /// Read heat: how often parts were read lately, ascending by part, in an arbitrary unit. Missing parts
+    /// were not read, or reads are not counted.
     pub heat: &'a [(PartId, u64)],
-    /// How much of a part replaces something in older runs, in 1/1000 of its bytes, ascending by part: not
-    /// less than is true. Of parts that are not there nobody knows, and all may.
+    /// Overwrite ratio of a part: how much of it overwrites entries of older runs, in 1/1000 of its bytes,
+    /// ascending by part; an upper bound. Missing parts are unknown and count in full.
     pub replaced: &'a [(PartId, u32)],
-    /// A change of strategy that is being worked through.
+    /// An unfinished change of strategy.
     pub migration: Option<Migration>,
-    /// Whether there is nothing else to do.
+    /// Whether the database is idle.
     pub idle: bool,
     /// Bytes of merging that scans have paid for by seeking in more runs than there need be.
     pub paid_bytes: u64,
@@ -69,7 +69,7 @@ pub struct Shape<'a> {
 }
 
 impl<'a> Shape<'a> {
-    /// A tree that nobody has a snapshot of, at time zero, not idle.
+    /// A tree without snapshots, at time zero, not idle.
     pub fn new(version: &'a Version) -> Shape<'a> {
         Shape {
             version,
@@ -96,12 +96,12 @@ impl<'a> Shape<'a> {
         self.version.runs_of(level)
     }
 
-    /// [`base_run`].
+    /// See [`base_run`].
     pub(crate) fn base(&self) -> Option<&'a Arc<Run>> {
         base_run(self.version)
     }
 
-    /// [`upper_runs`].
+    /// See [`upper_runs`].
     pub(crate) fn upper(&self) -> impl Iterator<Item = (LevelIndex, &'a Arc<Run>)> {
         upper_runs(self.version)
     }

@@ -1,18 +1,18 @@
-//! A promise on space: live data, garbage and what jobs write in passing together stay below a multiple of
+//! The space target: live data, garbage and the transient output of jobs together stay below a multiple of
 //! the live data.
 //!
-//! # The account
-//! What is alive is taken to be the oldest run of the last level: everything above it may be garbage, and
-//! counts as such. That is right for overwrites and careful for growth. Small stores are counted as if they
-//! had four memtables of live data, or the first flush of a new key range would be due at once.
+//! # Accounting
+//! The oldest run of the last level is taken as the live data: everything above it may be garbage and counts
+//! as such. That is right for overwrites and conservative for growth. Small stores count as if they had four
+//! memtables of live data, otherwise the first flush of a new key range would be due at once.
 //!
 //! # The rule
-//! The promise leaves room beside the live data. A third of it is for what running jobs write before their
-//! inputs go, which bounds the size of a job; the rest is what may lie above the last level ([`Allowance`]).
+//! The target leaves room beside the live data. A third of it is for the output of running jobs before their
+//! inputs are removed, which bounds the size of a job; the rest may lie above the last level ([`Allowance`]).
 //! When more lies there, the column over the densest window is merged, whatever the strategy; so leveled,
-//! tiered and lazy trees keep the promise as the default does, by merging earlier than their own rules ask
-//! for. Steady overwriting then costs `1/(2g)` bytes for each, `g` being that allowance as a share of the
-//! live data, which is what a promise that cannot be kept is refused by.
+//! tiered and lazy trees meet the target as the default does, by merging earlier than their own rules
+//! require. Steady overwriting then costs `1/(2g)` bytes for each, `g` being that allowance as a share of the
+//! live data; a target that cannot be met is refused on this basis.
 
 use crate::column::Columns;
 use crate::draft::Context;
@@ -20,19 +20,19 @@ use crate::options::StrategyOptions;
 use crate::plan::{Class, CompactionPlan, Reason};
 use crate::shape::base_bytes;
 
-/// Live data that even the smallest store is taken to have, in memtables.
+/// The live data that even the smallest store is assumed to have, in memtables.
 const LEAST_LIVE_MEMTABLES: u64 = 4;
-/// A job holds up to half more than its window: what lies above the window comes along.
+/// A job holds up to half more than its window, because the data above the window comes on top.
 const JOB_SHARE_HALVES: u64 = 3;
-/// The share of the room that is for jobs in progress.
+/// The share of the room reserved for running jobs: one in so many.
 const TRANSIENT_DIVISOR: u64 = 3;
-/// The least garbage that is worth planning for, in 1/1000 of the live data.
+/// The least garbage worth planning for, in 1/1000 of the live data.
 const LEAST_GARBAGE_PERMILLE: u64 = 20;
 
-/// What a promise allows.
+/// What a space target allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowance {
-    /// Bytes that are taken for alive.
+    /// Bytes that are taken as alive.
     pub live_bytes: u64,
     /// Bytes that may lie above the last level.
     pub garbage_bytes: u64,
@@ -41,8 +41,7 @@ pub struct Allowance {
 }
 
 impl Allowance {
-    /// What `max_space_amp_permille` leaves beside `base_bytes` in the last level; `None` if nothing is
-    /// promised.
+    /// What `max_space_amp_permille` leaves beside `base_bytes` in the last level; `None` without a target.
     pub fn new(options: &StrategyOptions, base_bytes: u64) -> Option<Allowance> {
         let promised = options.max_space_amp_permille?;
         let live_bytes = base_bytes.max(options.memtable_bytes.saturating_mul(LEAST_LIVE_MEMTABLES));
@@ -65,7 +64,7 @@ fn share(bytes: u64, permille: u64) -> u64 {
     u64::try_from(u128::from(bytes) * u128::from(permille) / 1000).unwrap_or(u64::MAX)
 }
 
-/// The column over the densest window, where more lies above the last level than the promise allows.
+/// Merges the column over the densest window if more lies above the last level than the target allows.
 pub(crate) fn plan(cx: &Context<'_>) -> Option<CompactionPlan> {
     let base_bytes = base_bytes(cx.shape.version);
     let allowance = Allowance::new(cx.options, base_bytes)?;
@@ -105,8 +104,8 @@ mod tests {
         }
     }
 
-    /// One table is the least job: where even that does not fit, the least garbage remains, and its price is
-    /// told.
+    /// One table is the least job: where even that does not fit, the least garbage remains, and its cost is
+    /// reported.
     #[test]
     fn a_promise_that_leaves_no_room_is_dear() {
         let allowance = Allowance::new(&options(1050, 1), 1106 * MIB).unwrap();

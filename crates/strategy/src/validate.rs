@@ -1,4 +1,4 @@
-//! The rules that every plan obeys, whatever strategy made it.
+//! Plan validation: the rules that every plan obeys, whatever strategy made it.
 //!
 //! * V1 order: between the newest input and the output, nothing that is not an input, and no output of a
 //!   running job, overlaps the hull. Otherwise a version would overtake a newer one.
@@ -7,8 +7,8 @@
 //!   It stays true while the job runs, because whatever could arrive below must pass between its ends.
 //! * V4 conflict: no running job shares a part, or writes between the ends of this one where they touch the
 //!   same keys, or the other way round.
-//! * V5 progress: something moves to an older level or run, or parts go, or a due marker is cleared. Each of
-//!   these can happen only finitely often without new data, so compaction ends.
+//! * V5 progress: something moves to an older level or run, or parts are removed, or a due marker is cleared.
+//!   Each of these can happen only finitely often without new data, so compaction ends.
 
 use crate::busy::Busy;
 use crate::plan::{Class, CompactionPlan, InputPart, PlanKind, Position, Reason, RunPosition};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// Checks a plan against the tree and the running jobs it was made for.
 ///
 /// # Errors
-/// The rule that is broken, as a sentence. That is a defect of the strategy.
+/// The violated rule, as a sentence. A violation is a defect of the strategy.
 pub fn validate(version: &Version, busy: &Busy, plan: &CompactionPlan) -> Result<(), String> {
     let inputs = check_inputs(version, busy, plan)?;
     let (from, to) = (plan.from(), plan.to.in_reading_order());
@@ -39,7 +39,7 @@ pub fn validate(version: &Version, busy: &Busy, plan: &CompactionPlan) -> Result
     check_progress(plan)
 }
 
-/// Whether nothing older than `to` overlaps `hull` or may come to: V3.
+/// Whether nothing older than `to` overlaps `hull` now or may do so later: V3.
 pub(crate) fn is_bottom(version: &Version, busy: &Busy, to: Position, hull: &KeyRange) -> bool {
     let to = to.in_reading_order();
     let older_run = version.runs().any(|(level, run)| position(level, run) > to && run.overlaps(hull));
@@ -50,7 +50,7 @@ pub(crate) fn position(level: LevelIndex, run: &Run) -> RunPosition {
     RunPosition { level, order: run.order }
 }
 
-/// Inputs by part; what is consumed of each.
+/// Inputs by part, with the consumed slice of each.
 type Inputs<'p> = BTreeMap<PartId, &'p InputPart>;
 
 fn check_inputs<'p>(version: &Version, busy: &Busy, plan: &'p CompactionPlan) -> Result<Inputs<'p>, String> {
@@ -80,8 +80,8 @@ fn check_inputs<'p>(version: &Version, busy: &Busy, plan: &'p CompactionPlan) ->
     if inputs.is_empty() { Err("there are no inputs".into()) } else { Ok(inputs) }
 }
 
-/// V1 and V2: what overlaps the hull between the newest input and the output is an input, in full within the
-/// hull.
+/// V1 and V2: whatever overlaps the hull between the newest input and the output is an input, completely
+/// within the hull.
 fn check_between(version: &Version, plan: &CompactionPlan, inputs: &Inputs<'_>) -> Result<(), String> {
     let (from, to) = (plan.from(), plan.to.in_reading_order());
     for (level, run) in version.runs() {
@@ -121,7 +121,7 @@ fn check_move(plan: &CompactionPlan, run: &Arc<Run>, at: RunPosition) -> Result<
     Ok(())
 }
 
-/// V5. Data that moves to an older run does so finitely often: new runs come only from newer levels.
+/// V5. Data moves to an older run finitely often: new runs come only from newer levels.
 fn check_progress(plan: &CompactionPlan) -> Result<(), String> {
     let descends = plan.inputs.iter().any(|input| match plan.to {
         Position::Front(level) => input.level < level,

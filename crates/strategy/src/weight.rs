@@ -1,20 +1,19 @@
-//! What a part above the last level weighs against the budget for garbage.
+//! Garbage estimate: how many bytes of a part above the last level count against the garbage budget.
 //!
-//! The budget is there because what lies above may replace something older, which takes room until both are
-//! merged. Of new keys none does: while a store is filled they may lie there for longer, in larger runs, and
-//! each is merged with fewer bytes of the last level. So a part weighs as much as of it replaces something
-//! ([`Shape::replaced`]), but never so little that more than [`MOST_UPPER_PERMILLE`] of the last level lie
-//! above it: what lies there is read by more lookups, and is to be merged some day.
+//! The budget exists because data above the last level may overwrite older data, which occupies space until
+//! both are merged. New keys overwrite nothing: while a store is filled they may stay above for longer, in
+//! larger runs, and each is then merged with fewer bytes of the last level. So a part counts with its
+//! overwrite ratio ([`Shape::replaced`]), but never so little that more than [`MOST_UPPER_PERMILLE`] of the
+//! last level lies above it: data there is searched by more lookups and must be merged eventually.
 //!
-//! * GW1. What a part weighs is not less than what of it replaces something older, so garbage that fits the
-//!   budget by weight fits it. That is as true as entries are as large as what they replace: how large that
-//!   was nobody knows before a merge. Small values in the place of large ones leave more garbage than they
-//!   weigh; beside large new keys, for which more may lie here, more than they would without weights.
+//! * GW1. The estimate of a part is at least the bytes of it that overwrite older data, so garbage within the
+//!   budget by estimate is within the budget. This assumes that entries are as large as those they overwrite,
+//!   whose size is unknown before a merge. Small values over large ones leave more garbage than estimated;
+//!   beside large new keys, for which more may lie here, more than they would without the estimate.
 //! * GW2. Parts that fit the budget together have at most [`MOST_UPPER_PERMILLE`] of the last level's bytes,
 //!   or as many as the budget, if that is more.
-//! * GW3. Everything weighs its bytes where nobody knows better, where room is promised ([`crate::space`]
-//!   counts all bytes there), where nothing rests in the last level yet, and while a tree is on its way from
-//!   one strategy to another.
+//! * GW3. Every part counts in full where its ratio is unknown, under a space target ([`crate::space`] counts
+//!   all bytes), where the last level is empty, and during a migration.
 
 use crate::draft::Context;
 use crate::options::StrategyOptions;
@@ -22,14 +21,14 @@ use crate::partitioned::garbage_budget_bytes;
 use crate::shape::{Shape, base_bytes};
 use esker_version::{PartMeta, Run};
 
-/// Most that lies above the last level before it is merged, in 1/1000 of that, if none of it replaces
+/// The most bytes above the last level before a merge, in 1/1000 of that level, if nothing of it overwrites
 /// anything.
 const MOST_UPPER_PERMILLE: u64 = 600;
 
-/// All of it.
+/// The whole part.
 const WHOLE_PERMILLE: u64 = 1000;
 
-/// The weights of a tree's parts.
+/// The garbage estimates of a tree's parts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weights<'a> {
     shape: Shape<'a>,
@@ -45,12 +44,12 @@ impl<'a> Weights<'a> {
         Weights { shape: cx.shape, least_permille }
     }
 
-    /// A part, where each tombstone counts as an entry that it kills.
+    /// The estimate of a part, where each tombstone counts as an entry that it hides.
     pub(crate) fn of_part(&self, part: &PartMeta) -> u64 {
         self.weighed(part, part.effective_bytes())
     }
 
-    /// The tables of a run.
+    /// The estimate of the tables of a run.
     pub(crate) fn of_run(&self, run: &Run) -> u64 {
         let parts = run.parts().iter();
         parts.fold(0, |sum, part| sum.saturating_add(self.weighed(part, part.bytes)))
@@ -63,7 +62,7 @@ impl<'a> Weights<'a> {
     }
 }
 
-/// What new keys weigh: the budget over the most that may lie above.
+/// What new keys count: the budget over the most that may lie above.
 fn least_permille(options: &StrategyOptions, base_bytes: u64) -> u64 {
     let most_bytes = u128::from(base_bytes) * u128::from(MOST_UPPER_PERMILLE) / u128::from(WHOLE_PERMILLE);
     if most_bytes == 0 || options.max_space_amp_permille.is_some() {

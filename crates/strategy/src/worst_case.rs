@@ -1,26 +1,26 @@
-//! How many places a lookup of an absent key may have to ask, by the formulas that the literature has for
-//! each shape.
+//! Worst-case read cost: how many runs a lookup of an absent key may search, by the formulas of the
+//! literature for each shape.
 
 use crate::kind::Strategy;
 use crate::options::{SizeRatio, StrategyOptions};
 
-/// A bound on the places that one lookup asks: the memtable, and runs of tables.
+/// A bound on the sources that one lookup searches: the memtable, and runs of tables.
 ///
-/// It is that of the shape's steady form. Level 0 may hold more runs for a while when writes are faster than
-/// merges, up to where writers are held back.
+/// It holds for the steady form of the shape. Level 0 may temporarily hold more runs when writes are faster
+/// than merges, up to the write stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorstCase {
     /// The formula: L levels that hold tables, size ratio T, K runs in an upper level or a tier, Z in the
-    /// last, B that level 0 collects.
+    /// last, B runs of level 0.
     pub formula: &'static str,
-    /// Whose it is.
+    /// The source of the formula.
     pub source: &'static str,
-    /// What it comes to.
+    /// Its value.
     pub places: u64,
 }
 
 impl Strategy {
-    /// The bounds for a tree with tables in so many levels; none for strategies that bound nothing.
+    /// The bounds for a tree with tables in this many levels; none for strategies without bounds.
     pub fn worst_case_reads(&self, levels: u64, options: &StrategyOptions) -> Vec<WorstCase> {
         let upper = levels.saturating_sub(1);
         let last = levels.min(1);
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(bounds("golden-ratio", 3), [5]);
         assert_eq!(bounds("partitioned", 3), [18]);
         assert_eq!(bounds("none", 3), []);
-        // What was chosen for level 0 counts.
+        // An explicit trigger of level 0 counts.
         let options = StrategyOptions { level0_trigger_runs: Some(20), ..options.clone() };
         for name in ["partial:4", "golden-ratio"] {
             let bounds = name.parse::<Strategy>().unwrap().worst_case_reads(3, &options);

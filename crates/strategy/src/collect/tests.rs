@@ -1,5 +1,4 @@
-//! Trees with blob files, simulated: overwriting evenly, the account stays within its target and ends at
-//! rest.
+//! Simulated trees with blob files: uniform overwrites stay within the target and garbage collection ends.
 
 use super::*;
 use crate::validate::validate;
@@ -11,13 +10,13 @@ const RECORD_BYTES: u64 = 4096;
 const FILE_RECORDS: u64 = 256;
 const POINTER_BYTES: u64 = 30;
 
-/// A store of large values whose tables are lists of pointers: key to blob file.
+/// A store of large values whose tables map keys to blob files.
 #[derive(Default)]
 struct Store {
     /// Newest first; the last is the base, if `has_base`.
     runs: Vec<(u64, BTreeMap<u64, u64>)>,
     has_base: bool,
-    /// Records of each file.
+    /// The number of records of each file.
     files: BTreeMap<u64, u64>,
     next: u64,
     written: u64,
@@ -91,7 +90,7 @@ impl Store {
         version
     }
 
-    /// Carries out collections until none is wanted; answers how many there were.
+    /// Executes collections until none is planned; returns their number.
     fn collect(&mut self, options: &StrategyOptions) -> usize {
         for round in 0.. {
             assert!(round < 100, "collection does not end");
@@ -134,7 +133,7 @@ fn overwriting_evenly_keeps_the_target_and_writes_less_than_twice() {
         store.flush(start..start + FLUSH);
         store.collect(&options);
     }
-    // Until the ages of files have settled, then what counts.
+    // The first steps let the ages of files settle; the rest is measured.
     let (mut written, mut table_bytes, mut most, mut user) = (0, 0, 0, 0);
     for step in 0..700 {
         if step == 300 {
@@ -160,7 +159,7 @@ fn a_store_that_only_grows_is_not_copied() {
         store.collect(&options);
     }
     assert_eq!(store.written, 20_000);
-    // Merged again and again, the tables of pointers are rewritten a few times.
+    // The pointer tables are rewritten a few times only.
     assert!(store.table_bytes < 6 * 20_000 * POINTER_BYTES, "{}", store.table_bytes);
 }
 
@@ -171,7 +170,7 @@ fn tables_without_large_values_want_nothing() {
     assert!(!BlobAccount::of(&version).is_over(1000));
 }
 
-/// Numbers that look random and are the same each time.
+/// Deterministic pseudo-random numbers.
 fn numbers() -> impl FnMut() -> u64 {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     move || {

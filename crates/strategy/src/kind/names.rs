@@ -1,4 +1,4 @@
-//! How strategies are written.
+//! Printing and parsing of strategies.
 
 use super::Strategy;
 use crate::fifo::FifoLimits;
@@ -9,7 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 
 impl Strategy {
-    /// How each strategy is written, for lists.
+    /// The form of each strategy's name, for lists.
     pub const FORMS: &'static [&'static str] = &[
         "partitioned",
         "leveled:T",
@@ -46,7 +46,8 @@ impl fmt::Display for Strategy {
 impl FromStr for Strategy {
     type Err = String;
 
-    /// Reads what [`Strategy`] prints; the ratio may be left out, and how partial leveling picks.
+    /// Parses what [`Strategy`] prints; the ratio and the compaction priority of partial leveling are
+    /// optional.
     fn from_str(text: &str) -> Result<Strategy, String> {
         let (name, parameters) = match text.split_once(':') {
             Some((name, parameters)) => (name, Some(parameters)),

@@ -1,44 +1,46 @@
-//! What background work sustains, measured while it works.
+//! Background capacity: the rate of user bytes that flushes and compactions sustain, measured while they
+//! work.
 //!
-//! Both figures are bytes that users wrote, a second. Flushes say theirs directly: payload over the time the
-//! flush took. Compactions write each byte several times: so their speed is what the jobs wrote over the time
-//! they took, times the jobs that can run at once, over how many bytes they wrote for each that was flushed.
-//! Speeds are averages of the last five seconds of *work*, so that an idle hour says nothing; the
-//! amplification is one of the last dozen flushes, so that it follows the present tree.
+//! Both figures are user bytes a second. The rate of flushes is measured directly: payload over the duration
+//! of the flush. Compactions write each byte several times, so their rate is the bytes that jobs wrote over
+//! the time they took, times the number of concurrent jobs, divided by the bytes they wrote for each flushed
+//! byte. Rates are averages of the last five seconds of *work*, so that idle time does not count; the
+//! amplification is averaged over the last dozen flushes, so that it follows the present tree.
 //!
-//! # Level 0 when writers are always faster
-//! Then what is flushed is what writers are admitted with, so the speed that compactions seem to sustain
-//! follows the writers as well as the other way round; it is right at the point where level 0 neither grows
-//! nor shrinks, which is where the [law](super::admitted_bytes_per_second) leads to. Around it the pace
-//! swings with the jobs: each takes its runs out of level 0 at once, so that pressure falls by as much of the
-//! width between the limits as it took, and rises until the next one ends. With the usual limits, 12 and 24
-//! runs, and jobs that take four runs, seconds lie within a tenth of the mean; with jobs that take eight,
-//! within a third; writers never stop. A test runs the loop.
+//! # Level 0 under saturation
+//! Then flushed bytes equal admitted bytes, so the measured rate of compactions follows the writers as well
+//! as the other way round. It is right at the point where level 0 neither grows nor shrinks, which is where
+//! the [admission rate](super::admitted_bytes_per_second) leads to. Around it the pace oscillates with the
+//! jobs: each removes its runs from level 0 at once, so that pressure falls by as much of the width between
+//! the limits as it took, and rises until the next job ends. With the usual limits, 12 and 24 runs, and jobs
+//! that take four runs, seconds lie within a tenth of the mean; with jobs that take eight, within a third;
+//! writers never stop. A test runs the loop.
 //!
-//! Rejected: to divide by what jobs took out of level 0 instead of by what was flushed, which does not depend
-//! on the writers. It comes at the ends of jobs only, as what they write does, so the estimate jumps with
-//! them: the worst second is 0.71 of the mean instead of 0.84 in jobs of eight runs. A limit for how fast the
-//! pace may change would steady it, and let level 0 run into its limit when jobs become dearer.
+//! Rejected: to divide by the bytes that jobs took out of level 0 instead of the flushed bytes, which does
+//! not depend on the writers. That figure arrives at the ends of jobs only, as what they write does, so the
+//! estimate jumps with them: the worst second is 0.71 of the mean instead of 0.84 in jobs of eight runs. A
+//! limit of the rate of change would steady the pace, and let level 0 reach its limit when jobs become more
+//! expensive.
 
 use std::time::Duration;
 
-/// Work that lies back further than this counts for less than 1/e.
+/// Work older than this counts for less than 1/e.
 const MEMORY: Duration = Duration::from_secs(5);
 
-/// Flushed bytes that lie back further than so many flushes count for less than 1/e.
+/// Flushed bytes older than this many flushes count for less than 1/e.
 const FLUSHES_REMEMBERED: f64 = 12.0;
 
-/// Bytes a second that are assumed as long as nothing was measured: so fast that nobody is held back for want
-/// of a measurement.
+/// The rate assumed as long as nothing was measured: high enough that no writer is delayed for lack of a
+/// measurement.
 pub const UNKNOWN_BYTES_PER_SECOND: u64 = 1_000_000_000;
 
-/// Bytes that compactions write for each that is flushed, as long as there was no flush.
+/// Bytes that compactions write for each flushed byte, assumed before the first flush.
 const UNKNOWN_AMPLIFICATION: f64 = 4.0;
 
-/// Bounds of that figure: less is a lull, more is a job that happened to be large.
+/// Bounds of that figure: below is a lull, above is a job that happened to be large.
 const AMPLIFICATION: std::ops::RangeInclusive<f64> = 0.5..=50.0;
 
-/// A speed, averaged over the last seconds of work.
+/// A rate, averaged over the last seconds of work.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Speed {
     bytes_per_second: f64,
@@ -47,7 +49,7 @@ pub(crate) struct Speed {
 }
 
 impl Speed {
-    /// So many bytes took so long.
+    /// Adds a measurement.
     pub(crate) fn note(&mut self, bytes: u64, took: Duration) {
         let seconds = took.as_secs_f64().max(1e-6);
         let kept = (-seconds / MEMORY.as_secs_f64()).exp();
@@ -55,17 +57,17 @@ impl Speed {
         self.weight = self.weight * kept + (1.0 - kept);
     }
 
-    /// Bytes a second, if anything was measured.
+    /// Bytes a second; `None` before the first measurement.
     pub(crate) fn bytes_per_second(&self) -> Option<f64> {
         (self.weight > 0.0).then(|| self.bytes_per_second / self.weight)
     }
 }
 
-/// What one keyspace's background work sustains.
+/// The sustained rates of one keyspace's background work.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Capacity {
-    /// Payload bytes of flushed memtables, over the time that writing them took and over the time since the
-    /// flush before.
+    /// Payload bytes of flushed memtables, over the duration of the flush and over the time since the
+    /// previous flush.
     flush: Speed,
     arrival: Speed,
     /// Bytes that one compaction at a time writes.
@@ -74,13 +76,13 @@ pub struct Capacity {
     taken: Speed,
     /// Bytes that one compaction at a time reads.
     merged: Speed,
-    /// Bytes flushed and bytes written by compactions, those that lie back counted for less.
+    /// Bytes flushed and bytes written by compactions, decaying.
     flushed: f64,
     compacted: f64,
 }
 
 impl Capacity {
-    /// A flush of so many payload bytes, written as so many table bytes, took so long.
+    /// Records a flush of `payload_bytes` of user data, written as `table_bytes`.
     pub fn note_flush(&mut self, payload_bytes: u64, table_bytes: u64, took: Duration) {
         self.flush.note(payload_bytes, took);
         let kept = (-1.0 / FLUSHES_REMEMBERED).exp();
@@ -88,12 +90,12 @@ impl Capacity {
         self.compacted *= kept;
     }
 
-    /// So many payload bytes were flushed since the flush before, so long ago.
+    /// Records the payload bytes flushed since the previous flush.
     pub fn note_arrival(&mut self, payload_bytes: u64, since: Duration) {
         self.arrival.note(payload_bytes, since);
     }
 
-    /// Payload bytes a second that were written of late; `None` before the second flush.
+    /// Recently written payload bytes a second; `None` before the second flush.
     pub fn arrival_bytes_per_second(&self) -> Option<f64> {
         self.arrival.bytes_per_second()
     }
@@ -103,40 +105,39 @@ impl Capacity {
         self.compaction.bytes_per_second()
     }
 
-    /// A compaction wrote so many bytes in that time, and so many of those that it read came into the last
-    /// level from above ([`CompactionPlan::bytes_into_last`](crate::CompactionPlan::bytes_into_last)).
+    /// Records a compaction: bytes written, and bytes read that entered the last level from above
+    /// ([`CompactionPlan::bytes_into_last`](crate::CompactionPlan::bytes_into_last)).
     pub fn note_compaction(&mut self, written_bytes: u64, taken_bytes: u64, took: Duration) {
         self.compaction.note(written_bytes, took);
         self.taken.note(taken_bytes, took);
         self.compacted += written_bytes as f64;
     }
 
-    /// A compaction read so many bytes in that time.
+    /// Records the bytes a compaction read.
     pub fn note_merged(&mut self, read_bytes: u64, took: Duration) {
         self.merged.note(read_bytes, took);
     }
 
-    /// Bytes of tables a second that one compaction at a time goes through, whatever it keeps of them; `None`
-    /// before the first. Where most is deleted it writes next to nothing, and is no slower for that.
+    /// Bytes a second that one compaction at a time reads, however little it writes; `None` before the first.
+    /// Where most is deleted it writes almost nothing and is not slower for that.
     pub fn merged_bytes_per_second(&self) -> Option<f64> {
         self.merged.bytes_per_second()
     }
 
-    /// Payload bytes a second that one flush after the other takes; `None` before the first.
+    /// Payload bytes a second of consecutive flushes; `None` before the first.
     pub fn flush_bytes_per_second(&self) -> Option<u64> {
         self.flush.bytes_per_second().map(|measured| measured as u64)
     }
 
-    /// Bytes a second of flushed tables that `jobs` compactions at once keep up with; `None` before the
-    /// first.
+    /// Flushed bytes a second that `jobs` concurrent compactions keep up with; `None` before the first.
     pub fn compaction_bytes_per_second(&self, jobs: usize) -> Option<u64> {
         let one = self.compaction.bytes_per_second()?;
         Some((one * jobs.max(1) as f64 / self.amplification()) as u64)
     }
 
-    /// Bytes a second that `jobs` compactions at once take into the last level; `None` before the first.
-    /// Unlike [`Capacity::compaction_bytes_per_second`] it does not follow what is flushed: where merges fall
-    /// behind, they write little for each byte that is flushed, and seem to keep up with whatever comes.
+    /// Bytes a second that `jobs` concurrent compactions take into the last level; `None` before the first.
+    /// Unlike [`Capacity::compaction_bytes_per_second`] it is independent of the flushed bytes: merges that
+    /// fall behind write little for each flushed byte, and seem to keep up with any rate.
     pub fn taken_bytes_per_second(&self, jobs: usize) -> Option<u64> {
         self.taken.bytes_per_second().map(|one| (one * jobs.max(1) as f64) as u64)
     }
@@ -148,7 +149,7 @@ impl Capacity {
         speeds.map_or(0.0, |(taken, flushed)| (taken / flushed.max(1.0)).clamp(0.0, 1.0))
     }
 
-    /// Bytes that compactions write for each that is flushed.
+    /// Bytes that compactions write for each flushed byte.
     fn amplification(&self) -> f64 {
         if self.flushed == 0.0 || self.compacted == 0.0 {
             return UNKNOWN_AMPLIFICATION;
@@ -192,7 +193,7 @@ mod tests {
             capacity.note_compaction(48 * MB, 12 * MB, Duration::from_millis(480));
         }
         assert_eq!(capacity.flush_bytes_per_second(), Some(160 * MB));
-        // 100 MB/s each, three bytes for each that is flushed.
+        // 100 MB/s each, three bytes for each flushed byte.
         let one = capacity.compaction_bytes_per_second(1).unwrap() as f64;
         assert!((one / 33.3e6 - 1.0).abs() < 0.02, "{one}");
         let two = capacity.compaction_bytes_per_second(2).unwrap() as f64;
@@ -201,8 +202,7 @@ mod tests {
         assert!((taken / 50e6 - 1.0).abs() < 0.01, "{taken}");
         let meanwhile = capacity.taken_while_flushing();
         assert!((meanwhile / (25.0 / 160.0) - 1.0).abs() < 0.01, "{meanwhile}");
-        // Merges that fall behind: half as many, and just as fast. What they take says so, what they write
-        // for each flushed byte does not.
+        // Merges fall behind: half as many, equally fast. The taken rate shows it, the written rate does not.
         for _ in 0..200 {
             capacity.note_flush(32 * MB, 32 * MB, Duration::from_millis(200));
             capacity.note_compaction(48 * MB, 12 * MB, Duration::from_millis(480));
@@ -212,9 +212,9 @@ mod tests {
         assert!((seeming.unwrap() as f64 / 66.7e6 - 1.0).abs() < 0.02, "{seeming:?}");
     }
 
-    /// Writers without limit, one job after the other that takes so many runs out of level 0 and writes four
-    /// bytes for each: the least and the greatest second over the mean, and the most runs, after the first
-    /// minute.
+    /// Unthrottled writers, one job after the other that takes `runs_of_a_job` runs out of level 0 and writes
+    /// four bytes for each: the least and the greatest second over the mean, and the most runs, after the
+    /// first minute.
     fn saturated(runs_of_a_job: u64) -> (f64, f64, u64) {
         const STEP: Duration = Duration::from_millis(5);
         const STEPS_A_SECOND: usize = 200;

@@ -1,33 +1,34 @@
-//! Garbage as a queue: what newer data has replaced and merges have not yet dropped.
+//! Garbage queue: data that newer data has overwritten and merges have not dropped yet, as a source of back
+//! pressure.
 //!
 //! # Why
-//! Level 0 tells little of a tree whose runs are merged on into tiers: writers who are faster than merges
-//! leave ever more above the last level, and level 0 stays as it is. What fills then is the disk. So the
-//! strategy that keeps garbage within a budget has its writers held back when there is more.
+//! Level 0 says little about a tree whose runs are merged on into tiers: with writers faster than merges the
+//! bytes above the last level grow, while level 0 stays as it is, and the disk fills. So the strategy with a
+//! garbage budget slows its writers down when the budget is exceeded.
 //!
 //! # What is counted
-//! Bytes above the last level and in memtables, as far as they replace something. How much of it does is what
-//! the last merges found: new keys are growth, however many, and hold nobody back, nor does anything before
-//! the first merge has told. Memtables count from the first byte on, so that the queue grows and shrinks
-//! evenly, not by a memtable at once: a writer at a steady pace is what comes of it.
+//! Bytes above the last level and in memtables, as far as they overwrite something. The overwriting share is
+//! taken from the last merges: new keys are growth, however many, and delay no writer; nor does anything
+//! before the first merge. Memtables count from the first byte on, so that the queue grows and shrinks
+//! smoothly instead of by whole memtables, which gives a steady pace.
 //!
 //! # The limits
-//! Half-way between them writers are as fast as merges. There the most that lies above the last level, just
-//! after a flush, is to be what the strategy aims at (a quarter of the last level by default); and as that
-//! much is in tables when a flush ends, so much more is in memory as was written while it lasted: a share of
-//! a memtable that follows from how fast flushes and merges are. The width leaves room for a memtable and a
-//! part of the budget, because the queue must not be narrower than what a job takes out of it at once (see
-//! the [law](super::admitted_bytes_per_second)).
+//! Half-way between the limits writers are as fast as merges. At that point the most that lies above the last
+//! level, just after a flush, is the strategy's target (a quarter of the last level by default). When a flush
+//! ends, memory holds in addition what was written during it: a share of a memtable that follows from the
+//! rates of flushes and merges. The width covers a memtable and a part of the budget, because the queue must
+//! not be narrower than what one job takes out of it at once (see the [admission
+//! rate](super::admitted_bytes_per_second)).
 //!
-//! The law's floor is higher here, [`MOST_PRESSURE_PERMILLE`]: garbage costs room and harms nobody, so
-//! writers keep half of what merges sustain, and the queue shrinks at that speed.
+//! The floor of the admission rate is higher here, [`MOST_PRESSURE_PERMILLE`]: garbage only costs space, so
+//! writers keep half of what merges sustain, and the queue shrinks at that rate.
 //!
 //! # Rejected
-//! Limits for the bytes of tables alone: each flush is a step of a memtable, and so is each change of the
-//! pace. Limits at the budget: a flush more than the budget is what merges that keep up leave, and with one
-//! that is being filled writers were held back while merges rested. What is flushed over what compactions
-//! write for a measure of speed: merges that fall behind write little for each flushed byte, and seem to keep
-//! up with any.
+//! Limits on the bytes of tables alone: each flush is a step of a memtable, and so is each change of the
+//! pace. Limits at the budget: merges that keep up leave a flush more than the budget, and with one that is
+//! being filled writers were delayed while merges were idle. Flushed over written bytes of compactions as a
+//! measure of speed: merges that fall behind write little for each flushed byte, and seem to keep up with
+//! any.
 
 use super::capacity::Capacity;
 use super::law::pressure_permille;
@@ -35,10 +36,10 @@ use crate::kind::Strategy;
 use crate::options::StrategyOptions;
 use crate::partitioned;
 
-/// The most that garbage may press: writers keep half of what merges sustain.
+/// The most pressure that garbage exerts: writers keep half of what merges sustain.
 pub const MOST_PRESSURE_PERMILLE: u32 = 750;
 
-/// The width of the queue: a memtable, and this share of the budget.
+/// The width of the queue: a memtable, and one in so many of the budget.
 const WIDTH_DIVISOR: u64 = 6;
 
 /// How much garbage a tree has, and how much it may have.
@@ -60,11 +61,11 @@ const WIDTH_DIVISOR: u64 = 6;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GarbageQueue {
-    /// What newer data replaces and merges have not dropped.
+    /// Bytes overwritten by newer data and not dropped yet.
     pub bytes: u64,
-    /// From where on writers are slowed.
+    /// The soft limit, from which writers are slowed.
     pub soft_bytes: u64,
-    /// Where the law would stop them; they never get so little.
+    /// The hard limit, where the admission rate would reach zero; the floor prevents that.
     pub hard_bytes: u64,
 }
 
@@ -74,10 +75,10 @@ impl GarbageQueue {
         *strategy == Strategy::Partitioned
     }
 
-    /// That of a run that everything is merged into, and of newer data in tables and memory, by their bytes.
-    /// Of the newer a share replaces something, if merges have told which. `None` where garbage has no budget
-    /// of its own: in strategies that merge by other rules, before anything has come to rest, and in stores
-    /// so small that one memtable exceeds their share of garbage.
+    /// The queue for the bytes of the base and of newer data in tables and memory. A share of the newer bytes
+    /// overwrites something, if merges have measured it. `None` where garbage has no budget of its own: in
+    /// strategies that merge by other rules, with an empty last level, and in stores so small that one
+    /// memtable exceeds their share of garbage.
     pub fn of(
         strategy: &Strategy,
         options: &StrategyOptions,
@@ -103,7 +104,7 @@ impl GarbageQueue {
         })
     }
 
-    /// Where it lies between its limits, in 1/1000, at most [`MOST_PRESSURE_PERMILLE`].
+    /// The pressure between the limits, in 1/1000, at most [`MOST_PRESSURE_PERMILLE`].
     pub fn permille(&self) -> u32 {
         pressure_permille(self.bytes, self.soft_bytes, self.hard_bytes).min(MOST_PRESSURE_PERMILLE)
     }
@@ -148,8 +149,8 @@ mod tests {
         assert!(of("partitioned", 64, 340, 900, Some(1.0)).is_some());
     }
 
-    /// Half-way, where writers are as fast as merges, tables are within 1.25 of what rests just after a
-    /// flush, and merges have not come to rest just before one.
+    /// Half-way, where writers are as fast as merges, tables are within 1.25 of the last level just after a
+    /// flush, and merges are still running just before one.
     #[test]
     fn half_way_is_within_the_room_and_beyond_the_budget() {
         for (memtable, base) in [(4, 1000), (16, 1000), (16, 100_000), (64, 1163), (64, 100_000)] {
@@ -162,7 +163,7 @@ mod tests {
         }
     }
 
-    /// What is written while a flush lasts is in memory when its table comes.
+    /// Data written during a flush is in memory when its table is installed.
     #[test]
     fn slow_flushes_leave_more_in_memory() {
         let (strategy, options) = (Strategy::default(), StrategyOptions::default());

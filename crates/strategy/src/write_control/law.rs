@@ -1,19 +1,19 @@
-//! How fast writers may be, as a pure function.
+//! Admission rate: how many bytes a second writers may write, as a pure function of pressure and capacity.
 //!
-//! # The law
+//! # The function
 //! With pressure `p` between the soft limit (0) and the hard one (1) and a capacity of `c` bytes a second,
-//! writers are admitted at `2c(1 - p)`: twice what is sustained when the pressure begins, exactly that
-//! half-way, and a sixteenth of it when nothing else helps. Without pressure there is no limit.
+//! writers are admitted at `2c(1 - p)`: twice the sustained rate where the pressure begins, exactly the
+//! sustained rate half-way, and at least a sixteenth of it. Without pressure there is no limit.
 //!
 //! A queue between the limits, `W` bytes wide, follows `Q' = r - c = c(1 - 2Q/W)`: one pole at `-2c/W`, so it
-//! settles at the half-way point without swinging. With a delay `t` between the queue and what is seen of it
+//! settles at the half-way point without oscillation. With a delay `t` between the queue and its measurement
 //! there is no overshoot as long as `W >= 2e * c * t`, about `5.4 * c * t`. Twelve runs of 16 MiB at 100 MB/s
 //! allow 370 ms, one and a half memtables at 200 MB/s 25 ms; the store adapts the pace every 10 ms and at
 //! each install.
 //!
-//! Rejected: steps (RocksDB's former delays by factors of 0.8 and 1.25), which hunt around the right rate; a
-//! target that is computed from what a finished job left, which jumps by the size of the job and turns a
-//! slow-down into a stop.
+//! Rejected: steps (RocksDB's former delays by factors of 0.8 and 1.25), which oscillate around the right
+//! rate; a target that is computed from what a finished job left, which jumps by the size of the job and
+//! turns a slow-down into a stop.
 
 /// Pressure at the hard limit.
 pub const FULL_PERMILLE: u32 = 1000;
@@ -21,15 +21,15 @@ pub const FULL_PERMILLE: u32 = 1000;
 /// The least share of the capacity that writers get: one in so many bytes.
 const FLOOR_DIVISOR: u64 = 16;
 
-/// Where `amount` lies between `soft` and `hard`, in 1/1000: 0 at or below the soft limit, 1000 and more from
-/// the hard one on.
+/// The position of `amount` between `soft` and `hard`, in 1/1000: 0 at or below the soft limit, 1000 and more
+/// from the hard one on.
 pub fn pressure_permille(amount: u64, soft: u64, hard: u64) -> u32 {
     let over = u128::from(amount.saturating_sub(soft));
     let width = u128::from(hard.saturating_sub(soft).max(1));
     u32::try_from(over * u128::from(FULL_PERMILLE) / width).unwrap_or(u32::MAX)
 }
 
-/// How full a queue is that takes `hard` at most, in 1/1000.
+/// How full a queue with the capacity `hard` is, in 1/1000.
 pub fn fullness_permille(amount: u64, hard: u64) -> u32 {
     pressure_permille(amount, 0, hard)
 }
@@ -67,7 +67,7 @@ mod tests {
     }
 
     /// The closed loop of the essay: writers that could go twice as fast, a consumer at constant speed,
-    /// pressure seen late.
+    /// delayed pressure.
     fn settle(width: f64, capacity: f64, delay_ms: usize) -> (f64, f64, f64) {
         let mut seen = vec![0.0; delay_ms];
         let (mut queue, mut most, mut least_after) = (0.0f64, 0.0f64, f64::MAX);
@@ -88,14 +88,14 @@ mod tests {
     #[test]
     fn the_queue_settles_half_way_without_swinging() {
         let (capacity, delay_ms) = (100e6, 100);
-        // The bound of the essay, and three times as much room.
+        // The bound of the essay, and three times as much.
         for width in [5.44 * capacity * 0.1, 16.0 * capacity * 0.1] {
             let (end, most, least) = settle(width, capacity, delay_ms);
             assert!((0.49..0.51).contains(&end), "ends at {end}");
             assert!((0.49..0.51).contains(&least), "still moves: {least}");
             assert!(most < 0.6, "overshoots to {most}");
         }
-        // Far below it the loop swings: the bound is not idle talk.
+        // Far below the bound the loop oscillates.
         let (_, most, _) = settle(0.8 * capacity * 0.1, capacity, delay_ms);
         assert!(most > 0.9, "{most}");
     }

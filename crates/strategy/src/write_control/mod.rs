@@ -2,11 +2,11 @@
 //! are.
 //!
 //! Two queues lie between writers and the tree: memtables before the flush, and runs of level 0 before
-//! compaction. A third is what newer data replaces and merges have not dropped ([`GarbageQueue`]). Here is
-//! where their limits lie, what pressure between the limits means for the writers
-//! ([`admitted_bytes_per_second`]), and what background work sustains ([`Capacity`]). The store measures and
-//! holds its writers back by it; a simulation does the same with a clock of its own, so that both tell of the
-//! same stalls.
+//! compaction. A third is overwritten data that merges have not dropped yet ([`GarbageQueue`]). This module
+//! defines their limits, the rate at which writers are admitted under pressure
+//! ([`admitted_bytes_per_second`]), and the measured capacity of background work ([`Capacity`]). The store
+//! measures and throttles its writers accordingly; a simulation does the same with a clock of its own, so
+//! that both predict the same stalls.
 
 mod capacity;
 mod garbage;
@@ -25,16 +25,15 @@ pub const MAX_SEALED: usize = 3;
 /// Runs in level 0 at which writes stop, unless the strategy leaves more there.
 pub const DEFAULT_LEVEL0_STOP_RUNS: u32 = 24;
 
-/// Runs that arrive while the merge that they wait for is under way, and are no sign of trouble.
+/// Runs that arrive during the merge that they wait for; they do not indicate a backlog.
 const LEVEL0_SLACK_RUNS: u32 = 2;
 
-/// The keyspace's memtables may hold so much of their limit before there is pressure, in eighths: of four
-/// memtables one and a half, so the one that is being flushed and half of the one that is being filled are
-/// free.
+/// The share of its memory limit, in eighths, that a keyspace's memtables may hold without pressure: of four
+/// memtables one and a half, so that the one being flushed and half of the active one are free.
 const SOFT_MEMORY_EIGHTHS: u64 = 3;
 
 /// Bytes of memtables of `memtable_bytes` each at which writes are slowed, and at which they stop: the active
-/// one is full and no further one may be sealed. `memory_bytes` is what sealed memtables may take.
+/// memtable is full and no further one may be sealed. `memory_bytes` is the limit of sealed memtables.
 pub fn memory_limits(memtable_bytes: u64, memory_bytes: u64) -> (u64, u64) {
     let memtable_bytes = memtable_bytes.max(1);
     let memtables = (memory_bytes / memtable_bytes).saturating_add(1).clamp(2, MAX_SEALED as u64 + 1);
@@ -42,8 +41,8 @@ pub fn memory_limits(memtable_bytes: u64, memory_bytes: u64) -> (u64, u64) {
     ((hard / 8 * SOFT_MEMORY_EIGHTHS).max(memtable_bytes), hard)
 }
 
-/// Runs of level 0 at which writes are slowed and at which they stop: what was chosen, by default above what
-/// the strategy leaves in level 0 when nothing is amiss, and out of reach where it may have any number.
+/// Runs of level 0 at which writes are slowed and at which they stop: the configured values; by default above
+/// what the strategy leaves in level 0 in normal operation, and unreachable where that is unbounded.
 pub fn level0_limits(
     strategy: &Strategy,
     options: &StrategyOptions,
