@@ -3,7 +3,7 @@
 //! Under load the log has segments ahead of the writers and keeps as many for reuse as memtables hold, 80 MiB
 //! by default: making a segment costs more than writing it. A database that nobody writes to would keep them
 //! on the disk for ever, and one of some kilobytes be as large as that. So the log rests
-//! ([`LogWriter::rest`](esker_wal::LogWriter::rest)) when the database is idle ([`crate::wanted`]), and after
+//! ([`LogWriter::shrink`](esker_wal::LogWriter::shrink)) when the database is idle ([`crate::wanted`]), and after
 //! a compaction that was asked for, unless somebody wrote meanwhile: who asks for one wants the room.
 //!
 //! Rejected: resting from the opening on. Who opens a database mostly writes at once, and a log that is woken
@@ -63,11 +63,11 @@ impl Store {
                 && self.leaves_for_rest(writing, &state)
             {
                 // What is at rest already has a bound that belongs to the segment it leaves.
-                state.log.wake();
+                state.log.grow();
                 state.log.rotate_to_private(small, self.time.now_ms())?;
                 has_left = true;
             }
-            state.log.rest()
+            state.log.shrink()
         };
         if begins {
             // RS6.

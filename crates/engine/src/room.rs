@@ -255,7 +255,7 @@ impl Store {
     }
 
     fn wake_log(&self, state: &mut CommitState) -> bool {
-        let rested = state.log.wake();
+        let rested = state.log.grow();
         if rested {
             self.scheduler.request(Lane::Log);
         }

@@ -45,7 +45,7 @@ impl HeaderCopies {
     }
 
     /// What no version that this one knows writes on purpose.
-    fn strange(&self) -> Option<&SegmentHeaderFault> {
+    fn unusable_fault(&self) -> Option<&SegmentHeaderFault> {
         self.0.iter().filter_map(|copy| copy.as_ref().err()).find(|fault| {
             matches!(fault, SegmentHeaderFault::Unsupported { .. } | SegmentHeaderFault::Impossible(_))
         })
@@ -54,7 +54,7 @@ impl HeaderCopies {
 
 /// A segment that the log may need.
 #[derive(Clone, Debug)]
-pub(crate) struct LiveSegment {
+pub(crate) struct CatalogedSegment {
     pub(crate) file: Arc<dyn File>,
     pub(crate) header: SegmentHeader,
 }
@@ -63,7 +63,7 @@ pub(crate) struct LiveSegment {
 #[derive(Debug)]
 pub(crate) struct Catalog {
     /// By log id.
-    pub(crate) live: BTreeMap<LogId, LiveSegment>,
+    pub(crate) live: BTreeMap<LogId, CatalogedSegment>,
     /// Every segment file of this database, live or not.
     pub(crate) files: Vec<(u32, PathBuf)>,
     /// Those with a valid header, by log id: of two that say the same, which only released ones do, either.
@@ -114,7 +114,7 @@ impl Catalog {
         min_log_id: LogId,
     ) -> Result<()> {
         let copies = HeaderCopies::read(&mut Window::on_header(file.clone())?)?;
-        match copies.strange() {
+        match copies.unusable_fault() {
             Some(fault @ SegmentHeaderFault::Unsupported { .. }) => {
                 return Err(Error::Unsupported(format!("{}: {fault}", path.display()).into()));
             }
@@ -144,7 +144,7 @@ impl Catalog {
         // A copy made by a recovery that did not get to its commit replaces nothing.
         let uncommitted = header.replaces_upto != LogId(0) && header.replaces_upto >= min_log_id;
         if header.log_id >= min_log_id && !uncommitted {
-            let segment = LiveSegment { file, header: header.clone() };
+            let segment = CatalogedSegment { file, header: header.clone() };
             if let Some(twin) = self.live.insert(header.log_id, segment) {
                 let twin = twin.file.path().display().to_string();
                 let detail = format!("it says it is log segment {}, and so does {twin}", header.log_id);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_copy_of_the_later_life_counts_wherever_it_stands() {
+    fn the_copy_with_the_greater_log_id_counts_wherever_it_stands() {
         let damaged = Err(SegmentHeaderFault::Magic { zeroed: false });
         let zeroed = Err(SegmentHeaderFault::Magic { zeroed: true });
         for copies in [

@@ -12,7 +12,7 @@
 //! and tracks dirtiness per folio: after fills of 1 MiB a flush of one record writes 1 MiB.
 //!
 //! Each segment has two open file descriptions: one that prepares (and stores, where there is no mapping),
-//! and one for the flush lane alone, opened before the first record, for the reason given in [`crate::sync`].
+//! and one for the flush sync_file alone, opened before the first record, for the reason given in [`crate::sync`].
 
 use crate::segment::slot_file_name;
 use esker_base::Result;
@@ -33,8 +33,8 @@ pub(crate) struct SegmentFile {
     pub(crate) slot: u32,
     pub(crate) path: PathBuf,
     pub(crate) size_bytes: u64,
-    /// The description that the flush lane syncs.
-    pub(crate) lane: Arc<dyn File>,
+    /// The description that the flush sync_file syncs.
+    pub(crate) sync_file: Arc<dyn File>,
     /// Random; belongs to the next life of this file.
     pub(crate) salt: u64,
     store: Store,
@@ -71,13 +71,13 @@ impl SegmentFile {
                 file.sync_data()?;
                 fs.sync_dir(dir)?;
             }
-            let lane = fs.open(&path, OpenMode::ReadWrite)?;
-            Ok((allocated, lane))
+            let sync_file = fs.open(&path, OpenMode::ReadWrite)?;
+            Ok((allocated, sync_file))
         });
         match prepared {
-            Ok((allocated, lane)) => {
+            Ok((allocated, sync_file)) => {
                 let store = Store::choose(file, size_bytes, map && allocated);
-                Ok(SegmentFile { slot, path, size_bytes, lane, salt, store })
+                Ok(SegmentFile { slot, path, size_bytes, sync_file, salt, store })
             }
             Err(error) => {
                 drop(file);

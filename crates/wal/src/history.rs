@@ -130,9 +130,9 @@ impl KeptHistory {
     }
 
     /// Gives up the segments that hold nothing after `floor`.
-    pub fn give_up_before(&mut self, floor: SeqNo) {
-        let given_up = self.segments.iter().take_while(|segment| segment.last_seqno <= floor).count();
-        for segment in self.segments.drain(..given_up) {
+    pub fn drop_segments_through(&mut self, floor: SeqNo) {
+        let dropped = self.segments.iter().take_while(|segment| segment.last_seqno <= floor).count();
+        for segment in self.segments.drain(..dropped) {
             self.gone_upto = self.gone_upto.max(segment.last_seqno);
         }
     }
@@ -187,7 +187,7 @@ impl Hold {
         SeqNo::new(self.position.load(Ordering::Acquire))
     }
 
-    /// Whether what it wants next is gone.
+    /// Whether what it must_keep next is gone.
     pub fn is_cut_off(&self) -> bool {
         self.is_cut_off.load(Ordering::Acquire)
     }
@@ -202,9 +202,9 @@ pub struct HoldInfo {
     pub position: SeqNo,
     /// What the clock showed when it was made.
     pub since_ns: u64,
-    /// Whether what it wants next is gone.
+    /// Whether what it must_keep next is gone.
     pub is_cut_off: bool,
-    /// Bytes of kept segments that it wants; several holds may tell the same.
+    /// Bytes of kept segments that it must_keep; several holds may tell the same.
     pub kept_bytes: u64,
 }
 
@@ -226,11 +226,11 @@ pub enum Located {
 #[derive(Clone, Debug)]
 pub struct FoundSegment {
     log_id: LogId,
-    source: Source,
+    source: SegmentSource,
 }
 
 #[derive(Clone, Debug)]
-enum Source {
+enum SegmentSource {
     /// A segment of the present life, by a description that is open anyway.
     Open(Arc<dyn File>),
     Path(PathBuf),
@@ -238,11 +238,14 @@ enum Source {
 
 impl Located {
     fn kept(segment: &HistorySegment) -> Located {
-        Located::In(FoundSegment { log_id: segment.log_id, source: Source::Path(segment.path.clone()) })
+        Located::In(FoundSegment {
+            log_id: segment.log_id,
+            source: SegmentSource::Path(segment.path.clone()),
+        })
     }
 
     pub(crate) fn live(log_id: LogId, file: &Arc<dyn File>) -> Located {
-        Located::In(FoundSegment { log_id, source: Source::Open(Arc::clone(file)) })
+        Located::In(FoundSegment { log_id, source: SegmentSource::Open(Arc::clone(file)) })
     }
 }
 
@@ -280,14 +283,14 @@ impl History {
     }
 
     /// Whether a segment that recovery needs no more is wanted (HS1). If not, its batches are gone.
-    pub(crate) fn wants(&mut self, last_seqno: SeqNo) -> bool {
-        let wants = self.limit_bytes > 0 && self.floor().is_some_and(|floor| floor < last_seqno);
-        if !wants {
+    pub(crate) fn must_keep(&mut self, last_seqno: SeqNo) -> bool {
+        let must_keep = self.limit_bytes > 0 && self.floor().is_some_and(|floor| floor < last_seqno);
+        if !must_keep {
             // Segments are released oldest first; what is kept before this one is wanted by nobody either.
             self.gone_upto = self.gone_upto.max(last_seqno);
             self.cut_off();
         }
-        wants
+        must_keep
     }
 
     pub(crate) fn keep(&mut self, segment: HistorySegment) {

@@ -18,7 +18,7 @@ pub struct SegmentInspector {
     /// `None` if no copy of the header is valid: without salt and id no record can be told.
     reader: Option<SegmentReader>,
     offset: u64,
-    stop: Option<Stop>,
+    stop: Option<InspectionEnd>,
 }
 
 /// A record, or at least the header of one.
@@ -48,7 +48,7 @@ pub struct InspectedRecord {
 
 /// Where and why a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stop {
+pub struct InspectionEnd {
     /// The place that has no valid record.
     pub offset: u64,
     /// Why; `None` behind an end record.
@@ -94,7 +94,7 @@ impl SegmentInspector {
         let (header, payload, reason) = match reader.probe(offset)? {
             Probe::Record { header, payload } => (header, payload, None),
             Probe::Nothing { reason, header } => {
-                self.stop = Some(Stop { offset, reason: Some(reason) });
+                self.stop = Some(InspectionEnd { offset, reason: Some(reason) });
                 let Some(header) = header else { return Ok(None) };
                 (header, [].as_slice(), Some(reason))
             }
@@ -103,14 +103,14 @@ impl SegmentInspector {
         if reason.is_none() {
             self.offset += header.record_len();
             if header.kind == RecordKind::SegmentEnd {
-                self.stop = Some(Stop { offset: self.offset, reason: None });
+                self.stop = Some(InspectionEnd { offset: self.offset, reason: None });
             }
         }
         Ok(Some(record))
     }
 
     /// Where and why the walk ended; `None` while it has not, and for a file without a valid header.
-    pub fn stop(&self) -> Option<Stop> {
+    pub fn stop(&self) -> Option<InspectionEnd> {
         self.stop
     }
 }

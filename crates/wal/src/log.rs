@@ -18,13 +18,13 @@
 //! [`crate::history`].
 //!
 //! **Rest.** A log that nobody writes to needs no segments ahead of the writer and none for reuse.
-//! [`LogWriter::rest`] lets it have none, and [`Log::delete_surplus`] removes them; then no preparation is
+//! [`LogWriter::shrink`] lets it have none, and [`Log::delete_surplus`] removes them; then no preparation is
 //! wanted. The writer finds out without a test of its own: at rest it is told that half of the room that is
 //! left in its segment is all there is, and whoever runs out of that goes the way of a rotation, where
-//! [`LogWriter::wake`] gives back the other half and asks for segments again. So a few records now and then
+//! [`LogWriter::grow`] gives back the other half and asks for segments again. So a few records now and then
 //! make no files, and many find the next segment under way before the present one is full.
 //!
-//! **Locks.** The writers' lock of the engine comes first, then the pool's, then the lane's. None of the two
+//! **Locks.** The writers' lock of the engine comes first, then the pool's, then the sync_file's. None of the two
 //! here is held over a system call.
 
 use crate::file::{Fill, SegmentFile};
@@ -32,7 +32,7 @@ use crate::history::{History, HistorySegment, KeptHistory};
 use crate::record::{LogPosition, record_len};
 use crate::recover::RecoveryReport;
 use crate::segment::{DATA_START, parse_slot_file_name};
-use crate::sync::FlushLane;
+use crate::sync::GroupSync;
 use crate::writer::LogWriter;
 use esker_base::limits::MAX_RECORD_LEN;
 use esker_base::{Error, LogId, Result, SeqNo};
@@ -44,7 +44,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-mod holding;
+mod retention;
 
 /// Room that is always kept at the end of a segment: an end record with a mark takes 56 bytes.
 pub(crate) const END_ROOM: u64 = 64;
@@ -142,7 +142,7 @@ pub struct Log {
     map: bool,
     pool: Mutex<Pool>,
     segment_ready: Condvar,
-    pub(crate) lane: FlushLane,
+    pub(crate) group_sync: GroupSync,
     manifest_edit: AtomicU64,
     counters: Mutex<LogCounters>,
     /// Flushes that had been done when the last segment was prepared.
@@ -157,8 +157,8 @@ struct Pool {
     /// Slot numbers that have a file.
     slots: BTreeSet<u32>,
     preparing: bool,
-    /// Whether the log has no use for Ready segments; see [`LogWriter::rest`].
-    resting: bool,
+    /// Whether the log has no use for Ready segments; see [`LogWriter::shrink`].
+    is_shrunk: bool,
     /// See [`Log::set_recycling`].
     recycles: bool,
     /// Segments that were made without making their names durable, and how many of them are by now.
@@ -176,7 +176,7 @@ struct LiveSegment {
     /// No batch in it has a smaller sequence number.
     first_seqno: SeqNo,
     size_bytes: u64,
-    lane: Arc<dyn File>,
+    sync_file: Arc<dyn File>,
     /// The file itself once it is closed; while it is active the writer has it.
     closed: Option<SegmentFile>,
     /// Whether a flush that began after it was closed has succeeded.
@@ -185,8 +185,8 @@ struct LiveSegment {
 
 impl Pool {
     /// Whether one more segment should be prepared.
-    fn wants_segment(&self) -> bool {
-        !self.closed && !self.resting && !self.preparing && self.ready.len() < READY_AHEAD
+    fn needs_segment(&self) -> bool {
+        !self.closed && !self.is_shrunk && !self.preparing && self.ready.len() < READY_AHEAD
     }
 }
 
@@ -222,7 +222,7 @@ impl Log {
                 live: VecDeque::new(),
                 slots,
                 preparing: false,
-                resting: false,
+                is_shrunk: false,
                 recycles: true,
                 names_made: 0,
                 names_durable: 0,
@@ -233,7 +233,7 @@ impl Log {
             segment_ready: Condvar::new(),
             // Nothing of this life is durable yet, not even the first header; what earlier lives wrote is in
             // tables by the time that somebody asks.
-            lane: FlushLane::new(
+            group_sync: GroupSync::new(
                 start.last_seqno.get(),
                 LogPosition::new(start.log_id, 0),
                 Arc::clone(&env.clock),
@@ -262,7 +262,7 @@ impl Log {
     /// Whether the writer would find no Ready segment, or soon will not: time for [`Log::prepare_next`].
     pub fn needs_preparation(&self) -> bool {
         let pool = self.pool.lock();
-        pool.wants_segment()
+        pool.needs_segment()
     }
 
     /// Makes one more segment Ready unless enough are; `true` if it did. May take as long as writing and
@@ -274,7 +274,7 @@ impl Log {
     pub fn prepare_next(&self) -> Result<bool> {
         {
             let mut pool = self.pool.lock();
-            if !pool.wants_segment() {
+            if !pool.needs_segment() {
                 return Ok(false);
             }
             pool.preparing = true;
@@ -283,8 +283,8 @@ impl Log {
         // flushing a page of an extent that was never written costs a change of metadata. So a log that is
         // being flushed gets written zeros and no populated pages, and one that is not gets neither the
         // writes nor the page faults, and waits for no device.
-        let raises = self.lane.raises();
-        let is_flushed = self.raises_at_preparation.swap(raises, Ordering::Relaxed) != raises;
+        let durable_raises = self.group_sync.durable_raises();
+        let is_flushed = self.raises_at_preparation.swap(durable_raises, Ordering::Relaxed) != durable_raises;
         let prepared = if is_flushed {
             self.prepare(self.options.segment_bytes, Fill::Written)
         } else {
@@ -332,7 +332,7 @@ impl Log {
     pub fn wait_ready(&self) -> Result<()> {
         let mut pool = self.pool.lock();
         loop {
-            if let Some(cause) = self.lane.cause() {
+            if let Some(cause) = self.group_sync.cause() {
                 return Err(Error::ReadOnly { cause });
             }
             if pool.closed {
@@ -387,7 +387,7 @@ impl Log {
         self.options.segment_bytes.min(SMALL_SEGMENT_BYTES)
     }
 
-    /// Deletes the segments that a resting log has no use for; gives their number. Does nothing if it has
+    /// Deletes the segments that a is_shrunk log has no use for; gives their number. Does nothing if it has
     /// been woken meanwhile.
     ///
     /// # Errors
@@ -396,7 +396,7 @@ impl Log {
         let surplus = {
             let mut pool = self.pool.lock();
             // After the close the directory may be somebody else's.
-            if pool.resting && !pool.closed { std::mem::take(&mut pool.ready) } else { Vec::new() }
+            if pool.is_shrunk && !pool.closed { std::mem::take(&mut pool.ready) } else { Vec::new() }
         };
         let count = surplus.len();
         self.delete_all(surplus).map(|()| count)
@@ -413,8 +413,8 @@ impl Log {
     }
 
     /// Whether the log rests now; gives whether it did so before.
-    pub(crate) fn set_resting(&self, resting: bool) -> bool {
-        std::mem::replace(&mut self.pool.lock().resting, resting)
+    pub(crate) fn set_shrunk(&self, is_shrunk: bool) -> bool {
+        std::mem::replace(&mut self.pool.lock().is_shrunk, is_shrunk)
     }
 
     /// Makes a new file Ready, whichever its size.
@@ -453,7 +453,7 @@ impl Log {
         let surplus_history = {
             let mut pool = self.pool.lock();
             while let Some((segment, history)) = pool.pop_closed_below(min_log_id) {
-                if pool.history.wants(history.last_seqno) {
+                if pool.history.must_keep(history.last_seqno) {
                     pool.history.keep(history);
                     kept.push(segment);
                 } else {
@@ -479,7 +479,7 @@ impl Log {
         let count = released.len();
         let mut pool = self.pool.lock();
         let free = self.options.kept_segments.saturating_sub(pool.ready.len());
-        let mut left = if pool.closed || pool.resting || !pool.recycles { 0 } else { free };
+        let mut left = if pool.closed || pool.is_shrunk || !pool.recycles { 0 } else { free };
         let wanted = |segment: &mut SegmentFile| {
             let wanted = left > 0 && segment.size_bytes == self.options.segment_bytes;
             left -= usize::from(wanted);
@@ -532,8 +532,8 @@ impl Log {
             let (seqno, position) = capture();
             (seqno.get(), position)
         };
-        let outcome = self.lane.sync_up_to(seqno.get(), raw_capture, |position| self.flush(position));
-        if self.lane.is_poisoned() {
+        let outcome = self.group_sync.sync_up_to(seqno.get(), raw_capture, |position| self.flush(position));
+        if self.group_sync.is_poisoned() {
             self.wake_waiters();
         }
         outcome
@@ -544,7 +544,7 @@ impl Log {
         let files: Vec<_> = {
             let pool = self.pool.lock();
             let unsynced = pool.live.iter().filter(|live| live.log_id <= position.log_id && !live.synced);
-            unsynced.map(|live| (live.log_id, live.closed.is_some(), live.lane.clone())).collect()
+            unsynced.map(|live| (live.log_id, live.closed.is_some(), live.sync_file.clone())).collect()
         };
         for (log_id, closed, file) in &files {
             file.sync_data()?;
@@ -577,29 +577,29 @@ impl Log {
     /// Everything up to here survives a power cut.
     #[inline]
     pub fn durable_seqno(&self) -> SeqNo {
-        SeqNo::new(self.lane.durable_seqno())
+        SeqNo::new(self.group_sync.durable_seqno())
     }
 
     /// Everything before this place survives a power cut; for the manifest's edits.
     pub fn durable_position(&self) -> LogPosition {
-        self.lane.durable_position()
+        self.group_sync.durable_position()
     }
 
     /// Whether the log takes no more writes. One load; see [`Log::poisoned`] for the cause.
     #[inline]
     pub fn is_poisoned(&self) -> bool {
-        self.lane.is_poisoned()
+        self.group_sync.is_poisoned()
     }
 
     /// Why the log takes no more writes, if so.
     pub fn poisoned(&self) -> Option<Arc<str>> {
-        self.lane.cause()
+        self.group_sync.cause()
     }
 
     /// Poisons the log for a reason that it cannot see itself, such as a panic under the writers' lock. The
     /// first cause stays.
     pub fn poison(&self, cause: impl Into<Arc<str>>) {
-        self.lane.poison(cause.into());
+        self.group_sync.poison(cause.into());
         self.wake_waiters();
     }
 
@@ -671,7 +671,7 @@ impl Log {
         closed: Option<SegmentFile>,
         first_seqno: SeqNo,
     ) {
-        let (size_bytes, lane) = (segment.size_bytes, segment.lane.clone());
+        let (size_bytes, sync_file) = (segment.size_bytes, segment.sync_file.clone());
         let mut pool = self.pool.lock();
         if let Some(last) = pool.live.back_mut() {
             last.closed = closed;
@@ -680,7 +680,7 @@ impl Log {
             log_id,
             first_seqno,
             size_bytes,
-            lane,
+            sync_file,
             closed: None,
             synced: false,
         });

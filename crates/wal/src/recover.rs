@@ -38,7 +38,7 @@
 //! CP7 and the marks give D its meaning: a mark is written only after the flush that it tells of succeeded.
 
 use crate::batch::{BatchDamage, CarryIter, Entry, EntryIter, Ingest};
-use crate::catalog::{Catalog, LiveSegment};
+use crate::catalog::{Catalog, CatalogedSegment};
 use crate::history::SegmentSummary;
 use crate::record::{LogPosition, RecordHeader, RecordKind, decode_segment_end};
 use crate::scan::{Probe, SegmentReader, StopReason, Window};
@@ -133,9 +133,9 @@ impl<'a> RecordView<'a> {
     /// A batch whose entries are not as many as its header says gives an error at its end.
     pub fn entries(&self) -> RecordEntries<'a> {
         let source = match self.header.kind {
-            RecordKind::Batch => Source::Batch(EntryIter::new(self.payload)),
-            RecordKind::Carry => Source::Carry(CarryIter::new(self.payload)),
-            _ => Source::Batch(EntryIter::new(&[])),
+            RecordKind::Batch => EntrySource::Batch(EntryIter::new(self.payload)),
+            RecordKind::Carry => EntrySource::Carry(CarryIter::new(self.payload)),
+            _ => EntrySource::Batch(EntryIter::new(&[])),
         };
         RecordEntries { record: *self, source, given: 0, ended: false }
     }
@@ -159,13 +159,13 @@ impl<'a> RecordView<'a> {
 #[derive(Clone, Debug)]
 pub struct RecordEntries<'a> {
     record: RecordView<'a>,
-    source: Source<'a>,
+    source: EntrySource<'a>,
     given: u32,
     ended: bool,
 }
 
 #[derive(Clone, Debug)]
-enum Source<'a> {
+enum EntrySource<'a> {
     Batch(EntryIter<'a>),
     Carry(CarryIter<'a>),
 }
@@ -176,8 +176,8 @@ impl<'a> Iterator for RecordEntries<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         let header = self.record.header;
         let next = match &mut self.source {
-            Source::Carry(carried) => carried.next(),
-            Source::Batch(entries) => {
+            EntrySource::Carry(carried) => carried.next(),
+            EntrySource::Batch(entries) => {
                 let seqno = header.first_seqno.plus(u64::from(self.given));
                 entries.next().map(|entry| entry.map(|entry| (seqno, entry)))
             }
@@ -195,7 +195,7 @@ impl<'a> Iterator for RecordEntries<'a> {
             None if !batch || self.given == header.count || self.ended => None,
             _ => {
                 self.ended = true;
-                self.source = Source::Batch(EntryIter::new(&[]));
+                self.source = EntrySource::Batch(EntryIter::new(&[]));
                 let more = if next.is_some() { "more" } else { "fewer" };
                 let detail = format!("{} entries expected, the batch has {more}", header.count);
                 Some(Err(Error::corruption(self.record.file, self.record.position.offset, detail)))
@@ -236,7 +236,7 @@ pub fn recover(
 
 /// Where and why the chain of valid records ends.
 #[derive(Debug)]
-struct Stop {
+struct ChainEnd {
     position: LogPosition,
     /// The damaged or missing piece, for error messages.
     file: PathBuf,
@@ -267,7 +267,7 @@ struct Scan<'a> {
     /// n: valid records behind the stop that have sequence numbers.
     behind: u64,
     /// Whether one of them proves that the stop was complete once: where it stands.
-    witness: Option<LogPosition>,
+    proof: Option<LogPosition>,
 }
 
 impl<'a> Scan<'a> {
@@ -285,12 +285,12 @@ impl<'a> Scan<'a> {
             records: 0,
             bytes: 0,
             behind: 0,
-            witness: None,
+            proof: None,
         }
     }
 
     /// Gives out records from segment to segment until the first place without one.
-    fn follow_chain(&mut self, on_record: &mut dyn FnMut(&RecordView<'_>) -> Result<()>) -> Result<Stop> {
+    fn follow_chain(&mut self, on_record: &mut dyn FnMut(&RecordView<'_>) -> Result<()>) -> Result<ChainEnd> {
         let Some(mut segment) = self.catalog.live.get(&self.input.min_log_id) else {
             return Ok(self.first_missing());
         };
@@ -316,9 +316,9 @@ impl<'a> Scan<'a> {
     /// Reads one segment: the place of its end record and the segment that it names, or the stop.
     fn read_segment(
         &mut self,
-        segment: &LiveSegment,
+        segment: &CatalogedSegment,
         on_record: &mut dyn FnMut(&RecordView<'_>) -> Result<()>,
-    ) -> Result<Result<(LogPosition, LogId), Stop>> {
+    ) -> Result<Result<(LogPosition, LogId), ChainEnd>> {
         let header = &segment.header;
         let file = segment.file.path();
         let mut reader = SegmentReader::new(Window::new(segment.file.clone())?, header);
@@ -330,7 +330,7 @@ impl<'a> Scan<'a> {
         loop {
             let (record, payload) = match reader.probe(position.offset)? {
                 Probe::Record { header, payload } => (header, payload),
-                Probe::Nothing { reason, .. } => return Ok(Err(Stop::at(segment, position, reason))),
+                Probe::Nothing { reason, .. } => return Ok(Err(ChainEnd::at(segment, position, reason))),
             };
             self.check_order(&record, file, position)?;
             self.note(&record);
@@ -385,7 +385,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Looks for valid records behind the stop, in its segment and in all later ones.
-    fn search_behind(&mut self, stop: &Stop) -> Result<()> {
+    fn search_behind(&mut self, stop: &ChainEnd) -> Result<()> {
         let catalog = self.catalog;
         for (&log_id, segment) in catalog.live.range(stop.position.log_id..) {
             let start = u64::from(segment.header.data_start);
@@ -396,7 +396,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    fn search_segment(&mut self, segment: &LiveSegment, from: u64) -> Result<()> {
+    fn search_segment(&mut self, segment: &CatalogedSegment, from: u64) -> Result<()> {
         let mut reader = SegmentReader::new(Window::new(segment.file.clone())?, &segment.header);
         let mut at = from;
         while let Some(candidate) = reader.next_candidate(at)? {
@@ -414,7 +414,7 @@ impl<'a> Scan<'a> {
                 // Had the stop been incomplete when this record's place was taken, at least it and all valid
                 // records between the two would have counted as in flight.
                 if self.behind >= u64::from(header.in_flight) {
-                    self.witness.get_or_insert(position);
+                    self.proof.get_or_insert(position);
                 }
                 self.behind += 1;
             }
@@ -423,7 +423,7 @@ impl<'a> Scan<'a> {
     }
 
     /// The table at the head of this file.
-    fn judge(&self, stop: &Stop) -> Result<()> {
+    fn judge(&self, stop: &ChainEnd) -> Result<()> {
         let damage = |why: String| Err(Error::corruption(&stop.file, stop.file_offset, why));
         if self.durable > stop.position {
             return damage(format!(
@@ -450,9 +450,9 @@ impl<'a> Scan<'a> {
         if stop.header_lost {
             return damage(format!("{}, and no power was lost since it was written; {ADVICE}", stop.what));
         }
-        if let Some(witness) = self.witness {
+        if let Some(proof) = self.proof {
             return damage(format!(
-                "{}; the record at {witness} was written after it and no power was lost since, so this was \
+                "{}; the record at {proof} was written after it and no power was lost since, so this was \
                  complete once; {ADVICE}",
                 stop.what
             ));
@@ -460,7 +460,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    fn report(&self, stop: &Stop) -> RecoveryReport {
+    fn report(&self, stop: &ChainEnd) -> RecoveryReport {
         let mut warnings = Vec::new();
         if self.behind > 0 {
             warnings.push(format!(
@@ -492,10 +492,10 @@ impl<'a> Scan<'a> {
 
     /// The segment that the manifest names does not exist. That is how a log looks whose first header a power
     /// cut took, or that was never begun.
-    fn first_missing(&self) -> Stop {
+    fn first_missing(&self) -> ChainEnd {
         let log_id = self.input.min_log_id;
         let later = self.catalog.live.values().next();
-        Stop {
+        ChainEnd {
             position: LogPosition::new(log_id, 0),
             file: self.input.dir.to_path_buf(),
             file_offset: 0,
@@ -507,8 +507,8 @@ impl<'a> Scan<'a> {
     }
 
     /// An end record leads to a segment that no valid header claims.
-    fn follower_missing(&self, segment: &LiveSegment, end: LogPosition, next: LogId) -> Stop {
-        Stop {
+    fn follower_missing(&self, segment: &CatalogedSegment, end: LogPosition, next: LogId) -> ChainEnd {
+        ChainEnd {
             position: LogPosition::new(next, 0),
             file: segment.file.path().to_path_buf(),
             file_offset: end.offset,
@@ -522,9 +522,9 @@ impl<'a> Scan<'a> {
     }
 }
 
-impl Stop {
-    fn at(segment: &LiveSegment, position: LogPosition, reason: StopReason) -> Stop {
-        Stop {
+impl ChainEnd {
+    fn at(segment: &CatalogedSegment, position: LogPosition, reason: StopReason) -> ChainEnd {
+        ChainEnd {
             position,
             file: segment.file.path().to_path_buf(),
             file_offset: position.offset,

@@ -157,7 +157,7 @@ impl SegmentReader {
         let header = match RecordHeader::decode(bytes, &self.identity, offset) {
             Ok(header) => header,
             Err(fault @ (HeaderFault::Unknown { .. } | HeaderFault::Impossible(_))) => {
-                return Err(self.strange(offset, fault));
+                return Err(self.fault_error(offset, fault));
             }
             Err(fault) => return Ok(Probe::Nothing { reason: StopReason::Header(fault), header: None }),
         };
@@ -210,7 +210,7 @@ impl SegmentReader {
         Ok(None)
     }
 
-    fn strange(&self, offset: u64, fault: HeaderFault) -> Error {
+    fn fault_error(&self, offset: u64, fault: HeaderFault) -> Error {
         let path = self.window.file.path();
         if matches!(fault, HeaderFault::Unknown { .. }) {
             return Error::Unsupported(format!("{} byte {offset}: {fault}", path.display()).into());

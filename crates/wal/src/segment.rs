@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_slots() {
+    fn file_names_are_slot_numbers() {
         assert_eq!(slot_file_name(7), "0007.seg");
         for slot in [0, 7, 9999, 10_000, u32::MAX] {
             assert_eq!(parse_slot_file_name(&slot_file_name(slot)), Some(slot));

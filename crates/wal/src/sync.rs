@@ -5,22 +5,22 @@
 //! way becomes the *leader* and flushes for everybody who is visible by then; the others are *followers* and
 //! wait.
 //!
-//! **The lane.** There is one flush at a time. The leader claims the lane first and captures afterwards,
+//! **The group_sync.** There is one flush at a time. The leader claims the group_sync first and captures afterwards,
 //! under the writers' lock, the pair (last sequence number given out, end of the log); so what it flushes is
 //! as new as can be, and a follower waits for the flush under way when it came and at most one more: whoever
-//! leads next captures after that follower's record was complete. The lane's own lock is never held over the
+//! leads next captures after that follower's record was complete. The group_sync's own lock is never held over the
 //! capture (the writers' lock comes before it in the lock order) nor over a system call.
 //!
-//! **Groups.** Callers queue up until somebody claims the lane; then they are the *group* of that flush, all
+//! **Groups.** Callers queue up until somebody claims the group_sync; then they are the *group* of that flush, all
 //! of whom it covers, because each had published its record before it came. Those who come later are the next
 //! group, but for the few whom the capture happens to cover. A flush is put off for a bounded moment while
-//! those of the last round are about to come again ([`gathering`] says why, GA1 to GA3). Nobody leads
+//! those of the last round are about to come again ([`commit_delay`] says why, GA1 to GA3). Nobody leads
 //! meanwhile: whoever completes the group finds that there is nothing to wait for and leads itself, which
 //! needs no hand-over, and the first of the group watches the time.
 //!
 //! **GA4.** While callers are queued, a flush is under way, or one of them is awake, or one watches the time.
 //! The end of each flush and poison wake everybody; a watch ends in a claim or an error. Who sleeps is
-//! counted under the lane's lock, so a lone writer rings for nobody: that would be a system call for each of
+//! counted under the group_sync's lock, so a lone writer rings for nobody: that would be a system call for each of
 //! its flushes.
 //!
 //! **CP7.** `durable <= S` where every byte of the log up to the position of S was complete *before* the
@@ -35,40 +35,40 @@
 //! a second `fdatasync` would return success for data that never reached the disk. So nothing is ever
 //! retried: the first failure poisons the log. All waiters and all later callers get [`Error::ReadOnly`] with
 //! the cause, `durable` stays where it was, and only reopening, which trusts nothing but what it can read,
-//! clears the state. For the same reason the lane syncs on descriptions of its own, opened when a segment is
+//! clears the state. For the same reason the group_sync syncs on descriptions of its own, opened when a segment is
 //! created and before the first store: sharing one with somebody else who syncs could let the other one see
 //! the only report.
 //!
-//! **Poison.** A flag that is read with Acquire on every write, and a cause behind the lane's lock. It is set
+//! **Poison.** A flag that is read with Acquire on every write, and a cause behind the group_sync's lock. It is set
 //! once. Every wait in here tests it, and whoever sets it notifies.
 //!
 //! Rejected: a queue of waiters with one condition variable each (wakes fewer threads, but a flush costs a
 //! hundred times what waking does); a timer that flushes periodically (adds latency to a lone writer); a
 //! leader that yields its processor until the others have come (on a busy machine it gets it back after
-//! somebody else's time slice). A second lane, one flush on the wire while the next one gathers, can come
+//! somebody else's time slice). A second group_sync, one flush on the wire while the next one gathers, can come
 //! behind the same calls once it is shown to gain 5 % with eight writers.
 
 use crate::record::LogPosition;
+use commit_delay::CommitDelay;
 use esker_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use esker_base::sync::{CachePadded, Condvar, Mutex, MutexGuard};
 use esker_base::{Error, Result};
 use esker_env::Clock;
-use gathering::Gathering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-mod gathering;
+mod commit_delay;
 
 /// The shared flush; see the head of this file.
 #[derive(Debug)]
-pub(crate) struct FlushLane {
+pub(crate) struct GroupSync {
     /// Every sequence number up to here survives a power cut.
     durable_seqno: CachePadded<AtomicU64>,
     /// Counts how often the durable position was raised, so that the log's writer sees cheaply whether there
     /// is a mark to write.
-    raises: CachePadded<AtomicU64>,
+    durable_raises: CachePadded<AtomicU64>,
     poisoned: CachePadded<AtomicBool>,
-    state: Mutex<LaneState>,
+    state: Mutex<SyncState>,
     changed: Condvar,
     clock: Arc<dyn Clock>,
 }
@@ -77,34 +77,34 @@ pub(crate) struct FlushLane {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PendingMark {
     /// How often the position had been raised by then.
-    pub(crate) raises: u64,
+    pub(crate) durable_raises: u64,
     pub(crate) position: LogPosition,
 }
 
 #[derive(Debug)]
-struct LaneState {
+struct SyncState {
     /// Whether somebody leads a flush at the moment.
     in_flight: bool,
-    /// How often the lane was claimed: the number of the group that is queued.
+    /// How often the group_sync was claimed: the number of the group that is queued.
     claims: u64,
     /// Callers in the group that is queued.
     queued: u32,
     /// Callers in the group of the flush under way.
     group: u32,
     /// Callers that sleep until something changes.
-    asleep: u32,
-    gathering: Gathering,
+    sleeping: u32,
+    commit_delay: CommitDelay,
     /// Everything before this place is durable.
     durable: LogPosition,
     /// Why the log takes no more writes.
     cause: Option<Arc<str>>,
 }
 
-impl LaneState {
+impl SyncState {
     /// Joins the group that is queued; gives its number.
     fn join(&mut self, now_ns: u64) -> u64 {
         if self.queued == 0 {
-            self.gathering.round_begins(now_ns);
+            self.commit_delay.round_begins(now_ns);
         }
         self.queued += 1;
         self.claims
@@ -122,11 +122,11 @@ impl LaneState {
         self.in_flight = true;
         self.claims += 1;
         self.group = std::mem::take(&mut self.queued);
-        self.gathering.claimed();
+        self.commit_delay.claimed();
     }
 
     /// What a caller is told, if there is something to tell.
-    fn verdict(&self, is_durable: bool) -> Option<Result<()>> {
+    fn outcome(&self, is_durable: bool) -> Option<Result<()>> {
         if is_durable {
             return Some(Ok(()));
         }
@@ -141,22 +141,22 @@ impl LaneState {
     }
 }
 
-impl FlushLane {
-    /// A lane for a log that is durable up to here.
-    pub(crate) fn new(seqno: u64, position: LogPosition, clock: Arc<dyn Clock>) -> FlushLane {
-        let state = LaneState {
+impl GroupSync {
+    /// A group_sync for a log that is durable up to here.
+    pub(crate) fn new(seqno: u64, position: LogPosition, clock: Arc<dyn Clock>) -> GroupSync {
+        let state = SyncState {
             in_flight: false,
             claims: 0,
             queued: 0,
             group: 0,
-            asleep: 0,
-            gathering: Gathering::new(),
+            sleeping: 0,
+            commit_delay: CommitDelay::new(),
             durable: position,
             cause: None,
         };
-        FlushLane {
+        GroupSync {
             durable_seqno: CachePadded(AtomicU64::new(seqno)),
-            raises: CachePadded(AtomicU64::new(0)),
+            durable_raises: CachePadded(AtomicU64::new(0)),
             poisoned: CachePadded(AtomicBool::new(false)),
             state: Mutex::new(state),
             changed: Condvar::new(),
@@ -165,7 +165,7 @@ impl FlushLane {
     }
 
     /// The state is changed in single assignments, so a panic elsewhere never leaves it half changed.
-    fn lock(&self) -> MutexGuard<'_, LaneState> {
+    fn lock(&self) -> MutexGuard<'_, SyncState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -180,15 +180,18 @@ impl FlushLane {
 
     /// How often the durable position was raised.
     #[inline]
-    pub(crate) fn raises(&self) -> u64 {
-        self.raises.load(Ordering::Relaxed)
+    pub(crate) fn durable_raises(&self) -> u64 {
+        self.durable_raises.load(Ordering::Relaxed)
     }
 
-    /// The durable position and its count of raises; `None` if somebody holds the lock at this moment,
+    /// The durable position and its count of durable_raises; `None` if somebody holds the lock at this moment,
     /// because the log's writer, who asks, may as well ask again at the next record.
     pub(crate) fn try_pending_mark(&self) -> Option<PendingMark> {
         let state = self.state.try_lock().ok()?;
-        Some(PendingMark { raises: self.raises.load(Ordering::Relaxed), position: state.durable })
+        Some(PendingMark {
+            durable_raises: self.durable_raises.load(Ordering::Relaxed),
+            position: state.durable,
+        })
     }
 
     #[inline]
@@ -208,25 +211,25 @@ impl FlushLane {
     pub(crate) fn poison(&self, cause: Arc<str>) {
         let mut state = self.lock();
         state.poison(cause, &self.poisoned);
-        self.release_and_wake(state);
+        self.unlock_and_notify(state);
     }
 
     /// Lets the lock go and wakes everybody who sleeps.
-    fn release_and_wake(&self, state: MutexGuard<'_, LaneState>) {
-        let asleep = state.asleep;
+    fn unlock_and_notify(&self, state: MutexGuard<'_, SyncState>) {
+        let sleeping = state.sleeping;
         drop(state);
-        if asleep > 0 {
+        if sleeping > 0 {
             self.changed.notify_all();
         }
     }
 
-    /// Ends a flush that did not succeed. Letting the lane go and poisoning are one step: in between, a
+    /// Ends a flush that did not succeed. Letting the group_sync go and poisoning are one step: in between, a
     /// follower would lead a second flush, which may succeed although the data is lost.
     fn end_with_poison(&self, cause: Arc<str>) {
         let mut state = self.lock();
         state.in_flight = false;
         state.poison(cause, &self.poisoned);
-        self.release_and_wake(state);
+        self.unlock_and_notify(state);
     }
 
     /// Returns once everything up to `seqno` is durable, leading a flush if nobody else does.
@@ -245,9 +248,9 @@ impl FlushLane {
         let mut state = self.lock();
         let mut group = state.join(self.clock.monotonic_ns());
         loop {
-            if let Some(verdict) = state.verdict(self.durable_seqno() >= seqno) {
+            if let Some(outcome) = state.outcome(self.durable_seqno() >= seqno) {
                 state.leave(group);
-                return verdict;
+                return outcome;
             }
             if state.in_flight {
                 state = self.wait(state);
@@ -258,12 +261,12 @@ impl FlushLane {
                 // beyond it.
                 group = state.join(self.clock.monotonic_ns());
             }
-            let Some(limit) = state.gathering.limit(state.queued) else { break };
-            if state.gathering.is_watched() {
+            let Some(limit) = state.commit_delay.limit(state.queued) else { break };
+            if state.commit_delay.is_timed() {
                 state = self.wait(state);
                 continue;
             }
-            state = self.watch(state, limit);
+            state = self.wait_for_group(state, limit);
             if state.claims == group && state.cause.is_none() {
                 break;
             }
@@ -273,14 +276,14 @@ impl FlushLane {
         self.lead(seqno, capture, flush)
     }
 
-    /// Waits until the lane is claimed by somebody else, or poisoned, or the time is over.
-    fn watch<'a>(
+    /// Waits until the group_sync is claimed by somebody else, or poisoned, or the time is over.
+    fn wait_for_group<'a>(
         &'a self,
-        mut state: MutexGuard<'a, LaneState>,
+        mut state: MutexGuard<'a, SyncState>,
         limit: Duration,
-    ) -> MutexGuard<'a, LaneState> {
+    ) -> MutexGuard<'a, SyncState> {
         let claims = state.claims;
-        state.gathering.watch();
+        state.commit_delay.start_timer();
         let mut is_over = false;
         // Woken without a reason: whoever ended the last flush may ring only now.
         while !is_over && state.claims == claims && state.cause.is_none() {
@@ -289,10 +292,10 @@ impl FlushLane {
         state
     }
 
-    fn wait<'a>(&self, mut state: MutexGuard<'a, LaneState>) -> MutexGuard<'a, LaneState> {
-        state.asleep += 1;
+    fn wait<'a>(&self, mut state: MutexGuard<'a, SyncState>) -> MutexGuard<'a, SyncState> {
+        state.sleeping += 1;
         let mut state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        state.asleep -= 1;
+        state.sleeping -= 1;
         state
     }
 
@@ -300,13 +303,13 @@ impl FlushLane {
     #[cfg(not(loom))]
     fn wait_at_most<'a>(
         &self,
-        mut state: MutexGuard<'a, LaneState>,
+        mut state: MutexGuard<'a, SyncState>,
         limit: Duration,
-    ) -> (MutexGuard<'a, LaneState>, bool) {
-        state.asleep += 1;
+    ) -> (MutexGuard<'a, SyncState>, bool) {
+        state.sleeping += 1;
         let waited = self.changed.wait_timeout(state, limit);
         let (mut state, outcome) = waited.unwrap_or_else(PoisonError::into_inner);
-        state.asleep -= 1;
+        state.sleeping -= 1;
         (state, outcome.timed_out())
     }
 
@@ -314,9 +317,9 @@ impl FlushLane {
     #[cfg(loom)]
     fn wait_at_most<'a>(
         &'a self,
-        state: MutexGuard<'a, LaneState>,
+        state: MutexGuard<'a, SyncState>,
         _: Duration,
-    ) -> (MutexGuard<'a, LaneState>, bool) {
+    ) -> (MutexGuard<'a, SyncState>, bool) {
         drop(state);
         esker_base::sync::thread::yield_now();
         (self.lock(), true)
@@ -328,7 +331,7 @@ impl FlushLane {
         capture: impl Fn() -> (u64, LogPosition),
         flush: impl Fn(LogPosition) -> Result<()>,
     ) -> Result<()> {
-        let leader = Leader { lane: self };
+        let leader = SyncLeader { group_sync: self };
         let (captured, position) = capture();
         let began_ns = self.clock.monotonic_ns();
         match flush(position) {
@@ -345,40 +348,40 @@ impl FlushLane {
 }
 
 /// Whoever leads the flush under way. Dropped without an outcome, that is by a panic, it poisons.
-struct Leader<'a> {
-    lane: &'a FlushLane,
+struct SyncLeader<'a> {
+    group_sync: &'a GroupSync,
 }
 
-impl Leader<'_> {
+impl SyncLeader<'_> {
     fn succeeded(self, seqno: u64, position: LogPosition, began_ns: u64) {
-        let lane = self.lane;
-        let now_ns = lane.clock.monotonic_ns();
+        let group_sync = self.group_sync;
+        let now_ns = group_sync.clock.monotonic_ns();
         std::mem::forget(self);
-        let mut state = lane.lock();
+        let mut state = group_sync.lock();
         state.in_flight = false;
         let (group, queued) = (state.group, state.queued);
-        state.gathering.ended(group, queued, now_ns.saturating_sub(began_ns), now_ns);
+        state.commit_delay.ended(group, queued, now_ns.saturating_sub(began_ns), now_ns);
         if position > state.durable {
             state.durable = position;
-            lane.raises.fetch_add(1, Ordering::Relaxed);
+            group_sync.durable_raises.fetch_add(1, Ordering::Relaxed);
         }
-        lane.durable_seqno.fetch_max(seqno, Ordering::Release);
-        lane.release_and_wake(state);
+        group_sync.durable_seqno.fetch_max(seqno, Ordering::Release);
+        group_sync.unlock_and_notify(state);
     }
 
     fn failed(self, error: &Error) -> Error {
-        let lane = self.lane;
+        let group_sync = self.group_sync;
         std::mem::forget(self);
-        lane.end_with_poison(
+        group_sync.end_with_poison(
             format!("a flush of the log failed and cannot be repeated safely: {error}").into(),
         );
-        Error::ReadOnly { cause: lane.cause().unwrap_or_else(|| error.to_string().into()) }
+        Error::ReadOnly { cause: group_sync.cause().unwrap_or_else(|| error.to_string().into()) }
     }
 }
 
-impl Drop for Leader<'_> {
+impl Drop for SyncLeader<'_> {
     fn drop(&mut self) {
-        self.lane.end_with_poison("a flush of the log panicked".into());
+        self.group_sync.end_with_poison("a flush of the log panicked".into());
     }
 }
 

@@ -50,13 +50,13 @@ pub struct LogWriter {
     limit: u64,
     last_seqno: SeqNo,
     next_log_id: LogId,
-    /// The count of the lane's raises at the last mark.
-    raises_marked: u64,
+    /// The count of the lane's durable_raises at the last mark.
+    marked_raises: u64,
     records: u64,
     bytes: u64,
 }
 
-/// A count of raises that none equals: the next record carries a mark in any case.
+/// A count of durable_raises that none equals: the next record carries a mark in any case.
 const MARK_ANEW: u64 = u64::MAX;
 
 /// What came of the attempt to rotate.
@@ -78,7 +78,7 @@ impl LogWriter {
             segment: first,
             last_seqno: start.last_seqno,
             next_log_id: start.log_id.next(),
-            raises_marked: log.lane.raises(),
+            marked_raises: log.group_sync.durable_raises(),
             records: 0,
             bytes: 0,
             log,
@@ -203,11 +203,11 @@ impl LogWriter {
         self.segment.size_bytes
     }
 
-    /// Lets the log rest until [`LogWriter::wake`]: no segments are prepared or reused, and
+    /// Lets the log rest until [`LogWriter::grow`]: no segments are prepared or reused, and
     /// [`Log::delete_surplus`] removes those that there are. Half of the room that is left can be written to
     /// before the writer is told that there is none. `true` if it did not rest before.
-    pub fn rest(&mut self) -> bool {
-        let begins = !self.log.set_resting(true);
+    pub fn shrink(&mut self) -> bool {
+        let begins = !self.log.set_shrunk(true);
         if begins {
             self.limit = self.cursor + (self.limit - self.cursor) / 2;
         }
@@ -216,12 +216,12 @@ impl LogWriter {
 
     /// Ends the rest, if there is one: all of the segment can be used, and segments are wanted again. `true`
     /// if it was one.
-    pub fn wake(&mut self) -> bool {
-        let rested = self.log.set_resting(false);
-        if rested {
+    pub fn grow(&mut self) -> bool {
+        let was_shrunk = self.log.set_shrunk(false);
+        if was_shrunk {
             self.limit = self.segment.size_bytes - END_ROOM;
         }
-        rested
+        was_shrunk
     }
 
     /// Goes on in the next Ready segment. `wall_ms` is the wall clock in milliseconds since 1970.
@@ -281,7 +281,7 @@ impl LogWriter {
         self.identity = SegmentIdentity::new(log_id, next.salt);
         self.cursor = DATA_START;
         self.limit = next.size_bytes - END_ROOM;
-        self.raises_marked = MARK_ANEW;
+        self.marked_raises = MARK_ANEW;
         let closed = std::mem::replace(&mut self.segment, next);
         self.log.activated(log_id, &self.segment, Some(closed), self.last_seqno.plus(1));
     }
@@ -337,7 +337,7 @@ impl LogWriter {
         self.records += 1;
         self.last_seqno = header.last_seqno();
         if let Some(mark) = pending {
-            self.raises_marked = mark.raises;
+            self.marked_raises = mark.durable_raises;
         }
         Ok(start)
     }
@@ -345,10 +345,10 @@ impl LogWriter {
     /// The durable position, if the log does not tell it yet.
     #[inline]
     fn pending_mark(&self) -> Option<PendingMark> {
-        if self.log.lane.raises() == self.raises_marked {
+        if self.log.group_sync.durable_raises() == self.marked_raises {
             return None;
         }
-        self.log.lane.try_pending_mark()
+        self.log.group_sync.try_pending_mark()
     }
 
     #[cold]

@@ -25,7 +25,7 @@ pub(crate) fn settle_history(
     let end = report.last_read.map_or(flushed, |(_, last)| last);
     let mut history = link(report, &lives, end, flushed);
     let behind = state.consumers.values().copied().filter(|seqno| *seqno >= history.gone_upto).min();
-    history.give_up_before(behind.unwrap_or(SeqNo::MAX));
+    history.drop_segments_through(behind.unwrap_or(SeqNo::MAX));
     lives = history.lives(&lives);
     keep_damaged(state, report, &history);
     let mut dir = None;
@@ -76,7 +76,7 @@ pub(crate) fn history_for_reading(
     let before = |first: SeqNo| SeqNo::new(first.get().saturating_sub(1));
     let needed = report.segments.get(&min_log_id).map_or(end, |segment| before(segment.first_seqno));
     let behind = state.consumers.values().copied().filter(|seqno| *seqno >= history.gone_upto);
-    history.give_up_before(behind.fold(needed, SeqNo::min));
+    history.drop_segments_through(behind.fold(needed, SeqNo::min));
     history
 }
 

@@ -56,7 +56,7 @@ fn every_kind_comes_back() {
 }
 
 #[test]
-fn what_exceeds_a_limit_is_refused_and_adds_nothing() {
+fn input_over_a_limit_is_refused_and_adds_nothing() {
     let mut batch = BatchEncoder::new();
     let long = vec![0u8; MAX_KEY_LEN + 1];
     assert!(matches!(batch.put(A, &long, b""), Err(Error::InvalidArgument(_))));

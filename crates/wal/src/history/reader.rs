@@ -1,6 +1,6 @@
 //! Reading the history, record by record; see [`super`].
 
-use super::{FoundSegment, Located, Source};
+use super::{FoundSegment, Located, SegmentSource};
 use crate::catalog::HeaderCopies;
 use crate::record::{LogPosition, RecordKind};
 use crate::scan::{Probe, SegmentReader, Window};
@@ -45,12 +45,12 @@ pub enum HistoryStep {
 pub struct HistoryReader {
     fs: Arc<dyn FileSystem>,
     position: SeqNo,
-    at: Option<Standing>,
+    at: Option<SegmentCursor>,
 }
 
 /// A reader's place in a segment.
 #[derive(Debug)]
-struct Standing {
+struct SegmentCursor {
     log_id: LogId,
     path: Arc<Path>,
     reader: SegmentReader,
@@ -76,40 +76,39 @@ impl HistoryReader {
     /// for a hold whose position is at most this reader's.
     ///
     /// # Errors
-    /// [`Error::Corruption`] where a record should stand and none does; [`Error::Io`] from the device.
+    /// [`Error::Corruption`] where a record should open_next_segment and none does; [`Error::Io`] from the device.
     pub fn next(&mut self, limit: SeqNo, locate: &dyn Fn(SeqNo) -> Located) -> Result<HistoryStep> {
         loop {
             if self.position >= limit {
                 return Ok(HistoryStep::UpToDate);
             }
-            let Some(standing) = &mut self.at else {
-                match self.stand(limit, locate)? {
-                    Ok(standing) => {
+            let Some(cursor) = &mut self.at else {
+                match self.open_next_segment(limit, locate)? {
+                    Ok(cursor) => {
                         // Numbers between two lives may be unused: the first batch after the position stands
                         // here.
-                        let before = SeqNo::new(standing.expected.get().saturating_sub(1));
+                        let before = SeqNo::new(cursor.expected.get().saturating_sub(1));
                         self.position = self.position.max(before.min(limit));
-                        self.at = Some(standing);
+                        self.at = Some(cursor);
                     }
                     Err(step) => return Ok(step),
                 }
                 continue;
             };
-            match standing.step(self.position)? {
-                Step::Record(record, len) if record.last_seqno <= standing.trusted => {
+            match cursor.step(self.position)? {
+                NextRecord::Record(record, len) if record.last_seqno <= cursor.trusted => {
                     self.position = record.last_seqno;
-                    standing.pass(record.last_seqno, len);
+                    cursor.pass(record.last_seqno, len);
                     return Ok(HistoryStep::Record(record));
                 }
                 // The bytes may be older than what is complete by now.
-                _ if standing.trusted < limit => {
-                    standing.reader.forget_bytes();
-                    standing.trusted = limit;
+                _ if cursor.trusted < limit => {
+                    cursor.reader.forget_bytes();
+                    cursor.trusted = limit;
                 }
-                Step::Record(..) => return Ok(HistoryStep::UpToDate),
-                Step::Nothing(why) => {
-                    let (log_id, path, offset) =
-                        (standing.log_id, Arc::clone(&standing.path), standing.offset);
+                NextRecord::Record(..) => return Ok(HistoryStep::UpToDate),
+                NextRecord::Nothing(why) => {
+                    let (log_id, path, offset) = (cursor.log_id, Arc::clone(&cursor.path), cursor.offset);
                     match locate(self.position) {
                         Located::In(found) if found.log_id != log_id => self.at = None,
                         Located::Gone { oldest } => return Ok(HistoryStep::Gone { oldest }),
@@ -124,11 +123,11 @@ impl HistoryReader {
     }
 
     /// Opens the segment that holds the next batch. One that goes away meanwhile is asked for again.
-    fn stand(
+    fn open_next_segment(
         &self,
         limit: SeqNo,
         locate: &dyn Fn(SeqNo) -> Located,
-    ) -> Result<Result<Standing, HistoryStep>> {
+    ) -> Result<Result<SegmentCursor, HistoryStep>> {
         let mut failed: Option<(LogId, Error)> = None;
         loop {
             let found = match locate(self.position) {
@@ -136,8 +135,8 @@ impl HistoryReader {
                 Located::Gone { oldest } => return Ok(Err(HistoryStep::Gone { oldest })),
                 Located::Nowhere => return Ok(Err(HistoryStep::UpToDate)),
             };
-            match (Standing::open(&*self.fs, &found, limit), failed.take()) {
-                (Ok(standing), _) => return Ok(Ok(standing)),
+            match (SegmentCursor::open(&*self.fs, &found, limit), failed.take()) {
+                (Ok(cursor), _) => return Ok(Ok(cursor)),
                 (Err(error), Some((log_id, _))) if log_id == found.log_id => return Err(error),
                 (Err(error), _) => failed = Some((found.log_id, error)),
             }
@@ -146,17 +145,17 @@ impl HistoryReader {
 }
 
 /// What stands at a reader's place.
-enum Step {
+enum NextRecord {
     /// A record, and the bytes that it takes.
     Record(HistoryRecord, u64),
     Nothing(String),
 }
 
-impl Standing {
-    fn open(fs: &dyn FileSystem, found: &FoundSegment, limit: SeqNo) -> Result<Standing> {
+impl SegmentCursor {
+    fn open(fs: &dyn FileSystem, found: &FoundSegment, limit: SeqNo) -> Result<SegmentCursor> {
         let file = match &found.source {
-            Source::Open(file) => Arc::clone(file),
-            Source::Path(path) => fs.open(path, OpenMode::Read)?,
+            SegmentSource::Open(file) => Arc::clone(file),
+            SegmentSource::Path(path) => fs.open(path, OpenMode::Read)?,
         };
         let path: Arc<Path> = file.path().into();
         let mut window = Window::new(file)?;
@@ -168,19 +167,19 @@ impl Standing {
         };
         let (offset, expected) = (u64::from(header.data_start), header.first_seqno);
         let reader = SegmentReader::new(window, header);
-        Ok(Standing { log_id: found.log_id, path, reader, offset, expected, trusted: limit })
+        Ok(SegmentCursor { log_id: found.log_id, path, reader, offset, expected, trusted: limit })
     }
 
     /// Passes over what is of no interest up to the next record behind `position`.
-    fn step(&mut self, position: SeqNo) -> Result<Step> {
+    fn step(&mut self, position: SeqNo) -> Result<NextRecord> {
         loop {
             let (header, payload) = match self.reader.probe(self.offset)? {
                 Probe::Record { header, payload } => (header, payload),
-                Probe::Nothing { reason, .. } => return Ok(Step::Nothing(reason.to_string())),
+                Probe::Nothing { reason, .. } => return Ok(NextRecord::Nothing(reason.to_string())),
             };
             let (last_seqno, len) = (header.last_seqno(), header.record_len());
             match header.kind {
-                RecordKind::SegmentEnd => return Ok(Step::Nothing("the segment ends".into())),
+                RecordKind::SegmentEnd => return Ok(NextRecord::Nothing("the segment ends".into())),
                 // What a Carry repeats was given out in its place.
                 RecordKind::Mark | RecordKind::Carry => self.offset += len,
                 RecordKind::Batch | RecordKind::Ingest => {
@@ -201,7 +200,7 @@ impl Standing {
                         last_seqno,
                         payload: payload.to_vec(),
                     };
-                    return Ok(Step::Record(record, len));
+                    return Ok(NextRecord::Record(record, len));
                 }
             }
         }
@@ -215,7 +214,7 @@ impl Standing {
 
 fn missing(path: &Path, offset: u64, position: SeqNo, limit: SeqNo, why: &str) -> Error {
     let detail = format!(
-        "a batch after sequence number {position} should stand here, since everything up to {limit} is complete: {why}"
+        "a batch after sequence number {position} should open_next_segment here, since everything up to {limit} is complete: {why}"
     );
     Error::corruption(path, offset, detail)
 }

@@ -5,19 +5,19 @@ use esker_base::LogId;
 use esker_base::sync::{Arc, thread};
 use esker_env::ManualClock;
 
-struct World {
-    lane: FlushLane,
+struct SyncModel {
+    group_sync: GroupSync,
     clock: std::sync::Arc<ManualClock>,
     end: Mutex<u64>,
     on_disk: AtomicU64,
     flushes: AtomicU64,
 }
 
-impl World {
-    fn new() -> Arc<World> {
+impl SyncModel {
+    fn new() -> Arc<SyncModel> {
         let clock = std::sync::Arc::new(ManualClock::new(0));
-        Arc::new(World {
-            lane: FlushLane::new(0, LogPosition::ZERO, clock.clone()),
+        Arc::new(SyncModel {
+            group_sync: GroupSync::new(0, LogPosition::ZERO, clock.clone()),
             clock,
             end: Mutex::new(0),
             on_disk: AtomicU64::new(0),
@@ -36,7 +36,7 @@ impl World {
             let end = *self.end.lock().expect("no test panics while it holds this");
             (end, LogPosition::new(LogId(1), end))
         };
-        self.lane.sync_up_to(seqno, capture, |position| {
+        self.group_sync.sync_up_to(seqno, capture, |position| {
             if fails(self.flushes.fetch_add(1, Ordering::Relaxed)) {
                 return Err(Error::internal("the device is gone"));
             }
@@ -54,42 +54,42 @@ fn leaders_and_followers() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {
-        let world = World::new();
+        let model = SyncModel::new();
         let threads: Vec<_> = (0..2)
             .map(|_| {
-                let world = world.clone();
+                let model = model.clone();
                 thread::spawn(move || {
-                    let seqno = world.append();
-                    world.sync(seqno, |_| false).unwrap();
-                    assert!(world.on_disk.load(Ordering::Relaxed) >= seqno);
+                    let seqno = model.append();
+                    model.sync(seqno, |_| false).unwrap();
+                    assert!(model.on_disk.load(Ordering::Relaxed) >= seqno);
                 })
             })
             .collect();
-        let seqno = world.append();
-        world.sync(seqno, |_| false).unwrap();
-        assert!(world.on_disk.load(Ordering::Relaxed) >= seqno);
+        let seqno = model.append();
+        model.sync(seqno, |_| false).unwrap();
+        assert!(model.on_disk.load(Ordering::Relaxed) >= seqno);
         for thread in threads {
             thread.join().unwrap();
         }
-        assert_eq!(world.lane.durable_seqno(), 3);
-        assert_eq!(world.on_disk.load(Ordering::Relaxed), 3);
-        assert!(world.flushes.load(Ordering::Relaxed) <= 3);
+        assert_eq!(model.group_sync.durable_seqno(), 3);
+        assert_eq!(model.on_disk.load(Ordering::Relaxed), 3);
+        assert!(model.flushes.load(Ordering::Relaxed) <= 3);
     });
 }
 
 /// The first flush fails: whoever is told success was durable before, nobody flushes again, nobody hangs.
 #[test]
-fn failure_reaches_everybody() {
+fn failure_reaches_every_caller() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {
-        let world = World::new();
+        let model = SyncModel::new();
         let threads: Vec<_> = (0..2)
             .map(|_| {
-                let world = world.clone();
+                let model = model.clone();
                 thread::spawn(move || {
-                    let seqno = world.append();
-                    let outcome = world.sync(seqno, |flush| flush == 0);
+                    let seqno = model.append();
+                    let outcome = model.sync(seqno, |flush| flush == 0);
                     assert!(matches!(outcome, Err(Error::ReadOnly { .. })));
                 })
             })
@@ -97,8 +97,8 @@ fn failure_reaches_everybody() {
         for thread in threads {
             thread.join().unwrap();
         }
-        assert_eq!(world.flushes.load(Ordering::Relaxed), 1);
-        assert_eq!(world.lane.durable_seqno(), 0);
-        assert!(world.lane.is_poisoned());
+        assert_eq!(model.flushes.load(Ordering::Relaxed), 1);
+        assert_eq!(model.group_sync.durable_seqno(), 0);
+        assert!(model.group_sync.is_poisoned());
     });
 }

@@ -1,6 +1,6 @@
 //! Every moment of a life is a moment to die: cut after each recorded event, by each way to crash, and look.
 
-use crate::world::{Known, Manifest, World, mix, verify};
+use crate::harness::{Guaranteed, LogHarness, Manifest, mix, verify};
 use esker_env::fault::{Crash, Event, StrictFs};
 
 /// Ways to die at one moment; the random ones differ from cut to cut.
@@ -14,15 +14,15 @@ fn crashes(cut: u64, last: Option<&Event>) -> Vec<Crash> {
     crashes
 }
 
-/// Cuts the life of `world` after each event of its trace.
-fn sweep(world: &World, before: Known, what: &str, stride: usize) -> u64 {
-    let mut replayer = world.fs.replayer();
+/// Cuts the life of `harness` after each event of its trace.
+fn sweep(harness: &LogHarness, before: Guaranteed, what: &str, stride: usize) -> u64 {
+    let mut replayer = harness.fs.replayer();
     let mut known = before;
     let mut passed = 0;
     let mut images = 0;
     loop {
         for &mark in &replayer.marks()[passed..] {
-            known.add(world.promises[mark as usize]);
+            known.add(harness.guarantees[mark as usize]);
         }
         passed = replayer.marks().len();
         if replayer.position().is_multiple_of(stride) {
@@ -39,42 +39,42 @@ fn sweep(world: &World, before: Known, what: &str, stride: usize) -> u64 {
     }
 }
 
-fn life(seed: u64, mapped: bool, steps: usize) -> World {
-    let mut world = World::new(&StrictFs::new(), seed, mapped);
+fn life(seed: u64, mapped: bool, steps: usize) -> LogHarness {
+    let mut harness = LogHarness::new(&StrictFs::new(), seed, mapped);
     for _ in 0..steps {
-        world.step();
+        harness.step();
     }
-    world
+    harness
 }
 
 #[test]
 fn a_mapped_log_survives_every_cut() {
     for seed in 1..=4 {
-        let world = life(seed, true, 220);
-        assert!(world.writer.is_mapped());
-        let images = sweep(&world, Known::new(Manifest::NEW), &format!("seed {seed}"), 1);
+        let harness = life(seed, true, 220);
+        assert!(harness.writer.is_mapped());
+        let images = sweep(&harness, Guaranteed::new(Manifest::NEW), &format!("seed {seed}"), 1);
         assert!(images > 1000, "{images}");
-        assert!(world.log.counters().recycled > 0, "seed {seed} recycles nothing");
+        assert!(harness.log.counters().recycled > 0, "seed {seed} recycles nothing");
     }
 }
 
 #[test]
 fn a_written_log_survives_every_cut() {
     for seed in 11..=13 {
-        let world = life(seed, false, 220);
-        assert!(!world.writer.is_mapped());
-        let images = sweep(&world, Known::new(Manifest::NEW), &format!("seed {seed}"), 1);
+        let harness = life(seed, false, 220);
+        assert!(!harness.writer.is_mapped());
+        let images = sweep(&harness, Guaranteed::new(Manifest::NEW), &format!("seed {seed}"), 1);
         assert!(images > 1000, "{images}");
     }
 }
 
 /// Dies in the first life, dies in the second one, which begins on what the first one left: before its
-/// commit, while it deletes old files, and at work. What was promised by either life is there.
+/// commit, while it deletes old files, and at work. What was guaranteed by either life is there.
 #[test]
 fn crashes_in_the_life_after_a_crash() {
     for seed in 21..=24 {
-        let world = life(seed, true, 150);
-        let end = world.fs.trace_len();
+        let harness = life(seed, true, 150);
+        let end = harness.fs.trace_len();
         for round in 0..6 {
             let cut = mix(seed * 100 + round) as usize % end;
             let crash = match round % 3 {
@@ -82,11 +82,11 @@ fn crashes_in_the_life_after_a_crash() {
                 1 => Crash::PowerRandom { seed: seed * 100 + round },
                 _ => Crash::PowerNoneLost,
             };
-            let mut replayer = world.fs.replayer();
+            let mut replayer = harness.fs.replayer();
             replayer.advance_to(cut);
-            let mut known = Known::new(Manifest::NEW);
+            let mut known = Guaranteed::new(Manifest::NEW);
             for &mark in replayer.marks() {
-                known.add(world.promises[mark as usize]);
+                known.add(harness.guarantees[mark as usize]);
             }
             let image = replayer.image(crash);
             let what = format!("seed {seed}, round {round}, first life cut at {cut} by {crash:?}");
@@ -97,7 +97,7 @@ fn crashes_in_the_life_after_a_crash() {
                 known.durable = known.written;
                 known.torn = true;
             }
-            let mut second = World::after(&image, seed + round, round % 2 == 0, &known, &old);
+            let mut second = LogHarness::after(&image, seed + round, round % 2 == 0, &known, &old);
             for _ in 0..25 {
                 second.step();
             }

@@ -1,7 +1,7 @@
-//! Damage of every byte and every length: it is noticed, or nothing that was promised is missing. Wrong data
+//! Damage of every byte and every length: it is noticed, or nothing that was guaranteed is missing. Wrong data
 //! never comes back, and nothing panics.
 
-use crate::world::{DIR, Known, Manifest, World, read_back, verify};
+use crate::harness::{DIR, Guaranteed, LogHarness, Manifest, read_back, verify};
 use esker_base::{Error, LogId};
 use esker_env::fault::{Crash, StrictFs};
 use esker_env::{FileSystem, OpenMode};
@@ -10,21 +10,21 @@ use esker_wal::segment::SegmentHeader;
 use std::path::{Path, PathBuf};
 
 /// Two full segments and a third with a few records, one sync on the way: two marks.
-fn three_segments(mapped: bool) -> World {
-    let mut world = World::new(&StrictFs::new(), 5, mapped);
+fn three_segments(mapped: bool) -> LogHarness {
+    let mut harness = LogHarness::new(&StrictFs::new(), 5, mapped);
     for round in 0..3 {
         for count in [1, 2, 3, 1] {
-            world.write(count);
+            harness.write(count);
         }
         if round == 1 {
-            world.sync();
+            harness.sync();
         }
-        world.write(1);
+        harness.write(1);
         if round < 2 {
-            world.rotate();
+            harness.rotate();
         }
     }
-    world
+    harness
 }
 
 fn segments(fs: &StrictFs) -> Vec<PathBuf> {
@@ -49,12 +49,12 @@ struct Tally {
 }
 
 impl Tally {
-    fn look(&mut self, fs: &StrictFs, known: &Known, what: &str) {
+    fn look(&mut self, fs: &StrictFs, known: &Guaranteed, what: &str) {
         match read_back(fs, &known.manifest, WalRecovery::Strict) {
             Ok(recovered) => {
                 let last = recovered.last(&known.manifest);
                 assert!(last <= known.written, "{what}");
-                assert!(last >= known.durable, "{what}: promised up to {}, ends at {last}", known.durable);
+                assert!(last >= known.durable, "{what}: guaranteed up to {}, ends at {last}", known.durable);
                 if last == known.written {
                     self.harmless += 1;
                 } else {
@@ -67,7 +67,7 @@ impl Tally {
     }
 }
 
-fn flip_everything(fs: &StrictFs, known: &Known) -> Tally {
+fn flip_everything(fs: &StrictFs, known: &Guaranteed) -> Tally {
     let mut tally = Tally::default();
     for path in segments(fs) {
         let file = fs.open(&path, OpenMode::ReadWrite).unwrap();
@@ -83,23 +83,23 @@ fn flip_everything(fs: &StrictFs, known: &Known) -> Tally {
 
 #[test]
 fn every_flipped_byte_after_a_kill_is_noticed_unless_it_is_the_very_last_record() {
-    let world = three_segments(true);
-    let known = world.known();
-    let image = world.fs.crash(Crash::Process);
+    let harness = three_segments(true);
+    let known = harness.known();
+    let image = harness.fs.crash(Crash::Process);
     image.forget_trace();
     let tally = flip_everything(&image, &known);
     // Only the last record's own bytes can pass for a torn tail; padding, free space and single header copies
     // do not matter.
-    let last = crate::world::batch(known.written, 1).payload().len() + 32;
+    let last = crate::harness::batch(known.written, 1).payload().len() + 32;
     assert!(tally.shorter <= last, "{tally:?}, the last record has {last} bytes");
     assert!(tally.noticed > 500, "{tally:?}");
 }
 
 #[test]
 fn every_flipped_byte_after_a_power_cut_leaves_what_was_durable() {
-    let world = three_segments(true);
-    let known = world.known();
-    let image = world.fs.crash(Crash::PowerNoneLost);
+    let harness = three_segments(true);
+    let known = harness.known();
+    let image = harness.fs.crash(Crash::PowerNoneLost);
     image.forget_trace();
     let tally = flip_everything(&image, &known);
     // Behind the last position known durable the log may end early; in front of it damage is noticed.
@@ -109,9 +109,9 @@ fn every_flipped_byte_after_a_power_cut_leaves_what_was_durable() {
 #[test]
 fn every_truncation_is_noticed_or_takes_nothing_that_was_durable() {
     for crash in [Crash::Process, Crash::PowerNoneLost] {
-        let world = three_segments(false);
-        let known = world.known();
-        let image = world.fs.crash(crash);
+        let harness = three_segments(false);
+        let known = harness.known();
+        let image = harness.fs.crash(crash);
         image.forget_trace();
         let mut tally = Tally::default();
         for path in segments(&image) {
@@ -131,9 +131,9 @@ fn every_truncation_is_noticed_or_takes_nothing_that_was_durable() {
 #[test]
 fn every_lost_sector_is_noticed_or_takes_nothing_that_was_durable() {
     for (crash, fill) in [(Crash::Process, 0u8), (Crash::PowerNoneLost, 0), (Crash::PowerNoneLost, 0xff)] {
-        let world = three_segments(true);
-        let known = world.known();
-        let image = world.fs.crash(crash);
+        let harness = three_segments(true);
+        let known = harness.known();
+        let image = harness.fs.crash(crash);
         let mut tally = Tally::default();
         for path in segments(&image) {
             let bytes = contents(&image, &path);
@@ -150,10 +150,10 @@ fn every_lost_sector_is_noticed_or_takes_nothing_that_was_durable() {
 
 #[test]
 fn a_missing_segment_is_noticed() {
-    let world = three_segments(true);
-    let known = world.known();
+    let harness = three_segments(true);
+    let known = harness.known();
     for victim in 0..3 {
-        let image = world.fs.crash(Crash::Process);
+        let image = harness.fs.crash(Crash::Process);
         let path = &segments(&image)[victim];
         image.remove_file(path).unwrap();
         let error = read_back(&image, &known.manifest, WalRecovery::Strict).err().unwrap();
@@ -164,9 +164,9 @@ fn a_missing_segment_is_noticed() {
 #[test]
 fn headers_damaged_at_both_places_are_not_the_end_of_the_log() {
     for victim in 0..3 {
-        let world = three_segments(true);
-        let known = world.known();
-        let image = world.fs.crash(Crash::PowerNoneLost);
+        let harness = three_segments(true);
+        let known = harness.known();
+        let image = harness.fs.crash(Crash::PowerNoneLost);
         let path = &segments(&image)[victim];
         let file = image.open(path, OpenMode::ReadWrite).unwrap();
         for offset in [0, 2048] {
@@ -175,16 +175,16 @@ fn headers_damaged_at_both_places_are_not_the_end_of_the_log() {
         let error = read_back(&image, &known.manifest, WalRecovery::Strict).err().unwrap();
         assert!(error.is_corruption(), "{error}");
         // One copy is enough.
-        file.write_at(&contents(&world.fs, path)[..128], 2048).unwrap();
+        file.write_at(&contents(&harness.fs, path)[..128], 2048).unwrap();
         verify(&image, &known, true, "one copy");
     }
 }
 
 #[test]
 fn a_segment_that_continues_another_one_is_refused() {
-    let world = three_segments(true);
-    let known = world.known();
-    let image = world.fs.crash(Crash::PowerNoneLost);
+    let harness = three_segments(true);
+    let known = harness.known();
+    let image = harness.fs.crash(Crash::PowerNoneLost);
     let path = &segments(&image)[2];
     let mut header = SegmentHeader::decode(&contents(&image, path)).unwrap();
     header.prev_end.offset += 8;
@@ -198,9 +198,9 @@ fn a_segment_that_continues_another_one_is_refused() {
 
 #[test]
 fn damage_behind_which_records_stand_is_named_with_file_and_offset() {
-    let world = three_segments(true);
-    let known = world.known();
-    let image = world.fs.crash(Crash::Process);
+    let harness = three_segments(true);
+    let known = harness.known();
+    let image = harness.fs.crash(Crash::Process);
     let path = segments(&image).pop().unwrap();
     let file = image.open(&path, OpenMode::ReadWrite).unwrap();
     file.write_at(&[0xee; 4], 4096 + 60).unwrap();
@@ -220,9 +220,9 @@ fn damage_behind_which_records_stand_is_named_with_file_and_offset() {
 
 #[test]
 fn damage_before_a_mark_is_noticed_even_after_a_power_cut() {
-    let world = three_segments(true);
-    let known = world.known();
-    let image = world.fs.crash(Crash::PowerNoneLost);
+    let harness = three_segments(true);
+    let known = harness.known();
+    let image = harness.fs.crash(Crash::PowerNoneLost);
     let path = &segments(&image)[1];
     image.open(path, OpenMode::ReadWrite).unwrap().write_at(&[0xee; 4], 4096 + 40).unwrap();
     for mode in [WalRecovery::Strict, WalRecovery::PowerCut] {
@@ -233,31 +233,31 @@ fn damage_before_a_mark_is_noticed_even_after_a_power_cut() {
 
 #[test]
 fn the_durable_position_of_the_manifest_counts_as_well() {
-    let mut world = World::new(&StrictFs::new(), 6, true);
+    let mut harness = LogHarness::new(&StrictFs::new(), 6, true);
     for _ in 0..5 {
-        world.write(1);
+        harness.write(1);
     }
-    world.sync();
-    let known = world.known();
-    let image = world.fs.crash(Crash::PowerNoneLost);
+    harness.sync();
+    let known = harness.known();
+    let image = harness.fs.crash(Crash::PowerNoneLost);
     let path = &segments(&image)[0];
     image.open(path, OpenMode::ReadWrite).unwrap().write_at(&[0xee; 4], 4096 + 40).unwrap();
     // No record carries the mark yet, so the log alone cannot know.
     assert_eq!(read_back(&image, &known.manifest, WalRecovery::Strict).unwrap().records.len(), 0);
-    let manifest = Manifest { durable: world.log.durable_position(), ..known.manifest };
+    let manifest = Manifest { durable: harness.log.durable_position(), ..known.manifest };
     assert!(read_back(&image, &manifest, WalRecovery::Strict).err().unwrap().is_corruption());
 }
 
 #[test]
 fn a_manifest_that_lost_edits_is_noticed() {
-    let mut world = three_segments(true);
-    world.flush(0);
-    world.write(1);
-    world.rotate();
-    world.write(1);
-    let known = world.known();
+    let mut harness = three_segments(true);
+    harness.flush(0);
+    harness.write(1);
+    harness.rotate();
+    harness.write(1);
+    let known = harness.known();
     assert!(known.manifest.edit > 1);
-    let image = world.fs.crash(Crash::PowerNoneLost);
+    let image = harness.fs.crash(Crash::PowerNoneLost);
     verify(&image, &known, true, "as it is");
     let older = Manifest { edit: known.manifest.edit - 1, ..known.manifest };
     let error = read_back(&image, &older, WalRecovery::Strict).err().unwrap();
@@ -266,9 +266,9 @@ fn a_manifest_that_lost_edits_is_noticed() {
 
 #[test]
 fn another_databases_segment_is_left_alone() {
-    let world = three_segments(true);
-    let known = world.known();
-    let image = world.fs.crash(Crash::Process);
+    let harness = three_segments(true);
+    let known = harness.known();
+    let image = harness.fs.crash(Crash::Process);
     let stranger = SegmentHeader {
         data_start: 4096,
         db_uuid: [9; 16],
@@ -290,7 +290,7 @@ fn another_databases_segment_is_left_alone() {
     assert!(recovered.report.removable.iter().all(|(slot, _)| *slot != 99));
 
     // A copy that an unfinished recovery made is not read either; one of this version's own twins is damage.
-    let copy = SegmentHeader { db_uuid: crate::world::UUID, replaces_upto: LogId(3), ..stranger };
+    let copy = SegmentHeader { db_uuid: crate::harness::UUID, replaces_upto: LogId(3), ..stranger };
     file.write_at(&copy.encode(), 0).unwrap();
     verify(&image, &known, false, "with an uncommitted copy");
     let twin = SegmentHeader { replaces_upto: LogId(0), ..copy };
@@ -301,9 +301,9 @@ fn another_databases_segment_is_left_alone() {
 
 #[test]
 fn a_newer_format_is_refused_by_name() {
-    let world = three_segments(true);
-    let known = world.known();
-    let image = world.fs.crash(Crash::Process);
+    let harness = three_segments(true);
+    let known = harness.known();
+    let image = harness.fs.crash(Crash::Process);
     let path = PathBuf::from(DIR).join("0099.seg");
     let file = image.open(&path, OpenMode::CreateNew).unwrap();
     let mut header = contents(&image, &segments(&image)[0])[..128].to_vec();

@@ -1,6 +1,6 @@
 //! What is kept for readers of changes, and reading it beside the writer.
 
-use crate::world::{Manifest, SEGMENT_BYTES, UUID, make_parent, options, start};
+use crate::harness::{Manifest, SEGMENT_BYTES, UUID, make_parent, options, start};
 use esker_base::{Error, LogId, SeqNo};
 use esker_env::fault::StrictFs;
 use esker_env::{Env, FileSystem, OpenMode};
@@ -14,22 +14,22 @@ use std::sync::Arc;
 const DIR: &str = "/db/wal";
 
 /// A log with its writer, on which a test says when segments are released.
-struct Kept {
+struct HistoryHarness {
     fs: StrictFs,
     log: Arc<Log>,
     writer: LogWriter,
     next: u64,
 }
 
-impl Kept {
-    fn new(mapped: bool, history_limit_bytes: u64) -> Kept {
+impl HistoryHarness {
+    fn new(mapped: bool, history_limit_bytes: u64) -> HistoryHarness {
         let fs = StrictFs::new();
         make_parent(&fs);
         let env = Env::simulated(Arc::new(fs.clone()), 3);
         let options = LogOptions { history_limit_bytes, ..options(mapped) };
         let start = start(&Manifest::NEW, LogId(1));
         let (log, writer) = Log::create(&env, Path::new(DIR), &start, options).unwrap();
-        Kept { fs, log, writer, next: 1 }
+        HistoryHarness { fs, log, writer, next: 1 }
     }
 
     /// Appends a batch of so many entries with values of 300 bytes.
@@ -78,9 +78,9 @@ impl Kept {
 }
 
 #[test]
-fn wanted_segments_are_kept_and_others_are_used_again() {
+fn held_segments_are_kept_and_others_are_recycled() {
     for mapped in [true, false] {
-        let mut kept = Kept::new(mapped, u64::MAX);
+        let mut kept = HistoryHarness::new(mapped, u64::MAX);
         let hold = kept.log.hold(SeqNo::ZERO, None, 0).unwrap();
         (0..200).for_each(|number| kept.append(1 + number % 3));
         kept.release();
@@ -110,8 +110,8 @@ fn wanted_segments_are_kept_and_others_are_used_again() {
 /// A reader that has read a segment to its end finds the next one, although its own is written anew
 /// meanwhile.
 #[test]
-fn a_segment_that_is_used_again_under_a_reader_is_left() {
-    let mut kept = Kept::new(true, u64::MAX);
+fn a_reader_leaves_a_segment_that_is_recycled_under_it() {
+    let mut kept = HistoryHarness::new(true, u64::MAX);
     let hold = kept.log.hold(SeqNo::ZERO, None, 0).unwrap();
     let mut reader = kept.reader(0);
     for round in 0..60 {
@@ -127,8 +127,8 @@ fn a_segment_that_is_used_again_under_a_reader_is_left() {
 }
 
 #[test]
-fn past_the_limit_the_oldest_goes_and_its_readers_are_cut_off() {
-    let mut kept = Kept::new(true, 3 * SEGMENT_BYTES);
+fn past_the_limit_the_oldest_segment_goes_and_its_readers_are_cut_off() {
+    let mut kept = HistoryHarness::new(true, 3 * SEGMENT_BYTES);
     let slow = kept.log.hold(SeqNo::ZERO, Some("slow".into()), 0).unwrap();
     while kept.log.counters().deleted == 0 {
         kept.append(1);
@@ -166,8 +166,8 @@ fn past_the_limit_the_oldest_goes_and_its_readers_are_cut_off() {
 /// A whole record that was never published can stand where the next one will: a write that failed late. Only
 /// bytes that were read after the limit was known are given out.
 #[test]
-fn bytes_that_were_read_early_are_read_again() {
-    let mut kept = Kept::new(false, u64::MAX);
+fn bytes_read_before_the_limit_are_read_again() {
+    let mut kept = HistoryHarness::new(false, u64::MAX);
     let _hold = kept.log.hold(SeqNo::ZERO, None, 0).unwrap();
     kept.append(1);
     let position = kept.writer.position();
@@ -177,7 +177,7 @@ fn bytes_that_were_read_early_are_read_again() {
     let mut published = vec![0; 512];
     file.read_exact_at(&mut published, position.offset).unwrap();
     // Another record with the same number, valid to the last bit, as a failed attempt might leave it.
-    let mut other = Kept::new(false, u64::MAX);
+    let mut other = HistoryHarness::new(false, u64::MAX);
     other.append(1);
     let mut attempt = BatchEncoder::new();
     attempt.put(esker_base::KeyspaceId(0), b"never", b"happened").unwrap();
@@ -201,8 +201,8 @@ fn bytes_that_were_read_early_are_read_again() {
 }
 
 #[test]
-fn what_is_missing_is_damage_and_not_the_end() {
-    let mut kept = Kept::new(true, u64::MAX);
+fn a_missing_record_is_damage_and_not_the_end() {
+    let mut kept = HistoryHarness::new(true, u64::MAX);
     let _hold = kept.log.hold(SeqNo::ZERO, None, 0).unwrap();
     (0..5).for_each(|_| kept.append(1));
     let path = Path::new(DIR).join("0001.seg");
@@ -217,7 +217,7 @@ fn what_is_missing_is_damage_and_not_the_end() {
 /// The lives of a log follow each other by the manifest's word; a hole ends what there is.
 #[test]
 fn lives_are_linked_from_the_newest_back_to_a_hole() {
-    let mut kept = Kept::new(true, u64::MAX);
+    let mut kept = HistoryHarness::new(true, u64::MAX);
     let _hold = kept.log.hold(SeqNo::ZERO, None, 0).unwrap();
     (0..60).for_each(|_| kept.append(1));
     kept.log.sync_up_to(SeqNo::new(60), || (SeqNo::new(60), kept.writer.position())).unwrap();
@@ -258,10 +258,10 @@ fn lives_are_linked_from_the_newest_back_to_a_hole() {
     let rest = KeptHistory::link(&holed, &[ended]);
     assert_eq!(rest.gone_upto.get(), third.get() - 1);
     assert!(matches!(rest.locate(SeqNo::ZERO), Located::Gone { .. }));
-    let mut given_up = history.clone();
-    given_up.give_up_before(SeqNo::new(third.get() - 1));
-    assert_eq!(given_up, rest);
-    assert_eq!(given_up.lives(&[ended]), [ended]);
-    given_up.give_up_before(SeqNo::MAX);
-    assert_eq!((given_up.lives(&[ended]), given_up.gone_upto.get()), (vec![], 60));
+    let mut dropped = history.clone();
+    dropped.drop_segments_through(SeqNo::new(third.get() - 1));
+    assert_eq!(dropped, rest);
+    assert_eq!(dropped.lives(&[ended]), [ended]);
+    dropped.drop_segments_through(SeqNo::MAX);
+    assert_eq!((dropped.lives(&[ended]), dropped.gone_upto.get()), (vec![], 60));
 }

@@ -1,24 +1,24 @@
 //! Looking at segment files.
 
-use crate::world::{DIR, World};
+use crate::harness::{DIR, LogHarness};
 use esker_base::LogId;
 use esker_env::fault::StrictFs;
 use esker_env::{FileSystem, OpenMode};
-use esker_wal::inspect::Stop;
+use esker_wal::inspect::InspectionEnd;
 use esker_wal::record::HeaderFault;
 use esker_wal::{RecordKind, SegmentInspector, StopReason};
 use std::path::PathBuf;
 
 #[test]
 fn records_are_shown_with_place_kind_and_state() {
-    let mut world = World::new(&StrictFs::new(), 9, true);
-    world.write(2);
-    world.sync();
-    world.write(3);
-    world.rotate();
-    world.write(1);
+    let mut harness = LogHarness::new(&StrictFs::new(), 9, true);
+    harness.write(2);
+    harness.sync();
+    harness.write(3);
+    harness.rotate();
+    harness.write(1);
     let first = PathBuf::from(DIR).join("0001.seg");
-    let mut inspector = SegmentInspector::open(&world.fs, &first).unwrap();
+    let mut inspector = SegmentInspector::open(&harness.fs, &first).unwrap();
     assert_eq!(inspector.header().unwrap().log_id, LogId(1));
     assert_eq!(inspector.copies().0[0], inspector.copies().0[1]);
     let mut records = Vec::new();
@@ -33,11 +33,11 @@ fn records_are_shown_with_place_kind_and_state() {
     assert_eq!((mark.log_id, mark.offset), (LogId(1), records[1].offset));
     assert_eq!(records[2].next_log_id, Some(LogId(2)));
     let end = records[2].offset + records[2].record_len;
-    assert_eq!(inspector.stop(), Some(Stop { offset: end, reason: None }));
+    assert_eq!(inspector.stop(), Some(InspectionEnd { offset: end, reason: None }));
 
-    let file = world.fs.open(&first, OpenMode::ReadWrite).unwrap();
+    let file = harness.fs.open(&first, OpenMode::ReadWrite).unwrap();
     file.write_at(b"damage", records[1].offset + 50).unwrap();
-    let mut inspector = SegmentInspector::open(&world.fs, &first).unwrap();
+    let mut inspector = SegmentInspector::open(&harness.fs, &first).unwrap();
     assert!(inspector.next_record().unwrap().unwrap().payload_valid);
     assert!(!inspector.next_record().unwrap().unwrap().payload_valid);
     assert!(inspector.next_record().unwrap().is_none());
@@ -48,16 +48,16 @@ fn records_are_shown_with_place_kind_and_state() {
 
 #[test]
 fn a_file_that_was_never_begun_says_so() {
-    let world = World::new(&StrictFs::new(), 9, true);
-    world.log.prepare_next().unwrap();
+    let harness = LogHarness::new(&StrictFs::new(), 9, true);
+    harness.log.prepare_next().unwrap();
     let path = PathBuf::from(DIR).join("0002.seg");
-    let mut inspector = SegmentInspector::open(&world.fs, &path).unwrap();
+    let mut inspector = SegmentInspector::open(&harness.fs, &path).unwrap();
     assert!(inspector.header().is_none() && inspector.next_record().unwrap().is_none());
     let fault = inspector.copies().0[0].as_ref().unwrap_err();
     assert_eq!(fault.to_string(), "no segment header was written yet");
     let begun = PathBuf::from(DIR).join("0001.seg");
-    let mut inspector = SegmentInspector::open(&world.fs, &begun).unwrap();
+    let mut inspector = SegmentInspector::open(&harness.fs, &begun).unwrap();
     assert!(inspector.next_record().unwrap().is_none());
     let reason = StopReason::Header(HeaderFault::ForeignLogId { found: 0 });
-    assert_eq!(inspector.stop(), Some(Stop { offset: 4096, reason: Some(reason) }));
+    assert_eq!(inspector.stop(), Some(InspectionEnd { offset: 4096, reason: Some(reason) }));
 }

@@ -5,8 +5,8 @@
 mod crash;
 mod damage;
 mod faults;
+mod group_sync;
+mod harness;
 mod history;
 mod inspect;
-mod life;
-mod sharing;
-mod world;
+mod lifecycle;

@@ -1,6 +1,6 @@
 //! Many writers, few flushes.
 
-use crate::world::{DIR, Known, Manifest, batch, make_parent, start, verify};
+use crate::harness::{DIR, Guaranteed, Manifest, batch, make_parent, start, verify};
 use esker_base::LogId;
 use esker_base::checksum::crc32c;
 use esker_env::Env;
@@ -85,7 +85,7 @@ fn power_writers_share_flushes() {
     assert_eq!(log.durable_seqno().get(), commits);
     let flushes = log.counters().flushes;
     assert!(flushes * 2 < commits, "{flushes} flushes for {commits} commits");
-    let known = Known { written: commits, durable: commits, ..Known::new(Manifest::NEW) };
+    let known = Guaranteed { written: commits, durable: commits, ..Guaranteed::new(Manifest::NEW) };
     for crash in [Crash::PowerAllLost, Crash::PowerRandom { seed: 1 }, Crash::PowerRandom { seed: 2 }] {
         let recovered = verify(&strict.crash(crash), &known, true, "after all flushes");
         assert_eq!(recovered.records.len() as u64, commits);

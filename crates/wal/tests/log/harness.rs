@@ -1,4 +1,4 @@
-//! A log under test together with what it has promised.
+//! A log under test together with what it has guaranteed.
 
 use esker_base::checksum::crc32c;
 use esker_base::kind::FLAG_EXPIRY;
@@ -43,9 +43,9 @@ impl Manifest {
     }
 }
 
-/// A promise made to somebody; its index is the number of a mark in the file system's trace.
+/// A guarantee made to somebody; its index is the number of a mark in the file system's trace.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Promise {
+pub(crate) enum Guarantee {
     /// Written up to here: survives the death of the process.
     Written(u64),
     /// Synced up to here: survives a power cut.
@@ -54,9 +54,9 @@ pub(crate) enum Promise {
     Manifest(Manifest),
 }
 
-/// Everything promised at some moment.
+/// Everything guaranteed at some moment.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Known {
+pub(crate) struct Guaranteed {
     pub(crate) written: u64,
     pub(crate) durable: u64,
     pub(crate) manifest: Manifest,
@@ -64,16 +64,16 @@ pub(crate) struct Known {
     pub(crate) torn: bool,
 }
 
-impl Known {
-    pub(crate) fn new(manifest: Manifest) -> Known {
-        Known { written: manifest.flushed, durable: manifest.flushed, manifest, torn: false }
+impl Guaranteed {
+    pub(crate) fn new(manifest: Manifest) -> Guaranteed {
+        Guaranteed { written: manifest.flushed, durable: manifest.flushed, manifest, torn: false }
     }
 
-    pub(crate) fn add(&mut self, promise: Promise) {
-        match promise {
-            Promise::Written(seqno) => self.written = seqno,
-            Promise::Durable(seqno) => self.durable = seqno,
-            Promise::Manifest(manifest) => {
+    pub(crate) fn add(&mut self, guarantee: Guarantee) {
+        match guarantee {
+            Guarantee::Written(seqno) => self.written = seqno,
+            Guarantee::Durable(seqno) => self.durable = seqno,
+            Guarantee::Manifest(manifest) => {
                 self.manifest = manifest;
                 self.torn = false;
             }
@@ -87,15 +87,15 @@ pub(crate) fn mix(number: u64) -> u64 {
 }
 
 /// The entry that always has this sequence number.
-pub(crate) struct Truth {
+pub(crate) struct ExpectedEntry {
     kind_byte: u8,
     keyspace: KeyspaceId,
     key: Vec<u8>,
     value: Vec<u8>,
 }
 
-impl Truth {
-    pub(crate) fn of(seqno: u64) -> Truth {
+impl ExpectedEntry {
+    pub(crate) fn of(seqno: u64) -> ExpectedEntry {
         let drawn = mix(seqno);
         let value_len = match drawn % 64 {
             0 => 3000,
@@ -114,7 +114,12 @@ impl Truth {
         if !kind.has_value() {
             value.clear();
         }
-        Truth { kind_byte: kind as u8 | flags, keyspace: KeyspaceId((drawn % 300) as u32), key, value }
+        ExpectedEntry {
+            kind_byte: kind as u8 | flags,
+            keyspace: KeyspaceId((drawn % 300) as u32),
+            key,
+            value,
+        }
     }
 
     pub(crate) fn entry(&self) -> Entry<'_> {
@@ -126,7 +131,7 @@ impl Truth {
 pub(crate) fn batch(first: u64, count: u32) -> BatchEncoder {
     let mut batch = BatchEncoder::new();
     for seqno in first..first + u64::from(count) {
-        batch.entry(&Truth::of(seqno).entry()).unwrap();
+        batch.entry(&ExpectedEntry::of(seqno).entry()).unwrap();
     }
     batch
 }
@@ -156,7 +161,7 @@ pub(crate) fn read_back(fs: &dyn FileSystem, manifest: &Manifest, mode: WalRecov
         for entry in record.entries() {
             let (seqno, entry) = entry?;
             assert_eq!(seqno.get(), next);
-            assert_eq!(entry, Truth::of(next).entry(), "entry {next}");
+            assert_eq!(entry, ExpectedEntry::of(next).entry(), "entry {next}");
             next += 1;
         }
         expected = Some(next);
@@ -167,19 +172,19 @@ pub(crate) fn read_back(fs: &dyn FileSystem, manifest: &Manifest, mode: WalRecov
     Ok(Recovered { report, records })
 }
 
-/// Recovers and checks the result against everything promised.
+/// Recovers and checks the result against everything guaranteed.
 ///
 /// # Panics
-/// If anything promised is missing, or anything came back that was never written.
-pub(crate) fn verify(fs: &dyn FileSystem, known: &Known, power_lost: bool, what: &str) -> Recovered {
+/// If anything guaranteed is missing, or anything came back that was never written.
+pub(crate) fn verify(fs: &dyn FileSystem, known: &Guaranteed, power_lost: bool, what: &str) -> Recovered {
     let manifest = &known.manifest;
     let recovered = match read_back(fs, manifest, WalRecovery::Strict) {
         Ok(recovered) => recovered,
         Err(error) => panic!("{what}: {error}; {known:?}"),
     };
     let last = recovered.last(manifest);
-    let promised = if power_lost { known.durable } else { known.written };
-    assert!(last >= promised, "{what}: the log ends at {last}, promised is {promised}");
+    let guaranteed = if power_lost { known.durable } else { known.written };
+    assert!(last >= guaranteed, "{what}: the log ends at {last}, guaranteed is {guaranteed}");
     if let Some(first) = recovered.records.first() {
         assert!(first.0 <= manifest.flushed + 1, "{what}: the log starts at {}, {known:?}", first.0);
     }
@@ -193,12 +198,12 @@ pub(crate) fn verify(fs: &dyn FileSystem, known: &Known, power_lost: bool, what:
 }
 
 /// One life of a log.
-pub(crate) struct World {
+pub(crate) struct LogHarness {
     pub(crate) fs: StrictFs,
     pub(crate) log: Arc<Log>,
     pub(crate) writer: LogWriter,
     pub(crate) random: SeededRandom,
-    pub(crate) promises: Vec<Promise>,
+    pub(crate) guarantees: Vec<Guarantee>,
     pub(crate) manifest: Manifest,
     /// Closed segments and their last sequence numbers.
     closed: Vec<(LogId, u64)>,
@@ -225,45 +230,51 @@ pub(crate) fn start(manifest: &Manifest, log_id: LogId) -> LogStart {
     }
 }
 
-impl World {
+impl LogHarness {
     /// A new log.
-    pub(crate) fn new(fs: &StrictFs, seed: u64, mapped: bool) -> World {
-        World::begin(fs, seed, mapped, Manifest::NEW, LogId(1))
+    pub(crate) fn new(fs: &StrictFs, seed: u64, mapped: bool) -> LogHarness {
+        LogHarness::begin(fs, seed, mapped, Manifest::NEW, LogId(1))
     }
 
     /// The next life of a log that was recovered: everything is in tables, the new manifest says so.
-    pub(crate) fn after(fs: &StrictFs, seed: u64, mapped: bool, known: &Known, old: &Recovered) -> World {
+    pub(crate) fn after(
+        fs: &StrictFs,
+        seed: u64,
+        mapped: bool,
+        known: &Guaranteed,
+        old: &Recovered,
+    ) -> LogHarness {
         let log_id = old.report.next_log_id;
         let flushed = old.last(&known.manifest).max(old.report.greatest_seqno.get());
         let edit = known.manifest.edit + 1;
         let manifest = Manifest { min_log_id: log_id, durable: known.manifest.durable, edit, flushed };
-        let mut world = World::begin(fs, seed, mapped, manifest, log_id);
-        world.promise(Promise::Manifest(manifest));
-        world.log.note_manifest_edit(edit);
-        world.log.delete_old(&old.report).unwrap();
-        world
+        let mut harness = LogHarness::begin(fs, seed, mapped, manifest, log_id);
+        harness.guarantee(Guarantee::Manifest(manifest));
+        harness.log.note_manifest_edit(edit);
+        harness.log.delete_old(&old.report).unwrap();
+        harness
     }
 
-    fn begin(fs: &StrictFs, seed: u64, mapped: bool, manifest: Manifest, log_id: LogId) -> World {
+    fn begin(fs: &StrictFs, seed: u64, mapped: bool, manifest: Manifest, log_id: LogId) -> LogHarness {
         make_parent(fs);
         let env = Env::simulated(Arc::new(fs.clone()), seed);
         let before = Manifest { edit: manifest.edit - 1, ..manifest };
         let (log, writer) =
             Log::create(&env, Path::new(DIR), &start(&before, log_id), options(mapped)).unwrap();
-        World {
+        LogHarness {
             fs: fs.clone(),
             log,
             writer,
             random: SeededRandom::new(seed),
-            promises: Vec::new(),
+            guarantees: Vec::new(),
             manifest,
             closed: Vec::new(),
         }
     }
 
-    pub(crate) fn promise(&mut self, promise: Promise) {
-        self.fs.mark(self.promises.len() as u64);
-        self.promises.push(promise);
+    pub(crate) fn guarantee(&mut self, guarantee: Guarantee) {
+        self.fs.mark(self.guarantees.len() as u64);
+        self.guarantees.push(guarantee);
     }
 
     pub(crate) fn below(&self, bound: u64) -> u64 {
@@ -284,17 +295,17 @@ impl World {
             self.close_active();
             self.writer.rotate_to_private(&mut private, 7).unwrap();
         } else if !self.writer.has_room(payload.len()) {
-            self.writer.wake();
+            self.writer.grow();
             if !self.writer.has_room(payload.len()) {
                 self.rotate();
             }
         }
         self.writer.append(SeqNo::new(first), count, payload, crc32c(payload)).unwrap();
-        self.promise(Promise::Written(first + u64::from(count) - 1));
+        self.guarantee(Guarantee::Written(first + u64::from(count) - 1));
     }
 
     pub(crate) fn rotate(&mut self) {
-        self.writer.wake();
+        self.writer.grow();
         if !self.log.has_ready() {
             assert!(self.log.prepare_next().unwrap());
         }
@@ -303,14 +314,14 @@ impl World {
     }
 
     /// Goes on in a small segment if `leaves`, and rests.
-    pub(crate) fn rest(&mut self, leaves: bool) {
+    pub(crate) fn shrink(&mut self, leaves: bool) {
         if leaves {
             let mut small = self.log.prepare_small().unwrap();
             self.close_active();
-            self.writer.wake();
+            self.writer.grow();
             self.writer.rotate_to_private(&mut small, 7).unwrap();
         }
-        self.writer.rest();
+        self.writer.shrink();
         self.log.delete_surplus().unwrap();
     }
 
@@ -322,7 +333,7 @@ impl World {
         let seqno = self.writer.last_seqno();
         let captured = (seqno, self.writer.position());
         self.log.sync_up_to(seqno, || captured).unwrap();
-        self.promise(Promise::Durable(seqno.get()));
+        self.guarantee(Guarantee::Durable(seqno.get()));
     }
 
     /// Puts the oldest closed segments but `keep` into tables, commits that and lets go of them.
@@ -334,7 +345,7 @@ impl World {
         let min_log_id = self.closed.first().map_or(self.writer.position().log_id, |closed| closed.0);
         assert!(min_log_id > log_id);
         self.manifest = Manifest { min_log_id, durable: self.log.durable_position(), edit, flushed };
-        self.promise(Promise::Manifest(self.manifest));
+        self.guarantee(Guarantee::Manifest(self.manifest));
         self.log.note_manifest_edit(edit);
         assert_eq!(self.log.release_below(min_log_id).unwrap(), count);
     }
@@ -359,7 +370,7 @@ impl World {
             }
             98 => {
                 let leaves = self.below(2) == 0;
-                self.rest(leaves);
+                self.shrink(leaves);
             }
             _ => {
                 self.writer.append_mark().unwrap();
@@ -367,10 +378,10 @@ impl World {
         }
     }
 
-    pub(crate) fn known(&self) -> Known {
-        let mut known = Known::new(Manifest::NEW);
-        for promise in &self.promises {
-            known.add(*promise);
+    pub(crate) fn known(&self) -> Guaranteed {
+        let mut known = Guaranteed::new(Manifest::NEW);
+        for guarantee in &self.guarantees {
+            known.add(*guarantee);
         }
         known.manifest = self.manifest;
         known

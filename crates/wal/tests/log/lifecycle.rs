@@ -1,6 +1,8 @@
 //! The life cycle of segments, and marks.
 
-use crate::world::{DIR, Known, Manifest, SEGMENT_BYTES, World, batch, make_parent, options, start, verify};
+use crate::harness::{
+    DIR, Guaranteed, LogHarness, Manifest, SEGMENT_BYTES, batch, make_parent, options, start, verify,
+};
 use esker_base::checksum::crc32c;
 use esker_base::{Error, LogId, SeqNo};
 use esker_env::fault::{Crash, StrictFs, StrictOptions};
@@ -11,33 +13,33 @@ use std::sync::Arc;
 
 #[test]
 fn released_segments_are_used_again_up_to_a_bound() {
-    let mut world = World::new(&StrictFs::new(), 1, true);
+    let mut harness = LogHarness::new(&StrictFs::new(), 1, true);
     for _ in 0..6 {
-        world.write(1);
-        world.rotate();
+        harness.write(1);
+        harness.rotate();
     }
-    assert_eq!(world.log.live_bytes(), 7 * SEGMENT_BYTES);
-    assert_eq!(world.log.oldest_log_id(), Some(LogId(1)));
-    world.flush(0);
-    let counters = world.log.counters();
+    assert_eq!(harness.log.live_bytes(), 7 * SEGMENT_BYTES);
+    assert_eq!(harness.log.oldest_log_id(), Some(LogId(1)));
+    harness.flush(0);
+    let counters = harness.log.counters();
     assert_eq!((counters.recycled, counters.deleted), (2, 4));
-    assert_eq!(world.log.live_bytes(), SEGMENT_BYTES);
-    assert_eq!(world.fs.list(DIR.as_ref()).unwrap().len(), 3);
-    assert!(!world.log.needs_preparation());
+    assert_eq!(harness.log.live_bytes(), SEGMENT_BYTES);
+    assert_eq!(harness.fs.list(DIR.as_ref()).unwrap().len(), 3);
+    assert!(!harness.log.needs_preparation());
     let prepared = counters.prepared;
     for _ in 0..2 {
-        world.write(1);
-        world.rotate();
+        harness.write(1);
+        harness.rotate();
     }
-    assert_eq!(world.log.counters().prepared, prepared);
-    assert!(world.log.needs_preparation());
-    verify(&world.fs.crash(Crash::Process), &world.known(), false, "recycled");
+    assert_eq!(harness.log.counters().prepared, prepared);
+    assert!(harness.log.needs_preparation());
+    verify(&harness.fs.crash(Crash::Process), &harness.known(), false, "recycled");
 }
 
 /// A log that rests has one small file, takes some records without another, and asks for segments before it
 /// needs them.
 #[test]
-fn a_resting_log_keeps_one_small_file_and_wakes_in_time() {
+fn a_shrunk_log_keeps_one_small_segment_and_grows_in_time() {
     let fs = StrictFs::new();
     make_parent(&fs);
     let env = Env::simulated(Arc::new(fs.clone()), 1);
@@ -64,7 +66,7 @@ fn a_resting_log_keeps_one_small_file_and_wakes_in_time() {
     assert_eq!(files(), [256 << 10, 1 << 20, 1 << 20, 1 << 20]);
     let mut small = log.prepare_small().unwrap();
     let current = writer.rotate_to_private(&mut small, 7).unwrap();
-    writer.rest();
+    writer.shrink();
     log.release_below(current).unwrap();
     log.delete_surplus().unwrap();
     assert_eq!(files(), [log.small_segment_bytes()]);
@@ -73,37 +75,37 @@ fn a_resting_log_keeps_one_small_file_and_wakes_in_time() {
     while write(&mut writer) {}
     let half = writer.position().offset;
     assert!((100 << 10..140 << 10).contains(&half), "told at {half} that there is no room");
-    writer.rest();
+    writer.shrink();
     assert!(!write(&mut writer), "to rest again gives no room");
-    assert!(writer.wake() && log.needs_preparation());
+    assert!(writer.grow() && log.needs_preparation());
     while write(&mut writer) {}
     assert!(writer.position().offset > 250 << 10);
-    assert!(!writer.wake(), "it was awake");
+    assert!(!writer.grow(), "it was awake");
     assert_eq!(writer.rotate(7).unwrap(), Rotation::NoneReady);
     // Woken before the surplus is deleted: what is Ready stays.
     while log.prepare_next().unwrap() {}
-    writer.rest();
-    writer.wake();
+    writer.shrink();
+    writer.grow();
     assert_eq!((log.delete_surplus().unwrap(), log.has_ready()), (0, true));
     let last = writer.last_seqno().get();
     let manifest = Manifest { min_log_id: current, flushed: 1, ..Manifest::NEW };
-    let known = Known { written: last, ..Known::new(manifest) };
+    let known = Guaranteed { written: last, ..Guaranteed::new(manifest) };
     verify(&fs.crash(Crash::Process), &known, false, "rested");
 }
 
 /// WL4: what is Ready has its room on the disk, or rotation could meet a full one after all; and the first
 /// flush of it makes all of that durable.
 #[test]
-fn a_ready_segment_has_its_room_and_survives_a_power_cut_when_flushed() {
+fn a_ready_segment_has_its_extents_and_survives_a_power_cut_when_flushed() {
     for mapped in [true, false] {
-        let mut world = World::new(&StrictFs::new(), 1, mapped);
-        world.log.prepare_next().unwrap();
-        assert_eq!(world.fs.used_bytes(), 2 * SEGMENT_BYTES, "its blocks are allocated");
-        world.write(1);
-        world.rotate();
-        world.write(1);
-        world.sync();
-        let image = world.fs.crash(Crash::PowerAllLost);
+        let mut harness = LogHarness::new(&StrictFs::new(), 1, mapped);
+        harness.log.prepare_next().unwrap();
+        assert_eq!(harness.fs.used_bytes(), 2 * SEGMENT_BYTES, "its blocks are allocated");
+        harness.write(1);
+        harness.rotate();
+        harness.write(1);
+        harness.sync();
+        let image = harness.fs.crash(Crash::PowerAllLost);
         assert_eq!(image.file_len(&Path::new(DIR).join("0002.seg")).unwrap(), Some(SEGMENT_BYTES));
         assert_eq!(image.used_bytes(), 2 * SEGMENT_BYTES);
     }
@@ -112,100 +114,100 @@ fn a_ready_segment_has_its_room_and_survives_a_power_cut_when_flushed() {
 /// A recycled segment is full of records that were valid once, at the very places where new ones end.
 #[test]
 fn a_recycled_segment_never_gives_out_what_it_held_before() {
-    let mut world = World::new(&StrictFs::new(), 2, true);
+    let mut harness = LogHarness::new(&StrictFs::new(), 2, true);
     for round in 0..12 {
-        while world.writer.has_room(600) {
-            world.write(1 + round % 3);
+        while harness.writer.has_room(600) {
+            harness.write(1 + round % 3);
             if round > 2 {
-                let image = world.fs.crash(Crash::Process);
-                let recovered = verify(&image, &world.known(), false, "in a recycled segment");
-                assert_eq!(recovered.last(&world.manifest), world.last_seqno());
+                let image = harness.fs.crash(Crash::Process);
+                let recovered = verify(&image, &harness.known(), false, "in a recycled segment");
+                assert_eq!(recovered.last(&harness.manifest), harness.last_seqno());
             }
         }
-        world.rotate();
-        world.flush(0);
+        harness.rotate();
+        harness.flush(0);
     }
-    assert!(world.log.counters().recycled >= 9);
+    assert!(harness.log.counters().recycled >= 9);
 }
 
 #[test]
 fn a_record_larger_than_a_segment_gets_one_of_its_own() {
-    let mut world = World::new(&StrictFs::new(), 3, true);
-    world.write(1);
-    world.write(1000);
-    let position = world.writer.position();
+    let mut harness = LogHarness::new(&StrictFs::new(), 3, true);
+    harness.write(1);
+    harness.write(1000);
+    let position = harness.writer.position();
     assert_eq!(position.log_id, LogId(2));
     assert!(position.offset > SEGMENT_BYTES);
-    world.write(2);
-    let recovered = verify(&world.fs.crash(Crash::Process), &world.known(), false, "private");
+    harness.write(2);
+    let recovered = verify(&harness.fs.crash(Crash::Process), &harness.known(), false, "private");
     assert_eq!(recovered.records, [(1, 1), (2, 1001), (1002, 1003)]);
     // It is not of the common size, so it is not kept.
-    world.rotate();
-    world.flush(0);
-    verify(&world.fs.crash(Crash::Process), &world.known(), false, "private, released");
-    let lens: Vec<u64> = world.fs.list(DIR.as_ref()).unwrap().iter().map(|entry| entry.len).collect();
+    harness.rotate();
+    harness.flush(0);
+    verify(&harness.fs.crash(Crash::Process), &harness.known(), false, "private, released");
+    let lens: Vec<u64> = harness.fs.list(DIR.as_ref()).unwrap().iter().map(|entry| entry.len).collect();
     assert!(lens.iter().all(|len| *len == SEGMENT_BYTES), "{lens:?}");
 }
 
 #[test]
 fn marks_follow_flushes() {
-    let mut world = World::new(&StrictFs::new(), 4, true);
-    assert!(!world.writer.append_mark().unwrap(), "nothing is durable yet");
-    world.write(1);
-    world.sync();
-    let durable = world.log.durable_position();
-    assert_eq!(durable, world.writer.position());
-    let before = world.writer.bytes();
-    assert!(world.writer.append_mark().unwrap());
-    assert_eq!(world.writer.bytes() - before, 48);
-    assert!(!world.writer.append_mark().unwrap(), "it was told already");
+    let mut harness = LogHarness::new(&StrictFs::new(), 4, true);
+    assert!(!harness.writer.append_mark().unwrap(), "nothing is durable yet");
+    harness.write(1);
+    harness.sync();
+    let durable = harness.log.durable_position();
+    assert_eq!(durable, harness.writer.position());
+    let before = harness.writer.bytes();
+    assert!(harness.writer.append_mark().unwrap());
+    assert_eq!(harness.writer.bytes() - before, 48);
+    assert!(!harness.writer.append_mark().unwrap(), "it was told already");
     // The mark makes the loss of what it speaks of noticeable after a power cut.
-    let image = world.fs.crash(Crash::PowerNoneLost);
-    let recovered = verify(&image, &world.known(), true, "marked");
+    let image = harness.fs.crash(Crash::PowerNoneLost);
+    let recovered = verify(&image, &harness.known(), true, "marked");
     assert_eq!(recovered.report.end, LogPosition::new(LogId(1), durable.offset + 48));
 }
 
 #[test]
 fn a_flush_covers_closed_segments_once() {
-    let mut world = World::new(&StrictFs::new(), 4, true);
+    let mut harness = LogHarness::new(&StrictFs::new(), 4, true);
     for _ in 0..3 {
-        world.write(1);
-        world.rotate();
+        harness.write(1);
+        harness.rotate();
     }
-    world.sync();
-    assert_eq!(world.log.counters().files_synced, 4);
-    world.write(1);
-    world.sync();
-    assert_eq!(world.log.counters().files_synced, 5);
-    world.sync();
-    assert_eq!(world.log.counters().flushes, 2, "what is durable is not flushed again");
+    harness.sync();
+    assert_eq!(harness.log.counters().files_synced, 4);
+    harness.write(1);
+    harness.sync();
+    assert_eq!(harness.log.counters().files_synced, 5);
+    harness.sync();
+    assert_eq!(harness.log.counters().flushes, 2, "what is durable is not flushed again");
 }
 
 #[test]
-fn where_mapping_or_allocation_is_not_to_be_had_records_are_written() {
+fn without_mapping_or_allocation_records_are_written() {
     for (can_map_writable, can_allocate) in [(true, false), (false, true), (false, false)] {
         let strict =
             StrictFs::with_options(StrictOptions { can_map_writable, can_allocate, ..Default::default() });
-        let mut world = World::new(&strict, 5, true);
-        assert!(!world.writer.is_mapped());
+        let mut harness = LogHarness::new(&strict, 5, true);
+        assert!(!harness.writer.is_mapped());
         for _ in 0..60 {
-            world.step();
+            harness.step();
         }
-        verify(&strict.crash(Crash::Process), &world.known(), false, "written");
+        verify(&strict.crash(Crash::Process), &harness.known(), false, "written");
     }
 }
 
 #[test]
 fn an_append_without_room_is_refused_and_consumes_nothing() {
-    let mut world = World::new(&StrictFs::new(), 6, true);
+    let mut harness = LogHarness::new(&StrictFs::new(), 6, true);
     let huge = vec![0u8; SEGMENT_BYTES as usize];
-    let position = world.writer.position();
-    let next = world.writer.last_seqno().plus(1);
-    let refused = world.writer.append(next, 1, &huge, crc32c(&huge));
+    let position = harness.writer.position();
+    let next = harness.writer.last_seqno().plus(1);
+    let refused = harness.writer.append(next, 1, &huge, crc32c(&huge));
     assert!(matches!(refused, Err(Error::Internal(_))));
-    assert_eq!(world.writer.position(), position);
-    world.write(1);
-    verify(&world.fs.crash(Crash::Process), &world.known(), false, "refused");
+    assert_eq!(harness.writer.position(), position);
+    harness.write(1);
+    verify(&harness.fs.crash(Crash::Process), &harness.known(), false, "refused");
 }
 
 #[test]
@@ -220,20 +222,20 @@ fn options_out_of_range_are_refused() {
 
 #[test]
 fn a_new_life_uses_new_files_and_deletes_the_old_ones() {
-    let mut world = World::new(&StrictFs::new(), 7, true);
+    let mut harness = LogHarness::new(&StrictFs::new(), 7, true);
     for _ in 0..40 {
-        world.step();
+        harness.step();
     }
-    let known = world.known();
-    let image = world.fs.crash(Crash::Process);
+    let known = harness.known();
+    let image = harness.fs.crash(Crash::Process);
     let old = verify(&image, &known, false, "first life");
     let old_files = old.report.removable.len();
     assert!(old_files > 1);
-    let mut second = World::after(&image, 8, true, &known, &old);
+    let mut second = LogHarness::after(&image, 8, true, &known, &old);
     assert_eq!(image.list(DIR.as_ref()).unwrap().len(), 1);
     assert_eq!(second.writer.position().log_id, old.report.next_log_id);
     second.write(3);
-    let mut known = Known::new(second.manifest);
+    let mut known = Guaranteed::new(second.manifest);
     known.written = second.last_seqno();
     let recovered = verify(&image.crash(Crash::Process), &known, false, "second life");
     assert_eq!(recovered.records.len(), 1);
@@ -242,7 +244,7 @@ fn a_new_life_uses_new_files_and_deletes_the_old_ones() {
 
 /// The same on real files, mapped if the file system of the temporary directory can be.
 #[test]
-fn real_files() {
+fn a_log_on_real_files_recovers() {
     let dir = std::env::temp_dir().join(format!("esker-wal-{}", std::process::id()));
     let env = Env { fs: Arc::new(StdFileSystem), ..Env::simulated(Arc::new(StdFileSystem), 1) };
     let wal = dir.join("wal");

@@ -9,23 +9,23 @@
 //!
 //! It does not always pay: callers who come at random are not about to come, and where other work keeps all
 //! processors busy, a group that sleeps as one gets them back late, while of two halves one is awake. So both
-//! ways are measured in blocks of rounds, and the one that served more callers for the time is used.
+//! ways are measured in blocks of rounds, and the one that served_per_second more callers for the time is used.
 //!
 //! * GA1: nobody waits for more callers than were there in the round before, so a lone caller never waits.
 //! * GA2: one wait ends after the limit at the latest, whoever comes or does not.
-//! * GA3: of 16 blocks one tries the way that served fewer; a block of waits in vain costs half as much as
+//! * GA3: of 16 blocks one tries the way that served_per_second fewer; a block of waits in vain costs half as much as
 //!   its flushes.
 
 use std::time::Duration;
 
 /// No flush is put off for longer. Half of what a slow device takes would be too long for those who wait in
 /// vain.
-const LONGEST_NS: u64 = 2_000_000;
+const MAX_DELAY_NS: u64 = 2_000_000;
 /// By such a part the estimate of a usual flush goes up or down with each flush.
 const STEP: u64 = 16;
 /// Rounds of a block: enough for callers to fall into the pattern that a way leads to.
 const BLOCK_ROUNDS: u32 = 32;
-/// Of so many blocks one tries the way that served fewer.
+/// Of so many blocks one tries the way that served_per_second fewer.
 const TRY_EVERY: u32 = 16;
 /// A block counts for so much of the mean.
 const MEAN_SHARE: u64 = 4;
@@ -33,20 +33,20 @@ const MEAN_SHARE: u64 = 4;
 /// What the last rounds were like. A round begins when the flush before has ended and somebody is there, and
 /// ends with its flush.
 #[derive(Debug)]
-pub(super) struct Gathering {
-    /// Callers in the last round: those whom its flush served, and those who had come by its end.
-    population: u32,
+pub(super) struct CommitDelay {
+    /// Callers in the last round: those whom its flush served_per_second, and those who had come by its end.
+    last_round: u32,
     /// What a flush usually takes: about the median, because a few flushes wait for the processor, or for
     /// others who use the device, twenty times as long as they take, and the mean follows those.
-    usual_flush_ns: u64,
+    typical_flush_ns: u64,
     /// Whether somebody watches the time.
-    is_watched: bool,
+    is_timed: bool,
     round_began_ns: u64,
     block: Block,
-    /// Callers that a second of rounds served, without waiting and with it; zero if not known.
-    served: [u64; 2],
+    /// Callers that a second of rounds served_per_second, without waiting and with it; zero if not known.
+    served_per_second: [u64; 2],
     blocks: u32,
-    longest_ns: u64,
+    max_delay_ns: u64,
 }
 
 /// Rounds that go the same way.
@@ -64,35 +64,35 @@ impl Block {
     }
 }
 
-impl Gathering {
-    pub(super) fn new() -> Gathering {
-        Gathering {
-            population: 0,
-            usual_flush_ns: 0,
-            is_watched: false,
+impl CommitDelay {
+    pub(super) fn new() -> CommitDelay {
+        CommitDelay {
+            last_round: 0,
+            typical_flush_ns: 0,
+            is_timed: false,
             round_began_ns: 0,
             block: Block::new(true),
-            served: [0; 2],
+            served_per_second: [0; 2],
             blocks: 0,
-            longest_ns: LONGEST_NS,
+            max_delay_ns: MAX_DELAY_NS,
         }
     }
 
     /// How long the flush is to be put off with so many callers there, if at all.
     pub(super) fn limit(&self, queued: u32) -> Option<Duration> {
-        let limit_ns = (self.usual_flush_ns / 2).min(self.longest_ns);
-        let is_worth_it = queued < self.population && self.block.waits && limit_ns > 0;
+        let limit_ns = (self.typical_flush_ns / 2).min(self.max_delay_ns);
+        let is_worth_it = queued < self.last_round && self.block.waits && limit_ns > 0;
         is_worth_it.then(|| Duration::from_nanos(limit_ns))
     }
 
     /// Whether somebody watches the time already.
-    pub(super) fn is_watched(&self) -> bool {
-        self.is_watched
+    pub(super) fn is_timed(&self) -> bool {
+        self.is_timed
     }
 
     /// Somebody watches the time from now on.
-    pub(super) fn watch(&mut self) {
-        self.is_watched = true;
+    pub(super) fn start_timer(&mut self) {
+        self.is_timed = true;
     }
 
     /// The first caller of a round is there.
@@ -102,14 +102,14 @@ impl Gathering {
 
     /// A flush begins.
     pub(super) fn claimed(&mut self) {
-        self.is_watched = false;
+        self.is_timed = false;
     }
 
-    /// A flush that took so long has ended; it served `group`, and `queued` have come meanwhile.
+    /// A flush that took so long has ended; it served_per_second `group`, and `queued` have come meanwhile.
     pub(super) fn ended(&mut self, group: u32, queued: u32, took_ns: u64, now_ns: u64) {
-        self.population = group + queued;
-        self.learn_usual(took_ns);
-        if self.population > 1 {
+        self.last_round = group + queued;
+        self.learn_typical(took_ns);
+        if self.last_round > 1 {
             self.block.rounds += 1;
             self.block.callers += u64::from(group);
             self.block.took_ns += now_ns.saturating_sub(self.round_began_ns);
@@ -120,9 +120,9 @@ impl Gathering {
         }
     }
 
-    fn learn_usual(&mut self, took_ns: u64) {
-        let usual_ns = self.usual_flush_ns;
-        self.usual_flush_ns = match took_ns {
+    fn learn_typical(&mut self, took_ns: u64) {
+        let usual_ns = self.typical_flush_ns;
+        self.typical_flush_ns = match took_ns {
             _ if usual_ns == 0 => took_ns,
             longer if longer > usual_ns => usual_ns + usual_ns.div_ceil(STEP),
             shorter if shorter < usual_ns => usual_ns - usual_ns / STEP,
@@ -131,19 +131,23 @@ impl Gathering {
     }
 
     fn end_block(&mut self) {
-        let served = self.block.callers.saturating_mul(1_000_000_000) / self.block.took_ns.max(1);
-        let mean = &mut self.served[usize::from(self.block.waits)];
-        *mean = if *mean == 0 { served } else { *mean - *mean / MEAN_SHARE + served / MEAN_SHARE };
+        let served_per_second = self.block.callers.saturating_mul(1_000_000_000) / self.block.took_ns.max(1);
+        let mean = &mut self.served_per_second[usize::from(self.block.waits)];
+        *mean = if *mean == 0 {
+            served_per_second
+        } else {
+            *mean - *mean / MEAN_SHARE + served_per_second / MEAN_SHARE
+        };
         self.blocks = self.blocks.wrapping_add(1);
-        let waiting_is_better = self.served[1] > self.served[0];
-        let tries_other = self.blocks.is_multiple_of(TRY_EVERY) || self.served.contains(&0);
+        let waiting_is_better = self.served_per_second[1] > self.served_per_second[0];
+        let tries_other = self.blocks.is_multiple_of(TRY_EVERY) || self.served_per_second.contains(&0);
         self.block = Block::new(waiting_is_better != tries_other);
     }
 
     /// Tests wait for as long as it takes.
     #[cfg(all(test, not(loom)))]
-    pub(super) fn set_longest(&mut self, longest: Duration) {
-        self.longest_ns = longest.as_nanos() as u64;
+    pub(super) fn set_max_delay(&mut self, longest: Duration) {
+        self.max_delay_ns = longest.as_nanos() as u64;
     }
 }
 
@@ -153,25 +157,25 @@ mod tests {
 
     const FLUSH_NS: u64 = 130_000;
 
-    fn after_a_round_of(population: u32) -> Gathering {
-        let mut gathering = Gathering::new();
-        gathering.ended(population, 0, FLUSH_NS, FLUSH_NS);
-        gathering
+    fn after_a_round_of(last_round: u32) -> CommitDelay {
+        let mut commit_delay = CommitDelay::new();
+        commit_delay.ended(last_round, 0, FLUSH_NS, FLUSH_NS);
+        commit_delay
     }
 
-    /// Rounds in which `served(waits)` tells how many are served in which time; of how many hundredths a wait
+    /// Rounds in which `served_per_second(waits)` tells how many are served_per_second in which time; of how many hundredths a wait
     /// was part.
-    fn waiting_percent(population: u32, served: impl Fn(bool) -> (u32, u64)) -> u32 {
+    fn waiting_percent(last_round: u32, served_per_second: impl Fn(bool) -> (u32, u64)) -> u32 {
         const ROUNDS: u32 = 100 * BLOCK_ROUNDS;
-        let (mut gathering, mut now_ns, mut waiting) = (after_a_round_of(population), FLUSH_NS, 0);
+        let (mut commit_delay, mut now_ns, mut waiting) = (after_a_round_of(last_round), FLUSH_NS, 0);
         for _ in 0..ROUNDS {
-            gathering.round_begins(now_ns);
-            let waits = gathering.limit(1).is_some();
+            commit_delay.round_begins(now_ns);
+            let waits = commit_delay.limit(1).is_some();
             waiting += u32::from(waits);
-            let (group, took_ns) = served(waits);
+            let (group, took_ns) = served_per_second(waits);
             now_ns += took_ns;
-            gathering.claimed();
-            gathering.ended(group, population - group, FLUSH_NS, now_ns);
+            commit_delay.claimed();
+            commit_delay.ended(group, last_round - group, FLUSH_NS, now_ns);
         }
         waiting * 100 / ROUNDS
     }
@@ -182,35 +186,35 @@ mod tests {
     }
 
     #[test]
-    fn those_of_the_last_round_are_waited_for_half_a_flush() {
-        let gathering = after_a_round_of(8);
-        assert_eq!(gathering.limit(1), Some(Duration::from_nanos(FLUSH_NS / 2)));
-        assert!(gathering.limit(7).is_some());
-        assert_eq!(gathering.limit(8), None);
+    fn a_delay_lasts_at_most_half_a_typical_flush() {
+        let commit_delay = after_a_round_of(8);
+        assert_eq!(commit_delay.limit(1), Some(Duration::from_nanos(FLUSH_NS / 2)));
+        assert!(commit_delay.limit(7).is_some());
+        assert_eq!(commit_delay.limit(8), None);
     }
 
     #[test]
-    fn no_wait_is_longer_than_the_longest() {
-        let mut gathering = Gathering::new();
-        gathering.ended(2, 0, 60_000_000_000, 60_000_000_000);
-        assert_eq!(gathering.limit(1), Some(Duration::from_nanos(LONGEST_NS)));
+    fn no_delay_exceeds_the_maximum() {
+        let mut commit_delay = CommitDelay::new();
+        commit_delay.ended(2, 0, 60_000_000_000, 60_000_000_000);
+        assert_eq!(commit_delay.limit(1), Some(Duration::from_nanos(MAX_DELAY_NS)));
     }
 
     #[test]
-    fn few_long_flushes_do_not_make_waits_long() {
-        let mut gathering = after_a_round_of(2);
+    fn rare_slow_flushes_do_not_lengthen_delays() {
+        let mut commit_delay = after_a_round_of(2);
         for round in 0..1000 {
-            gathering.learn_usual(if round % 4 == 0 { 100 * FLUSH_NS } else { FLUSH_NS });
+            commit_delay.learn_typical(if round % 4 == 0 { 100 * FLUSH_NS } else { FLUSH_NS });
         }
-        assert!(gathering.limit(1).unwrap() < Duration::from_nanos(FLUSH_NS));
+        assert!(commit_delay.limit(1).unwrap() < Duration::from_nanos(FLUSH_NS));
         for _ in 0..1000 {
-            gathering.learn_usual(3 * FLUSH_NS);
+            commit_delay.learn_typical(3 * FLUSH_NS);
         }
-        assert!(gathering.limit(1).unwrap() > Duration::from_nanos(FLUSH_NS));
+        assert!(commit_delay.limit(1).unwrap() > Duration::from_nanos(FLUSH_NS));
     }
 
     #[test]
-    fn the_way_that_serves_more_is_gone() {
+    fn the_mode_that_serves_more_callers_is_used() {
         let closed_loop = |waits| if waits { (8, FLUSH_NS + 50_000) } else { (4, FLUSH_NS) };
         assert!((90..100).contains(&waiting_percent(8, closed_loop)));
         let at_random = |waits| (1, FLUSH_NS + if waits { FLUSH_NS / 2 } else { 0 });
@@ -220,13 +224,13 @@ mod tests {
     }
 
     #[test]
-    fn time_in_which_nobody_is_there_does_not_count() {
-        let mut gathering = Gathering::new();
+    fn time_without_callers_does_not_count() {
+        let mut commit_delay = CommitDelay::new();
         for round in 1..=u64::from(BLOCK_ROUNDS) {
             let began_ns = round * 1_000_000_000;
-            gathering.round_begins(began_ns);
-            gathering.ended(2, 0, FLUSH_NS, began_ns + 2_000_000);
+            commit_delay.round_begins(began_ns);
+            commit_delay.ended(2, 0, FLUSH_NS, began_ns + 2_000_000);
         }
-        assert_eq!(gathering.served[1], 1_000, "two callers in two milliseconds");
+        assert_eq!(commit_delay.served_per_second[1], 1_000, "two callers in two milliseconds");
     }
 }

@@ -59,7 +59,7 @@ impl Log {
         let followers = pool.live.iter().skip(1).map(|follower| Some(follower.first_seqno)).chain([None]);
         let mut pairs = pool.live.iter().zip(followers);
         let found = pairs.find(|(_, follower)| follower.is_none_or(|first| first > after.plus(1)));
-        found.map_or(Located::Nowhere, |(live, _)| Located::live(live.log_id, &live.lane))
+        found.map_or(Located::Nowhere, |(live, _)| Located::live(live.log_id, &live.sync_file))
     }
 
     /// Makes kept segments durable, which a release does not ask for.
