@@ -1,39 +1,39 @@
-//! What tables hold, as intervals of time.
+//! The contents of simulated tables, as intervals of time.
 //!
 //! Time is counted in operations. The load of all keys takes the time from `-keys` to 0 and overwrites
-//! follow, so an interval that begins with the load holds all that there is. Where entries expire, a merge
-//! turns those whose time is over into tombstones, which an interval remembers as the moment of writing from
-//! which on they were alive then.
+//! follow, so an interval that begins with the load contains everything. Where entries expire, a merge turns
+//! expired entries into tombstones, which an interval records as the earliest write time that was still alive
+//! at the merge.
 
 /// One past the last position of the key space. Keys are eight bytes, so their order is that of positions; 48
-/// bits leave products in range and are far finer than any table.
+/// bits keep products in range and are far finer than any table.
 pub(crate) const SPAN: u64 = 1 << 48;
 
-/// An interval of time, in operations: from the first on, up to but without the second.
+/// A half-open interval of time, in operations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ages {
-    /// Where it begins.
+    /// Its begin.
     pub(crate) from: f64,
-    /// Where it ends.
+    /// Its end.
     pub(crate) to: f64,
-    /// What was written before this had expired when it was looked at last; `from` if nothing had.
+    /// Entries written before this had expired at the last merge; `from` if none had.
     pub(crate) alive_from: f64,
 }
 
 impl Ages {
-    /// An interval of which nothing has expired.
+    /// An interval in which nothing has expired.
     pub(crate) fn new(from: f64, to: f64) -> Ages {
         Ages { from, to, alive_from: from }
     }
 
-    /// The same after a look at it when everything before a moment had expired.
+    /// The interval after a merge that dropped everything written before a moment.
     #[must_use]
     pub(crate) fn without_expired(self, before: f64) -> Ages {
         Ages { alive_from: self.alive_from.max(before).clamp(self.from, self.to), ..self }
     }
 
-    /// The smallest interval that contains both. Between runs of a tree nothing lies, so for neighbours it is
-    /// the union.
+    /// The smallest interval that contains both. No run lies between adjacent runs of a tree, so for those it
+    /// is the union.
     #[must_use]
     pub(crate) fn hull(self, other: Ages) -> Ages {
         Ages {
@@ -44,7 +44,7 @@ impl Ages {
     }
 }
 
-/// A piece of the key space and when what lies there was written.
+/// A range of positions and when its entries were written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Segment {
     /// The first position.
@@ -55,7 +55,7 @@ pub(crate) struct Segment {
     pub(crate) ages: Ages,
 }
 
-/// What of `segments`, which ascend, lies between two positions.
+/// The parts of `segments`, which ascend, between two positions.
 pub(crate) fn clipped(segments: &[Segment], start: u64, end: u64) -> impl Iterator<Item = Segment> + '_ {
     let from = segments.partition_point(|segment| segment.end <= start);
     segments[from..].iter().take_while(move |segment| segment.start < end).map(move |segment| Segment {
@@ -65,8 +65,8 @@ pub(crate) fn clipped(segments: &[Segment], start: u64, end: u64) -> impl Iterat
     })
 }
 
-/// Merges lists of segments, each of which ascends: at every position the union of all that lies there.
-/// O(n log n) in all segments, times the lists that overlap at a position.
+/// Merges lists of ascending segments: at every position the union of all intervals there. O(n log n) in all
+/// segments, times the lists that overlap at a position.
 pub(crate) fn merged(lists: &[Vec<Segment>]) -> Vec<Segment> {
     let mut borders: Vec<u64> =
         lists.iter().flatten().flat_map(|segment| [segment.start, segment.end]).collect();

@@ -1,35 +1,34 @@
-//! What a simulation gives.
+//! The results of a simulation.
 
 use esker_strategy::{Reason, Strategy};
 
-/// Something over time.
+/// A quantity over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Amplification {
     /// On average.
     pub mean: f64,
-    /// At worst.
+    /// The maximum.
     pub max: f64,
 }
 
-/// Time in which writers could not write as they wanted. Zero if time does not matter
-/// ([`crate::Pace::Settled`]).
+/// Write stalls. Zero without a clock ([`crate::Pace::Settled`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stalls {
-    /// Seconds in which they were slowed.
+    /// Seconds in which writers were slowed.
     pub slowed_s: f64,
-    /// Seconds in which they stood still.
+    /// Seconds in which writers were stopped.
     pub stopped_s: f64,
-    /// The longest standstill.
+    /// The longest stop.
     pub longest_stop_s: f64,
-    /// How often they stood still.
+    /// The number of stops.
     pub stops: u64,
 }
 
-/// How a tree that takes too many flushes was made affordable: its small levels were left out and a formula
-/// put in their place.
+/// How a tree with too many flushes was made affordable: its small levels were left out and replaced by a
+/// formula.
 ///
 /// A level between the first and the last costs the same whatever its size, so a tree with a memtable as
-/// large as one of its levels does everything that the whole tree does but for the levels above that.
+/// large as one of its levels behaves as the whole tree except for the levels above that.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scaling {
     /// The memtable of the simulation over that of the scenario.
@@ -42,12 +41,12 @@ pub struct Scaling {
     pub runs_of_a_level: f64,
 }
 
-/// What a strategy cost.
+/// The cost of a strategy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// The strategy.
     pub strategy: Strategy,
-    /// Bytes of keys and values that were written while it was counted.
+    /// Bytes of keys and values written in the measured phase.
     pub user_bytes: f64,
     /// Bytes that flushes wrote.
     pub flushed_bytes: u64,
@@ -55,39 +54,39 @@ pub struct Outcome {
     pub read_bytes: u64,
     /// Bytes that merges wrote.
     pub merged_bytes: u64,
-    /// Bytes that merges wrote, by why; the largest first.
+    /// Bytes that merges wrote, by reason; the largest first.
     pub causes: Vec<(Reason, u64)>,
-    /// Bytes written to tables, the log not among them, over bytes of keys and values.
+    /// Bytes written to tables, without the log, over bytes of keys and values.
     pub write_amplification: f64,
-    /// The same with everything that is to be done when writing ends, the work of an idle database included.
+    /// The same including the work that remains when writing ends, and idle work.
     pub drained_write_amplification: f64,
-    /// Bytes of tables over those of tables that hold only what is alive.
+    /// Bytes of tables over those of tables that hold only live data.
     pub space: Amplification,
-    /// At most when all is done that a flush made necessary.
+    /// The maximum when all work due to a flush is done.
     pub space_at_rest: f64,
-    /// At worst with everything else on the disk: outputs in the making and dead parts of files.
+    /// The maximum of everything on disk, with unfinished outputs and dead parts of files.
     pub transient_space: f64,
-    /// After all is done, idle work included.
+    /// After all work, idle work included.
     pub drained_space: f64,
     /// Runs that may hold a key.
     pub runs: Amplification,
-    /// Blocks that a lookup of an absent key reads in vain, on average.
+    /// False-positive block reads of a lookup of an absent key, on average.
     pub reads_in_vain: f64,
-    /// Blocks that a lookup of a key reads, on average, if caches are cold.
+    /// Blocks that a lookup of a present key reads, on average, with cold caches.
     pub reads_found: f64,
     /// Bytes of filters, on average.
     pub filter_bytes: f64,
     /// Merges.
     pub jobs: u64,
-    /// Moves and drops: plans that write nothing.
+    /// Moves and drops: plans without output.
     pub free_jobs: u64,
-    /// Most bytes that a merge wrote.
+    /// The most bytes one merge wrote.
     pub largest_job_bytes: u64,
-    /// Time without full speed.
+    /// Write stalls.
     pub stalls: Stalls,
-    /// Seconds that the counted writes took; 0 if time does not matter.
+    /// Seconds that the measured writes took; 0 without a clock.
     pub elapsed_s: f64,
-    /// Levels with tables in the end, and their runs.
+    /// Levels with tables in the end: name, runs and bytes.
     pub levels: Vec<(String, usize, u64)>,
     /// Set if the tree was too large to be simulated flush by flush.
     pub scaling: Option<Scaling>,

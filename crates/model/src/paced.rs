@@ -1,13 +1,12 @@
-//! Time with a clock: writers come at a rate, jobs run beside them and share the disk.
+//! Simulation with a clock: writers arrive at a rate, and jobs run concurrently and share the disk.
 //!
 //! Everything changes at events only: a memtable is full, a job has written its output, the writers' pace is
-//! adapted. Between two of them rates are constant, so time goes from event to event. The log and the tables
-//! share the disk; of what the log leaves the flush has half, and jobs the rest in equal parts, none faster
-//! than a thread can merge.
+//! adapted. Between two events rates are constant, so time advances from event to event. The log and the
+//! tables share the disk; of what the log leaves, the flush gets half and jobs the rest in equal parts, none
+//! faster than a thread can merge.
 //!
-//! How fast writers may be, where they wait and what background work sustains is decided by the very
-//! functions of the store ([`esker_strategy::write_control`]), fed with the times that flushes and jobs take
-//! here.
+//! The admission rate, the stall limits and the capacity of background work come from the functions of the
+//! store itself ([`esker_strategy::write_control`]), fed with the durations of flushes and jobs here.
 
 use crate::scenario::Scenario;
 use crate::settled;
@@ -21,16 +20,16 @@ use esker_strategy::{base_bytes, upper_bytes};
 use esker_version::LevelIndex;
 use std::time::Duration;
 
-/// What merges found to replace something, job by job: what lies further back counts for this much less with
-/// each.
+/// The decay of the overwriting share measured by merges: a measurement counts this much less with each later
+/// job.
 const MERGES_REMEMBERED: f64 = 0.75;
-/// What the log leaves of the disk at least.
+/// The least share of the disk that the log leaves.
 const LEAST_RATE: f64 = 1.0 / 16.0;
-/// While memtables wait for their flush, the writers' pace is adapted so often while one is filled. The store
-/// looks every ten milliseconds.
+/// While memtables wait for their flush, the writers' pace is adapted this many times per memtable. The store
+/// adapts it every ten milliseconds.
 const LOOKS_PER_MEMTABLE: f64 = 16.0;
 
-/// Something that writes.
+/// A flush or job in progress.
 struct Writing<J> {
     left_bytes: f64,
     all_bytes: f64,
@@ -49,15 +48,15 @@ struct Pacer<'a> {
     now_s: f64,
     /// Operations in the active memtable.
     filled: f64,
-    /// Where sealed memtables end, oldest first; the first may be being flushed.
+    /// The ends of sealed memtables, oldest first; the first may be being flushed.
     sealed: std::collections::VecDeque<f64>,
-    /// Everything up to here is sealed.
+    /// Everything before this is sealed.
     sealed_to: f64,
     flush: Option<Writing<f64>>,
     jobs: Vec<Writing<Job>>,
-    /// What background work sustains.
+    /// The measured capacity of background work.
     capacity: Capacity,
-    /// Bytes that came into the last level in late merges, and those of them that replaced something there.
+    /// Bytes that entered the last level in recent merges, and those of them that overwrote something there.
     arrived: f64,
     replaced: f64,
     stopped_since: Option<f64>,
@@ -104,7 +103,7 @@ pub(crate) fn run(
             return Err(format!("{} does not come to an end", pacer.tree.strategy));
         }
     }
-    // Nobody writes any more; what was begun ends.
+    // Writing has ended; running jobs finish.
     while !pacer.jobs.is_empty() {
         pacer.step(until)?;
     }
@@ -113,7 +112,7 @@ pub(crate) fn run(
     if tally.counts {
         tally.elapsed_s += now_s - began_s;
     } else {
-        // Nothing that was left undone is charged to what is counted next.
+        // Unfinished work must not be charged to the next phase.
         settled::settle(tree, tally, false)?;
     }
     Ok(())
@@ -131,7 +130,7 @@ impl Pacer<'_> {
             self.jobs.push(Writing { left_bytes: bytes, all_bytes: bytes, began_s: self.now_s, job });
         }
         let rest = until - self.sealed_to;
-        // As in the store a seal waits for room in level 0 only while compaction can make some.
+        // As in the store, sealing waits for level 0 only while compaction can reduce it.
         let must_wait =
             !self.jobs.is_empty() && self.level0_runs() >= u64::from(self.scenario.level0_limits.1);
         if self.filled >= self.memtable.min(rest) - 1e-9 * self.memtable
@@ -156,7 +155,7 @@ impl Pacer<'_> {
         self.tree.version().runs_of(LevelIndex::FLUSH).len() as u64
     }
 
-    /// Bytes a second that writers are let through with by the store's law; `None` for no limit.
+    /// The admission rate of writers in bytes a second; `None` for no limit.
     fn admitted_bytes_per_s(&self) -> Option<u64> {
         let memory = if self.sealed.is_empty() {
             0
@@ -184,7 +183,7 @@ impl Pacer<'_> {
         rates.into_iter().flatten().min()
     }
 
-    /// How far what newer data replaces lies above its budget.
+    /// The pressure of the garbage queue.
     fn garbage_permille(&self) -> u32 {
         if self.jobs.is_empty() {
             return 0;
@@ -199,14 +198,14 @@ impl Pacer<'_> {
         queue.map_or(0, |queue| queue.permille())
     }
 
-    /// What a merge into the last level dropped of what it took, as the store counts it.
+    /// Records the bytes that a merge into the last level dropped, as the store counts them.
     fn note_replaced(&mut self, job: &Job, taken_bytes: u64) {
         let dropped_bytes = job.plan.est_in_bytes.saturating_sub(job.out_bytes).min(taken_bytes);
         self.arrived = self.arrived * MERGES_REMEMBERED + taken_bytes as f64;
         self.replaced = self.replaced * MERGES_REMEMBERED + dropped_bytes as f64;
     }
 
-    /// Operations a second that writers are let through with, and whether that is less than they want.
+    /// Admitted operations a second, and whether that is less than the requested rate.
     fn admitted(&self, until: f64) -> (f64, Pressure) {
         let wanted = self.wanted_bytes_per_s / self.operation_bytes;
         if self.sealed_to + self.filled >= until - 1e-6 * self.memtable {
@@ -221,12 +220,12 @@ impl Pacer<'_> {
         }
     }
 
-    /// To the next event; whether it was more than a look at the pace.
+    /// Advances to the next event; whether it was more than an adaptation of the pace.
     fn step(&mut self, until: f64) -> Result<bool, String> {
         let (rate, pressure) = self.admitted(until);
         let disk = self.scenario.machine.disk_bytes_per_s;
         let left = (disk - rate * self.operation_bytes).max(disk * LEAST_RATE);
-        // The flush goes first: half of the disk is its own if jobs want the rest.
+        // The flush has priority: half of the disk, or all of it without jobs.
         let most = self.scenario.machine.merge_bytes_per_s;
         let of_flush = match (&self.flush, self.jobs.len()) {
             (None, _) => 0.0,
@@ -244,7 +243,7 @@ impl Pacer<'_> {
         let first_job = self.jobs.iter().enumerate().min_by(|a, b| a.1.left_bytes.total_cmp(&b.1.left_bytes));
         let (first_job, job_in) =
             first_job.map_or((0, f64::INFINITY), |(at, job)| (at, job.left_bytes / of_job));
-        // Where one is sealed, or garbage presses, and writers go on, pressure grows with what they write.
+        // With sealed memtables or garbage pressure, writes increase the pressure, so the pace is adapted.
         let is_growing = rate > 0.0 && (!self.sealed.is_empty() || pressure != Pressure::None);
         let look_in = if is_growing { self.memtable / LOOKS_PER_MEMTABLE / rate } else { f64::INFINITY };
         let event_in = full_in.min(flushed_in).min(job_in);
@@ -283,7 +282,7 @@ impl Pacer<'_> {
         Ok(true)
     }
 
-    /// Lets time pass in which nothing happens.
+    /// Advances time without an event.
     fn pass(&mut self, time: f64, rate: f64, (of_flush, of_job): (f64, f64), pressure: Pressure) {
         let stalls = &mut self.tally.stalls;
         if self.tally.counts {
@@ -320,7 +319,7 @@ fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
-/// Whether writers are held back.
+/// Whether writers are throttled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pressure {
     None,

@@ -1,20 +1,20 @@
-//! Making enormous trees affordable.
+//! Scaling down enormous trees.
 //!
 //! A tree of 10^12 entries takes 1.7 million flushes of 64 MiB for each pass over its keys, and 10^5 tables.
-//! Both are more than it takes to see what a strategy does:
+//! Both are more than needed to observe a strategy:
 //!
-//! * *Tables* larger than usual, so that there are about five hundred, change nothing but the granularity of
+//! * *Tables* larger than usual, so that there are about five hundred, change only the granularity of
 //!   windows.
 //! * *Small levels* are left out by a memtable as large as one of them. All levels between the first and the
-//!   last behave alike, which is what the formulas of [`crate::cost`] rest on and what tests check where
-//!   nothing is left out, so their part is added by formula. The outcome says so.
+//!   last behave alike, as the formulas of [`crate::cost`] assume and tests check on complete trees, so their
+//!   part is added by formula. The outcome reports it.
 
 use crate::cost::Form;
 use crate::outcome::Scaling;
 use crate::scenario::Scenario;
 use esker_strategy::StrategyOptions;
 
-/// About how many tables the last level has at most.
+/// The approximate limit of tables in the last level.
 const MOST_TABLES: f64 = 512.0;
 
 /// The options to simulate with, and what was left out.

@@ -1,4 +1,4 @@
-//! Everything that a simulation depends on.
+//! The input of a simulation.
 
 use crate::cost::{Costs, Form};
 use crate::workload::Workload;
@@ -9,22 +9,23 @@ use esker_strategy::{Strategy, StrategyOptions};
 /// How time passes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// Each flush waits until the strategy wants nothing more, and one job runs at a time: independent of any
-    /// machine, and what formulas speak of.
+    /// Each flush waits until the strategy plans nothing more, and one job runs at a time: independent of the
+    /// machine, and the model of the formulas.
     Settled,
-    /// Writers come with so many bytes of keys and values a second, jobs run beside them and take their time.
+    /// Writers arrive at a rate in bytes of keys and values a second, and jobs run concurrently and take
+    /// time.
     Rate {
-        /// Bytes of keys and values that writers would like to write in a second.
+        /// The requested rate of writers, in bytes of keys and values a second.
         bytes_per_s: f64,
     },
 }
 
-/// What the tree runs on. Matters under [`Pace::Rate`] only.
+/// The machine. It matters under [`Pace::Rate`] only.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Machine {
-    /// Bytes that can be written to tables and log in a second.
+    /// Bytes a second that the disk writes for tables and log.
     pub disk_bytes_per_s: f64,
-    /// Bytes that one thread can merge in a second.
+    /// Bytes a second that one thread merges.
     pub merge_bytes_per_s: f64,
     /// Threads for compactions; flushes have one of their own.
     pub threads: usize,
@@ -42,17 +43,17 @@ impl Default for Machine {
 pub struct Scenario {
     /// What is written.
     pub workload: Workload,
-    /// How the tree is kept.
+    /// The strategy.
     pub strategy: Strategy,
-    /// What the strategy is told.
+    /// Its options.
     pub options: StrategyOptions,
     /// How time passes.
     pub pace: Pace,
     /// What the tree runs on.
     pub machine: Machine,
-    /// Writes before anything is counted, in passes over all keys.
+    /// Writes before the measured phase, in passes over all keys.
     pub warm_up_passes: f64,
-    /// Writes that are counted, in passes over all keys.
+    /// Writes of the measured phase, in passes over all keys.
     pub passes: f64,
     /// Bytes of a table over the bytes of the keys and values in it.
     pub table_overhead: f64,
@@ -60,24 +61,23 @@ pub struct Scenario {
     pub filter: FilterKind,
     /// Filter memory, in bits for each entry of the tree, divided over the runs by Monkey.
     pub filter_bits_per_key: f64,
-    /// Runs in level 0 from which on writers are slowed, and at which they stop. Matters under [`Pace::Rate`]
+    /// Runs in level 0 at which writers are slowed, and at which they stop. It matters under [`Pace::Rate`]
     /// only.
     pub level0_limits: (u32, u32),
-    /// Most flushes of one pass that are simulated one by one; see [`crate::Scaling`].
+    /// The most flushes of one pass that are simulated one by one; see [`crate::Scaling`].
     pub most_flushes: f64,
 }
 
-/// So many merges of level 0 are counted at least where none is like the other. All that is written comes in
-/// bursts, each when level 0 is full, and chance decides whether one more of them falls into what is counted.
-/// Two passes over ten million keys see four or five, so what they say of two such trees may differ by a
-/// quarter.
+/// The least number of level-0 merges in the measured phase, where they differ. Writes arrive in bursts, each
+/// when level 0 is full, and chance decides whether one more falls into the measured phase. Two passes over
+/// ten million keys contain four or five, so the results of two such trees may differ by a quarter.
 const LEAST_BURSTS: f64 = 16.0;
-/// But no more passes than these for their sake: small trees have hardly a flush in each.
+/// The most passes for that purpose: small trees have hardly one flush in each.
 const MOST_PASSES: f64 = 16.0;
 
-/// Passes after which an average says something.
+/// Passes after which an average is significant.
 fn enough_passes(strategy: &Strategy, options: &StrategyOptions, flushes_per_pass: f64) -> f64 {
-    // Trees that merge whole levels are alike after each cycle of the last one.
+    // Trees that merge whole levels repeat with each cycle of the last level.
     let is_regular = !matches!(strategy, Strategy::Partial { .. } | Strategy::GoldenRatio);
     let burst = strategy.level0_trigger(options).filter(|_| !is_regular);
     let passes =
@@ -87,8 +87,8 @@ fn enough_passes(strategy: &Strategy, options: &StrategyOptions, flushes_per_pas
 
 impl Scenario {
     /// A strategy at a workload, with the defaults for everything else: settled, a pass or a cycle of the
-    /// last level to warm up, and at least two passes in whole cycles that are counted, and sixteen merges of
-    /// level 0 where those go window by window.
+    /// last level to warm up, and at least two measured passes in whole cycles, with at least sixteen merges
+    /// of level 0 where those proceed window by window.
     pub fn new(strategy: Strategy, workload: Workload) -> Scenario {
         Scenario::with_options(strategy, workload, StrategyOptions::default())
     }
@@ -108,7 +108,7 @@ impl Scenario {
             options,
             pace: Pace::Settled,
             machine: Machine::default(),
-            // What was loaded at once has to have expired.
+            // The data loaded at once must have expired.
             warm_up_passes: if once {
                 0.0
             } else {
@@ -128,7 +128,7 @@ impl Scenario {
             / self.options.memtable_bytes.max(1) as f64
     }
 
-    /// Whether it can be simulated. Takes no time.
+    /// Whether the scenario can be simulated; takes constant time.
     ///
     /// # Errors
     /// What is wrong with it, as a sentence.

@@ -1,16 +1,16 @@
-//! Time without a clock: flush, then everything that the strategy wants, then the next flush.
+//! Simulation without a clock: a flush, then all jobs of the strategy, then the next flush.
 
 use crate::scenario::Scenario;
 use crate::tally::Tally;
 use crate::tree::Tree;
 
-/// More jobs than this after one flush are an endless loop: each moves data to where it has not been.
+/// More jobs than this after one flush indicate an endless loop, because each moves data to a new place.
 const MOST_JOBS: u64 = 1_000_000;
 
 /// Writes up to a moment, in operations.
 pub(crate) fn run(scenario: &Scenario, tree: &mut Tree, tally: &mut Tally, until: f64) -> Result<(), String> {
     let operations = tree.options.memtable_bytes as f64 / scenario.workload.operation_bytes();
-    // What the rounding of sums leaves is no flush.
+    // A rounding remainder is not a flush.
     while tree.flushed_to < until - 1e-6 * operations {
         let to = (tree.flushed_to + operations).min(until);
         let flushed = to - tree.flushed_to;
@@ -24,7 +24,7 @@ pub(crate) fn run(scenario: &Scenario, tree: &mut Tree, tally: &mut Tally, until
     Ok(())
 }
 
-/// Carries out what is to be done, one job after the other; how many bytes that wrote.
+/// Executes all planned jobs, one after the other; returns the bytes written.
 pub(crate) fn settle(tree: &mut Tree, tally: &mut Tally, idle: bool) -> Result<u64, String> {
     let (mut bytes, mut jobs) = (0, 0);
     while let Some(job) = tree.begin(idle, 0)? {

@@ -1,4 +1,4 @@
-//! From a scenario to its outcome.
+//! The simulation of a scenario.
 
 use crate::outcome::Outcome;
 use crate::scenario::{Pace, Scenario};
@@ -24,8 +24,8 @@ use crate::{paced, scale, settled};
 /// ```
 ///
 /// # Errors
-/// What is wrong with the scenario, as a sentence; or a rule that a strategy broke, which is a defect of the
-/// strategy.
+/// What is wrong with the scenario, as a sentence; or the rule that a strategy violated, which is a defect of
+/// the strategy.
 pub fn simulate(scenario: &Scenario) -> Result<Outcome, String> {
     scenario.check()?;
     let (options, scaling) = scale::affordable(scenario);

@@ -1,4 +1,4 @@
-//! Where entries come from: how many different keys an interval of time wrote to a piece of the key space.
+//! The source of entries: how many distinct keys an interval of time wrote to a range of the key space.
 
 use crate::content::{Ages, SPAN, Segment};
 use crate::workload::{Input, Workload};
@@ -6,21 +6,21 @@ use crate::workload::{Input, Workload};
 /// Keys that are written equally often.
 #[derive(Clone, Copy, Debug)]
 struct Popularity {
-    /// Their part of all keys.
+    /// Their share of all keys.
     keys: f64,
-    /// Writes of one of them, over the average of all keys.
+    /// Writes of one of them, relative to the average of all keys.
     writes_of_a_key: f64,
 }
 
-/// A piece of the key space with a rate of its own.
+/// A range of the key space with a write rate of its own.
 #[derive(Clone, Copy, Debug)]
 struct Zone {
     end: u64,
-    /// Writes per key, over the average.
+    /// Writes per key, relative to the average.
     rate: f64,
 }
 
-/// What something holds, as parts of all keys or as counts.
+/// Entries, as shares of all keys or as counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Held {
     pub(crate) values: f64,
@@ -41,13 +41,13 @@ impl Held {
     }
 }
 
-/// A workload, ready to be asked.
+/// A prepared workload.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub(crate) workload: Workload,
     keys: f64,
     deletes: f64,
-    /// How long an entry lives, in operations.
+    /// The lifetime of an entry, in operations.
     lifetime: Option<f64>,
     popularities: Vec<Popularity>,
     zones: Vec<Zone>,
@@ -69,12 +69,12 @@ impl Source {
         }
     }
 
-    /// All that was there when overwrites begin.
+    /// The contents when overwrites begin.
     pub(crate) fn loaded(&self) -> Segment {
         Segment { start: 0, end: SPAN, ages: Ages::new(-self.keys, 0.0) }
     }
 
-    /// What the operations of an interval write, as segments of equal rate, ascending.
+    /// The writes of an interval, as segments of equal rate, ascending.
     pub(crate) fn written(&self, ages: Ages) -> Vec<Segment> {
         if self.workload.input == Input::Sequential {
             return self.swept(ages);
@@ -88,7 +88,7 @@ impl Source {
         zones.collect()
     }
 
-    /// The positions that an ascending sweep, over and over, passes in an interval.
+    /// The positions that a repeated ascending sweep passes in an interval.
     fn swept(&self, ages: Ages) -> Vec<Segment> {
         let position = |time: f64| ((time + self.keys) / self.keys).fract();
         let at = |part: f64| ((part * SPAN as f64) as u64).min(SPAN);
@@ -104,8 +104,8 @@ impl Source {
         segments.into_iter().filter(|segment| segment.start < segment.end).collect()
     }
 
-    /// The same interval in another form where that makes no difference to what it holds: an interval with
-    /// all of the load and without deletes has every key, whatever came later. It keeps neighbours alike.
+    /// The interval in a normal form with the same contents: an interval with all of the load and without
+    /// deletes has every key, whatever came later. It makes adjacent segments equal.
     pub(crate) fn normal(&self, segment: Segment) -> Segment {
         let nothing_goes = self.deletes == 0.0 && self.lifetime.is_none();
         if nothing_goes && segment.ages.from <= -self.keys && segment.ages.to >= 0.0 {
@@ -114,36 +114,35 @@ impl Source {
         segment
     }
 
-    /// The moment of writing before which everything has expired at `now`.
+    /// The write time before which everything has expired at `now`.
     pub(crate) fn alive_from(&self, now: f64) -> f64 {
         self.lifetime.map_or(f64::NEG_INFINITY, |lifetime| now - lifetime)
     }
 
-    /// What of `ages` was written so early that nothing is older.
+    /// The interval extended back to the beginning, for merges with nothing older.
     pub(crate) fn back_to_the_beginning(&self, ages: Ages) -> Ages {
         Ages { from: ages.from.min(-self.keys), ..ages }
     }
 
-    /// When the first of the entries of an interval was written.
+    /// When the first entry of an interval was written.
     pub(crate) fn first_write(&self, ages: Ages) -> f64 {
         if ages.from <= -self.keys { ages.alive_from } else { ages.from }
     }
 
-    /// The entries of a segment, which must not cross the border of a zone; of one that does, those by the
-    /// first one's rate. Tombstones are gone from what reaches back to the beginning, because nothing is
-    /// older.
+    /// The entries of a segment within one zone; a segment that crosses zones counts by the first zone's
+    /// rate. Intervals back to the beginning have no tombstones, because nothing is older.
     pub(crate) fn held(&self, segment: &Segment) -> Held {
         let keys = (segment.end - segment.start) as f64 / SPAN as f64 * self.keys;
         self.parts_held(segment).times(keys)
     }
 
-    /// [`Source::held`] for a piece of any extent.
+    /// [`Source::held`] for a segment of any extent.
     pub(crate) fn held_across(&self, segment: &Segment) -> Held {
         self.zoned(segment).fold(Held::default(), |sum, piece| sum.plus(self.held(&piece)))
     }
 
-    /// How much of some segments replaces something older, in 1/1000: all but what the load brought. `None`
-    /// where entries expire, because that of which something may go by itself is not asked.
+    /// The overwrite ratio of some segments in 1/1000: everything except the load. `None` where entries
+    /// expire, because it is not used there.
     pub(crate) fn replaced_permille(&self, segments: &[Segment]) -> Option<u32> {
         if self.lifetime.is_some() {
             return None;
@@ -159,7 +158,7 @@ impl Source {
         Some(((1.0 - (new / all.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0)) * 1000.0).round() as u32)
     }
 
-    /// The segment, cut at the borders of zones.
+    /// The segment, cut at the bounds of zones.
     pub(crate) fn zoned<'s>(&'s self, segment: &'s Segment) -> impl Iterator<Item = Segment> + 's {
         let mut start = 0;
         self.zones.iter().filter_map(move |zone| {
@@ -177,7 +176,7 @@ impl Source {
             return Held { values, tombstones };
         }
         let Ages { from, to, alive_from } = segment.ages;
-        // Of the keys that are alive in the long run, those that the interval's part of the load brought.
+        // The load's share of the keys that are alive in the long run.
         let loaded = |from: f64| (to.min(0.0) - from.min(0.0)) / self.keys * (1.0 - self.deletes);
         let zone = self.zones.iter().find(|zone| segment.start < zone.end);
         let rate = zone.map_or(1.0, |zone| zone.rate);
@@ -189,12 +188,12 @@ impl Source {
             values += class.keys * (touched * (1.0 - self.deletes) + untouched(from) * loaded(alive_from));
             all += class.keys * (1.0 - untouched(from) * (1.0 - loaded(from)));
         }
-        // Everything else that there is hides what is older.
+        // All other entries hide older ones.
         let nothing_is_older = from <= -self.keys;
         Held { values, tombstones: if nothing_is_older { 0.0 } else { (all - values).max(0.0) } }
     }
 
-    /// The part of a piece whose last sweep is not so long ago that it had expired.
+    /// The share of a segment whose last sweep is recent enough that it has not expired.
     fn alive_of_a_sweep(&self, segment: &Segment) -> f64 {
         let Ages { from, to, alive_from } = segment.ages;
         if alive_from <= from {
@@ -209,7 +208,7 @@ impl Source {
     }
 }
 
-/// The part of all keys whose last write is no longer ago than they live, in the long run.
+/// The share of all keys whose last write has not expired, in the long run.
 pub(crate) fn alive_share(workload: &Workload) -> f64 {
     let Some(ttl_passes) = workload.ttl_passes else { return 1.0 };
     if workload.input.starts_empty() {
@@ -287,7 +286,7 @@ mod tests {
         let held = uniform.held(&everywhere(0.0, 1000.0)).values;
         assert!((held - 1000.0 * (1.0 - (-1.0f64).exp())).abs() < 1e-6, "{held}");
         assert!((uniform.held(&everywhere(-1000.0, 5.0)).values - 1000.0).abs() < 1e-6);
-        // Half of the load, and a draw for each key: a key stays away with 1/2 times 1/e.
+        // Half of the load, and a draw for each key: a key is absent with 1/2 times 1/e.
         let held = uniform.held(&everywhere(-500.0, 1000.0)).values;
         assert!((held - 1000.0 * (1.0 - 0.5 * (-1.0f64).exp())).abs() < 1e-6, "{held}");
         let skewed = source(Input::Zipf { theta: 0.99 }, 0.0).held(&everywhere(0.0, 1000.0)).values;
@@ -312,7 +311,7 @@ mod tests {
             let segment = everywhere(from, to);
             source.held(&Segment { ages: segment.ages.without_expired(before), ..segment })
         };
-        // Of 1000 draws the keys of the last 500 are alive; those that only the first 500 met are not.
+        // Of 1000 draws the keys of the last 500 are alive; those that only the first 500 drew are not.
         let alive = 1000.0 * (1.0 - (-0.5f64).exp());
         let found = held(0.0, 1000.0, 500.0);
         assert!((found.values - alive).abs() < 1e-6, "{found:?}");
@@ -320,7 +319,7 @@ mod tests {
         let bottom = held(-1000.0, 1000.0, 500.0);
         assert!((bottom.values - alive).abs() < 1e-6 && bottom.tombstones == 0.0, "{bottom:?}");
         assert!((workload.live_bytes() - alive * 116.0).abs() < 1e-3);
-        // A look changes nothing before its time, and all of it after.
+        // The time of a merge decides: before the expiry nothing is dropped, after it everything.
         assert_eq!(held(0.0, 1000.0, -1.0), source.held(&everywhere(0.0, 1000.0)));
         assert_eq!(held(0.0, 1000.0, 2000.0).values, 0.0);
     }

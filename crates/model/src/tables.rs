@@ -1,10 +1,10 @@
-//! From segments to tables: where the executor would end one and begin the next.
+//! From segments to tables: the output splitting of the executor.
 
 use crate::content::Segment;
 use crate::source::{Held, Source};
 use esker_strategy::{Cut, Cutter};
 
-/// A table to be.
+/// A table in the making.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     /// Its contents, ascending; never empty.
@@ -26,9 +26,9 @@ pub(crate) fn position_of(key: &[u8]) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// Cuts `segments` into tables by the executor's own rules. Those are asked for every key there; here where
-/// the answer may change: at the borders of the run below, and where a table reaches its size and twice its
-/// size.
+/// Cuts `segments` into tables by the executor's rules. The executor applies them to every key; here they are
+/// applied where the result may change: at the borders of the run below, and where a table reaches its size
+/// and twice its size.
 pub(crate) fn cut(cut: &Cut, segments: &[Segment], source: &Source, sizes: &Sizes) -> Vec<Table> {
     let mut cutting = Cutting {
         cutter: Cutter::new(cut),
@@ -75,7 +75,7 @@ struct Cutting<'a> {
 }
 
 impl Cutting<'_> {
-    /// Adds a piece of even density.
+    /// Adds a range of uniform density.
     fn add(&mut self, piece: &Segment, held: Held, sizes: &Sizes) {
         let extent = (piece.end - piece.start) as f64;
         let bytes_per_position = sizes.bytes(held) / extent;
@@ -90,7 +90,7 @@ impl Cutting<'_> {
             let written = self.tables.last().map_or(0.0, |table| table.bytes);
             for size in [self.table_bytes, 2.0 * self.table_bytes] {
                 let positions = (size - written) / bytes_per_position;
-                // Beyond the size by a position, so that the next answer finds it reached.
+                // One position beyond the size, so that the next check finds it reached.
                 if positions > 0.0 && positions + 1.0 < (end - start) as f64 {
                     end = start + positions as u64 + 1;
                 }
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(tables.len(), 10);
         let ends: Vec<u64> = tables.iter().map(|table| table.segments[0].end * 100 / SPAN).collect();
         assert_eq!(ends, [10, 20, 30, 40, 50, 60, 70, 80, 90, 100]);
-        // A rest of less than a quarter of a table joins the one before.
+        // A rest of less than a quarter of a table joins the previous one.
         let tables = cut(&Cut::plain(9_800), &[source.loaded()], &source, &sizes);
         assert_eq!(tables.len(), 10);
         assert!((tables[9].bytes - 11_800.0).abs() < 1.0, "{}", tables[9].bytes);

@@ -1,4 +1,4 @@
-//! Adding up.
+//! The accumulation of results.
 
 use crate::outcome::{Amplification, Outcome, Scaling, Stalls};
 use crate::scenario::Scenario;
@@ -8,11 +8,11 @@ use esker_filter::monkey::{FilterGoal, FilteredRun, RateCurve, allocate};
 use esker_strategy::{PlanKind, Reason};
 use std::sync::Arc;
 
-/// How often lookups are tried while a scenario is counted: planning a filter for each run takes some
+/// The number of sampled lookups in the measured phase: planning a filter for each run takes some
 /// microseconds.
 const LOOKUP_SAMPLES: f64 = 200.0;
 
-/// Sums while a scenario runs.
+/// Sums of a running scenario.
 #[derive(Debug)]
 pub(crate) struct Tally {
     curve: Arc<RateCurve>,
@@ -21,7 +21,7 @@ pub(crate) struct Tally {
     /// Operations between two samples of lookups.
     sample_every: f64,
     next_sample: f64,
-    /// How many runs stand for each that is there beside the largest one, and how many of them span a key.
+    /// How many real runs each simulated one beside the largest represents, and how many of them span a key.
     runs_for_one: f64,
     spanning_for_one: f64,
     pub(crate) counts: bool,
@@ -40,13 +40,13 @@ pub(crate) struct Tally {
     pub(crate) elapsed_s: f64,
 }
 
-/// A mean with weights, and a maximum.
+/// A weighted mean and a maximum.
 #[derive(Clone, Copy, Debug, Default)]
 struct Weighed {
     sum: f64,
     weight: f64,
     max: f64,
-    /// The maximum of what had any weight.
+    /// The maximum of all values with a weight.
     max_weighed: f64,
 }
 
@@ -75,7 +75,7 @@ struct Lookups {
 
 impl Tally {
     pub(crate) fn new(scenario: &Scenario, scaling: Option<&Scaling>) -> Tally {
-        // Where nothing is merged each flush is a run; those of ascending keys lie beside each other.
+        // Without merges each flush is a run; those of ascending keys lie beside each other.
         let runs_for_one =
             scaling.filter(|scaling| scaling.levels == 0).map_or(1.0, |scaling| scaling.memtable_factor);
         let is_swept = scenario.workload.input == Input::Sequential;
@@ -104,7 +104,7 @@ impl Tally {
         }
     }
 
-    /// So many operations were flushed as so many bytes.
+    /// Records a flush.
     pub(crate) fn flushed(&mut self, operations: f64, bytes: u64) {
         if self.counts {
             self.operations += operations;
@@ -112,7 +112,7 @@ impl Tally {
         }
     }
 
-    /// A job is about to be installed.
+    /// Records a job before its install.
     pub(crate) fn job(&mut self, job: &Job) {
         if !self.counts {
             return;
@@ -131,7 +131,7 @@ impl Tally {
         }
     }
 
-    /// The tree is as it is for a time of this weight, with so many bytes of outputs in the making.
+    /// Records the state of the tree for a time of this weight, with the bytes of unfinished outputs.
     pub(crate) fn observe(&mut self, tree: &Tree, weight: f64, making_bytes: u64) {
         if !self.counts {
             return;
@@ -142,7 +142,7 @@ impl Tally {
         self.transient_space = self.transient_space.max(all_bytes as f64 / live);
     }
 
-    /// Tries lookups, if it is time for it.
+    /// Samples lookups when due.
     pub(crate) fn sample(&mut self, tree: &Tree) {
         if !self.counts || tree.flushed_to < self.next_sample {
             return;
@@ -151,7 +151,7 @@ impl Tally {
         let runs = tree.runs();
         // Most keys are found in the largest run, whose filter then costs nothing.
         let largest = (0..runs.len()).max_by_key(|&at| runs[at].entries);
-        // A run that stands for many smaller ones is asked as often as all of those.
+        // A run that represents many smaller ones is searched as often as all of those.
         let spanning = runs.iter().enumerate().map(|(at, run)| {
             let runs = if Some(at) == largest { 1.0 } else { self.spanning_for_one };
             FilteredRun { keys: run.entries, weight: run.covered * runs }
@@ -170,7 +170,7 @@ impl Tally {
         self.lookups.filter_bytes.add(filter_bits / 8.0, 1.0);
     }
 
-    /// The result; `tree` is the one that was drained, `drained` what that wrote on top.
+    /// The result; `tree` has been drained, `drained` are the bytes written for that.
     pub(crate) fn finish(
         mut self,
         scenario: &Scenario,

@@ -1,4 +1,4 @@
-//! The tree of a simulation: real plans, real edits, real metadata; the tables are intervals.
+//! The simulated tree: real plans, edits and metadata; the tables are intervals.
 
 use crate::content::{Ages, SPAN, Segment, clipped, merged};
 use crate::scenario::Scenario;
@@ -15,12 +15,12 @@ use std::sync::Arc;
 
 const KEYSPACE: KeyspaceId = KeyspaceId(0);
 
-/// A file: what it holds and its bytes, of which slices may be dead.
+/// A file: its contents and bytes, of which slices may be dead.
 #[derive(Debug)]
 struct File {
     segments: Vec<Segment>,
     bytes: u64,
-    /// How much of it replaces something, in 1/1000, where the store would know.
+    /// Its overwrite ratio in 1/1000, where the store would know it.
     replaced: Option<u32>,
 }
 
@@ -30,11 +30,11 @@ pub(crate) struct Job {
     id: JobId,
     pub(crate) plan: CompactionPlan,
     tables: Vec<Table>,
-    /// Bytes that it writes.
+    /// Bytes of its output.
     pub(crate) out_bytes: u64,
 }
 
-/// A tree and what carries plans out.
+/// A tree and the executor of its plans.
 #[derive(Debug)]
 pub(crate) struct Tree {
     pub(crate) source: Source,
@@ -46,14 +46,14 @@ pub(crate) struct Tree {
     busy: Busy,
     /// Bytes of all files, dead slices included.
     pub(crate) file_bytes: u64,
-    /// Everything up to this moment, in operations, is in tables.
+    /// Everything before this moment, in operations, is in tables.
     pub(crate) flushed_to: f64,
-    /// Seconds that have passed, where time does.
+    /// Elapsed seconds, with a clock.
     pub(crate) now_s: f64,
 }
 
 impl Tree {
-    /// The tree that a scenario begins with: empty, or with all keys in one run.
+    /// The initial tree of a scenario: empty, or with all keys in one run.
     pub(crate) fn new(scenario: &Scenario, options: StrategyOptions) -> Result<Tree, String> {
         let mut state = DatabaseState::new([0; 16]);
         let mut edit = VersionEdit::new();
@@ -88,7 +88,7 @@ impl Tree {
         self.state.keyspaces.get(&KEYSPACE).map(|keyspace| Arc::clone(&keyspace.version)).unwrap_or_default()
     }
 
-    /// Writes the operations from [`Tree::flushed_to`] on as tables; how many bytes that were.
+    /// Writes the operations since [`Tree::flushed_to`] as tables; returns their bytes.
     pub(crate) fn flush(&mut self, to: f64, now_ms: u64) -> Result<u64, String> {
         let ages = Ages::new(self.flushed_to, to).without_expired(self.source.alive_from(to));
         let written = self.source.written(ages);
@@ -117,14 +117,14 @@ impl Tree {
         Ok(bytes)
     }
 
-    /// The next job that the strategy wants, begun.
+    /// Begins the next job of the strategy.
     pub(crate) fn begin(&mut self, idle: bool, now_ms: u64) -> Result<Option<Job>, String> {
         let version = self.version();
         let expired_ms = self.moment_ms(self.flushed_to);
         let replaced = self.replaced(&version);
         let shape =
             Shape { replaced: &replaced, now_ms: clock_ms(now_ms), expired_ms, idle, ..Shape::new(&version) };
-        // As the engine does it: from its allowance, an idle store converges whole.
+        // As in the engine: within its idle budget, an idle store converges completely.
         let is_at_leisure = idle && self.file_bytes <= IDLE_ALLOWANCE_BYTES;
         let idle_permille = if is_at_leisure { 0 } else { self.options.idle_permille };
         let options = StrategyOptions { idle_permille, ..self.options.clone() };
@@ -136,7 +136,7 @@ impl Tree {
         Ok(Some(Job { id, plan, tables, out_bytes }))
     }
 
-    /// How much of parts replaces something: exactly, where the store asks filters.
+    /// The overwrite ratios of parts: exact, where the store samples filters.
     fn replaced(&self, version: &Version) -> Vec<(PartId, u32)> {
         if !self.strategy.uses_replaced() {
             return Vec::new();
@@ -148,7 +148,7 @@ impl Tree {
         replaced
     }
 
-    /// What the inputs hold together, as tables.
+    /// The merged contents of the inputs, as tables.
     fn merge(&self, version: &Version, plan: &CompactionPlan) -> Vec<Table> {
         let lists: Vec<Vec<Segment>> = plan
             .inputs
@@ -168,7 +168,7 @@ impl Tree {
         let merged = merged(&lists).into_iter().map(|segment| {
             let mut ages = segment.ages.without_expired(alive_from);
             if expires && !older.iter().any(|&(start, end)| start < segment.end && segment.start < end) {
-                // What was older has expired and gone, tables as a whole.
+                // Older entries have expired and their tables have been dropped whole.
                 ages = self.source.back_to_the_beginning(ages);
             }
             self.source.normal(Segment { ages, ..segment })
@@ -197,7 +197,7 @@ impl Tree {
             let version = self.version();
             edit = plan.edit_without_output(KEYSPACE, &version, new_run, || self.state.take_part_id());
         }
-        // The plan holds the run that its output was aligned to, which would be copied to be changed.
+        // The plan references the run that its output was aligned to, which would be copied on change.
         drop(plan);
         self.install(&edit)
     }
@@ -232,7 +232,8 @@ impl Tree {
         part.entries = whole(table.held.entries());
         part.tombstones = table.held.tombstones.round() as u64;
         part.max_seqno = self.seqno_before(ages.to);
-        // Where nothing is older, what has expired is gone, and with it the first writes of the interval.
+        // Where nothing is older, expired entries are dropped, and with them the first writes of the
+        // interval.
         let oldest = table.segments.iter().map(|segment| self.source.first_write(segment.ages));
         let oldest = oldest.fold(ages.to, f64::min);
         part.min_seqno = SeqNo::new(self.seqno_before(oldest).get() + 1).min(part.max_seqno);
@@ -241,8 +242,8 @@ impl Tree {
             && table.held.values >= 0.5
         {
             part.expiring = (table.held.values.round() as u64).min(part.entries);
-            // What is alive expires later than now, though both may lie in one millisecond: else what has
-            // just been rewritten would be due again.
+            // Live data expires later than now, though both may lie in one millisecond; otherwise data that
+            // has just been rewritten would be due again.
             let expiry_ms = |time: f64| Some(self.moment_ms(time + lifetime) + 1);
             part.min_expiry_ms = expiry_ms(ages.alive_from.max(ages.from));
             part.latest_expiry_ms = expiry_ms(ages.to);
@@ -251,7 +252,7 @@ impl Tree {
         part
     }
 
-    /// A moment for expiry, which counts in operations: each takes a millisecond.
+    /// A timestamp for expiry, which counts in operations: each takes a millisecond.
     fn moment_ms(&self, time: f64) -> u64 {
         (time - self.source.loaded().ages.from).max(0.0) as u64
     }
@@ -271,7 +272,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Bytes of tables that hold what is alive and nothing else.
+    /// Bytes of tables that hold only live data.
     pub(crate) fn live_bytes(&self) -> f64 {
         let everything = Segment {
             start: 0,
@@ -280,7 +281,7 @@ impl Tree {
                 .without_expired(self.source.alive_from(self.flushed_to)),
         };
         if self.source.workload.input == crate::workload::Input::Sequential {
-            // What the sweep has passed.
+            // The part that the sweep has passed.
             let passed = (self.flushed_to - everything.ages.from) / self.source.workload.keys.max(1) as f64;
             let alive = passed.min(1.0).min(self.source.workload.ttl_passes.unwrap_or(1.0));
             let all = Ages { alive_from: everything.ages.from, ..everything.ages };
@@ -289,7 +290,7 @@ impl Tree {
         self.sizes.bytes(self.source.held_across(&everything))
     }
 
-    /// For each run in reading order its entries and how much of the key space it covers.
+    /// For each run in reading order its entries and its share of the key space.
     pub(crate) fn runs(&self) -> Vec<RunExtent> {
         let version = self.version();
         let runs = version.runs().map(|(_, run)| {
@@ -303,14 +304,14 @@ impl Tree {
     }
 }
 
-/// A run, as lookups meet it.
+/// A run, as lookups see it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunExtent {
     pub(crate) entries: u64,
     pub(crate) covered: f64,
 }
 
-/// Where what is older than the output of a plan lies, as far as the plan does not take it.
+/// The extents of parts older than the output of a plan that are not its inputs.
 fn older_parts(version: &Version, plan: &CompactionPlan) -> Vec<(u64, u64)> {
     let target = plan.to.in_reading_order();
     let taken: BTreeSet<PartId> = plan.parts().map(|(_, input)| input.part.id).collect();
@@ -320,12 +321,12 @@ fn older_parts(version: &Version, plan: &CompactionPlan) -> Vec<(u64, u64)> {
     parts.filter(|part| !taken.contains(&part.id)).map(|part| extent(&part.range)).collect()
 }
 
-/// What a clock shows after so many milliseconds: one that showed 0 would say that the time is not known.
+/// The clock after this many milliseconds; 0 would mean that the time is not known.
 fn clock_ms(passed_ms: u64) -> u64 {
     passed_ms.saturating_add(1)
 }
 
-/// A count of something that is there, however small.
+/// A count of at least one.
 fn whole(count: f64) -> u64 {
     (count.round() as u64).max(1)
 }
@@ -390,7 +391,7 @@ mod tests {
             for input in Input::ALL {
                 let mut tree = work(strategy, input);
                 assert_eq!(tree.state.problems(), Vec::<String>::new(), "{strategy} {input}");
-                // Every moment is in the tree exactly once at every position: merged, all is there.
+                // Every moment is in the tree exactly once at every position: merged, everything is there.
                 while let Some(job) = tree.begin(false, 0).unwrap() {
                     tree.end(job, 0).unwrap();
                 }

@@ -1,28 +1,28 @@
-//! What is written to a tree.
+//! Workloads: what is written to a tree.
 
 use crate::source::alive_share;
 use std::fmt;
 use std::str::FromStr;
 
-/// In which order and how often keys are written.
+/// The order and the frequency of written keys.
 ///
 /// Printed and parsed as `uniform`, `80/20`, `zipf:0.99`, `hot-range`, `load`, `sequential`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Input {
-    /// Overwrites, every key as often as any other.
+    /// Uniform overwrites.
     Uniform,
-    /// Overwrites, four fifths of them of a fifth of the keys, which lie scattered among the others.
+    /// Overwrites, four fifths of them of a fifth of the keys, which are scattered among the others.
     EightyTwenty,
     /// Overwrites, the key of rank `r` in proportion to `r` to the power of minus `theta`, scattered.
     Zipf {
-        /// How uneven: 0 is uniform, 0.99 what benchmarks take for popular things.
+        /// The skew: 0 is uniform, 0.99 the usual value of benchmarks.
         theta: f64,
     },
     /// Overwrites, four fifths of them of a fifth of the key space.
     HotRange,
     /// Every key once in random order, into an empty tree.
     Load,
-    /// Every key once in ascending order, into an empty tree; from the second pass on once again.
+    /// Every key once in ascending order, into an empty tree; each further pass repeats it.
     Sequential,
 }
 
@@ -59,7 +59,7 @@ impl fmt::Display for Input {
 impl FromStr for Input {
     type Err = String;
 
-    /// Reads what [`Input`] prints; the exponent of `zipf` may be left out.
+    /// Parses what [`Input`] prints; the exponent of `zipf` is optional.
     fn from_str(text: &str) -> Result<Input, String> {
         match text {
             "uniform" => Ok(Input::Uniform),
@@ -83,26 +83,26 @@ impl FromStr for Input {
     }
 }
 
-/// What is written: how many keys of which size, and how.
+/// A workload: the number of keys, their sizes, and the order of writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Workload {
-    /// Different keys.
+    /// Distinct keys.
     pub keys: u64,
     /// Bytes of a key.
     pub key_bytes: u32,
     /// Bytes of a value.
     pub value_bytes: u32,
-    /// Which keys are written.
+    /// The order and frequency of keys.
     pub input: Input,
-    /// Which part of overwrites are deletes, 0 to 0.95. A key is alive iff its last operation was a put, so
-    /// in the long run this is the part of all keys that is not there.
+    /// The share of overwrites that are deletes, 0 to 0.95. A key is alive iff its last operation was a put,
+    /// so in the long run this is the share of absent keys.
     pub deleted_share: f64,
-    /// How long an entry lives after it was written, as passes over all keys; for good if `None`.
+    /// The lifetime of an entry, in passes over all keys; unlimited if `None`.
     pub ttl_passes: Option<f64>,
 }
 
 impl Default for Workload {
-    /// Ten million entries of 16 and 100 bytes, overwritten evenly.
+    /// Ten million entries of 16 and 100 bytes, overwritten uniformly.
     fn default() -> Workload {
         Workload {
             keys: 10_000_000,
@@ -121,7 +121,7 @@ impl Workload {
         f64::from(self.key_bytes) + f64::from(self.value_bytes)
     }
 
-    /// Bytes that a user hands over with one operation, on average.
+    /// User bytes of one operation, on average.
     pub fn operation_bytes(&self) -> f64 {
         f64::from(self.key_bytes) + f64::from(self.value_bytes) * (1.0 - self.deletes())
     }
@@ -131,12 +131,12 @@ impl Workload {
         self.keys as f64 * self.entry_bytes() * (1.0 - self.deletes()) * alive_share(self)
     }
 
-    /// How long an entry lives, in operations.
+    /// The lifetime of an entry, in operations.
     pub(crate) fn lifetime(&self) -> Option<f64> {
         self.ttl_passes.map(|passes| passes * self.keys.max(1) as f64)
     }
 
-    /// The part of operations that are deletes; none where every key is written once.
+    /// The share of operations that are deletes; zero where every key is written once.
     pub(crate) fn deletes(&self) -> f64 {
         if self.input.starts_empty() { 0.0 } else { self.deleted_share }
     }

@@ -1,4 +1,4 @@
-//! When a keyspace that adapts changes: the rules as properties, over observations that are made up.
+//! Automatic tuning: its rules as properties, over artificial observations.
 
 #![expect(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]
 
@@ -74,7 +74,7 @@ fn a_change_takes_windows_in_a_row() {
     assert!(matches!(world.window(writing()), Decision::Change(..)));
     assert!(world.write_amplification() < before);
     assert_eq!(world.changes[0].1.write_buffer_bytes, 4e6, "the buffer stays");
-    // The next window finds nothing better, and so do the following.
+    // The next window finds no better design, and so do the following.
     for _ in 0..50 {
         assert!(matches!(world.window(writing()), Decision::Good(gain) if gain < 0.15));
     }
@@ -116,7 +116,7 @@ fn a_change_pays_for_its_migration() {
     assert!(matches!(world.window(writing()), Decision::Change(..)));
 }
 
-/// AD3: rests, and longer ones for who swings.
+/// AD3: pauses, and longer ones for alternating workloads.
 #[test]
 fn after_a_change_there_is_rest_and_more_for_who_swings() {
     let mut world = World::new("leveled:4");
@@ -135,7 +135,7 @@ fn after_a_change_there_is_rest_and_more_for_who_swings() {
     assert_eq!(turns[1], 6, "as long as the rest");
     assert!(turns[3] > turns[1] && turns[5] > turns[3], "{turns:?}");
     assert!(turns[5] <= 6 * 16, "{turns:?}");
-    // After a long time in one workload the rest is the usual one again.
+    // After a long time in one workload the pause is the usual one again.
     (0..300).for_each(|_| {
         world.window(scanning());
     });
@@ -147,7 +147,7 @@ fn after_a_change_there_is_rest_and_more_for_who_swings() {
     assert_eq!(world.history.rest_left_ms(world.now_ms, &world.rules), 6 * WINDOW_MS);
 }
 
-/// Whatever comes: no change before enough windows, none during a rest, and none while workloads alternate
+/// For any workload: no change before enough windows, none during a pause, and none while workloads alternate
 /// faster than windows agree.
 #[test]
 fn random_workloads_never_break_the_rules() {

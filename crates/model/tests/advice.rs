@@ -1,4 +1,4 @@
-//! What is advised, held against the simulator and against what must be so.
+//! Advice compared with the simulator and with necessary properties.
 
 #![expect(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]
 
@@ -42,9 +42,9 @@ fn mixtures() -> Vec<(&'static str, Operations)> {
     ]
 }
 
-/// The order of designs is that of the simulator, as far as it matters: of the strategies here the one that
-/// the formulas prefer costs at most 15 % more, simulated, than the one that is best when all are simulated.
-/// From small caches to all in memory.
+/// The ranking of designs agrees with the simulator where it matters: the strategy preferred by the formulas
+/// costs at most 15 % more, simulated, than the best of all when simulated. From small caches to all in
+/// memory.
 #[test]
 fn the_choice_is_as_good_as_the_simulators() {
     let strategies = [
@@ -140,7 +140,7 @@ fn workloads_get_what_suits_them() {
     }
 }
 
-/// What is advised is as cheap as every design of a grid of its own: the search leaves nothing out.
+/// The advice is as cheap as every design of a separate grid: the search misses nothing.
 #[test]
 fn no_design_is_cheaper_than_the_advice() {
     for (name, operations) in mixtures() {
@@ -182,7 +182,7 @@ fn what_is_there_is_compared_and_kept_if_it_is_good() {
         assert_eq!(now.filter_bits_per_key != then.filter_bits_per_key, *knob == Knob::Filters);
     }
     assert!(advice.single_changes.len() >= 2);
-    // Who follows the advice is told to stay.
+    // After following the advice, the advice is to stay.
     question.present = Some(advice.best.design);
     let again = advise(&question).unwrap();
     assert_eq!(again.best.design, advice.best.design);
@@ -211,8 +211,8 @@ fn memory_is_divided_and_promises_are_kept() {
     assert!(advise(&Question::new(usage)).unwrap_err().contains("allow more"));
 }
 
-/// A database that writes more than the formulas say, and one whose cache answers more, are advised
-/// otherwise.
+/// A database that writes more than the formulas predict, and one whose cache has more hits, get different
+/// advice.
 #[test]
 fn measurements_move_the_balance() {
     let operations = Operations { puts: 60.0, short_scans: 2.0, ..Operations::default() };
@@ -229,7 +229,7 @@ fn measurements_move_the_balance() {
     assert!(calibrated.figures.runs > plain.figures.runs, "{plain:?} {calibrated:?}");
 }
 
-/// Without writes trees that converge are one run, and no other is cheaper to read.
+/// Without writes, trees that converge have one run, and no other design is cheaper to read.
 #[test]
 fn who_only_reads_may_stay_with_what_converges() {
     let operations = Operations { present_reads: 90.0, short_scans: 10.0, ..Operations::default() };
@@ -248,8 +248,8 @@ fn who_only_reads_may_stay_with_what_converges() {
     assert!(question.predict(&question.present.unwrap()).unwrap().figures.runs > 1.0);
 }
 
-/// Trees smaller than a memtable: no run holds more than all there is, whatever the promise on garbage comes
-/// to as a share of so little.
+/// Trees smaller than a memtable: no run holds more than all data, whatever garbage limits come to for so
+/// little.
 #[test]
 fn tiny_stores_have_figures_that_can_be() {
     for (entries, entry_bytes) in [(1.0, 2.0), (100.0, 116.0), (45_000.0, 92.0), (140_000.0, 116.0)] {
@@ -285,7 +285,7 @@ fn nonsense_is_refused_with_a_reason() {
     assert!(refused(|usage| usage.operations = Operations::default()).contains("operations"));
     assert!(refused(|usage| usage.key_bytes = 500.0).contains("key of 500"));
     assert!(refused(|usage| usage.operations.deletes = -0.5).contains("-0.5"));
-    // Everything that is reserved leaves no cache.
+    // If all memory is reserved there is no cache.
     assert!(refused(|usage| usage.reserved_bytes = usage.memory_bytes).contains("too few"));
     assert_eq!(Family::of(&"fifo:1GiB,1d".parse().unwrap()), None);
 }

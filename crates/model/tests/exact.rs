@@ -1,4 +1,4 @@
-//! Intervals of time against real keys: the same plans carried out on tables that hold every entry.
+//! Intervals of time compared with real keys: the same plans executed on tables that hold every entry.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
@@ -12,7 +12,7 @@ use esker_strategy::{Strategy, StrategyOptions};
 use world::{ENTRY_BYTES, World};
 
 const KEYS: u64 = 200_000;
-/// As ten million entries of 116 bytes are to 64 MiB.
+/// The same ratio as ten million entries of 116 bytes to 64 MiB.
 const MEMTABLE: u64 = 11_570;
 const WARM_UP: u64 = 1;
 const PASSES: u64 = 2;
@@ -37,7 +37,7 @@ fn with_keys(strategy: Strategy, input: Input, deleted_percent: u64) -> Found {
     let random = SeededRandom::new(7);
     let mut world = World::new(strategy, options(strategy));
     for key in 0..KEYS as u32 {
-        // Of the simulation's keys so many are gone in the long run.
+        // Keeps the share of deleted keys that the simulation has in the long run.
         if random.below(100) >= deleted_percent {
             world.write(key, false);
         }
@@ -62,7 +62,7 @@ fn with_keys(strategy: Strategy, input: Input, deleted_percent: u64) -> Found {
             _ => random.below(KEYS),
         };
         world.write(key as u32, random.below(100) < deleted_percent);
-        // Memtables are sealed by what was written to them, not by what is left of it.
+        // Memtables are sealed by the bytes written to them, not by the bytes that remain.
         if (operation + 1) % MEMTABLE == 0 {
             settle(&mut world);
             space += world.space_percent() as f64 / 100.0;
@@ -76,7 +76,7 @@ fn with_keys(strategy: Strategy, input: Input, deleted_percent: u64) -> Found {
     }
 }
 
-/// Flushes, and carries out what the strategy wants.
+/// Flushes, and executes all plans of the strategy.
 fn settle(world: &mut World) {
     world.flush();
     loop {
@@ -92,7 +92,7 @@ fn settle(world: &mut World) {
 fn with_intervals(strategy: Strategy, input: Input, deleted_percent: u64) -> Found {
     let workload = Workload {
         keys: KEYS,
-        // Tombstones weigh as much as entries where keys are real.
+        // With real keys tombstones have the size of entries.
         key_bytes: 99,
         value_bytes: 1,
         input,
@@ -115,8 +115,7 @@ fn near(what: &str, found: f64, expected: f64, error: f64) {
     );
 }
 
-/// Where the densest window is chosen, chance makes real ones differ, while those of even intervals are all
-/// alike.
+/// Where the densest window is chosen, real densities vary by chance, while those of intervals are all equal.
 fn writes_error(strategy: Strategy) -> f64 {
     if strategy == Strategy::Partitioned { 0.08 } else { 0.03 }
 }

@@ -1,4 +1,4 @@
-//! What is written decides what it costs.
+//! The workload determines the cost.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
@@ -35,9 +35,9 @@ fn a_load_makes_no_garbage() {
 
 #[test]
 fn popular_keys_die_early() {
-    // As the design's simulation had it for the default, but for zipf: it had 1.2 there, because it knew no
-    // limit of runs in level 0. Flushes of popular keys are so small that sixteen of them are there before a
-    // quarter of garbage is.
+    // The values of the design's simulation for the default, except zipf: it had 1.2 there, because it had no
+    // limit of runs in level 0. Flushes of popular keys are so small that sixteen of them exist before a
+    // quarter of garbage does.
     let near = |input, expected: f64| {
         let options = StrategyOptions { garbage_permille: 250, ..StrategyOptions::default() };
         let scenario = Scenario::with_options(Strategy::Partitioned, workload(input), options);
@@ -56,15 +56,15 @@ fn deletes_leave_room() {
     for strategy in ["leveled:10", "lazy-leveled:4", "partitioned"] {
         let outcome = run(strategy, Workload { deleted_share: 0.5, ..Workload::default() });
         let even = run(strategy, Workload::default());
-        // Tombstones are small, and half of the keys are gone.
+        // Tombstones are small, and half of the keys are absent.
         assert!(outcome.flushed_bytes < even.flushed_bytes * 11 / 10, "{strategy}");
         assert!(outcome.space.max < even.space.max * 1.25, "{strategy}: {:?}", outcome.space);
         assert!((outcome.drained_space - 1.0).abs() < 0.06, "{strategy}: {}", outcome.drained_space);
     }
 }
 
-/// Guards that deletes all over the keys, however many, do not have each flush merged with the whole tree for
-/// the sake of its tombstones: from a fourth of deletes on that wrote ten times.
+/// Scattered deletes, however many, must not merge each flush with the whole tree because of its tombstones:
+/// with a quarter of deletes or more that wrote ten times as much.
 #[test]
 fn deletes_cost_about_what_overwrites_cost() {
     for strategy in ["leveled:10", "tiered:4", "lazy-leveled:4", "partitioned"] {
@@ -99,18 +99,18 @@ fn a_disk_that_keeps_up_lets_writers_run() {
     assert!((easy.elapsed_s / seconds - 1.0).abs() < 0.02, "{} of {seconds}", easy.elapsed_s);
     let ratio = easy.write_amplification / settled.write_amplification;
     assert!((ratio - 1.0).abs() < 0.15, "{ratio}");
-    // More than the disk can take: writers are slowed to what it can, and mostly not stopped.
+    // More than the disk can write: writers are slowed to its rate, and mostly not stopped.
     let hard = paced("partitioned", 300e6, 400e6);
     assert!(hard.stalls.slowed_s > 0.2 * hard.elapsed_s, "{:?} of {}", hard.stalls, hard.elapsed_s);
     let written = hard.user_bytes * (1.0 + hard.write_amplification) / hard.elapsed_s;
     assert!(written < 400e6 * 1.05 && written > 400e6 * 0.5, "{written}");
-    // Merging everything at once holds level 0 for long.
+    // Merging everything at once blocks level 0 for long.
     let whole = paced("leveled:10", 300e6, 400e6);
     assert!(whole.stalls.stopped_s > hard.stalls.stopped_s, "{:?} {:?}", whole.stalls, hard.stalls);
 }
 
-/// By the store's law the queue before the flush settles half-way, so writers go as fast as flushes and
-/// nobody stops.
+/// By the store's admission rate the queue before the flush settles half-way, so writers are as fast as
+/// flushes and never stop.
 #[test]
 fn writers_settle_at_what_flushes_sustain() {
     let mut scenario = Scenario::new("none".parse().unwrap(), workload(Input::Load));
@@ -155,7 +155,7 @@ fn scenarios_that_make_no_sense_are_refused() {
     refused(&|scenario| scenario.strategy = "fifo:1GiB,1h".parse().unwrap());
 }
 
-/// By age tables go where time passes, and what is kept is what was written in that time.
+/// With a clock FIFO drops tables by age, and exactly the data written within that age is kept.
 #[test]
 fn first_in_first_out_keeps_what_is_young() {
     let mut scenario = Scenario::new("fifo:60s".parse().unwrap(), workload(Input::Uniform));
@@ -171,7 +171,7 @@ fn equal_scenarios_give_equal_outcomes() {
     assert_eq!(simulate(&scenario), simulate(&scenario));
 }
 
-/// What is over makes room: all tables are smaller than where everything stays.
+/// Expiry frees space: all tables are smaller than without expiry.
 #[test]
 fn what_expires_leaves_room() {
     for strategy in ["leveled:10", "tiered:4", "lazy-leveled:4", "partitioned", "partial:10"] {
@@ -182,7 +182,7 @@ fn what_expires_leaves_room() {
         assert!(bytes(&outcome, alive) < bytes(&forever, 1.0), "{strategy}: {:?}", outcome.space);
         assert!(outcome.space.mean > 1.0 && outcome.space.mean < 4.0, "{strategy}: {:?}", outcome.space);
     }
-    // Long after the last entry was overwritten nothing has expired of what is not there any more.
+    // Long after the last entry was overwritten nothing overwritten has expired.
     let (long, forever) = (
         run("leveled:10", Workload { ttl_passes: Some(20.0), ..Workload::default() }),
         run("leveled:10", Workload::default()),
@@ -190,8 +190,8 @@ fn what_expires_leaves_room() {
     assert!((long.space.mean / forever.space.mean - 1.0).abs() < 0.02, "{:?}", long.space);
 }
 
-/// A part of the last level that has just lost what expired is not due again in the same moment, though it
-/// may have so few entries that one of them would be a quarter.
+/// A part of the last level that has just dropped expired entries is not due again at the same moment, though
+/// it may have so few entries that one of them would be a quarter.
 #[test]
 fn what_expires_comes_to_rest() {
     for keys in (100_000..130_000).step_by(5_000) {
@@ -209,7 +209,8 @@ fn what_expires_comes_to_rest() {
     }
 }
 
-/// In order of time nothing is rewritten: tables go as they are when the last of their entries has expired.
+/// In order of time nothing is rewritten: tables are dropped whole when the last of their entries has
+/// expired.
 #[test]
 fn a_sweep_that_expires_goes_by_whole_tables() {
     let workload = Workload { ttl_passes: Some(0.5), ..workload(Input::Sequential) };

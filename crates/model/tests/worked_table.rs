@@ -1,4 +1,4 @@
-//! The table that the strategies were designed by: uniform overwrites of entries of 116 bytes with memtables
+//! The reference table of the strategies' design: uniform overwrites of entries of 116 bytes with memtables
 //! of 64 MiB.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
@@ -10,7 +10,7 @@ use esker_strategy::StrategyOptions;
 /// Strategy, entries, and as designed: write amplification, runs on average, space before a merge. The
 /// design's own simulation had real keys; where it and its formula differ by more than a tenth, this is
 /// nearer to the simulation. Partial leveling at ten million entries writes less than designed, 4.5 and 3.7,
-/// since what a small first level has no room for goes through it.
+/// because data that exceeds a small first level passes through it.
 const TABLE: [(&str, f64, f64, f64, f64); 21] = [
     ("partial:4", 1e7, 3.6, 6.0, 1.78),
     ("partial:10", 1e7, 2.95, 5.0, 1.56),
@@ -35,9 +35,9 @@ const TABLE: [(&str, f64, f64, f64, f64); 21] = [
     ("partitioned", 1e12, 8.0, 31.0, 1.25),
 ];
 
-/// What formulas may be off by.
+/// The error bound of formulas.
 const FORMULA_ERROR: f64 = 0.2;
-/// The same where levels go down a part at a time: how much the least overlap saves is a guess.
+/// The same for partial leveling: the saving of the least overlap is an estimate.
 const PARTIAL_ERROR: f64 = 0.35;
 
 fn scenario(strategy: &str, keys: f64) -> Scenario {
@@ -69,7 +69,7 @@ fn formulas_give_the_table_of_the_design() {
     }
 }
 
-/// Compares what formulas and simulation say of the same.
+/// Compares formulas and simulation.
 fn compare(strategy: &str, scenario: &Scenario, error: f64) -> Outcome {
     let outcome = simulate(scenario).unwrap();
     let costs = costs(scenario);
@@ -124,8 +124,7 @@ fn levels_that_are_left_out_cost_what_the_formulas_say() {
     }
 }
 
-/// Where nothing is merged larger memtables stand for as many smaller ones: what is counted is the runs of
-/// those.
+/// Without merges larger memtables represent many smaller ones: the runs of those are counted.
 #[test]
 fn flushes_that_are_left_out_are_counted_as_runs() {
     for input in [Input::Uniform, Input::Load, Input::Sequential] {

@@ -1,4 +1,4 @@
-//! The largest trees that strategies are made for: 10^12 entries at the smallest size ratio, in 46 levels.
+//! The largest supported trees: 10^12 entries at the smallest size ratio, in 46 levels.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 const ENTRIES: u64 = 1_000_000_000_000;
 const ENTRY_BYTES: u64 = 116;
-/// Larger than tables are, so that the test builds the tree in a moment: what counts is the number of levels.
+/// Larger than real tables, so that the test builds the tree quickly: the number of levels is what matters.
 const PART_BYTES: u64 = 32 << 30;
 const MEMTABLE_BYTES: u64 = 1 << 20;
 
-/// A tree at rest: each level full, four runs in level 0, all keys in each run.
+/// A full tree: each level at capacity, four runs in level 0, all keys in each run.
 fn full_tree(size_ratio_permille: u64) -> (Version, usize) {
     let mut parts = Vec::new();
     let mut add_run = |level: LevelIndex, run: u64, order: u64, bytes: u64| {

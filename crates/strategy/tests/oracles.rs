@@ -1,5 +1,5 @@
-//! Leveling, tiering and lazy leveling as a textbook describes them, each written down on its own and
-//! compared with the fluid tree that contains all three.
+//! Textbook leveling, tiering and lazy leveling, each implemented on its own and compared with the fluid tree
+//! that generalises them.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
@@ -10,7 +10,7 @@ use esker_version::*;
 use std::sync::Arc;
 
 const MEMTABLE: u128 = 64 << 20;
-/// Enough that the smallest ratio and the largest tree below do not need more.
+/// Enough for the smallest ratio and the largest tree below.
 const LEVELS: usize = 12;
 
 /// Sizes of the runs of each level, newest first; every run covers all keys. The last entry is the last
@@ -36,8 +36,7 @@ impl Textbook<'_> {
         self.sizes.len() - 1
     }
 
-    /// Number of levels between the first and the last that are in use: until a level would be smaller than a
-    /// batch of level 0.
+    /// Levels in use between the first and the last: until a level would be smaller than a batch of level 0.
     fn depth(&self) -> usize {
         let largest = self.largest();
         let batch = self.trigger as u128 * MEMTABLE;
@@ -55,13 +54,13 @@ impl Textbook<'_> {
         if level < self.depth() { level + 1 } else { self.last() }
     }
 
-    /// All runs of a level, at most `most` of them, the oldest.
+    /// The oldest runs of a level, at most `most`.
     fn oldest(&self, level: usize, most: usize) -> Vec<(usize, usize)> {
         let count = self.sizes[level].len();
         (count.saturating_sub(most)..count).map(|run| (level, run)).collect()
     }
 
-    /// Output becomes one with the run of `to`, or a new one if there is none.
+    /// Output is merged with the run of `to`, or becomes a new run if there is none.
     fn as_one_run(&self, mut inputs: Vec<(usize, usize)>, to: usize) -> Answer {
         let is_new_run = self.sizes[to].is_empty();
         if !is_new_run && !inputs.contains(&(to, 0)) {
@@ -70,7 +69,7 @@ impl Textbook<'_> {
         Answer { inputs, to, is_new_run }
     }
 
-    /// The highest score wins, of equals the older level.
+    /// The highest score, on a tie the older level.
     fn best(&self, candidates: Vec<(u128, u128, usize, Answer)>) -> Option<Answer> {
         let is_better = |a: &(u128, u128, usize, Answer), b: &(u128, u128, usize, Answer)| {
             (a.0 * b.1, a.2) > (b.0 * a.1, b.2)
@@ -81,8 +80,8 @@ impl Textbook<'_> {
             .map(|best| best.3)
     }
 
-    /// Level 0 merges into level 1 when it has enough runs; a level merges into the next when it is too
-    /// large.
+    /// Level 0 merges into level 1 when it has enough runs; a level merges into the next when it exceeds its
+    /// capacity.
     fn leveled(&self) -> Option<Answer> {
         let first = self.as_one_run(self.oldest(0, 2 * self.trigger), self.next(0));
         let runs = self.sizes[0].len();
@@ -113,7 +112,7 @@ impl Textbook<'_> {
         self.best(candidates)
     }
 
-    /// T runs of a level become one run of the next; `lazy`: in the last level everything is one run.
+    /// T runs of a level become one run of the next; if `lazy`, the last level is one run.
     fn tiered(&self, lazy: bool) -> Option<Answer> {
         let down = |inputs| {
             let to = |level| self.next(level);
@@ -185,7 +184,7 @@ fn some_sizes(random: &SeededRandom) -> Sizes {
         let runs = random.below(if random.below(8) == 0 { 20 } else { 6 });
         sizes[level] = (0..runs).map(|_| 1 + random.below(most)).collect();
     }
-    // A tree whose last level is empty merges as if it had no room at all; the textbooks do not speak of it.
+    // A tree with an empty last level merges as if its capacity were zero; the textbooks do not cover it.
     let last = sizes.len() - 1;
     sizes[last].push((64 << 20) + random.below(1 << 33));
     sizes
@@ -204,8 +203,8 @@ fn the_fluid_tree_contains_the_textbook_ones() {
         let size_ratio = SizeRatio::from_permille(permille).unwrap();
         let (version, last) = (version_of(&sizes), sizes.len() - 1);
         let shape = Shape::new(&version);
-        // Of tiered levels T-1 runs may rest; the T-th starts a merge. With one run at most, level 0 has its
-        // own trigger.
+        // Tiered levels hold T-1 runs; the T-th starts a merge. With at most one run, level 0 has its own
+        // trigger.
         let tier = size_ratio.tier_runs() as usize;
         let textbook = |trigger| Textbook { sizes: &sizes, permille: permille.into(), trigger };
         let mut expected = vec![(Strategy::Leveled { size_ratio }, textbook(4).leveled())];
@@ -223,7 +222,7 @@ fn the_fluid_tree_contains_the_textbook_ones() {
     assert!(plans > 100_000, "most trees need something: {plans}");
 }
 
-/// What the tree is when an answer was carried out and a tenth of the bytes proved to be old versions.
+/// The tree after an answer was carried out and a tenth of the bytes were dropped as old versions.
 fn carry_out(sizes: &mut Sizes, answer: &Answer) {
     let inputs = answer.inputs.iter();
     let bytes: u64 = inputs.clone().map(|(level, run)| sizes[*level][*run]).sum();
@@ -233,7 +232,7 @@ fn carry_out(sizes: &mut Sizes, answer: &Answer) {
         runs.retain(|_| !at.next().is_some_and(|run| is_gone(level, run)));
     }
     let to = &mut sizes[answer.to];
-    // Into a run: the place of the oldest input of that level, which none that is no input is older than.
+    // Into a run: the position of the oldest input of that level.
     let at = if answer.is_new_run { 0 } else { to.len() };
     to.insert(at, (bytes - bytes / 10).max(1));
 }

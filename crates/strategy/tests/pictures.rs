@@ -208,8 +208,8 @@ fn drain_case(words: &Words<'_>, mut version: Version, options: &StrategyOptions
     format!("{count} plans, {} runs left\n{}", version.run_count(), first.unwrap_or_else(|| "-".into()))
 }
 
-/// Carries a plan out in the picture: nothing is dropped; output parts have the ranges of the parts they
-/// replace in the output run, or are one part.
+/// Applies a plan to the picture: nothing is dropped; output parts have the ranges of the parts they replace
+/// in the output run, or are one part.
 fn carry_out(version: &Version, plan: &CompactionPlan) -> Version {
     let keyspace = KeyspaceId(0);
     let mut state = DatabaseState::new([0; 16]);

@@ -1,4 +1,4 @@
-//! The rules of legality, each broken once; and the small print of plans.
+//! Every validation rule violated once, and details of plans.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
@@ -16,7 +16,7 @@ fn draw(lines: &[&str]) -> Version {
     picture.version()
 }
 
-/// Inputs by level and run, with the parts that `keys` touches.
+/// The parts of a run that `keys` overlaps, as an input.
 fn input(version: &Version, level: &str, run: usize, keys: &str) -> PlanInput {
     let level = parse_level(level);
     let run = &version.runs_of(level)[run];
@@ -57,7 +57,7 @@ fn tree() -> Version {
     draw(&["L0: a-z:1 | a-m:1 n-z:1", "L1: a-z:1", "Z: a-f:1 g-m:1 n-z:1"])
 }
 
-/// Of the last level counts what some run above it touches, once however many do.
+/// Bytes of the last level that any run above overlaps, each counted once.
 #[test]
 fn what_lies_under_the_runs_above() {
     let under = |upper: &[&str]| {
@@ -93,14 +93,14 @@ fn v1_nothing_between_may_overlap() {
     // Past the older run of its own level.
     let plan = merge(vec![input(&version, "L0", 0, "a-z")], Position::Front(parse_level("L1")), false);
     assert_broken(&version, &none, &plan, "V1");
-    // The other half of a run between is enough to be in the way, if the hull covers it.
+    // The other half of a run between conflicts too, if the hull covers it.
     let inputs = vec![input(&version, "L0", 0, "a-z"), input(&version, "L0", 1, "a-m")];
     let plan = merge(inputs, Position::Front(parse_level("L1")), false);
     assert_broken(&version, &none, &plan, "V1");
     // Upwards.
     let plan = merge(vec![input(&version, "Z", 0, "a-f")], Position::Front(parse_level("L1")), false);
     assert_broken(&version, &none, &plan, "V1");
-    // A move of a part that something between overlaps, input or not.
+    // A move of a part that a run between overlaps, input or not.
     let inputs = vec![input(&version, "L0", 0, "a-z"), input(&version, "L0", 1, "a-z")];
     let plan = merge(inputs, Position::Front(parse_level("L1")), false);
     assert_broken(&version, &none, &CompactionPlan { kind: PlanKind::Move, ..plan }, "V1");
@@ -111,7 +111,7 @@ fn v2_the_output_run_must_be_free() {
     let version = tree();
     let inputs = vec![input(&version, "L1", 0, "a-z"), input(&version, "Z", 0, "a-f")];
     assert_broken(&version, &Busy::new(), &merge(inputs, into(&version, "Z", 0), true), "V2");
-    // A slice leaves the rest of the part in the way.
+    // A slice leaves the rest of the part, which conflicts.
     let mut sliced = input(&version, "Z", 0, "a-z");
     sliced.parts[2].slice = Some(parse_range("n-p"));
     let inputs = vec![input(&version, "L1", 0, "a-z"), sliced];
@@ -264,7 +264,7 @@ fn hulls_split_into_pieces_of_like_size() {
     let single = draw(&["L0: a-z:64"]);
     let plan = merge(vec![input(&single, "L0", 0, "a-z")], Position::Front(LevelIndex::LAST), true);
     assert_eq!(plan.split(4, starts(&plan)), std::slice::from_ref(&plan.hull));
-    // Keys outside of the hull are no borders.
+    // Keys outside of the hull are no bounds.
     let outside = Anchor { key: b"~".as_slice().into(), bytes: 64 };
     assert_eq!(plan.split(4, vec![outside.clone(), outside]), std::slice::from_ref(&plan.hull));
 }

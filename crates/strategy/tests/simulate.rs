@@ -1,5 +1,5 @@
-//! Strategies at work on a store without files: reads stay right whatever runs side by side, compaction ends,
-//! and the amplifications are those of the theory.
+//! Strategies on a simulated store without files: reads stay correct whatever jobs run concurrently,
+//! compaction ends, and the amplifications match the theory.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
@@ -78,7 +78,7 @@ fn stress(seed: u64, steps: u32) -> u64 {
     world.installs
 }
 
-/// Compacts some range by hand while jobs run; each step is carried out at once.
+/// Compacts a random range manually while jobs run; each step is executed at once.
 fn manual(world: &mut World, random: &SeededRandom) {
     world.flush();
     let (a, b) = (random.below(300) as u32, random.below(300) as u32);
@@ -136,7 +136,7 @@ fn scans_that_pay_for_everything_get_one_run() {
     }
 }
 
-/// What advice goes by: which trees become one run when nobody writes.
+/// Which trees become one run when idle, as the advice assumes.
 #[test]
 fn a_rest_makes_one_run_of_trees_that_converge() {
     for (name, converges) in [
@@ -183,14 +183,14 @@ fn a_rest_makes_one_run_of_trees_that_converge() {
 
 const KEYS: u32 = 8_000;
 
-/// Overwrites all keys at random, `passes` times after the load; answers write amplification in the steady
-/// state in 1/100, the greatest and the drained space in percent.
+/// Overwrites all keys at random, `passes` times after the load; returns write amplification in the steady
+/// state in 1/100, the greatest space and the drained space in percent.
 fn overwrite(strategy: Strategy, garbage_permille: u32, memtable: u64, passes: u32) -> (u64, u64, u64) {
     let keys = KEYS;
     let options = StrategyOptions {
         memtable_bytes: memtable * ENTRY_BYTES,
         table_bytes: Some(u64::from(keys) / 69 * ENTRY_BYTES),
-        // Those that always limit their jobs would not by their own limits: all of this is tiny.
+        // The built-in job limits of these strategies are far larger than this data.
         max_job_bytes: matches!(
             strategy,
             Strategy::Partitioned | Strategy::Partial { .. } | Strategy::GoldenRatio
@@ -228,7 +228,7 @@ fn overwrite(strategy: Strategy, garbage_permille: u32, memtable: u64, passes: u
     (amplification, greatest, world.space_percent())
 }
 
-/// Carries out what is to be done after a flush.
+/// Executes all plans that follow a flush.
 fn compact(world: &mut World) {
     loop {
         let version = world.version();
@@ -241,10 +241,10 @@ fn compact(world: &mut World) {
 
 #[test]
 fn amplification_is_what_the_theory_says() {
-    // 17.3 memtables of data, as 10 million entries and 64 MiB are. What is expected is what a simulation
-    // with exact key sets gave when the rules were designed; it agrees with the closed forms within a fifth.
-    // Partial leveling writes less than that, 350 and 370, since what its first level has no room for goes
-    // through.
+    // 17.3 memtables of data, as with 10 million entries and 64 MiB. The expected values come from a
+    // simulation with exact key sets made when the rules were designed; they agree with the closed forms
+    // within a fifth. Partial leveling writes less than that, 350 and 370, because data that exceeds its
+    // first level passes through.
     let memtable = 462;
     for (name, write_amplification, space_at_rest) in [
         ("leveled:10", 530, 123),
@@ -283,7 +283,7 @@ fn ascending_loads_are_written_once() {
         assert_eq!(world.written_bytes, 3000 * ENTRY_BYTES, "{name}");
         assert_eq!(world.version().run_count(), 1, "{name}");
     }
-    // Two streams side by side never overlap either.
+    // Two interleaved streams never overlap either.
     let options = StrategyOptions {
         memtable_bytes: 60 * ENTRY_BYTES,
         table_bytes: Some(16 * ENTRY_BYTES),
@@ -312,7 +312,7 @@ fn what_is_dropped_never_brings_older_versions_to_light() {
         for step in 0..1500 {
             world.write(some_key(&random, step, 300), random.below(5) == 0);
             if step == 600 {
-                // Any tree can be handed over, with jobs that run.
+                // Any tree can switch strategy, even with running jobs.
                 world.strategy = fifo;
                 world.may_lose = true;
             }

@@ -1,48 +1,47 @@
-//! When to follow advice without being asked.
+//! Automatic tuning: when a keyspace adopts advice without a request.
 //!
-//! A keyspace that adapts is observed in windows of time. At the end of each, [`decide()`] says whether to
-//! change strategy and filters; it is a function of what the window showed, the present design and what the
-//! windows before left behind ([`History`]), so the same observations give the same decisions, and tests need
-//! no clock.
+//! An adaptive keyspace is observed in windows of time. At the end of each window, [`decide()`] says whether
+//! to change strategy and filters. It is a function of the window's observations, the present design and the
+//! state left by earlier windows ([`History`]), so the same observations give the same decisions, and tests
+//! need no clock.
 //!
-//! A tree must not follow every wind, because each change is paid for in bytes that are rewritten:
-//! * AD1: a change is considered only while it promises to save at least a share of the cost in each of
-//!   several windows in a row. A window in which hardly anything was asked for says nothing either way.
-//! * AD2: what it would save within a horizon must exceed what the migration rewrites, by a factor.
-//! * AD3: after a change there is a rest. Who changes back soon after it rests twice as long the next time,
-//!   so a workload that swings with the period of the windows is followed ever more slowly instead of at each
-//!   turn.
+//! A tree must not follow every fluctuation, because each change costs rewritten bytes:
+//! * AD1: a change is considered only while its predicted saving is at least a given share of the cost in
+//!   each of several consecutive windows. A window with too few operations counts neither for nor against it.
+//! * AD2: the saving within a horizon must exceed the bytes that the migration rewrites, by a factor.
+//! * AD3: after a change there is a pause. A change back soon after it doubles the next pause, so a workload
+//!   that alternates with the period of the windows is followed ever more slowly.
 //!
 //! The write buffer stays as it is: it is memory that keyspaces share.
 //!
-//! Rejected: averages that fade, in the place of windows in a row. They answer a burst that was large enough
-//! as they answer a lasting change, and nobody can say from outside when they will.
+//! Rejected: decaying averages instead of consecutive windows. They respond to one large burst as they
+//! respond to a lasting change, and the moment of the response cannot be predicted from outside.
 
 use super::design::{Design, Family};
 use super::search::{Question, cheapest_with_buffer};
 use super::usage::Operations;
 use std::fmt;
 
-/// How eager [`decide()`] is.
+/// The thresholds of [`decide()`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdaptiveRules {
-    /// The share of the cost that a change must save at least.
+    /// The least share of the cost that a change must save.
     pub least_gain: f64,
-    /// In so many windows in a row.
+    /// The number of consecutive windows required.
     pub windows: u32,
-    /// Operations that a window must have seen to say anything.
+    /// Operations that a window needs to count.
     pub least_operations: f64,
     /// Windows within which a change must pay for its migration.
     pub horizon_windows: f64,
-    /// How many times over.
+    /// The factor by which the saving must exceed the migration.
     pub payback: f64,
-    /// Milliseconds between two changes at least.
+    /// The least pause between two changes, in milliseconds.
     pub rest_ms: u64,
 }
 
 impl AdaptiveRules {
-    /// The usual rules for windows of so many milliseconds: 15 % in three windows in a row, paid back one and
-    /// a half times within six windows, and a rest of six windows.
+    /// The defaults for windows of this length: 15 % in three consecutive windows, paid back one and a half
+    /// times within six windows, and a pause of six windows.
     pub fn for_window(window_ms: u64) -> AdaptiveRules {
         AdaptiveRules {
             least_gain: 0.15,
@@ -55,59 +54,59 @@ impl AdaptiveRules {
     }
 }
 
-/// A rest is doubled so often at most.
+/// The most times a pause is doubled.
 const MOST_DOUBLINGS: u32 = 4;
 
-/// What earlier windows left behind.
+/// The state left by earlier windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct History {
-    /// Windows in a row in which a change was worth it.
+    /// Consecutive windows in which a change was worth it.
     pub agreeing: u32,
-    /// What was asked for in them.
+    /// The operations in them.
     operations: Operations,
     /// The last change: when, and from which design.
     last: Option<(u64, Design)>,
-    /// How often the rest was doubled.
+    /// How often the pause was doubled.
     doublings: u32,
 }
 
 impl History {
-    /// Milliseconds of rest that are left at this moment.
+    /// Milliseconds left of the pause at this moment.
     pub fn rest_left_ms(&self, now_ms: u64, rules: &AdaptiveRules) -> u64 {
         let rest_ms = rules.rest_ms.saturating_mul(1 << self.doublings);
         self.last.map_or(0, |(at_ms, _)| at_ms.saturating_add(rest_ms).saturating_sub(now_ms))
     }
 
-    /// The design was changed by somebody else, or is being changed: windows before say nothing about it.
+    /// The state after the design was changed by another cause: earlier windows do not count.
     #[must_use]
     pub fn interrupted(self) -> History {
         History { agreeing: 0, operations: Operations::default(), ..self }
     }
 }
 
-/// What a window showed.
+/// The observations of a window.
 pub struct Observation<'a> {
-    /// What was asked for in it, of a tree with its present design.
+    /// Its operations, for a tree with its present design.
     pub question: &'a Question,
-    /// When it ended, on a clock that does not run backwards.
+    /// When it ended, on a monotonic clock.
     pub now_ms: u64,
-    /// Bytes that a change to a design would have to rewrite.
+    /// Bytes that a change to a design would rewrite.
     pub migration_bytes: &'a dyn Fn(&Design) -> f64,
 }
 
-/// What to do.
+/// The decision for a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Decision {
-    /// Hardly anything was asked for.
+    /// Too few operations.
     Silent,
     /// There is no formula for the present strategy, or no data.
     Unknown,
     /// No change saves enough; the best one saves this share.
     Good(f64),
-    /// A change to this design would save this share; it has for so many windows, and has to for more.
+    /// A change to this design would save this share; it has done so for this many windows, of this many
+    /// required.
     Waiting(Design, f64, u32),
-    /// Enough windows agree, but the last change was so short ago that there are so many milliseconds of rest
-    /// left.
+    /// Enough windows agree, but this many milliseconds of the pause after the last change are left.
     Resting(Design, u64),
     /// Enough windows agree, but the migration would cost more than the change saves within the horizon.
     TooDear(Design),
@@ -146,7 +145,7 @@ impl fmt::Display for Decision {
     }
 }
 
-/// What to do at the end of a window, and what to remember of it. Pure; some milliseconds.
+/// The decision at the end of a window, and the state for the next. Pure; some milliseconds.
 pub fn decide(seen: &Observation<'_>, history: &History, rules: &AdaptiveRules) -> (Decision, History) {
     let operations = seen.question.usage.operations;
     if operations.total() < rules.least_operations {
@@ -159,7 +158,7 @@ pub fn decide(seen: &Observation<'_>, history: &History, rules: &AdaptiveRules) 
         return (Decision::Good(gain), history.interrupted());
     }
     let windows = rules.windows.max(1);
-    // Of a long row only the last windows count.
+    // Only the last windows of a long series count.
     let kept = if history.agreeing >= windows { 1.0 - 1.0 / f64::from(windows) } else { 1.0 };
     let after = History {
         agreeing: history.agreeing.saturating_add(1),
@@ -173,7 +172,7 @@ pub fn decide(seen: &Observation<'_>, history: &History, rules: &AdaptiveRules) 
     if left_ms > 0 {
         return (Decision::Resting(best, left_ms), after);
     }
-    // All these windows together decide where to, and they too must agree.
+    // The windows together determine the target, and their sum must agree too.
     let mut together = seen.question.clone();
     together.usage.operations = after.operations;
     let Some((best, gain)) = proposal(&together).filter(|(_, gain)| *gain >= rules.least_gain) else {
@@ -189,7 +188,7 @@ pub fn decide(seen: &Observation<'_>, history: &History, rules: &AdaptiveRules) 
     (Decision::Change(best, gain), changed(seen, history, rules, &best))
 }
 
-/// What is remembered after a change.
+/// The state after a change.
 fn changed(seen: &Observation<'_>, history: &History, rules: &AdaptiveRules, to: &Design) -> History {
     let is_back = history.last.is_some_and(|(at_ms, from)| {
         let soon_ms = rules.rest_ms.saturating_mul(2 << history.doublings);

@@ -1,9 +1,9 @@
-//! Designs, and which of them are tried.
+//! The design space: which combinations of strategy, filters and write buffer the search tries.
 
 use crate::cost::Form;
 use esker_strategy::{Pick, RunsPerLevel, SizeRatio, Strategy, StrategyOptions};
 
-/// How a tree is kept and how its memory is divided.
+/// A design: strategy and division of memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Design {
     /// The strategy, with T, K and Z.
@@ -37,7 +37,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// The family of a strategy; `None` for those that merge nothing, which nobody is advised to.
+    /// The family of a strategy; `None` for strategies without merges, which are never advised.
     pub fn of(strategy: &Strategy) -> Option<Family> {
         Some(match strategy {
             Strategy::Partitioned => Family::Partitioned,
@@ -53,17 +53,17 @@ impl Family {
     }
 }
 
-/// Size ratios that are tried. Costs change slowly between neighbours.
+/// Size ratios in the grid. Costs change slowly between neighbours.
 const RATIOS: [u32; 11] = [2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32];
 
-/// Filter bits that are tried. Beyond 16 blocked filters hardly improve.
+/// Filter bits in the grid. Beyond 16 blocked filters hardly improve.
 pub(super) const FILTER_BITS: [f64; 9] = [0.0, 2.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0];
 
-/// Write buffers that are tried: powers of two from this on.
+/// Write buffers in the grid: powers of two from this on.
 pub(super) const LEAST_WRITE_BUFFER_BYTES: f64 = (1u64 << 20) as f64;
 
-/// The strategies that are tried. Leveling, tiering and lazy leveling are fluid trees, too; they are listed
-/// by their own names and not a second time.
+/// Strategies in the grid. Leveling, tiering and lazy leveling are fluid trees, too; they are listed under
+/// their own names only.
 pub(super) fn strategies() -> Vec<Strategy> {
     let mut all = vec![Strategy::Partitioned, Strategy::GoldenRatio];
     for ratio in RATIOS {
@@ -93,9 +93,8 @@ pub(super) fn strategies() -> Vec<Strategy> {
     all
 }
 
-/// The form of a strategy over so many bytes. Small trees of the partitioned strategy are allowed more
-/// garbage than its share; those that are smaller than a memtable are taken for as large as one, as the
-/// formulas do.
+/// The form of a strategy over this many bytes. Small trees of the partitioned strategy are allowed more
+/// garbage than its share; those smaller than a memtable count as one memtable, as in the formulas.
 pub(super) fn form(strategy: &Strategy, options: &StrategyOptions, data_bytes: f64) -> Option<Form> {
     let form = Form::of(strategy, options)?;
     Some(match form {

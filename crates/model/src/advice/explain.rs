@@ -1,4 +1,4 @@
-//! The reason in plain words.
+//! The explanation of an advice in plain words.
 
 use super::figures::Prediction;
 use super::search::Advice;
@@ -31,7 +31,7 @@ pub(super) fn reason(
     format!("{mixture} {} {}", spent(present), compared("The present design", present, best))
 }
 
-/// What most of the cost of a design is.
+/// The largest part of a design's cost.
 fn spent(prediction: &Prediction) -> String {
     let parts = &prediction.parts;
     let largest = [

@@ -1,4 +1,4 @@
-//! What a design is predicted to do, and what that costs.
+//! The predicted behaviour of a design and its cost.
 
 use super::design::{Design, form};
 use super::prices::{Calibration, Prices};
@@ -6,16 +6,16 @@ use super::usage::Usage;
 use crate::cost::{Costs, RunClass};
 use esker_strategy::{Strategy, StrategyOptions};
 
-/// What a tree does for its operations: by formula, by simulation or measured.
+/// The behaviour of a tree: by formula, by simulation or measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Bytes written to tables over bytes of keys and values.
     pub write_amplification: f64,
     /// Runs that may hold a key, on average.
     pub runs: f64,
-    /// Bytes of tables over those of what is alive, on average.
+    /// Bytes of tables over live bytes, on average.
     pub space: f64,
-    /// The same at worst, before a merge.
+    /// The maximum of that ratio, before a merge.
     pub space_worst: f64,
     /// Blocks that a lookup of an absent key searches.
     pub absent_blocks: f64,
@@ -23,10 +23,10 @@ pub struct Figures {
     pub present_blocks: f64,
 }
 
-/// Nanoseconds by what they are spent on, for one operation of the mixture.
+/// The cost of one average operation in nanoseconds, by kind of work.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Parts {
-    /// Background work that writes make necessary.
+    /// Background work caused by writes.
     pub writes_ns: f64,
     /// Lookups.
     pub lookups_ns: f64,
@@ -35,56 +35,56 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// All of it.
+    /// The sum.
     pub fn total_ns(&self) -> f64 {
         self.writes_ns + self.lookups_ns + self.scans_ns
     }
 }
 
-/// What a design is predicted to do at a usage.
+/// The prediction for a design at a usage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {
     /// The design.
     pub design: Design,
-    /// What the tree does.
+    /// The behaviour of the tree.
     pub figures: Figures,
     /// Bytes of filters.
     pub filter_bytes: f64,
-    /// Bytes that are left for the block cache.
+    /// Bytes left for the block cache.
     pub cache_bytes: f64,
-    /// The share of blocks that come from the cache.
+    /// The share of block reads that hit the cache.
     pub cached_share: f64,
-    /// Bytes written to tables for a write.
+    /// Bytes written to tables for each write.
     pub bytes_per_write: f64,
     /// Blocks that a short scan touches.
     pub short_scan_blocks: f64,
     /// Blocks that a long scan touches.
     pub long_scan_blocks: f64,
-    /// What an operation of the mixture costs.
+    /// The cost of an average operation.
     pub parts: Parts,
 }
 
 impl Prediction {
-    /// Nanoseconds for an operation of the mixture: what designs are ranked by.
+    /// Nanoseconds for an average operation, by which designs are ranked.
     pub fn cost_ns(&self) -> f64 {
         self.parts.total_ns()
     }
 }
 
-/// Two write buffers: one that is filled, and one that is written out.
+/// Two write buffers: the active one and one being flushed.
 const WRITE_BUFFERS: f64 = 2.0;
 
-/// The block cache keeps this share of the memory, whatever filters want.
+/// The least share of the memory that the block cache keeps.
 const CACHE_FLOOR: f64 = 1.0 / 16.0;
 
-/// The costs of the same tree when it has converged.
+/// The costs of the same tree when it has converged to a single run.
 fn rest(costs: &mut Costs) {
     let largest = costs.shape.iter().map(|class| class.size).fold(1.0, f64::max);
     costs.shape = vec![RunClass { size: largest, count: 1.0 }];
     (costs.runs, costs.space) = (1.0, 1.0);
 }
 
-/// What is the same for all filters of a strategy with a write buffer.
+/// The costs common to all filters of a strategy with a write buffer.
 pub(super) struct Tree {
     strategy: Strategy,
     write_buffer_bytes: f64,
@@ -105,13 +105,12 @@ impl Tree {
         Some(Tree { strategy, write_buffer_bytes, costs })
     }
 
-    /// Whether it keeps to the room that is promised.
+    /// Whether it stays within the space target.
     pub(super) fn keeps_promise(&self, usage: &Usage) -> bool {
         usage.max_space_amplification.is_none_or(|most| self.costs.space_worst <= most)
     }
 
-    /// What it costs with filters of so many bits. Designs that do not fit the memory have a cache of no
-    /// bytes.
+    /// The prediction for this many filter bits. Designs that exceed the memory get a cache of zero bytes.
     pub(super) fn predict(
         &self,
         filter_bits_per_key: f64,
@@ -152,7 +151,7 @@ impl Prediction {
 }
 
 impl Figures {
-    /// What a tree that does this costs, if this share of blocks comes from the cache.
+    /// The cost of a tree with these figures and this cache hit rate.
     pub fn cost(&self, usage: &Usage, prices: &Prices, cached_share: f64) -> Parts {
         let operations = &usage.operations;
         let total = operations.total().max(f64::MIN_POSITIVE);
@@ -171,7 +170,7 @@ impl Figures {
         Parts { writes_ns: writes_ns / total, lookups_ns: lookups_ns / total, scans_ns: scans_ns / total }
     }
 
-    /// Blocks that a scan of so many entries touches.
+    /// Blocks that a scan of `entries` entries touches.
     pub fn scan_blocks(&self, entries: f64, usage: &Usage) -> f64 {
         self.runs + entries * usage.entry_bytes / usage.block_bytes * self.space
     }

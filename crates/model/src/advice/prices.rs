@@ -1,20 +1,20 @@
-//! What blocks and bytes are worth, and what is known of this very database.
+//! Prices of blocks and bytes, and the calibration by measurements of a database.
 
 /// Prices in nanoseconds of one core or of the disk. Only their proportions matter for a design.
 ///
 /// The defaults are round figures for a virtual disk and one core of a cloud machine: 100 µs for a random
-/// read, 400 MB/s in sequence, some hundred nanoseconds for a search of a block that is in memory.
+/// read, 400 MB/s sequential, some hundred nanoseconds for the search of a cached block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prices {
-    /// A block that is in no cache.
+    /// A random block read.
     pub block_read_ns: f64,
     /// The search of a block in memory.
     pub block_search_ns: f64,
-    /// A look at a filter. The lines of all runs are requested together, so that misses overlap.
+    /// A filter probe. The cache lines of all runs are prefetched together, so that misses overlap.
     pub filter_ns: f64,
     /// A comparison in the merge of runs.
     pub comparison_ns: f64,
-    /// A byte that is read in sequence.
+    /// A byte read sequentially.
     pub byte_read_ns: f64,
     /// A byte that background work reads, merges and writes.
     pub byte_merged_ns: f64,
@@ -33,15 +33,15 @@ impl Default for Prices {
     }
 }
 
-/// What this very database showed, over what the formulas say. 1 where nothing is known.
+/// Measured over predicted figures of this database. 1 where nothing is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Calibration {
     /// Of write amplification.
     pub writes: f64,
-    /// Of blocks that lookups search in vain.
+    /// Of block reads due to false positives.
     pub in_vain: f64,
-    /// The exponent of the cache's share of hits: 1 if all blocks are equally popular, less if few are asked
-    /// for again and again.
+    /// The exponent of the cache's hit rate: 1 if all blocks are equally popular, less if accesses are
+    /// skewed.
     pub cache_skew: f64,
 }
 
@@ -52,17 +52,17 @@ impl Default for Calibration {
 }
 
 impl Calibration {
-    /// A measurement moves a figure by this factor at most, either way: beyond it the tree is not in the
-    /// state that the formulas describe, and its measurement says little about another one.
+    /// The largest correction by a measurement, either way: beyond it the tree is not in the state that the
+    /// formulas describe, and its measurement says little about another design.
     const MOST: f64 = 4.0;
 
-    /// Measured over predicted, within bounds; 1 if there is nothing to divide by.
+    /// Measured over predicted, clamped; 1 for a division by zero.
     pub fn factor(measured: f64, predicted: f64) -> f64 {
         let factor = measured / predicted;
         if factor.is_finite() && factor > 0.0 { factor.clamp(1.0 / Self::MOST, Self::MOST) } else { 1.0 }
     }
 
-    /// The skew that makes a cache with this share of the data have this share of hits.
+    /// The skew at which a cache with this share of the data has this hit rate.
     pub fn skew(hits: f64, cached_share: f64) -> f64 {
         if !(cached_share > 0.0 && cached_share < 1.0 && hits > 0.0) {
             return 1.0;
@@ -82,7 +82,7 @@ mod tests {
         for (measured, predicted) in [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (f64::NAN, 1.0)] {
             assert_eq!(Calibration::factor(measured, predicted), 1.0);
         }
-        // A tenth of the data that answers half of the lookups.
+        // A tenth of the data that serves half of the lookups.
         let skew = Calibration::skew(0.5, 0.1);
         assert!((0.1f64.powf(skew) - 0.5).abs() < 1e-9);
         assert_eq!([Calibration::skew(0.0, 0.5), Calibration::skew(0.9, 1.0)], [1.0, 1.0]);

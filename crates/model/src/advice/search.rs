@@ -1,4 +1,4 @@
-//! The search, and its answer.
+//! The search for the cheapest design.
 
 use super::design::{Design, FILTER_BITS, Family, LEAST_WRITE_BUFFER_BYTES, strategies};
 use super::explain::reason;
@@ -7,20 +7,20 @@ use super::prices::{Calibration, Prices};
 use super::usage::Usage;
 use esker_strategy::StrategyOptions;
 
-/// What is asked.
+/// The input of the search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    /// What the tree holds and is used for.
+    /// The contents and the operations of the tree.
     pub usage: Usage,
-    /// The design that it has, if there is one.
+    /// The present design, if any.
     pub present: Option<Design>,
-    /// What strategies are told besides.
+    /// Further options of strategies.
     pub options: StrategyOptions,
-    /// What blocks and bytes are worth.
+    /// Prices of blocks and bytes.
     pub prices: Prices,
-    /// What this very database showed.
+    /// Measurements of this database.
     pub known: Calibration,
-    /// Designs with a name that are compared, too.
+    /// Further designs to compare, with names.
     pub named: Vec<(String, Design)>,
 }
 
@@ -37,14 +37,14 @@ impl Question {
         }
     }
 
-    /// What a design is predicted to cost; `None` for a strategy that has no formula.
+    /// The predicted cost of a design; `None` for a strategy without a formula.
     pub fn predict(&self, design: &Design) -> Option<Prediction> {
         let tree = Tree::of(design, &self.usage, &self.options)?;
         Some(tree.predict(design.filter_bits_per_key, &self.usage, &self.prices, &self.known))
     }
 }
 
-/// What may be changed alone.
+/// A setting that can be changed alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Knob {
@@ -56,38 +56,38 @@ pub enum Knob {
     Filters,
 }
 
-/// A design that was compared under a name.
+/// A named design in the comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Alternative {
     /// Its name.
     pub name: String,
-    /// What it is predicted to cost.
+    /// Its prediction.
     pub prediction: Prediction,
 }
 
-/// What is proposed, and what it was compared with.
+/// The proposed design and its comparisons.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Advice {
     /// The cheapest design.
     pub best: Prediction,
-    /// The design at present, if there is one with a formula.
+    /// The prediction for the present design, if there is one with a formula.
     pub present: Option<Prediction>,
     /// The cheapest design of each family of strategies, cheapest first.
     pub families: Vec<Prediction>,
-    /// The cheapest designs that differ from the present one in one thing.
+    /// The cheapest designs that differ from the present one in one setting.
     pub single_changes: Vec<(Knob, Prediction)>,
-    /// The designs that were to be compared by name, cheapest first.
+    /// The named designs, cheapest first.
     pub named: Vec<Alternative>,
-    /// Designs that were tried.
+    /// The number of designs tried.
     pub tried: usize,
-    /// Why, in plain words.
+    /// The reason in plain words.
     pub reason: String,
 }
 
 impl Advice {
-    /// A change that is predicted to save less than this share is not worth its migration and is within the
-    /// error of the formulas.
+    /// A change with a smaller predicted saving is not worth its migration and is within the error of the
+    /// formulas.
     pub const LEAST_GAIN: f64 = 0.05;
 
     /// The share of the present cost that the proposal saves; `None` without a present design.
@@ -118,7 +118,7 @@ impl Advice {
 /// ```
 ///
 /// # Errors
-/// What is wrong with the question, or why no design answers it, as a sentence.
+/// What is wrong with the question, or why no design fits, as a sentence.
 pub fn advise(question: &Question) -> Result<Advice, String> {
     question.usage.check()?;
     let mut found = Found::default();
@@ -128,7 +128,7 @@ pub fn advise(question: &Question) -> Result<Advice, String> {
         }
     }
     if let Some(present) = &question.present {
-        // Ties go to what is there.
+        // The present design wins ties.
         found.try_design(question, present);
     }
     let Some(best) = found.best() else { return Err(found.why_none(question)) };
@@ -147,13 +147,13 @@ pub fn advise(question: &Question) -> Result<Advice, String> {
     Ok(Advice { best, present, families, single_changes, named, tried, reason })
 }
 
-/// What was found so far.
+/// The results so far.
 #[derive(Default)]
 struct Found {
-    /// Of each family the cheapest, cheapest first.
+    /// The cheapest of each family, cheapest first.
     families: Vec<Prediction>,
     tried: usize,
-    /// Designs that would break the promised room.
+    /// Designs that exceed the space target.
     too_large: usize,
 }
 
@@ -162,7 +162,7 @@ impl Found {
         self.families.first().copied()
     }
 
-    /// All filters for a strategy and a write buffer.
+    /// Tries all filters for a strategy and a write buffer.
     fn try_filters(&mut self, question: &Question, design: Design) {
         let Some(tree) = self.tree(question, &design) else { return };
         for bits in FILTER_BITS {
@@ -215,7 +215,7 @@ impl Found {
     }
 }
 
-/// The cheapest design with this write buffer. Ties go to this design.
+/// The cheapest design with this write buffer. The present design wins ties.
 pub(super) fn cheapest_with_buffer(question: &Question, present: &Design) -> Option<Prediction> {
     let mut found = Found::default();
     for strategy in strategies() {
@@ -225,7 +225,7 @@ pub(super) fn cheapest_with_buffer(question: &Question, present: &Design) -> Opt
     found.best()
 }
 
-/// Write buffers that are tried: powers of two up to the largest, and that one.
+/// Write buffers in the grid: powers of two up to the largest, and that one.
 fn write_buffers(usage: &Usage) -> Vec<f64> {
     let most = usage.most_write_buffer_bytes.max(1.0);
     let mut all = Vec::new();
@@ -238,7 +238,7 @@ fn write_buffers(usage: &Usage) -> Vec<f64> {
     all
 }
 
-/// The cheapest designs that differ from this one in one thing, as far as that is cheaper.
+/// The cheapest designs that differ from this one in one setting, if they are cheaper.
 fn singles(question: &Question, present: &Design) -> Vec<(Knob, Prediction)> {
     let with_strategy = strategies().into_iter().map(|strategy| Design { strategy, ..*present });
     let with_buffer = write_buffers(&question.usage)

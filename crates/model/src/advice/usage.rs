@@ -1,6 +1,6 @@
-//! What a tree is used for.
+//! The usage of a tree: its contents and its operations.
 
-/// How often each operation is asked for. Counts or shares: only their proportions matter for a design.
+/// The number of operations of each kind. Counts or shares: only their proportions matter for a design.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Operations {
     /// Lookups of keys that have a value.
@@ -9,11 +9,11 @@ pub struct Operations {
     pub absent_reads: f64,
     /// Scans that return no more entries than a block of each run holds.
     pub short_scans: f64,
-    /// Entries that these return, all together.
+    /// Entries returned by all short scans together.
     pub short_scan_entries: f64,
     /// Longer scans.
     pub long_scans: f64,
-    /// Entries that these return, all together.
+    /// Entries returned by all long scans together.
     pub long_scan_entries: f64,
     /// Puts and merges.
     pub puts: f64,
@@ -27,12 +27,12 @@ impl Operations {
         self.puts + self.deletes
     }
 
-    /// All of them.
+    /// The sum of all kinds.
     pub fn total(&self) -> f64 {
         self.present_reads + self.absent_reads + self.short_scans + self.long_scans + self.writes()
     }
 
-    /// The share of lookups, of scans and of writes; zeros if there was nothing.
+    /// The shares of lookups, scans and writes; zeros if there were no operations.
     pub fn shares(&self) -> [f64; 3] {
         let total = self.total();
         if total <= 0.0 {
@@ -42,24 +42,24 @@ impl Operations {
         [lookups / total, (self.short_scans + self.long_scans) / total, self.writes() / total]
     }
 
-    /// So many times as many of each.
+    /// Each number multiplied by a factor.
     #[must_use]
     pub fn times(&self, factor: f64) -> Operations {
         self.with(&Operations::default(), |own, _| own * factor)
     }
 
-    /// These and those.
+    /// The sum with other operations.
     #[must_use]
     pub fn plus(&self, other: &Operations) -> Operations {
         self.with(other, |own, other| own + other)
     }
 
-    /// What came since `before`; nothing of a kind whose count went back.
+    /// The difference to `before`; zero for a kind whose count decreased.
     pub fn since(&self, before: &Operations) -> Operations {
         self.with(before, |now, then| (now - then).max(0.0))
     }
 
-    /// Each number made of this one and the other one.
+    /// Combines each number with its counterpart.
     fn with(&self, other: &Operations, of: impl Fn(f64, f64) -> f64) -> Operations {
         Operations {
             present_reads: of(self.present_reads, other.present_reads),
@@ -74,10 +74,10 @@ impl Operations {
     }
 }
 
-/// What a tree holds and what it is used for.
+/// The contents of a tree and the operations on it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Usage {
-    /// Entries that are alive.
+    /// Live entries.
     pub entries: f64,
     /// Bytes of a key.
     pub key_bytes: f64,
@@ -89,11 +89,11 @@ pub struct Usage {
     pub memory_bytes: f64,
     /// Bytes of it that write buffers take in any case.
     pub reserved_bytes: f64,
-    /// The largest write buffer that makes sense, in bytes.
+    /// The largest useful write buffer, in bytes.
     pub most_write_buffer_bytes: f64,
-    /// How much room tables may take at most, over that of what is alive, if that is promised.
+    /// The space target: the most bytes of tables over live bytes, if any.
     pub max_space_amplification: Option<f64>,
-    /// What is asked for.
+    /// The operations.
     pub operations: Operations,
 }
 
@@ -105,9 +105,9 @@ impl Default for Usage {
 }
 
 impl Usage {
-    /// So many entries in so much memory, with blocks of 4 KiB and no operations yet. An eighth of the memory
-    /// is the largest write buffer: two of them, one that is filled and one that is written out, leave the
-    /// most of it to reads.
+    /// This many entries in this much memory, with blocks of 4 KiB and no operations yet. An eighth of the
+    /// memory is the largest write buffer: two of them, the active one and one being flushed, leave most of
+    /// it to reads.
     pub fn new(entries: f64, key_bytes: f64, entry_bytes: f64, memory_bytes: f64) -> Usage {
         Usage {
             entries,
@@ -122,12 +122,12 @@ impl Usage {
         }
     }
 
-    /// Bytes of what is alive.
+    /// Live bytes.
     pub fn data_bytes(&self) -> f64 {
         self.entries * self.entry_bytes
     }
 
-    /// Bytes that users write, for all operations.
+    /// Bytes that users write in all operations.
     pub(super) fn written_bytes(&self) -> f64 {
         self.operations.puts * self.entry_bytes + self.operations.deletes * self.key_bytes
     }

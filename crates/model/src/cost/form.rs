@@ -1,13 +1,13 @@
-//! What formulas need to know of a strategy.
+//! The parameters of a strategy that the formulas use.
 
 use esker_strategy::{RunsPerLevel, SizeRatio, Strategy, StrategyOptions};
 
-/// A strategy as formulas see it. `T` is the size ratio, `K` and `Z` the runs of upper levels and of the
+/// A strategy as the formulas see it. `T` is the size ratio, `K` and `Z` the runs of upper levels and of the
 /// last.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Form {
-    /// Levels of up to `K` runs above a last one of up to `Z`: leveling, tiering, lazy leveling and what lies
-    /// between.
+    /// Levels of up to `K` runs above a last one of up to `Z`: leveling, tiering, lazy leveling and
+    /// everything between.
     Fluid {
         /// T.
         ratio: f64,
@@ -15,16 +15,16 @@ pub enum Form {
         upper_runs: RunsPerLevel,
         /// Z.
         last_runs: f64,
-        /// Flushes that are merged at once out of level 0.
+        /// Flushes merged at once out of level 0.
         level0_runs: f64,
     },
     /// Leveling that moves a table at a time.
     Partial {
         /// T.
         ratio: f64,
-        /// Flushes that are merged at once out of level 0.
+        /// Flushes merged at once out of level 0.
         level0_runs: f64,
-        /// The size in flushes that level 1 is not smaller than.
+        /// The least size of level 1 in flushes.
         least_level: f64,
     },
     /// Tiers of `K` runs above a last level that is merged window by window.
@@ -41,8 +41,8 @@ impl Form {
     pub fn of(strategy: &Strategy, options: &StrategyOptions) -> Option<Form> {
         let level0 = |usual: u32| f64::from(options.level0_trigger_runs.unwrap_or(usual).max(1));
         let fluid = |size_ratio: SizeRatio, upper_runs: RunsPerLevel, last_runs: u32| {
-            // As the strategies have it: a tier takes one more than it may keep, leveling what the options
-            // say.
+            // As in the strategies: a tier merges one more run than it may keep, leveling follows the
+            // options.
             let kept = upper_runs.of(0);
             let level0_runs = if kept > 1 { f64::from(kept + 1) } else { level0(4) };
             let ratio = f64::from(size_ratio.permille()) / 1000.0;
@@ -86,13 +86,13 @@ impl Form {
         let (growth, least) = match *self {
             Form::Fluid { ratio, level0_runs, .. } => (ratio, level0_runs * ratio),
             Form::Partial { ratio, least_level, .. } => (ratio, least_level * ratio),
-            // Of two neighbouring levels at most half of the garbage may become one run.
+            // At most half of the garbage of two adjacent levels may become one run.
             Form::Partitioned { tier_runs, garbage } => (tier_runs, 2.0 * tier_runs / garbage),
         };
         if size < least { 0 } else { ((size / least).ln() / growth.ln() + 1e-9).floor() as u32 + 1 }
     }
 
-    /// How much larger a level is than the one above it.
+    /// The size ratio of adjacent levels.
     pub(crate) fn growth(&self) -> f64 {
         match *self {
             Form::Fluid { ratio, .. } | Form::Partial { ratio, .. } => ratio,
@@ -100,8 +100,8 @@ impl Form {
         }
     }
 
-    /// Write amplification and average runs that a level adds between the first and the last, where hardly
-    /// anything is deduplicated.
+    /// Write amplification and average runs that a level adds between the first and the last, where
+    /// deduplication is negligible.
     pub(crate) fn level_between(&self) -> (f64, f64) {
         match *self {
             Form::Fluid { ratio, upper_runs, .. } if upper_runs.of(u8::MAX) > 1 => {

@@ -1,10 +1,10 @@
-//! Write amplification, runs and space.
+//! Closed formulas for write amplification, runs and space.
 
 use super::form::Form;
 use super::reads::ideal_reads_in_vain;
 use esker_strategy::RunsPerLevel;
 
-/// What is left of even draws, as a share of them, when they are `x` times as many as there are keys.
+/// The share of distinct keys among uniform draws, when there are `x` times as many draws as keys.
 pub fn dedup(x: f64) -> f64 {
     if x < 1e-9 { 1.0 } else { -(-x).exp_m1() / x }
 }
@@ -12,31 +12,30 @@ pub fn dedup(x: f64) -> f64 {
 /// Runs of one size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunClass {
-    /// Entries of one, in flushes.
+    /// Entries of one run, in flushes.
     pub size: f64,
-    /// How many there are on average.
+    /// The average number of runs.
     pub count: f64,
 }
 
-/// What a form costs at a size.
+/// The cost of a form at a size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Costs {
-    /// Bytes written to tables, the log not among them, over bytes of keys and values.
+    /// Bytes written to tables, without the log, over bytes of keys and values.
     pub write_amplification: f64,
     /// Runs that may hold a key, on average.
     pub runs: f64,
-    /// At most.
+    /// The maximum number of runs.
     pub runs_worst: f64,
-    /// Bytes of tables over those of what is alive, just before a merge.
+    /// Bytes of tables over live bytes, just before a merge.
     pub space_worst: f64,
     /// The same on average.
     pub space: f64,
-    /// What a merge needs beside that while it runs, in sizes of the tree, if it is not made window by
-    /// window.
+    /// The additional space of a running merge, in sizes of the tree, if it is not divided into windows.
     pub transient: f64,
-    /// Passes over all keys from one complete rewriting of the last level to the next.
+    /// Passes over all keys from one complete rewrite of the last level to the next.
     pub cycle: f64,
-    /// The runs of the tree on average, smallest first.
+    /// The average runs of the tree, smallest first.
     pub shape: Vec<RunClass>,
 }
 
@@ -58,25 +57,26 @@ impl Costs {
         }
     }
 
-    /// Blocks that a lookup of an absent key reads in vain, with ideal filters of so many bits for each
+    /// False-positive block reads of a lookup of an absent key, with ideal filters of this many bits for each
     /// entry, divided best.
     pub fn reads_in_vain(&self, bits_per_key: f64) -> f64 {
         ideal_reads_in_vain(&self.shape, bits_per_key)
     }
 
-    /// Blocks that a lookup of a key reads with cold caches: its own, and those in vain of the runs above it.
+    /// Blocks that a lookup of a present key reads with cold caches: its own, and the false positives of the
+    /// runs above.
     pub fn reads_found(&self, bits_per_key: f64) -> f64 {
-        // Of the last run, where most keys are found, a lookup reads nothing in vain.
+        // There are no false positives in the last run, where most keys are found.
         let rate = super::reads::ideal_rate_of_largest(&self.shape, bits_per_key);
         1.0 + (self.reads_in_vain(bits_per_key) - rate).max(0.0)
     }
 
-    /// Blocks that a scan of few entries reads: one of each run.
+    /// Blocks that a short scan reads: one of each run.
     pub fn short_scan(&self) -> f64 {
         self.runs
     }
 
-    /// Bytes that a scan of many entries reads, over those that it returns.
+    /// Bytes that a long scan reads, over those that it returns.
     pub fn long_scan(&self) -> f64 {
         self.space
     }
@@ -93,7 +93,7 @@ struct Fluid {
     between: u32,
 }
 
-/// What levels add up to on the way down.
+/// The sum over the levels.
 struct Sum {
     /// Draws that one merge brings to the next level.
     arriving: f64,
@@ -109,7 +109,7 @@ impl Fluid {
     fn costs(&self) -> Costs {
         let sum = self.above_last();
         let Sum { arriving, mut writes, mut runs_worst, mut above_worst, mut above, mut shape } = sum;
-        // Runs of the last level beside the large one: each of some arrivals, and one more makes too many.
+        // Runs of the last level beside the large one: each of some arrivals, and one more exceeds the limit.
         let beside = self.last_runs - 1.0;
         let joined = self.joined(self.last_runs, self.size, arriving);
         let cycle = beside * joined + 1.0;
@@ -161,7 +161,7 @@ impl Fluid {
                 sum.above += k / 2.0 * held;
                 sum.arriving *= arrivals;
             } else {
-                // Arrivals until the one run holds more than it may; what is over is the last arrival.
+                // Arrivals until the single run exceeds its capacity; the excess is the last arrival.
                 let filling = -b * (1.0 - capacity / b).ln();
                 let arrivals = (filling / sum.arriving).floor() + 1.0;
                 let held = self.distinct((arrivals - 1.0) * sum.arriving);
@@ -185,7 +185,7 @@ impl Fluid {
         (share * capacity / self.ratio / arriving).floor().max(1.0)
     }
 
-    /// Writes for a byte of a run that takes so many arrivals and is rewritten with each.
+    /// Writes for a byte of a run that takes this many arrivals and is rewritten with each.
     fn growing(&self, arrivals: f64, arriving: f64) -> f64 {
         let sizes = (1..=arrivals as u32).map(|nth| self.distinct(f64::from(nth) * arriving));
         sizes.sum::<f64>() * self.size / (arrivals * arriving)
@@ -197,7 +197,7 @@ impl Fluid {
         (runs * joined * self.growing(joined, arriving) + alone) / (runs * joined + 1.0)
     }
 
-    /// Keys among so many draws, as a share of all.
+    /// Distinct keys among this many draws, as a share of all.
     fn distinct(&self, draws: f64) -> f64 {
         -(-draws / self.size).exp_m1()
     }
@@ -209,7 +209,7 @@ fn partial(t: f64, k0: f64, least_level: f64, b: f64, m: u32) -> Costs {
     if m == 0 {
         writes += b / k0;
     } else {
-        // Each table that level i sheds meets T/2 of the next on average, because the least overlap is
+        // Each table that level i sheds overlaps T/2 of the next on average, because the least overlap is
         // chosen.
         writes += first_level(t, k0, first) + f64::from(m - 1) * t / 2.0;
     }
@@ -222,7 +222,7 @@ fn partial(t: f64, k0: f64, least_level: f64, b: f64, m: u32) -> Costs {
         runs: shape.iter().map(|class| class.count).sum(),
         runs_worst: k0 + f64::from(m) + 1.0,
         space_worst: 1.0 + above,
-        // Levels stay full; only level 0 comes and goes.
+        // Levels stay full; only level 0 fluctuates.
         space: 1.0 + above - (k0 - 1.0) / b / 2.0,
         transient: ((first + k0).max(least_level) / b).min(1.0),
         cycle: 1.0 / t,
@@ -230,12 +230,12 @@ fn partial(t: f64, k0: f64, least_level: f64, b: f64, m: u32) -> Costs {
     }
 }
 
-/// What a byte is written into level 1 and from there into the next, where a batch of `k0` flushes comes at
+/// Writes for a byte into level 1 and from there into the next, where a batch of `k0` flushes arrives at
 /// once.
 fn first_level(t: f64, k0: f64, first: f64) -> f64 {
     if 2.0 * first < k0 {
-        // As much as a batch goes through to the next level, and takes along what level 1 has there; the rest
-        // of the batch fills that up.
+        // As much as a batch passes through to the next level and takes along the contents of level 1; the
+        // rest of the batch fills level 1.
         let through = k0 / (k0 + first);
         return (through * t * first + first) / k0;
     }

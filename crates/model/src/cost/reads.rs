@@ -1,4 +1,4 @@
-//! Reads in vain, with ideal Bloom filters: `p = exp(-x ln² 2)` for `x` bits.
+//! False-positive reads with ideal Bloom filters: `p = exp(-x ln² 2)` for `x` bits.
 
 use super::levels::RunClass;
 use esker_filter::monkey::closed::LN2_SQUARED;
@@ -7,7 +7,7 @@ use esker_filter::monkey::closed::LN2_SQUARED;
 fn factor(shape: &[RunClass], bits_per_key: f64) -> f64 {
     let all: f64 = shape.iter().map(|class| class.size * class.count).sum();
     let memory = LN2_SQUARED * bits_per_key * all;
-    // Largest last; those that would have a rate above 1 have no filter, and what is left is divided anew.
+    // Largest last; runs with a rate above 1 get no filter, and their memory is divided anew.
     let mut filtered: Vec<&RunClass> =
         shape.iter().filter(|class| class.size > 0.0 && class.count > 0.0).collect();
     filtered.sort_by(|a, b| a.size.total_cmp(&b.size));
@@ -23,8 +23,8 @@ fn factor(shape: &[RunClass], bits_per_key: f64) -> f64 {
     f64::INFINITY
 }
 
-/// Blocks that a lookup of an absent key reads in vain in runs of these sizes, if filters of so many bits for
-/// each entry are divided best (Monkey): rates in proportion to sizes.
+/// False-positive block reads of a lookup of an absent key in runs of these sizes, if filters of this many
+/// bits for each entry are divided best (Monkey): rates proportional to sizes.
 pub fn ideal_reads_in_vain(shape: &[RunClass], bits_per_key: f64) -> f64 {
     let factor = factor(shape, bits_per_key);
     shape.iter().map(|class| class.count * (factor * class.size).min(1.0)).sum()
@@ -87,7 +87,7 @@ mod tests {
         let shape = fluid(4.0, 3.0, 1.0);
         let runs: f64 = shape.iter().map(|class| class.count).sum();
         assert!((ideal_reads_in_vain(&shape, 0.0) - runs).abs() < 1e-9);
-        // With little memory the largest run has no filter, and the others have what there is.
+        // With little memory the largest run has no filter, and the others share the memory.
         let little = ideal_reads_in_vain(&shape, 0.2);
         assert!(little < 0.2 * runs && little > 1.0, "{little}");
     }

@@ -1,18 +1,18 @@
-//! What a read costs at worst, as textbooks have it.
+//! Worst-case read costs of the textbooks.
 
-/// Whose bound.
+/// The shape of a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadBound {
     /// One run in each level.
     Leveled,
     /// As many runs in each level as the size ratio says.
     Tiered,
-    /// The first level tiered, the others leveled: lazy leveling as the CS265 project has it.
+    /// The first level tiered, the others leveled: lazy leveling in the CS265 project.
     Cs265Lazy,
 }
 
-/// Sources that a read asks at worst, the memtable among them: `L + 1`, `L T + 1`, `T + (L - 1) + 1` for `L`
-/// levels on disk and size ratio `T`.
+/// The most sources that a read searches, the memtable included: `L + 1`, `L T + 1`, `T + (L - 1) + 1` for
+/// `L` levels on disk and size ratio `T`.
 pub fn worst_reads(bound: ReadBound, levels: u64, ratio: u64) -> u64 {
     match bound {
         ReadBound::Leveled => levels + 1,

@@ -1,6 +1,6 @@
-//! A store without files: real keys, real plans, real edits, but tables are vectors in memory. It carries
-//! jobs out as an engine does, several at a time and installed in any order, and knows what every read must
-//! answer.
+//! A simulated store without files: real keys, plans and edits, but tables are vectors in memory. It executes
+//! jobs as an engine does, several at a time and installed in any order, and knows the correct result of
+//! every read.
 
 use esker_base::{FileNumber, KeyspaceId, PartId, SeqNo, TableUid};
 use esker_env::SeededRandom;
@@ -9,7 +9,7 @@ use esker_version::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What every entry weighs.
+/// The size of every entry.
 pub(crate) const ENTRY_BYTES: u64 = 100;
 const KEYSPACE: KeyspaceId = KeyspaceId(0);
 
@@ -40,12 +40,12 @@ pub(crate) struct World {
     contents: BTreeMap<FileNumber, Arc<Vec<Entry>>>,
     memtable: BTreeMap<u32, Entry>,
     model: Model,
-    /// A snapshot and what it sees.
+    /// A snapshot and the data visible to it.
     pub(crate) snapshot: Option<(u64, Model)>,
     seqno: u64,
-    /// A change of strategy that is being worked through.
+    /// An unfinished change of strategy.
     pub(crate) migration: Option<Migration>,
-    /// Whether the strategy drops data: then a key may be gone, but never may an older version come to light.
+    /// Whether the strategy drops data: then a key may be missing, but an older version must never reappear.
     pub(crate) may_lose: bool,
     /// What scans have paid for.
     pub(crate) paid_bytes: u64,
@@ -110,7 +110,7 @@ impl World {
         self.end_migration();
     }
 
-    /// Forgets a migration that has come to its end.
+    /// Clears a migration that has ended.
     pub(crate) fn end_migration(&mut self) {
         let version = self.version();
         if self.strategy.misplaced_bytes(&self.shape(&version, false), &self.options) == 0 {
@@ -185,7 +185,7 @@ impl World {
         self.running.push(Running { id, plan, tables });
     }
 
-    /// Ends a job: installs its output, or throws it away.
+    /// Ends a job: installs its output, or discards it.
     pub(crate) fn end(&mut self, at: usize, succeeds: bool) {
         let Running { id, plan, tables } = self.running.swap_remove(at);
         self.busy.remove(id);
@@ -236,7 +236,7 @@ impl World {
         cut_tables(&plan.cut, kept)
     }
 
-    /// Carries plans out one at a time until there is none; answers how many there were.
+    /// Executes plans one at a time until there is none; returns their number.
     pub(crate) fn drain(&mut self, idle: bool) -> u32 {
         self.flush();
         while !self.running.is_empty() {
@@ -270,7 +270,7 @@ impl World {
         }
     }
 
-    /// Parts that hold what was deleted, though a promise says that it should be on its way out.
+    /// Parts with deleted data that a delete-persistence target says must be merged by now.
     pub(crate) fn overdue(&self) -> usize {
         let is_due = |part: &PartMeta| {
             let due_ms = part.oldest_delete_ms.and_then(|ms| self.options.delete_due_ms(ms));
@@ -285,8 +285,8 @@ impl World {
         self.version().bytes() * 100 / live.max(1)
     }
 
-    /// Checks the structure, and every key: versions get older in reading order, and the newest and the
-    /// snapshot's answer are right.
+    /// Checks the structure, and every key: versions get older in reading order, and the newest version and
+    /// the snapshot's are right.
     pub(crate) fn check(&self) {
         assert_eq!(self.state.problems(), Vec::<String>::new());
         let version = self.version();
